@@ -1,0 +1,89 @@
+/**
+ * The port that everything on the bus goes through. Two implementations hold the same promises and pass the same suite: `connectNats` and `memoryBus`.
+ * Application code uses the typed functions (`client`, `serve`, `publishEvent`, `consumeEvents`) and never spells a header.
+ */
+export type Bus = AsyncDisposable & {
+  /**
+   * Sends one request to one replica and waits for the answer.
+   * Rejects with FaultError: unavailable (nobody answers), deadline_exceeded, cancelled, limit_exceeded (payload too large).
+   */
+  request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Reply>;
+  /** Answers requests until disposed; disposing finishes the requests in hand first. Replicas of one service share a queue group. */
+  respond(service: ServiceIdentity, endpoints: readonly Endpoint[]): Promise<AsyncDisposable>;
+  /** Sends to whoever listens now; nobody is told when nobody does. */
+  signal(subject: string, payload: Uint8Array, headers?: Headers): void;
+  /** Listens to signals until disposed. Every listener gets every signal. */
+  listen(subject: string, handler: (message: Message) => void): Promise<AsyncDisposable>;
+  /** Appends to the stream that binds the subject; resolved once it is on disk. A repeated message id within the stream's window is dropped and said so. */
+  publish(subject: string, payload: Uint8Array, options: PublishOptions): Promise<Published>;
+  /** Makes sure that a stream exists with this configuration. Idempotent; safe from many processes at once. */
+  ensureStream(stream: StreamConfig): Promise<void>;
+  /** Hands each message of a durable consumer to the handler until disposed; disposing finishes the messages in hand first. */
+  consume(options: ConsumeOptions, handler: (delivery: Delivery) => Promise<void>): Promise<AsyncDisposable>;
+};
+
+export type Headers = ReadonlyMap<string, string>;
+
+export type Message = { readonly subject: string; readonly payload: Uint8Array; readonly headers: Headers };
+
+export type RequestOptions = { readonly timeoutMs: number; readonly headers?: Headers; readonly signal?: AbortSignal };
+
+export type Reply = { readonly payload: Uint8Array; readonly headers: Headers };
+
+export type ServiceIdentity = {
+  /** As `nats micro ls` shows it: `reservation`. */
+  readonly name: string;
+  readonly version: string;
+  readonly description: string;
+};
+
+export type Endpoint = {
+  readonly name: string;
+  readonly subject: string;
+  /** Requests that may be in hand at once; one more is refused with limit_exceeded and a retry hint. */
+  readonly concurrency: number;
+  readonly handler: (message: Message) => Promise<Reply>;
+};
+
+export type PublishOptions = { readonly messageId: string; readonly headers?: Headers };
+
+export type Published = { readonly sequence: number; readonly duplicate: boolean };
+
+export type StreamConfig = {
+  readonly name: string;
+  readonly subjects: readonly string[];
+  /** limits: kept until a limit is reached. workqueue: kept until acknowledged, one message a subject at most. log: kept for ever, never dropped. */
+  readonly retention: "limits" | "workqueue" | "log";
+  readonly maxBytes?: number;
+  readonly maxAgeMs?: number;
+  readonly maxMessages?: number;
+  /** Window in which a repeated message id is recognised. */
+  readonly duplicateWindowMs?: number;
+};
+
+export type ConsumeOptions = {
+  readonly stream: string;
+  /** Name of the durable consumer; replicas that use one name share its messages. */
+  readonly durable: string;
+  readonly subject: string;
+  /** Messages in hand at once, in all replicas together. */
+  readonly maxInFlight: number;
+  /** A message that is neither acknowledged nor kept alive for this long goes to another replica. */
+  readonly ackWaitMs: number;
+  readonly signal?: AbortSignal;
+};
+
+/** One message in hand. Exactly one of ack, retry and giveUp ends it; a handler that throws is retried with a growing delay. */
+export type Delivery = Message & {
+  readonly sequence: number;
+  /** 1 the first time. */
+  readonly attempt: number;
+  /** Done. Resolves when the server knows. */
+  ack(): Promise<void>;
+  /** Still working on it: starts ackWaitMs anew. */
+  working(): void;
+  /** Deliver again after the delay. */
+  retry(delayMs: number): void;
+  /** Never deliver again. The caller has put it where people look. */
+  giveUp(reason: string): void;
+};

@@ -1,0 +1,23 @@
+export type {
+  Bus,
+  ConsumeOptions,
+  Delivery,
+  Endpoint,
+  Headers,
+  Message,
+  Published,
+  PublishOptions,
+  Reply,
+  RequestOptions,
+  ServiceIdentity,
+  StreamConfig,
+} from "./bus.ts";
+export { client } from "./client.ts";
+export type { CallOptions, Client } from "./client.ts";
+export { serve } from "./serve.ts";
+export type { CallContext, Handlers } from "./serve.ts";
+export { consumeEvents, publishEvent } from "./events.ts";
+export type { EventContext } from "./events.ts";
+export { connectNats } from "./nats-bus.ts";
+export type { NatsBus, NatsOptions } from "./nats-bus.ts";
+export { memoryBus } from "./memory-bus.ts";

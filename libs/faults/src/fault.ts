@@ -1,0 +1,121 @@
+import { assertNever } from "./assert-never.ts";
+
+/** Every expected failure in the system. One variant per thing that a caller may want to tell apart. */
+export type Fault =
+  | { readonly code: "invalid_request"; readonly field: string; readonly reason: string }
+  | { readonly code: "not_found"; readonly kind: string; readonly id: string }
+  | { readonly code: "already_exists"; readonly kind: string; readonly id: string }
+  | {
+      readonly code: "conflict";
+      readonly id: string;
+      readonly expectedRevision: number;
+      /** 0 when the other side did not say. */
+      readonly actualRevision: number;
+    }
+  | { readonly code: "pool_unknown"; readonly pool: string }
+  | { readonly code: "pool_capacity"; readonly pool: string; readonly requested: number; readonly capacity: number }
+  | {
+      readonly code: "pool_availability";
+      readonly pool: string;
+      readonly requested: number;
+      readonly available: number;
+    }
+  | { readonly code: "reservation_differs"; readonly ownerKind: string; readonly ownerId: string }
+  | {
+      readonly code: "limit_exceeded";
+      readonly what: string;
+      readonly limit: number;
+      /** 0: waiting does not help, make the request smaller. */
+      readonly retryAfterMs: number;
+    }
+  | { readonly code: "unavailable"; readonly dependency: string; readonly retryAfterMs: number }
+  | { readonly code: "deadline_exceeded"; readonly operation: string; readonly timeoutMs: number }
+  | { readonly code: "cancelled"; readonly operation: string }
+  /** A defect of the other side, which has logged the rest. */
+  | { readonly code: "internal"; readonly operation: string };
+
+export type FaultCode = Fault["code"];
+
+/** gRPC status numbers. A new variant does not compile until it is mapped. */
+export const WIRE_CODE = {
+  invalid_request: 3,
+  not_found: 5,
+  already_exists: 6,
+  conflict: 10,
+  pool_unknown: 5,
+  pool_capacity: 9,
+  pool_availability: 8,
+  reservation_differs: 9,
+  limit_exceeded: 8,
+  unavailable: 14,
+  deadline_exceeded: 4,
+  cancelled: 1,
+  internal: 13,
+} as const satisfies Record<FaultCode, number>;
+
+/** The stable word for dashboards, scripts and `-o json`: POOL_UNKNOWN. */
+export function reasonOf(fault: Fault): string {
+  return fault.code.toUpperCase();
+}
+
+/** One line for people: what happened, to what, with the numbers. Lower case, no full stop. */
+export function describeFault(fault: Fault): string {
+  switch (fault.code) {
+    case "invalid_request":
+      return `${fault.field}: ${fault.reason}`;
+    case "not_found":
+      return `${fault.kind} ${fault.id} does not exist`;
+    case "already_exists":
+      return `${fault.kind} ${fault.id} exists already`;
+    case "conflict":
+      return `${fault.id} was changed by somebody else: expected revision ${fault.expectedRevision}, found ${fault.actualRevision || "another"}`;
+    case "pool_unknown":
+      return `pool ${fault.pool} does not exist`;
+    case "pool_capacity":
+      return `pool ${fault.pool} has ${fault.capacity} machines, ${fault.requested} are needed`;
+    case "pool_availability":
+      return `pool ${fault.pool} has ${fault.available} machines free now, ${fault.requested} are needed`;
+    case "reservation_differs":
+      return `${fault.ownerKind} ${fault.ownerId} already has a reservation with other needs`;
+    case "limit_exceeded":
+      return `${fault.what} is over its limit of ${fault.limit}${retryHint(fault.retryAfterMs)}`;
+    case "unavailable":
+      return `${fault.dependency} is not available${retryHint(fault.retryAfterMs)}`;
+    case "deadline_exceeded":
+      return `${fault.operation} took longer than ${fault.timeoutMs} ms`;
+    case "cancelled":
+      return `${fault.operation} was cancelled`;
+    case "internal":
+      return `${fault.operation} failed inside the service; its log says why`;
+    default:
+      return assertNever(fault);
+  }
+}
+
+/** True when the same request, sent again later, may succeed. */
+export function isRetryable(fault: Fault): boolean {
+  switch (fault.code) {
+    case "unavailable":
+    case "deadline_exceeded":
+    case "conflict":
+    case "pool_availability":
+      return true;
+    case "limit_exceeded":
+      return fault.retryAfterMs > 0;
+    case "invalid_request":
+    case "not_found":
+    case "already_exists":
+    case "pool_unknown":
+    case "pool_capacity":
+    case "reservation_differs":
+    case "cancelled":
+    case "internal":
+      return false;
+    default:
+      return assertNever(fault);
+  }
+}
+
+function retryHint(retryAfterMs: number): string {
+  return retryAfterMs > 0 ? `; try again in ${retryAfterMs} ms` : "";
+}

@@ -1,0 +1,1 @@
+export { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelKey, checkLabelValue } from "./names.ts";

@@ -1,0 +1,3 @@
+export { findNatsServer } from "./find.ts";
+export { startNatsServer } from "./start.ts";
+export type { NatsServer, NatsServerOptions } from "./start.ts";

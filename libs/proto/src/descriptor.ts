@@ -1,0 +1,38 @@
+import type { Reader, Writer } from "protobufjs/minimal.js";
+
+/** The static side of a generated message class: what is needed to send and receive one. */
+export type MessageType<Message, Properties = Message> = {
+  new (properties?: Properties): Message;
+  create(properties?: Properties): Message;
+  encode(message: Properties, writer?: Writer): Writer;
+  decode(reader: Reader | Uint8Array, length?: number): Message;
+  toObject(message: Message, options?: object): Record<string, unknown>;
+  getTypeUrl(prefix?: string): string;
+};
+
+// The generated classes do not share a base; variance makes `unknown` unusable for "any message type".
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type AnyMessageType = MessageType<any, any>;
+
+export type MethodDescriptor = {
+  /** As in the .proto file: `Reserve`. */
+  readonly name: string;
+  /** As in subjects: `list-pools`. */
+  readonly verb: string;
+  readonly request: AnyMessageType;
+  readonly reply: AnyMessageType;
+};
+
+/** A `service` of a .proto file, as the bus needs it. */
+export type ServiceDescriptor = {
+  /** Full name: `muster.reservation.v1.ReservationService`. */
+  readonly name: string;
+  /** As in subjects: `reservation`. */
+  readonly area: string;
+  readonly methods: Readonly<Record<string, MethodDescriptor>>;
+};
+
+/** What a message decodes to. */
+export type MessageOf<Type extends AnyMessageType> = InstanceType<Type>;
+/** What a message may be made from: every field optional. */
+export type PropertiesOf<Type extends AnyMessageType> = Parameters<Type["encode"]>[0];

@@ -1,0 +1,12 @@
+export type {
+  AnyMessageType,
+  MessageOf,
+  MessageType,
+  MethodDescriptor,
+  PropertiesOf,
+  ServiceDescriptor,
+} from "./descriptor.ts";
+export { annotations, labels } from "./labels.ts";
+export { buckets, streams, subjects } from "./subjects.ts";
+export { muster } from "../generated/messages.js";
+export { ReservationService, SessionService, WatchService } from "../generated/services.ts";

@@ -1,0 +1,22 @@
+/** Labels and annotations by which Muster's services recognise pods and nodes. */
+export const labels = {
+  /** On pods: kind of the owner, such as `session`. */
+  ownerKind: "muster.dev/owner-kind",
+  /** On pods: id of the owner. A pod without it is nobody's business here. */
+  owner: "muster.dev/owner",
+  /** On pods: name of the component or replica. */
+  component: "muster.dev/component",
+  /** On pods: `driver`, `server`, `client`. */
+  componentKind: "muster.dev/component-kind",
+  /** On pods: `true` when the pod has its machine to itself. */
+  exclusive: "muster.dev/exclusive",
+  /** On pods, well known: `muster`. */
+  managedBy: "app.kubernetes.io/managed-by",
+} as const;
+
+export const annotations = {
+  /** On pods: name of the container by which the pod is judged; the first one when absent. */
+  mainContainer: "muster.dev/main-container",
+  /** On pods: W3C traceparent of the work that the pod belongs to. */
+  traceparent: "muster.dev/traceparent",
+} as const;

@@ -1,0 +1,58 @@
+import { throwFault } from "@muster/faults";
+
+const TOKEN = /^[a-z0-9_-]{1,128}$/;
+
+/** The only file in the repository where subjects, streams and buckets are spelled. */
+export const subjects = {
+  /** muster.req.<area>.<verb> */
+  request: (area: string, verb: string) => `muster.req.${token(area)}.${token(verb)}`,
+  /** muster.cancel.<area>: the caller of a request gave up; the call's id is in a header. */
+  cancel: (area: string) => `muster.cancel.${token(area)}`,
+  /** muster.evt.reservation.<owner kind>_<owner id>.granted */
+  reservationGranted: (ownerKind: string, ownerId: string) =>
+    `muster.evt.reservation.${token(`${ownerKind}_${ownerId}`)}.granted`,
+  /** muster.evt.reservation.*.granted */
+  anyReservationGranted: "muster.evt.reservation.*.granted",
+  /** muster.evt.session.<session>.recorded */
+  sessionEventRecorded: (session: string) => `muster.evt.session.${token(session)}.recorded`,
+  /** muster.evt.session.*.recorded */
+  anySessionEventRecorded: "muster.evt.session.*.recorded",
+  /** muster.cmd.session.<session>.run */
+  runSession: (session: string) => `muster.cmd.session.${token(session)}.run`,
+  /** muster.cmd.session.*.run */
+  anyRunSession: "muster.cmd.session.*.run",
+  /** muster.log.reservation */
+  ledger: "muster.log.reservation",
+  /** muster.dead.<area>: payload and fault of what could not be handled. */
+  dead: (area: string) => `muster.dead.${token(area)}`,
+} as const;
+
+/** Streams, each with the subjects it binds. Events are kept by limits, commands until they are acknowledged. */
+export const streams = {
+  events: { name: "MUSTER_EVENTS", subjects: ["muster.evt.>"], retention: "limits" },
+  sessionCommands: { name: "MUSTER_SESSION_COMMANDS", subjects: ["muster.cmd.session.*.run"], retention: "workqueue" },
+  ledger: { name: "MUSTER_LEDGER", subjects: ["muster.log.reservation"], retention: "log" },
+  dead: { name: "MUSTER_DEAD", subjects: ["muster.dead.>"], retention: "limits" },
+} as const;
+
+/** Key-value buckets. */
+export const buckets = {
+  /** <owner kind>.<owner id>.<pod> -> watch.v1.PodState; written by the watcher. */
+  pods: "muster-pods",
+  /** <node> -> watch.v1.NodeState; written by the watcher. */
+  nodes: "muster-nodes",
+  /** <session> -> session.v1.SessionRecord; written by the session controller. */
+  sessions: "muster-sessions",
+  /** <session>.<pod>.<container>.<chunk> -> log text; written by the session controller. */
+  sessionLogs: "muster-session-logs",
+  /** <lock> -> holder and fencing token; written by whoever takes part in an election. */
+  locks: "muster-locks",
+  /** <log> -> snapshot of an event-sourced log; written by the log's writer. */
+  snapshots: "muster-snapshots",
+} as const;
+
+/** Keys enter subjects only as one token, so that a pool called `a.b` or `*` cannot become a wildcard. */
+function token(value: string): string {
+  if (TOKEN.test(value)) return value;
+  return throwFault({ code: "invalid_request", field: "subject", reason: `"${value}" cannot be a part of a subject` });
+}

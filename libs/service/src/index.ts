@@ -1,0 +1,5 @@
+export { readEnv } from "./env.ts";
+export type { EnvReader } from "./env.ts";
+export { runService } from "./run-service.ts";
+export type { ServiceContext, ServiceDefinition } from "./run-service.ts";
+export type { Logger } from "./logger.ts";

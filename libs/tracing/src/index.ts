@@ -1,0 +1,2 @@
+export { envFromContext, injectTrace, extractTrace, traceparentOf } from "./propagation.ts";
+export { inSpan } from "./span.ts";

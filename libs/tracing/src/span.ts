@@ -1,0 +1,29 @@
+import {
+  context,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Context,
+  type Span,
+  type SpanKind,
+} from "@opentelemetry/api";
+
+/** Runs the work under a span of its own; an error is recorded, marks the span as failed, and goes on. */
+export async function inSpan<Result>(
+  tracer: string,
+  name: string,
+  options: { readonly attributes?: Attributes; readonly kind?: SpanKind; readonly parent?: Context },
+  work: (span: Span) => Promise<Result>,
+): Promise<Result> {
+  const { parent = context.active(), ...spanOptions } = options;
+  const span = trace.getTracer(tracer).startSpan(name, spanOptions, parent);
+  try {
+    return await context.with(trace.setSpan(parent, span), () => work(span));
+  } catch (error) {
+    span.recordException(error instanceof Error ? error : String(error));
+    span.setStatus({ code: SpanStatusCode.ERROR, message: error instanceof Error ? error.message : String(error) });
+    throw error;
+  } finally {
+    span.end();
+  }
+}

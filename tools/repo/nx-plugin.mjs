@@ -1,0 +1,28 @@
+/**
+ * Infers the targets of every project from what its folder holds, so that no project repeats them: `typecheck`, `lint` and `test` for all,
+ * `build` for apps (one bundled file for the container image), `generate` where there is a generate.ts, `bench` where there is a bench/.
+ */
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+const run = (command) => ({ executor: "nx:run-commands", options: { command, cwd: "{projectRoot}" } });
+
+/** @param {string} file @param {string} workspaceRoot */
+function targetsOf(file, workspaceRoot) {
+  const root = dirname(file);
+  const has = (name) => existsSync(join(workspaceRoot, root, name));
+  return {
+    typecheck: run("tsc -p ."),
+    lint: run("eslint . --max-warnings 0"),
+    test: run("vitest run --root ../.. --project {projectName} --passWithNoTests"),
+    ...(has("generate.ts") && { generate: run("node generate.ts") }),
+    ...(has("bench") && { bench: run("node bench/main.ts") }),
+    ...(root.startsWith("apps/") && { build: run("node ../../tools/repo/bundle.mjs") }),
+  };
+}
+
+export const createNodesV2 = [
+  "{apps,libs,tools}/*/package.json",
+  (files, _options, context) =>
+    files.map((file) => [file, { projects: { [dirname(file)]: { targets: targetsOf(file, context.workspaceRoot) } } }]),
+];
