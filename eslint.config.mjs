@@ -1,0 +1,149 @@
+import eslint from "@eslint/js";
+import nx from "@nx/eslint-plugin";
+import tseslint from "typescript-eslint";
+
+/** Everywhere. Blocks replace `no-restricted-syntax` and do not merge it, so the stricter ones repeat these. */
+const everywhere = [
+  { selector: "ExportAllDeclaration", message: "Name what you export." },
+  { selector: "TSEnumDeclaration", message: "Use a union of string literals." },
+  {
+    selector: "MemberExpression[object.object.name='process'][object.property.name='env']",
+    message: "Read configuration in main.ts.",
+  },
+];
+const clock = [
+  { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: "Take nowMs as an argument." },
+];
+const exit = {
+  selector: "CallExpression[callee.object.name='process'][callee.property.name='exit']",
+  message: "Return.",
+};
+
+const inputOutput = [
+  "node:*",
+  "fs",
+  "net",
+  "http",
+  "https",
+  "child_process",
+  "@nats-io/*",
+  "@kubernetes/*",
+  "@opentelemetry/*",
+];
+
+/** What a project may depend on, by its tag. A project without a tag may depend on nothing. */
+const boundaries = {
+  enforceBuildableLibDependency: true,
+  allow: [],
+  depConstraints: [
+    { sourceTag: "type:app", onlyDependOnLibsWithTags: ["type:contract", "type:core", "type:platform", "type:test"] },
+    { sourceTag: "type:tool", onlyDependOnLibsWithTags: ["type:contract", "type:core", "type:platform", "type:test"] },
+    { sourceTag: "type:test", onlyDependOnLibsWithTags: ["type:contract", "type:core", "type:platform", "type:test"] },
+    {
+      sourceTag: "type:platform",
+      onlyDependOnLibsWithTags: ["type:contract", "type:core", "type:platform", "type:test"],
+    },
+    {
+      sourceTag: "type:contract",
+      onlyDependOnLibsWithTags: ["type:core"],
+      allowedExternalImports: ["protobufjs", "protobufjs/*", "long"],
+    },
+    { sourceTag: "type:core", onlyDependOnLibsWithTags: ["type:core"], allowedExternalImports: [] },
+  ],
+};
+
+export default tseslint.config(
+  { ignores: ["**/node_modules", "**/dist", "**/generated", "**/.nx", "**/coverage", "**/.muster"] },
+  {
+    files: ["**/*.ts"],
+    extends: [eslint.configs.recommended, tseslint.configs.strictTypeChecked],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    plugins: { "@nx": nx },
+    linterOptions: { reportUnusedDisableDirectives: "error" },
+    rules: {
+      "@nx/enforce-module-boundaries": ["error", boundaries],
+      "@typescript-eslint/consistent-type-imports": ["error", { fixStyle: "inline-type-imports" }],
+      "@typescript-eslint/consistent-type-definitions": ["error", "type"],
+      "@typescript-eslint/switch-exhaustiveness-check": ["error", { considerDefaultExhaustiveForUnions: true }],
+      "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],
+      "@typescript-eslint/no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_" }],
+      // Generated classes and JSON at the edges make some conditions look needless that are not.
+      "@typescript-eslint/no-unnecessary-condition": [
+        "error",
+        { allowConstantLoopConditions: "only-allowed-literals" },
+      ],
+      "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
+      "no-console": "error",
+      eqeqeq: "error",
+      "max-lines": ["error", { max: 450, skipBlankLines: true, skipComments: true }],
+      "max-lines-per-function": ["error", { max: 80, skipBlankLines: true, skipComments: true }],
+      "max-params": ["error", 5],
+      "max-depth": ["error", 4],
+      "no-restricted-syntax": ["error", ...everywhere, exit],
+    },
+  },
+  {
+    files: ["**/main.ts", "**/*.test.ts", "**/test/**/*.ts", "**/bench/**/*.ts", "libs/testkit/src/**/*.ts"],
+    rules: { "no-restricted-syntax": ["error", ...everywhere.slice(0, 2), exit] },
+  },
+  {
+    files: ["**/*.test.ts", "**/test/**/*.ts"],
+    rules: {
+      // A table of cases is one function, and long on purpose.
+      "max-lines-per-function": "off",
+      "max-lines": ["error", { max: 900, skipBlankLines: true, skipComments: true }],
+      "@typescript-eslint/no-non-null-assertion": "off",
+    },
+  },
+  {
+    files: ["tools/**/*.ts", "**/bench/**/*.ts", "apps/cli/src/main.ts"],
+    rules: { "no-console": "off" },
+  },
+  {
+    // Test servers and clocks stay in tests.
+    files: ["apps/*/src/**/*.ts", "libs/*/src/**/*.ts", "tools/*/src/**/*.ts"],
+    ignores: ["**/*.test.ts"],
+    rules: { "no-restricted-imports": ["error", { paths: ["@muster/testkit"] }] },
+  },
+  {
+    // Core libraries and the decisions of each app are pure.
+    files: [
+      "apps/*/src/domain/**/*.ts",
+      "libs/faults/src/**/*.ts",
+      "libs/health/src/**/*.ts",
+      "libs/names/src/**/*.ts",
+    ],
+    ignores: ["**/*.test.ts"],
+    rules: {
+      "no-restricted-imports": [
+        "error",
+        {
+          patterns: [
+            { group: inputOutput, message: "Decisions are pure." },
+            {
+              group: [
+                "../*",
+                "@muster/bus",
+                "@muster/kube",
+                "@muster/store",
+                "@muster/service",
+                "@muster/proto",
+                "@muster/tracing",
+              "@muster/testkit",
+              ],
+              message: "domain/ knows only domain/ and the core libraries.",
+            },
+          ],
+        },
+      ],
+      "no-restricted-globals": ["error", "process", "fetch", "setTimeout", "setInterval", "performance"],
+      "no-restricted-properties": [
+        "error",
+        { object: "Date", property: "now" },
+        { object: "Math", property: "random" },
+        { object: "crypto", property: "randomUUID" },
+      ],
+      "no-restricted-syntax": ["error", ...everywhere, exit, ...clock],
+    },
+  },
+);
