@@ -129,7 +129,7 @@ export default tseslint.config(
                 "@muster/service",
                 "@muster/proto",
                 "@muster/tracing",
-              "@muster/testkit",
+                "@muster/testkit",
               ],
               message: "domain/ knows only domain/ and the core libraries.",
             },
