@@ -1,2 +1,4 @@
-export { envFromContext, injectTrace, extractTrace, traceparentOf } from "./propagation.ts";
+export { envFromContext, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
 export { inSpan } from "./span.ts";
+export { startTelemetry } from "./telemetry.ts";
+export type { Telemetry } from "./telemetry.ts";
