@@ -1,24 +1,78 @@
-/**
- * Reads one typed value at a time and collects what is wrong, so that one error names every problem:
- *
- *   const config = readEnv(env, (read) => ({ natsUrl: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), ... }));
- */
+import { throwFault } from "@muster/faults";
+
+/** Reads one typed value at a time and remembers what is wrong. */
 export type EnvReader = {
+  /** Text that is not empty; without a fallback the variable must be there. */
   text(name: string, fallback?: string): string;
   optional(name: string): string | undefined;
   url(name: string, fallback?: string): string;
   /** A whole number between min and max; the unit is the end of the name. */
-  integer(name: string, options: { fallback?: number; min: number; max: number }): number;
+  integer(name: string, options: { readonly fallback?: number; readonly min: number; readonly max: number }): number;
   flag(name: string, fallback: boolean): boolean;
   oneOf<Word extends string>(name: string, words: readonly Word[], fallback: Word): Word;
 };
 
-/** Builds a configuration from the environment. Throws one FaultError (invalid_request) that names every wrong or missing variable, its value and what would be right. */
+/**
+ * Builds a configuration from the environment:
+ *
+ *   readEnv(env, (read) => ({ natsUrl: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222") }))
+ *
+ * Throws one FaultError (invalid_request) that names every wrong or missing variable, its value and what would be right. An empty variable counts as absent.
+ */
 export function readEnv<Config>(
   env: Readonly<Record<string, string | undefined>>,
   build: (read: EnvReader) => Config,
 ): Config {
-  void env;
-  void build;
-  throw new Error("pending");
+  const problems: string[] = [];
+  const config = build(reader(env, problems));
+  if (problems.length > 0) throwFault({ code: "invalid_request", field: "environment", reason: problems.join("; ") });
+  return config;
+}
+
+function reader(env: Readonly<Record<string, string | undefined>>, problems: string[]): EnvReader {
+  const optional = (name: string): string | undefined => {
+    const value = env[name]?.trim();
+    return value === "" ? undefined : value;
+  };
+  /** A stand-in of the right type, so that the next variables are looked at too; it never leaves `readEnv`. */
+  const wrong = <Value>(problem: string, standIn: Value): Value => {
+    problems.push(problem);
+    return standIn;
+  };
+  const text = (name: string, fallback?: string): string =>
+    optional(name) ?? fallback ?? wrong(`${name} is missing`, "");
+
+  return {
+    text,
+    optional,
+    url: (name, fallback) => {
+      const value = text(name, fallback);
+      const parts = value.split(",").map((part) => part.trim());
+      if (value === "" || parts.every((part) => URL.canParse(part))) return value;
+      return wrong(`${name} is "${value}"; a URL such as ${fallback ?? "nats://host:4222"} is needed`, value);
+    },
+    integer: (name, { fallback, min, max }) => {
+      const value = optional(name);
+      if (value === undefined)
+        return fallback ?? wrong(`${name} is missing; a whole number from ${min} to ${max} is needed`, min);
+      const number = Number(value);
+      if (/^-?\d+$/.test(value) && number >= min && number <= max) return number;
+      return wrong(`${name} is "${value}"; a whole number from ${min} to ${max} is needed`, min);
+    },
+    flag: (name, fallback) => {
+      const value = optional(name)?.toLowerCase();
+      if (value === undefined) return fallback;
+      if (value === "true" || value === "1") return true;
+      if (value === "false" || value === "0") return false;
+      return wrong(`${name} is "${value}"; true or false is needed`, fallback);
+    },
+    oneOf: (name, words, fallback) => {
+      const value = optional(name);
+      if (value === undefined) return fallback;
+      return (
+        words.find((word) => word === value) ??
+        wrong(`${name} is "${value}"; one of ${words.join(", ")} is needed`, fallback)
+      );
+    },
+  };
 }

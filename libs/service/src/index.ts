@@ -1,5 +1,6 @@
 export { readEnv } from "./env.ts";
 export type { EnvReader } from "./env.ts";
+export type { Logger } from "./logger.ts";
 export { runService } from "./run-service.ts";
 export type { ServiceContext, ServiceDefinition } from "./run-service.ts";
-export type { Logger } from "./logger.ts";
+export { VERSION } from "./version.ts";

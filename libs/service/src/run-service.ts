@@ -1,4 +1,11 @@
-import type { Logger } from "./logger.ts";
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import { isFaultError } from "@muster/faults";
+import { startTelemetry } from "@muster/tracing";
+import { readEnv } from "./env.ts";
+import { createLogger, LOG_LEVELS, type Logger } from "./logger.ts";
+import { type ReadyCheck, startStatusServer } from "./status-server.ts";
+import { VERSION } from "./version.ts";
 
 export type ServiceContext<Config> = {
   readonly config: Config;
@@ -9,7 +16,7 @@ export type ServiceContext<Config> = {
   readonly instance: string;
   readonly version: string;
   /** Ready (HTTP /readyz) only while every check returns undefined; a check returns what is missing. Also shown by `/readyz?verbose`. */
-  readyWhen(name: string, check: () => string | undefined): void;
+  readyWhen(name: string, check: ReadyCheck): void;
 };
 
 export type ServiceDefinition<Config> = {
@@ -20,11 +27,90 @@ export type ServiceDefinition<Config> = {
 };
 
 /**
- * The whole of a service's main: configuration (all problems in one message, exit code 2), logger, signals, and an HTTP server with /livez, /readyz and /metrics
- * on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound port is logged), then `run`. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after the first,
- * ends the process at once.
+ * The whole of a service's main: configuration (all problems in one message, exit code 2), telemetry, logger, signals, and an HTTP server with /livez, /readyz and
+ * /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after
+ * the first, ends the process at once.
  */
-export function runService<Config>(definition: ServiceDefinition<Config>): Promise<void> {
-  void definition;
-  throw new Error("pending");
+export async function runService<Config>(definition: ServiceDefinition<Config>): Promise<void> {
+  const configured = configure(definition);
+  if (configured === undefined) return;
+  const { config, common } = configured;
+  const instance = `${definition.name}-${hostname().split(".")[0] ?? "host"}-${process.pid}-${randomBytes(3).toString("hex")}`;
+  const logger = createLogger({ level: common.logLevel, service: definition.name, instance });
+  const stop = stopOnSignals(logger, common.stopTimeoutMs);
+  const checks = new Map<string, ReadyCheck>([["running", () => (stop.signal.aborted ? "stopping" : undefined)]]);
+
+  try {
+    await using telemetry = startTelemetry({ service: definition.name, version: VERSION, env: process.env });
+    await using status = await startStatusServer({
+      address: common.httpAddress,
+      checks,
+      answerScrape: (request, response) => {
+        telemetry.answerScrape(request, response);
+      },
+    });
+    logger.info({ version: VERSION, http: status.address, pid: process.pid }, "started");
+    await definition.run({
+      config,
+      logger,
+      signal: stop.signal,
+      instance,
+      version: VERSION,
+      readyWhen: (name, check) => {
+        checks.set(name, check);
+      },
+    });
+    if (!stop.signal.aborted) process.exitCode = 1;
+    logger.info({}, stop.signal.aborted ? "stopped" : "ended without being told to stop");
+  } catch (error) {
+    process.exitCode = 1;
+    logger.error({ err: error }, "ended by an error");
+  } finally {
+    stop.done();
+  }
+}
+
+function configure<Config>(definition: ServiceDefinition<Config>) {
+  try {
+    const common = readEnv(process.env, (read) => ({
+      httpAddress: read.text("MUSTER_HTTP_ADDR", "127.0.0.1:0"),
+      logLevel: read.oneOf("MUSTER_LOG_LEVEL", LOG_LEVELS, "info"),
+      stopTimeoutMs: read.integer("MUSTER_STOP_TIMEOUT_MS", { fallback: 20_000, min: 0, max: 600_000 }),
+    }));
+    return { common, config: definition.readConfig(process.env) };
+  } catch (error) {
+    if (!isFaultError(error)) throw error;
+    process.stderr.write(`${definition.name}: ${error.message}\n`);
+    process.exitCode = 2;
+    return undefined;
+  }
+}
+
+function stopOnSignals(logger: Logger, timeoutMs: number): { signal: AbortSignal; done: () => void } {
+  const controller = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const onSignal = (name: NodeJS.Signals): void => {
+    if (controller.signal.aborted) {
+      endNow(logger, `second signal (${name})`);
+      return;
+    }
+    logger.info({ signal: name }, "stopping");
+    // What hangs must not hold the process: Kubernetes would kill it a little later anyway, without a word in the log.
+    timer = setTimeout(() => endNow(logger, `not stopped after ${timeoutMs} ms`), timeoutMs).unref();
+    controller.abort();
+  };
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  return {
+    signal: controller.signal,
+    done: () => {
+      clearTimeout(timer);
+      process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    },
+  };
+}
+
+function endNow(logger: Logger, because: string): void {
+  logger.error({ because }, "ending at once");
+  // SIGKILL to ourselves cannot be held up by an exit handler or an open handle.
+  process.kill(process.pid, "SIGKILL");
 }

@@ -1,0 +1,47 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { readEnv, type EnvReader } from "./env.ts";
+
+const build = (read: EnvReader) => ({
+  natsUrl: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"),
+  lockTtlMs: read.integer("LOCK_TTL_MS", { fallback: 5000, min: 100, max: 60_000 }),
+  name: read.text("NAME"),
+  traced: read.flag("TRACED", false),
+  level: read.oneOf("LEVEL", ["low", "high"], "low"),
+  token: read.optional("TOKEN"),
+});
+
+it("takes defaults for what is absent or empty", () => {
+  expect(readEnv({ NAME: "a", LOCK_TTL_MS: "", TRACED: " " }, build)).toEqual({
+    natsUrl: "nats://127.0.0.1:4222",
+    lockTtlMs: 5000,
+    name: "a",
+    traced: false,
+    level: "low",
+    token: undefined,
+  });
+});
+
+it("names every problem, with the value and what would be right, in one message", () => {
+  const env = { MUSTER_NATS_URL: "here", LOCK_TTL_MS: "5s", TRACED: "yes", LEVEL: "mid" };
+  expect(() => readEnv(env, build)).toThrow(
+    'environment: MUSTER_NATS_URL is "here"; a URL such as nats://127.0.0.1:4222 is needed; ' +
+      'LOCK_TTL_MS is "5s"; a whole number from 100 to 60000 is needed; NAME is missing; ' +
+      'TRACED is "yes"; true or false is needed; LEVEL is "mid"; one of low, high is needed',
+  );
+});
+
+it("never lets a number through that is not whole or not within its bounds", () => {
+  const number = (text: string) => readEnv({ N: text }, (read) => read.integer("N", { min: 1, max: 10 }));
+  fc.assert(
+    fc.property(fc.oneof(fc.double().map(String), fc.string(), fc.integer().map(String)), (text) => {
+      let value;
+      try {
+        value = number(text);
+      } catch {
+        return;
+      }
+      expect(Number.isInteger(value) && value >= 1 && value <= 10).toBe(true);
+    }),
+  );
+});

@@ -1,0 +1,65 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { throwFault } from "@muster/faults";
+
+/** What is missing for readiness, by the name of the check; undefined: nothing. */
+export type ReadyCheck = () => string | undefined;
+
+export type StatusServer = AsyncDisposable & { readonly address: string };
+
+/** Serves /livez, /readyz (with ?verbose, every check by name) and /metrics until disposed. */
+export async function startStatusServer(options: {
+  /** host:port; port 0 takes any free one. */
+  readonly address: string;
+  readonly checks: ReadonlyMap<string, ReadyCheck>;
+  readonly answerScrape: (request: IncomingMessage, response: ServerResponse) => void;
+}): Promise<StatusServer> {
+  const server = createServer((request, response) => {
+    answer(options, request, response);
+  });
+  const { hostname, port } = new URL(`http://${options.address}`);
+  server.listen(Number(port === "" ? 80 : port), hostname.replaceAll(/[[\]]/g, ""));
+  try {
+    await once(server, "listening");
+  } catch (cause) {
+    throwFault(
+      { code: "unavailable", dependency: `address ${options.address}`, retryAfterMs: 0 },
+      { cause, doing: "listening" },
+    );
+  }
+  const bound = server.address() as AddressInfo;
+  return { address: `${hostname}:${bound.port}`, [Symbol.asyncDispose]: () => close(server) };
+}
+
+function answer(
+  options: Parameters<typeof startStatusServer>[0],
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const url = new URL(request.url ?? "/", "http://status");
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    response.writeHead(405, { allow: "GET, HEAD" }).end();
+  } else if (url.pathname === "/metrics") {
+    options.answerScrape(request, response);
+  } else if (url.pathname === "/livez") {
+    response.writeHead(200, { "content-type": "text/plain" }).end("ok\n");
+  } else if (url.pathname === "/readyz") {
+    const results = [...options.checks].map(([name, check]) => ({ name, missing: check() }));
+    const ready = results.every(({ missing }) => missing === undefined);
+    const lines = results.map(
+      ({ name, missing }) => `${missing === undefined ? "[+]" : "[-]"}${name} ${missing ?? "ok"}`,
+    );
+    const verbose = !ready || url.searchParams.has("verbose");
+    response.writeHead(ready ? 200 : 503, { "content-type": "text/plain" });
+    response.end([...(verbose ? lines : []), ready ? "ok" : "not ready", ""].join("\n"));
+  } else {
+    response.writeHead(404, { "content-type": "text/plain" }).end("paths: /livez, /readyz, /metrics\n");
+  }
+}
+
+async function close(server: Server): Promise<void> {
+  server.close();
+  server.closeAllConnections();
+  await once(server, "close");
+}

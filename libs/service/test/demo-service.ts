@@ -1,0 +1,19 @@
+/** A service for the tests: ready after a while that the test chooses, stops as told by DEMO_STOP. */
+import { once } from "node:events";
+import { readEnv, runService } from "../src/index.ts";
+
+await runService({
+  name: "demo",
+  readConfig: (env) =>
+    readEnv(env, (read) => ({
+      stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail"], "orderly"),
+      limit: read.integer("DEMO_LIMIT", { fallback: 1, min: 1, max: 9 }),
+    })),
+  run: async ({ config, signal, logger, readyWhen }) => {
+    readyWhen("limit", () => (config.limit > 1 ? "limit is above 1" : undefined));
+    logger.info({ token: "secret-token", limit: config.limit }, "running");
+    if (config.stop === "fail") throw new Error("on purpose");
+    await once(signal, "abort");
+    if (config.stop === "hang") await new Promise(() => setInterval(() => undefined, 1000));
+  },
+});

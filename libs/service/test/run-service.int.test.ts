@@ -1,0 +1,80 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { until } from "@muster/testkit";
+import { afterEach, expect, it } from "vitest";
+
+const main = fileURLToPath(new URL("demo-service.ts", import.meta.url));
+const running = new Set<ChildProcess>();
+
+afterEach(() => {
+  for (const child of running) child.kill("SIGKILL");
+  running.clear();
+});
+
+function start(env: Record<string, string> = {}) {
+  const child = spawn(process.execPath, [main], {
+    env: { PATH: process.env["PATH"], ...env },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  running.add(child);
+  let output = "";
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+    output += chunk;
+  });
+  const lines = () =>
+    output
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  const address = () =>
+    until("it has said its address", () => lines().find((line) => line["msg"] === "started")?.["http"] as string);
+  return { child, exit: once(child, "exit"), output: () => output, lines, address };
+}
+
+it("answers health, readiness with what is missing, and metrics, and stops on SIGTERM", async () => {
+  const service = start({ DEMO_LIMIT: "2" });
+  const base = `http://${await service.address()}`;
+  expect((await fetch(`${base}/livez`)).status).toBe(200);
+  const ready = await fetch(`${base}/readyz`);
+  expect(ready.status).toBe(503);
+  expect(await ready.text()).toContain("[-]limit limit is above 1");
+  expect(await (await fetch(`${base}/metrics`)).text()).toContain('service_name="demo"');
+  expect((await fetch(`${base}/readyz`, { method: "POST" })).status).toBe(405);
+  service.child.kill("SIGTERM");
+  expect(await service.exit).toEqual([0, null]);
+  expect(service.lines().at(-1)).toMatchObject({ msg: "stopped", service: "demo", level: "info" });
+});
+
+it("keeps secrets out of the log", async () => {
+  const service = start();
+  await until("it runs", () => service.output().includes("running"));
+  expect(service.output()).not.toContain("secret-token");
+});
+
+it("refuses to start with a wrong configuration and names every problem", async () => {
+  const service = start({ DEMO_STOP: "never", DEMO_LIMIT: "10" });
+  expect(await service.exit).toEqual([2, null]);
+  expect(service.output()).toContain('DEMO_STOP is "never"');
+  expect(service.output()).toContain('DEMO_LIMIT is "10"');
+});
+
+it("ends with exit code 1 and the error in the log when it fails", async () => {
+  const service = start({ DEMO_STOP: "fail" });
+  expect(await service.exit).toEqual([1, null]);
+  expect(service.lines().at(-1)).toMatchObject({ msg: "ended by an error", err: { message: "on purpose" } });
+});
+
+it("does not hang on a stop that hangs: the time limit ends it, and so does a second signal", async () => {
+  const limited = start({ DEMO_STOP: "hang", MUSTER_STOP_TIMEOUT_MS: "50" });
+  await limited.address();
+  limited.child.kill("SIGTERM");
+  expect(await limited.exit).toEqual([null, "SIGKILL"]);
+
+  const twice = start({ DEMO_STOP: "hang" });
+  await twice.address();
+  twice.child.kill("SIGINT");
+  await until("the first signal is heard", () => twice.output().includes("stopping"));
+  twice.child.kill("SIGINT");
+  expect(await twice.exit).toEqual([null, "SIGKILL"]);
+});
