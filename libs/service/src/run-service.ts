@@ -100,11 +100,17 @@ function stopOnSignals(logger: Logger, timeoutMs: number): { signal: AbortSignal
     controller.abort();
   };
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  // A supervisor that started us with a channel takes us along when it is gone, however it ended.
+  const onOrphaned = (): void => {
+    onSignal("SIGTERM");
+  };
+  process.once("disconnect", onOrphaned);
+  process.channel?.unref();
   return {
     signal: controller.signal,
     done: () => {
       clearTimeout(timer);
-      process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+      process.off("SIGINT", onSignal).off("SIGTERM", onSignal).off("disconnect", onOrphaned);
     },
   };
 }

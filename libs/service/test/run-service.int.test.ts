@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, type StdioOptions } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { until } from "@muster/testkit";
@@ -12,14 +12,11 @@ afterEach(() => {
   running.clear();
 });
 
-function start(env: Record<string, string> = {}) {
-  const child = spawn(process.execPath, [main], {
-    env: { PATH: process.env["PATH"], ...env },
-    stdio: ["ignore", "ignore", "pipe"],
-  });
+function start(env: Record<string, string> = {}, stdio: StdioOptions = ["ignore", "ignore", "pipe"]) {
+  const child = spawn(process.execPath, [main], { env: { PATH: process.env["PATH"], ...env }, stdio });
   running.add(child);
   let output = "";
-  child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+  child.stderr?.setEncoding("utf8").on("data", (chunk: string) => {
     output += chunk;
   });
   const lines = () =>
@@ -77,4 +74,11 @@ it("does not hang on a stop that hangs: the time limit ends it, and so does a se
   await until("the first signal is heard", () => twice.output().includes("stopping"));
   twice.child.kill("SIGINT");
   expect(await twice.exit).toEqual([null, "SIGKILL"]);
+});
+
+it("stops when the supervisor that started it with a channel is gone", async () => {
+  const service = start({}, ["ignore", "ignore", "pipe", "ipc"]);
+  await service.address();
+  service.child.disconnect();
+  expect(await service.exit).toEqual([0, null]);
 });
