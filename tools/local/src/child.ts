@@ -1,0 +1,130 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import { createInterface } from "node:readline";
+import { throwFault } from "@muster/faults";
+
+/** A process of the stack. It runs in a process group of its own, so that Ctrl-C reaches only us and we end things in order; a channel tells it when we are gone. */
+export type Child = {
+  readonly name: string;
+  readonly pid: number;
+  /** Resolves when the process has ended, whoever ended it. */
+  readonly exited: Promise<string>;
+  /** Resolves with the first line for which `pick` returns something; rejects when the process ends before. */
+  line<Value>(pick: (line: string) => Value | undefined): Promise<Value>;
+  /** SIGTERM, and SIGKILL when that does not help in time. */
+  stop(): Promise<void>;
+  /** SIGKILL, as bad luck would. */
+  kill(): Promise<void>;
+};
+
+const STOP_TIMEOUT_MS = 15_000;
+/** Lines kept for errors. */
+const TAIL_LINES = 20;
+
+export function startChild(options: {
+  readonly name: string;
+  readonly entry: string;
+  readonly args?: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly logFile: string;
+}): Child {
+  const child = spawn(process.execPath, [options.entry, ...(options.args ?? [])], {
+    env: options.env,
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe", "ipc"],
+  });
+  const log = createWriteStream(options.logFile, { flags: "a", mode: 0o600 });
+  const watchers = new Set<(line: string) => void>();
+  const tail: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    if (stream === null) continue;
+    stream.pipe(log, { end: false });
+    createInterface({ input: stream }).on("line", (line) => {
+      tail.push(line);
+      if (tail.length > TAIL_LINES) tail.shift();
+      for (const watcher of watchers) watcher(line);
+    });
+  }
+  const exited = ended(child);
+  void exited.then(() => log.end());
+  return {
+    name: options.name,
+    pid: child.pid ?? 0,
+    exited,
+    line: (pick) =>
+      new Promise((resolve, reject) => {
+        const watcher = (line: string): void => {
+          const value = pick(line);
+          if (value === undefined) return;
+          watchers.delete(watcher);
+          resolve(value);
+        };
+        watchers.add(watcher);
+        tail.forEach(watcher);
+        void exited.then((how) => {
+          reject(
+            new Error(`${options.name} ended (${how}) before it was ready; the end of its log:\n${tail.join("\n")}`),
+          );
+        });
+      }),
+    stop: () => stop(child, exited),
+    kill: async () => {
+      signalGroup(child, "SIGKILL");
+      await exited;
+    },
+  };
+}
+
+/** Waits until a service of ours says where it listens, and then until that address says ready. Returns the address. */
+export async function serviceReady(child: Child, options: { timeoutMs: number; signal: AbortSignal }): Promise<string> {
+  const address = await child.line((line) => {
+    if (!line.includes('"started"')) return undefined;
+    const { msg, http } = JSON.parse(line) as { msg?: string; http?: string };
+    return msg === "started" ? http : undefined;
+  });
+  const end = performance.now() + options.timeoutMs;
+  let last = "";
+  while (performance.now() < end) {
+    options.signal.throwIfAborted();
+    const answer = await fetch(`http://${address}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(
+      () => undefined,
+    );
+    if (answer?.ok === true) return address;
+    last = ((await answer?.text()) ?? "no answer").trim().replaceAll("\n", ", ");
+    await Promise.race([new Promise((resolve) => setTimeout(resolve, 50)), child.exited]);
+  }
+  return throwFault(
+    { code: "deadline_exceeded", operation: `starting ${child.name}`, timeoutMs: options.timeoutMs },
+    { doing: `last word of ${child.name}: ${last}` },
+  );
+}
+
+async function ended(child: ChildProcess): Promise<string> {
+  try {
+    const [code, signal] = (await once(child, "exit")) as [number | null, string | null];
+    return signal ?? `exit code ${code ?? "unknown"}`;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+async function stop(child: ChildProcess, exited: Promise<string>): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill("SIGTERM");
+  const giveUp = setTimeout(() => {
+    signalGroup(child, "SIGKILL");
+  }, STOP_TIMEOUT_MS);
+  await exited;
+  clearTimeout(giveUp);
+}
+
+function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  try {
+    process.kill(-child.pid, signal);
+  } catch (error) {
+    // It ended a moment ago, which is what was wanted.
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}

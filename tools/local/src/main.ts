@@ -1,0 +1,100 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join, relative, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { faultOf } from "@muster/faults";
+import { ROOT, type Stack, startStack } from "./stack.ts";
+
+const HELP = `Starts Muster on this machine, runs an example session, prints its result, and stops everything.
+
+  npm start                                run examples/http-benchmark.yaml
+  npm start -- --keep                      leave everything running afterwards, until Ctrl-C
+  npm start -- --kubeconfig FILE           use that cluster instead of the embedded one; its nodes need the label pool=...
+  npm start -- examples/failing-session.yaml
+`;
+const POOLS = { drivers: 2, workers: 6 };
+
+const stop = new AbortController();
+let signals = 0;
+for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.on(name, () => {
+    signals += 1;
+    if (signals === 1) say("stopping");
+    stop.abort();
+  });
+}
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  let options;
+  try {
+    options = parseArgs({
+      allowPositionals: true,
+      options: { keep: { type: "boolean" }, kubeconfig: { type: "string" }, help: { type: "boolean", short: "h" } },
+    });
+  } catch (error) {
+    say(`error: ${error instanceof Error ? error.message : String(error)}\n\n${HELP}`);
+    return 2;
+  }
+  const { values, positionals } = options;
+  if (values.help === true) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const [example = "examples/http-benchmark.yaml"] = positionals;
+  const directory = join(ROOT, ".muster");
+  try {
+    await using stack = await startStack({
+      directory,
+      ...(values.kubeconfig !== undefined && { kubeconfig: resolve(values.kubeconfig) }),
+      pools: POOLS,
+      baseEnv: process.env,
+      signal: stop.signal,
+      onProgress: say,
+    });
+    const code = await runExample(stack, example);
+    if (values.keep === true && !stop.signal.aborted) {
+      process.stdout.write(usage(stack));
+      await once(stop.signal, "abort");
+      return 0;
+    }
+    return stop.signal.aborted ? 130 : code;
+  } catch (error) {
+    if (stop.signal.aborted) return 130;
+    const hint = faultOf(error)?.code === "already_exists" ? `; use it, or stop it with Ctrl-C where it runs` : "";
+    say(`error: ${error instanceof Error ? error.message : String(error)}${hint}`);
+    return 1;
+  }
+}
+
+/** Runs `muster run` in a process group of its own, so that Ctrl-C reaches only us. */
+async function runExample(stack: Stack, example: string): Promise<number> {
+  say(`muster run ${example}\n`);
+  const cli = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "run", resolve(ROOT, example)], {
+    env: stack.clientEnv,
+    detached: true,
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  const end = (): void => void cli.kill("SIGKILL");
+  stop.signal.addEventListener("abort", end);
+  if (stop.signal.aborted) end();
+  const [code] = (await once(cli, "exit")) as [number | null];
+  stop.signal.removeEventListener("abort", end);
+  return code ?? 1;
+}
+
+function usage(stack: Stack): string {
+  const kubeconfig = relative(process.cwd(), stack.kubeconfig);
+  return `
+Muster is running. In another terminal:
+  npx muster pools
+  npx muster run examples/failing-session.yaml
+  npx muster get sessions
+  kubectl --kubeconfig ${kubeconfig} get pods --watch
+Logs: .muster/logs. Ctrl-C here stops everything.
+`;
+}
+
+function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}

@@ -1,0 +1,203 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-server";
+import { type Child, serviceReady, startChild } from "./child.ts";
+import { onlyOne } from "./only-one.ts";
+
+/** Root of the repository. */
+export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../../..");
+
+export const SERVICES = ["watcher", "reservation-manager", "session-controller"] as const;
+export type ServiceName = (typeof SERVICES)[number];
+
+export type StackOptions = {
+  /** Everything the stack writes is kept here; emptied at start. */
+  readonly directory: string;
+  /** Use this cluster instead of an embedded one. */
+  readonly kubeconfig?: string;
+  /** Nodes of the embedded cluster. */
+  readonly pools: Readonly<Record<string, number>>;
+  /** Replicas of each service; 1 where nothing is said. */
+  readonly replicas?: Partial<Readonly<Record<ServiceName, number>>>;
+  /** For the services, on top of what they need. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly baseEnv: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+  readonly onProgress: (line: string) => void;
+};
+
+/** A service that is kept running: when its process ends it is started again. */
+export type Replica = {
+  readonly service: ServiceName;
+  readonly current: () => Child;
+  /** host:port of /livez, /readyz and /metrics. */
+  readonly address: () => string;
+};
+
+export type Stack = AsyncDisposable & {
+  readonly natsUrl: string;
+  readonly natsToken: string;
+  readonly kubeconfig: string;
+  readonly replicas: readonly Replica[];
+  /** The embedded cluster's process; undefined with a cluster of the user's. */
+  readonly cluster: Child | undefined;
+  /** Environment with which the CLI finds this stack. */
+  readonly clientEnv: Readonly<Record<string, string | undefined>>;
+};
+
+const READY_TIMEOUT_MS = 60_000;
+const RESTART_MIN_MS = 500;
+const RESTART_MAX_MS = 30_000;
+
+/**
+ * Starts NATS, the embedded cluster (unless a kubeconfig is named) and the services, each a process, and resolves when all are ready. Disposing ends them in the
+ * reverse order; when this process dies in any other way, they end by themselves.
+ */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  await using starting = new AsyncDisposableStack();
+  starting.use(await onlyOne(options.directory));
+  await rm(options.directory, { recursive: true, force: true });
+  await mkdir(join(options.directory, "logs"), { recursive: true, mode: 0o700 });
+
+  const natsToken = randomBytes(24).toString("hex");
+  const nats = starting.use(await startNats(options, natsToken));
+  options.signal.throwIfAborted();
+  const cluster = options.kubeconfig === undefined ? await startCluster(options, starting) : undefined;
+  const kubeconfig = options.kubeconfig ?? join(options.directory, "kubeconfig");
+
+  const clientEnv = { ...options.baseEnv, MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: natsToken };
+  const serviceEnv = { ...clientEnv, MUSTER_KUBECONFIG: kubeconfig, MUSTER_HTTP_ADDR: "127.0.0.1:0", ...options.env };
+  const replicas = await startServices(options, serviceEnv, starting);
+  await writeLocalFile(options.directory, { natsUrl: nats.url, natsToken, kubeconfig });
+
+  const all = starting.move();
+  return {
+    natsUrl: nats.url,
+    natsToken,
+    kubeconfig,
+    cluster,
+    replicas,
+    clientEnv,
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+async function startNats(options: StackOptions, token: string): Promise<NatsServer> {
+  const found = await findNatsServer({
+    env: options.baseEnv,
+    onProgress: options.onProgress,
+    signal: options.signal,
+  });
+  const server = await startNatsServer({
+    binary: found.path,
+    directory: join(options.directory, "nats"),
+    port: 0,
+    token,
+    onExit: (code, signal) => {
+      options.onProgress(`nats-server ended (${signal ?? `exit code ${code ?? "unknown"}`})`);
+    },
+  });
+  options.onProgress(`nats-server ${found.version} (${found.from}) at ${server.url}`);
+  return server;
+}
+
+async function startCluster(options: StackOptions, starting: AsyncDisposableStack): Promise<Child> {
+  const pools = Object.entries(options.pools).map(([name, nodes]) => `${name}=${nodes}`);
+  const child = startChild({
+    name: "devcluster",
+    entry: join(ROOT, "libs/devcluster/src/main.ts"),
+    args: [
+      "--directory",
+      join(options.directory, "cluster"),
+      "--kubeconfig",
+      join(options.directory, "kubeconfig"),
+      "--pools",
+      pools.join(","),
+    ],
+    env: options.baseEnv,
+    logFile: join(options.directory, "logs/devcluster.log"),
+  });
+  starting.defer(() => child.stop());
+  await child.line((line) => (line.includes('"kubeconfig"') ? true : undefined));
+  options.onProgress(`embedded cluster with ${pools.join(", ")}`);
+  return child;
+}
+
+async function startServices(
+  options: StackOptions,
+  env: Readonly<Record<string, string | undefined>>,
+  starting: AsyncDisposableStack,
+): Promise<Replica[]> {
+  const wanted = SERVICES.flatMap((service) =>
+    Array.from({ length: options.replicas?.[service] ?? 1 }, (_, index) => ({ service, index })),
+  );
+  const replicas = await Promise.all(
+    wanted.map(async ({ service, index }) => {
+      const replica = keepRunning(options, service, `${service}-${index}`, env);
+      starting.defer(replica.stop);
+      await replica.ready;
+      return replica;
+    }),
+  );
+  options.onProgress(`services ${SERVICES.join(", ")} are ready`);
+  return replicas;
+}
+
+function keepRunning(
+  options: StackOptions,
+  service: ServiceName,
+  name: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Replica & { ready: Promise<void>; stop: () => Promise<void> } {
+  let stopping = false;
+  let restartInMs = RESTART_MIN_MS;
+  let address = "";
+  let timer: NodeJS.Timeout | undefined;
+  const logFile = join(options.directory, `logs/${name}.log`);
+  const start = (): Child => {
+    const child = startChild({ name, entry: join(ROOT, `apps/${service}/src/main.ts`), env, logFile });
+    void child.exited.then((how) => {
+      if (stopping) return;
+      options.onProgress(`${name} ended (${how}); starting it again in ${restartInMs} ms, its log is ${logFile}`);
+      timer = setTimeout(restart, restartInMs);
+      restartInMs = Math.min(restartInMs * 2, RESTART_MAX_MS);
+    });
+    return child;
+  };
+  const becomeReady = async (child: Child): Promise<void> => {
+    address = await serviceReady(child, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });
+    restartInMs = RESTART_MIN_MS;
+  };
+  const restart = (): void => {
+    if (stopping) return;
+    current = start();
+    becomeReady(current).catch((error: unknown) => {
+      options.onProgress(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+    });
+  };
+  let current = start();
+  return {
+    service,
+    current: () => current,
+    address: () => address,
+    ready: becomeReady(current),
+    stop: async () => {
+      stopping = true;
+      clearTimeout(timer);
+      await current.stop();
+    },
+  };
+}
+
+/** Tells the CLI where the stack is; the token has a file of its own that only the user can read. */
+async function writeLocalFile(
+  directory: string,
+  stack: { natsUrl: string; natsToken: string; kubeconfig: string },
+): Promise<void> {
+  const natsTokenFile = join(directory, "nats.token");
+  await writeFile(natsTokenFile, stack.natsToken, { mode: 0o600 });
+  const content = { natsUrl: stack.natsUrl, natsTokenFile, kubeconfig: stack.kubeconfig, pid: process.pid };
+  await writeFile(join(directory, "local.json"), JSON.stringify(content, undefined, 2), { mode: 0o600 });
+}

@@ -1,0 +1,64 @@
+import { execFileSync } from "node:child_process";
+import { rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { ESLint } from "eslint";
+import { beforeAll, expect, it } from "vitest";
+
+/**
+ * The canary: the boundary rule checks nothing, without a word, when no project graph is cached. Each planted file breaks one rule on purpose; if lint lets it
+ * pass, the rule is asleep and every green run before was worth nothing.
+ */
+const root = join(dirname(fileURLToPath(import.meta.url)), "../../..");
+
+beforeAll(() => {
+  execFileSync(join(root, "node_modules/.bin/nx"), ["show", "projects"], { cwd: root, stdio: "pipe" });
+});
+
+it.each([
+  {
+    title: "an app that imports an app",
+    file: "apps/watcher/src/planted-a.ts",
+    text: 'import { main } from "../../cli/src/main.ts";\nmain();\n',
+    rule: "@nx/enforce-module-boundaries",
+  },
+  {
+    title: "a core library that imports a platform library",
+    file: "libs/faults/src/planted-b.ts",
+    text: 'import { connectNats } from "@muster/bus";\nvoid connectNats;\n',
+    rule: "@nx/enforce-module-boundaries",
+  },
+  {
+    title: "a contract that imports a package which is not for contracts",
+    file: "libs/proto/src/planted-c.ts",
+    text: 'import { trace } from "@opentelemetry/api";\nvoid trace;\n',
+    rule: "@nx/enforce-module-boundaries",
+  },
+  {
+    title: "a decision that reaches for an adapter",
+    file: "apps/watcher/src/domain/planted-d.ts",
+    text: 'import { deps } from "../adapters/deps.ts";\nvoid deps;\n',
+    rule: "no-restricted-imports",
+  },
+  {
+    title: "a decision that reads the clock",
+    file: "apps/watcher/src/domain/planted-e.ts",
+    text: "export const nowMs = Date.now();\n",
+    rule: "no-restricted-properties",
+  },
+  {
+    title: "a product file that uses the test kit",
+    file: "apps/watcher/src/planted-f.ts",
+    text: 'import { natsServer } from "@muster/testkit";\nvoid natsServer;\n',
+    rule: "no-restricted-imports",
+  },
+])("lint refuses $title", async ({ file, text, rule }) => {
+  const path = join(root, file);
+  try {
+    writeFileSync(path, text);
+    const [result] = await new ESLint({ cwd: root }).lintFiles([file]);
+    expect(result?.messages.map(({ ruleId }) => ruleId)).toContain(rule);
+  } finally {
+    rmSync(path, { force: true });
+  }
+});
