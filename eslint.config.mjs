@@ -52,6 +52,15 @@ const boundaries = {
   ],
 };
 
+/** Tests may use test tools anywhere; what the project itself may depend on stays the same. */
+const boundariesOfTests = {
+  ...boundaries,
+  depConstraints: boundaries.depConstraints.map(({ allowedExternalImports, ...constraint }) => ({
+    ...constraint,
+    ...(allowedExternalImports && { allowedExternalImports: [...allowedExternalImports, "vitest", "fast-check"] }),
+  })),
+};
+
 export default tseslint.config(
   { ignores: ["**/node_modules", "**/dist", "**/generated", "**/.nx", "**/coverage", "**/.muster"] },
   {
@@ -95,6 +104,7 @@ export default tseslint.config(
       "max-lines-per-function": "off",
       "max-lines": ["error", { max: 900, skipBlankLines: true, skipComments: true }],
       "@typescript-eslint/no-non-null-assertion": "off",
+      "@nx/enforce-module-boundaries": ["error", boundariesOfTests],
     },
   },
   {

@@ -78,7 +78,7 @@ function renderService(service: protobuf.Service): string {
   const methods = service.methodsArray.map((method) => {
     const request = method.resolvedRequestType?.fullName.slice(1);
     const reply = method.resolvedResponseType?.fullName.slice(1);
-    const key = method.name[0]?.toLowerCase() + method.name.slice(1);
+    const key = method.name.charAt(0).toLowerCase() + method.name.slice(1);
     const verb = method.name.replaceAll(/(?<!^)[A-Z]/g, (letter) => `-${letter}`).toLowerCase();
     return `    ${key}: { name: "${method.name}", verb: "${verb}", request: ${request}, reply: ${reply} },`;
   });

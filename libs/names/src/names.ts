@@ -39,12 +39,12 @@ export function checkLabelValue(field: string, value: string): Checked {
 export function checkLabelKey(field: string, value: string): Checked {
   const slash = value.indexOf("/");
   const name = value.slice(slash + 1);
-  if (slash >= 0) {
-    const prefix = checkDnsSubdomain(field, value.slice(0, slash));
-    if (prefix !== undefined) return prefix;
-  }
-  if (name === "") return wrong(field, `"${value}" is not a label key: the name is empty`);
-  return checkLabelValue(field, name);
+  const prefixed = slash < 0 || checkDnsSubdomain(field, value.slice(0, slash)) === undefined;
+  if (prefixed && name !== "" && checkLabelValue(field, name) === undefined) return undefined;
+  return wrong(
+    field,
+    `"${value}" is not a label key: an optional DNS name and '/', then 1 to 63 letters, digits, '-', '_' and '.'`,
+  );
 }
 
 export function checkEnvName(field: string, value: string): Checked {

@@ -1,0 +1,48 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { streams, subjects } from "./subjects.ts";
+
+const builders = {
+  cancel: subjects.cancel,
+  dead: subjects.dead,
+  runSession: subjects.runSession,
+  sessionEventRecorded: subjects.sessionEventRecorded,
+  request: (key: string) => subjects.request("session", key),
+  reservationGranted: (key: string) => subjects.reservationGranted("session", key),
+};
+
+it.each(Object.entries(builders))("%s lets a key in as one token or not at all", (_name, build) => {
+  const tokens = build("a").split(".").length;
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.constantFrom("*", ">", "a.b", "a b", "", "\n", "$SYS")), (key) => {
+      let subject;
+      try {
+        subject = build(key);
+      } catch {
+        return;
+      }
+      expect(subject.split(".")).toHaveLength(tokens);
+      expect(subject).not.toMatch(/[*>\s]/);
+    }),
+  );
+});
+
+it("binds every event and command to exactly one stream", () => {
+  const examples = [
+    subjects.reservationGranted("session", "a"),
+    subjects.sessionEventRecorded("a"),
+    subjects.runSession("a"),
+    subjects.ledger,
+    subjects.dead("session"),
+  ];
+  const matches = (filter: string, subject: string): boolean => {
+    const pattern = filter.replaceAll(".", "\\.").replaceAll("*", "[^.]+").replace(">", ".+");
+    return new RegExp(`^${pattern}$`).test(subject);
+  };
+  for (const subject of examples) {
+    const bound = Object.values(streams).filter(({ subjects: filters }) =>
+      filters.some((filter) => matches(filter, subject)),
+    );
+    expect(bound, subject).toHaveLength(1);
+  }
+});
