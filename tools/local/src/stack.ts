@@ -38,7 +38,7 @@ export type Replica = {
 
 export type Stack = AsyncDisposable & {
   readonly natsUrl: string;
-  readonly natsToken: string;
+  readonly natsToken: string | undefined;
   readonly kubeconfig: string;
   readonly replicas: readonly Replica[];
   /** The embedded cluster's process; undefined with a cluster of the user's. */
@@ -61,27 +61,41 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   await rm(options.directory, { recursive: true, force: true });
   await mkdir(join(options.directory, "logs"), { recursive: true, mode: 0o700 });
 
-  const natsToken = randomBytes(24).toString("hex");
-  const nats = starting.use(await startNats(options, natsToken));
+  const nats = await someNats(options, starting);
   options.signal.throwIfAborted();
   const cluster = options.kubeconfig === undefined ? await startCluster(options, starting) : undefined;
   const kubeconfig = options.kubeconfig ?? join(options.directory, "kubeconfig");
 
-  const clientEnv = { ...options.baseEnv, MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: natsToken };
+  const clientEnv = { ...options.baseEnv, MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
   const serviceEnv = { ...clientEnv, MUSTER_KUBECONFIG: kubeconfig, MUSTER_HTTP_ADDR: "127.0.0.1:0", ...options.env };
   const replicas = await startServices(options, serviceEnv, starting);
-  await writeLocalFile(options.directory, { natsUrl: nats.url, natsToken, kubeconfig });
+  await writeLocalFile(options.directory, { natsUrl: nats.url, natsToken: nats.token ?? "", kubeconfig });
 
   const all = starting.move();
   return {
     natsUrl: nats.url,
-    natsToken,
+    natsToken: nats.token,
     kubeconfig,
     cluster,
     replicas,
     clientEnv,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+/** The server that MUSTER_NATS_URL names, or one of our own. */
+async function someNats(
+  options: StackOptions,
+  starting: AsyncDisposableStack,
+): Promise<{ url: string; token: string | undefined }> {
+  const url = options.baseEnv["MUSTER_NATS_URL"];
+  if (url !== undefined && url !== "") {
+    options.onProgress(`nats-server at ${url} (MUSTER_NATS_URL)`);
+    return { url, token: options.baseEnv["MUSTER_NATS_TOKEN"] };
+  }
+  const token = randomBytes(24).toString("hex");
+  const server = starting.use(await startNats(options, token));
+  return { url: server.url, token };
 }
 
 async function startNats(options: StackOptions, token: string): Promise<NatsServer> {
