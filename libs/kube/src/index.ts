@@ -1,6 +1,6 @@
 export { informer } from "./informer.ts";
-export type { Informer, InformerOptions } from "./informer.ts";
+export type { Informer, InformerOptions, InformerTiming } from "./informer.ts";
 export { kubeFault } from "./kube-fault.ts";
-export type { KubeObject, ListWatch, ListPage } from "./list-watch.ts";
+export type { KubeObject, ListPage, ListWatch, WatchEvent } from "./list-watch.ts";
 export { listWatch } from "./list-watch.ts";
 export { loadKube } from "./load-kube.ts";

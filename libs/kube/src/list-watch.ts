@@ -1,4 +1,11 @@
 import type { KubeConfig, V1ObjectMeta } from "@kubernetes/client-node";
+import { field, MalformedAnswerError, type KubeStatus } from "./kube-error.ts";
+import { openGet, readLines, readText } from "./kube-http.ts";
+
+/** Time for one page of a list. */
+const PAGE_TIMEOUT_MS = 60_000;
+/** A page of 500 large pods has some 10 MiB; a whole list without pages may have more. */
+const PAGE_LIMIT = 512 * 1024 * 1024;
 
 export type KubeObject = { readonly apiVersion?: string; readonly kind?: string; readonly metadata?: V1ObjectMeta };
 
@@ -10,6 +17,7 @@ export type ListPage<Object> = {
 
 /** The two calls that a reflector makes for one resource. */
 export type ListWatch<Object extends KubeObject> = {
+  /** One page; a limit of 0 asks for everything at once. */
   list(options: {
     readonly limit: number;
     readonly continue?: string;
@@ -26,19 +34,77 @@ export type ListWatch<Object extends KubeObject> = {
 
 export type WatchEvent<Object> =
   | { readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK"; readonly object: Object }
-  | {
-      readonly type: "ERROR";
-      readonly object: { readonly code?: number; readonly reason?: string; readonly message?: string };
-    };
+  | { readonly type: "ERROR"; readonly object: KubeStatus };
 
-/** List and watch on an API path such as `/api/v1/pods`, with client-node's connection and credentials. */
+/**
+ * List and watch on an API path such as `/api/v1/pods`, with client-node's connection and credentials. Objects come as the server's JSON: times are strings,
+ * whatever client-node's types say, exactly as with its own watch.
+ */
 export function listWatch<Object extends KubeObject>(
   config: KubeConfig,
   path: string,
-  selectors?: { readonly labelSelector?: string; readonly fieldSelector?: string },
+  selectors: { readonly labelSelector?: string; readonly fieldSelector?: string } = {},
 ): ListWatch<Object> {
-  void config;
-  void path;
-  void selectors;
-  throw new Error("pending");
+  return {
+    list: async ({ limit, continue: token, resourceVersion, signal }) => {
+      const query = { ...selectors, limit: limit === 0 ? undefined : limit, continue: token, resourceVersion };
+      const deadline = AbortSignal.any([signal, AbortSignal.timeout(PAGE_TIMEOUT_MS)]);
+      const response = await openGet(config, path, query, deadline);
+      return parsePage<Object>(path, await readText(response, PAGE_LIMIT));
+    },
+    watch: async function* ({ resourceVersion, timeoutSeconds, signal }) {
+      const query = { ...selectors, watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds };
+      const response = await openGet(config, path, query, signal);
+      try {
+        for await (const line of readLines(response)) yield parseEvent<Object>(path, line);
+      } finally {
+        response.destroy();
+      }
+    },
+  };
+}
+
+function parsePage<Object>(path: string, text: string): ListPage<Object> {
+  const page = parse(path, text);
+  const items = field(page, "items");
+  const metadata = field(page, "metadata");
+  const resourceVersion = field(metadata, "resourceVersion");
+  if (!Array.isArray(items) || typeof resourceVersion !== "string") {
+    throw new MalformedAnswerError(`GET ${path}: ${describe(page)} instead of a list`);
+  }
+  const token = field(metadata, "continue");
+  return { items, resourceVersion, continue: typeof token === "string" && token !== "" ? token : undefined };
+}
+
+function parseEvent<Object>(path: string, line: string): WatchEvent<Object> {
+  const event = parse(path, line);
+  const type = field(event, "type");
+  const object = field(event, "object");
+  if (typeof object !== "object" || object === null) {
+    throw new MalformedAnswerError(`watching ${path}: ${describe(event)} instead of an event`);
+  }
+  if (type === "ERROR" || field(object, "kind") === "Status") return { type: "ERROR", object };
+  switch (type) {
+    case "ADDED":
+    case "MODIFIED":
+    case "DELETED":
+    case "BOOKMARK":
+      // The one place where JSON of the API server becomes the type that the caller named.
+      return { type, object: object as Object };
+    default:
+      throw new MalformedAnswerError(`watching ${path}: an event of type ${String(type)}`);
+  }
+}
+
+function parse(path: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new MalformedAnswerError(`${path}: no JSON: ${text.slice(0, 100)}`, { cause });
+  }
+}
+
+function describe(value: unknown): string {
+  const kind = field(value, "kind");
+  return typeof kind === "string" ? `a ${kind}` : `a ${typeof value}`;
 }

@@ -1,0 +1,50 @@
+/** The `Status` object with which the API server explains a failure; every field may be missing. */
+export type KubeStatus = {
+  readonly code?: number;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly details?: {
+    readonly kind?: string;
+    readonly name?: string;
+    readonly retryAfterSeconds?: number;
+    readonly causes?: readonly { readonly field?: string; readonly message?: string; readonly reason?: string }[];
+  };
+};
+
+/** An answer of the API server that is not what was asked for. Has the shape of client-node's ApiException (`code`, `body`, `headers`), so that `kubeFault` reads both. */
+export class KubeError extends Error {
+  readonly code: number;
+  readonly body: KubeStatus;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(doing: string, code: number, body: KubeStatus, headers: Readonly<Record<string, string>> = {}) {
+    super(`${doing}: ${code} ${body.reason ?? ""} ${body.message ?? ""}`.trimEnd());
+    this.name = "KubeError";
+    this.code = code;
+    this.body = body;
+    this.headers = headers;
+  }
+}
+
+/** Bytes that are no watch event, or a list that is no list. What the server sent cannot be trusted to be complete, so the reader lists again. */
+export class MalformedAnswerError extends Error {
+  override readonly name = "MalformedAnswerError";
+}
+
+/** True when the resource version or the continue token that was sent is too old for the server. */
+export function isGone(error: unknown): boolean {
+  return error instanceof KubeError && error.code === 410;
+}
+
+/** How long the server asked to be left alone, in milliseconds; undefined when it did not. */
+export function retryAfterMs(error: { readonly headers?: unknown; readonly body?: unknown }): number | undefined {
+  const header = field(error.headers, "retry-after");
+  const seconds = Number(header ?? field(field(error.body, "details"), "retryAfterSeconds") ?? Number.NaN);
+  return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined;
+}
+
+/** One field of something that may be an object. */
+export function field(value: unknown, name: string): unknown {
+  if (typeof value !== "object" || value === null) return undefined;
+  return Object.entries(value).find(([key]) => key === name)?.[1];
+}

@@ -1,0 +1,103 @@
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { request as httpsRequest, type RequestOptions } from "node:https";
+import type { KubeConfig } from "@kubernetes/client-node";
+import { throwFault } from "@muster/faults";
+import { KubeError, MalformedAnswerError, type KubeStatus } from "./kube-error.ts";
+
+/** Time for the connection and the header of the answer. A watch is answered at once, whatever happens on it later. */
+const HEADER_TIMEOUT_MS = 30_000;
+/** A host that vanished without a word is noticed by the kernel. */
+const TCP_KEEPALIVE_MS = 30_000;
+/** etcd takes objects of 1.5 MiB; an event carries one. */
+const LINE_LIMIT = 16 * 1024 * 1024;
+const ERROR_BODY_LIMIT = 64 * 1024;
+
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/**
+ * Sends one GET with client-node's connection and credentials and resolves with the answer once its header says 200. Rejects with KubeError for any other
+ * status, with the error of the network, or with the signal's reason. node:http and not fetch: client-node makes a new connection pool for each fetch.
+ */
+export async function openGet(
+  config: KubeConfig,
+  path: string,
+  query: Query,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const cluster = config.getCurrentCluster();
+  if (cluster === null) {
+    return throwFault({ code: "invalid_request", field: "kubeconfig", reason: "names no current cluster" });
+  }
+  const url = new URL(cluster.server.replace(/\/$/, "") + path);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) url.searchParams.set(name, String(value));
+  }
+  const options: RequestOptions = { method: "GET", headers: { accept: "application/json" }, signal };
+  await config.applyToHTTPSOptions(options);
+  const response = await send(url, options);
+  if (response.statusCode !== 200) throw await readError(path, response);
+  return response;
+}
+
+function send(url: URL, options: RequestOptions): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const request = (url.protocol === "http:" ? httpRequest : httpsRequest)(url, options);
+    const late = setTimeout(() => {
+      request.destroy(new DOMException(`no answer within ${HEADER_TIMEOUT_MS} ms`, "TimeoutError"));
+    }, HEADER_TIMEOUT_MS);
+    request.on("socket", (socket) => socket.setKeepAlive(true, TCP_KEEPALIVE_MS));
+    request.on("error", (error) => {
+      clearTimeout(late);
+      reject(error);
+    });
+    request.on("response", (response) => {
+      clearTimeout(late);
+      resolve(response);
+    });
+    request.end();
+  });
+}
+
+async function readError(path: string, response: IncomingMessage): Promise<KubeError> {
+  const text = await readText(response, ERROR_BODY_LIMIT).catch(() => "");
+  const headers = Object.entries(response.headers).map(([name, value]) => [name, String(value)] as const);
+  return new KubeError(`GET ${path}`, response.statusCode ?? 0, parseStatus(text), Object.fromEntries(headers));
+}
+
+function parseStatus(text: string): KubeStatus {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed === "object" && parsed !== null) return parsed;
+  } catch {
+    // A proxy in front of the API server answers in its own words.
+  }
+  return { message: text.slice(0, 200) };
+}
+
+/** The whole body as text; rejects with MalformedAnswerError once it is longer than `limit` characters. */
+export async function readText(response: IncomingMessage, limit: number): Promise<string> {
+  response.setEncoding("utf8");
+  const chunks: string[] = [];
+  let length = 0;
+  for await (const chunk of response as AsyncIterable<string>) {
+    length += chunk.length;
+    if (length > limit) throw new MalformedAnswerError(`the answer is longer than ${limit} characters`);
+    chunks.push(chunk);
+  }
+  return chunks.join("");
+}
+
+/** The lines of a streamed body as they arrive. Ends when the server ends the body, rejects when the connection breaks. */
+export async function* readLines(response: IncomingMessage): AsyncGenerator<string> {
+  response.setEncoding("utf8");
+  let rest = "";
+  for await (const chunk of response as AsyncIterable<string>) {
+    const lines = (rest + chunk).split("\n");
+    rest = lines.pop() ?? "";
+    if (rest.length > LINE_LIMIT) throw new MalformedAnswerError(`a line is longer than ${LINE_LIMIT} characters`);
+    for (const line of lines) {
+      if (line !== "") yield line;
+    }
+  }
+  if (rest !== "") yield rest;
+}

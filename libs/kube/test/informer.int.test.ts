@@ -1,0 +1,276 @@
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { informer, kubeFault, listWatch, type InformerOptions } from "../src/index.ts";
+import {
+  bookmark,
+  page,
+  refuse,
+  scriptedServer,
+  thing,
+  watch,
+  type Line,
+  type ScriptedServer,
+  type Thing,
+} from "./scripted-server.ts";
+
+const PATH = "/api/v1/things";
+const timing = {
+  watchMinSeconds: 300,
+  watchMaxSeconds: 600,
+  silenceMarginMs: 15_000,
+  backoffMinMs: 1,
+  backoffMaxMs: 4,
+};
+
+type Kept = { readonly name: string; readonly version: number };
+
+function follow(server: ScriptedServer, more: Partial<InformerOptions<Thing, Kept>> = {}) {
+  const errors: unknown[] = [];
+  const pauses: number[] = [];
+  const changes: string[] = [];
+  const followed = informer<Thing, Kept>({
+    source: listWatch<Thing>(server.config, PATH, { labelSelector: "a=b" }),
+    project: ({ metadata }) => ({ name: metadata.name, version: Number(metadata.resourceVersion) }),
+    onError: (error, retryInMs) => {
+      errors.push(error);
+      pauses.push(retryInMs);
+    },
+    timing,
+    ...more,
+  });
+  followed.onChange(({ key, before, after }) =>
+    changes.push(`${key} ${before?.version ?? "-"} > ${after?.version ?? "-"}`),
+  );
+  return { followed, errors, pauses, changes };
+}
+
+const modified = (name: string, version: number): Line => ({ type: "MODIFIED", object: thing(name, version) });
+const added = (name: string, version: number): Line => ({ type: "ADDED", object: thing(name, version) });
+const deleted = (name: string, version: number): Line => ({ type: "DELETED", object: thing(name, version) });
+const lists = (server: ScriptedServer) => server.asked.filter((asked) => !asked.watch);
+const watches = (server: ScriptedServer) => server.asked.filter((asked) => asked.watch);
+
+it("reads every page of the list, then watches from the list's version with bookmarks and a bounded time", async () => {
+  await using server = await scriptedServer();
+  server.onList(page([thing("a", 1), thing("b", 2)], 7, "more"), page([thing("c", 3)], 7));
+  server.onWatch(watch([added("d", 8)], "stay"));
+  const { followed, changes } = follow(server, { pageSize: 2 });
+  await using _ = followed;
+  await followed.synced;
+  await until("the added thing is seen", () => followed.get("ns/d") !== undefined);
+
+  expect(followed.list().map((kept) => kept.name)).toEqual(["a", "b", "c", "d"]);
+  expect(changes).toEqual(["ns/a - > 1", "ns/b - > 2", "ns/c - > 3", "ns/d - > 8"]);
+  expect(followed.resourceVersion()).toBe("8");
+  expect(lists(server).map(({ url }) => url.search)).toEqual([
+    "?labelSelector=a%3Db&limit=2",
+    "?labelSelector=a%3Db&limit=2&continue=more",
+  ]);
+  const query = watches(server)[0]!.url.searchParams;
+  expect(Object.fromEntries(query)).toMatchObject({
+    allowWatchBookmarks: "true",
+    resourceVersion: "7",
+    labelSelector: "a=b",
+  });
+  expect(Number(query.get("timeoutSeconds"))).toBeGreaterThanOrEqual(300);
+  expect(Number(query.get("timeoutSeconds"))).toBeLessThanOrEqual(600);
+});
+
+it("starts the list anew when a continue token has expired, and without pages when that happens twice", async () => {
+  await using server = await scriptedServer();
+  const gone = refuse(410, "Expired");
+  server.onList(page([thing("old", 1)], 5, "t"), gone, page([thing("old", 1)], 6, "t"), gone, page([thing("a", 2)], 9));
+  server.onWatch(watch([], "stay"));
+  const { followed, changes, errors } = follow(server);
+  await using _ = followed;
+  await followed.synced;
+  expect(changes).toEqual(["ns/a - > 2"]);
+  expect(lists(server).at(-1)!.url.searchParams.has("limit")).toBe(false);
+  expect(errors.map((error) => kubeFault(error)?.code)).toEqual(["conflict", "conflict"]);
+});
+
+it("lists again at once after 410, in the answer or inside the watch, and tells what happened in between", async () => {
+  await using server = await scriptedServer();
+  server.onList(
+    page([thing("a", 1), thing("b", 2)], 5),
+    page([thing("a", 6), thing("c", 7)], 9),
+    page([thing("c", 7)], 12),
+  );
+  server.onWatch(
+    watch([{ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } }], "end"),
+    watch([bookmark(10)], "end"),
+    refuse(410, "Gone"),
+    watch([], "stay"),
+  );
+  const { followed, changes, pauses } = follow(server);
+  await using _ = followed;
+  await until("the second list is told", () => changes.includes("ns/a 6 > -"));
+  expect(changes).toEqual(["ns/a - > 1", "ns/b - > 2", "ns/b 2 > -", "ns/a 1 > 6", "ns/c - > 7", "ns/a 6 > -"]);
+  expect(pauses).toEqual([0, 0]);
+});
+
+it("goes on from the last version, bookmarks included, after a watch that ended or broke", async () => {
+  await using server = await scriptedServer();
+  server.onList(page([thing("a", 1)], 5));
+  server.onWatch(
+    watch([modified("a", 6), bookmark(20)], "end"),
+    watch([modified("a", 21)], "cut"),
+    watch([deleted("a", 22)], "stay"),
+  );
+  const { followed, changes } = follow(server);
+  await using _ = followed;
+  await until("the deletion is seen", () => changes.includes("ns/a 21 > -"));
+  expect(watches(server).map(({ url }) => url.searchParams.get("resourceVersion"))).toEqual(["5", "20", "21"]);
+  expect(lists(server)).toHaveLength(1);
+});
+
+it.each([
+  ["a line that is no JSON", "{garbage", "MalformedAnswerError"],
+  ["an event without an object", { type: "ADDED", object: null }, "MalformedAnswerError"],
+  [
+    "an object without a name",
+    { type: "ADDED", object: { metadata: { resourceVersion: "6" } } },
+    "MalformedAnswerError",
+  ],
+  ["an event of a type nobody knows", { type: "RENAMED", object: thing("a", 6) }, "MalformedAnswerError"],
+  ["a Status in the place of an object", { type: "ADDED", object: { kind: "Status", code: 500 } }, "KubeError"],
+  ["an ERROR event", { type: "ERROR", object: { kind: "Status", code: 500, reason: "InternalError" } }, "KubeError"],
+])("survives %s: reports it and lists again", async (_title, line, name) => {
+  await using server = await scriptedServer();
+  server.onList(page([thing("a", 1)], 5), page([thing("b", 8)], 9));
+  server.onWatch(watch([line], "stay"), watch([], "stay"));
+  const { followed, changes, errors } = follow(server);
+  await using _ = followed;
+  await until("the second list is told", () => changes.includes("ns/b - > 8"));
+  expect(changes).toEqual(["ns/a - > 1", "ns/a 1 > -", "ns/b - > 8"]);
+  expect(errors).toHaveLength(1);
+  expect((errors[0] as Error).name).toBe(name);
+});
+
+it("waits as long as the server asks after 429, and grows its own pauses up to the cap", async () => {
+  await using server = await scriptedServer();
+  const busy = refuse(503, "ServiceUnavailable");
+  server.onList(
+    refuse(429, "TooManyRequests", { "retry-after": "1" }),
+    busy,
+    busy,
+    busy,
+    busy,
+    page([thing("a", 1)], 5),
+  );
+  server.onWatch(watch([], "stay"));
+  const { followed, pauses, errors } = follow(server);
+  await using _ = followed;
+  await followed.synced;
+  expect(pauses[0]).toBe(1000);
+  expect(Math.max(...pauses.slice(1))).toBeLessThanOrEqual(timing.backoffMaxMs);
+  expect(errors.map((error) => kubeFault(error)?.code)).toEqual(Array.from({ length: 5 }, () => "unavailable"));
+});
+
+it("never stops: a list that is no list, a reset connection and 500s are followed by the next attempt", async () => {
+  await using server = await scriptedServer();
+  server.onList(
+    (response) => response.writeHead(200).end(JSON.stringify({ kind: "Status", status: "Failure" })),
+    (response) => response.socket?.resetAndDestroy(),
+    refuse(500, "InternalError"),
+    (response) => response.writeHead(502).end("<html>bad gateway</html>"),
+    page([thing("a", 1)], 5),
+  );
+  server.onWatch(refuse(500, "InternalError"), (response) => response.destroy(), watch([modified("a", 6)], "stay"));
+  const { followed, errors } = follow(server);
+  await using _ = followed;
+  await until("the change is seen", () => followed.get("ns/a")?.version === 6);
+  expect(errors).toHaveLength(6);
+});
+
+it("suspects its version after three failures in a row and lists", async () => {
+  await using server = await scriptedServer();
+  const timeout = refuse(504, "Timeout");
+  server.onList(page([thing("a", 900)], 1000), page([thing("a", 2, "restored")], 3));
+  server.onWatch(timeout, timeout, timeout, watch([], "stay"));
+  const { followed, changes } = follow(server);
+  await using _ = followed;
+  await until("the restored world is seen", () => changes.includes("ns/a - > 2"));
+  expect(changes).toEqual(["ns/a - > 900", "ns/a 900 > -", "ns/a - > 2"]);
+});
+
+it("cuts a watch that says nothing for longer than its time, and goes on", async () => {
+  await using server = await scriptedServer();
+  server.onList(page([thing("a", 1)], 5));
+  server.onWatch(watch([], "stay"), watch([modified("a", 6)], "stay"));
+  const { followed, errors } = follow(server, {
+    timing: { ...timing, watchMinSeconds: 0, watchMaxSeconds: 0, silenceMarginMs: 1 },
+  });
+  await using _ = followed;
+  await until("the change is seen", () => followed.get("ns/a")?.version === 6);
+  expect((errors[0] as Error).message).toBe("the watch said nothing for 1001 ms");
+});
+
+it("lists again when the last list is older than asked, whatever the watch says", async () => {
+  await using server = await scriptedServer();
+  let nowMs = 0;
+  server.onList(page([thing("a", 1)], 5), page([thing("b", 6)], 7));
+  server.onWatch(
+    (response, request) => {
+      nowMs = 60_000;
+      watch([bookmark(6)], "end")(response, request);
+    },
+    watch([], "stay"),
+  );
+  const { followed, changes } = follow(server, { relistEveryMs: 60_000, now: () => nowMs });
+  await using _ = followed;
+  await until("the second list is told", () => changes.includes("ns/b - > 6"));
+  expect(watches(server)[0]!.url.searchParams.get("timeoutSeconds")).toBe("60");
+});
+
+it("is as old as the server's last word", async () => {
+  await using server = await scriptedServer();
+  let nowMs = 0;
+  server.onList(page([thing("a", 1)], 5));
+  server.onWatch(watch([], "stay"));
+  const { followed } = follow(server, { now: () => nowMs });
+  await using _ = followed;
+  nowMs = 500;
+  await followed.synced;
+  nowMs = 1700;
+  expect(followed.ageMs()).toBe(1200);
+});
+
+it("keeps what it had of an object that the projection cannot read", async () => {
+  await using server = await scriptedServer();
+  server.onList(page([thing("a", 1)], 5), page([thing("a", 6)], 9));
+  server.onWatch(watch([{ type: "MODIFIED", object: { ...thing("a", 6), kind: "Poison" } }, added("b", 7)], "stay"));
+  const { followed, errors } = follow(server, {
+    project: ({ kind, metadata }) => {
+      if (kind === "Poison") throw new Error("cannot read this");
+      return { name: metadata.name, version: Number(metadata.resourceVersion) };
+    },
+  });
+  await using _ = followed;
+  await until("the next object is seen", () => followed.get("ns/b") !== undefined);
+  expect(followed.get("ns/a")?.version).toBe(1);
+  expect(errors.map(String)).toEqual(["Error: cannot read this"]);
+});
+
+it("does not let a listener that throws harm the others", async () => {
+  await using server = await scriptedServer();
+  server.onList(page([thing("a", 1)], 5));
+  server.onWatch(watch([], "stay"));
+  const { followed, errors, changes } = follow(server);
+  await using _ = followed;
+  followed.onChange(() => {
+    throw new Error("a defect");
+  });
+  followed.onChange(({ key }) => changes.push(`second ${key}`));
+  await followed.synced;
+  expect(changes).toEqual(["ns/a - > 1", "second ns/a"]);
+  expect(errors.map(String)).toEqual(["Error: a defect"]);
+});
+
+it("stops when disposed before the first list, and says so to who waits for it", async () => {
+  await using server = await scriptedServer();
+  server.onList(() => undefined);
+  const { followed } = follow(server);
+  await followed[Symbol.asyncDispose]();
+  await expect(followed.synced).rejects.toMatchObject({ fault: { code: "cancelled" } });
+});

@@ -1,0 +1,108 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { once } from "node:events";
+import { KubeConfig } from "@kubernetes/client-node";
+
+export type Asked = { readonly url: URL; readonly watch: boolean };
+
+export type ScriptedServer = AsyncDisposable & {
+  readonly config: KubeConfig;
+  /** Every request so far, in order. */
+  readonly asked: readonly Asked[];
+  /** What the next requests of this sort are answered with, one each; the last one stays. */
+  onList(...answers: Answer[]): void;
+  onWatch(...answers: Answer[]): void;
+};
+
+export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
+
+/** An HTTP server that plays an API server's part word by word. */
+export async function scriptedServer(): Promise<ScriptedServer> {
+  const asked: Asked[] = [];
+  const scripts: { list: Answer[]; watch: Answer[] } = { list: [], watch: [] };
+  const server = createServer((request, response) => {
+    const url = new URL(request.url ?? "/", "http://server");
+    const watch = url.searchParams.get("watch") === "true";
+    asked.push({ url, watch });
+    const script = watch ? scripts.watch : scripts.list;
+    const answer = script.length > 1 ? script.shift() : script[0];
+    if (answer === undefined) response.writeHead(501).end();
+    else answer(response, request);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return {
+    config: configFor(`http://127.0.0.1:${address.port}`),
+    asked,
+    onList: (...answers) => (scripts.list = answers),
+    onWatch: (...answers) => (scripts.watch = answers),
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+}
+
+function configFor(server: string): KubeConfig {
+  const config = new KubeConfig();
+  config.loadFromClusterAndUser({ name: "scripted", server, skipTLSVerify: true }, { name: "tester", token: "secret" });
+  return config;
+}
+
+export type Thing = {
+  readonly kind?: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly uid: string;
+    readonly resourceVersion: string;
+  };
+};
+
+export function thing(name: string, resourceVersion: number, uid = `uid-${name}`): Thing {
+  return { metadata: { name, namespace: "ns", uid, resourceVersion: String(resourceVersion) } };
+}
+
+export function page(items: readonly Thing[], resourceVersion: number, token?: string): Answer {
+  return (response) => {
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(
+      JSON.stringify({
+        kind: "List",
+        metadata: { resourceVersion: String(resourceVersion), continue: token ?? "" },
+        items,
+      }),
+    );
+  };
+}
+
+export function refuse(code: number, reason: string, headers: Record<string, string> = {}): Answer {
+  return (response) => {
+    response.writeHead(code, { "content-type": "application/json", ...headers });
+    response.end(JSON.stringify({ kind: "Status", status: "Failure", code, reason, message: `scripted ${code}` }));
+  };
+}
+
+export type Line =
+  | { readonly type: string; readonly object: unknown }
+  /** Sent as it stands. */
+  | string;
+
+export function bookmark(resourceVersion: number): Line {
+  return { type: "BOOKMARK", object: { kind: "Thing", metadata: { resourceVersion: String(resourceVersion) } } };
+}
+
+/** A watch that says these lines and then ends well, is cut, or stays open without a word. */
+export function watch(lines: readonly Line[], then: "end" | "cut" | "stay"): Answer {
+  return (response) => {
+    response.writeHead(200, { "content-type": "application/json" });
+    response.flushHeaders();
+    const text = lines.map((line) => (typeof line === "string" ? line : JSON.stringify(line)) + "\n").join("");
+    response.write(text === "" ? "\n" : text, () => {
+      if (then === "end") response.end();
+      if (then === "cut") response.destroy();
+    });
+  };
+}
