@@ -35,6 +35,8 @@ export type ServiceIdentity = {
   readonly name: string;
   readonly version: string;
   readonly description: string;
+  /** Shown by `nats micro info`. */
+  readonly metadata?: Readonly<Record<string, string>>;
 };
 
 export type Endpoint = {
@@ -70,7 +72,18 @@ export type ConsumeOptions = {
   readonly maxInFlight: number;
   /** A message that is neither acknowledged nor kept alive for this long goes to another replica. */
   readonly ackWaitMs: number;
+  /** Aborted: nothing more is taken, as if disposed. */
   readonly signal?: AbortSignal;
+  /** Told when a handler threw; the message comes again after the delay. */
+  readonly onRetry?: (failure: FailedDelivery) => void;
+};
+
+export type FailedDelivery = {
+  readonly subject: string;
+  readonly sequence: number;
+  readonly attempt: number;
+  readonly delayMs: number;
+  readonly error: unknown;
 };
 
 /** One message in hand. Exactly one of ack, retry and giveUp ends it; a handler that throws is retried with a growing delay. */

@@ -1,6 +1,12 @@
-import type { AnyMessageType, MessageOf, PropertiesOf } from "@muster/proto";
-import type { Bus, ConsumeOptions, Delivery, Published } from "./bus.ts";
+import { SpanKind } from "@opentelemetry/api";
+import { subjects, type AnyMessageType, type MessageOf, type PropertiesOf } from "@muster/proto";
+import { FaultError } from "@muster/faults";
+import { extractTrace, injectTrace, inSpan } from "@muster/tracing";
+import type { Bus, ConsumeOptions, Delivery, Headers, Published } from "./bus.ts";
+import { encodeMessage, tryDecode, typeName } from "./messages.ts";
+import { header, headerText } from "./wire-headers.ts";
 
+/** One event in hand. `giveUp` puts it on `muster.dead.<area>` with the reason before it ends it. */
 export type EventContext = Omit<Delivery, "payload" | "headers">;
 
 /** Appends one typed event or command to its stream, with trace context and the full type name in headers. */
@@ -11,12 +17,13 @@ export function publishEvent<Type extends AnyMessageType>(
   message: PropertiesOf<Type>,
   options: { readonly messageId: string },
 ): Promise<Published> {
-  void bus;
-  void subject;
-  void type;
-  void message;
-  void options;
-  throw new Error("pending");
+  const template = templateOf(subject);
+  const span = { kind: SpanKind.PRODUCER, attributes: attributesOf("send", template) };
+  return inSpan("@muster/bus", `send ${template}`, span, async () => {
+    const headers = new Map([[header.type, typeName(type)]]);
+    injectTrace(headers);
+    return bus.publish(subject, encodeEvent(type, message), { messageId: options.messageId, headers });
+  });
 }
 
 /**
@@ -29,9 +36,99 @@ export function consumeEvents<Type extends AnyMessageType>(
   type: Type,
   handler: (message: MessageOf<Type>, context: EventContext) => Promise<void>,
 ): Promise<AsyncDisposable> {
-  void bus;
-  void options;
-  void type;
-  void handler;
-  throw new Error("pending");
+  const spanName = `process ${options.subject}`;
+  const span = { kind: SpanKind.CONSUMER, attributes: attributesOf("process", options.subject) };
+  return bus.consume(options, (delivery) =>
+    inSpan("@muster/bus", spanName, { ...span, parent: extractTrace(delivery.headers) }, async () => {
+      const message = tryDecode(type, delivery.payload);
+      if (message === undefined) {
+        await bury(bus, options, delivery, `payload is not a ${typeName(type)}`);
+        return;
+      }
+      const { context, end } = contextOf(bus, options, delivery);
+      await handler(message, context);
+      await end();
+    }),
+  );
+}
+
+/** The handler's view of a delivery, and what follows once the handler has returned. */
+function contextOf(
+  bus: Bus,
+  options: ConsumeOptions & { readonly area: string },
+  delivery: Delivery,
+): { context: EventContext; end: () => Promise<void> } {
+  let ended = false;
+  let burial: Promise<void> | undefined;
+  const { subject, sequence, attempt } = delivery;
+  const context: EventContext = {
+    subject,
+    sequence,
+    attempt,
+    working: () => {
+      delivery.working();
+    },
+    ack: async () => {
+      await delivery.ack();
+      ended = true;
+    },
+    retry: (delayMs) => {
+      ended = true;
+      delivery.retry(delayMs);
+    },
+    giveUp: (reason) => {
+      if (ended) return;
+      ended = true;
+      burial = bury(bus, options, delivery, reason);
+      // Looked at by `end`; a handler that throws in between must not leave it unhandled.
+      burial.catch(() => undefined);
+    },
+  };
+  const end = async (): Promise<void> => {
+    if (burial !== undefined) await burial;
+    else if (!ended) await delivery.ack();
+  };
+  return { context, end };
+}
+
+/** Puts the message where people look, then ends it. When that fails the message comes again. */
+async function bury(
+  bus: Bus,
+  options: ConsumeOptions & { readonly area: string },
+  delivery: Delivery,
+  reason: string,
+): Promise<void> {
+  const { stream, durable, area } = options;
+  const headers: Headers = new Map([
+    // The server acts on its own headers: those of the first publication must not steer this one.
+    ...[...delivery.headers].filter(([name]) => !name.startsWith("Nats-")),
+    [header.deadReason, headerText(reason).slice(0, 512)],
+    [header.deadSubject, delivery.subject],
+  ]);
+  const messageId = `${stream}.${durable}.${delivery.sequence}`;
+  await bus.publish(subjects.dead(area), delivery.payload, { messageId, headers });
+  delivery.giveUp(reason);
+}
+
+function encodeEvent<Type extends AnyMessageType>(type: Type, message: PropertiesOf<Type>): Uint8Array {
+  try {
+    return encodeMessage(type, message);
+  } catch (cause) {
+    const reason = `is not a ${typeName(type)}`;
+    throw new FaultError({ code: "invalid_request", field: "event", reason }, { cause });
+  }
+}
+
+/** muster.evt.<area>.<key>.<verb> without the key, so that a span's name does not grow with the number of keys. */
+function templateOf(subject: string): string {
+  const tokens = subject.split(".");
+  return tokens.length === 5 ? tokens.with(3, "*").join(".") : subject;
+}
+
+function attributesOf(operation: "send" | "process", template: string): Record<string, string> {
+  return {
+    "messaging.system": "nats",
+    "messaging.operation.type": operation,
+    "messaging.destination.template": template,
+  };
 }

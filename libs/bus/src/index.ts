@@ -3,6 +3,7 @@ export type {
   ConsumeOptions,
   Delivery,
   Endpoint,
+  FailedDelivery,
   Headers,
   Message,
   Published,
@@ -15,9 +16,12 @@ export type {
 export { client } from "./client.ts";
 export type { CallOptions, Client } from "./client.ts";
 export { serve } from "./serve.ts";
-export type { CallContext, Handlers } from "./serve.ts";
+export type { CallContext, Handlers, ServeOptions } from "./serve.ts";
 export { consumeEvents, publishEvent } from "./events.ts";
 export type { EventContext } from "./events.ts";
 export { connectNats } from "./nats-bus.ts";
 export type { NatsBus, NatsOptions } from "./nats-bus.ts";
+export type { DiscoveredService } from "./nats-services.ts";
+export { natsError, natsFault } from "./nats-fault.ts";
+export { faultFromProto, faultToProto } from "./messages.ts";
 export { memoryBus } from "./memory-bus.ts";

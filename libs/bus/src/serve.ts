@@ -1,5 +1,20 @@
-import type { MessageOf, MethodDescriptor, PropertiesOf, ServiceDescriptor } from "@muster/proto";
-import type { Bus } from "./bus.ts";
+import { SpanKind } from "@opentelemetry/api";
+import { FaultError, faultOf, type Fault } from "@muster/faults";
+import {
+  subjects,
+  type MessageOf,
+  type MethodDescriptor,
+  type PropertiesOf,
+  type ServiceDescriptor,
+} from "@muster/proto";
+import { extractTrace, inSpan } from "@muster/tracing";
+import { BUSY_RETRY_MS } from "./answer.ts";
+import { within } from "./backoff.ts";
+import type { Bus, Endpoint, Message, Reply } from "./bus.ts";
+import { CallInHand } from "./call.ts";
+import { DEFAULT_TIMEOUT_MS } from "./client.ts";
+import { encodeMessage, tryDecode, typeName } from "./messages.ts";
+import { header, replyOf, replyOfFault, timeoutOf } from "./wire-headers.ts";
 
 export type CallContext = {
   /** Aborted at the caller's deadline, when the caller gives up, and when the service stops. */
@@ -23,20 +38,152 @@ export type ServeOptions = {
   readonly description: string;
   /** Requests in hand at once, per method. Default 256. */
   readonly concurrency?: number;
+  /** How long requests in hand may go on once the service is disposed, before their signals are aborted. Default 2000. */
+  readonly graceMs?: number;
   /** Told about defects; faults are the caller's business. */
   readonly onDefect?: (method: string, error: unknown) => void;
 };
 
-/** Serves all methods of a service until disposed. */
-export function serve<Service extends ServiceDescriptor>(
+/** A handler whose types the descriptor has and the compiler has lost. */
+type AnyHandler = (request: unknown, context: CallContext) => Promise<object>;
+
+/** Hint for callers whose request was ended because the service stops: another replica, or the next process, answers soon. */
+const STOPPING_RETRY_MS = 500;
+
+/** Serves all methods of a service until disposed. Disposing takes nothing new, and lets what is in hand finish for graceMs. */
+export async function serve<Service extends ServiceDescriptor>(
   bus: Bus,
   service: Service,
   handlers: Handlers<Service>,
   options: ServeOptions,
 ): Promise<AsyncDisposable> {
-  void bus;
-  void service;
-  void handlers;
-  void options;
-  throw new Error("pending");
+  const { version, description, concurrency = 256, graceMs = 2000, onDefect } = options;
+  const { area } = service;
+  const inHand = new Set<CallInHand>();
+  const cancellable = new Map<string, CallInHand>();
+  const endpoints = Object.entries(service.methods).map(([name, method]): Endpoint => {
+    // The handlers have the keys of the descriptor; the mapped type does not survive Object.entries.
+    const handler = handlers[name] as AnyHandler;
+    const work: Work = { service, method, handler, concurrency, onDefect, inHand, cancellable, running: 0 };
+    const subject = subjects.request(area, method.verb);
+    return { name: method.verb, subject, concurrency, handler: answerer(work, subject) };
+  });
+  const cancels = await bus.listen(subjects.cancel(area), (message) => {
+    const call = cancellable.get(message.headers.get(header.callId) ?? "");
+    call?.end({ code: "cancelled", operation: area });
+  });
+  const identity = { name: area, version, description, metadata: { service: service.name } };
+  const responder = await bus.respond(identity, endpoints);
+  return {
+    [Symbol.asyncDispose]: async () => {
+      const drained = responder[Symbol.asyncDispose]();
+      if (!(await within(graceMs, drained)))
+        for (const call of inHand) call.end({ code: "unavailable", dependency: area, retryAfterMs: STOPPING_RETRY_MS });
+      await drained;
+      await cancels[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** One method while it is served. */
+type Work = {
+  readonly service: ServiceDescriptor;
+  readonly method: MethodDescriptor;
+  readonly handler: AnyHandler;
+  readonly concurrency: number;
+  readonly onDefect: ServeOptions["onDefect"];
+  readonly inHand: Set<CallInHand>;
+  readonly cancellable: Map<string, CallInHand>;
+  /** Handlers that have not returned, answered or not. */
+  running: number;
+};
+
+function answerer(work: Work, subject: string): (message: Message) => Promise<Reply> {
+  const { service, method } = work;
+  const spanName = `process ${subject}`;
+  const span = {
+    kind: SpanKind.SERVER,
+    attributes: {
+      "messaging.system": "nats",
+      "messaging.operation.type": "process",
+      "messaging.destination.template": subject,
+      "rpc.service": service.name,
+      "rpc.method": method.name,
+    },
+  };
+  return async (message) => {
+    try {
+      const parent = extractTrace(message.headers);
+      return await inSpan("@muster/bus", spanName, { ...span, parent }, () => answer(work, message));
+    } catch (error) {
+      return replyOfFault(faultOf(error) ?? defect(work, error));
+    }
+  };
+}
+
+async function answer(work: Work, message: Message): Promise<Reply> {
+  const { service, method, concurrency } = work;
+  const operation = `${service.area}.${method.verb}`;
+  // Also counts handlers that outlive their deadline, so that ignoring the signal cannot pile up work without limit.
+  if (work.running >= concurrency)
+    throw new FaultError({
+      code: "limit_exceeded",
+      what: `number of requests in hand of ${operation}`,
+      limit: concurrency,
+      retryAfterMs: BUSY_RETRY_MS,
+    });
+  const request: unknown = tryDecode(method.request, message.payload);
+  if (request === undefined)
+    throw new FaultError({
+      code: "invalid_request",
+      field: "payload",
+      reason: `is not a ${typeName(method.request)}`,
+    });
+  const call = new CallInHand(operation, timeoutOf(message.headers, DEFAULT_TIMEOUT_MS));
+  const callId = message.headers.get(header.callId);
+  work.inHand.add(call);
+  if (callId !== undefined) work.cancellable.set(callId, call);
+  try {
+    return replyOf(encodeMessage(method.reply, await handle(work, request, call)));
+  } finally {
+    call.finish();
+    work.inHand.delete(call);
+    if (callId !== undefined) work.cancellable.delete(callId);
+  }
+}
+
+/** The handler's reply, or the fault that ended the call while the handler was still at it. */
+function handle(work: Work, request: unknown, call: CallInHand): Promise<object> {
+  return new Promise((resolve, reject) => {
+    call.onEnd = (fault) => {
+      reject(new FaultError(fault));
+    };
+    work.running += 1;
+    void run(work, request, call)
+      .then(resolve, (error: unknown) => {
+        if (!call.ended) reject(asError(error));
+        else if (faultOf(error) === undefined && !isAbort(error)) defect(work, error);
+      })
+      .finally(() => {
+        work.running -= 1;
+      });
+  });
+}
+
+/** A handler that throws before its first await is one that rejects. */
+async function run(work: Work, request: unknown, call: CallInHand): Promise<object> {
+  return await work.handler(request, call);
+}
+
+function defect(work: Work, error: unknown): Fault {
+  work.onDefect?.(work.method.name, error);
+  return { code: "internal", operation: `${work.service.area}.${work.method.verb}` };
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && error.name === "AbortError";
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
 }

@@ -1,0 +1,44 @@
+/** Longest wait that a timer of Node can hold, some 24 days; beyond it fires at once. */
+export const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/** Delay before the attempt after `attempt` (1 = the first): doubles from firstMs to mostMs, then spread over its upper half so that many do not come back at once. */
+export function backoffMs(
+  attempt: number,
+  limits: { readonly firstMs: number; readonly mostMs: number },
+  random: () => number = Math.random,
+): number {
+  const full = Math.min(limits.mostMs, limits.firstMs * 2 ** Math.min(attempt - 1, 30));
+  return Math.round(full * (0.5 + random() / 2));
+}
+
+/** Resolves after the delay, or at once when the signal is aborted; never rejects. */
+export function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted === true) {
+      resolve();
+      return;
+    }
+    const done = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, Math.min(delayMs, TIMER_MS_MAX));
+    signal?.addEventListener("abort", done);
+  });
+}
+
+/** Waits for the work, but no longer than limitMs; false when it was not done by then. The work's own failure counts as done. */
+export async function within(limitMs: number, work: PromiseLike<unknown>): Promise<boolean> {
+  const stop = new AbortController();
+  const late = pause(limitMs, stop.signal).then(() => false);
+  const done = Promise.resolve(work).then(
+    () => true,
+    () => true,
+  );
+  try {
+    return await Promise.race([done, late]);
+  } finally {
+    stop.abort();
+  }
+}

@@ -1,0 +1,47 @@
+import type { Fault } from "@muster/faults";
+
+/** One call in hand on the serving side: its deadline, and the signal that tells the handler when the caller stops waiting. */
+export class CallInHand {
+  readonly deadlineMs: number;
+  /** Told once, when the call ends before its handler does. */
+  onEnd: ((fault: Fault) => void) | undefined;
+  #fault: Fault | undefined;
+  #controller: AbortController | undefined;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(operation: string, timeoutMs: number) {
+    this.deadlineMs = Date.now() + timeoutMs;
+    this.#timer = setTimeout(() => {
+      this.end({ code: "deadline_exceeded", operation, timeoutMs });
+    }, timeoutMs);
+  }
+
+  /** Made when first asked for, because most handlers never look at it. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#fault !== undefined) this.#controller.abort(abortReason(this.#fault));
+    return this.#controller.signal;
+  }
+
+  get ended(): boolean {
+    return this.#fault !== undefined;
+  }
+
+  /** The caller stops waiting, or the service stops: the handler's signal is aborted, the answer is this fault. */
+  end(fault: Fault): void {
+    if (this.#fault !== undefined) return;
+    this.#fault = fault;
+    this.#controller?.abort(abortReason(fault));
+    this.onEnd?.(fault);
+  }
+
+  /** The handler has answered. */
+  finish(): void {
+    clearTimeout(this.#timer);
+    this.onEnd = undefined;
+  }
+}
+
+function abortReason(fault: Fault): Error {
+  return new DOMException(`call ended: ${fault.code}`, "AbortError");
+}

@@ -1,0 +1,68 @@
+import type { ConsumeOptions, Delivery, Message } from "./bus.ts";
+
+/** What ends a message on the bus below. */
+export type Endings = {
+  readonly ack: () => Promise<void>;
+  readonly working: () => void;
+  readonly retry: (delayMs: number) => void;
+  readonly giveUp: (reason: string) => void;
+};
+
+/** A message that ends once: what comes after its end does nothing. An acknowledgement that failed has not ended it. */
+export function deliveryOf(message: Message, sequence: number, attempt: number, endings: Endings): Delivery {
+  let ended = false;
+  const end = (how: () => void): void => {
+    if (ended) return;
+    ended = true;
+    how();
+  };
+  return {
+    ...message,
+    sequence,
+    attempt,
+    ack: async () => {
+      if (ended) return;
+      ended = true;
+      try {
+        await endings.ack();
+      } catch (error) {
+        ended = false;
+        throw error;
+      }
+    },
+    working: () => {
+      if (!ended) endings.working();
+    },
+    retry: (delayMs) => {
+      end(() => {
+        endings.retry(delayMs);
+      });
+    },
+    giveUp: (reason) => {
+      end(() => {
+        endings.giveUp(reason);
+      });
+    },
+  };
+}
+
+/** Runs the handler; one that throws has its message delivered again, later each time. Never rejects. */
+export async function deliver(
+  delivery: Delivery,
+  handler: (delivery: Delivery) => Promise<void>,
+  onRetry: ConsumeOptions["onRetry"],
+): Promise<void> {
+  try {
+    await handler(delivery);
+  } catch (error) {
+    const { subject, sequence, attempt } = delivery;
+    const delayMs = retryDelayMs(attempt);
+    delivery.retry(delayMs);
+    onRetry?.({ subject, sequence, attempt, delayMs, error });
+  }
+}
+
+/** 1 s after the first attempt, doubling to 60 s. */
+export function retryDelayMs(attempt: number): number {
+  return Math.min(60_000, 1000 * 2 ** Math.min(attempt - 1, 6));
+}

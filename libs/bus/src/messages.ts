@@ -1,0 +1,184 @@
+import { assertNever, describeFault, reasonOf, WIRE_CODE, type Fault } from "@muster/faults";
+import { muster, type AnyMessageType, type MessageOf, type PropertiesOf } from "@muster/proto";
+
+type WireFault = InstanceType<typeof muster.common.v1.Fault>;
+type FaultDetail = Omit<muster.common.v1.Fault.$Properties, "code" | "reason" | "message">;
+
+const WireFault = muster.common.v1.Fault;
+
+/** The fault as it crosses the wire: number, stable word and text for those who do not know the detail. */
+export function faultToProto(fault: Fault): WireFault {
+  return WireFault.create({
+    code: WIRE_CODE[fault.code],
+    reason: reasonOf(fault),
+    message: describeFault(fault),
+    ...detailOf(fault),
+  });
+}
+
+/** The fault that arrived. A detail that this process does not know becomes the plainest fault of the same gRPC number, so a newer peer is still understood. */
+export function faultFromProto(wire: WireFault): Fault {
+  switch (wire.detail) {
+    case "invalidRequest":
+      return {
+        code: "invalid_request",
+        field: wire.invalidRequest?.field ?? "",
+        reason: wire.invalidRequest?.reason ?? "",
+      };
+    case "notFound":
+      return { code: "not_found", kind: wire.notFound?.kind ?? "", id: wire.notFound?.id ?? "" };
+    case "alreadyExists":
+      return { code: "already_exists", kind: wire.alreadyExists?.kind ?? "", id: wire.alreadyExists?.id ?? "" };
+    case "conflict":
+      return {
+        code: "conflict",
+        id: wire.conflict?.id ?? "",
+        expectedRevision: wire.conflict?.expectedRevision ?? 0,
+        actualRevision: wire.conflict?.actualRevision ?? 0,
+      };
+    case "poolUnknown":
+      return { code: "pool_unknown", pool: wire.poolUnknown?.pool ?? "" };
+    case "poolCapacity":
+      return {
+        code: "pool_capacity",
+        pool: wire.poolCapacity?.pool ?? "",
+        requested: wire.poolCapacity?.requested ?? 0,
+        capacity: wire.poolCapacity?.capacity ?? 0,
+      };
+    case "poolAvailability":
+      return {
+        code: "pool_availability",
+        pool: wire.poolAvailability?.pool ?? "",
+        requested: wire.poolAvailability?.requested ?? 0,
+        available: wire.poolAvailability?.available ?? 0,
+      };
+    case "limitExceeded":
+      return {
+        code: "limit_exceeded",
+        what: wire.limitExceeded?.what ?? "",
+        limit: wire.limitExceeded?.limit ?? 0,
+        retryAfterMs: wire.limitExceeded?.retryAfterMs ?? 0,
+      };
+    case "unavailable":
+      return {
+        code: "unavailable",
+        dependency: wire.unavailable?.dependency ?? "",
+        retryAfterMs: wire.unavailable?.retryAfterMs ?? 0,
+      };
+    case "deadlineExceeded":
+      return {
+        code: "deadline_exceeded",
+        operation: wire.deadlineExceeded?.operation ?? "",
+        timeoutMs: wire.deadlineExceeded?.timeoutMs ?? 0,
+      };
+    case "cancelled":
+      return { code: "cancelled", operation: wire.cancelled?.operation ?? "" };
+    case "internal":
+      return { code: "internal", operation: wire.internal?.operation ?? "" };
+    case "reservationDiffers":
+      return {
+        code: "reservation_differs",
+        ownerKind: wire.reservationDiffers?.owner?.kind ?? "",
+        ownerId: wire.reservationDiffers?.owner?.id ?? "",
+      };
+    case undefined:
+      return faultOfCode(wire.code, wire.reason, wire.message);
+    default:
+      return assertNever(wire.detail);
+  }
+}
+
+/** The plainest fault of a gRPC status number, for peers whose faults have no detail that is known here. */
+export function faultOfCode(code: number, reason: string, message: string): Fault {
+  const text = message || reason || `status ${code}`;
+  switch (code) {
+    case 1:
+      return { code: "cancelled", operation: text };
+    case 4:
+      return { code: "deadline_exceeded", operation: text, timeoutMs: 0 };
+    case 5:
+      return { code: "not_found", kind: reason.toLowerCase(), id: text };
+    case 6:
+      return { code: "already_exists", kind: reason.toLowerCase(), id: text };
+    case 8:
+      return { code: "limit_exceeded", what: text, limit: 0, retryAfterMs: 0 };
+    case 10:
+      return { code: "conflict", id: text, expectedRevision: 0, actualRevision: 0 };
+    case 14:
+      return { code: "unavailable", dependency: text, retryAfterMs: 0 };
+    // Failed precondition and out of range: as it stands, sending it again cannot help.
+    case 3:
+    case 9:
+    case 11:
+      return { code: "invalid_request", field: reason.toLowerCase(), reason: text };
+    default:
+      return { code: "internal", operation: text };
+  }
+}
+
+export function encodeFault(fault: Fault): Uint8Array {
+  return WireFault.encode(faultToProto(fault)).finish();
+}
+
+/** The fault in the body of a reply; by the number and text of the headers when the body is not ours. */
+export function decodeFault(payload: Uint8Array, code: number, text: string): Fault {
+  const wire = payload.length === 0 ? undefined : tryDecode(WireFault, payload);
+  return wire === undefined || wire.code === 0 ? faultOfCode(code, "", text) : faultFromProto(wire);
+}
+
+export function encodeMessage<Type extends AnyMessageType>(type: Type, message: PropertiesOf<Type>): Uint8Array {
+  return type.encode(message).finish();
+}
+
+/** Undefined when the bytes are not a message of this type. */
+export function tryDecode<Type extends AnyMessageType>(type: Type, payload: Uint8Array): MessageOf<Type> | undefined {
+  try {
+    return type.decode(payload) as MessageOf<Type>;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `muster.reservation.v1.ReserveRequest` */
+export function typeName(type: AnyMessageType): string {
+  return type.getTypeUrl("").slice(1);
+}
+
+function detailOf(fault: Fault): FaultDetail {
+  switch (fault.code) {
+    case "invalid_request":
+      return { invalidRequest: { field: fault.field, reason: fault.reason } };
+    case "not_found":
+      return { notFound: { kind: fault.kind, id: fault.id } };
+    case "already_exists":
+      return { alreadyExists: { kind: fault.kind, id: fault.id } };
+    case "conflict":
+      return {
+        conflict: {
+          id: fault.id,
+          expectedRevision: fault.expectedRevision,
+          actualRevision: fault.actualRevision,
+        },
+      };
+    case "pool_unknown":
+      return { poolUnknown: { pool: fault.pool } };
+    case "pool_capacity":
+      return { poolCapacity: { pool: fault.pool, requested: fault.requested, capacity: fault.capacity } };
+    case "pool_availability":
+      return { poolAvailability: { pool: fault.pool, requested: fault.requested, available: fault.available } };
+    case "reservation_differs":
+      return { reservationDiffers: { owner: { kind: fault.ownerKind, id: fault.ownerId } } };
+    case "limit_exceeded":
+      return { limitExceeded: { what: fault.what, limit: fault.limit, retryAfterMs: fault.retryAfterMs } };
+    case "unavailable":
+      return { unavailable: { dependency: fault.dependency, retryAfterMs: fault.retryAfterMs } };
+    case "deadline_exceeded":
+      return { deadlineExceeded: { operation: fault.operation, timeoutMs: fault.timeoutMs } };
+    case "cancelled":
+      return { cancelled: { operation: fault.operation } };
+    case "internal":
+      return { internal: { operation: fault.operation } };
+    default:
+      return assertNever(fault);
+  }
+}

@@ -1,0 +1,217 @@
+import { AckPolicy, DeliverPolicy, type JetStreamManager } from "@nats-io/jetstream";
+import { createInbox, nanos, type Msg } from "@nats-io/nats-core";
+import { FaultError } from "@muster/faults";
+import { backoffMs, pause, within } from "./backoff.ts";
+import type { ConsumeOptions, Delivery } from "./bus.ts";
+import { deliver, deliveryOf } from "./delivery.ts";
+import { InHand } from "./in-hand.ts";
+import { apiCodeOf, JS_ERROR, natsError } from "./nats-fault.ts";
+import { fromNatsHeaders } from "./nats-headers.ts";
+import type { NatsLink } from "./nats-link.ts";
+import { headerText } from "./wire-headers.ts";
+
+/** A request for messages lives this long on the server, which says in between that it is still there. */
+const PULL = { expiresMs: 30_000, heartbeatMs: 5000, batchMax: 256 };
+const RESTART = { firstMs: 50, mostMs: 2000 };
+/** A session that lasted this long was a good one: the next failure starts the back-off anew. */
+const HEALTHY_MS = 10_000;
+const ACK_ATTEMPT_MS = 2000;
+/** An acknowledgement that the server has not confirmed by then is a failure of the handler. */
+const ACK_PATIENCE_MS = 10_000;
+
+export type Consuming = {
+  readonly link: NatsLink;
+  readonly manager: JetStreamManager;
+  readonly options: ConsumeOptions;
+  readonly handler: (delivery: Delivery) => Promise<void>;
+  readonly drainMs: number;
+};
+
+/**
+ * Consumes until disposed: through lost connections, restarts of the server and deletions of the consumer, which is made again. Only the first attempt may fail, so that a
+ * stream that does not exist is noticed at start.
+ */
+export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposable> {
+  const { link, options, drainMs } = consuming;
+  const inHand = new InHand();
+  const stop = new AbortController();
+  await ensureConsumer(consuming);
+  const done = keepPulling(consuming, inHand, stop.signal);
+  const end = (): void => {
+    stop.abort();
+  };
+  options.signal?.addEventListener("abort", end, { once: true });
+  if (options.signal?.aborted === true) end();
+  return {
+    [Symbol.asyncDispose]: async () => {
+      options.signal?.removeEventListener("abort", end);
+      end();
+      await within(drainMs, done);
+      await within(drainMs, inHand.idle());
+      await within(drainMs, link.flush());
+    },
+  };
+}
+
+async function keepPulling(consuming: Consuming, inHand: InHand, stop: AbortSignal): Promise<void> {
+  let failures = 0;
+  for (let first = true; !stop.aborted; first = false) {
+    const startMs = performance.now();
+    try {
+      if (!first) await ensureConsumer(consuming);
+      await pullUntilBroken(consuming, inHand, stop);
+    } catch {
+      // The stream or the server is away: tried again below, for ever, because consumers outlive what they consume from.
+    }
+    failures = performance.now() - startMs > HEALTHY_MS ? 1 : failures + 1;
+    await pause(backoffMs(failures, RESTART), stop);
+    await consuming.link.whenUp(Number.MAX_SAFE_INTEGER, stop);
+  }
+}
+
+/** Creates the consumer, or brings it to this configuration. Both are harmless when another replica does the same. */
+async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
+  const { stream, durable, subject, maxInFlight, ackWaitMs } = options;
+  const changeable = {
+    filter_subject: subject,
+    ack_wait: nanos(ackWaitMs),
+    // The limit holds for all replicas together because the server keeps it.
+    max_ack_pending: maxInFlight,
+    max_deliver: -1,
+  };
+  try {
+    const fixed = { durable_name: durable, ack_policy: AckPolicy.Explicit, deliver_policy: DeliverPolicy.All };
+    await manager.consumers.add(stream, { ...fixed, ...changeable });
+  } catch (error) {
+    const operation = `consuming ${stream} as ${durable}`;
+    if (apiCodeOf(error) !== JS_ERROR.consumerExists) throw natsError(error, { operation });
+    try {
+      await manager.consumers.update(stream, durable, changeable);
+    } catch (cause) {
+      throw natsError(cause, { operation });
+    }
+  }
+}
+
+/** Asks for messages, one request at a time, until something is wrong that only starting anew can mend. */
+async function pullUntilBroken(consuming: Consuming, inHand: InHand, stop: AbortSignal): Promise<void> {
+  const { link, options } = consuming;
+  const { connection } = link;
+  const next = `$JS.API.CONSUMER.MSG.NEXT.${options.stream}.${options.durable}`;
+  const inbox = createInbox();
+  const batch = Math.min(options.maxInFlight, PULL.batchMax);
+  const body = JSON.stringify({ batch, expires: nanos(PULL.expiresMs), idle_heartbeat: nanos(PULL.heartbeatMs) });
+  const broken = Promise.withResolvers<undefined>();
+  const end = (): void => {
+    broken.resolve(undefined);
+  };
+  let expected = 0;
+  let heardMs = performance.now();
+  const pull = (): void => {
+    expected = batch;
+    connection.publish(next, body, { reply: inbox });
+  };
+  const subscription = connection.subscribe(inbox, {
+    callback: (error, message) => {
+      heardMs = performance.now();
+      if (error !== null) end();
+      else if (isMessage(message)) {
+        expected -= 1;
+        if (expected === 0 && !stop.aborted) pull();
+        take(consuming, inHand, message);
+      } else {
+        const verdict = judgeStatus(message.headers?.code ?? 0);
+        if (verdict === "pull-again" && !stop.aborted) pull();
+        if (verdict === "broken") end();
+      }
+    },
+  });
+  // The server answers each request within its time and is heard in between: silence means that it has forgotten the request.
+  const watch = setInterval(() => {
+    if (link.up && performance.now() - heardMs > 2.5 * PULL.heartbeatMs) end();
+  }, PULL.heartbeatMs);
+  const forget = link.onReconnect(end);
+  stop.addEventListener("abort", end, { once: true });
+  try {
+    pull();
+    await broken.promise;
+  } finally {
+    clearInterval(watch);
+    forget();
+    stop.removeEventListener("abort", end);
+    // What is on its way arrives while the subscription drains, and is handled.
+    if (!connection.isClosed()) await within(ACK_ATTEMPT_MS, subscription.drain());
+  }
+}
+
+function isMessage(message: Msg): boolean {
+  return message.reply?.startsWith("$JS.ACK.") === true;
+}
+
+/** 100: still there. 404 and 408: the request has ended, ask again. Else (409 deleted or moved, 503 nobody there): make sure of the consumer first. */
+function judgeStatus(code: number): "fine" | "pull-again" | "broken" {
+  if (code === 100) return "fine";
+  return code === 404 || code === 408 ? "pull-again" : "broken";
+}
+
+function take(consuming: Consuming, inHand: InHand, message: Msg): void {
+  const { handler, options } = consuming;
+  const delivery = deliveryFrom(consuming, message);
+  void inHand.run(() => deliver(delivery, handler, options.onRetry));
+}
+
+function deliveryFrom({ link, options }: Consuming, message: Msg): Delivery {
+  const { subject, data: payload, headers, reply = "" } = message;
+  const { sequence, attempt } = parseReply(reply);
+  const tell = (verb: string): void => {
+    const say = (): void => {
+      link.connection.publish(reply, verb);
+    };
+    // Not told in time, the server delivers the message again on its own.
+    if (link.up) say();
+    else
+      void link.whenUp(options.ackWaitMs).then((up) => {
+        if (up) say();
+      });
+  };
+  return deliveryOf({ subject, payload, headers: fromNatsHeaders(headers) }, sequence, attempt, {
+    ack: () => confirmAck(link, reply, subject),
+    working: () => {
+      tell("+WPI");
+    },
+    retry: (delayMs) => {
+      tell(`-NAK ${JSON.stringify({ delay: nanos(Math.max(0, Math.round(delayMs))) })}`);
+    },
+    giveUp: (reason) => {
+      tell(`+TERM ${headerText(reason).slice(0, 256)}`);
+    },
+  });
+}
+
+/** Acknowledges and waits for the server's word; repeated through lost connections, which is harmless. */
+async function confirmAck(link: NatsLink, reply: string, subject: string): Promise<void> {
+  const endMs = performance.now() + ACK_PATIENCE_MS;
+  let cause: unknown;
+  for (let attempt = 1; performance.now() < endMs; attempt += 1) {
+    if (!(await link.whenUp(endMs - performance.now()))) break;
+    try {
+      const timeout = Math.max(1, Math.min(ACK_ATTEMPT_MS, endMs - performance.now()));
+      await link.connection.request(reply, "+ACK", { timeout });
+      return;
+    } catch (error) {
+      cause = error;
+      await pause(backoffMs(attempt, RESTART));
+    }
+  }
+  throw new FaultError(
+    { code: "unavailable", dependency: "nats", retryAfterMs: RESTART.mostMs },
+    { cause, doing: `acknowledging a message of ${subject}` },
+  );
+}
+
+/** $JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<attempt>.<stream sequence>.<consumer sequence>.<time>.<pending>[.<random>] */
+function parseReply(reply: string): { sequence: number; attempt: number } {
+  const tokens = reply.split(".");
+  const attemptAt = tokens.length === 9 ? 4 : 6;
+  return { attempt: Number(tokens[attemptAt]), sequence: Number(tokens[attemptAt + 1]) };
+}

@@ -1,0 +1,111 @@
+import { FaultError, isFaultError, type Fault } from "@muster/faults";
+
+/** When to try again while the servers are away or restarting. */
+const NATS_RETRY_MS = 500;
+
+/** Numbers of the JetStream API's errors. */
+export const JS_ERROR = {
+  consumerNotFound: 10014,
+  storageInsufficient: 10047,
+  streamNameInUse: 10058,
+  streamNotFound: 10059,
+  wrongLastSequence: 10071,
+  storeFailed: 10077,
+  consumerExists: 10148,
+  wrongLastSequenceUnknown: 10164,
+} as const;
+
+export type NatsContext = {
+  /** What was asked for: `publishing to muster.evt...`. */
+  readonly operation: string;
+  /** How long it was waited for; named in deadline_exceeded. */
+  readonly timeoutMs?: number;
+};
+
+/** The one place where what the NATS libraries throw becomes a fault: by class name and number, never by text. */
+export function natsFault(error: unknown, context: NatsContext): Fault {
+  if (isFaultError(error)) return error.fault;
+  const { operation, timeoutMs = 0 } = context;
+  const away: Fault = { code: "unavailable", dependency: "nats", retryAfterMs: NATS_RETRY_MS };
+  const name = error instanceof Error ? error.name : "";
+  switch (name) {
+    case "TimeoutError":
+      return { code: "deadline_exceeded", operation, timeoutMs };
+    case "NoResponders":
+    case "JetStreamNotEnabled":
+    case "ConnectionError":
+    case "AuthorizationError":
+    case "UserAuthenticationExpiredError":
+      return away;
+    // Only disposing the bus closes or drains its connection.
+    case "ClosedConnectionError":
+    case "DrainingConnectionError":
+      return { code: "cancelled", operation };
+    case "RequestError":
+      return isNoResponders(error) ? away : { code: "cancelled", operation };
+    case "InvalidArgumentError":
+    case "InvalidSubjectError":
+    case "InvalidNameError":
+      return { code: "invalid_request", field: operation, reason: messageOf(error) };
+    case "JetStreamApiError":
+    case "ConsumerNotFoundError":
+    case "StreamNotFoundError":
+      return apiFault(error, operation, away);
+    default:
+      return isSystemError(error) ? away : { code: "internal", operation };
+  }
+}
+
+/** The same as an error to throw, with what was thrown as its cause. */
+export function natsError(error: unknown, context: NatsContext): FaultError {
+  return isFaultError(error)
+    ? error
+    : new FaultError(natsFault(error, context), { cause: error, doing: context.operation });
+}
+
+/** Nobody listens where the request went: nothing has been done. */
+export function isNoResponders(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error.name === "NoResponders") return true;
+  return error.name === "RequestError" && error.cause instanceof Error && error.cause.name === "NoResponders";
+}
+
+/** The number of a JetStream API error; undefined for anything else. */
+export function apiCodeOf(error: unknown): number | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "number" ? error.code : undefined;
+}
+
+function apiFault(error: unknown, operation: string, away: Fault): Fault {
+  const status = error instanceof Error && "status" in error ? error.status : 0;
+  switch (apiCodeOf(error)) {
+    case JS_ERROR.streamNotFound:
+      return { code: "not_found", kind: "stream", id: operation };
+    case JS_ERROR.consumerNotFound:
+      return { code: "not_found", kind: "consumer", id: operation };
+    case JS_ERROR.wrongLastSequence:
+    case JS_ERROR.wrongLastSequenceUnknown:
+      return { code: "conflict", id: operation, expectedRevision: 0, actualRevision: 0 };
+    case JS_ERROR.storageInsufficient:
+    case JS_ERROR.storeFailed:
+      return {
+        code: "limit_exceeded",
+        what: `stream storage (${messageOf(error)})`,
+        limit: 0,
+        retryAfterMs: NATS_RETRY_MS,
+      };
+    default:
+      if (status === 503) return away;
+      if (status === 404) return { code: "not_found", kind: "jetstream object", id: operation };
+      if (status === 400) return { code: "invalid_request", field: operation, reason: messageOf(error) };
+      return { code: "internal", operation };
+  }
+}
+
+/** ECONNREFUSED and its kin. */
+function isSystemError(error: unknown): boolean {
+  return error instanceof Error && "code" in error && typeof error.code === "string" && error.code.startsWith("E");
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

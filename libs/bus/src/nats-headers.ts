@@ -1,0 +1,19 @@
+import { MsgHdrsImpl, type MsgHdrs } from "@nats-io/nats-core";
+import type { Headers } from "./bus.ts";
+import { headerText } from "./wire-headers.ts";
+
+const NONE: Headers = new Map<string, string>();
+
+/** The client library's form of headers, made at once: its own `append` normalises and searches for each key. */
+export function toNatsHeaders(headers: Headers): MsgHdrs {
+  const record: Record<string, string[]> = {};
+  for (const [key, value] of headers) record[key] = [headerText(value)];
+  return MsgHdrsImpl.fromRecord(record);
+}
+
+export function fromNatsHeaders(headers: MsgHdrs | undefined): Headers {
+  if (headers === undefined) return NONE;
+  const result = new Map<string, string>();
+  for (const [key, values] of headers) if (values[0] !== undefined) result.set(key, values[0]);
+  return result;
+}

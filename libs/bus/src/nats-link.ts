@@ -1,0 +1,146 @@
+import { connect } from "@nats-io/transport-node";
+import type { NatsConnection } from "@nats-io/nats-core";
+import { FaultError } from "@muster/faults";
+import { backoffMs, pause } from "./backoff.ts";
+import { natsError } from "./nats-fault.ts";
+
+const CONNECT_RETRY = { firstMs: 50, mostMs: 1000 };
+const RECONNECT_MS = { least: 50, most: 2000 };
+/** A server that is silent for this long, twice, is taken for gone. */
+const PING_INTERVAL_MS = 15_000;
+const PINGS_UNANSWERED_MAX = 2;
+
+export type LinkOptions = {
+  readonly url: string;
+  readonly name: string;
+  readonly token?: string;
+  readonly onStatus?: (status: "disconnected" | "reconnected", detail: string) => void;
+  readonly timeoutMs?: number;
+};
+
+/**
+ * A connection that knows whether it is up. The client library keeps what is written while it is down in a buffer that each attempt to reconnect empties: nothing may be
+ * written then, so everything that must not be lost waits for `whenUp` first.
+ */
+export class NatsLink {
+  readonly connection: NatsConnection;
+  #up = true;
+  #downSinceMs = 0;
+  readonly #waiting = new Set<(up: boolean) => void>();
+  readonly #onReconnect = new Set<() => void>();
+
+  private constructor(connection: NatsConnection) {
+    this.connection = connection;
+  }
+
+  /** Tries until timeoutMs (default 10 s); then FaultError unavailable. A token that is refused fails at once. */
+  static async open(options: LinkOptions): Promise<NatsLink> {
+    const { url, name, token, onStatus, timeoutMs = 10_000 } = options;
+    const endMs = performance.now() + timeoutMs;
+    // Filled in once there is a link, whose age the delay follows.
+    const delay = { of: (): number => RECONNECT_MS.least };
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const connection = await connect({
+          servers: url.split(",").map((server) => server.trim()),
+          name,
+          ...(token === undefined ? {} : { token }),
+          timeout: Math.max(100, Math.min(5000, endMs - performance.now())),
+          maxReconnectAttempts: -1,
+          reconnectDelayHandler: () => delay.of(),
+          // A token may be refused while a server starts; a service that has been connected goes on trying.
+          ignoreAuthErrorAbort: true,
+          pingInterval: PING_INTERVAL_MS,
+          maxPingOut: PINGS_UNANSWERED_MAX,
+          // Capturing a stack for every request costs more than the request.
+          noAsyncTraces: true,
+        });
+        const link = new NatsLink(connection);
+        delay.of = () => link.#reconnectDelayMs();
+        void link.#follow(onStatus);
+        return link;
+      } catch (cause) {
+        const waitMs = backoffMs(attempt, CONNECT_RETRY);
+        const refused = cause instanceof Error && cause.name === "AuthorizationError";
+        if (refused || performance.now() + waitMs >= endMs)
+          throw new FaultError(
+            { code: "unavailable", dependency: "nats", retryAfterMs: CONNECT_RETRY.mostMs },
+            { cause, doing: `connecting to ${url}` },
+          );
+        await pause(waitMs);
+      }
+    }
+  }
+
+  get up(): boolean {
+    return this.#up && !this.connection.isClosed();
+  }
+
+  /** True at once when the connection is up, else when it is again; false when that takes longer than limitMs, or the signal is aborted. */
+  async whenUp(limitMs: number, signal?: AbortSignal): Promise<boolean> {
+    if (this.up) return true;
+    if (this.connection.isClosed()) return false;
+    const stop = new AbortController();
+    const up = new Promise<boolean>((resolve) => {
+      this.#waiting.add(resolve);
+      const any = signal === undefined ? stop.signal : AbortSignal.any([stop.signal, signal]);
+      void pause(limitMs, any).then(() => {
+        this.#waiting.delete(resolve);
+        resolve(this.up);
+      });
+    });
+    try {
+      return await up;
+    } finally {
+      stop.abort();
+    }
+  }
+
+  /** Told each time the connection is back; returns how to stop being told. */
+  onReconnect(listener: () => void): () => void {
+    this.#onReconnect.add(listener);
+    return () => {
+      this.#onReconnect.delete(listener);
+    };
+  }
+
+  /** A round trip to the server: everything written before it has arrived. Does nothing while the connection is down. */
+  async flush(): Promise<void> {
+    if (!this.up) return;
+    try {
+      await this.connection.flush();
+    } catch (error) {
+      // The connection broke: it is set up anew from what the client library remembers.
+      if (this.connection.isClosed()) throw natsError(error, { operation: "flushing" });
+    }
+  }
+
+  async #follow(onStatus: LinkOptions["onStatus"]): Promise<void> {
+    for await (const status of this.connection.status()) {
+      if (status.type === "disconnect") {
+        if (this.#up) this.#downSinceMs = performance.now();
+        this.#up = false;
+        onStatus?.("disconnected", status.server);
+      } else if (status.type === "reconnect") {
+        this.#up = true;
+        this.#wake(true);
+        for (const listener of this.#onReconnect) listener();
+        onStatus?.("reconnected", status.server);
+      }
+    }
+    this.#up = false;
+    this.#wake(false);
+  }
+
+  #wake(up: boolean): void {
+    for (const resolve of this.#waiting) resolve(up);
+    this.#waiting.clear();
+  }
+
+  /** Grows with the time since the connection was lost, and differs between the many that lost it together. */
+  #reconnectDelayMs(): number {
+    const downMs = this.#up ? 0 : performance.now() - this.#downSinceMs;
+    const full = Math.min(RECONNECT_MS.most, Math.max(RECONNECT_MS.least, downMs / 4));
+    return Math.round(full * (0.5 + Math.random() / 2));
+  }
+}

@@ -1,0 +1,108 @@
+import { Svcm, type Service, type ServiceInfo } from "@nats-io/services";
+import type { Msg } from "@nats-io/nats-core";
+import { answering, type Answering } from "./answer.ts";
+import { within } from "./backoff.ts";
+import type { Endpoint, Reply, ServiceIdentity } from "./bus.ts";
+import { InHand } from "./in-hand.ts";
+import { natsError, isNoResponders } from "./nats-fault.ts";
+import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
+import type { NatsLink } from "./nats-link.ts";
+import { replyOfFault } from "./wire-headers.ts";
+
+/** A reply that cannot be sent because the connection is down waits this long for it; its caller has given up by then. */
+const REPLY_WAIT_MS = 30_000;
+/** Services that have not answered a question by then are not there. */
+const DISCOVERY = { mostMs: 1000, quietMs: 250 };
+
+/** One running replica, as it describes itself. */
+export type DiscoveredService = {
+  readonly name: string;
+  readonly id: string;
+  readonly version: string;
+  readonly description: string;
+  readonly metadata: Readonly<Record<string, string>>;
+};
+
+/** Answers requests as a NATS service, so that `nats micro` shows it. Resolved when the server knows the subscriptions. */
+export async function respondOnNats(
+  link: NatsLink,
+  identity: ServiceIdentity,
+  endpoints: readonly Endpoint[],
+  drainMs: number,
+): Promise<AsyncDisposable> {
+  const { name, version, description, metadata = {} } = identity;
+  const inHand = new InHand();
+  const served = new Map<string, Answering>();
+  let service: Service;
+  try {
+    service = await new Svcm(link.connection).add({
+      name,
+      version,
+      description,
+      metadata: { ...metadata },
+      // The library measures handlers that answer before they return; ours do so later, and these are their numbers.
+      statsHandler: (endpoint) => Promise.resolve(served.get(endpoint.subject)?.counts ?? null),
+    });
+    for (const endpoint of endpoints) {
+      const { answer, counts } = answering(endpoint);
+      served.set(endpoint.subject, { answer, counts });
+      service.addEndpoint(endpoint.name, {
+        subject: endpoint.subject,
+        handler: (error, message) => {
+          if (error !== null) return;
+          void inHand.run(async () => {
+            const { subject, data: payload, headers } = message;
+            const reply = await answer({ subject, payload, headers: fromNatsHeaders(headers) });
+            await send(link, message, reply);
+          });
+        },
+      });
+    }
+  } catch (error) {
+    throw natsError(error, { operation: `serving ${name}` });
+  }
+  await link.flush();
+  return {
+    [Symbol.asyncDispose]: async () => {
+      await within(drainMs, service.stop());
+      await within(drainMs, inHand.idle());
+      await within(drainMs, link.flush());
+    },
+  };
+}
+
+/** Asks all replicas of all services who they are. */
+export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[]> {
+  const found: DiscoveredService[] = [];
+  try {
+    const { mostMs, quietMs } = DISCOVERY;
+    const options = { strategy: "stall", maxWait: mostMs, stall: quietMs } as const;
+    const answers = await link.connection.requestMany("$SRV.INFO", "", options);
+    for await (const answer of answers) {
+      // What services answer is fixed by the NATS services protocol (ADR-32).
+      const { name, id, version, description, metadata = {} } = answer.json<ServiceInfo>();
+      found.push({ name, id, version, description, metadata });
+    }
+  } catch (error) {
+    if (!isNoResponders(error)) throw natsError(error, { operation: "asking which services run" });
+  }
+  return found.sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));
+}
+
+async function send(link: NatsLink, request: Msg, reply: Reply): Promise<void> {
+  if (!link.up && !(await link.whenUp(REPLY_WAIT_MS))) return;
+  try {
+    respond(request, reply);
+  } catch {
+    // The connection is closed: nobody can be told. Otherwise the reply is larger than the server takes.
+    if (link.connection.isClosed()) return;
+    const limit = link.connection.info?.max_payload ?? 0;
+    const what = `size in bytes of the reply to ${request.subject} (max_payload of the NATS server)`;
+    respond(request, replyOfFault({ code: "limit_exceeded", what, limit, retryAfterMs: 0 }));
+  }
+}
+
+function respond(request: Msg, { payload, headers }: Reply): void {
+  if (headers.size === 0) request.respond(payload);
+  else request.respond(payload, { headers: toNatsHeaders(headers) });
+}

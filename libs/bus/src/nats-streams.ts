@@ -1,0 +1,168 @@
+import {
+  DiscardPolicy,
+  jetstream,
+  RetentionPolicy,
+  StorageType,
+  type JetStreamClient,
+  type JetStreamManager,
+  type StreamConfig as JetStreamConfig,
+} from "@nats-io/jetstream";
+import { nanos, type MsgHdrs } from "@nats-io/nats-core";
+import { FaultError } from "@muster/faults";
+import { backoffMs, pause } from "./backoff.ts";
+import type { Published, PublishOptions, StreamConfig } from "./bus.ts";
+import { apiCodeOf, JS_ERROR, natsError, natsFault } from "./nats-fault.ts";
+import { toNatsHeaders } from "./nats-headers.ts";
+import type { NatsLink } from "./nats-link.ts";
+
+/** Whole time for one publish or one change of configuration: reconnecting and repeating included. */
+const PATIENCE_MS = 5000;
+const ATTEMPT_MS = 2000;
+const RETRY = { firstMs: 50, mostMs: 500 };
+/** What a stream of events keeps when its configuration does not say. */
+const EVENTS = { maxAgeMs: 7 * 24 * 3_600_000, maxBytes: 256 * 1024 * 1024 };
+const DUPLICATE_WINDOW_MS = 120_000;
+
+export type NatsStreams = {
+  readonly ensure: (stream: StreamConfig) => Promise<void>;
+  readonly publish: (subject: string, payload: Uint8Array, options: PublishOptions) => Promise<Published>;
+};
+
+export function natsStreams(link: NatsLink): NatsStreams {
+  const js = jetstream(link.connection, { timeout: ATTEMPT_MS });
+  const manager = js.jetstreamManager(false);
+  return {
+    ensure: async (stream) => {
+      const doing = `making sure of stream ${stream.name}`;
+      const jsm = await manager;
+      await patiently(link, doing, () => ensureStream(jsm, buildStreamConfig(stream)));
+    },
+    publish: async (subject, payload, options) => {
+      const send = (): Promise<Published> => append(js, manager, subject, payload, options);
+      try {
+        return await patiently(link, `publishing to ${subject}`, send);
+      } catch (error) {
+        throw isPayloadTooLarge(error) ? tooLarge(link, subject, error) : error;
+      }
+    },
+  };
+}
+
+/** What the server is asked for; the rest are its defaults. */
+export function buildStreamConfig(stream: StreamConfig): Partial<JetStreamConfig> & { name: string } {
+  const { name, subjects, retention } = stream;
+  const common = {
+    name,
+    subjects: [...subjects],
+    storage: StorageType.File,
+    allow_direct: true,
+    max_msgs: stream.maxMessages ?? -1,
+    duplicate_window: nanos(stream.duplicateWindowMs ?? DUPLICATE_WINDOW_MS),
+  };
+  switch (retention) {
+    case "limits":
+      return {
+        ...common,
+        retention: RetentionPolicy.Limits,
+        discard: DiscardPolicy.Old,
+        max_age: nanos(stream.maxAgeMs ?? EVENTS.maxAgeMs),
+        max_bytes: stream.maxBytes ?? EVENTS.maxBytes,
+      };
+    case "workqueue":
+      return {
+        ...common,
+        retention: RetentionPolicy.Workqueue,
+        discard: DiscardPolicy.New,
+        max_msgs_per_subject: 1,
+        discard_new_per_subject: true,
+        max_age: nanos(stream.maxAgeMs ?? 0),
+        max_bytes: stream.maxBytes ?? -1,
+      };
+    case "log":
+      return {
+        ...common,
+        retention: RetentionPolicy.Limits,
+        discard: DiscardPolicy.New,
+        max_age: 0,
+        max_bytes: stream.maxBytes ?? -1,
+        deny_delete: true,
+        deny_purge: true,
+      };
+  }
+}
+
+async function ensureStream(jsm: JetStreamManager, config: Partial<JetStreamConfig> & { name: string }): Promise<void> {
+  try {
+    // Creating it again as it is, by us or by another process, is no error.
+    await jsm.streams.add(config);
+  } catch (error) {
+    if (apiCodeOf(error) !== JS_ERROR.streamNameInUse) throw error;
+    await jsm.streams.update(config.name, config);
+  }
+}
+
+async function append(
+  js: JetStreamClient,
+  manager: Promise<JetStreamManager>,
+  subject: string,
+  payload: Uint8Array,
+  options: PublishOptions,
+): Promise<Published> {
+  const { messageId, headers } = options;
+  try {
+    const withHeaders: { headers?: MsgHdrs } = headers === undefined ? {} : { headers: toNatsHeaders(headers) };
+    const { seq, duplicate } = await js.publish(subject, payload, { msgID: messageId, ...withHeaders });
+    return { sequence: seq, duplicate };
+  } catch (error) {
+    const queued = apiCodeOf(error) === JS_ERROR.storeFailed ? await queuedSequence(await manager, subject) : undefined;
+    if (queued === undefined) throw error;
+    return { sequence: queued, duplicate: true };
+  }
+}
+
+/** Where a work queue refused a command, the sequence of the same command that is still queued. The server's number for it is shared by other refusals. */
+async function queuedSequence(jsm: JetStreamManager, subject: string): Promise<number | undefined> {
+  const stream = await jsm.streams.find(subject);
+  const { config } = await jsm.streams.info(stream);
+  if (config.retention !== RetentionPolicy.Workqueue) return undefined;
+  const message = await jsm.streams.getMessage(stream, { last_by_subj: subject });
+  return message?.seq;
+}
+
+/** Does it again while the server is away or slow to answer; what is repeated must be harmless to repeat. */
+async function patiently<Result>(link: NatsLink, operation: string, work: () => Promise<Result>): Promise<Result> {
+  const endMs = performance.now() + PATIENCE_MS;
+  for (let attempt = 1; ; attempt += 1) {
+    let cause: unknown;
+    if (await link.whenUp(endMs - performance.now())) {
+      try {
+        return await work();
+      } catch (error) {
+        const fault = natsFault(error, { operation });
+        if (fault.code !== "unavailable" && fault.code !== "deadline_exceeded") throw natsError(error, { operation });
+        cause = error;
+      }
+    } else if (link.connection.isClosed()) {
+      throw new FaultError({ code: "cancelled", operation });
+    }
+    const waitMs = backoffMs(attempt, RETRY);
+    if (performance.now() + waitMs >= endMs)
+      throw new FaultError(
+        { code: "unavailable", dependency: "nats", retryAfterMs: RETRY.mostMs },
+        { cause, doing: operation },
+      );
+    await pause(waitMs);
+  }
+}
+
+/** The payload is the one argument of a publish that the client library refuses and that has not been checked before. */
+export function isPayloadTooLarge(error: unknown): boolean {
+  const thrown = error instanceof FaultError ? error.cause : error;
+  return thrown instanceof Error && thrown.name === "InvalidArgumentError";
+}
+
+export function tooLarge(link: NatsLink, subject: string, cause: unknown): FaultError {
+  const limit = link.connection.info?.max_payload ?? 0;
+  const what = `size in bytes of a message to ${subject} (max_payload of the NATS server)`;
+  return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs: 0 }, { cause });
+}

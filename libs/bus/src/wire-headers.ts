@@ -1,0 +1,62 @@
+import { describeFault, isFaultError, WIRE_CODE, type Fault } from "@muster/faults";
+import { TIMER_MS_MAX } from "./backoff.ts";
+import type { Headers, Reply } from "./bus.ts";
+import { decodeFault, encodeFault } from "./messages.ts";
+
+/** Every header that Muster writes or reads. The first two are those of the NATS services protocol. */
+export const header = {
+  errorCode: "Nats-Service-Error-Code",
+  errorText: "Nats-Service-Error",
+  /** Full name of the protobuf message, for people who look at the wire. */
+  type: "Muster-Type",
+  /** Milliseconds that the caller still waits. A span, not a time of day, so that clocks may differ. */
+  timeout: "Muster-Timeout-Ms",
+  /** Names one call, for its cancellation. */
+  callId: "Muster-Call-Id",
+  /** Why a message was put on a dead-letter subject, and where it came from. */
+  deadReason: "Muster-Dead-Reason",
+  deadSubject: "Muster-Dead-Subject",
+} as const;
+
+const NO_HEADERS: Headers = new Map<string, string>();
+const NOT_IN_A_HEADER = /[\r\n]+/g;
+
+export function replyOf(payload: Uint8Array): Reply {
+  return { payload, headers: NO_HEADERS };
+}
+
+/** The reply that carries a fault: two standard headers for any NATS client, a protobuf body for ours. */
+export function replyOfFault(fault: Fault): Reply {
+  const text = describeFault(fault).slice(0, 512);
+  return {
+    payload: encodeFault(fault),
+    headers: new Map([
+      [header.errorCode, String(WIRE_CODE[fault.code])],
+      [header.errorText, headerText(text)],
+    ]),
+  };
+}
+
+export function faultOfReply(reply: Reply): Fault | undefined {
+  const code = reply.headers.get(header.errorCode);
+  if (code === undefined) return undefined;
+  return decodeFault(reply.payload, Number(code), reply.headers.get(header.errorText) ?? "");
+}
+
+/** Milliseconds that the caller still waits, or the given default when it does not say or says nonsense. */
+export function timeoutOf(headers: Headers, defaultMs: number): number {
+  const text = headers.get(header.timeout);
+  const timeoutMs = text === undefined ? Number.NaN : Number(text);
+  return Number.isFinite(timeoutMs) && timeoutMs >= 0 ? Math.min(timeoutMs, TIMER_MS_MAX) : defaultMs;
+}
+
+/** Text with anything that would end a header line made harmless. */
+export function headerText(text: string): string {
+  return text.replaceAll(NOT_IN_A_HEADER, " ");
+}
+
+/** The text of an error for a header or a log line. */
+export function errorText(error: unknown): string {
+  if (isFaultError(error)) return describeFault(error.fault);
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}
