@@ -1,0 +1,84 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export type ReceivedSpan = {
+  readonly service: string;
+  readonly name: string;
+  readonly traceId: string;
+  readonly spanId: string;
+  /** Empty for the root of a trace. */
+  readonly parentSpanId: string;
+  readonly failed: boolean;
+  readonly attributes: Readonly<Record<string, unknown>>;
+};
+
+/** Receives OTLP over HTTP in its JSON form, as a collector would. */
+export type OtlpCollector = AsyncDisposable & {
+  /** For OTEL_EXPORTER_OTLP_ENDPOINT. */
+  readonly endpoint: string;
+  readonly spans: readonly ReceivedSpan[];
+};
+
+type Attribute = { key: string; value: Record<string, unknown> };
+type Traces = {
+  resourceSpans?: {
+    resource?: { attributes?: Attribute[] };
+    scopeSpans?: {
+      spans?: {
+        name: string;
+        traceId: string;
+        spanId: string;
+        parentSpanId?: string;
+        status?: { code?: number };
+        attributes?: Attribute[];
+      }[];
+    }[];
+  }[];
+};
+
+const STATUS_ERROR = 2;
+
+export async function otlpCollector(): Promise<OtlpCollector> {
+  const spans: ReceivedSpan[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const traces: Traces = JSON.parse(Buffer.concat(chunks).toString("utf8")) as Traces;
+      spans.push(...spansOf(traces));
+      response.setHeader("content-type", "application/json").end("{}");
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    spans,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+}
+
+function spansOf({ resourceSpans = [] }: Traces): ReceivedSpan[] {
+  return resourceSpans.flatMap(({ resource, scopeSpans = [] }) => {
+    const service = String(valuesOf(resource?.attributes)["service.name"]);
+    return scopeSpans.flatMap(({ spans = [] }) =>
+      spans.map((span) => ({
+        service,
+        name: span.name,
+        traceId: span.traceId,
+        spanId: span.spanId,
+        parentSpanId: span.parentSpanId ?? "",
+        failed: span.status?.code === STATUS_ERROR,
+        attributes: valuesOf(span.attributes),
+      })),
+    );
+  });
+}
+
+function valuesOf(attributes: readonly Attribute[] = []): Record<string, unknown> {
+  return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
+}
