@@ -1,0 +1,476 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { stringify } from "yaml";
+import { DURATION_MAX_MS } from "../domain/duration.ts";
+import { ARGUMENT_BYTES_MAX, COMPONENTS_MAX } from "../domain/read-session-document.ts";
+import { buildDocument, type SessionDocument } from "../domain/session-document.ts";
+import { describeProblem, DOCUMENTS_MAX, FILE_BYTES_MAX, parseDocuments } from "./parse-documents.ts";
+
+const VALID = `apiVersion: muster.dev/v1
+kind: Session
+metadata:
+  name: echo
+spec:
+  components:
+    - { name: server, kind: server, pool: workers, image: "node:24", readyPort: 10000 }
+    - name: driver
+      kind: driver
+      pool: drivers
+      image: node:24
+      command: [node, -e]
+      args: ["1"]
+      env:
+        - { name: LEVEL, value: "7" }
+  scenario: { seconds: 5 }
+  timeout: 1h30m
+`;
+
+const DRIVER = `- { name: driver, kind: driver, pool: drivers, image: i }`;
+
+/** A document whose components are these lines. */
+function withComponents(...lines: string[]): string {
+  const head = "apiVersion: muster.dev/v1\nkind: Session\nmetadata: { name: echo }\nspec:\n  components:\n";
+  return head + lines.map((line) => `    ${line}\n`).join("");
+}
+
+function problemsOf(text: string): string[] {
+  return parseDocuments("f.yaml", text).problems.map(describeProblem);
+}
+
+describe("a correct file", () => {
+  it("becomes sessions with everything that it says, and nothing that it leaves to the services", () => {
+    const { documents, problems } = parseDocuments("f.yaml", VALID);
+    expect(problems).toEqual([]);
+    expect(documents).toEqual([
+      {
+        name: { exact: "echo" },
+        spec: {
+          components: [
+            {
+              name: "server",
+              kind: "server",
+              pool: "workers",
+              image: "node:24",
+              command: [],
+              args: [],
+              env: [],
+              workingDir: undefined,
+              readyPort: 10_000,
+            },
+            {
+              name: "driver",
+              kind: "driver",
+              pool: "drivers",
+              image: "node:24",
+              command: ["node", "-e"],
+              args: ["1"],
+              env: [{ name: "LEVEL", value: "7" }],
+              workingDir: undefined,
+              readyPort: undefined,
+            },
+          ],
+          scenarioJson: '{"seconds":5}',
+          timeoutMs: 5_400_000,
+          queueTimeoutMs: undefined,
+          ttlMs: undefined,
+          killAfterMs: undefined,
+          priority: undefined,
+          workerPort: undefined,
+        },
+      },
+    ]);
+  });
+
+  it("may hold several documents, and empty ones between them", () => {
+    const { documents, problems } = parseDocuments(
+      "f",
+      `---\n${VALID}---\n---\n${VALID.replace("echo", "other")}...\n`,
+    );
+    expect(problems).toEqual([]);
+    expect(documents.map(({ name }) => name)).toEqual([{ exact: "echo" }, { exact: "other" }]);
+  });
+
+  it("expands replicas into components with a number each", () => {
+    const { documents } = parseDocuments(
+      "f",
+      withComponents("- { name: server, kind: server, pool: w, image: i, replicas: 3 }", DRIVER),
+    );
+    expect(documents[0]?.spec.components.map(({ name }) => name)).toEqual([
+      "server-0",
+      "server-1",
+      "server-2",
+      "driver",
+    ]);
+  });
+
+  it("may say a thing once with an anchor and merge it into other mappings", () => {
+    const { documents, problems } = parseDocuments(
+      "f",
+      withComponents(
+        "- &server { name: a, kind: server, pool: w, image: i }",
+        "- { <<: *server, name: b }",
+        "- { <<: *server, name: c, image: other }",
+        DRIVER,
+      ),
+    );
+    expect(problems).toEqual([]);
+    expect(documents[0]?.spec.components.map(({ name, image }) => `${name} ${image}`)).toEqual([
+      "a i",
+      "b i",
+      "c other",
+      "driver i",
+    ]);
+  });
+
+  it("asks for a generated name with generateName", () => {
+    const { documents } = parseDocuments("f", VALID.replace("name: echo", "generateName: echo-"));
+    expect(documents[0]?.name).toEqual({ prefix: "echo-" });
+  });
+});
+
+describe("what is wrong is told with its place", () => {
+  it.each<[string, string, string[]]>([
+    ["an empty file", "", ["f.yaml:1:1: the file holds no document"]],
+    ["a file of comments", "# nothing\n", ["f.yaml:1:1: the file holds no document"]],
+    ["a document that is a list", "- 1\n", ["f.yaml:1:1: the document must be a mapping, not a list"]],
+    [
+      "a field given twice",
+      VALID.replace("kind: Session", "kind: Session\nkind: Session"),
+      ["f.yaml:3:1: this field is given twice"],
+    ],
+    [
+      "a bracket that is not closed",
+      "a: [1, 2\n",
+      ["f.yaml:2:1: not valid YAML: Flow sequence in block collection must be sufficiently indented and end with a ]"],
+    ],
+    [
+      "an alias without an anchor",
+      "a: *nothing\n",
+      ["f.yaml:1:1: Unresolved alias (the anchor must be set before the alias): nothing"],
+    ],
+    [
+      "another kind",
+      VALID.replace("kind: Session", "kind: Sesion"),
+      ['f.yaml:2:7: kind: must be one of Session; did you mean "Session"?, not the string "Sesion"'],
+    ],
+    [
+      "another version",
+      VALID.replace("muster.dev/v1", "v1"),
+      ['f.yaml:1:13: apiVersion: must be one of muster.dev/v1, not the string "v1"'],
+    ],
+    [
+      "no name",
+      VALID.replace("name: echo", "{}"),
+      ["f.yaml:4:3: metadata: lacks name (or generateName, to which random letters are added)"],
+    ],
+    [
+      "a name in capitals",
+      VALID.replace("name: echo", "name: Echo"),
+      [
+        "f.yaml:4:9: metadata.name: \"Echo\" is not a DNS label: lower case letters, digits and '-', beginning and ending with a letter or digit",
+      ],
+    ],
+    [
+      "an unknown field, with the nearest right one",
+      VALID.replace("timeout:", "timout:"),
+      ['f.yaml:17:3: spec: unknown field "timout"; did you mean "timeout"?'],
+    ],
+    [
+      "an unknown field that is near nothing",
+      VALID.replace("timeout:", "flavour:"),
+      [
+        'f.yaml:17:3: spec: unknown field "flavour"; known are components, scenario, timeout, queueTimeout, ttl, killAfter, priority, workerPort',
+      ],
+    ],
+    [
+      "a duration without a unit",
+      VALID.replace("1h30m", "90"),
+      ["f.yaml:17:12: spec.timeout: must be a duration with its unit, such as 90s, not the number 90"],
+    ],
+    [
+      "a duration of nothing",
+      VALID.replace("1h30m", "0s"),
+      ['f.yaml:17:12: spec.timeout: must be a duration with its unit, such as 10m, not the string "0s"'],
+    ],
+    [
+      "a number where a string is needed",
+      VALID.replace('value: "7"', "value: 7"),
+      ['f.yaml:15:33: spec.components[1].env[0].value: must be a string; write "7" with quotes, not the number 7'],
+    ],
+    [
+      "a port that is none",
+      VALID.replace("readyPort: 10000", "readyPort: 100000"),
+      ["f.yaml:7:81: spec.components[0].readyPort: must be a whole number from 1 to 65535, not the number 100000"],
+    ],
+    [
+      "a scenario that is not JSON",
+      VALID.replace("seconds: 5", "seconds: .inf"),
+      ["f.yaml:16:24: spec.scenario.seconds: cannot be handed on as JSON; write it as a string"],
+    ],
+    [
+      "no components",
+      VALID.replace(/ {2}components:[^]*scenario/, "  scenario"),
+      ["f.yaml:6:3: spec: lacks components"],
+    ],
+    [
+      "an empty list of components",
+      VALID.replace(/components:[^]*scenario/, "components: []\n  scenario"),
+      ["f.yaml:6:15: spec.components: is empty; a session has exactly one driver, and usually workers"],
+    ],
+    [
+      "components that say nothing",
+      VALID.replace(/components:[^]*scenario/, "components:\n  scenario"),
+      ["f.yaml:6:3: spec.components: must be a list, not empty"],
+    ],
+    [
+      "no driver",
+      withComponents("- { name: a, kind: server, pool: w, image: i }"),
+      ["f.yaml:6:5: spec.components: has no driver; a session has exactly one"],
+    ],
+    [
+      "two drivers",
+      withComponents(DRIVER, "- { name: again, kind: driver, pool: w, image: i }"),
+      ["f.yaml:7:28: spec.components[1].kind: is a second driver; a session has exactly one"],
+    ],
+    [
+      "a driver with replicas",
+      withComponents("- { name: d, kind: driver, pool: w, image: i, replicas: 2 }"),
+      ["f.yaml:6:24: spec.components[0].kind: is a second driver; a session has exactly one"],
+    ],
+    [
+      "two components of one name",
+      withComponents(DRIVER, "- { name: driver, kind: server, pool: w, image: i }"),
+      ['f.yaml:7:15: spec.components[1].name: "driver" is the name of two components'],
+    ],
+    [
+      "a kind of component that does not exist",
+      withComponents("- { name: d, kind: dirver, pool: w, image: i }"),
+      [
+        'f.yaml:6:24: spec.components[0].kind: must be one of driver, server, client; did you mean "driver"?, not the string "dirver"',
+      ],
+    ],
+    [
+      "a component without a pool and an image",
+      withComponents("- { name: d, kind: driver }"),
+      ["f.yaml:6:7: spec.components[0]: lacks pool", "f.yaml:6:7: spec.components[0]: lacks image"],
+    ],
+    [
+      "a component whose name is no DNS label",
+      withComponents(DRIVER, "- { name: a_b, kind: server, pool: w, image: i }"),
+      [
+        "f.yaml:7:15: spec.components[1].name: \"a_b\" is not a DNS label: lower case letters, digits and '-', beginning and ending with a letter or digit",
+      ],
+    ],
+    [
+      "a pool that is no label",
+      withComponents(DRIVER, '- { name: a, kind: server, pool: "a b", image: i }'),
+      [
+        "f.yaml:7:38: spec.components[1].pool: \"a b\" is not a label value: letters, digits, '-', '_' and '.', beginning and ending with a letter or digit",
+      ],
+    ],
+    [
+      "environment as a mapping",
+      withComponents("- { name: d, kind: driver, pool: w, image: i, env: { A: b } }"),
+      ["f.yaml:6:56: spec.components[0].env: must be a list, not a mapping"],
+    ],
+    [
+      "a variable set twice",
+      withComponents("- { name: d, kind: driver, pool: w, image: i, env: [{ name: A }, { name: A }] }"),
+      ['f.yaml:6:78: spec.components[0].env[1].name: "A" is set twice'],
+    ],
+    [
+      "a relative working directory",
+      withComponents("- { name: d, kind: driver, pool: w, image: i, workingDir: here }"),
+      ["f.yaml:6:63: spec.components[0].workingDir: must be an absolute path"],
+    ],
+    [
+      "a pod name that is too long",
+      withComponents(`- { name: ${"d".repeat(59)}, kind: driver, pool: w, image: i }`),
+      [
+        `f.yaml:6:15: spec.components[0].name: the session's name and "${"d".repeat(59)}" have 64 characters; 63 at most`,
+      ],
+    ],
+    [
+      "a mistake in a merged mapping, where it stands",
+      withComponents("- &a { name: a, kind: server, pool: w, image: 5 }", "- { <<: *a, name: b }", DRIVER),
+      [
+        'f.yaml:6:51: spec.components[0].image: must be a string; write "5" with quotes, not the number 5',
+        'f.yaml:6:51: spec.components[1].image: must be a string; write "5" with quotes, not the number 5',
+      ],
+    ],
+  ])("%s", (_title, text, problems) => {
+    expect(problemsOf(text)).toEqual(problems);
+    expect(parseDocuments("f.yaml", text).documents).toEqual([]);
+  });
+
+  it("names every problem of a file at once, in the order of lines", () => {
+    const broken = VALID.replace("timeout: 1h30m", "timeout: soon\n  colour: red").replace("name: echo", "name: Echo");
+    expect(problemsOf(`${VALID}---\n${broken}`).map((line) => line.split(":").slice(1, 3).join(":"))).toEqual([
+      "22:9",
+      "35:12",
+      "36:3",
+    ]);
+  });
+
+  it("gives no documents at all when one of several is wrong", () => {
+    expect(parseDocuments("f", `${VALID}---\nkind: Session\n`).documents).toEqual([]);
+  });
+});
+
+describe("limits are named when they are reached", () => {
+  it.each([
+    ["bytes of a file", "#".repeat(FILE_BYTES_MAX + 1), `${FILE_BYTES_MAX} at most are read`],
+    ["documents of a file", "---\na\n".repeat(DOCUMENTS_MAX + 1), `${DOCUMENTS_MAX} at most are read`],
+    ["levels of brackets", "[".repeat(100_000), "nested deeper than 100 levels"],
+    ["levels of lists", "- ".repeat(20_000), "nested deeper than 100 levels"],
+    [
+      "components of a session",
+      withComponents(`- { name: s, kind: server, pool: w, image: i, replicas: ${COMPONENTS_MAX} }`, DRIVER),
+      `limit of ${COMPONENTS_MAX} components`,
+    ],
+    [
+      "bytes of an argument",
+      withComponents(`- { name: d, kind: driver, pool: w, image: i, args: ["${"x".repeat(ARGUMENT_BYTES_MAX + 1)}"] }`),
+      `${ARGUMENT_BYTES_MAX} at most`,
+    ],
+    ["aliases of a document", aliasBomb(), "Excessive alias count"],
+  ])("%s", (_title, text, message) => {
+    const problems = problemsOf(text);
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toContain(message);
+  });
+});
+
+/** Nine levels of nine aliases each: a few hundred bytes that would become a thousand million values. */
+function aliasBomb(): string {
+  const levels = ["a: &l0 [x]"];
+  for (let level = 1; level < 10; level++)
+    levels.push(`b${level}: &l${level} [${Array.from({ length: 9 }, () => `*l${level - 1}`).join(", ")}]`);
+  return levels.join("\n");
+}
+
+describe("for any input", () => {
+  const soup = fc.array(
+    fc.constantFrom(
+      "a",
+      ":",
+      " ",
+      "\n",
+      "- ",
+      "{",
+      "}",
+      "[",
+      "]",
+      "&x",
+      "*x",
+      "<<: ",
+      "!!set ",
+      "? ",
+      '"',
+      "'",
+      "|\n",
+      "---\n",
+      "\t",
+      "#",
+      ",",
+      "%",
+      "spec",
+      "components",
+      "\0",
+    ),
+  );
+  it.each([
+    ["text", fc.string({ unit: "binary" })],
+    ["YAML's own signs", soup.map((parts) => parts.join(""))],
+    [
+      "a document that is cut and stirred",
+      fc
+        .tuple(fc.nat(VALID.length), fc.nat(30), soup)
+        .map(([at, cut, parts]) => VALID.slice(0, at) + parts.join("") + VALID.slice(at + cut)),
+    ],
+    ["any data as YAML", fc.jsonValue().map((value) => stringify(value))],
+  ])("never throws, and gives either documents or problems: %s", (_title, texts) => {
+    fc.assert(
+      fc.property(texts, (text) => {
+        const { documents, problems } = parseDocuments("f", text);
+        expect(documents.length > 0).toBe(problems.length === 0);
+        const lines = text.split("\n").length;
+        for (const { line, column } of problems) {
+          expect(line).toBeGreaterThanOrEqual(1);
+          expect(line).toBeLessThanOrEqual(lines);
+          expect(column).toBeGreaterThanOrEqual(1);
+        }
+      }),
+    );
+  });
+
+  it("a session that is written as YAML is read as the same session", () => {
+    fc.assert(
+      fc.property(fc.array(sessions(), { minLength: 1, maxLength: 3 }), (documents) => {
+        const text = documents.map((document) => stringify(buildDocument(document))).join("---\n");
+        expect(parseDocuments("f", text)).toEqual({ documents, problems: [] });
+      }),
+    );
+  });
+});
+
+function sessions(): fc.Arbitrary<SessionDocument> {
+  const label = fc.stringMatching(/^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$/);
+  const text = fc
+    .string({ unit: "grapheme", minLength: 1 })
+    .filter((value) => value.isWellFormed() && !value.includes("\0"));
+  const port = fc.option(fc.integer({ min: 1, max: 65_535 }), { nil: undefined });
+  const duration = fc.option(fc.integer({ min: 1, max: DURATION_MAX_MS }), { nil: undefined });
+  const component = fc.record({
+    name: label,
+    kind: fc.constantFrom("server" as const, "client" as const),
+    pool: label,
+    image: text,
+    command: fc.array(text, { maxLength: 3 }),
+    args: fc.array(text, { maxLength: 3 }),
+    env: fc.uniqueArray(fc.record({ name: fc.stringMatching(/^[A-Z_]{1,8}$/), value: text }), {
+      selector: ({ name }) => name,
+      maxLength: 3,
+    }),
+    workingDir: fc.option(
+      label.map((name) => `/${name}`),
+      { nil: undefined },
+    ),
+    readyPort: port,
+  });
+  const components = fc
+    .uniqueArray(component, { selector: ({ name }) => name, minLength: 1, maxLength: 4 })
+    .map(([driver, ...workers]) => [{ ...driver!, kind: "driver" as const }, ...workers]);
+  return fc.record({
+    name: fc.oneof(
+      label.map((exact) => ({ exact })),
+      label.map((prefix) => ({ prefix: `${prefix}-` })),
+    ),
+    spec: fc.record({
+      components,
+      scenarioJson: fc.option(scenarios(), { nil: undefined }),
+      timeoutMs: duration,
+      queueTimeoutMs: duration,
+      ttlMs: duration,
+      killAfterMs: duration,
+      priority: fc.option(fc.integer({ min: -1_000_000, max: 1_000_000 }), { nil: undefined }),
+      workerPort: port,
+    }),
+  });
+}
+
+/** JSON whose numbers survive being read, as those of a document do. */
+function scenarios(): fc.Arbitrary<string> {
+  const exact = (_key: string, value: unknown): unknown => {
+    if (
+      typeof value === "number" &&
+      (Object.is(value, -0) || (Number.isInteger(value) && !Number.isSafeInteger(value)))
+    )
+      return 0;
+    return value;
+  };
+  return fc
+    .json({ stringUnit: "grapheme" })
+    .map((json) => JSON.stringify(JSON.parse(json, exact)))
+    .filter((json) => json !== "null");
+}

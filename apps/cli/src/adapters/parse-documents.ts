@@ -1,0 +1,201 @@
+import {
+  Composer,
+  CST,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  Parser,
+  type Document,
+  type Node,
+  type Pair,
+  type ParsedNode,
+  type YAMLError,
+  type YAMLMap,
+} from "yaml";
+import { readSessionDocument } from "../domain/read-session-document.ts";
+import type { Finding } from "../domain/read-value.ts";
+import type { SessionDocument } from "../domain/session-document.ts";
+
+/** A file with more text than this is refused before it is read as YAML. */
+export const FILE_BYTES_MAX = 1024 * 1024;
+/** Documents of one file. */
+export const DOCUMENTS_MAX = 100;
+/** Aliases multiply what a document says; more of them than this is an attack or a mistake. */
+export const ALIASES_MAX = 1000;
+/** Levels of mappings and lists in one document. */
+export const DEPTH_MAX = 100;
+
+/** What is wrong with a file, and where. Lines and columns count from 1. */
+export type Problem = {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  readonly message: string;
+};
+
+export type Parsed = { readonly documents: readonly SessionDocument[]; readonly problems: readonly Problem[] };
+
+/** Reads the sessions of one YAML text. Every problem of the text is told at once, in the order of lines; never throws. */
+export function parseDocuments(file: string, text: string): Parsed {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > FILE_BYTES_MAX)
+    return onlyProblem(file, `the file has ${bytes} bytes; ${FILE_BYTES_MAX} at most are read`);
+  const lines = new LineCounter();
+  const tokens = [...new Parser(lines.addNewLine).parse(text)];
+  const count = tokens.filter((token) => token.type === "document").length;
+  if (count > DOCUMENTS_MAX)
+    return onlyProblem(file, `the file has ${count} documents; ${DOCUMENTS_MAX} at most are read`);
+
+  const documents: SessionDocument[] = [];
+  const problems: Problem[] = [];
+  const report = (offset: number, message: string): void => {
+    const { line, col } = lines.linePos(offset);
+    problems.push({ file, line: Math.max(1, line), column: Math.max(1, col), message });
+  };
+  const tooDeep = tokens.find((token) => nestingOf(token) > DEPTH_MAX);
+  if (tooDeep !== undefined) {
+    report(tooDeep.offset, `the document is nested deeper than ${DEPTH_MAX} levels`);
+    return { documents, problems };
+  }
+  const composer = new Composer<ParsedNode, true>({
+    lineCounter: lines,
+    prettyErrors: false,
+    stringKeys: true,
+    merge: true,
+  });
+  for (const yamlDocument of composer.compose(tokens, false, text.length)) {
+    if (isEmpty(yamlDocument)) continue;
+    const document = readYamlDocument(yamlDocument, report);
+    if (document !== undefined) documents.push(document);
+  }
+  if (documents.length === 0 && problems.length === 0) report(0, "the file holds no document");
+  problems.sort((a, b) => a.line - b.line || a.column - b.column);
+  return { documents: problems.length > 0 ? [] : documents, problems };
+}
+
+/** `file:line:column: message`, the form that editors and terminals make clickable. */
+export function describeProblem(problem: Problem): string {
+  return `${problem.file}:${problem.line}:${problem.column}: ${problem.message}`;
+}
+
+type Report = (offset: number, message: string) => void;
+
+function readYamlDocument(document: Document.Parsed, report: Report): SessionDocument | undefined {
+  const troubles: readonly YAMLError[] = [...document.errors, ...document.warnings];
+  for (const trouble of troubles) report(trouble.pos[0], describeYamlError(trouble));
+  if (troubles.length > 0) return undefined;
+  let value: unknown;
+  try {
+    value = document.toJS({ maxAliasCount: ALIASES_MAX });
+  } catch (error) {
+    // The library throws for aliases without an anchor, and for more aliases than allowed.
+    report(document.range[0], error instanceof Error ? error.message : String(error));
+    return undefined;
+  }
+  const read = readSessionDocument(value);
+  if (read.ok) return read.document;
+  for (const finding of read.findings) report(offsetOf(document, finding), describeFinding(finding));
+  return undefined;
+}
+
+function isEmpty(document: Document.Parsed): boolean {
+  const { contents } = document;
+  const nothing = contents === null || (isScalar(contents) && contents.value === null && contents.source === "");
+  return nothing && document.errors.length === 0;
+}
+
+function describeYamlError(error: YAMLError): string {
+  if (error.code === "DUPLICATE_KEY") return "this field is given twice";
+  if (error.code === "TAB_AS_INDENT") return "a tab cannot indent; use spaces";
+  return `not valid YAML: ${error.message}`;
+}
+
+function describeFinding(finding: Finding): string {
+  return finding.path.length === 0 ? `the document ${finding.message}` : `${pathText(finding)}: ${finding.message}`;
+}
+
+/** `spec.components[2].pool`; of an unknown field only the mapping around it, because the message says its name. */
+function pathText({ path, at }: Finding): string {
+  const shown = at === "key" ? path.slice(0, -1) : path;
+  const text = shown.map((part) => (typeof part === "number" ? `[${part}]` : `.${part}`)).join("");
+  return text === "" ? "the document" : text.replace(/^\./, "");
+}
+
+/** Offset of the field's name or value; of the nearest part of the path that exists otherwise. */
+function offsetOf(document: Document.Parsed, { path, at }: Finding): number {
+  let node: Node | null = document.contents;
+  let offset = startOf(node, document.range[0]);
+  for (const [index, part] of path.entries()) {
+    const here: Node | undefined = resolveAlias(document, node);
+    const last = index === path.length - 1;
+    if (isMap(here)) {
+      const pair = findPair(document, here, String(part));
+      if (pair === undefined) return offset;
+      const keyOffset = startOf(pair.key, offset);
+      node = isNode(pair.value) ? pair.value : null;
+      offset = last && at === "key" ? keyOffset : startOf(isEmptyScalar(node) ? pair.key : node, keyOffset);
+    } else if (isSeq(here)) {
+      const item: unknown = here.items[Number(part)];
+      node = isNode(item) ? item : null;
+      offset = startOf(node, offset);
+    } else return offset;
+  }
+  return offset;
+}
+
+/** The field of a mapping, or of a mapping that is merged into it with `<<`. */
+function findPair(document: Document.Parsed, map: YAMLMap, key: string): Pair | undefined {
+  const direct = map.items.find((pair) => keyText(pair) === key);
+  if (direct !== undefined) return direct;
+  for (const pair of map.items) {
+    if (keyText(pair) !== "<<" || !isNode(pair.value)) continue;
+    const merged = resolveAlias(document, pair.value);
+    const maps = isSeq(merged)
+      ? merged.items.map((item) => (isNode(item) ? resolveAlias(document, item) : undefined))
+      : [merged];
+    for (const each of maps) {
+      const found = isMap(each) && each !== map ? each.items.find((inner) => keyText(inner) === key) : undefined;
+      if (found !== undefined) return found;
+    }
+  }
+  return undefined;
+}
+
+function resolveAlias(document: Document.Parsed, node: Node | null): Node | undefined {
+  if (!isAlias(node)) return node ?? undefined;
+  return node.resolve(document);
+}
+
+function keyText(pair: Pair): string {
+  return isScalar(pair.key) ? String(pair.key.value) : String(pair.key);
+}
+
+function isEmptyScalar(node: Node | null): boolean {
+  return node === null || (isScalar(node) && node.source === "");
+}
+
+function startOf(node: unknown, otherwise: number): number {
+  return isNode(node) && node.range ? node.range[0] : otherwise;
+}
+
+/** Levels of nesting, counted without recursion: composing descends once for each level, and a text made of brackets would take it minutes. */
+function nestingOf(document: CST.Token): number {
+  let deepest = 0;
+  const open: { token: CST.Token; depth: number }[] = [{ token: document, depth: 0 }];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { token, depth } = next;
+    deepest = Math.max(deepest, depth);
+    const children = CST.isCollection(token)
+      ? token.items.flatMap((item) => [item.key, item.value])
+      : [token.type === "document" ? token.value : undefined];
+    for (const child of children) if (child) open.push({ token: child, depth: depth + 1 });
+  }
+  return deepest;
+}
+
+function onlyProblem(file: string, message: string): Parsed {
+  return { documents: [], problems: [{ file, line: 1, column: 1, message }] };
+}

@@ -1,0 +1,40 @@
+/**
+ * The known name that a misspelt one most likely means, or nothing when none is near. Near is: equal but for case, or at most one edit for every three
+ * characters (an edit is a letter added, left out, exchanged, or swapped with its neighbour).
+ */
+export function nearestName(wrong: string, known: readonly string[]): string | undefined {
+  const wanted = wrong.slice(0, LENGTH_MAX).toLowerCase();
+  let best: { name: string; distance: number } | undefined;
+  for (const name of known) {
+    const distance = editDistance(wanted, name.toLowerCase());
+    if (distance > Math.max(1, Math.floor(Math.max(wanted.length, name.length) / 3))) continue;
+    if (best === undefined || distance < best.distance) best = { name, distance };
+  }
+  return best?.name;
+}
+
+/** Longer names are compared by their beginning: they are no slip of the finger. */
+const LENGTH_MAX = 64;
+
+/** Optimal string alignment distance; three rows of the table are enough. */
+function editDistance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const substitute = at(last, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      let distance = Math.min(substitute, at(last, j) + 1, at(row, j - 1) + 1);
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (swapped) distance = Math.min(distance, at(beforeLast, j - 2) + 1);
+      row.push(distance);
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return at(last, b.length);
+}
+
+function at(row: readonly number[], index: number): number {
+  return row[index] ?? Number.POSITIVE_INFINITY;
+}

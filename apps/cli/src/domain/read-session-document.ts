@@ -1,0 +1,287 @@
+import { checkDnsLabel, checkEnvName, checkLabelValue } from "@muster/names";
+import type { Fault } from "@muster/faults";
+import { valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
+import {
+  API_VERSION,
+  COMPONENT_KINDS,
+  type ComponentKind,
+  type ComponentSpec,
+  type SessionDocument,
+  type SessionName,
+  type SessionSpec,
+} from "./session-document.ts";
+
+/** More machines than one session has ever needed; `replicas` counts. */
+export const COMPONENTS_MAX = 500;
+/** Letters that are added to `generateName`. */
+export const GENERATED_LENGTH = 5;
+/** Linux hands at most 128 KiB to a process in one argument or variable, its name and the closing zero included. */
+export const ARGUMENT_BYTES_MAX = 128 * 1024 - 256;
+/** A pod is named `<session>-<component>`, and its name is a DNS label. */
+export const POD_NAME_MAX = 63;
+
+export type Read =
+  | { readonly ok: true; readonly document: SessionDocument }
+  | { readonly ok: false; readonly findings: readonly Finding[] };
+
+const PORT = { min: 1, max: 65_535 };
+const PRIORITY = { min: -1_000_000, max: 1_000_000 };
+const DURATIONS = ["timeout", "queueTimeout", "ttl", "killAfter"] as const;
+const SPEC_FIELDS = ["components", "scenario", ...DURATIONS, "priority", "workerPort"];
+const COMPONENT_FIELDS = [
+  "name",
+  "kind",
+  "pool",
+  "image",
+  "command",
+  "args",
+  "env",
+  "workingDir",
+  "readyPort",
+  "replicas",
+];
+
+/** Reads one document's plain data as a session, or says everything that is wrong with it. Never throws. */
+export function readSessionDocument(value: unknown): Read {
+  const reader = valueReader();
+  const document = readDocument(reader, value);
+  if (document === undefined || reader.findings.length > 0) return { ok: false, findings: reader.findings };
+  return { ok: true, document };
+}
+
+function readDocument(reader: ValueReader, value: unknown): SessionDocument | undefined {
+  const root = reader.mapping([], value, ["apiVersion", "kind", "metadata", "spec"]);
+  if (root === undefined) return undefined;
+  if (required(reader, [], root, "apiVersion")) reader.oneOf(["apiVersion"], root["apiVersion"], [API_VERSION]);
+  if (required(reader, [], root, "kind")) reader.oneOf(["kind"], root["kind"], ["Session"]);
+  const name = required(reader, [], root, "metadata") ? readName(reader, root["metadata"]) : undefined;
+  const spec = required(reader, [], root, "spec") ? readSpec(reader, root["spec"], name) : undefined;
+  return name === undefined || spec === undefined ? undefined : { name, spec };
+}
+
+function readName(reader: ValueReader, value: unknown): SessionName | undefined {
+  const path = ["metadata"];
+  const metadata = reader.mapping(path, value, ["name", "generateName"]);
+  if (metadata === undefined) return undefined;
+  const { name, generateName } = metadata;
+  if (name !== undefined && generateName !== undefined) {
+    reader.report([...path, "generateName"], "name and generateName exclude each other", "key");
+    return undefined;
+  }
+  if (name !== undefined) {
+    const exact = reader.text([...path, "name"], name);
+    if (exact === undefined) return undefined;
+    reportFault(reader, [...path, "name"], checkDnsLabel("name", exact));
+    return { exact };
+  }
+  if (generateName !== undefined) {
+    const prefix = reader.text([...path, "generateName"], generateName);
+    if (prefix === undefined) return undefined;
+    // Whatever letters follow, the whole is a DNS label when it is one with these.
+    const sample = prefix + "x".repeat(GENERATED_LENGTH);
+    reportFault(reader, [...path, "generateName"], checkDnsLabel("generateName with its random letters", sample));
+    return { prefix };
+  }
+  reader.report(path, "lacks name (or generateName, to which random letters are added)");
+  return undefined;
+}
+
+function readSpec(reader: ValueReader, value: unknown, name: SessionName | undefined): SessionSpec | undefined {
+  const spec = reader.mapping(["spec"], value, SPEC_FIELDS);
+  if (spec === undefined) return undefined;
+  const optional = <Value>(field: string, read: (path: Path, value: unknown) => Value | undefined) =>
+    spec[field] === undefined ? undefined : read(["spec", field], spec[field]);
+  const components = required(reader, ["spec"], spec, "components")
+    ? readComponents(reader, spec["components"], name)
+    : [];
+  return {
+    components,
+    scenarioJson: spec["scenario"] === undefined ? undefined : readScenario(reader, spec["scenario"]),
+    timeoutMs: optional("timeout", reader.duration),
+    queueTimeoutMs: optional("queueTimeout", reader.duration),
+    ttlMs: optional("ttl", reader.duration),
+    killAfterMs: optional("killAfter", reader.duration),
+    priority: optional("priority", (path, found) => reader.integer(path, found, PRIORITY)),
+    workerPort: optional("workerPort", (path, found) => reader.integer(path, found, PORT)),
+  };
+}
+
+function readScenario(reader: ValueReader, value: unknown): string | undefined {
+  const path = ["spec", "scenario"];
+  const odd = findNonJson(value, path);
+  if (odd !== undefined) {
+    reader.report(odd, "cannot be handed on as JSON; write it as a string");
+    return undefined;
+  }
+  const json = JSON.stringify(value);
+  reportSize(reader, path, json);
+  return json;
+}
+
+/** Where the value holds what JSON does not have: .nan, .inf, whole numbers that lose digits. */
+function findNonJson(value: unknown, path: Path): Path | undefined {
+  if (typeof value === "number") {
+    const exact = Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
+    return exact ? undefined : path;
+  }
+  if (typeof value === "bigint" || value === undefined) return path;
+  if (typeof value !== "object" || value === null) return undefined;
+  const entries: (readonly [string | number, unknown])[] = Array.isArray(value)
+    ? value.map((item: unknown, index) => [index, item] as const)
+    : Object.entries(value);
+  for (const [key, item] of entries) {
+    const found = findNonJson(item, [...path, key]);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function readComponents(reader: ValueReader, value: unknown, session: SessionName | undefined): ComponentSpec[] {
+  const path = ["spec", "components"];
+  const list = reader.list(path, value);
+  if (list === undefined) return [];
+  const seen = new Map<string, Path>();
+  const kinds: { kind: ComponentKind | undefined; path: Path }[] = [];
+  const components: ComponentSpec[] = [];
+  for (const [index, item] of list.entries()) {
+    const here = [...path, index];
+    const { kind, replicas } = readComponent(reader, here, item);
+    for (const component of replicas) {
+      if (components.length === COMPONENTS_MAX) {
+        reader.report(here, `is over the limit of ${COMPONENTS_MAX} components a session, replicas counted`);
+        return components;
+      }
+      checkPodName(reader, [...here, "name"], component.name, session);
+      if (seen.has(component.name))
+        reader.report([...here, "name"], `"${component.name}" is the name of two components`);
+      seen.set(component.name, here);
+      components.push(component);
+      kinds.push({ kind: component.kind, path: [...here, "kind"] });
+    }
+    if (replicas.length === 0) kinds.push({ kind, path: here });
+  }
+  checkDrivers(reader, path, kinds);
+  return components;
+}
+
+/** A component whose kind could not be read may have been meant as the driver, so then the lack of one is not reported. */
+function checkDrivers(
+  reader: ValueReader,
+  path: Path,
+  kinds: readonly { kind: ComponentKind | undefined; path: Path }[],
+): void {
+  const [first, second] = kinds.filter(({ kind }) => kind === "driver");
+  if (kinds.length === 0) reader.report(path, "is empty; a session has exactly one driver, and usually workers");
+  else if (first === undefined && kinds.every(({ kind }) => kind !== undefined))
+    reader.report(path, "has no driver; a session has exactly one");
+  if (second !== undefined) reader.report(second.path, "is a second driver; a session has exactly one");
+}
+
+function readComponent(
+  reader: ValueReader,
+  path: Path,
+  value: unknown,
+): { kind: ComponentKind | undefined; replicas: readonly ComponentSpec[] } {
+  const fields = reader.mapping(path, value, COMPONENT_FIELDS);
+  if (fields === undefined) return { kind: undefined, replicas: [] };
+  const needed = (field: string): string | undefined =>
+    required(reader, path, fields, field) ? nonEmptyText(reader, [...path, field], fields[field]) : undefined;
+  const name = needed("name");
+  const kind = required(reader, path, fields, "kind")
+    ? reader.oneOf([...path, "kind"], fields["kind"], COMPONENT_KINDS)
+    : undefined;
+  const pool = needed("pool");
+  const image = needed("image");
+  if (pool !== undefined) reportFault(reader, [...path, "pool"], checkLabelValue("pool", pool));
+  const { workingDir, readyPort } = fields;
+  const rest = {
+    command: readTexts(reader, [...path, "command"], fields["command"]),
+    args: readTexts(reader, [...path, "args"], fields["args"]),
+    env: readEnvironment(reader, [...path, "env"], fields["env"]),
+    workingDir: workingDir === undefined ? undefined : readDirectory(reader, [...path, "workingDir"], workingDir),
+    readyPort: readyPort === undefined ? undefined : reader.integer([...path, "readyPort"], readyPort, PORT),
+  };
+  const names = replicaNames(reader, path, name, fields["replicas"]);
+  for (const each of names.slice(-1)) reportFault(reader, [...path, "name"], checkDnsLabel("name", each));
+  if (kind === undefined || pool === undefined || image === undefined) return { kind, replicas: [] };
+  return { kind, replicas: names.map((each) => ({ name: each, kind, pool, image, ...rest })) };
+}
+
+/** `server` with replicas 2 is `server-0` and `server-1`; without replicas it is `server`. */
+function replicaNames(reader: ValueReader, path: Path, name: string | undefined, replicas: unknown): string[] {
+  if (name === undefined) return [];
+  if (replicas === undefined) return [name];
+  const count = reader.integer([...path, "replicas"], replicas, { min: 1, max: COMPONENTS_MAX }) ?? 0;
+  return Array.from({ length: count }, (_, index) => `${name}-${index}`);
+}
+
+function checkPodName(reader: ValueReader, path: Path, component: string, session: SessionName | undefined): void {
+  if (session === undefined) return;
+  const length = "exact" in session ? session.exact.length : session.prefix.length + GENERATED_LENGTH;
+  const total = length + 1 + component.length;
+  if (total > POD_NAME_MAX)
+    reader.report(path, `the session's name and "${component}" have ${total} characters; ${POD_NAME_MAX} at most`);
+}
+
+function readTexts(reader: ValueReader, path: Path, value: unknown): string[] {
+  if (value === undefined) return [];
+  const texts: string[] = [];
+  for (const [index, item] of (reader.list(path, value) ?? []).entries()) {
+    const text = reader.text([...path, index], item);
+    if (text === undefined) continue;
+    reportSize(reader, [...path, index], text);
+    texts.push(text);
+  }
+  return texts;
+}
+
+function readEnvironment(reader: ValueReader, path: Path, value: unknown): { name: string; value: string }[] {
+  if (value === undefined) return [];
+  const seen = new Set<string>();
+  const variables: { name: string; value: string }[] = [];
+  for (const [index, item] of (reader.list(path, value) ?? []).entries()) {
+    const here = [...path, index];
+    const fields = reader.mapping(here, item, ["name", "value"]);
+    if (fields === undefined) continue;
+    const name = required(reader, here, fields, "name") ? reader.text([...here, "name"], fields["name"]) : undefined;
+    const text = fields["value"] === undefined ? "" : reader.text([...here, "value"], fields["value"]);
+    if (name === undefined || text === undefined) continue;
+    reportFault(reader, [...here, "name"], checkEnvName("name", name));
+    if (seen.has(name)) reader.report([...here, "name"], `"${name}" is set twice`);
+    seen.add(name);
+    reportSize(reader, [...here, "value"], text);
+    variables.push({ name, value: text });
+  }
+  return variables;
+}
+
+function readDirectory(reader: ValueReader, path: Path, value: unknown): string | undefined {
+  const directory = reader.text(path, value);
+  if (directory !== undefined && !directory.startsWith("/")) reader.report(path, "must be an absolute path");
+  return directory;
+}
+
+function nonEmptyText(reader: ValueReader, path: Path, value: unknown): string | undefined {
+  const text = reader.text(path, value);
+  if (text !== "") return text;
+  reader.report(path, "is empty");
+  return undefined;
+}
+
+/** True when the field is there; otherwise reports that the mapping lacks it. */
+function required(reader: ValueReader, path: Path, fields: Readonly<Record<string, unknown>>, field: string): boolean {
+  if (fields[field] !== undefined) return true;
+  reader.report(path, `lacks ${field}`);
+  return false;
+}
+
+function reportSize(reader: ValueReader, path: Path, text: string): void {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > ARGUMENT_BYTES_MAX)
+    reader.report(path, `has ${bytes} bytes; ${ARGUMENT_BYTES_MAX} at most fit into a process's argument or variable`);
+  if (text.includes("\0")) reader.report(path, "holds a zero character, which no process can be given");
+}
+
+function reportFault(reader: ValueReader, path: Path, fault: Fault | undefined): void {
+  if (fault?.code === "invalid_request") reader.report(path, fault.reason);
+}

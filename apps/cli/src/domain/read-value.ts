@@ -1,0 +1,90 @@
+import { parseDuration } from "./duration.ts";
+import { nearestName } from "./nearest-name.ts";
+
+export type Path = readonly (string | number)[];
+
+/** One thing that is wrong with a document, and where: at a field's name or at its value. A field that is missing is reported at the mapping that lacks it. */
+export type Finding = { readonly path: Path; readonly at: "key" | "value"; readonly message: string };
+
+/** Reads typed values out of plain data and collects what is wrong, so that one look names every problem. Each read answers undefined after a finding. */
+export type ValueReader = {
+  readonly findings: readonly Finding[];
+  report(path: Path, message: string, at?: "key" | "value"): void;
+  /** A mapping with no other fields than these. */
+  mapping(path: Path, value: unknown, fields: readonly string[]): Readonly<Record<string, unknown>> | undefined;
+  list(path: Path, value: unknown): readonly unknown[] | undefined;
+  text(path: Path, value: unknown): string | undefined;
+  oneOf<Word extends string>(path: Path, value: unknown, words: readonly Word[]): Word | undefined;
+  integer(path: Path, value: unknown, limits: { readonly min: number; readonly max: number }): number | undefined;
+  /** Milliseconds, more than 0. */
+  duration(path: Path, value: unknown): number | undefined;
+};
+
+export function valueReader(): ValueReader {
+  const findings: Finding[] = [];
+  const report: ValueReader["report"] = (path, message, at = "value") => {
+    findings.push({ path, at, message });
+  };
+  const wrongType = <Value>(path: Path, value: unknown, wanted: string): Value | undefined => {
+    report(path, `must be ${wanted}, not ${describeValue(value)}`);
+    return undefined;
+  };
+  return {
+    findings,
+    report,
+    mapping: (path, value, fields) => {
+      if (!isMapping(value)) return wrongType(path, value, "a mapping");
+      for (const key of Object.keys(value)) {
+        if (!fields.includes(key)) report([...path, key], unknownField(key, fields), "key");
+      }
+      return value;
+    },
+    list: (path, value) => (Array.isArray(value) ? value : wrongType(path, value, "a list")),
+    text: (path, value) => {
+      if (typeof value === "string") return value;
+      if (typeof value === "number" || typeof value === "boolean")
+        return wrongType(path, value, `a string; write "${value}" with quotes`);
+      return wrongType(path, value, "a string");
+    },
+    oneOf: (path, value, words) => {
+      const word = words.find((known) => known === value);
+      if (word !== undefined) return word;
+      const near = typeof value === "string" ? nearestName(value, words) : undefined;
+      return wrongType(path, value, `one of ${words.join(", ")}${meant(near)}`);
+    },
+    integer: (path, value, { min, max }) => {
+      if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) return value;
+      return wrongType(path, value, `a whole number from ${min} to ${max}`);
+    },
+    duration: (path, value) => {
+      const ms = typeof value === "string" ? parseDuration(value) : undefined;
+      if (ms !== undefined && ms > 0) return ms;
+      const example = typeof value === "number" && value > 0 ? `${value}s` : "10m";
+      return wrongType(path, value, `a duration with its unit, such as ${example}`);
+    },
+  };
+}
+
+/** What a value is, for people: `the string "five"`, `a list`. Long strings are cut. */
+function describeValue(value: unknown): string {
+  if (value === null || value === undefined) return "empty";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "string")
+    return `the string ${JSON.stringify(value.length > 40 ? `${value.slice(0, 39)}…` : value)}`;
+  if (typeof value === "number" || typeof value === "boolean") return `the ${typeof value} ${value}`;
+  return "a mapping";
+}
+
+function unknownField(key: string, fields: readonly string[]): string {
+  const near = nearestName(key, fields);
+  const known = near === undefined ? `; known are ${fields.join(", ")}` : meant(near);
+  return `unknown field "${key.length > 64 ? `${key.slice(0, 63)}…` : key}"${known}`;
+}
+
+function meant(near: string | undefined): string {
+  return near === undefined ? "" : `; did you mean "${near}"?`;
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,97 @@
+import { formatDuration } from "./duration.ts";
+
+export const API_VERSION = "muster.dev/v1";
+
+export const COMPONENT_KINDS = ["driver", "server", "client"] as const;
+export type ComponentKind = (typeof COMPONENT_KINDS)[number];
+
+export type ComponentSpec = {
+  readonly name: string;
+  readonly kind: ComponentKind;
+  readonly pool: string;
+  readonly image: string;
+  readonly command: readonly string[];
+  readonly args: readonly string[];
+  readonly env: readonly { readonly name: string; readonly value: string }[];
+  /** Undefined: the image's. */
+  readonly workingDir: string | undefined;
+  /** Undefined: ready when it runs. */
+  readonly readyPort: number | undefined;
+};
+
+/** What is undefined is left to the service's default. */
+export type SessionSpec = {
+  readonly components: readonly ComponentSpec[];
+  /** JSON text for the driver. */
+  readonly scenarioJson: string | undefined;
+  readonly timeoutMs: number | undefined;
+  readonly queueTimeoutMs: number | undefined;
+  readonly ttlMs: number | undefined;
+  readonly killAfterMs: number | undefined;
+  readonly priority: number | undefined;
+  readonly workerPort: number | undefined;
+};
+
+/** `exact` is the session's name; `prefix` gets random letters when the session is submitted. */
+export type SessionName = { readonly exact: string } | { readonly prefix: string };
+
+/** One YAML document of kind Session, complete and correct as far as can be known without the services. */
+export type SessionDocument = { readonly name: SessionName; readonly spec: SessionSpec };
+
+/** The session as plain data in the form of a YAML document; reading that document gives the same session. Replicas appear one by one. */
+export function buildDocument(document: SessionDocument): Record<string, unknown> {
+  const { name, spec } = document;
+  return {
+    apiVersion: API_VERSION,
+    kind: "Session",
+    metadata: "exact" in name ? { name: name.exact } : { generateName: name.prefix },
+    spec: buildSpec(spec),
+  };
+}
+
+/** The `spec` part of a document. */
+export function buildSpec(spec: SessionSpec): Record<string, unknown> {
+  return withoutUndefined({
+    components: spec.components.map((component) =>
+      withoutUndefined({
+        name: component.name,
+        kind: component.kind,
+        pool: component.pool,
+        image: component.image,
+        command: unlessEmpty(component.command),
+        args: unlessEmpty(component.args),
+        env: unlessEmpty(component.env),
+        workingDir: component.workingDir,
+        readyPort: component.readyPort,
+      }),
+    ),
+    scenario: spec.scenarioJson === undefined ? undefined : parseOrText(spec.scenarioJson),
+    timeout: duration(spec.timeoutMs),
+    queueTimeout: duration(spec.queueTimeoutMs),
+    ttl: duration(spec.ttlMs),
+    killAfter: duration(spec.killAfterMs),
+    priority: spec.priority,
+    workerPort: spec.workerPort,
+  });
+}
+
+function duration(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : formatDuration(ms);
+}
+
+function unlessEmpty<Value>(list: readonly Value[]): readonly Value[] | undefined {
+  return list.length === 0 ? undefined : list;
+}
+
+function withoutUndefined(record: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
+}
+
+/** JSON as data; the text itself where somebody stored what is not JSON. */
+export function parseOrText(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return json;
+  }
+}
