@@ -1,0 +1,133 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { KubeConfig, type V1Pod } from "@kubernetes/client-node";
+import { client, type Client, connectNats } from "@muster/bus";
+import { informer, listWatch } from "@muster/kube";
+import { labels, muster, ReservationService, SessionService } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
+
+const { ComponentKind, SessionEventKind } = muster.session.v1;
+type Session = muster.session.v1.Session;
+
+/** A whole stack for a test, with clients of its services and a record of every pod that ever was. */
+export type World = AsyncDisposable & {
+  readonly stack: Stack;
+  readonly sessions: Client<typeof SessionService>;
+  readonly ledger: Client<typeof ReservationService>;
+  /** Uids by pod name, of every pod of Muster's that the API server ever had. */
+  readonly podsEver: ReadonlyMap<string, ReadonlySet<string>>;
+};
+
+export async function startWorld(options: Partial<StackOptions> = {}): Promise<World> {
+  await using starting = new AsyncDisposableStack();
+  const directory = await mkdtemp(join(tmpdir(), "muster-stack-"));
+  starting.defer(() => rm(directory, { recursive: true, force: true }));
+  const progress: string[] = [];
+  const stack = starting.use(
+    await startStack({
+      directory: join(directory, "stack"),
+      pools: { drivers: 1, workers: 4 },
+      baseEnv: { PATH: process.env["PATH"], HOME: process.env["HOME"] },
+      signal: new AbortController().signal,
+      onProgress: (line) => progress.push(line),
+      ...options,
+      env: { RESERVATION_LOCK_TTL_MS: "1000", SESSION_ACK_WAIT_MS: "2000", SESSION_SWEEP_MS: "1000", ...options.env },
+    }),
+  );
+  const bus = starting.use(await connectNats({ url: stack.natsUrl, token: stack.natsToken ?? "", name: "test" }));
+  const podsEver = new Map<string, Set<string>>();
+  const config = new KubeConfig();
+  config.loadFromFile(stack.kubeconfig);
+  const pods = starting.use(
+    informer({
+      source: listWatch<V1Pod>(config, "/api/v1/pods", { labelSelector: labels.owner }),
+      project: (pod) => ({ name: pod.metadata?.name ?? "", uid: pod.metadata?.uid ?? "" }),
+    }),
+  );
+  pods.onChange(({ after }) => {
+    if (after === undefined) return;
+    podsEver.set(after.name, (podsEver.get(after.name) ?? new Set()).add(after.uid));
+  });
+  await pods.synced;
+  const all = starting.move();
+  return {
+    stack,
+    sessions: client(bus, SessionService),
+    ledger: client(bus, ReservationService),
+    podsEver,
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+/** One server, one client and a driver that ends after the given time, with the given code, leaving a result. */
+export function smallSession(options: {
+  driverSeconds: number;
+  driverCode?: number;
+}): muster.session.v1.SessionSpec.$Properties {
+  const program = `
+    process.on("SIGTERM", () => process.exit(0));
+    if (process.env.WORKER_KIND) setInterval(() => {}, 1000);
+    else setTimeout(() => { console.log(JSON.stringify({ workers: process.env.QPS_WORKERS.split(",").length })); process.exit(${options.driverCode ?? 0}); }, ${options.driverSeconds * 1000});
+  `;
+  const component = (name: string, kind: muster.session.v1.ComponentKind, pool: string) => ({
+    name,
+    kind,
+    pool,
+    image: "node:24-bookworm-slim",
+    command: ["node", "-e", program],
+  });
+  return {
+    components: [
+      component("server", ComponentKind.COMPONENT_KIND_SERVER, "workers"),
+      component("client", ComponentKind.COMPONENT_KIND_CLIENT, "workers"),
+      component("driver", ComponentKind.COMPONENT_KIND_DRIVER, "drivers"),
+    ],
+    killAfterMs: 2000,
+  };
+}
+
+export async function submit(
+  world: World,
+  name: string,
+  spec: muster.session.v1.SessionSpec.$Properties,
+): Promise<void> {
+  await world.sessions.submitSession({ requestId: `submit-${name}`, name, spec }, { timeoutMs: 20_000 });
+}
+
+/** Waits, across whatever dies meanwhile, until the condition holds for the session. */
+export function untilSession(
+  world: World,
+  name: string,
+  what: string,
+  holds: (session: Session) => boolean,
+): Promise<Session> {
+  return until(
+    `${name} ${what}`,
+    async () => {
+      const { session } = await world.sessions.getSession({ name }, { timeoutMs: 2000 });
+      const present = muster.session.v1.Session.create(session ?? {});
+      return holds(present) && present;
+    },
+    { timeoutMs: 50_000, everyMs: 50 },
+  );
+}
+
+export const eventNames = (session: Session): string[] =>
+  session.events.map(({ kind }) => (SessionEventKind[kind ?? 0] ?? "").replace("SESSION_EVENT_KIND_", ""));
+
+export const isFinished = (session: Session): boolean => session.finishedAtMs > 0;
+
+/** What must hold after every session, whatever happened: nothing is held, nothing is left, nothing was made twice. */
+export async function expectNothingLeft(world: World): Promise<void> {
+  await until("no reservation and no held machine is left", async () => {
+    const { reservations } = await world.ledger.listReservations({});
+    const { pools } = await world.ledger.listPools({});
+    const free = pools.every(({ available, capacity, held }) => available === capacity && held === 0);
+    return reservations.length === 0 && free && pools.length > 0;
+  });
+  for (const [name, uids] of world.podsEver) {
+    if (uids.size !== 1) throw new Error(`pod ${name} was made ${uids.size} times`);
+  }
+}

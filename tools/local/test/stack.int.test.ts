@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { SERVICES } from "../src/stack.ts";
+import {
+  eventNames,
+  expectNothingLeft,
+  isFinished,
+  smallSession,
+  startWorld,
+  submit,
+  untilSession,
+  type World,
+} from "./stack-world.ts";
+
+const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
+
+describe("the whole stack, one replica of each service", () => {
+  let world: World;
+  beforeAll(async () => {
+    world = await startWorld();
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  it("runs a session from submit to result and leaves nothing behind", async () => {
+    await submit(world, "good", smallSession({ driverSeconds: 0.2 }));
+    const session = await untilSession(world, "good", "is finished", isFinished);
+    expect(eventNames(session)).toEqual(GOOD);
+    expect(JSON.parse(session.resultJson)).toEqual({ workers: 2 });
+    expect(session.warnings).toEqual([]);
+    await expectNothingLeft(world);
+  });
+
+  it("runs sessions one after another when one executor is allowed, and says why the second waits", async () => {
+    await submit(world, "first", smallSession({ driverSeconds: 2 }));
+    await untilSession(world, "first", "runs", (session) => eventNames(session).includes("RUN"));
+    await submit(world, "second", smallSession({ driverSeconds: 0.1 }));
+    const waiting = await untilSession(
+      world,
+      "second",
+      "says why it waits",
+      ({ waitingBecause }) => waitingBecause !== "",
+    );
+    expect(eventNames(waiting)).toEqual(["QUEUE"]);
+    const second = await untilSession(world, "second", "is finished", isFinished);
+    expect(eventNames(second)).toEqual(GOOD);
+    await expectNothingLeft(world);
+  });
+
+  it.each(SERVICES)("ends a session with its one right outcome when %s is killed while it runs", async (service) => {
+    const name = `kill-${service}`;
+    await submit(world, name, smallSession({ driverSeconds: 3 }));
+    await untilSession(world, name, "runs", (session) => eventNames(session).includes("RUN"));
+    await world.stack.replicas
+      .find((replica) => replica.service === service)
+      ?.current()
+      .kill();
+    const session = await untilSession(world, name, "is finished", isFinished);
+    expect(eventNames(session)).toEqual(GOOD);
+    await expectNothingLeft(world);
+  });
+
+  it.each(SERVICES)(
+    "ends a session with its one right outcome when %s is killed right after the submit",
+    async (service) => {
+      const name = `early-${service}`;
+      await submit(world, name, smallSession({ driverSeconds: 0.5 }));
+      await world.stack.replicas
+        .find((replica) => replica.service === service)
+        ?.current()
+        .kill();
+      const session = await untilSession(world, name, "is finished", isFinished);
+      expect(eventNames(session)).toEqual(GOOD);
+      await expectNothingLeft(world);
+    },
+  );
+});
+
+describe("the whole stack, two replicas of each service", () => {
+  let world: World;
+  beforeAll(async () => {
+    world = await startWorld({
+      replicas: { watcher: 2, "reservation-manager": 2, "session-controller": 2 },
+      env: { SESSION_EXECUTORS: "2" },
+    });
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  it("runs two sessions at once on machines that nobody shares", async () => {
+    await submit(world, "one", smallSession({ driverSeconds: 0.5 }));
+    // Pool `drivers` has one machine, so the second waits for it: no machine has two owners.
+    await submit(world, "two", smallSession({ driverSeconds: 0.5 }));
+    const finished = await Promise.all(
+      ["one", "two"].map((name) => untilSession(world, name, "is finished", isFinished)),
+    );
+    for (const session of finished) expect(eventNames(session)).toEqual(GOOD);
+    await expectNothingLeft(world);
+  });
+
+  it("goes on in another replica when every first replica is killed", async () => {
+    await submit(world, "takeover", smallSession({ driverSeconds: 4 }));
+    await untilSession(world, "takeover", "runs", (session) => eventNames(session).includes("RUN"));
+    for (const service of SERVICES) {
+      await world.stack.replicas
+        .find((replica) => replica.service === service)
+        ?.current()
+        .kill();
+    }
+    const session = await untilSession(world, "takeover", "is finished", isFinished);
+    expect(eventNames(session)).toEqual(GOOD);
+    await expectNothingLeft(world);
+  });
+});
