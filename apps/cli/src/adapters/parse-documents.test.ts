@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
-import { DURATION_MAX_MS } from "../domain/duration.ts";
-import { ARGUMENT_BYTES_MAX, COMPONENTS_MAX } from "../domain/read-session-document.ts";
+import { LIMITS } from "../domain/read-session-document.ts";
 import { buildDocument, type SessionDocument } from "../domain/session-document.ts";
 import { describeProblem, DOCUMENTS_MAX, FILE_BYTES_MAX, parseDocuments } from "./parse-documents.ts";
 
@@ -185,12 +184,12 @@ describe("what is wrong is told with its place", () => {
     [
       "a duration without a unit",
       VALID.replace("1h30m", "90"),
-      ["f.yaml:17:12: spec.timeout: must be a duration with its unit, such as 90s, not the number 90"],
+      ["f.yaml:17:12: spec.timeout: must be a duration from 1s to 7d with its unit, such as 90s, not the number 90"],
     ],
     [
       "a duration of nothing",
       VALID.replace("1h30m", "0s"),
-      ['f.yaml:17:12: spec.timeout: must be a duration with its unit, such as 10m, not the string "0s"'],
+      ['f.yaml:17:12: spec.timeout: must be a duration from 1s to 7d with its unit, not the string "0s"'],
     ],
     [
       "a number where a string is needed",
@@ -252,7 +251,10 @@ describe("what is wrong is told with its place", () => {
     [
       "a component without a pool and an image",
       withComponents("- { name: d, kind: driver }"),
-      ["f.yaml:6:7: spec.components[0]: lacks pool", "f.yaml:6:7: spec.components[0]: lacks image"],
+      [
+        "f.yaml:6:7: spec.components[0]: lacks pool",
+        "f.yaml:6:7: spec.components[0]: lacks image (or a command, for the default image)",
+      ],
     ],
     [
       "a component whose name is no DNS label",
@@ -325,13 +327,15 @@ describe("limits are named when they are reached", () => {
     ["levels of lists", "- ".repeat(20_000), "nested deeper than 100 levels"],
     [
       "components of a session",
-      withComponents(`- { name: s, kind: server, pool: w, image: i, replicas: ${COMPONENTS_MAX} }`, DRIVER),
-      `limit of ${COMPONENTS_MAX} components`,
+      withComponents(`- { name: s, kind: server, pool: w, image: i, replicas: ${LIMITS.components} }`, DRIVER),
+      `limit of ${LIMITS.components} components`,
     ],
     [
       "bytes of an argument",
-      withComponents(`- { name: d, kind: driver, pool: w, image: i, args: ["${"x".repeat(ARGUMENT_BYTES_MAX + 1)}"] }`),
-      `${ARGUMENT_BYTES_MAX} at most`,
+      withComponents(
+        `- { name: d, kind: driver, pool: w, image: i, args: ["${"x".repeat(LIMITS.commandBytes + 1)}"] }`,
+      ),
+      `${LIMITS.commandBytes} at most`,
     ],
     ["aliases of a document", aliasBomb(), "Excessive alias count"],
   ])("%s", (_title, text, message) => {
@@ -416,19 +420,19 @@ describe("for any input", () => {
 
 function sessions(): fc.Arbitrary<SessionDocument> {
   const label = fc.stringMatching(/^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$/);
-  const text = fc
+  const text: fc.Arbitrary<string> = fc
     .string({ unit: "grapheme", minLength: 1 })
     .filter((value) => value.isWellFormed() && !value.includes("\0"));
   const port = fc.option(fc.integer({ min: 1, max: 65_535 }), { nil: undefined });
-  const duration = fc.option(fc.integer({ min: 1, max: DURATION_MAX_MS }), { nil: undefined });
+  const duration = fc.option(fc.integer({ min: 1000, max: LIMITS.killAfterMs.max }), { nil: undefined });
   const component = fc.record({
     name: label,
     kind: fc.constantFrom("server" as const, "client" as const),
     pool: label,
-    image: text,
+    image: text.filter((value) => !/\s/.test(value)),
     command: fc.array(text, { maxLength: 3 }),
     args: fc.array(text, { maxLength: 3 }),
-    env: fc.uniqueArray(fc.record({ name: fc.stringMatching(/^[A-Z_]{1,8}$/), value: text }), {
+    env: fc.uniqueArray(fc.record({ name: fc.stringMatching(/^[A-L_]{1,8}$/), value: text }), {
       selector: ({ name }) => name,
       maxLength: 3,
     }),

@@ -11,21 +11,44 @@ import {
   type SessionSpec,
 } from "./session-document.ts";
 
-/** More machines than one session has ever needed; `replicas` counts. */
-export const COMPONENTS_MAX = 500;
+/** What the session controller refuses too; known here, it is told with its line. */
+export const LIMITS = {
+  /** Replicas counted. */
+  components: 200,
+  scenarioBytes: 96 * 1024,
+  /** Commands, arguments and environment of all components together. */
+  commandBytes: 128 * 1024,
+  /** A pod is named `<session>-<component>`, and its name is a DNS label. */
+  podNameLength: 63,
+  timeoutMs: { min: 1000, max: 7 * 24 * 3_600_000 },
+  queueTimeoutMs: { min: 1000, max: 30 * 24 * 3_600_000 },
+  ttlMs: { min: 1000, max: 30 * 24 * 3_600_000 },
+  killAfterMs: { min: 1000, max: 600_000 },
+} as const;
+
 /** Letters that are added to `generateName`. */
 export const GENERATED_LENGTH = 5;
-/** Linux hands at most 128 KiB to a process in one argument or variable, its name and the closing zero included. */
-export const ARGUMENT_BYTES_MAX = 128 * 1024 - 256;
-/** A pod is named `<session>-<component>`, and its name is a DNS label. */
-export const POD_NAME_MAX = 63;
+
+/** Set by the session controller in every pod, as is every name that begins with MUSTER_. */
+const RESERVED_VARIABLES: readonly string[] = [
+  "POD_NAME",
+  "POD_IP",
+  "POD_TIMEOUT",
+  "KILL_AFTER",
+  "QPS_WORKERS",
+  "SCENARIO_JSON",
+  "WORKER_KIND",
+  "DRIVER_PORT",
+  "TRACEPARENT",
+  "TRACESTATE",
+];
 
 export type Read =
   | { readonly ok: true; readonly document: SessionDocument }
   | { readonly ok: false; readonly findings: readonly Finding[] };
 
 const PORT = { min: 1, max: 65_535 };
-const PRIORITY = { min: -1_000_000, max: 1_000_000 };
+const PRIORITY = { min: -(2 ** 31), max: 2 ** 31 - 1 };
 const DURATIONS = ["timeout", "queueTimeout", "ttl", "killAfter"] as const;
 const SPEC_FIELDS = ["components", "scenario", ...DURATIONS, "priority", "workerPort"];
 const COMPONENT_FIELDS = [
@@ -97,10 +120,10 @@ function readSpec(reader: ValueReader, value: unknown, name: SessionName | undef
   return {
     components,
     scenarioJson: spec["scenario"] === undefined ? undefined : readScenario(reader, spec["scenario"]),
-    timeoutMs: optional("timeout", reader.duration),
-    queueTimeoutMs: optional("queueTimeout", reader.duration),
-    ttlMs: optional("ttl", reader.duration),
-    killAfterMs: optional("killAfter", reader.duration),
+    timeoutMs: optional("timeout", (path, found) => reader.duration(path, found, LIMITS.timeoutMs)),
+    queueTimeoutMs: optional("queueTimeout", (path, found) => reader.duration(path, found, LIMITS.queueTimeoutMs)),
+    ttlMs: optional("ttl", (path, found) => reader.duration(path, found, LIMITS.ttlMs)),
+    killAfterMs: optional("killAfter", (path, found) => reader.duration(path, found, LIMITS.killAfterMs)),
     priority: optional("priority", (path, found) => reader.integer(path, found, PRIORITY)),
     workerPort: optional("workerPort", (path, found) => reader.integer(path, found, PORT)),
   };
@@ -114,7 +137,8 @@ function readScenario(reader: ValueReader, value: unknown): string | undefined {
     return undefined;
   }
   const json = JSON.stringify(value);
-  reportSize(reader, path, json);
+  const bytes = byteLength(json);
+  if (bytes > LIMITS.scenarioBytes) reader.report(path, `has ${bytes} bytes as JSON; ${LIMITS.scenarioBytes} at most`);
   return json;
 }
 
@@ -147,8 +171,8 @@ function readComponents(reader: ValueReader, value: unknown, session: SessionNam
     const here = [...path, index];
     const { kind, replicas } = readComponent(reader, here, item);
     for (const component of replicas) {
-      if (components.length === COMPONENTS_MAX) {
-        reader.report(here, `is over the limit of ${COMPONENTS_MAX} components a session, replicas counted`);
+      if (components.length === LIMITS.components) {
+        reader.report(here, `is over the limit of ${LIMITS.components} components a session, replicas counted`);
         return components;
       }
       checkPodName(reader, [...here, "name"], component.name, session);
@@ -161,6 +185,7 @@ function readComponents(reader: ValueReader, value: unknown, session: SessionNam
     if (replicas.length === 0) kinds.push({ kind, path: here });
   }
   checkDrivers(reader, path, kinds);
+  checkCommandBytes(reader, path, components);
   return components;
 }
 
@@ -177,6 +202,22 @@ function checkDrivers(
   if (second !== undefined) reader.report(second.path, "is a second driver; a session has exactly one");
 }
 
+function checkCommandBytes(reader: ValueReader, path: Path, components: readonly ComponentSpec[]): void {
+  const texts = components.flatMap(({ image, workingDir = "", command, args, env }) => [
+    image,
+    workingDir,
+    ...command,
+    ...args,
+    ...env.flatMap(({ name, value }) => [name, value]),
+  ]);
+  const bytes = texts.reduce((sum, text) => sum + byteLength(text), 0);
+  if (bytes > LIMITS.commandBytes)
+    reader.report(
+      path,
+      `commands, arguments and environment have ${bytes} bytes together, replicas counted; ${LIMITS.commandBytes} at most`,
+    );
+}
+
 function readComponent(
   reader: ValueReader,
   path: Path,
@@ -191,11 +232,13 @@ function readComponent(
     ? reader.oneOf([...path, "kind"], fields["kind"], COMPONENT_KINDS)
     : undefined;
   const pool = needed("pool");
-  const image = needed("image");
+  const command = readTexts(reader, [...path, "command"], fields["command"]);
+  if (command[0] === "") reader.report([...path, "command", 0], "is empty; the name of a program is needed");
+  const image = readImage(reader, path, fields["image"], command);
   if (pool !== undefined) reportFault(reader, [...path, "pool"], checkLabelValue("pool", pool));
   const { workingDir, readyPort } = fields;
   const rest = {
-    command: readTexts(reader, [...path, "command"], fields["command"]),
+    command,
     args: readTexts(reader, [...path, "args"], fields["args"]),
     env: readEnvironment(reader, [...path, "env"], fields["env"]),
     workingDir: workingDir === undefined ? undefined : readDirectory(reader, [...path, "workingDir"], workingDir),
@@ -207,11 +250,22 @@ function readComponent(
   return { kind, replicas: names.map((each) => ({ name: each, kind, pool, image, ...rest })) };
 }
 
+/** Without an image a component needs a command, which then runs in the service's default image. */
+function readImage(reader: ValueReader, path: Path, value: unknown, command: readonly string[]): string | undefined {
+  if (value === undefined) {
+    if (command.length === 0) reader.report(path, "lacks image (or a command, for the default image)");
+    return "";
+  }
+  const image = nonEmptyText(reader, [...path, "image"], value);
+  if (image !== undefined && /\s/.test(image)) reader.report([...path, "image"], `"${image}" contains white space`);
+  return image;
+}
+
 /** `server` with replicas 2 is `server-0` and `server-1`; without replicas it is `server`. */
 function replicaNames(reader: ValueReader, path: Path, name: string | undefined, replicas: unknown): string[] {
   if (name === undefined) return [];
   if (replicas === undefined) return [name];
-  const count = reader.integer([...path, "replicas"], replicas, { min: 1, max: COMPONENTS_MAX }) ?? 0;
+  const count = reader.integer([...path, "replicas"], replicas, { min: 1, max: LIMITS.components }) ?? 0;
   return Array.from({ length: count }, (_, index) => `${name}-${index}`);
 }
 
@@ -219,8 +273,11 @@ function checkPodName(reader: ValueReader, path: Path, component: string, sessio
   if (session === undefined) return;
   const length = "exact" in session ? session.exact.length : session.prefix.length + GENERATED_LENGTH;
   const total = length + 1 + component.length;
-  if (total > POD_NAME_MAX)
-    reader.report(path, `the session's name and "${component}" have ${total} characters; ${POD_NAME_MAX} at most`);
+  if (total > LIMITS.podNameLength)
+    reader.report(
+      path,
+      `the session's name and "${component}" have ${total} characters; ${LIMITS.podNameLength} at most`,
+    );
 }
 
 function readTexts(reader: ValueReader, path: Path, value: unknown): string[] {
@@ -229,7 +286,7 @@ function readTexts(reader: ValueReader, path: Path, value: unknown): string[] {
   for (const [index, item] of (reader.list(path, value) ?? []).entries()) {
     const text = reader.text([...path, index], item);
     if (text === undefined) continue;
-    reportSize(reader, [...path, index], text);
+    checkText(reader, [...path, index], text);
     texts.push(text);
   }
   return texts;
@@ -247,9 +304,11 @@ function readEnvironment(reader: ValueReader, path: Path, value: unknown): { nam
     const text = fields["value"] === undefined ? "" : reader.text([...here, "value"], fields["value"]);
     if (name === undefined || text === undefined) continue;
     reportFault(reader, [...here, "name"], checkEnvName("name", name));
+    if (RESERVED_VARIABLES.includes(name) || name.startsWith("MUSTER_"))
+      reader.report([...here, "name"], `"${name}" is set by the session controller; choose another name`);
     if (seen.has(name)) reader.report([...here, "name"], `"${name}" is set twice`);
     seen.add(name);
-    reportSize(reader, [...here, "value"], text);
+    checkText(reader, [...here, "value"], text);
     variables.push({ name, value: text });
   }
   return variables;
@@ -257,7 +316,9 @@ function readEnvironment(reader: ValueReader, path: Path, value: unknown): { nam
 
 function readDirectory(reader: ValueReader, path: Path, value: unknown): string | undefined {
   const directory = reader.text(path, value);
-  if (directory !== undefined && !directory.startsWith("/")) reader.report(path, "must be an absolute path");
+  if (directory === undefined) return undefined;
+  if (!directory.startsWith("/")) reader.report(path, "must be an absolute path");
+  checkText(reader, path, directory);
   return directory;
 }
 
@@ -275,11 +336,12 @@ function required(reader: ValueReader, path: Path, fields: Readonly<Record<strin
   return false;
 }
 
-function reportSize(reader: ValueReader, path: Path, text: string): void {
-  const bytes = Buffer.byteLength(text);
-  if (bytes > ARGUMENT_BYTES_MAX)
-    reader.report(path, `has ${bytes} bytes; ${ARGUMENT_BYTES_MAX} at most fit into a process's argument or variable`);
+function checkText(reader: ValueReader, path: Path, text: string): void {
   if (text.includes("\0")) reader.report(path, "holds a zero character, which no process can be given");
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).length;
 }
 
 function reportFault(reader: ValueReader, path: Path, fault: Fault | undefined): void {

@@ -1,4 +1,4 @@
-import { parseDuration } from "./duration.ts";
+import { formatDuration, parseDuration } from "./duration.ts";
 import { nearestName } from "./nearest-name.ts";
 
 export type Path = readonly (string | number)[];
@@ -16,8 +16,8 @@ export type ValueReader = {
   text(path: Path, value: unknown): string | undefined;
   oneOf<Word extends string>(path: Path, value: unknown, words: readonly Word[]): Word | undefined;
   integer(path: Path, value: unknown, limits: { readonly min: number; readonly max: number }): number | undefined;
-  /** Milliseconds, more than 0. */
-  duration(path: Path, value: unknown): number | undefined;
+  /** Milliseconds. */
+  duration(path: Path, value: unknown, limits: { readonly min: number; readonly max: number }): number | undefined;
 };
 
 export function valueReader(): ValueReader {
@@ -25,42 +25,52 @@ export function valueReader(): ValueReader {
   const report: ValueReader["report"] = (path, message, at = "value") => {
     findings.push({ path, at, message });
   };
-  const wrongType = <Value>(path: Path, value: unknown, wanted: string): Value | undefined => {
+  const wrongType = (path: Path, value: unknown, wanted: string): void => {
     report(path, `must be ${wanted}, not ${describeValue(value)}`);
-    return undefined;
   };
   return {
     findings,
     report,
     mapping: (path, value, fields) => {
-      if (!isMapping(value)) return wrongType(path, value, "a mapping");
+      if (!isMapping(value)) {
+        wrongType(path, value, "a mapping");
+        return undefined;
+      }
       for (const key of Object.keys(value)) {
         if (!fields.includes(key)) report([...path, key], unknownField(key, fields), "key");
       }
       return value;
     },
-    list: (path, value) => (Array.isArray(value) ? value : wrongType(path, value, "a list")),
+    list: (path, value) => {
+      if (Array.isArray(value)) return value as readonly unknown[];
+      wrongType(path, value, "a list");
+      return undefined;
+    },
     text: (path, value) => {
       if (typeof value === "string") return value;
-      if (typeof value === "number" || typeof value === "boolean")
-        return wrongType(path, value, `a string; write "${value}" with quotes`);
-      return wrongType(path, value, "a string");
+      const quotable = typeof value === "number" || typeof value === "boolean";
+      wrongType(path, value, quotable ? `a string; write "${value}" with quotes` : "a string");
+      return undefined;
     },
     oneOf: (path, value, words) => {
       const word = words.find((known) => known === value);
       if (word !== undefined) return word;
       const near = typeof value === "string" ? nearestName(value, words) : undefined;
-      return wrongType(path, value, `one of ${words.join(", ")}${meant(near)}`);
+      wrongType(path, value, `one of ${words.join(", ")}${meant(near)}`);
+      return undefined;
     },
     integer: (path, value, { min, max }) => {
       if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) return value;
-      return wrongType(path, value, `a whole number from ${min} to ${max}`);
+      wrongType(path, value, `a whole number from ${min} to ${max}`);
+      return undefined;
     },
-    duration: (path, value) => {
+    duration: (path, value, { min, max }) => {
       const ms = typeof value === "string" ? parseDuration(value) : undefined;
-      if (ms !== undefined && ms > 0) return ms;
-      const example = typeof value === "number" && value > 0 ? `${value}s` : "10m";
-      return wrongType(path, value, `a duration with its unit, such as ${example}`);
+      if (ms !== undefined && ms >= min && ms <= max) return ms;
+      const unitless = typeof value === "number" && value > 0 ? `, such as ${value}s` : "";
+      const range = `from ${formatDuration(min)} to ${formatDuration(max)}`;
+      wrongType(path, value, `a duration ${range} with its unit${unitless}`);
+      return undefined;
     },
   };
 }

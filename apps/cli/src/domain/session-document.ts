@@ -9,6 +9,7 @@ export type ComponentSpec = {
   readonly name: string;
   readonly kind: ComponentKind;
   readonly pool: string;
+  /** Empty: the service's default. */
   readonly image: string;
   readonly command: readonly string[];
   readonly args: readonly string[];
@@ -57,7 +58,7 @@ export function buildSpec(spec: SessionSpec): Record<string, unknown> {
         name: component.name,
         kind: component.kind,
         pool: component.pool,
-        image: component.image,
+        image: component.image === "" ? undefined : component.image,
         command: unlessEmpty(component.command),
         args: unlessEmpty(component.args),
         env: unlessEmpty(component.env),
