@@ -1,3 +1,4 @@
+export { kubeClient } from "./kube-client.ts";
 export { informer } from "./informer.ts";
 export type { Informer, InformerOptions, InformerTiming } from "./informer.ts";
 export { kubeFault } from "./kube-fault.ts";

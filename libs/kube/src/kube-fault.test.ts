@@ -1,0 +1,51 @@
+import { ApiException } from "@kubernetes/client-node";
+import { FaultError, type Fault } from "@muster/faults";
+import { expect, it } from "vitest";
+import { kubeFault } from "./kube-fault.ts";
+
+const named = (reason: string) => ({ kind: "Status", reason, message: "told", details: { kind: "pods", name: "p" } });
+
+it.each<[number, unknown, Fault]>([
+  [404, named("NotFound"), { code: "not_found", kind: "pods", id: "p" }],
+  [404, JSON.stringify(named("NotFound")), { code: "not_found", kind: "pods", id: "p" }],
+  [404, "404 page not found", { code: "not_found", kind: "object", id: "" }],
+  [409, named("AlreadyExists"), { code: "already_exists", kind: "pods", id: "p" }],
+  [409, named("Conflict"), { code: "conflict", id: "pods p", expectedRevision: 0, actualRevision: 0 }],
+  [410, named("Expired"), { code: "conflict", id: "resource version", expectedRevision: 0, actualRevision: 0 }],
+  [400, named("BadRequest"), { code: "invalid_request", field: "request", reason: "told" }],
+  [403, named("Forbidden"), { code: "invalid_request", field: "permission", reason: "told" }],
+  [
+    422,
+    { message: "told", details: { causes: [{ field: "spec.nodeName", message: "wrong" }] } },
+    { code: "invalid_request", field: "spec.nodeName", reason: "told" },
+  ],
+  [401, named("Unauthorized"), { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
+  [429, { details: { retryAfterSeconds: 7 } }, { code: "unavailable", dependency: "kubernetes", retryAfterMs: 7000 }],
+  [500, named("InternalError"), { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
+  [504, "<html>", { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
+])("reads status %i with body %o", (code, body, fault) => {
+  expect(kubeFault(new ApiException(code, "message", body, {}))).toEqual(fault);
+});
+
+it("believes the Retry-After header before the body", () => {
+  const body = { details: { retryAfterSeconds: 7 } };
+  expect(kubeFault(new ApiException(429, "", body, { "retry-after": "3" }))).toMatchObject({ retryAfterMs: 3000 });
+});
+
+it.each([
+  ["a refused connection", Object.assign(new Error("x"), { code: "ECONNREFUSED" }), "unavailable"],
+  [
+    "the cause of a failed fetch",
+    new TypeError("fetch failed", { cause: Object.assign(new Error("x"), { code: "ENOTFOUND" }) }),
+    "unavailable",
+  ],
+  ["a timeout of undici", Object.assign(new Error("x"), { code: "UND_ERR_HEADERS_TIMEOUT" }), "unavailable"],
+  ["a deadline of ours", new DOMException("late", "TimeoutError"), "unavailable"],
+  ["an abort", new DOMException("stop", "AbortError"), "cancelled"],
+  ["a fault that is one already", new FaultError({ code: "pool_unknown", pool: "p" }), "pool_unknown"],
+  ["a defect", new TypeError("x is not a function"), undefined],
+  ["a system error of another sort", Object.assign(new Error("x"), { code: "ENOENT" }), undefined],
+  ["what is no error", "ECONNREFUSED", undefined],
+])("sees through %s", (_title, error, code) => {
+  expect(kubeFault(error)?.code).toBe(code);
+});

@@ -1,0 +1,32 @@
+import { CoreV1Api } from "@kubernetes/client-node";
+import { expect, it } from "vitest";
+import { kubeClient, kubeFault } from "../src/index.ts";
+import { refuse, scriptedServer } from "./scripted-server.ts";
+
+const pod = { name: "p", namespace: "ns" };
+
+it("ends a call that the server never answers", async () => {
+  await using server = await scriptedServer();
+  server.onList(() => undefined);
+  const api = kubeClient(server.config, CoreV1Api, { timeoutMs: 20 });
+  const error: unknown = await api.readNamespacedPod(pod).catch((reason: unknown) => reason);
+  expect(kubeFault(error)).toMatchObject({ code: "unavailable", dependency: "kubernetes" });
+});
+
+it("ends a call when its owner stops", async () => {
+  await using server = await scriptedServer();
+  const stop = new AbortController();
+  server.onList(() => stop.abort());
+  const api = kubeClient(server.config, CoreV1Api, { timeoutMs: 60_000, signal: stop.signal });
+  const error: unknown = await api.readNamespacedPod(pod).catch((reason: unknown) => reason);
+  expect(kubeFault(error)?.code).toBe("cancelled");
+});
+
+it("gives the API server's refusals as faults", async () => {
+  await using server = await scriptedServer();
+  server.onList(refuse(404, "NotFound"), refuse(429, "TooManyRequests", { "retry-after": "2" }));
+  const api = kubeClient(server.config, CoreV1Api, { timeoutMs: 10_000 });
+  const read = () => api.readNamespacedPod(pod).then(() => undefined, kubeFault);
+  expect(await read()).toMatchObject({ code: "not_found" });
+  expect(await read()).toEqual({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 2000 });
+});
