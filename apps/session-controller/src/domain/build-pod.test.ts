@@ -1,0 +1,86 @@
+import { describe, expect, it } from "vitest";
+import { component } from "../../test/samples.ts";
+import { buildPod, type PodPolicy, type PodRequest } from "./build-pod.ts";
+
+const POLICY: PodPolicy = {
+  namespace: "default",
+  poolLabel: "pool",
+  imageDefault: "busybox:stable",
+  keys: {
+    labels: {
+      ownerKind: "muster.dev/owner-kind",
+      owner: "muster.dev/owner",
+      ownerUid: "muster.dev/owner-uid",
+      component: "muster.dev/component",
+      componentKind: "muster.dev/component-kind",
+      exclusive: "muster.dev/exclusive",
+      managedBy: "app.kubernetes.io/managed-by",
+    },
+    annotations: { mainContainer: "muster.dev/main-container", traceparent: "muster.dev/traceparent" },
+  },
+};
+
+const SESSION = {
+  name: "bench",
+  uid: "u-1",
+  timeoutMs: 900_000,
+  killAfterMs: 5000,
+  workerPort: 10_000,
+  scenarioJson: '{"name":"ping $(POD_IP) $$ $x"}',
+};
+
+function request(more: Partial<PodRequest> = {}): PodRequest {
+  return {
+    session: SESSION,
+    component: component("driver", "driver", { env: [{ name: "LEVEL", value: "3" }], args: ["--fast"] }),
+    node: "node-7",
+    workers: [
+      { name: "server-0", kind: "server", ip: "10.0.0.1" },
+      { name: "client-0", kind: "client", ip: "fd00::2" },
+    ],
+    traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    ...more,
+  };
+}
+
+function envOf(pod: ReturnType<typeof buildPod>): Record<string, string> {
+  const env = pod.spec.containers[0]?.env ?? [];
+  return Object.fromEntries(
+    env.map((entry) => [entry.name, "value" in entry ? entry.value : entry.valueFrom.fieldRef.fieldPath]),
+  );
+}
+
+describe("buildPod", () => {
+  it("renders a driver as in the golden file", async () => {
+    const text = `${JSON.stringify(buildPod(request(), POLICY), undefined, 2)}\n`;
+    await expect(text).toMatchFileSnapshot("../../test/golden/driver-pod.txt");
+  });
+
+  it("renders a server as in the golden file", async () => {
+    const server = component("server-0", "server", { readyPort: 9000, command: ["/bin/serve"], workingDir: "/data" });
+    const text = `${JSON.stringify(buildPod(request({ component: server, workers: [] }), POLICY), undefined, 2)}\n`;
+    await expect(text).toMatchFileSnapshot("../../test/golden/server-pod.txt");
+  });
+
+  it("tells the driver its workers in the order given, with brackets around IPv6", () => {
+    expect(envOf(buildPod(request(), POLICY))["QPS_WORKERS"]).toBe("10.0.0.1:10000,[fd00::2]:10000");
+  });
+
+  it("hands the scenario over so that Kubernetes' expansion gives back what was written", () => {
+    expect(envOf(buildPod(request(), POLICY))["SCENARIO_JSON"]).toBe('{"name":"ping $$(POD_IP) $$$ $x"}');
+  });
+
+  it("tells workers their kind and no worker addresses", () => {
+    const env = envOf(buildPod(request({ component: component("client-0", "client"), workers: [] }), POLICY));
+    expect(env["WORKER_KIND"]).toBe("client");
+    expect(env).not.toHaveProperty("QPS_WORKERS");
+  });
+
+  it("uses the default image for a component that names only a command, and leaves out what is empty", () => {
+    const bare = component("client-0", "client", { image: "", command: ["true"] });
+    const pod = buildPod(request({ component: bare, traceparent: "" }), POLICY);
+    expect(pod.spec.containers[0]).toMatchObject({ image: "busybox:stable", command: ["true"] });
+    expect(pod.spec.containers[0]).not.toHaveProperty("readinessProbe");
+    expect(pod.metadata.annotations).not.toHaveProperty("muster.dev/traceparent");
+  });
+});

@@ -1,0 +1,159 @@
+import { podName, type Component } from "./session.ts";
+import type { WorkerAddress } from "./plan-session.ts";
+
+/** Names by which all services recognise each other's pods; they come from the contracts. */
+export type PodKeys = {
+  readonly labels: Readonly<
+    Record<"ownerKind" | "owner" | "ownerUid" | "component" | "componentKind" | "exclusive" | "managedBy", string>
+  >;
+  readonly annotations: Readonly<Record<"mainContainer" | "traceparent", string>>;
+};
+
+export type PodPolicy = {
+  readonly namespace: string;
+  readonly keys: PodKeys;
+  /** Label of nodes that names their pool. */
+  readonly poolLabel: string;
+  /** For components that name only a command. */
+  readonly imageDefault: string;
+};
+
+export type PodRequest = {
+  readonly session: {
+    readonly name: string;
+    readonly uid: string;
+    readonly timeoutMs: number;
+    readonly killAfterMs: number;
+    readonly workerPort: number;
+    readonly scenarioJson: string;
+  };
+  readonly component: Component;
+  readonly node: string;
+  readonly workers: readonly WorkerAddress[];
+  readonly traceparent: string;
+};
+
+export const MAIN_CONTAINER = "main";
+const HOSTNAME = "kubernetes.io/hostname";
+/** A pod that nobody deletes ends by itself this long after the session's own time limit. */
+const SELF_DESTRUCT_MARGIN_MS = 120_000;
+
+type EnvEntry =
+  | { readonly name: string; readonly value: string }
+  | { readonly name: string; readonly valueFrom: { readonly fieldRef: { readonly fieldPath: string } } };
+
+/**
+ * The pod of one component: alone on exactly the machine that was granted, never restarted, and gone by itself if everybody forgets it. Its name is made of the
+ * session and the component, so that making it twice cannot give two.
+ */
+export function buildPod(request: PodRequest, policy: PodPolicy) {
+  const { session, component, node, traceparent } = request;
+  const { labels, annotations } = policy.keys;
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name: podName(session.name, component.name),
+      namespace: policy.namespace,
+      labels: {
+        [labels.managedBy]: "muster",
+        [labels.ownerKind]: "session",
+        [labels.owner]: session.name,
+        [labels.ownerUid]: session.uid,
+        [labels.component]: component.name,
+        [labels.componentKind]: component.kind,
+        [labels.exclusive]: "true",
+      },
+      annotations: {
+        [annotations.mainContainer]: MAIN_CONTAINER,
+        ...(traceparent === "" ? {} : { [annotations.traceparent]: traceparent }),
+      },
+    },
+    spec: {
+      restartPolicy: "Never",
+      terminationGracePeriodSeconds: seconds(session.killAfterMs),
+      activeDeadlineSeconds: seconds(session.timeoutMs + session.killAfterMs + SELF_DESTRUCT_MARGIN_MS),
+      automountServiceAccountToken: false,
+      nodeSelector: { [policy.poolLabel]: component.pool, [HOSTNAME]: node },
+      affinity: {
+        podAntiAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: [
+            {
+              topologyKey: HOSTNAME,
+              labelSelector: { matchExpressions: [{ key: labels.exclusive, operator: "Exists" }] },
+            },
+          ],
+        },
+      },
+      containers: [buildContainer(request, policy)],
+    },
+  };
+}
+
+function buildContainer(request: PodRequest, policy: PodPolicy) {
+  const { component, session } = request;
+  const port = component.readyPort;
+  return {
+    name: MAIN_CONTAINER,
+    image: component.image === "" ? policy.imageDefault : component.image,
+    ...(component.command.length === 0 ? {} : { command: [...component.command] }),
+    ...(component.args.length === 0 ? {} : { args: [...component.args] }),
+    ...(component.workingDir === "" ? {} : { workingDir: component.workingDir }),
+    env: buildEnv(request),
+    ports: [{ name: "driver-port", containerPort: session.workerPort, protocol: "TCP" }],
+    ...(port === 0 ? {} : { readinessProbe: { tcpSocket: { port }, periodSeconds: 1, timeoutSeconds: 1 } }),
+    securityContext: { allowPrivilegeEscalation: false },
+  };
+}
+
+/** The controller's variables first, so that a component's own may refer to them: `$(POD_IP)`. */
+function buildEnv({ session, component, workers, traceparent }: PodRequest): EnvEntry[] {
+  const name = podName(session.name, component.name);
+  const common: EnvEntry[] = [
+    { name: "POD_NAME", value: name },
+    { name: "POD_IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
+    { name: "MUSTER_SESSION", value: session.name },
+    { name: "MUSTER_COMPONENT", value: component.name },
+    { name: "POD_TIMEOUT", value: String(seconds(session.timeoutMs)) },
+    { name: "KILL_AFTER", value: String(seconds(session.killAfterMs)) },
+    ...(traceparent === "" ? [] : [{ name: "TRACEPARENT", value: traceparent }]),
+  ];
+  const role: EnvEntry[] =
+    component.kind === "driver"
+      ? driverEnv(workers, session)
+      : [
+          { name: "WORKER_KIND", value: component.kind },
+          { name: "DRIVER_PORT", value: String(session.workerPort) },
+        ];
+  return [...common, ...role, ...component.env.map(({ name, value }) => ({ name, value }))];
+}
+
+function driverEnv(workers: readonly WorkerAddress[], session: PodRequest["session"]): EnvEntry[] {
+  const { workerPort, scenarioJson } = session;
+  const addresses = workers.map(({ name, kind, ip }) => ({
+    name,
+    kind,
+    address: hostPort(ip, workerPort),
+    ip,
+    port: workerPort,
+  }));
+  return [
+    { name: "QPS_WORKERS", value: addresses.map(({ address }) => address).join(",") },
+    { name: "MUSTER_WORKERS", value: JSON.stringify(addresses) },
+    { name: "SCENARIO_JSON", value: literal(scenarioJson) },
+  ];
+}
+
+/** IPv6 addresses carry colons of their own. */
+function hostPort(ip: string, port: number): string {
+  return ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`;
+}
+
+/** Kubernetes replaces `$(NAME)` and `$$` in values; doubled, they arrive as they were written. */
+function literal(text: string): string {
+  return text.replaceAll(/\$(?=[$(])/g, "$$$$");
+}
+
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1000);
+}

@@ -1,0 +1,93 @@
+import { describeFault, reasonOf } from "@muster/faults";
+import { eventOf, type ComponentStatus, type Verdict } from "./session.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/**
+ * The outcome of a session, once there is one. When several things have happened by the time we look, the order is fixed: what the driver achieved, the user's
+ * wish, what failed (driver first, then declared order), what can never work, and time last. So every replica that looks at the same world says the same.
+ */
+export function decideVerdict(snapshot: Snapshot, components: readonly ComponentStatus[]): Verdict | undefined {
+  const { record, nowMs } = snapshot;
+  const driver = components.find(({ kind }) => kind === "driver");
+  if (driver?.state === "SUCCEEDED") return outcome("DONE", nowMs, "", "the driver ended with exit code 0");
+  if (record.cancelRequested) return outcome("CANCELLED", nowMs, "", "cancelled on request");
+  return (
+    decideFailure(components, nowMs) ??
+    decideObstacle(snapshot) ??
+    (eventOf(record, "ACCEPT") === undefined ? decideQueue(snapshot) : decideTimeout(snapshot, components))
+  );
+}
+
+function decideFailure(components: readonly ComponentStatus[], nowMs: number): Verdict | undefined {
+  const failed = components.filter(({ state }) => state === "FAILED");
+  const named = failed.find(({ kind }) => kind === "driver") ?? failed[0];
+  if (named === undefined) return undefined;
+  const exit = named.exitCode === undefined ? "" : ` with exit code ${named.exitCode}`;
+  const message = named.message === "" ? "" : `: ${named.message}`;
+  return outcome("ERROR", nowMs, "COMPONENT_FAILED", `${named.kind} ${named.name} failed${exit}${message}`);
+}
+
+function decideObstacle({ obstacles, nowMs }: Snapshot): Verdict | undefined {
+  const refused = obstacles
+    .filter((obstacle) => obstacle.kind === "refused")
+    .sort((a, b) => (a.component < b.component ? -1 : 1))[0];
+  if (refused === undefined) return undefined;
+  return outcome("ERROR", nowMs, refused.reason, `${refused.component}: ${refused.message}`);
+}
+
+function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict | undefined {
+  if (reservation.state === "refused") {
+    const { fault } = reservation;
+    return outcome("ERROR", nowMs, reasonOf(fault), describeFault(fault));
+  }
+  if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
+  if (nowMs - record.createdAtMs < record.spec.queueTimeoutMs) return undefined;
+  const text = `no machines within ${record.spec.queueTimeoutMs} ms`;
+  if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
+  const waiting = record.waitingBecause === "" ? "" : `; ${record.waitingBecause}`;
+  return outcome("ERROR", nowMs, "QUEUE_TIMEOUT", `${text}${waiting}`);
+}
+
+/** A grant that leaves a component without a machine is a defect of the ledger; a pod without its machine would land on somebody else's. */
+function decideGrant(
+  components: readonly ComponentStatus[],
+  machines: readonly { readonly component: string; readonly node: string }[],
+  nowMs: number,
+): Verdict | undefined {
+  const without = components.find(
+    ({ name }) => !machines.some(({ component, node }) => component === name && node !== ""),
+  );
+  if (without === undefined) return undefined;
+  return outcome("INTERNAL_ERROR", nowMs, "", `the ledger granted no machine for ${without.name}`);
+}
+
+function decideTimeout(
+  { record, nowMs, trouble }: Snapshot,
+  components: readonly ComponentStatus[],
+): Verdict | undefined {
+  const provisionedAtMs = eventOf(record, "PROVISION")?.atMs ?? nowMs;
+  const { timeoutMs } = record.spec;
+  if (nowMs - provisionedAtMs < timeoutMs) return undefined;
+  if (eventOf(record, "RUN") !== undefined) {
+    return outcome("ERROR", nowMs, "TIMEOUT", `the driver did not end within ${timeoutMs} ms`);
+  }
+  const missing = components.filter(({ state }) => state !== "READY" && state !== "SUCCEEDED");
+  const text = `not all components were ready within ${timeoutMs} ms: ${describeStates(missing)}`;
+  if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
+  return outcome("ERROR", nowMs, "TIMEOUT", text);
+}
+
+const NAMED_MOST = 5;
+
+/** "server-0 is NOT_READY (ImagePullBackOff), client-0 is PENDING", the first few by name and the rest as a number. */
+export function describeStates(components: readonly ComponentStatus[]): string {
+  const named = components.slice(0, NAMED_MOST).map(({ name, state, message }) => {
+    return `${name} is ${state}${message === "" ? "" : ` (${message})`}`;
+  });
+  const rest = components.length - named.length;
+  return rest > 0 ? `${named.join(", ")} and ${rest} more` : named.join(", ");
+}
+
+function outcome(kind: Verdict["kind"], atMs: number, reason: string, description: string): Verdict {
+  return { kind, atMs, reason, description };
+}

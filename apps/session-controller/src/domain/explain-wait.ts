@@ -1,0 +1,40 @@
+import { describeStates } from "./decide-verdict.ts";
+import { eventOf, type ComponentStatus } from "./session.ts";
+import type { Snapshot, WaitReason } from "./snapshot.ts";
+
+const TEXT_LENGTH = 1024;
+
+/** Why the session does not go on by itself just now, for people; empty when it does. */
+export function explainWait(snapshot: Snapshot, components: readonly ComponentStatus[]): string {
+  const text = waitOf(snapshot, components);
+  return text.length > TEXT_LENGTH ? `${text.slice(0, TEXT_LENGTH - 3)}...` : text;
+}
+
+function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): string {
+  const { record, reservation, livePods, trouble } = snapshot;
+  if (trouble !== undefined) return trouble;
+  if (record.verdict !== undefined) {
+    const left = livePods?.length ?? 0;
+    return left > 0 ? `${left} pods are not gone yet` : "";
+  }
+  if (eventOf(record, "ACCEPT") === undefined) {
+    return reservation.state === "waiting" ? explainReason(reservation.because) : record.waitingBecause;
+  }
+  if (eventOf(record, "RUN") !== undefined) return "";
+  const waited = components.filter(({ state }) => state !== "READY" && state !== "SUCCEEDED" && state !== "PENDING");
+  return waited.length === 0 ? "" : describeStates(waited);
+}
+
+function explainReason(because: WaitReason | undefined): string {
+  if (because === undefined) return "the ledger has not said why";
+  const { code, pool, requested, available, ahead } = because;
+  const queue = ahead === 0 ? "" : `; ${ahead} requests are ahead`;
+  switch (code) {
+    case "POOL_AVAILABILITY":
+      return `pool ${pool} has ${available} machines free, ${requested} are needed${queue}`;
+    case "CONCURRENCY_LIMIT":
+      return `as many sessions as allowed are running${queue}`;
+    default:
+      return `${code}${pool === "" ? "" : ` in pool ${pool}`}${queue}`;
+  }
+}

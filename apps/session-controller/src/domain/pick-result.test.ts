@@ -1,0 +1,13 @@
+import { expect, it } from "vitest";
+import { pickResult } from "./pick-result.ts";
+
+it.each([
+  ["takes the last line that is a JSON object", '{"a":1}\nnoise\n{"a":2}\nbye\n', '{"a":2}'],
+  ["finds nothing in a log without one", "hello\n[1,2]\n3\n", ""],
+  ["finds nothing in an empty log", "", ""],
+  ["passes over a line that only looks like JSON", '{"a":1}\n{oops}\n', '{"a":1}'],
+  ["accepts carriage returns", '{"a":1}\r\n', '{"a":1}'],
+  ["passes over an object that is too large to keep", `{"a":1}\n{"b":"${"x".repeat(70_000)}"}\n`, '{"a":1}'],
+])("%s", (_title, log, result) => {
+  expect(pickResult(log)).toBe(result);
+});

@@ -1,0 +1,290 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { component, POLICY, record, spec, START_MS } from "../../test/samples.ts";
+import { planSession, type SessionStep } from "./plan-session.ts";
+import { eventOf, isFinished, type PodHealth, type SessionRecord } from "./session.ts";
+import type { LivePod, Obstacle, ReservationSeen, Snapshot } from "./snapshot.ts";
+import type { PodSeen } from "./summarise-components.ts";
+import { transitionCancel, transitionRecord, transitionTakeOver, type Outcome } from "./transition-record.ts";
+
+/** A cluster and a ledger in memory, that do what the steps say and what chance says. */
+type World = {
+  nowMs: number;
+  record: SessionRecord;
+  reservation: ReservationSeen;
+  held: boolean;
+  pods: Map<string, PodSeen & { alive: boolean; deleting: boolean }>;
+  obstacles: Obstacle[];
+  trouble: string | undefined;
+  made: number;
+  /** Outcomes that may be written again: those that put something into the record once and for all. */
+  written: Outcome[];
+};
+
+/** What may happen between two passes. `which` picks a component by its place. */
+type Happening =
+  | { do: "pod"; which: number; health: PodHealth }
+  | { do: "pod-deleted"; which: number }
+  | { do: "pods-gone" }
+  | { do: "grant" }
+  | { do: "refuse" }
+  | { do: "refuse-pod"; which: number }
+  | { do: "cancel" }
+  | { do: "time"; ms: number }
+  | { do: "executor-dies" }
+  | { do: "trouble" }
+  | { do: "repeat-write"; which: number };
+
+const health = fc.constantFrom<PodHealth>("UNKNOWN", "NOT_READY", "READY", "SUCCEEDED", "FAILED");
+const which = fc.nat(4);
+const happening: fc.Arbitrary<Happening> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant("pod" as const), which, health }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant("pod" as const), which, health: fc.constant("READY" as const) }),
+  },
+  { weight: 3, arbitrary: fc.constant({ do: "grant" as const }) },
+  { weight: 3, arbitrary: fc.constant({ do: "pods-gone" as const }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("time" as const), ms: fc.integer({ min: 1, max: 600_000 }) }) },
+  { weight: 2, arbitrary: fc.constant({ do: "executor-dies" as const }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("pod-deleted" as const), which }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("repeat-write" as const), which: fc.nat(100) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("refuse-pod" as const), which }) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom({ do: "cancel" as const }, { do: "refuse" as const }, { do: "trouble" as const }),
+  },
+);
+
+const SPEC = spec({
+  components: [
+    component("server-0", "server"),
+    component("driver", "driver"),
+    component("client-0", "client"),
+    component("server-1", "server"),
+    component("client-1", "client"),
+  ],
+});
+
+function newWorld(): World {
+  return {
+    nowMs: START_MS,
+    record: record({}, SPEC),
+    reservation: { state: "unknown" },
+    held: false,
+    pods: new Map(),
+    obstacles: [],
+    trouble: undefined,
+    made: 0,
+    written: [],
+  };
+}
+
+function observe(world: World): Snapshot {
+  const live: LivePod[] = [...world.pods.values()]
+    .filter(({ alive }) => alive)
+    .map(({ pod, uid, deleting }) => ({ pod, uid, deleting, containers: ["main"] }));
+  return {
+    nowMs: world.nowMs,
+    record: world.record,
+    reservation: world.reservation,
+    pods: [...world.pods.values()],
+    livePods: world.record.verdict === undefined ? undefined : live,
+    obstacles: world.obstacles,
+    trouble: world.trouble,
+  };
+}
+
+/** Does one step, and says what must never be wrong at that moment. */
+function execute(world: World, step: SessionStep): void {
+  switch (step.do) {
+    case "reserve":
+      world.reservation = { state: "waiting", because: undefined, askedAtMs: world.nowMs };
+      return;
+    case "create-pod": {
+      const pod = `bench-${step.component.name}`;
+      expect(world.pods.has(pod), `${pod} is made twice`).toBe(false);
+      expect(world.held, "a pod is made without machines").toBe(true);
+      if (step.component.kind === "driver") expectWorkersUsable(world);
+      world.made += 1;
+      const uid = `uid-${world.made}`;
+      const seen = { health: "NOT_READY" as const, reason: "", message: "", deleted: false, exitCode: undefined };
+      world.pods.set(pod, { pod, uid, podIp: "", node: step.node, ...seen, alive: true, deleting: false });
+      remember(world, { do: "pod-created", component: step.component.name, uid });
+      return;
+    }
+    case "delete-pod": {
+      const pod = world.pods.get(step.pod);
+      if (pod !== undefined) world.pods.set(step.pod, { ...pod, deleting: true });
+      return;
+    }
+    case "collect-logs":
+      remember(world, { do: "logs-collected", warnings: [], resultJson: "{}" });
+      return;
+    case "release":
+      expect(
+        [...world.pods.values()].some(({ alive }) => alive),
+        "released while pods are there",
+      ).toBe(false);
+      world.held = false;
+      world.reservation = { state: "unknown" };
+      remember(world, { do: "released" });
+      return;
+    default:
+      remember(world, step);
+  }
+}
+
+function expectWorkersUsable(world: World): void {
+  for (const { name, kind } of SPEC.components) {
+    if (kind === "driver") continue;
+    const status = world.record.components.find((each) => each.name === name);
+    expect(["READY", "SUCCEEDED"], `the driver is made before ${name} is ready`).toContain(status?.state);
+    expect(status?.podIp).not.toBe("");
+  }
+}
+
+/** Every outcome is written twice, as by a replica that did not hear that its write had arrived. */
+function remember(world: World, outcome: Outcome): void {
+  world.record = transitionRecord(world.record, outcome);
+  if (["record", "accept", "pod-created", "conclude"].includes(outcome.do)) world.written.push(outcome);
+  const again = transitionRecord(world.record, outcome);
+  expect(again.events).toEqual(world.record.events);
+  if (outcome.do !== "logs-collected" && outcome.do !== "finish") expect(again).toEqual(world.record);
+}
+
+function happen(world: World, event: Happening): void {
+  const name = "which" in event ? (SPEC.components[event.which]?.name ?? "") : "";
+  const pod = world.pods.get(`bench-${name}`);
+  switch (event.do) {
+    case "pod":
+      if (pod?.alive === true && pod.health !== "SUCCEEDED" && pod.health !== "FAILED")
+        world.pods.set(pod.pod, { ...pod, health: event.health, podIp: "10.0.0.1" });
+      return;
+    case "pod-deleted":
+      if (pod !== undefined) world.pods.set(pod.pod, { ...pod, alive: false, deleted: true });
+      return;
+    case "pods-gone":
+      for (const each of world.pods.values())
+        if (each.deleting) world.pods.set(each.pod, { ...each, alive: false, deleted: true });
+      return;
+    case "grant": {
+      if (world.reservation.state !== "waiting") return;
+      const machines = SPEC.components.map((each) => ({ component: each.name, node: `node-${each.name}` }));
+      world.reservation = { state: "granted", machines };
+      world.held = true;
+      return;
+    }
+    case "refuse":
+      if (!world.held) world.reservation = { state: "refused", fault: { code: "pool_unknown", pool: "gpus" } };
+      return;
+    case "refuse-pod":
+      world.obstacles = [{ kind: "refused", component: name, reason: "POD_REFUSED", message: "no" }];
+      return;
+    case "cancel":
+      world.record = transitionCancel(world.record, world.nowMs);
+      return;
+    case "time":
+      world.nowMs += event.ms;
+      return;
+    case "executor-dies":
+      // What only the executor knew is forgotten; what the ledger and the cluster know is found again.
+      world.record = transitionTakeOver(world.record, "controller-b");
+      world.obstacles = [];
+      world.trouble = undefined;
+      if (!world.held) world.reservation = { state: "unknown" };
+      return;
+    case "trouble":
+      world.trouble = "kubernetes is not available";
+      return;
+    case "repeat-write": {
+      const outcome = world.written[event.which % world.written.length];
+      if (outcome !== undefined) remember(world, outcome);
+    }
+  }
+}
+
+function pass(world: World): number {
+  const steps = planSession(observe(world), POLICY);
+  for (const step of steps) execute(world, step);
+  return steps.length;
+}
+
+/** Passes until there is nothing left to do. */
+function settle(world: World): void {
+  for (let count = 0; count < 30; count += 1) {
+    if (pass(world) === 0) return;
+  }
+  throw new Error("the plan does not come to rest");
+}
+
+function live(happenings: readonly Happening[], each: (world: World) => void): World {
+  const world = newWorld();
+  for (const event of happenings) {
+    happen(world, event);
+    settle(world);
+    each(world);
+    world.trouble = undefined;
+  }
+  return world;
+}
+
+const histories = fc.array(happening, { maxLength: 40 });
+
+describe("planSession, whatever happens", () => {
+  it("comes to rest, and plans nothing for the world that it has planned", () => {
+    fc.assert(
+      fc.property(histories, (happenings) => {
+        live(happenings, (world) => expect(planSession(observe(world), POLICY)).toEqual([]));
+      }),
+    );
+  });
+
+  it("writes its events in order, each once, and one terminal event last", () => {
+    const order = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "END"];
+    fc.assert(
+      fc.property(histories, (happenings) => {
+        const terminal = new Set(["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"]);
+        const world = live(happenings, ({ record: { events, finishedAtMs } }) => {
+          const ranks = events.map(({ kind }) => order.indexOf(terminal.has(kind) ? "END" : kind));
+          expect(ranks).toEqual([...new Set(ranks)].sort());
+          expect(events.some(({ kind }) => terminal.has(kind))).toBe(finishedAtMs > 0);
+        });
+        if (eventOf(world.record, "DONE") !== undefined)
+          expect(world.record.events.map(({ kind }) => kind)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
+      }),
+    );
+  });
+
+  it("never changes what was reported once", () => {
+    fc.assert(
+      fc.property(histories, (happenings) => {
+        let reported: string | undefined;
+        live(happenings, ({ record: { epoch, executor, podsDeleted, released, ...shown } }) => {
+          if (shown.finishedAtMs === 0) return;
+          reported ??= JSON.stringify(shown);
+          expect(JSON.stringify(shown)).toBe(reported);
+          expect([epoch, executor, podsDeleted, released]).toBeDefined();
+        });
+      }),
+    );
+  });
+
+  it("ends and gives every machine back once pods go away and time passes", () => {
+    fc.assert(
+      fc.property(histories, (happenings) => {
+        const world = live(happenings, () => undefined);
+        for (const ms of [86_400_000, 900_000, 1, 1]) {
+          happen(world, { do: "time", ms });
+          settle(world);
+          happen(world, { do: "pods-gone" });
+          // A session that gave up waiting for its pods is repaired by the sweep, which has its own tests.
+          if (!isFinished(world.record)) settle(world);
+        }
+        expect(isFinished(world.record)).toBe(true);
+        const givenUp = world.record.warnings.length > 0;
+        expect(world.held).toBe(givenUp && !world.record.released);
+      }),
+    );
+  });
+});

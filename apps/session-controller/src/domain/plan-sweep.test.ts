@@ -1,0 +1,108 @@
+import { describe, expect, it } from "vitest";
+import { planSweep, type OwnedPod, type SessionDigest, type SweepSnapshot } from "./plan-sweep.ts";
+
+const NOW = 10_000_000;
+const POLICY = { leakAgeMs: 60_000 };
+
+function session(more: Partial<SessionDigest> = {}): SessionDigest {
+  return {
+    name: "bench",
+    uid: "u-1",
+    finishedAtMs: NOW - 1000,
+    ttlMs: 5000,
+    podsDeleted: true,
+    released: true,
+    ...more,
+  };
+}
+
+function pod(more: Partial<OwnedPod> = {}): OwnedPod {
+  return {
+    pod: "bench-driver",
+    uid: "p-1",
+    session: "bench",
+    ownerUid: "u-1",
+    deleting: false,
+    createdAtMs: NOW - 1000,
+    ...more,
+  };
+}
+
+function steps(more: Partial<SweepSnapshot>): string[] {
+  const world = { nowMs: NOW, sessions: [], pods: [], reservations: [], ...more };
+  return planSweep(world, POLICY).map((step) => `${step.do} ${step.because}`);
+}
+
+describe("planSweep", () => {
+  it.each<[string, Partial<SweepSnapshot>, string[]]>([
+    ["has a session run that is not over", { sessions: [session({ finishedAtMs: 0 })] }, ["run not-finished"]],
+    [
+      "leaves the pods of a running session alone",
+      { sessions: [session({ finishedAtMs: 0 })], pods: [pod()] },
+      ["run not-finished"],
+    ],
+    ["leaves a finished session alone until its time is over", { sessions: [session()] }, []],
+    ["expires a session whose time is over", { sessions: [session({ ttlMs: 1000 })] }, ["expire ttl-over"]],
+    [
+      "never expires a session that holds machines",
+      { sessions: [session({ ttlMs: 1000, released: false })] },
+      ["release session-over"],
+    ],
+    [
+      "deletes the pods of a session that is over",
+      { sessions: [session()], pods: [pod()] },
+      ["delete-pod session-over"],
+    ],
+    [
+      "waits with the release while pods are going away",
+      { sessions: [session({ podsDeleted: false, released: false })], pods: [pod({ deleting: true })] },
+      [],
+    ],
+    [
+      "releases once no pod is listed",
+      { sessions: [session({ podsDeleted: false, released: false })] },
+      ["confirm-pods-gone none-listed", "release session-over"],
+    ],
+    [
+      "deletes an old pod of a session that nobody knows",
+      { pods: [pod({ createdAtMs: NOW - 60_000 })] },
+      ["delete-pod session-unknown"],
+    ],
+    ["leaves a young pod of an unknown session alone", { pods: [pod()] }, []],
+    [
+      "deletes a pod of an earlier session of the same name",
+      { sessions: [session({ finishedAtMs: 0 })], pods: [pod({ ownerUid: "u-0" })] },
+      ["run not-finished", "delete-pod other-generation"],
+    ],
+    [
+      "releases an old reservation of a session that nobody knows",
+      { reservations: [{ session: "gone", createdAtMs: NOW - 60_000 }] },
+      ["release session-unknown"],
+    ],
+    [
+      "leaves a young reservation of an unknown session alone",
+      { reservations: [{ session: "gone", createdAtMs: NOW }] },
+      [],
+    ],
+    [
+      "leaves the machines of an unknown session held while a pod is on them",
+      { pods: [pod({ deleting: true })], reservations: [{ session: "bench", createdAtMs: 0 }] },
+      [],
+    ],
+    [
+      "releases what a finished session holds again",
+      { sessions: [session()], reservations: [{ session: "bench", createdAtMs: NOW }] },
+      ["release session-over"],
+    ],
+    [
+      "leaves the machines of a running session alone",
+      {
+        sessions: [session({ finishedAtMs: 0, released: false })],
+        reservations: [{ session: "bench", createdAtMs: 0 }],
+      },
+      ["run not-finished"],
+    ],
+  ])("%s", (_title, world, expected) => {
+    expect(steps(world)).toEqual(expected);
+  });
+});

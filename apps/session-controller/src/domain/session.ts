@@ -1,0 +1,152 @@
+export type ComponentKind = "driver" | "server" | "client";
+
+export type EnvVar = { readonly name: string; readonly value: string };
+
+/** One role of a session: one pod on one machine of its pool. */
+export type Component = {
+  readonly name: string;
+  readonly kind: ComponentKind;
+  readonly pool: string;
+  /** Empty: the service's default image. */
+  readonly image: string;
+  readonly command: readonly string[];
+  readonly args: readonly string[];
+  readonly env: readonly EnvVar[];
+  readonly workingDir: string;
+  /** Ready only when this port answers; 0: ready when it runs. */
+  readonly readyPort: number;
+};
+
+/** What is to be run, with every default filled in, so that a later change of defaults does not touch a session that exists. */
+export type SessionSpec = {
+  readonly components: readonly Component[];
+  readonly scenarioJson: string;
+  readonly timeoutMs: number;
+  readonly queueTimeoutMs: number;
+  readonly ttlMs: number;
+  readonly priority: number;
+  readonly workerPort: number;
+  readonly killAfterMs: number;
+};
+
+export type TerminalKind = "DONE" | "ERROR" | "CANCELLED" | "INTERNAL_ERROR";
+export type EventKind = "QUEUE" | "ACCEPT" | "PROVISION" | "RUN" | TerminalKind;
+
+export type SessionEvent<Kind extends EventKind = EventKind> = {
+  readonly kind: Kind;
+  readonly atMs: number;
+  readonly description: string;
+  /** Stable word behind an ERROR; empty for the others. */
+  readonly reason: string;
+};
+
+export type Verdict = SessionEvent<TerminalKind>;
+
+export type PodHealth = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
+/** PENDING: no pod was made. CREATED: made, and nothing was seen of it yet. */
+export type ComponentState = "PENDING" | "CREATED" | PodHealth;
+
+export type ComponentStatus = {
+  readonly name: string;
+  readonly kind: ComponentKind;
+  readonly pool: string;
+  readonly node: string;
+  readonly pod: string;
+  /** Uid of the one pod that is this component; empty until it was made. What is seen of other pods of this name does not count. */
+  readonly podUid: string;
+  readonly podIp: string;
+  readonly state: ComponentState;
+  readonly message: string;
+  readonly exitCode: number | undefined;
+};
+
+export type Warning = {
+  readonly code: "LOGS_LOST" | "PODS_NOT_GONE" | "NOT_RELEASED";
+  readonly message: string;
+};
+
+/** Everything that is remembered of a session: what a replica needs to take it over from another that died. */
+export type SessionRecord = {
+  readonly name: string;
+  readonly uid: string;
+  readonly requestId: string;
+  readonly spec: SessionSpec;
+  readonly events: readonly SessionEvent[];
+  readonly components: readonly ComponentStatus[];
+  readonly resultJson: string;
+  readonly warnings: readonly Warning[];
+  readonly createdAtMs: number;
+  /** 0 until the terminal event. */
+  readonly finishedAtMs: number;
+  readonly cancelRequested: boolean;
+  /** W3C traceparent of the submission; empty when it had none. */
+  readonly traceparent: string;
+  readonly waitingBecause: string;
+  /** Raised by each executor that takes the session over. */
+  readonly epoch: number;
+  readonly executor: string;
+  /** The outcome, from the moment it is known; it becomes the terminal event after the clean-up. */
+  readonly verdict: Verdict | undefined;
+  readonly logsCollected: boolean;
+  readonly podsDeleted: boolean;
+  readonly released: boolean;
+};
+
+export function podName(session: string, component: string): string {
+  return `${session}-${component}`;
+}
+
+/** True once the terminal event is written: nothing that a user sees changes after that. */
+export function isFinished(record: SessionRecord): boolean {
+  return record.finishedAtMs > 0;
+}
+
+export function eventOf(record: SessionRecord, kind: EventKind): SessionEvent | undefined {
+  return record.events.find((event) => event.kind === kind);
+}
+
+export type NewSession = {
+  readonly name: string;
+  readonly uid: string;
+  readonly requestId: string;
+  readonly spec: SessionSpec;
+  readonly traceparent: string;
+  readonly nowMs: number;
+};
+
+/** A session as it is first written: in the queue, before anything else can happen to it. */
+export function buildRecord(session: NewSession): SessionRecord {
+  const { name, uid, requestId, spec, traceparent, nowMs } = session;
+  return {
+    name,
+    uid,
+    requestId,
+    spec,
+    events: [{ kind: "QUEUE", atMs: nowMs, description: "waiting for machines", reason: "" }],
+    components: spec.components.map((component) => ({
+      name: component.name,
+      kind: component.kind,
+      pool: component.pool,
+      node: "",
+      pod: podName(name, component.name),
+      podUid: "",
+      podIp: "",
+      state: "PENDING",
+      message: "",
+      exitCode: undefined,
+    })),
+    resultJson: "",
+    warnings: [],
+    createdAtMs: nowMs,
+    finishedAtMs: 0,
+    cancelRequested: false,
+    traceparent,
+    waitingBecause: "",
+    epoch: 0,
+    executor: "",
+    verdict: undefined,
+    logsCollected: false,
+    podsDeleted: false,
+    released: false,
+  };
+}

@@ -1,0 +1,58 @@
+import type { Fault } from "@muster/faults";
+import type { SessionRecord } from "./session.ts";
+import type { PodSeen } from "./summarise-components.ts";
+
+/** Why the ledger lets a request wait: a stable word and the numbers behind it. */
+export type WaitReason = {
+  readonly code: string;
+  readonly pool: string;
+  readonly requested: number;
+  readonly available: number;
+  readonly ahead: number;
+};
+
+/** What the ledger last answered. `unknown`: it was not asked, or there is a hint that its answer has changed. */
+export type ReservationSeen =
+  | { readonly state: "unknown" }
+  | { readonly state: "waiting"; readonly because: WaitReason | undefined; readonly askedAtMs: number }
+  | { readonly state: "granted"; readonly machines: readonly Machine[] }
+  | { readonly state: "refused"; readonly fault: Fault };
+
+export type Machine = { readonly component: string; readonly node: string };
+
+/** A pod of the session as the API server itself lists it. */
+export type LivePod = {
+  readonly pod: string;
+  readonly uid: string;
+  readonly deleting: boolean;
+  readonly containers: readonly string[];
+};
+
+/** What stood in the way when a pod was to be made. */
+export type Obstacle =
+  /** The API server will not have this pod, now or later. */
+  | { readonly kind: "refused"; readonly component: string; readonly reason: string; readonly message: string }
+  /** A pod of an earlier session of the same name is still there. */
+  | { readonly kind: "leftover"; readonly component: string; readonly pod: string; readonly uid: string };
+
+/** What the world looks like to one pass; never mutated. */
+export type Snapshot = {
+  readonly nowMs: number;
+  readonly record: SessionRecord;
+  readonly reservation: ReservationSeen;
+  readonly pods: readonly PodSeen[];
+  /** Listed at the API server once the session is over; undefined: not listed. */
+  readonly livePods: readonly LivePod[] | undefined;
+  readonly obstacles: readonly Obstacle[];
+  /** What of the infrastructure failed in the pass before, for people; undefined when nothing did. */
+  readonly trouble: string | undefined;
+};
+
+export type SessionPolicy = {
+  /** The ledger is asked again this often while it lets us wait, should a grant's hint get lost. */
+  readonly askAgainMs: number;
+  /** From the verdict (and the pods' own time to end): a clean-up that takes longer is reported as a warning and left to the sweep. */
+  readonly cleanupLimitMs: number;
+  /** Pods that are going away are looked at again this often. */
+  readonly lookAgainMs: number;
+};

@@ -1,0 +1,44 @@
+import { podName, type ComponentStatus, type PodHealth, type SessionRecord } from "./session.ts";
+
+/** The newest that is known of one pod. */
+export type PodSeen = {
+  readonly pod: string;
+  readonly uid: string;
+  readonly podIp: string;
+  readonly node: string;
+  readonly health: PodHealth;
+  readonly reason: string;
+  readonly message: string;
+  readonly deleted: boolean;
+  readonly exitCode: number | undefined;
+};
+
+const MESSAGE_LENGTH = 512;
+
+/** What each component is doing, in declared order: what was remembered, brought up to date by what is seen of exactly its pod. */
+export function summariseComponents(record: SessionRecord, pods: readonly PodSeen[]): ComponentStatus[] {
+  const byName = new Map(pods.map((pod) => [pod.pod, pod]));
+  return record.components.map((component) => {
+    const seen = byName.get(podName(record.name, component.name));
+    if (seen === undefined || seen.uid !== component.podUid || hasEnded(component)) return component;
+    return {
+      ...component,
+      node: seen.node === "" ? component.node : seen.node,
+      podIp: seen.podIp === "" ? component.podIp : seen.podIp,
+      state: seen.deleted && seen.health !== "SUCCEEDED" ? "FAILED" : seen.health,
+      message: messageOf(seen),
+      exitCode: seen.exitCode,
+    };
+  });
+}
+
+export function hasEnded(component: Pick<ComponentStatus, "state">): boolean {
+  return component.state === "SUCCEEDED" || component.state === "FAILED";
+}
+
+function messageOf(pod: PodSeen): string {
+  const words = [pod.reason, pod.message].filter((word) => word !== "");
+  if (words.length === 0 && pod.deleted && pod.health !== "SUCCEEDED") return "the pod was deleted";
+  const text = words.join(": ");
+  return text.length > MESSAGE_LENGTH ? `${text.slice(0, MESSAGE_LENGTH - 3)}...` : text;
+}

@@ -1,0 +1,145 @@
+import { describe, expect, it } from "vitest";
+import { component, draft, spec } from "../../test/samples.ts";
+import { SESSION_LIMITS, validateSession, type SessionDraft } from "./validate-session.ts";
+
+const DEFAULTS = {
+  timeoutMs: 900_000,
+  queueTimeoutMs: 86_400_000,
+  ttlMs: 86_400_000,
+  killAfterMs: 5000,
+  workerPort: 10_000,
+};
+const driver = component("driver", "driver");
+
+function fieldOf(name: string, wanted: SessionDraft): string {
+  const validated = validateSession(name, wanted, DEFAULTS);
+  if (validated.ok) return "accepted";
+  return validated.fault.code === "invalid_request" ? validated.fault.field : validated.fault.code;
+}
+
+describe("validateSession", () => {
+  it("fills in every default, so that the record says what holds", () => {
+    expect(validateSession("bench", draft(), DEFAULTS)).toEqual({ ok: true, spec: spec() });
+  });
+
+  it.each<[string, string, SessionDraft, string]>([
+    ["refuses a name that is no DNS label", "Bench!", draft(), "name"],
+    ["refuses an empty name", "", draft(), "name"],
+    ["refuses a session without components", "bench", draft({ components: [] }), "components"],
+    ["refuses a session without a driver", "bench", draft({ components: [component("a", "server")] }), "components"],
+    ["refuses two drivers", "bench", draft({ components: [driver, component("other", "driver")] }), "components"],
+    [
+      "refuses a component of no kind",
+      "bench",
+      draft({ components: [driver, { ...component("a", "server"), kind: undefined }] }),
+      "components[1].kind",
+    ],
+    [
+      "names the component that has a bad name",
+      "bench",
+      draft({ components: [driver, component("a", "server"), component("b.c", "client")] }),
+      "components[2].name",
+    ],
+    [
+      "refuses two components of one name",
+      "bench",
+      draft({ components: [driver, component("a", "server"), component("a", "client")] }),
+      "components[2].name",
+    ],
+    [
+      "refuses names that make the pod's name too long",
+      "b".repeat(40),
+      draft({ components: [component("d".repeat(23), "driver")] }),
+      "components[0].name",
+    ],
+    [
+      "refuses an empty pool",
+      "bench",
+      draft({ components: [component("driver", "driver", { pool: "" })] }),
+      "components[0].pool",
+    ],
+    [
+      "refuses a pool that is no label value",
+      "bench",
+      draft({ components: [component("driver", "driver", { pool: "a/b" })] }),
+      "components[0].pool",
+    ],
+    [
+      "refuses a component with neither image nor command",
+      "bench",
+      draft({ components: [component("driver", "driver", { image: "" })] }),
+      "components[0].image",
+    ],
+    [
+      "accepts a command without an image",
+      "bench",
+      draft({ components: [component("driver", "driver", { image: "", command: ["true"] })] }),
+      "accepted",
+    ],
+    [
+      "refuses a bad name of an environment variable",
+      "bench",
+      draft({ components: [component("driver", "driver", { env: [{ name: "A-B", value: "" }] })] }),
+      "components[0].env[0].name",
+    ],
+    [
+      "refuses a variable that the controller sets itself",
+      "bench",
+      draft({ components: [component("driver", "driver", { env: [{ name: "QPS_WORKERS", value: "" }] })] }),
+      "components[0].env[0].name",
+    ],
+    [
+      "refuses a variable that is given twice",
+      "bench",
+      draft({
+        components: [
+          component("driver", "driver", {
+            env: [
+              { name: "A", value: "1" },
+              { name: "A", value: "2" },
+            ],
+          }),
+        ],
+      }),
+      "components[0].env[1].name",
+    ],
+    [
+      "refuses a port over 65535",
+      "bench",
+      draft({ components: [component("driver", "driver", { readyPort: 65_536 })] }),
+      "components[0].ready_port",
+    ],
+    ["refuses a scenario that is not JSON", "bench", draft({ scenarioJson: "{" }), "scenario_json"],
+    ["accepts an empty scenario", "bench", draft({ scenarioJson: "" }), "accepted"],
+    [
+      "refuses a scenario over its limit",
+      "bench",
+      draft({ scenarioJson: `"${"x".repeat(SESSION_LIMITS.scenarioBytes)}"` }),
+      "scenario_json",
+    ],
+    [
+      "refuses more text than a record holds",
+      "bench",
+      draft({ components: [component("driver", "driver", { args: ["x".repeat(SESSION_LIMITS.commandBytes)] })] }),
+      "components",
+    ],
+    [
+      "refuses more components than the limit",
+      "bench",
+      draft({ components: [driver, ...Array.from({ length: 200 }, (_, index) => component(`c-${index}`, "client"))] }),
+      "components",
+    ],
+    ["refuses a time limit of a millisecond", "bench", draft({ timeoutMs: 1 }), "timeout_ms"],
+    ["refuses a negative time in the queue", "bench", draft({ queueTimeoutMs: -1 }), "queue_timeout_ms"],
+    ["refuses to be kept for a century", "bench", draft({ ttlMs: 3e12 }), "ttl_ms"],
+    ["refuses a worker port over 65535", "bench", draft({ workerPort: 70_000 }), "worker_port"],
+    [
+      "refuses a NUL in an argument",
+      "bench",
+      draft({ components: [component("driver", "driver", { args: ["a\0b"] })] }),
+      "components[0]",
+    ],
+  ])("%s", (_title, name, wanted, field) => {
+    expect(fieldOf(name, wanted)).toBe(field);
+  });
+});

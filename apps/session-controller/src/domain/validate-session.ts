@@ -1,0 +1,227 @@
+import type { Fault } from "@muster/faults";
+import { checkDnsLabel, checkEnvName, checkLabelValue } from "@muster/names";
+import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
+
+/** What a user asks for: zeros mean the default, and a component may lack its kind. */
+export type SessionDraft = Omit<SessionSpec, "components"> & {
+  readonly components: readonly (Omit<Component, "kind"> & { readonly kind: ComponentKind | undefined })[];
+};
+
+export type SessionDefaults = {
+  readonly timeoutMs: number;
+  readonly queueTimeoutMs: number;
+  readonly ttlMs: number;
+  readonly killAfterMs: number;
+  readonly workerPort: number;
+};
+
+/** Bounds that keep a session within one stored value and a pod within what a kernel accepts. */
+export const SESSION_LIMITS = {
+  components: 200,
+  /** One environment string may have 128 KiB on Linux, and the scenario travels as one. */
+  scenarioBytes: 96 * 1024,
+  /** Commands, arguments and environment of all components together. */
+  commandBytes: 128 * 1024,
+  timeoutMs: { min: 1000, max: 7 * 24 * 3_600_000 },
+  queueTimeoutMs: { min: 1000, max: 30 * 24 * 3_600_000 },
+  ttlMs: { min: 1000, max: 30 * 24 * 3_600_000 },
+  killAfterMs: { min: 1000, max: 600_000 },
+  requestIdLength: 128,
+} as const;
+
+/** Set by the controller in every pod; a component that sets one of them would not get what it asked for. */
+const RESERVED_ENV = new Set([
+  "POD_NAME",
+  "POD_IP",
+  "POD_TIMEOUT",
+  "KILL_AFTER",
+  "QPS_WORKERS",
+  "SCENARIO_JSON",
+  "WORKER_KIND",
+  "DRIVER_PORT",
+  "TRACEPARENT",
+  "TRACESTATE",
+]);
+
+export type Validated =
+  { readonly ok: true; readonly spec: SessionSpec } | { readonly ok: false; readonly fault: Fault };
+
+/** Refuses whatever can be known to be wrong without looking at the cluster, naming the field and the value; otherwise the spec with its defaults. */
+export function validateSession(name: string, draft: SessionDraft, defaults: SessionDefaults): Validated {
+  const components: Component[] = [];
+  for (const component of draft.components) {
+    if (component.kind !== undefined) components.push({ ...component, kind: component.kind });
+  }
+  const spec: SessionSpec = {
+    ...draft,
+    components,
+    timeoutMs: draft.timeoutMs || defaults.timeoutMs,
+    queueTimeoutMs: draft.queueTimeoutMs || defaults.queueTimeoutMs,
+    ttlMs: draft.ttlMs || defaults.ttlMs,
+    killAfterMs: draft.killAfterMs || defaults.killAfterMs,
+    workerPort: draft.workerPort || defaults.workerPort,
+  };
+  const fault = checkSession(name, draft) ?? checkNumbers(spec);
+  return fault === undefined ? { ok: true, spec } : { ok: false, fault };
+}
+
+/** A request id must be there and short; it is what makes a repeated request harmless. */
+export function checkRequestId(requestId: string): Fault | undefined {
+  if (requestId === "") return wrong("request_id", "is empty; it is what makes a repeated request harmless");
+  const { requestIdLength: max } = SESSION_LIMITS;
+  return requestId.length > max ? wrong("request_id", `has ${requestId.length} characters; ${max} at most`) : undefined;
+}
+
+function checkSession(name: string, draft: SessionDraft): Fault | undefined {
+  return (
+    checkDnsLabel("name", name) ??
+    checkCount(draft.components.length) ??
+    first(draft.components, (component, index) => checkComponent(name, component, `components[${index}]`)) ??
+    checkUnique(draft) ??
+    checkDriver(draft) ??
+    checkCommandBytes(draft) ??
+    checkScenario(draft.scenarioJson)
+  );
+}
+
+function checkCount(count: number): Fault | undefined {
+  if (count === 0) return wrong("components", "is empty; a session needs exactly one driver");
+  const { components: max } = SESSION_LIMITS;
+  return count > max ? wrong("components", `has ${count} components; ${max} at most`) : undefined;
+}
+
+function checkComponent(
+  session: string,
+  component: SessionDraft["components"][number],
+  field: string,
+): Fault | undefined {
+  return (
+    checkDnsLabel(`${field}.name`, component.name) ??
+    checkPodName(session, component.name, `${field}.name`) ??
+    (component.kind === undefined ? wrong(`${field}.kind`, "is missing; driver, server or client") : undefined) ??
+    (component.pool === "" ? wrong(`${field}.pool`, "is empty; the name of a pool is needed") : undefined) ??
+    checkLabelValue(`${field}.pool`, component.pool) ??
+    checkProgram(component, field) ??
+    checkPort(`${field}.ready_port`, component.readyPort, 0) ??
+    first(component.env, (variable, index) => checkEnv(variable.name, `${field}.env[${index}].name`)) ??
+    duplicate(component.env, `${field}.env`)
+  );
+}
+
+function checkPodName(session: string, component: string, field: string): Fault | undefined {
+  const pod = podName(session, component);
+  return pod.length > 63
+    ? wrong(
+        field,
+        `the pod "${pod}" would have ${pod.length} characters; session and component have 62 at most together`,
+      )
+    : undefined;
+}
+
+function checkProgram(component: Pick<Component, "image" | "command" | "args" | "env" | "workingDir">, field: string) {
+  const { image, command, args, env, workingDir } = component;
+  if (image === "" && command.length === 0)
+    return wrong(`${field}.image`, "is empty, and so is the command; one is needed");
+  if (command[0] === "") return wrong(`${field}.command[0]`, "is empty; the name of a program is needed");
+  if (/\s/.test(image)) return wrong(`${field}.image`, `"${image}" contains white space`);
+  const texts = [image, workingDir, ...command, ...args, ...env.map(({ value }) => value)];
+  return texts.some((text) => text.includes("\0")) ? wrong(field, "contains a NUL character") : undefined;
+}
+
+function checkEnv(name: string, field: string): Fault | undefined {
+  const bad = checkEnvName(field, name);
+  if (bad !== undefined) return bad;
+  return RESERVED_ENV.has(name) || name.startsWith("MUSTER_")
+    ? wrong(field, `"${name}" is set by the session controller; choose another name`)
+    : undefined;
+}
+
+function checkUnique(draft: SessionDraft): Fault | undefined {
+  return duplicate(draft.components, "components");
+}
+
+function duplicate(named: readonly { readonly name: string }[], field: string): Fault | undefined {
+  const seen = new Map<string, number>();
+  for (const [index, { name }] of named.entries()) {
+    const before = seen.get(name);
+    if (before !== undefined) return wrong(`${field}[${index}].name`, `"${name}" is also ${field}[${before}]`);
+    seen.set(name, index);
+  }
+  return undefined;
+}
+
+function checkDriver(draft: SessionDraft): Fault | undefined {
+  const drivers = draft.components.filter(({ kind }) => kind === "driver");
+  if (drivers.length === 1) return undefined;
+  const found = drivers.length === 0 ? "none" : drivers.map(({ name }) => name).join(", ");
+  return wrong("components", `a session needs exactly one driver, found ${found}`);
+}
+
+function checkCommandBytes(draft: SessionDraft): Fault | undefined {
+  const texts = draft.components.flatMap((component) => [
+    component.image,
+    component.workingDir,
+    ...component.command,
+    ...component.args,
+    ...component.env.flatMap(({ name, value }) => [name, value]),
+  ]);
+  const total = texts.reduce((sum, text) => sum + byteLength(text), 0);
+  const { commandBytes: max } = SESSION_LIMITS;
+  return total > max
+    ? wrong("components", `commands, arguments and environment have ${total} bytes together; ${max} at most`)
+    : undefined;
+}
+
+function checkScenario(scenarioJson: string): Fault | undefined {
+  if (scenarioJson === "") return undefined;
+  const bytes = byteLength(scenarioJson);
+  const { scenarioBytes: max } = SESSION_LIMITS;
+  if (bytes > max) return wrong("scenario_json", `has ${bytes} bytes; ${max} at most`);
+  try {
+    JSON.parse(scenarioJson);
+    return undefined;
+  } catch (error) {
+    return wrong("scenario_json", `is not JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function checkNumbers(spec: SessionSpec): Fault | undefined {
+  return (
+    checkBetween("timeout_ms", spec.timeoutMs, SESSION_LIMITS.timeoutMs) ??
+    checkBetween("queue_timeout_ms", spec.queueTimeoutMs, SESSION_LIMITS.queueTimeoutMs) ??
+    checkBetween("ttl_ms", spec.ttlMs, SESSION_LIMITS.ttlMs) ??
+    checkBetween("kill_after_ms", spec.killAfterMs, SESSION_LIMITS.killAfterMs) ??
+    checkPort("worker_port", spec.workerPort, 1)
+  );
+}
+
+function checkBetween(
+  field: string,
+  value: number,
+  { min, max }: { readonly min: number; readonly max: number },
+): Fault | undefined {
+  return value >= min && value <= max ? undefined : wrong(field, `${value} is not between ${min} and ${max}`);
+}
+
+function checkPort(field: string, port: number, min: number): Fault | undefined {
+  return port >= min && port <= 65_535 ? undefined : wrong(field, `${port} is not a port; ${min} to 65535`);
+}
+
+function first<Item>(
+  items: readonly Item[],
+  check: (item: Item, index: number) => Fault | undefined,
+): Fault | undefined {
+  for (const [index, item] of items.entries()) {
+    const fault = check(item, index);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
+function wrong(field: string, reason: string): Fault {
+  return { code: "invalid_request", field, reason };
+}

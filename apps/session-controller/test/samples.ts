@@ -1,0 +1,107 @@
+import {
+  buildRecord,
+  type Component,
+  type ComponentKind,
+  type SessionRecord,
+  type SessionSpec,
+} from "../src/domain/session.ts";
+import type { SessionPolicy, Snapshot } from "../src/domain/snapshot.ts";
+import type { PodSeen } from "../src/domain/summarise-components.ts";
+import type { SessionDraft } from "../src/domain/validate-session.ts";
+
+export const START_MS = Date.UTC(2026, 0, 1);
+
+export const POLICY: SessionPolicy = { askAgainMs: 10_000, cleanupLimitMs: 120_000, lookAgainMs: 1000 };
+
+export function component(name: string, kind: ComponentKind, more: Partial<Component> = {}): Component {
+  const base = { image: "bench:1", command: [], args: [], env: [], workingDir: "", readyPort: 0 };
+  return { name, kind, pool: kind === "driver" ? "drivers" : "workers", ...base, ...more };
+}
+
+export function spec(more: Partial<SessionSpec> = {}): SessionSpec {
+  return {
+    // Declared in another order than they are started in.
+    components: [component("driver", "driver"), component("client-0", "client"), component("server-0", "server")],
+    scenarioJson: '{"threads":2}',
+    timeoutMs: 900_000,
+    queueTimeoutMs: 86_400_000,
+    ttlMs: 86_400_000,
+    priority: 0,
+    workerPort: 10_000,
+    killAfterMs: 5000,
+    ...more,
+  };
+}
+
+export function draft(more: Partial<SessionDraft> = {}): SessionDraft {
+  return { ...spec(), timeoutMs: 0, queueTimeoutMs: 0, ttlMs: 0, killAfterMs: 0, workerPort: 0, ...more };
+}
+
+export function record(more: Partial<SessionRecord> = {}, from: SessionSpec = spec()): SessionRecord {
+  const made = buildRecord({
+    name: "bench",
+    uid: "u-1",
+    requestId: "r-1",
+    spec: from,
+    traceparent: "",
+    nowMs: START_MS,
+  });
+  return { ...made, epoch: 1, executor: "controller-a", ...more };
+}
+
+export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
+  return {
+    nowMs: START_MS,
+    record: record(),
+    reservation: { state: "unknown" },
+    pods: [],
+    livePods: undefined,
+    obstacles: [],
+    trouble: undefined,
+    ...more,
+  };
+}
+
+export function podSeen(name: string, more: Partial<PodSeen> = {}): PodSeen {
+  return {
+    pod: `bench-${name}`,
+    uid: `uid-${name}`,
+    podIp: `10.0.0.${name.length}`,
+    node: `node-${name}`,
+    health: "READY",
+    reason: "",
+    message: "",
+    deleted: false,
+    exitCode: undefined,
+    ...more,
+  };
+}
+
+/** A session whose machines are granted and whose named components have pods. */
+export function provisioning(created: readonly string[], more: Partial<SessionRecord> = {}): SessionRecord {
+  const base = record();
+  return {
+    ...base,
+    events: [
+      ...base.events,
+      { kind: "ACCEPT", atMs: START_MS + 1, description: "taken", reason: "" },
+      { kind: "PROVISION", atMs: START_MS + 1, description: "making pods", reason: "" },
+    ],
+    components: base.components.map((status) => ({
+      ...status,
+      node: `node-${status.name}`,
+      ...(created.includes(status.name) ? { podUid: `uid-${status.name}`, state: "CREATED" as const } : {}),
+    })),
+    ...more,
+  };
+}
+
+export function running(more: Partial<SessionRecord> = {}): SessionRecord {
+  const base = provisioning(["driver", "client-0", "server-0"]);
+  return {
+    ...base,
+    events: [...base.events, { kind: "RUN", atMs: START_MS + 2, description: "ready", reason: "" }],
+    components: base.components.map((status) => ({ ...status, state: "READY", podIp: `10.0.0.${status.name.length}` })),
+    ...more,
+  };
+}
