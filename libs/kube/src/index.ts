@@ -1,4 +1,6 @@
 export { kubeClient } from "./kube-client.ts";
+export { openGet } from "./kube-http.ts";
+export type { Query } from "./kube-http.ts";
 export { informer } from "./informer.ts";
 export type { Informer, InformerOptions, InformerTiming } from "./informer.ts";
 export { kubeFault } from "./kube-fault.ts";

@@ -4,6 +4,8 @@ export const labels = {
   ownerKind: "muster.dev/owner-kind",
   /** On pods: id of the owner. A pod without it is nobody's business here. */
   owner: "muster.dev/owner",
+  /** On pods: uid of the owner, so that a pod of an earlier owner of the same name can be told apart. */
+  ownerUid: "muster.dev/owner-uid",
   /** On pods: name of the component or replica. */
   component: "muster.dev/component",
   /** On pods: `driver`, `server`, `client`. */
