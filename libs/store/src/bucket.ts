@@ -1,5 +1,19 @@
-import type { NatsConnection } from "@nats-io/nats-core";
+import {
+  jetstream,
+  jetstreamManager,
+  PubHeaders,
+  type JetStreamClient,
+  type JetStreamManager,
+} from "@nats-io/jetstream";
+import { Empty, headers, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
+import { FaultError, throwFault } from "@muster/faults";
+import { DELETE_MARK_TTL_MS, ensureBucket, HEADER_BYTES, MAX_BYTES, MAX_VALUE_BYTES } from "./bucket-stream.ts";
 import type { Codec } from "./codec.ts";
+import { whenUp } from "./connection-events.ts";
+import { isFull, isWrongSequence, toFault } from "./jetstream-fault.ts";
+import { compareKeys, validFilter, validKey } from "./keys.ts";
+import { orderedPass } from "./ordered.ts";
+import { watchBucket } from "./watch.ts";
 
 export type Entry<Value> = { readonly key: string; readonly value: Value; readonly revision: number };
 
@@ -9,9 +23,17 @@ export type Change<Value> =
   /** Everything that was there when the watch began has been told. */
   | { readonly kind: "synced" };
 
+export type WatchOptions = {
+  readonly filter?: string;
+  readonly signal: AbortSignal;
+  /** `current`: nothing is missing at this moment; told again with every sign of life. `interrupted`: changes may be missing until the next `current`. */
+  readonly onStatus?: (status: "current" | "interrupted") => void;
+};
+
 /**
  * Typed key-value on JetStream. Every write names the revision it replaces, so two writers never overwrite each other unseen.
- * Rejects with FaultError: conflict, already_exists, limit_exceeded (value too large), unavailable.
+ * Rejects with FaultError: conflict, already_exists, limit_exceeded (value too large, bucket full), invalid_request (key), unavailable. After unavailable a
+ * write may have happened or not: read, or write again and take the conflict as the answer.
  */
 export type Bucket<Value, Input = Value> = {
   readonly name: string;
@@ -25,7 +47,7 @@ export type Bucket<Value, Input = Value> = {
   /** Entries whose key matches, in key order. `filter` has the form of a subject: `session.*.>`; all by default. */
   list(filter?: string): Promise<Entry<Value>[]>;
   /** First what is there, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap. */
-  watch(options: { readonly filter?: string; readonly signal: AbortSignal }): AsyncIterable<Change<Value>>;
+  watch(options: WatchOptions): AsyncIterable<Change<Value>>;
 };
 
 export type BucketConfig<Value, Input = Value> = {
@@ -37,14 +59,247 @@ export type BucketConfig<Value, Input = Value> = {
   readonly maxBytes?: number;
   /** Entries vanish this long after their last write; default never. */
   readonly ttlMs?: number;
+  /** Time for one request to the server; default 5000. */
+  readonly timeoutMs?: number;
+  /**
+   * Told about a value whose bytes do not decode, met by list or watch, which go on without it as if the key were not there. By default a process warning.
+   * `get` of such a key rejects with a plain Error: it is a defect.
+   */
+  readonly onDecodeError?: (error: Error) => void;
 };
 
-/** Opens the bucket, creating it when it is not there. Idempotent; safe from many processes at once. */
-export function openBucket<Value, Input>(
+const TIMEOUT_MS = 5000;
+const OPERATION = "KV-Operation";
+const MARKER_REASON = "Nats-Marker-Reason";
+
+/** What the operations on an open bucket share. */
+type Opened<Value, Input> = {
+  readonly connection: NatsConnection;
+  readonly config: BucketConfig<Value, Input>;
+  readonly client: JetStreamClient;
+  readonly manager: JetStreamManager;
+  readonly timeoutMs: number;
+  readonly stream: string;
+  /** Of the subjects of keys. */
+  readonly prefix: string;
+};
+
+/**
+ * Opens the bucket, creating it when it is not there. Idempotent; safe from many processes at once. Limits that are given explicitly are set on a bucket that
+ * exists with others; those left out are taken as they are. The layout is that of NATS key-value, so `nats kv` shows it.
+ */
+export async function openBucket<Value, Input>(
   connection: NatsConnection,
   config: BucketConfig<Value, Input>,
 ): Promise<Bucket<Value, Input>> {
-  void connection;
-  void config;
-  throw new Error("pending");
+  const { name, timeoutMs = TIMEOUT_MS } = config;
+  const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
+  const client = jetstream(connection, { timeout: timeoutMs });
+  const opened = { connection, config, client, manager, timeoutMs, stream: `KV_${name}`, prefix: `$KV.${name}.` };
+  const ensure = (): Promise<void> => whenUp(connection, timeoutMs, () => ensureBucket(manager, config, opened.stream));
+  await ensure();
+  return {
+    name,
+    get: (key) => get(opened, key),
+    create: (key, value) => create(opened, key, value),
+    update: (key, value, expectedRevision) => update(opened, key, value, expectedRevision),
+    delete: (key, expectedRevision) => remove(opened, key, expectedRevision),
+    list: (filter = ">") => list(opened, filter),
+    watch: (options) =>
+      watchBucket(connection, {
+        name,
+        stream: opened.stream,
+        prefix: opened.prefix,
+        filter: validFilter(options.filter ?? ">"),
+        signal: options.signal,
+        onStatus: options.onStatus ?? (() => undefined),
+        ensure,
+        created: async () => (await manager.streams.info(opened.stream)).created,
+        read: (message) => {
+          const key = message.subject.slice(opened.prefix.length);
+          if (isDeleteMark(message.headers)) return { key, entry: undefined };
+          return { key, entry: decodeOrSkip(opened, key, message.sequence, message.payload) };
+        },
+      }),
+  };
+}
+
+async function get<Value, Input>(opened: Opened<Value, Input>, key: string): Promise<Entry<Value> | undefined> {
+  const found = await last(opened, key);
+  if (found === undefined || found.deleted) return undefined;
+  return decode(opened, key, found.revision, found.bytes);
+}
+
+async function create<Value, Input>(opened: Opened<Value, Input>, key: string, value: Input): Promise<number> {
+  const bytes = encode(opened, key, value);
+  let expected = 0;
+  for (;;) {
+    try {
+      return await write(opened, key, bytes, expected);
+    } catch (error) {
+      if (!isWrongSequence(error)) throw writeFault(opened, key, error);
+      const found = await last(opened, key);
+      if (found !== undefined && !found.deleted)
+        throw new FaultError({ code: "already_exists", kind: opened.config.name, id: key }, { cause: error });
+      // The mark of a deletion is in the way, or has vanished meanwhile.
+      expected = found?.revision ?? 0;
+    }
+  }
+}
+
+async function update<Value, Input>(
+  opened: Opened<Value, Input>,
+  key: string,
+  value: Input,
+  expectedRevision: number,
+): Promise<number> {
+  const expected = validRevision(expectedRevision);
+  const bytes = encode(opened, key, value);
+  return write(opened, key, bytes, expected).catch((error: unknown) => {
+    throw replaceFault(opened, key, expected, error);
+  });
+}
+
+async function remove<Value, Input>(
+  opened: Opened<Value, Input>,
+  key: string,
+  expectedRevision: number,
+): Promise<void> {
+  const expected = validRevision(expectedRevision);
+  const mark = headers();
+  mark.set(OPERATION, "DEL");
+  mark.set(PubHeaders.MessageTTL, `${DELETE_MARK_TTL_MS / 1000}s`);
+  try {
+    await write(opened, key, Empty, expected, mark).catch(async (error: unknown) => {
+      if (!isFull(error)) throw error;
+      // A full bucket has no room for the mark until the value has gone. A newer revision stays, and then the mark is refused.
+      await opened.manager.streams.purge(opened.stream, { filter: subjectOf(opened, key), seq: expected + 1 });
+      await write(opened, key, Empty, 0, mark);
+    });
+  } catch (error) {
+    throw replaceFault(opened, key, expected, error);
+  }
+}
+
+async function list<Value, Input>(opened: Opened<Value, Input>, filter: string): Promise<Entry<Value>[]> {
+  const { connection, stream, prefix, timeoutMs } = opened;
+  const subject = prefix + validFilter(filter);
+  const entries = new Map<string, Entry<Value>>();
+  const { signal } = new AbortController();
+  const pass = await whenUp(connection, timeoutMs, () =>
+    Promise.resolve(orderedPass(connection, { stream, subject, from: "last-of-each-subject", signal })),
+  );
+  for await (const message of pass) {
+    if (message.kind === "caught-up") break;
+    const key = message.subject.slice(prefix.length);
+    const entry = isDeleteMark(message.headers)
+      ? undefined
+      : decodeOrSkip(opened, key, message.sequence, message.payload);
+    if (entry === undefined) entries.delete(key);
+    else entries.set(key, entry);
+  }
+  return [...entries.values()].sort(compareKeys);
+}
+
+type Last = { readonly bytes: Uint8Array; readonly revision: number; readonly deleted: boolean };
+
+/** Asks the stream's leader, so that it sees every write that was acknowledged before. */
+async function last<Value, Input>(opened: Opened<Value, Input>, key: string): Promise<Last | undefined> {
+  const { connection, manager, stream, timeoutMs } = opened;
+  const subject = subjectOf(opened, key);
+  try {
+    const stored = await whenUp(connection, timeoutMs, () =>
+      manager.streams.getMessage(stream, { last_by_subj: subject }),
+    );
+    if (stored === null) return undefined;
+    return { bytes: stored.data, revision: stored.seq, deleted: isDeleteMark(stored.header) };
+  } catch (error) {
+    throw toFault(error, `reading ${opened.config.name}/${key}`);
+  }
+}
+
+async function write<Value, Input>(
+  opened: Opened<Value, Input>,
+  key: string,
+  bytes: Uint8Array,
+  expected: number,
+  header?: MsgHdrs,
+): Promise<number> {
+  const { connection, client, timeoutMs } = opened;
+  const subject = subjectOf(opened, key);
+  const options = { expect: { lastSubjectSequence: expected }, timeout: timeoutMs, ...(header && { headers: header }) };
+  return (await whenUp(connection, timeoutMs, () => client.publish(subject, bytes, options))).seq;
+}
+
+function subjectOf<Value, Input>(opened: Opened<Value, Input>, key: string): string {
+  return opened.prefix + validKey(key);
+}
+
+function encode<Value, Input>(opened: Opened<Value, Input>, key: string, value: Input): Uint8Array {
+  const { codec, name, maxValueBytes = MAX_VALUE_BYTES } = opened.config;
+  const bytes = codec.encode(value);
+  const payload = opened.connection.info?.max_payload ?? Number.POSITIVE_INFINITY;
+  const limit = Math.min(maxValueBytes, payload - HEADER_BYTES);
+  if (bytes.length <= limit) return bytes;
+  const what = `value of ${name}/${key} with ${bytes.length} bytes`;
+  return throwFault({ code: "limit_exceeded", what, limit, retryAfterMs: 0 });
+}
+
+function decode<Value, Input>(
+  opened: Opened<Value, Input>,
+  key: string,
+  revision: number,
+  bytes: Uint8Array,
+): Entry<Value> {
+  try {
+    return { key, value: opened.config.codec.decode(bytes), revision };
+  } catch (error) {
+    throw new Error(`decoding ${opened.config.name}/${key} at revision ${revision}`, { cause: error });
+  }
+}
+
+function decodeOrSkip<Value, Input>(
+  opened: Opened<Value, Input>,
+  key: string,
+  revision: number,
+  bytes: Uint8Array,
+): Entry<Value> | undefined {
+  try {
+    return decode(opened, key, revision, bytes);
+  } catch (error) {
+    const report = opened.config.onDecodeError ?? ((problem: Error) => process.emitWarning(problem));
+    report(error instanceof Error ? error : new Error(String(error)));
+    return undefined;
+  }
+}
+
+function replaceFault<Value, Input>(
+  opened: Opened<Value, Input>,
+  key: string,
+  expectedRevision: number,
+  error: unknown,
+): unknown {
+  if (!isWrongSequence(error)) return writeFault(opened, key, error);
+  const id = `${opened.config.name}/${key}`;
+  return new FaultError({ code: "conflict", id, expectedRevision, actualRevision: 0 }, { cause: error });
+}
+
+function writeFault<Value, Input>(opened: Opened<Value, Input>, key: string, error: unknown): unknown {
+  const { name, maxBytes: limit = MAX_BYTES } = opened.config;
+  if (!isFull(error)) return toFault(error, `writing ${name}/${key}`);
+  const what = `size of bucket ${name}`;
+  return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs: 0 }, { cause: error });
+}
+
+function isDeleteMark(header: MsgHdrs | undefined): boolean {
+  if (header === undefined) return false;
+  if (header.has(MARKER_REASON)) return true;
+  const operation = header.get(OPERATION);
+  return operation === "DEL" || operation === "PURGE";
+}
+
+/** 0 would mean "does not exist" to the server. */
+function validRevision(revision: number): number {
+  if (Number.isSafeInteger(revision) && revision > 0) return revision;
+  return throwFault({ code: "invalid_request", field: "expectedRevision", reason: `${revision} is not a revision` });
 }

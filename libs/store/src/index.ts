@@ -1,9 +1,9 @@
 export type { Codec } from "./codec.ts";
 export { protoCodec } from "./codec.ts";
 export { openBucket } from "./bucket.ts";
-export type { Bucket, BucketConfig, Change, Entry } from "./bucket.ts";
+export type { Bucket, BucketConfig, Change, Entry, WatchOptions } from "./bucket.ts";
 export { openView } from "./view.ts";
-export type { View } from "./view.ts";
+export type { View, ViewOptions, Watchable } from "./view.ts";
 export { lead } from "./lead.ts";
 export type { Leadership, LeadOptions } from "./lead.ts";
 export { openLog } from "./log.ts";

@@ -1,8 +1,11 @@
-import type { Bucket, Entry } from "./bucket.ts";
+import type { Change, Entry, WatchOptions } from "./bucket.ts";
+import { compareKeys } from "./keys.ts";
+import { SILENCE_MS } from "./ordered.ts";
 
 /** A bucket (or a part of it) held in memory and kept current: what decisions read. */
 export type View<Value> = AsyncDisposable & {
   get(key: string): Entry<Value> | undefined;
+  /** In key order. The same array until something changes. */
   entries(): readonly Entry<Value>[];
   /** Called after each change of the view with the key that changed. Returns the way to stop. */
   onChange(listener: (key: string) => void): () => void;
@@ -10,12 +13,92 @@ export type View<Value> = AsyncDisposable & {
   ageMs(): number;
 };
 
-/** Resolves once the view has caught up. Follows the bucket until disposed, across reconnects. */
-export function openView<Value>(
-  bucket: Bucket<Value, never> | Bucket<Value>,
-  options?: { readonly filter?: string; readonly now?: () => number },
-): Promise<View<Value>> {
-  void bucket;
-  void options;
-  throw new Error("pending");
+export type ViewOptions = {
+  readonly filter?: string;
+  /** Gives up waiting for the first catching up. */
+  readonly signal?: AbortSignal;
+  /** Monotonic milliseconds. */
+  readonly now?: () => number;
+};
+
+/** What a view needs of a bucket. */
+export type Watchable<Value> = { readonly watch: (options: WatchOptions) => AsyncIterable<Change<Value>> };
+
+/**
+ * Resolves once the view has caught up. Follows the bucket until disposed, across reconnects: keys that were deleted in between vanish and listeners are told.
+ * Once the connection is closed for good the view stays as it is and its age grows.
+ */
+export async function openView<Value>(bucket: Watchable<Value>, options: ViewOptions = {}): Promise<View<Value>> {
+  const { filter, now = () => performance.now() } = options;
+  const byKey = new Map<string, Entry<Value>>();
+  const listeners = new Set<(key: string) => void>();
+  let sorted: readonly Entry<Value>[] | undefined;
+  let interrupted = true;
+  let heard = false;
+  let currentAtMs = now();
+  const stop = new AbortController();
+  const changes = bucket.watch({
+    ...(filter !== undefined && { filter }),
+    signal: options.signal === undefined ? stop.signal : AbortSignal.any([stop.signal, options.signal]),
+    onStatus: (status) => {
+      heard = true;
+      interrupted = status === "interrupted";
+      if (!interrupted) currentAtMs = now();
+    },
+  });
+  const caughtUp = Promise.withResolvers<undefined>();
+  const follow = async (): Promise<void> => {
+    for await (const change of changes) {
+      if (change.kind === "synced") {
+        interrupted = false;
+        currentAtMs = now();
+        caughtUp.resolve(undefined);
+        continue;
+      }
+      sorted = undefined;
+      const key = change.kind === "put" ? change.entry.key : change.key;
+      if (change.kind === "put") byKey.set(key, change.entry);
+      else byKey.delete(key);
+      for (const listener of [...listeners]) tell(listener, key);
+    }
+  };
+  const following = follow().then(
+    () => caughtUp.reject(options.signal?.reason ?? new Error("the watch ended before it had caught up")),
+    (error: unknown) => caughtUp.reject(error),
+  );
+  void following.then(() => {
+    interrupted = true;
+  });
+  await caughtUp.promise;
+  return {
+    get: (key) => byKey.get(key),
+    entries: () => (sorted ??= [...byKey.values()].sort(compareKeys)),
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+    ageMs: () => {
+      const silentMs = now() - currentAtMs;
+      // A process that was itself stopped for a while has not heard of the silence yet.
+      return interrupted || (heard && silentMs > SILENCE_MS) ? silentMs : 0;
+    },
+    [Symbol.asyncDispose]: async () => {
+      listeners.clear();
+      stop.abort();
+      await following;
+    },
+  };
+}
+
+/** A listener that throws is a defect of its owner: the process hears of it, the view goes on. */
+function tell(listener: (key: string) => void, key: string): void {
+  try {
+    listener(key);
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
 }

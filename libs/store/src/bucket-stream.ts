@@ -1,0 +1,81 @@
+import {
+  DiscardPolicy,
+  RetentionPolicy,
+  StorageType,
+  type JetStreamManager,
+  type StreamConfig,
+} from "@nats-io/jetstream";
+import { nanos } from "@nats-io/nats-core";
+import { throwFault } from "@muster/faults";
+import type { BucketConfig } from "./bucket.ts";
+import { jetStreamCode, JETSTREAM, toFault } from "./jetstream-fault.ts";
+
+export const MAX_VALUE_BYTES = 512 * 1024;
+export const MAX_BYTES = 256 * 1024 * 1024;
+/** Room for the headers beside the value. */
+export const HEADER_BYTES = 1024;
+/** Marks of deleted keys vanish after this. A watch that was interrupted for longer compares keys and needs no marks. */
+export const DELETE_MARK_TTL_MS = 3_600_000;
+
+type Limits = Pick<BucketConfig<unknown>, "name" | "maxBytes" | "maxValueBytes" | "ttlMs">;
+
+/** Makes the stream behind a bucket, or sets the limits that are given on the one that is there. */
+export async function ensureBucket(manager: JetStreamManager, config: Limits, stream: string): Promise<void> {
+  const doing = `opening bucket ${config.name}`;
+  if (!/^[-\w]+$/.test(config.name))
+    throwFault({ code: "invalid_request", field: "bucket", reason: `"${config.name}" cannot be the name of a bucket` });
+  const explicit = {
+    ...(config.maxBytes !== undefined && { max_bytes: config.maxBytes }),
+    ...(config.maxValueBytes !== undefined && { max_msg_size: config.maxValueBytes + HEADER_BYTES }),
+    ...(config.ttlMs !== undefined && { max_age: nanos(config.ttlMs) }),
+  };
+  try {
+    const found = await findStream(manager, stream);
+    if (found === undefined) {
+      await addStream(manager, {
+        name: stream,
+        subjects: [`$KV.${config.name}.>`],
+        max_bytes: MAX_BYTES,
+        max_msg_size: MAX_VALUE_BYTES + HEADER_BYTES,
+        ...explicit,
+      });
+      return;
+    }
+    const differs = Object.entries(explicit).some(([field, value]) => Reflect.get(found, field) !== value);
+    if (differs) await manager.streams.update(stream, { ...found, ...explicit });
+  } catch (error) {
+    throw toFault(error, doing);
+  }
+}
+
+async function findStream(manager: JetStreamManager, stream: string): Promise<StreamConfig | undefined> {
+  try {
+    return (await manager.streams.info(stream)).config;
+  } catch (error) {
+    if (jetStreamCode(error) === JETSTREAM.streamNotFound) return undefined;
+    throw error;
+  }
+}
+
+async function addStream(
+  manager: JetStreamManager,
+  config: { name: string; subjects: string[]; max_bytes: number; max_msg_size: number; max_age?: number },
+): Promise<void> {
+  try {
+    await manager.streams.add({
+      ...config,
+      retention: RetentionPolicy.Limits,
+      storage: StorageType.File,
+      discard: DiscardPolicy.New,
+      max_msgs_per_subject: 1,
+      allow_direct: true,
+      allow_rollup_hdrs: true,
+      // Entries that time out leave a mark, so that watches hear of it.
+      allow_msg_ttl: true,
+      subject_delete_marker_ttl: nanos(DELETE_MARK_TTL_MS),
+    });
+  } catch (error) {
+    // Somebody else was faster, with limits of their own.
+    if (jetStreamCode(error) !== JETSTREAM.streamNameInUse) throw error;
+  }
+}

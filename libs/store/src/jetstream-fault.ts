@@ -1,0 +1,66 @@
+import { FaultError, isFaultError } from "@muster/faults";
+
+/** Numbers of JetStream's API errors that mean something to us. */
+export const JETSTREAM = {
+  insufficientResources: 10023,
+  noMessageFound: 10037,
+  storageExceeded: 10047,
+  messageTooLarge: 10054,
+  streamNameInUse: 10058,
+  streamNotFound: 10059,
+  wrongLastSequence: 10071,
+  /** What the store said no to; of a stream that refuses new messages when full: it is full. */
+  storeFailed: 10077,
+  wrongLastSequenceUnknown: 10164,
+} as const;
+
+/** Milliseconds after which asking NATS again is worth it. */
+const RETRY_AFTER_MS = 500;
+
+const CONNECTION_ERRORS: ReadonlySet<string> = new Set([
+  "ClosedConnectionError",
+  "ConnectionError",
+  "DrainingConnectionError",
+  "JetStreamNotEnabled",
+  "NoResponders",
+  "RequestError",
+  "TimeoutError",
+]);
+
+/** The number of a JetStream API error; undefined for every other error. */
+export function jetStreamCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !("apiError" in error) || !("code" in error)) return undefined;
+  return typeof error.code === "number" ? error.code : undefined;
+}
+
+export function isWrongSequence(error: unknown): boolean {
+  const code = jetStreamCode(error);
+  return code === JETSTREAM.wrongLastSequence || code === JETSTREAM.wrongLastSequenceUnknown;
+}
+
+/** The store refused a message because its limits are reached. */
+export function isFull(error: unknown): boolean {
+  const code = jetStreamCode(error);
+  return (
+    code === JETSTREAM.storeFailed || code === JETSTREAM.storageExceeded || code === JETSTREAM.insufficientResources
+  );
+}
+
+/** The one way from the client's errors to ours: no answer becomes unavailable, a fault stays itself, anything else is a defect and comes back as it is. */
+export function toFault(error: unknown, doing: string): unknown {
+  if (isFaultError(error)) return error;
+  if (!isUnavailable(error)) return error;
+  return unavailable(doing, error);
+}
+
+export function unavailable(doing: string, cause?: unknown): FaultError {
+  return new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: RETRY_AFTER_MS }, { doing, cause });
+}
+
+function isUnavailable(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (CONNECTION_ERRORS.has(error.name)) return true;
+  if (jetStreamCode(error) === undefined) return false;
+  const status = "status" in error ? error.status : undefined;
+  return typeof status === "number" && (status >= 500 || status === 408);
+}

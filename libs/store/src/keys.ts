@@ -1,0 +1,30 @@
+import { throwFault } from "@muster/faults";
+
+/** Largest key in bytes; keys are part of a subject. */
+const KEY_LENGTH_MAX = 512;
+
+const KEY = /^[-/=\w]+(\.[-/=\w]+)*$/;
+const FILTER = /^([-/=\w]+|\*)(\.([-/=\w]+|\*))*(\.>)?$|^>$/;
+
+/** The key, if it can be one: tokens of letters, digits and `-_/=` joined by dots. Otherwise throws invalid_request. */
+export function validKey(key: string): string {
+  if (key.length > KEY_LENGTH_MAX) return refuse("key", key, `is longer than ${KEY_LENGTH_MAX} bytes`);
+  if (!KEY.test(key)) return refuse("key", key, "cannot be a key");
+  return key;
+}
+
+/** Like a key, where `*` stands for one token and a last `>` for one or more. */
+export function validFilter(filter: string): string {
+  if (filter.length > KEY_LENGTH_MAX) return refuse("filter", filter, `is longer than ${KEY_LENGTH_MAX} bytes`);
+  if (!FILTER.test(filter)) return refuse("filter", filter, "cannot be a filter of keys");
+  return filter;
+}
+
+/** Order of keys everywhere: by UTF-16 code units, the same on every machine. */
+export function compareKeys(a: { readonly key: string }, b: { readonly key: string }): number {
+  return a.key < b.key ? -1 : a.key > b.key ? 1 : 0;
+}
+
+function refuse(field: string, value: string, problem: string): never {
+  return throwFault({ code: "invalid_request", field, reason: `"${value.slice(0, 64)}" ${problem}` });
+}

@@ -1,0 +1,45 @@
+/** What callbacks put in and one loop takes out, in order. Unbounded: whoever fills it has to have flow control. */
+export type Mailbox<Item> = {
+  put(item: Item): void;
+  /** After what is in it, taking rejects with this error. */
+  fail(error: unknown): void;
+  take(): Promise<Item>;
+};
+
+export function openMailbox<Item>(): Mailbox<Item> {
+  let items: Item[] = [];
+  let taken = 0;
+  let failure: { readonly error: unknown } | undefined;
+  let wake: (() => void) | undefined;
+  const ring = (): void => {
+    wake?.();
+    wake = undefined;
+  };
+  return {
+    put: (item) => {
+      items.push(item);
+      ring();
+    },
+    fail: (error) => {
+      failure ??= { error };
+      ring();
+    },
+    take: async () => {
+      for (;;) {
+        const item = items[taken];
+        if (item !== undefined) {
+          taken += 1;
+          if (taken === items.length) {
+            items = [];
+            taken = 0;
+          }
+          return item;
+        }
+        if (failure !== undefined) throw failure.error;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+  };
+}

@@ -1,0 +1,176 @@
+import { AckPolicy, DeliverPolicy, jetstreamManager, JsHeaders, ReplayPolicy } from "@nats-io/jetstream";
+import { createInbox, Empty, nanos, nuid, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
+import { onConnectionEvent } from "./connection-events.ts";
+import { toFault, unavailable } from "./jetstream-fault.ts";
+import { openMailbox } from "./mailbox.ts";
+
+export type StreamMessage = {
+  readonly kind: "message";
+  readonly subject: string;
+  readonly payload: Uint8Array;
+  readonly headers: MsgHdrs | undefined;
+  readonly sequence: number;
+};
+
+export type OrderedOptions = {
+  readonly stream: string;
+  readonly subject: string;
+  /** The last message of each subject and what follows, or everything from this sequence on. */
+  readonly from: "last-of-each-subject" | number;
+  readonly signal: AbortSignal;
+  /** Told each time that the server proves that nothing has been missed. */
+  readonly onAlive?: () => void;
+};
+
+/** The server speaks at least this often. */
+export const HEARTBEAT_MS = 2000;
+/** A server that is silent for this long is taken for gone. */
+export const SILENCE_MS = 3 * HEARTBEAT_MS;
+/** A consumer whose reader has died goes away by itself after this. */
+const INACTIVE_MS = 30_000;
+const REQUEST_TIMEOUT_MS = 5000;
+/** Of status messages from the server: heartbeat or flow control. */
+const CONTROL = 100;
+
+/**
+ * One pass over a stream in its order: messages, and `caught-up` once everything that was there at the beginning has been told. Goes on until the signal; rejects
+ * with FaultError unavailable as soon as a message may have been missed (a gap, a lost connection, silence). What to do then is up to the caller.
+ */
+export async function* orderedPass(
+  connection: NatsConnection,
+  options: OrderedOptions,
+): AsyncGenerator<StreamMessage | { readonly kind: "caught-up" }, undefined> {
+  const { stream, signal } = options;
+  const doing = `following ${stream}`;
+  const mailbox = openMailbox<Msg>();
+  const fail = (why: string): void => mailbox.fail(unavailable(`${doing}: ${why}`));
+  const silence = setTimeout(() => fail("the server is silent"), SILENCE_MS);
+  const manager = await jetstreamManager(connection, { checkAPI: false, timeout: REQUEST_TIMEOUT_MS });
+  const name = `muster_${nuid.next()}`;
+  const inbox = createInbox();
+  const subscription = connection.subscribe(inbox, {
+    callback: (error, message) => {
+      if (error !== null) {
+        mailbox.fail(toFault(error, doing));
+        return;
+      }
+      silence.refresh();
+      mailbox.put(message);
+    },
+  });
+  const stopListening = onConnectionEvent(connection, (event) => {
+    if (event !== "reconnect") fail("the connection was lost");
+  });
+  const stop = (): void => mailbox.fail(undefined);
+  signal.addEventListener("abort", stop);
+  if (signal.aborted) stop();
+  try {
+    const consumer = await manager.consumers.add(stream, {
+      name,
+      deliver_subject: inbox,
+      ...startOf(options.from),
+      ack_policy: AckPolicy.None,
+      replay_policy: ReplayPolicy.Instant,
+      filter_subject: options.subject,
+      flow_control: true,
+      idle_heartbeat: nanos(HEARTBEAT_MS),
+      inactive_threshold: nanos(INACTIVE_MS),
+      mem_storage: true,
+      num_replicas: 1,
+    });
+    yield* read(connection, mailbox.take, consumer.num_pending, options.onAlive);
+  } catch (error) {
+    if (signal.aborted) return;
+    throw toFault(error, doing);
+  } finally {
+    clearTimeout(silence);
+    signal.removeEventListener("abort", stop);
+    stopListening();
+    subscription.unsubscribe();
+    // One that cannot be deleted now goes away by itself.
+    manager.consumers.delete(stream, name).catch(() => undefined);
+  }
+}
+
+function startOf(
+  from: OrderedOptions["from"],
+):
+  | { deliver_policy: typeof DeliverPolicy.LastPerSubject }
+  | { deliver_policy: "by_start_sequence"; opt_start_seq: number } {
+  return from === "last-of-each-subject"
+    ? { deliver_policy: DeliverPolicy.LastPerSubject }
+    : { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: from };
+}
+
+async function* read(
+  connection: NatsConnection,
+  take: () => Promise<Msg>,
+  pendingAtStart: number,
+  onAlive: (() => void) | undefined,
+): AsyncGenerator<StreamMessage | { readonly kind: "caught-up" }, undefined> {
+  let delivered = 0;
+  let caughtUp = pendingAtStart === 0;
+  onAlive?.();
+  if (caughtUp) yield { kind: "caught-up" };
+  for (;;) {
+    const message = await take();
+    if (isControl(message)) {
+      answerControl(connection, message);
+      const sent = message.headers?.get(JsHeaders.LastConsumerSeqHdr);
+      // A request for flow control does not say how far the server is.
+      if (sent === undefined || sent === "") continue;
+      if (Number(sent) !== delivered) throw unavailable(`message ${delivered + 1} of ${sent} was lost`);
+      onAlive?.();
+      if (!caughtUp && !isStalled(message)) {
+        caughtUp = true;
+        yield { kind: "caught-up" };
+      }
+      continue;
+    }
+    const position = positionOf(message);
+    delivered += 1;
+    if (position.delivery !== delivered) throw unavailable(`message ${delivered} was lost`);
+    onAlive?.();
+    yield {
+      kind: "message",
+      subject: message.subject,
+      payload: message.data,
+      headers: message.headers,
+      sequence: position.sequence,
+    };
+    // A message that is replaced while it waits is not delivered, so the count may never be reached; one of the later ones has none behind it then.
+    if (!caughtUp && (position.pending === 0 || delivered >= pendingAtStart)) {
+      caughtUp = true;
+      yield { kind: "caught-up" };
+    }
+  }
+}
+
+function isControl(message: Msg): boolean {
+  const code = message.headers?.code ?? 0;
+  if (code === 0) return false;
+  if (code !== CONTROL) throw unavailable(`the consumer ended with status ${code}`);
+  return true;
+}
+
+/** Flow control is answered in the order of the messages, so that the server sends only as fast as they are read. */
+function answerControl(connection: NatsConnection, message: Msg): void {
+  if (message.reply !== undefined && message.reply !== "") {
+    message.respond();
+    return;
+  }
+  const stalled = message.headers?.get(JsHeaders.ConsumerStalledHdr);
+  if (stalled !== undefined && stalled !== "") connection.publish(stalled, Empty);
+}
+
+function isStalled(message: Msg): boolean {
+  return (message.headers?.get(JsHeaders.ConsumerStalledHdr) ?? "") !== "";
+}
+
+/** `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery>.<time>.<pending>[.<token>]` */
+function positionOf(message: Msg): { readonly sequence: number; readonly delivery: number; readonly pending: number } {
+  const tokens = (message.reply ?? "").split(".");
+  const shift = tokens.length >= 11 ? 2 : 0;
+  const number = (at: number): number => Number(tokens[at + shift]);
+  return { sequence: number(5), delivery: number(6), pending: number(8) };
+}

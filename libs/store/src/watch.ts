@@ -1,0 +1,115 @@
+import type { NatsConnection } from "@nats-io/nats-core";
+import { faultOf } from "@muster/faults";
+import { backoffMs, pause } from "./backoff.ts";
+import type { Change, Entry } from "./bucket.ts";
+import { connectionUp } from "./connection-events.ts";
+import { JETSTREAM, jetStreamCode, toFault, unavailable } from "./jetstream-fault.ts";
+import { orderedPass, type StreamMessage } from "./ordered.ts";
+
+export type WatchTarget<Value> = {
+  readonly name: string;
+  readonly stream: string;
+  readonly prefix: string;
+  readonly filter: string;
+  readonly signal: AbortSignal;
+  readonly onStatus: (status: "current" | "interrupted") => void;
+  /** Makes the bucket again after it was lost with the server's disk. */
+  readonly ensure: () => Promise<void>;
+  /** When the stream was made: revisions before and after another time are not comparable. */
+  readonly created: () => Promise<string>;
+  /** The entry of a message; undefined when it says that the key is gone. */
+  readonly read: (message: StreamMessage) => { readonly key: string; readonly entry: Entry<Value> | undefined };
+};
+
+/**
+ * Passes over the bucket, again after each interruption, and tells what differs from what was told before. Each pass begins with every key's last value, so
+ * whatever happened in between (also to keys whose mark of deletion has vanished, also to the whole bucket) is found by comparison.
+ */
+export async function* watchBucket<Value>(
+  connection: NatsConnection,
+  target: WatchTarget<Value>,
+): AsyncGenerator<Change<Value>, undefined> {
+  const { signal, onStatus } = target;
+  /** Keys told, with the revision told. */
+  const told = new Map<string, number>();
+  let created: string | undefined;
+  let synced = false;
+  let failures = 0;
+  for (;;) {
+    await connectionUp(connection, signal);
+    if (signal.aborted) return;
+    try {
+      const now = await target.created();
+      // Keys stay, so that the missing ones are told as deleted; their revisions mean nothing in the new bucket.
+      if (created !== now) for (const key of told.keys()) told.set(key, 0);
+      created = now;
+      for await (const change of onePass(connection, target, told)) {
+        failures = 0;
+        if (change.kind !== "synced") yield change;
+        else if (!synced) {
+          synced = true;
+          yield change;
+        }
+      }
+    } catch (error) {
+      onStatus("interrupted");
+      await prepareNext(connection, target, error);
+      await pause(backoffMs(failures), signal);
+      failures += 1;
+    }
+  }
+}
+
+async function* onePass<Value>(
+  connection: NatsConnection,
+  target: WatchTarget<Value>,
+  told: Map<string, number>,
+): AsyncGenerator<Change<Value>, undefined> {
+  const { stream, prefix, filter, signal } = target;
+  const met = new Set<string>();
+  let caughtUp = false;
+  let revision = 0;
+  const pass = orderedPass(connection, {
+    stream,
+    subject: prefix + filter,
+    from: "last-of-each-subject",
+    signal,
+    onAlive: () => {
+      if (caughtUp) target.onStatus("current");
+    },
+  });
+  for await (const message of pass) {
+    if (message.kind === "caught-up") {
+      for (const key of told.keys()) {
+        if (met.has(key)) continue;
+        told.delete(key);
+        yield { kind: "delete", key, revision };
+      }
+      met.clear();
+      caughtUp = true;
+      target.onStatus("current");
+      yield { kind: "synced" };
+      continue;
+    }
+    revision = message.sequence;
+    const { key, entry } = target.read(message);
+    if (!caughtUp) met.add(key);
+    if (entry !== undefined) {
+      if (told.get(key) === entry.revision) continue;
+      told.set(key, entry.revision);
+      yield { kind: "put", entry };
+    } else if (told.delete(key)) yield { kind: "delete", key, revision };
+  }
+}
+
+/** Makes ready for the next attempt, or throws the error after which there is none. */
+async function prepareNext<Value>(
+  connection: NatsConnection,
+  target: WatchTarget<Value>,
+  error: unknown,
+): Promise<void> {
+  if (connection.isClosed()) throw unavailable(`watching ${target.name}: the connection is closed`, error);
+  // The next attempt says so when the bucket is still not there.
+  if (jetStreamCode(error) === JETSTREAM.streamNotFound) await target.ensure().catch(() => undefined);
+  else if (faultOf(toFault(error, `watching ${target.name}`))?.code !== "unavailable") throw error;
+}

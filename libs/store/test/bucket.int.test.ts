@@ -1,0 +1,294 @@
+import { jetstreamManager } from "@nats-io/jetstream";
+import type { NatsConnection } from "@nats-io/nats-core";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openBucket, type Bucket, type BucketConfig, type Change } from "../src/index.ts";
+import { connected, freshName, jsonCodec } from "./connected.ts";
+
+type Machine = { readonly name: string; readonly gpus?: number };
+
+let server: TestNats;
+let connection: NatsConnection;
+
+beforeAll(async () => {
+  server = await natsServer();
+  connection = await connected(server);
+});
+afterAll(async () => {
+  await connection.close();
+  await server[Symbol.asyncDispose]();
+});
+
+function machines(config: Partial<BucketConfig<Machine>> = {}): Promise<Bucket<Machine>> {
+  return openBucket(connection, { name: freshName("machines"), codec: jsonCodec<Machine>(), ...config });
+}
+
+/** Collects what a watch tells until it is stopped. */
+function collect(bucket: Bucket<Machine>, filter?: string): { told: string[]; stop: () => Promise<void> } {
+  const told: string[] = [];
+  const stop = new AbortController();
+  const read = async (): Promise<void> => {
+    for await (const change of bucket.watch({ signal: stop.signal, ...(filter !== undefined && { filter }) }))
+      told.push(line(change));
+  };
+  const reading = read();
+  return {
+    told,
+    stop: async () => {
+      stop.abort();
+      await reading;
+    },
+  };
+}
+
+function line(change: Change<Machine>): string {
+  switch (change.kind) {
+    case "put":
+      return `put ${change.entry.key} ${change.entry.value.name}`;
+    case "delete":
+      return `delete ${change.key}`;
+    case "synced":
+      return "synced";
+  }
+}
+
+describe("writing", () => {
+  it("gives back what was written, with its revision", async () => {
+    const bucket = await machines();
+    const revision = await bucket.create("rack.1", { name: "one" });
+    expect(await bucket.get("rack.1")).toEqual({ key: "rack.1", value: { name: "one" }, revision });
+    expect(await bucket.get("rack.2")).toBeUndefined();
+  });
+
+  it("refuses to create a key that is there, and creates it again after it was deleted", async () => {
+    const bucket = await machines();
+    const revision = await bucket.create("a", { name: "one" });
+    await expect(bucket.create("a", { name: "two" })).rejects.toMatchObject({
+      fault: { code: "already_exists", id: "a" },
+    });
+    await bucket.delete("a", revision);
+    expect(await bucket.get("a")).toBeUndefined();
+    const again = await bucket.create("a", { name: "two" });
+    expect(again).toBeGreaterThan(revision);
+    expect((await bucket.get("a"))?.value).toEqual({ name: "two" });
+  });
+
+  it("lets exactly one of many who update the same revision win", async () => {
+    const bucket = await machines();
+    const revision = await bucket.create("a", { name: "start" });
+    const results = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, index) => bucket.update("a", { name: `writer-${index}` }, revision)),
+    );
+    expect(results.filter((result) => result.status === "fulfilled")).toHaveLength(1);
+    for (const result of results)
+      if (result.status === "rejected")
+        expect(result.reason).toMatchObject({ fault: { code: "conflict", expectedRevision: revision } });
+  });
+
+  it("refuses to update or delete what was changed or deleted by somebody else", async () => {
+    const bucket = await machines();
+    const first = await bucket.create("a", { name: "one" });
+    const second = await bucket.update("a", { name: "two" }, first);
+    const conflict = { fault: { code: "conflict", expectedRevision: first } };
+    await expect(bucket.update("a", { name: "three" }, first)).rejects.toMatchObject(conflict);
+    await expect(bucket.delete("a", first)).rejects.toMatchObject(conflict);
+    await bucket.delete("a", second);
+    await expect(bucket.delete("a", second)).rejects.toMatchObject({ fault: { code: "conflict" } });
+    await expect(bucket.update("a", { name: "three" }, second)).rejects.toMatchObject({ fault: { code: "conflict" } });
+    await expect(bucket.update("a", { name: "x" }, 0)).rejects.toMatchObject({ fault: { code: "invalid_request" } });
+  });
+
+  it.each(["", ".", "a..b", "a.", ".a", "a b", "*", "a.>", "a.*", "ä", "x".repeat(513)])(
+    "refuses the key %j before anything is sent",
+    async (key) => {
+      const bucket = await machines();
+      await expect(bucket.create(key, { name: "x" })).rejects.toMatchObject({
+        fault: { code: "invalid_request", field: "key" },
+      });
+    },
+  );
+
+  it("says which value of which bucket is too large, how large it is and what the limit is", async () => {
+    const bucket = await machines({ maxValueBytes: 100 });
+    await expect(bucket.create("big", { name: "x".repeat(200) })).rejects.toMatchObject({
+      fault: { code: "limit_exceeded", what: `value of ${bucket.name}/big with 211 bytes`, limit: 100 },
+    });
+    const exact = await bucket.create("fits", { name: "x".repeat(89) });
+    expect((await bucket.get("fits"))?.revision).toBe(exact);
+  });
+
+  it("refuses a value that the server would not take, whatever the bucket allows", async () => {
+    const bucket = await machines({ maxValueBytes: 100_000_000 });
+    await expect(bucket.create("big", { name: "x".repeat(2_000_000) })).rejects.toMatchObject({
+      fault: { code: "limit_exceeded" },
+    });
+  });
+
+  it("says that the bucket is full, and can still delete from it", async () => {
+    const bucket = await machines({ maxBytes: 4096, maxValueBytes: 1024 });
+    const revisions: number[] = [];
+    const fill = async (): Promise<void> => {
+      for (let index = 0; ; index += 1) revisions.push(await bucket.create(`k${index}`, { name: "x".repeat(900) }));
+    };
+    await expect(fill()).rejects.toMatchObject({
+      fault: { code: "limit_exceeded", what: `size of bucket ${bucket.name}`, limit: 4096 },
+    });
+    for (const [index, revision] of revisions.entries()) await bucket.delete(`k${index}`, revision);
+    expect(await bucket.list()).toEqual([]);
+  });
+});
+
+describe("opening", () => {
+  it("works from many at once and finds what is there", async () => {
+    const name = freshName("shared");
+    const opened = await Promise.all(Array.from({ length: 8 }, () => machines({ name })));
+    await opened[0]?.create("a", { name: "one" });
+    expect(await opened[7]?.list()).toHaveLength(1);
+  });
+
+  it("sets the limits that are given and leaves those that are not", async () => {
+    const name = freshName("limits");
+    await machines({ name, ttlMs: 60_000 });
+    await machines({ name });
+    await machines({ name, maxValueBytes: 1000 });
+    const manager = await jetstreamManager(connection);
+    const { config } = await manager.streams.info(`KV_${name}`);
+    expect(config.max_age).toBe(60_000 * 1e6);
+    expect(config.max_msg_size).toBe(1000 + 1024);
+  });
+
+  it("refuses a name that cannot be one", async () => {
+    await expect(machines({ name: "a.b" })).rejects.toMatchObject({ fault: { code: "invalid_request" } });
+  });
+});
+
+describe("listing", () => {
+  it("gives what matches in key order, without what was deleted", async () => {
+    const bucket = await machines();
+    const keys = ["b.2", "a.10", "a.2.x", "a.1", "c"];
+    for (const key of keys) await bucket.create(key, { name: key });
+    const gone = await bucket.create("a.3", { name: "gone" });
+    await bucket.delete("a.3", gone);
+    const listed = async (filter?: string): Promise<string[]> => (await bucket.list(filter)).map(({ key }) => key);
+    expect(await listed()).toEqual(["a.1", "a.10", "a.2.x", "b.2", "c"]);
+    expect(await listed("a.*")).toEqual(["a.1", "a.10"]);
+    expect(await listed("a.>")).toEqual(["a.1", "a.10", "a.2.x"]);
+    expect(await listed("*.2")).toEqual(["b.2"]);
+    expect(await listed("nothing.>")).toEqual([]);
+    await expect(bucket.list("a.>.b")).rejects.toMatchObject({ fault: { code: "invalid_request", field: "filter" } });
+  });
+
+  it("gives thousands of large entries", async () => {
+    const bucket = await machines();
+    await Promise.all(
+      Array.from({ length: 2000 }, (_, index) => bucket.create(`n.${index}`, { name: "x".repeat(8000), gpus: index })),
+    );
+    const entries = await bucket.list("n.*");
+    expect(new Set(entries.map(({ value }) => value.gpus)).size).toBe(2000);
+  });
+});
+
+describe("values that do not decode", () => {
+  it("are a defect for get, and are left out and reported by list and watch", async () => {
+    const reported: string[] = [];
+    const bucket = await machines({ onDecodeError: (error) => reported.push(error.message) });
+    await bucket.create("good", { name: "good" });
+    const bad = await bucket.create("bad", { name: "bad" });
+    const watched = collect(bucket);
+    await until("the watch has caught up", () => watched.told.includes("synced"));
+    await connection.request(`$KV.${bucket.name}.bad`, "{");
+    await until("the watch has told", () => watched.told.includes("delete bad"));
+    await watched.stop();
+    expect((await bucket.list()).map(({ key }) => key)).toEqual(["good"]);
+    expect(reported).toEqual(Array(2).fill(`decoding ${bucket.name}/bad at revision ${bad + 1}`));
+    await expect(bucket.get("bad")).rejects.toThrow(`decoding ${bucket.name}/bad at revision ${bad + 1}`);
+  });
+});
+
+describe("watching", () => {
+  it("tells what is there, then that this was all, then every change", async () => {
+    const bucket = await machines();
+    const a = await bucket.create("a", { name: "one" });
+    const watched = collect(bucket);
+    await until("it has caught up", () => watched.told.includes("synced"));
+    const second = await bucket.update("a", { name: "two" }, a);
+    await bucket.create("b", { name: "three" });
+    await bucket.delete("a", second);
+    await until("all is told", () => watched.told.includes("delete a"));
+    await watched.stop();
+    expect(watched.told).toEqual(["put a one", "synced", "put a two", "put b three", "delete a"]);
+  });
+
+  it("says at once that an empty part of the bucket has been told", async () => {
+    const bucket = await machines();
+    await bucket.create("other.a", { name: "x" });
+    const watched = collect(bucket, "mine.>");
+    await until("it has caught up", () => watched.told.length > 0);
+    await bucket.create("other.b", { name: "y" });
+    await bucket.create("mine.a", { name: "z" });
+    await until("the change is told", () => watched.told.length > 1);
+    await watched.stop();
+    expect(watched.told).toEqual(["synced", "put mine.a z"]);
+  });
+
+  it("tells of entries whose time is over", async () => {
+    const bucket = await machines({ ttlMs: 1000 });
+    const watched = collect(bucket);
+    await bucket.create("a", { name: "short" });
+    await until("it is gone", () => watched.told.includes("delete a"));
+    await watched.stop();
+    expect(await bucket.list()).toEqual([]);
+    await bucket.create("a", { name: "again" });
+    expect((await bucket.get("a"))?.value.name).toBe("again");
+  });
+
+  it("leaves no consumer behind", async () => {
+    const bucket = await machines();
+    const manager = await jetstreamManager(connection);
+    const watched = collect(bucket);
+    await until("it has caught up", () => watched.told.includes("synced"));
+    await bucket.list();
+    await watched.stop();
+    await until("no consumer is left", async () => {
+      const { state } = await manager.streams.info(`KV_${bucket.name}`);
+      return state.consumer_count === 0;
+    });
+  });
+});
+
+describe("a server that dies and comes back", () => {
+  it("does not make a watch miss or repeat anything", async () => {
+    await using mine = await natsServer();
+    await using watcher = await connected(mine);
+    await using writer = await connected(mine);
+    const name = freshName("machines");
+    const codec = jsonCodec<Machine>();
+    const read = await openBucket(watcher, { name, codec });
+    const write = await openBucket(writer, { name, codec });
+    const stay = await write.create("stay", { name: "1" });
+    const go = await write.create("go", { name: "1" });
+    const watched = collect(read);
+    await until("it has caught up", () => watched.told.includes("synced"));
+    for (let round = 2; round <= 3; round += 1) {
+      await mine.kill();
+      await mine.start();
+      if (round === 2) await until("it is deleted", () => write.delete("go", go).then(() => true));
+      else await until("it is created", () => write.create("late", { name: "1" }));
+    }
+    await until("both are told", () => watched.told.includes("delete go") && watched.told.includes("put late 1"));
+    await watched.stop();
+    expect(watched.told.slice(2).sort()).toEqual(["delete go", "put late 1", "synced"].sort());
+    expect(await read.get("stay")).toMatchObject({ revision: stay });
+  });
+
+  it("rejects with unavailable meanwhile", async () => {
+    await using mine = await natsServer();
+    const client = await connected(mine);
+    const bucket = await openBucket(client, { name: "b", codec: jsonCodec<Machine>(), timeoutMs: 200 });
+    await mine.kill();
+    await expect(bucket.get("a")).rejects.toMatchObject({ fault: { code: "unavailable", dependency: "nats" } });
+    await expect(bucket.create("a", { name: "x" })).rejects.toMatchObject({ fault: { code: "unavailable" } });
+    await expect(bucket.list()).rejects.toMatchObject({ fault: { code: "unavailable" } });
+    await client.close();
+  });
+});

@@ -1,0 +1,67 @@
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import type { TestNats } from "@muster/testkit";
+
+/** A wire to the server that can be cut while the server lives on. */
+export type Link = AsyncDisposable & {
+  readonly server: TestNats;
+  /** Connections through it end, and new ones are refused. */
+  cut(): void;
+  /** Nothing passes and nobody is told, as when a cable is pulled. */
+  freeze(): void;
+  mend(): void;
+};
+
+export async function link(server: TestNats): Promise<Link> {
+  const target = new URL(server.url);
+  const sockets = new Set<Socket>();
+  let cut = false;
+  let frozen = false;
+  const proxy = createServer((near) => {
+    if (cut) {
+      near.destroy();
+      return;
+    }
+    const far = connect(Number(target.port), target.hostname);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from);
+      if (frozen) from.pause();
+      from.on("data", (bytes) => to.write(bytes));
+      from.on("error", () => undefined);
+      from.on("close", () => {
+        sockets.delete(from);
+        to.destroy();
+      });
+    }
+  });
+  proxy.listen(0, "127.0.0.1");
+  await once(proxy, "listening");
+  const { port } = proxy.address() as AddressInfo;
+  const dropAll = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    server: { ...server, url: `nats://127.0.0.1:${port}` },
+    cut: () => {
+      cut = true;
+      dropAll();
+    },
+    freeze: () => {
+      frozen = true;
+      for (const socket of sockets) socket.pause();
+    },
+    mend: () => {
+      cut = false;
+      frozen = false;
+      for (const socket of sockets) socket.resume();
+    },
+    [Symbol.asyncDispose]: async () => {
+      dropAll();
+      proxy.close();
+      await once(proxy, "close");
+    },
+  };
+}
