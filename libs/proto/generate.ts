@@ -41,8 +41,7 @@ function generateMessages(): void {
     js,
     ...files.map((file) => join(protoRoot, file)),
   ]);
-  // Node resolves packages that have no export map only with the file's ending.
-  writeFileSync(js, readFileSync(js, "utf8").replace('"protobufjs/minimal"', '"protobufjs/minimal.js"'));
+  writeFileSync(js, readFileSync(js, "utf8").replace(/"protobufjs\/minimal(\.js)?"/, '"../src/protobuf-runtime.ts"'));
   execFileSync(process.execPath, [join(cli, "bin/pbts"), "-o", join(out, "messages.d.ts"), js]);
 }
 
