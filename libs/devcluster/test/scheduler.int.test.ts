@@ -1,0 +1,125 @@
+import { CoreV1Api, type KubeConfig, type V1Node, type V1PodSpec } from "@kubernetes/client-node";
+import { loadKube } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { startScheduler } from "../src/index.ts";
+import { apiServers, type TestApiServer } from "./api-servers.ts";
+
+for (const { title, skip, start } of apiServers()) {
+  describe.skipIf(skip)(`the scheduler against ${title}`, () => {
+    let server: TestApiServer;
+    let config: KubeConfig;
+    let api: CoreV1Api;
+    let scheduler: AsyncDisposable;
+    let namespace: string;
+    let count = 0;
+    const errors: unknown[] = [];
+
+    beforeAll(async () => {
+      server = await start();
+      config = loadKube(server.kubeconfig);
+      api = config.makeApiClient(CoreV1Api);
+      for (const name of ["a-0", "a-1"]) await addNode(name);
+      scheduler = await startScheduler({ kubeconfig: config, onError: (error) => errors.push(error) });
+    });
+
+    afterAll(async () => {
+      await scheduler[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+    });
+
+    beforeEach(async () => {
+      namespace = `case-${++count}`;
+      await api.createNamespace({ body: { metadata: { name: namespace } } });
+    });
+
+    it("spreads pods over the nodes and says where they went", async () => {
+      for (const name of ["one", "two"]) await addPod(name, {});
+      const nodes = [await boundTo("one"), await boundTo("two")];
+      expect(nodes.sort()).toEqual(["a-0", "a-1"]);
+      await until("both events are there", async () => {
+        const events = await api.listNamespacedEvent({ namespace });
+        return events.items.filter((event) => event.reason === "Scheduled").length === 2;
+      });
+      expect(errors).toEqual([]);
+    });
+
+    it("keeps pods with anti-affinity apart and explains the one too many until a node comes", async () => {
+      const apart: Partial<V1PodSpec> = {
+        affinity: {
+          podAntiAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: [
+              { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app: "apart" } } },
+            ],
+          },
+        },
+      };
+      for (const name of ["p0", "p1", "p2"]) await addPod(name, apart);
+      const waiting = await until("one pod is unschedulable", async () => {
+        const pods = await api.listNamespacedPod({ namespace });
+        const bound = pods.items.filter((pod) => pod.spec?.nodeName !== undefined);
+        const left = pods.items.find((pod) => pod.status?.conditions?.some((each) => each.status === "False"));
+        return bound.length === 2 && left;
+      });
+      expect(waiting.status?.conditions).toMatchObject([
+        {
+          type: "PodScheduled",
+          status: "False",
+          reason: "Unschedulable",
+          message: "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.",
+        },
+      ]);
+      await until("the event is there", async () => {
+        const events = await api.listNamespacedEvent({ namespace });
+        return events.items.some((event) => event.reason === "FailedScheduling" && event.type === "Warning");
+      });
+      await addNode("a-2");
+      expect(await boundTo(waiting.metadata?.name ?? "")).toBe("a-2");
+      await api.deleteNode({ name: "a-2" });
+    });
+
+    it("leaves pods of another scheduler alone and places the ones whose node becomes schedulable", async () => {
+      await addPod("theirs", { schedulerName: "somebody-else" });
+      await addPod("mine", { nodeSelector: { pool: "later" } });
+      await until("the reason is told", async () => {
+        const pod = await api.readNamespacedPod({ name: "mine", namespace });
+        return pod.status?.conditions?.some((each) => each.reason === "Unschedulable");
+      });
+      await addNode("b-0", "later");
+      expect(await boundTo("mine")).toBe("b-0");
+      expect((await api.readNamespacedPod({ name: "theirs", namespace })).spec?.nodeName).toBeUndefined();
+    });
+
+    async function addNode(name: string, pool = "a"): Promise<void> {
+      const labels = { pool, "kubernetes.io/hostname": name };
+      const node: V1Node = await api.createNode({ body: { metadata: { name, labels } } });
+      await api.replaceNode({ name, body: { ...node, spec: {} } });
+      const fresh = await api.readNode({ name });
+      await api.replaceNodeStatus({
+        name,
+        body: {
+          ...fresh,
+          status: {
+            allocatable: { cpu: "4", memory: "8Gi", pods: "110" },
+            capacity: { cpu: "4", memory: "8Gi", pods: "110" },
+            conditions: [{ type: "Ready", status: "True", reason: "KubeletReady" }],
+          },
+        },
+      });
+    }
+
+    async function addPod(name: string, spec: Partial<V1PodSpec>): Promise<void> {
+      const container = { name: "main", image: "none" };
+      await api.createNamespacedPod({
+        namespace,
+        body: { metadata: { name, labels: { app: "apart" } }, spec: { containers: [container], ...spec } },
+      });
+    }
+
+    function boundTo(name: string): Promise<string> {
+      return until(`pod ${name} is bound`, async () => {
+        return (await api.readNamespacedPod({ name, namespace })).spec?.nodeName;
+      });
+    }
+  });
+}
