@@ -24,4 +24,6 @@ export type { NatsBus, NatsOptions } from "./nats-bus.ts";
 export type { DiscoveredService } from "./nats-services.ts";
 export { natsError, natsFault } from "./nats-fault.ts";
 export { faultFromProto, faultToProto } from "./messages.ts";
-export { memoryBus } from "./memory-bus.ts";
+export { memoryBus, MemoryWorld } from "./memory-bus.ts";
+export type { MemoryOptions } from "./memory-bus.ts";
+export type { Timers } from "./memory-stream.ts";

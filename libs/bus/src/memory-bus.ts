@@ -1,6 +1,227 @@
-import type { Bus } from "./bus.ts";
+import { FaultError } from "@muster/faults";
+import { answering } from "./answer.ts";
+import { within } from "./backoff.ts";
+import type { Bus, ConsumeOptions, Delivery, Endpoint, Headers, Message, Reply, StreamConfig } from "./bus.ts";
+import { deliver } from "./delivery.ts";
+import { InHand } from "./in-hand.ts";
+import { MemoryStream, type Timers } from "./memory-stream.ts";
+import { matchesSubject, overlap } from "./subject-pattern.ts";
+import { replyOfFault } from "./wire-headers.ts";
 
-/** The in-memory twin: the same promises in one process, for fast tests and simulation. Time and delays come from the arguments. */
-export function memoryBus(): Bus {
-  throw new Error("pending");
+const NO_HEADERS: Headers = new Map<string, string>();
+/** As a NATS server has it when nobody changes it. */
+const MAX_PAYLOAD_BYTES = 1024 * 1024;
+
+const realTimers: Timers = {
+  now: Date.now,
+  after: (delayMs, run) => {
+    const timer = setTimeout(run, delayMs);
+    return () => {
+      clearTimeout(timer);
+    };
+  },
+};
+
+type Responder = { readonly answer: (message: Message) => Promise<Reply> };
+type Listener = { readonly pattern: string; readonly handler: (message: Message) => void };
+
+/** What a NATS server would hold: several buses that share one see each other, and its streams outlive them. */
+export class MemoryWorld {
+  readonly timers: Timers;
+  readonly responders = new Map<string, Responder[]>();
+  readonly listeners = new Set<Listener>();
+  readonly streams = new Map<string, MemoryStream>();
+
+  constructor(timers: Timers = realTimers) {
+    this.timers = timers;
+  }
+}
+
+export type MemoryOptions = {
+  /** A world of its own when absent. */
+  readonly world?: MemoryWorld;
+  /** Disposing waits this long for what is in hand, then leaves it. Default 10 s. */
+  readonly drainMs?: number;
+};
+
+/** The in-memory twin: the same promises in one process, for fast tests and simulation. Acknowledgement waits and redeliveries follow the world's timers. */
+export function memoryBus(options: MemoryOptions = {}): Bus {
+  const { world = new MemoryWorld(), drainMs = 10_000 } = options;
+  const parts = new Set<AsyncDisposable>();
+  let closed = false;
+  const owned = (dispose: () => Promise<void>): AsyncDisposable => {
+    const own: AsyncDisposable = {
+      [Symbol.asyncDispose]: async () => {
+        if (parts.delete(own)) await dispose();
+      },
+    };
+    parts.add(own);
+    return own;
+  };
+  const open = (operation: string): void => {
+    if (closed) throw new FaultError({ code: "cancelled", operation });
+  };
+  return {
+    request: async (subject, payload, requestOptions) => {
+      open(`request to ${subject}`);
+      return request(world, { subject, payload, headers: requestOptions.headers ?? NO_HEADERS }, requestOptions);
+    },
+    respond: async (service, endpoints) => {
+      open(`serving ${service.name}`);
+      await Promise.resolve();
+      return owned(respond(world, endpoints, drainMs));
+    },
+    signal: (subject, payload, headers = NO_HEADERS) => {
+      if (closed) return;
+      checkSize(subject, payload);
+      const message = { subject, payload: payload.slice(), headers };
+      for (const { pattern, handler } of world.listeners)
+        if (matchesSubject(pattern, subject))
+          queueMicrotask(() => {
+            handler(message);
+          });
+    },
+    listen: async (subject, handler) => {
+      open(`listening to ${subject}`);
+      await Promise.resolve();
+      const listener = { pattern: subject, handler };
+      world.listeners.add(listener);
+      return owned(async () => {
+        await Promise.resolve();
+        world.listeners.delete(listener);
+      });
+    },
+    publish: async (subject, payload, publishOptions) => {
+      open(`publishing to ${subject}`);
+      checkSize(subject, payload);
+      await Promise.resolve();
+      const stream = [...world.streams.values()].find((candidate) => candidate.binds(subject));
+      if (stream === undefined) throw new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 });
+      const message = { subject, payload: payload.slice(), headers: publishOptions.headers ?? NO_HEADERS };
+      return stream.append(message, publishOptions);
+    },
+    ensureStream: async (config) => {
+      open(`making sure of stream ${config.name}`);
+      await Promise.resolve();
+      ensureStream(world, config);
+    },
+    consume: async (consumeOptions, handler) => {
+      open(`consuming ${consumeOptions.stream}`);
+      await Promise.resolve();
+      return owned(consume(world, consumeOptions, handler, drainMs));
+    },
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([...parts].map((part) => part[Symbol.asyncDispose]()));
+      closed = true;
+    },
+  };
+}
+
+function checkSize(subject: string, payload: Uint8Array): void {
+  if (payload.length <= MAX_PAYLOAD_BYTES) return;
+  const what = `size in bytes of a message to ${subject}`;
+  throw new FaultError({ code: "limit_exceeded", what, limit: MAX_PAYLOAD_BYTES, retryAfterMs: 0 });
+}
+
+function request(
+  world: MemoryWorld,
+  message: Message,
+  options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
+): Promise<Reply> {
+  const { timeoutMs, signal } = options;
+  const operation = `request to ${message.subject}`;
+  checkSize(message.subject, message.payload);
+  const responders = world.responders.get(message.subject);
+  const responder = responders?.shift();
+  return new Promise((resolve, reject) => {
+    const fail = (error: FaultError): void => {
+      done();
+      reject(error);
+    };
+    const abort = (): void => {
+      fail(new FaultError({ code: "cancelled", operation }));
+    };
+    const cancelTimer = world.timers.after(timeoutMs, () => {
+      fail(new FaultError({ code: "deadline_exceeded", operation, timeoutMs }));
+    });
+    const done = (): void => {
+      cancelTimer();
+      signal?.removeEventListener("abort", abort);
+    };
+    if (signal?.aborted === true) {
+      abort();
+    } else if (responders === undefined || responder === undefined) {
+      fail(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
+    } else {
+      // The one who answers goes to the end of the row: replicas share the work.
+      responders.push(responder);
+      signal?.addEventListener("abort", abort, { once: true });
+      void responder.answer({ ...message, payload: message.payload.slice() }).then((reply) => {
+        done();
+        resolve(reply);
+      });
+    }
+  });
+}
+
+function respond(world: MemoryWorld, endpoints: readonly Endpoint[], drainMs: number): () => Promise<void> {
+  const inHand = new InHand();
+  const added = endpoints.map((endpoint) => {
+    const { answer } = answering(endpoint);
+    const responder: Responder = {
+      answer: (message) => inHand.run(async () => checkReply(message.subject, await answer(message))),
+    };
+    const responders = world.responders.get(endpoint.subject) ?? [];
+    responders.push(responder);
+    world.responders.set(endpoint.subject, responders);
+    return { responders, responder };
+  });
+  return async () => {
+    for (const { responders, responder } of added) responders.splice(responders.indexOf(responder), 1);
+    await within(drainMs, inHand.idle());
+  };
+}
+
+function checkReply(subject: string, reply: Reply): Reply {
+  if (reply.payload.length <= MAX_PAYLOAD_BYTES) return { ...reply, payload: reply.payload.slice() };
+  const what = `size in bytes of the reply to ${subject}`;
+  return replyOfFault({ code: "limit_exceeded", what, limit: MAX_PAYLOAD_BYTES, retryAfterMs: 0 });
+}
+
+function ensureStream(world: MemoryWorld, config: StreamConfig): void {
+  const existing = world.streams.get(config.name);
+  if (existing !== undefined && existing.config.retention !== config.retention)
+    throw new FaultError({ code: "invalid_request", field: "retention", reason: "cannot be changed" });
+  for (const [name, { config: other }] of world.streams)
+    if (name !== config.name && other.subjects.some((a) => config.subjects.some((b) => overlap(a, b))))
+      throw new FaultError({ code: "invalid_request", field: "subjects", reason: `overlap with stream ${name}` });
+  if (existing === undefined) world.streams.set(config.name, new MemoryStream(config, world.timers));
+  else existing.config = config;
+}
+
+function consume(
+  world: MemoryWorld,
+  options: ConsumeOptions,
+  handler: (delivery: Delivery) => Promise<void>,
+  drainMs: number,
+): () => Promise<void> {
+  const stream = world.streams.get(options.stream);
+  if (stream === undefined) throw new FaultError({ code: "not_found", kind: "stream", id: options.stream });
+  const inHand = new InHand();
+  const leave = stream.consumer(options).join({
+    take: (delivery) => {
+      void inHand.run(async () => {
+        // Never within the caller's own turn: a publisher does not run the handlers of its consumers.
+        await Promise.resolve();
+        await deliver(delivery, handler, options.onRetry);
+      });
+    },
+  });
+  options.signal?.addEventListener("abort", leave, { once: true });
+  if (options.signal?.aborted === true) leave();
+  return async () => {
+    options.signal?.removeEventListener("abort", leave);
+    leave();
+    await within(drainMs, inHand.idle());
+  };
 }

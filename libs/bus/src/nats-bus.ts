@@ -83,7 +83,11 @@ async function request(link: NatsLink, subject: string, payload: Uint8Array, opt
   }
   try {
     const withHeaders = headers === undefined ? {} : { headers: toNatsHeaders(headers) };
-    const answer = link.connection.request(subject, payload, { timeout: timeoutMs, ...withHeaders });
+    const answer = link.connection.request(subject, payload, {
+      // The client library takes less than a millisecond for a mistake.
+      timeout: Math.max(1, Math.ceil(timeoutMs)),
+      ...withHeaders,
+    });
     const message = await (signal === undefined ? answer : abortable(answer, signal, operation));
     return { payload: message.data, headers: fromNatsHeaders(message.headers) };
   } catch (error) {

@@ -118,7 +118,8 @@ async function pullUntilBroken(consuming: Consuming, inHand: InHand, stop: Abort
       else if (isMessage(message)) {
         expected -= 1;
         if (expected === 0 && !stop.aborted) pull();
-        take(consuming, inHand, message);
+        if (stop.aborted) message.respond("-NAK");
+        else take(consuming, inHand, message);
       } else {
         const verdict = judgeStatus(message.headers?.code ?? 0);
         if (verdict === "pull-again" && !stop.aborted) pull();
@@ -139,7 +140,7 @@ async function pullUntilBroken(consuming: Consuming, inHand: InHand, stop: Abort
     clearInterval(watch);
     forget();
     stop.removeEventListener("abort", end);
-    // What is on its way arrives while the subscription drains, and is handled.
+    // What is on its way arrives while the subscription drains: it is handled or, when stopping, handed back.
     if (!connection.isClosed()) await within(ACK_ATTEMPT_MS, subscription.drain());
   }
 }

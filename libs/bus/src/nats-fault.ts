@@ -7,6 +7,7 @@ const NATS_RETRY_MS = 500;
 export const JS_ERROR = {
   consumerNotFound: 10014,
   storageInsufficient: 10047,
+  streamConfigInvalid: 10052,
   streamNameInUse: 10058,
   streamNotFound: 10059,
   wrongLastSequence: 10071,
@@ -82,6 +83,8 @@ function apiFault(error: unknown, operation: string, away: Fault): Fault {
       return { code: "not_found", kind: "stream", id: operation };
     case JS_ERROR.consumerNotFound:
       return { code: "not_found", kind: "consumer", id: operation };
+    case JS_ERROR.streamConfigInvalid:
+      return { code: "invalid_request", field: operation, reason: messageOf(error) };
     case JS_ERROR.wrongLastSequence:
     case JS_ERROR.wrongLastSequenceUnknown:
       return { code: "conflict", id: operation, expectedRevision: 0, actualRevision: 0 };

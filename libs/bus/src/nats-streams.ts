@@ -14,14 +14,12 @@ import type { Published, PublishOptions, StreamConfig } from "./bus.ts";
 import { apiCodeOf, JS_ERROR, natsError, natsFault } from "./nats-fault.ts";
 import { toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
+import { STREAM_DEFAULTS } from "./stream-defaults.ts";
 
 /** Whole time for one publish or one change of configuration: reconnecting and repeating included. */
 const PATIENCE_MS = 5000;
 const ATTEMPT_MS = 2000;
 const RETRY = { firstMs: 50, mostMs: 500 };
-/** What a stream of events keeps when its configuration does not say. */
-const EVENTS = { maxAgeMs: 7 * 24 * 3_600_000, maxBytes: 256 * 1024 * 1024 };
-const DUPLICATE_WINDOW_MS = 120_000;
 
 export type NatsStreams = {
   readonly ensure: (stream: StreamConfig) => Promise<void>;
@@ -57,7 +55,7 @@ export function buildStreamConfig(stream: StreamConfig): Partial<JetStreamConfig
     storage: StorageType.File,
     allow_direct: true,
     max_msgs: stream.maxMessages ?? -1,
-    duplicate_window: nanos(stream.duplicateWindowMs ?? DUPLICATE_WINDOW_MS),
+    duplicate_window: nanos(stream.duplicateWindowMs ?? STREAM_DEFAULTS.duplicateWindowMs),
   };
   switch (retention) {
     case "limits":
@@ -65,8 +63,8 @@ export function buildStreamConfig(stream: StreamConfig): Partial<JetStreamConfig
         ...common,
         retention: RetentionPolicy.Limits,
         discard: DiscardPolicy.Old,
-        max_age: nanos(stream.maxAgeMs ?? EVENTS.maxAgeMs),
-        max_bytes: stream.maxBytes ?? EVENTS.maxBytes,
+        max_age: nanos(stream.maxAgeMs ?? STREAM_DEFAULTS.maxAgeMs),
+        max_bytes: stream.maxBytes ?? STREAM_DEFAULTS.maxBytes,
       };
     case "workqueue":
       return {

@@ -1,0 +1,223 @@
+import { FaultError } from "@muster/faults";
+import type { ConsumeOptions, Delivery, Message, Published, PublishOptions, StreamConfig } from "./bus.ts";
+import { deliveryOf } from "./delivery.ts";
+import { STREAM_DEFAULTS } from "./stream-defaults.ts";
+import { matchesSubject } from "./subject-pattern.ts";
+
+/** Time as the twin sees it. Tests and simulations bring their own. */
+export type Timers = {
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Runs once after the delay; returns how to prevent it. */
+  readonly after: (delayMs: number, run: () => void) => () => void;
+};
+
+type Stored = Message & { readonly sequence: number; readonly atMs: number };
+
+/** A JetStream stream: messages in order, repeated ids dropped, limits kept as the retention says. */
+export class MemoryStream {
+  config: StreamConfig;
+  readonly #consumers = new Map<string, MemoryConsumer>();
+  readonly #messages = new Map<number, Stored>();
+  readonly #timers: Timers;
+  readonly #seen = new Map<string, { sequence: number; atMs: number }>();
+  #last = 0;
+  #bytes = 0;
+
+  constructor(config: StreamConfig, timers: Timers) {
+    this.config = config;
+    this.#timers = timers;
+  }
+
+  /** Sequence of the last message that was appended; 0 before the first. */
+  get last(): number {
+    return this.#last;
+  }
+
+  binds(subject: string): boolean {
+    return this.config.subjects.some((pattern) => matchesSubject(pattern, subject));
+  }
+
+  append(message: Message, options: PublishOptions): Published {
+    const atMs = this.#timers.now();
+    const { name, retention } = this.config;
+    this.#expire(atMs);
+    const seen = this.#seen.get(options.messageId);
+    if (seen !== undefined) return { sequence: seen.sequence, duplicate: true };
+    if (retention === "workqueue")
+      for (const queued of this.#messages.values())
+        if (queued.subject === message.subject) return { sequence: queued.sequence, duplicate: true };
+    if (retention !== "limits" && this.#isOver(1, message.payload.length))
+      throw new FaultError({ code: "limit_exceeded", what: `stream ${name}`, limit: 0, retryAfterMs: 500 });
+    this.#last += 1;
+    const sequence = this.#last;
+    this.#messages.set(sequence, { ...message, sequence, atMs });
+    this.#bytes += message.payload.length;
+    this.#seen.set(options.messageId, { sequence, atMs });
+    while (this.#isOver(0, 0)) this.#dropOldest();
+    for (const consumer of this.#consumers.values()) consumer.pump();
+    return { sequence, duplicate: false };
+  }
+
+  message(sequence: number): Stored | undefined {
+    this.#expire(this.#timers.now());
+    return this.#messages.get(sequence);
+  }
+
+  /** Called by a consumer whose message has ended. */
+  ended(sequence: number): void {
+    if (this.config.retention === "workqueue") this.#remove(sequence);
+  }
+
+  consumer(options: ConsumeOptions): MemoryConsumer {
+    let consumer = this.#consumers.get(options.durable);
+    if (consumer === undefined) {
+      consumer = new MemoryConsumer(this, this.#timers);
+      this.#consumers.set(options.durable, consumer);
+    }
+    consumer.options = options;
+    return consumer;
+  }
+
+  #expire(nowMs: number): void {
+    const { retention, duplicateWindowMs = STREAM_DEFAULTS.duplicateWindowMs } = this.config;
+    for (const [id, { atMs }] of this.#seen) {
+      if (nowMs - atMs < duplicateWindowMs) break;
+      this.#seen.delete(id);
+    }
+    const maxAgeMs = this.config.maxAgeMs ?? (retention === "limits" ? STREAM_DEFAULTS.maxAgeMs : Infinity);
+    if (retention === "log") return;
+    for (const [sequence, { atMs }] of this.#messages) {
+      if (nowMs - atMs < maxAgeMs) break;
+      this.#remove(sequence);
+    }
+  }
+
+  #isOver(moreMessages: number, moreBytes: number): boolean {
+    const { retention, maxMessages = Infinity } = this.config;
+    const maxBytes = this.config.maxBytes ?? (retention === "limits" ? STREAM_DEFAULTS.maxBytes : Infinity);
+    return this.#messages.size + moreMessages > maxMessages || this.#bytes + moreBytes > maxBytes;
+  }
+
+  #dropOldest(): void {
+    for (const sequence of this.#messages.keys()) {
+      this.#remove(sequence);
+      return;
+    }
+  }
+
+  #remove(sequence: number): void {
+    this.#bytes -= this.#messages.get(sequence)?.payload.length ?? 0;
+    this.#messages.delete(sequence);
+  }
+}
+
+type Member = { readonly take: (delivery: Delivery) => void };
+
+/** A durable consumer: remembers where it is and what is in hand, whoever takes part in it at the moment. */
+export class MemoryConsumer {
+  options: ConsumeOptions | undefined;
+  readonly #stream: MemoryStream;
+  readonly #timers: Timers;
+  #members: Member[] = [];
+  /** Last sequence that was delivered for the first time. */
+  #cursor = 0;
+  /** What has been delivered and has not ended, with the time at which it is delivered again. */
+  readonly #pending = new Map<number, { attempt: number; dueMs: number }>();
+  #disarm: () => void = () => undefined;
+
+  constructor(stream: MemoryStream, timers: Timers) {
+    this.#stream = stream;
+    this.#timers = timers;
+  }
+
+  /** Takes part from now on; returns how to leave. */
+  join(member: Member): () => void {
+    this.#members.push(member);
+    this.pump();
+    return () => {
+      this.#members = this.#members.filter((other) => other !== member);
+      this.#arm();
+    };
+  }
+
+  /** Hands out what may be handed out now. */
+  pump(): void {
+    for (;;) {
+      const member = this.#members[0];
+      const next = member === undefined ? undefined : (this.#redelivery() ?? this.#fresh());
+      if (member === undefined || next === undefined) break;
+      // The one who takes goes to the end of the row.
+      this.#members.push(...this.#members.splice(0, 1));
+      member.take(this.#hand(next.message, next.attempt));
+    }
+    this.#arm();
+  }
+
+  #redelivery(): { message: Stored; attempt: number } | undefined {
+    const nowMs = this.#timers.now();
+    for (const [sequence, { attempt, dueMs }] of this.#pending) {
+      if (dueMs > nowMs) continue;
+      const message = this.#stream.message(sequence);
+      if (message !== undefined) return { message, attempt: attempt + 1 };
+      this.#pending.delete(sequence);
+    }
+    return undefined;
+  }
+
+  #fresh(): { message: Stored; attempt: number } | undefined {
+    if (this.options === undefined || this.#pending.size >= this.options.maxInFlight) return undefined;
+    while (this.#cursor < this.#stream.last) {
+      this.#cursor += 1;
+      const message = this.#stream.message(this.#cursor);
+      if (message !== undefined && matchesSubject(this.options.subject, message.subject))
+        return { message, attempt: 1 };
+    }
+    return undefined;
+  }
+
+  #hand(message: Stored, attempt: number): Delivery {
+    const { sequence, subject, payload, headers } = message;
+    this.#pending.set(sequence, { attempt, dueMs: this.#timers.now() + (this.options?.ackWaitMs ?? 0) });
+    return deliveryOf({ subject, payload: payload.slice(), headers }, sequence, attempt, {
+      ack: () => {
+        this.#end(sequence);
+        return Promise.resolve();
+      },
+      working: () => {
+        this.#keep(sequence, attempt, this.options?.ackWaitMs ?? 0);
+      },
+      retry: (delayMs) => {
+        this.#keep(sequence, attempt, delayMs);
+        this.pump();
+      },
+      giveUp: () => {
+        this.#end(sequence);
+      },
+    });
+  }
+
+  /** A delivery that has ended, or was handed to somebody else since, has no say any more. */
+  #keep(sequence: number, attempt: number, forMs: number): void {
+    if (this.#pending.get(sequence)?.attempt !== attempt) return;
+    this.#pending.set(sequence, { attempt, dueMs: this.#timers.now() + forMs });
+    this.#arm();
+  }
+
+  #end(sequence: number): void {
+    this.#pending.delete(sequence);
+    this.#stream.ended(sequence);
+    this.pump();
+  }
+
+  /** One timer, for the next redelivery; none while nobody takes part. */
+  #arm(): void {
+    this.#disarm();
+    this.#disarm = () => undefined;
+    if (this.#members.length === 0 || this.#pending.size === 0) return;
+    const dueMs = Math.min(...[...this.#pending.values()].map((pending) => pending.dueMs));
+    this.#disarm = this.#timers.after(Math.max(0, dueMs - this.#timers.now()), () => {
+      this.pump();
+    });
+  }
+}

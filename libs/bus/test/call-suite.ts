@@ -1,0 +1,336 @@
+import { faultOf, type Fault } from "@muster/faults";
+import { ReservationService, subjects } from "@muster/proto";
+import { until } from "@muster/testkit";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { client, serve, type Bus, type CallContext, type Handlers, type ServeOptions } from "../src/index.ts";
+
+/** Where buses meet: one nats-server, or one memory. */
+export type TestWorld = AsyncDisposable & { connect(name: string): Promise<Bus> };
+
+type Reservations = Handlers<typeof ReservationService>;
+
+const identity = { version: "1.0.0", description: "under test" };
+const subjectOfGet = subjects.request("reservation", "get-reservation");
+
+/** Promises of typed calls, kept by every kind of bus. */
+export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
+  describe(`typed calls on ${kind}`, () => {
+    let world: TestWorld;
+    let caller: Bus;
+    beforeAll(async () => {
+      world = await openWorld();
+      caller = await world.connect("caller");
+    });
+    afterAll(async () => {
+      await world[Symbol.asyncDispose]();
+    });
+
+    const served = async (
+      handlers: Partial<Reservations>,
+      options: Partial<ServeOptions> = {},
+    ): Promise<AsyncDisposable> => {
+      const bus = await world.connect("service");
+      await serve(bus, ReservationService, { ...unanswered, ...handlers }, { ...identity, ...options });
+      return bus;
+    };
+
+    it("answers with the message that the handler returned", async () => {
+      await using _service = await served({
+        reserve: ({ requestId, owner }) => Promise.resolve({ reservation: { id: requestId, owner: owner ?? null } }),
+      });
+      const reply = await client(caller, ReservationService).reserve({
+        requestId: "r-1",
+        owner: { kind: "session", id: "s" },
+      });
+      expect(reply.reservation).toMatchObject({ id: "r-1", owner: { kind: "session", id: "s" } });
+    });
+
+    it.each(everyFault)("carries the fault $code as it is", async (fault) => {
+      await using _service = await served({ listPools: () => Promise.reject(new FaultThrown(fault)) });
+      expect(await faultFrom(client(caller, ReservationService).listPools({}))).toEqual(fault);
+    });
+
+    it("answers a defect as internal and tells the service about it", async () => {
+      const defects: string[] = [];
+      await using _service = await served(
+        {
+          listPools: () => {
+            throw new TypeError("a defect");
+          },
+        },
+        { onDefect: (method, error) => defects.push(`${method}: ${String(error)}`) },
+      );
+      const fault = await faultFrom(client(caller, ReservationService).listPools({}));
+      expect(fault).toEqual({ code: "internal", operation: "reservation.list-pools" });
+      expect(defects).toEqual(["ListPools: TypeError: a defect"]);
+    });
+
+    it("answers bytes that are no message with invalid_request, and lives on", async () => {
+      await using _service = await served({ getReservation: () => Promise.resolve({}) });
+      const bytes = fc.uint8Array({ maxLength: 64 });
+      await fc.assert(
+        fc.asyncProperty(bytes, async (garbage) => {
+          const reply = await caller.request(subjectOfGet, garbage, { timeoutMs: 5000 });
+          expect(["3", undefined]).toContain(reply.headers.get("Nats-Service-Error-Code"));
+        }),
+        { numRuns: 50 },
+      );
+      const truncated = new Uint8Array([0x0a, 0xff]);
+      const reply = await caller.request(subjectOfGet, truncated, { timeoutMs: 5000 });
+      expect(reply.headers.get("Nats-Service-Error-Code")).toBe("3");
+      expect(await client(caller, ReservationService).getReservation({})).toMatchObject({});
+    });
+
+    it("refuses a request that is too large, and names the limit", async () => {
+      await using _service = await served({});
+      const call = client(caller, ReservationService).reserve({ requestId: "x".repeat(1_100_000) });
+      expect(await faultFrom(call)).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
+    });
+
+    it("answers limit_exceeded in place of a reply that is too large", async () => {
+      await using _service = await served({
+        reserve: () => Promise.resolve({ reservation: { id: "x".repeat(1_100_000) } }),
+      });
+      const fault = await faultFrom(client(caller, ReservationService).reserve({}));
+      expect(fault).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
+    });
+
+    it("ends the caller's wait and the handler's work at the deadline", async () => {
+      const { context, handler } = heldCall();
+      await using _service = await served({ getReservation: handler });
+      const call = client(caller, ReservationService).getReservation({}, { timeoutMs: 100 });
+      expect(await faultFrom(call)).toEqual({
+        code: "deadline_exceeded",
+        operation: "reservation.get-reservation",
+        timeoutMs: 100,
+      });
+      const { signal, deadlineMs } = await context;
+      await until("the handler's signal is aborted", () => signal.aborted);
+      expect(deadlineMs).toBeLessThanOrEqual(Date.now());
+    });
+
+    it("answers at the deadline though the handler ignores it", async () => {
+      await using _service = await served({ getReservation: () => new Promise(() => undefined) });
+      const headers = new Map([["Muster-Timeout-Ms", "50"]]);
+      const reply = await caller.request(subjectOfGet, new Uint8Array(), { timeoutMs: 30_000, headers });
+      expect(reply.headers.get("Nats-Service-Error-Code")).toBe("4");
+    });
+
+    it("tells the handler when the caller gives up", async () => {
+      const { context, handler } = heldCall();
+      await using _service = await served({ getReservation: handler });
+      const stop = new AbortController();
+      const call = faultFrom(client(caller, ReservationService).getReservation({}, { signal: stop.signal }));
+      const { signal } = await context;
+      expect(signal.aborted).toBe(false);
+      stop.abort();
+      expect(await call).toEqual({ code: "cancelled", operation: "reservation.get-reservation" });
+      await until("the handler's signal is aborted", () => signal.aborted);
+    });
+
+    it("sends nothing for a caller that has given up before", async () => {
+      let calls = 0;
+      await using _service = await served({
+        listPools: () => {
+          calls += 1;
+          return Promise.resolve({});
+        },
+      });
+      const { listPools } = client(caller, ReservationService);
+      expect(await faultFrom(listPools({}, { signal: AbortSignal.abort() }))).toMatchObject({ code: "cancelled" });
+      await listPools({});
+      expect(calls).toBe(1);
+    });
+
+    it("asks again while nobody answers, and is answered by a service that starts later", async () => {
+      const call = client(caller, ReservationService).listPools({}, { timeoutMs: 20_000 });
+      await using _service = await served({ listPools: () => Promise.resolve({ pools: [{ name: "a" }] }) });
+      expect((await call).pools).toMatchObject([{ name: "a" }]);
+    });
+
+    it("names the service when nobody answered until the deadline", async () => {
+      const fault = await faultFrom(client(caller, ReservationService).listPools({}, { timeoutMs: 150 }));
+      expect(fault).toMatchObject({ code: "unavailable", dependency: "reservation" });
+      expect(fault).toHaveProperty("retryAfterMs", expect.any(Number));
+    });
+
+    it("asks once when the service itself answers unavailable, for that may have done something", async () => {
+      let calls = 0;
+      await using _service = await served({
+        listPools: () => {
+          calls += 1;
+          return Promise.reject(new FaultThrown({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 10 }));
+        },
+      });
+      const fault = await faultFrom(client(caller, ReservationService).listPools({}));
+      expect(fault).toEqual({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 10 });
+      expect(calls).toBe(1);
+    });
+
+    it("refuses the request that is one too many, and takes it when a place is free", async () => {
+      const held = Promise.withResolvers<object>();
+      await using _service = await served({ listPools: () => held.promise }, { concurrency: 2 });
+      const { listPools } = client(caller, ReservationService);
+      const calls = Array.from({ length: 3 }, () => listPools({}).then(() => undefined, faultOf));
+      const first = await Promise.race(calls);
+      expect(first).toMatchObject({ code: "limit_exceeded", limit: 2 });
+      expect(first).toHaveProperty("retryAfterMs", expect.any(Number));
+      held.resolve({});
+      expect((await Promise.all(calls)).filter((fault) => fault === undefined)).toHaveLength(2);
+      await listPools({});
+    });
+
+    it("counts handlers that go on after their deadline against the limit", async () => {
+      const held = Promise.withResolvers<object>();
+      await using _service = await served({ listPools: () => held.promise }, { concurrency: 1 });
+      const { listPools } = client(caller, ReservationService);
+      expect(await faultFrom(listPools({}, { timeoutMs: 50 }))).toMatchObject({ code: "deadline_exceeded" });
+      expect(await faultFrom(listPools({}))).toMatchObject({ code: "limit_exceeded", limit: 1 });
+      held.resolve({});
+      await until("the place is free", () => listPools({}));
+    });
+
+    it("shares requests among replicas and answers each once", async () => {
+      const served1: string[] = [];
+      const served2: string[] = [];
+      const replica = (seen: string[]): Partial<Reservations> => ({
+        reserve: ({ requestId }) => {
+          seen.push(requestId);
+          return Promise.resolve({});
+        },
+      });
+      await using _one = await served(replica(served1));
+      await using _two = await served(replica(served2));
+      const ids = Array.from({ length: 60 }, (_, index) => `r-${index}`);
+      const { reserve } = client(caller, ReservationService);
+      await Promise.all(ids.map((requestId) => reserve({ requestId })));
+      expect([...served1, ...served2].sort()).toEqual(ids.sort());
+      expect(Math.min(served1.length, served2.length)).toBeGreaterThan(0);
+    });
+
+    it("finishes what is in hand when it stops, and takes nothing new", async () => {
+      const started = Promise.withResolvers<undefined>();
+      const held = Promise.withResolvers<object>();
+      const bus = await world.connect("service");
+      const handlers: Reservations = {
+        ...unanswered,
+        listPools: () => {
+          started.resolve(undefined);
+          return held.promise;
+        },
+      };
+      const service = await serve(bus, ReservationService, handlers, { ...identity, graceMs: 20_000 });
+      const call = client(caller, ReservationService).listPools({});
+      await started.promise;
+      const stopped = service[Symbol.asyncDispose]();
+      await until("new requests find nobody", async () => {
+        const fault = await faultFrom(caller.request(subjectOfGet, new Uint8Array(), { timeoutMs: 200 }));
+        return fault.code === "unavailable";
+      });
+      held.resolve({ pools: [{ name: "late" }] });
+      expect((await call).pools).toMatchObject([{ name: "late" }]);
+      await stopped;
+      await bus[Symbol.asyncDispose]();
+    });
+
+    it("aborts what does not finish in time when it stops, and says that it may be tried again", async () => {
+      const { context, handler } = heldCall();
+      const bus = await world.connect("service");
+      const handlers = { ...unanswered, getReservation: handler };
+      const service = await serve(bus, ReservationService, handlers, { ...identity, graceMs: 20 });
+      const call = faultFrom(client(caller, ReservationService).getReservation({}));
+      const { signal } = await context;
+      await service[Symbol.asyncDispose]();
+      expect(signal.aborted).toBe(true);
+      expect(await call).toMatchObject({ code: "unavailable", dependency: "reservation" });
+      await bus[Symbol.asyncDispose]();
+    });
+
+    it("brings each signal to every listener of its subject", async () => {
+      const heard: string[] = [];
+      const listener = await world.connect("listener");
+      await listener.listen("test.signal.*", ({ subject, payload, headers }) => {
+        heard.push(`one ${subject} ${String(payload.length)} ${headers.get("k") ?? ""}`);
+      });
+      await listener.listen("test.signal.a", ({ subject }) => heard.push(`two ${subject}`));
+      caller.signal("test.signal.a", new Uint8Array(3), new Map([["k", "v"]]));
+      caller.signal("test.other", new Uint8Array());
+      await until("both have heard it", () => heard.length === 2);
+      expect(heard.sort()).toEqual(["one test.signal.a 3 v", "two test.signal.a"]);
+      await listener[Symbol.asyncDispose]();
+    });
+
+    it("rejects with cancelled, and nothing else, once it is disposed", async () => {
+      const bus = await world.connect("gone");
+      await bus[Symbol.asyncDispose]();
+      const stream = { name: "GONE", subjects: ["test.gone"], retention: "limits" } as const;
+      const calls = [
+        bus.request("test.gone", new Uint8Array(), { timeoutMs: 100 }),
+        bus.publish("test.gone", new Uint8Array(), { messageId: "1" }),
+        bus.ensureStream(stream),
+        bus.listen("test.gone", () => undefined),
+        bus.respond({ name: "gone", ...identity }, []),
+      ];
+      for (const call of calls) expect(await faultFrom(call)).toMatchObject({ code: "cancelled" });
+      expect(() => {
+        bus.signal("test.gone", new Uint8Array());
+      }).not.toThrow();
+    });
+  });
+}
+
+/** The fault that a call is rejected with; fails when it is not, or with anything else. */
+export async function faultFrom(call: Promise<unknown>): Promise<Fault> {
+  const outcome: unknown = await call.then(
+    () => "answered",
+    (error: unknown) => faultOf(error) ?? error,
+  );
+  if (typeof outcome === "object" && outcome !== null && "code" in outcome && !(outcome instanceof Error))
+    return outcome as Fault;
+  throw new Error("expected a fault", { cause: outcome });
+}
+
+/** A fault as another copy of the library would throw it. */
+class FaultThrown extends Error {
+  override readonly name = "FaultError";
+  readonly fault: Fault;
+  constructor(fault: Fault) {
+    super(fault.code);
+    this.fault = fault;
+  }
+}
+
+/** A handler that never answers, and the context of its first call. */
+function heldCall(): { context: Promise<CallContext>; handler: Reservations["getReservation"] } {
+  const called = Promise.withResolvers<CallContext>();
+  const handler: Reservations["getReservation"] = (_request, context) => {
+    called.resolve(context);
+    return new Promise(() => undefined);
+  };
+  return { context: called.promise, handler };
+}
+
+const unanswered: Reservations = {
+  reserve: () => Promise.resolve({}),
+  unreserve: () => Promise.resolve({}),
+  getReservation: () => Promise.resolve({}),
+  listReservations: () => Promise.resolve({}),
+  listPools: () => Promise.resolve({}),
+};
+
+const everyFault: Fault[] = [
+  { code: "invalid_request", field: "owner.id", reason: "has a line\r\nbreak, and a name with ü" },
+  { code: "not_found", kind: "session", id: "s-1" },
+  { code: "already_exists", kind: "session", id: "s-1" },
+  { code: "conflict", id: "s-1", expectedRevision: 7, actualRevision: 9 },
+  { code: "pool_unknown", pool: "gpu" },
+  { code: "pool_capacity", pool: "gpu", requested: 9, capacity: 8 },
+  { code: "pool_availability", pool: "gpu", requested: 3, available: 0 },
+  { code: "reservation_differs", ownerKind: "session", ownerId: "s-1" },
+  { code: "limit_exceeded", what: "queue", limit: 10, retryAfterMs: 250 },
+  { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 },
+  { code: "deadline_exceeded", operation: "binding", timeoutMs: 30 },
+  { code: "cancelled", operation: "binding" },
+  { code: "internal", operation: "binding" },
+];

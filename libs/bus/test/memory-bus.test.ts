@@ -1,0 +1,14 @@
+import { memoryBus, MemoryWorld } from "../src/index.ts";
+import { callSuite, type TestWorld } from "./call-suite.ts";
+import { eventSuite } from "./event-suite.ts";
+
+function openWorld(): Promise<TestWorld> {
+  const world = new MemoryWorld();
+  return Promise.resolve({
+    connect: () => Promise.resolve(memoryBus({ world })),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  });
+}
+
+callSuite("the in-memory twin", openWorld);
+eventSuite("the in-memory twin", openWorld);

@@ -1,0 +1,23 @@
+import { natsServer } from "@muster/testkit";
+import { connectNats, type NatsBus } from "../src/index.ts";
+import { callSuite, type TestWorld } from "./call-suite.ts";
+import { eventSuite } from "./event-suite.ts";
+
+async function openWorld(): Promise<TestWorld> {
+  const server = await natsServer();
+  const buses: NatsBus[] = [];
+  return {
+    connect: async (name) => {
+      const bus = await connectNats({ url: server.url, token: server.token, name });
+      buses.push(bus);
+      return bus;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all(buses.map((bus) => bus[Symbol.asyncDispose]()));
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+callSuite("NATS", openWorld);
+eventSuite("NATS", openWorld);
