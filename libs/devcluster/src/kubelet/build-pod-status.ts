@@ -1,0 +1,184 @@
+import type { V1ContainerState, V1ContainerStatus, V1Pod, V1PodCondition, V1PodStatus } from "@kubernetes/client-node";
+import { type Ending, failedInit, hasSucceeded } from "./plan-pod.ts";
+import { type ContainerRecord, type EndedRun, lastRun } from "./transition-container.ts";
+
+export type PodObservation = {
+  /** As the API server has it; conditions of others are kept. */
+  readonly pod: V1Pod;
+  readonly containers: readonly ContainerRecord[];
+  readonly podIp: string | undefined;
+  readonly hostIp: string;
+  readonly startedAtMs: number;
+  readonly ending: Ending | undefined;
+  readonly nowMs: number;
+};
+
+type Phase = "Pending" | "Running" | "Succeeded" | "Failed";
+
+/** The status that the kubelet reports: phase, conditions and containers as Kubernetes' own kubelet derives them. */
+export function buildPodStatus(observation: PodObservation): V1PodStatus {
+  const { pod, containers, podIp, hostIp, startedAtMs, ending } = observation;
+  const old = pod.status ?? {};
+  const phase = podPhase(pod, containers, ending);
+  const status: V1PodStatus = {
+    ...(old.qosClass === undefined ? {} : { qosClass: old.qosClass }),
+    phase,
+    conditions: buildConditions(observation, phase),
+    hostIP: hostIp,
+    hostIPs: [{ ip: hostIp }],
+    startTime: new Date(startedAtMs),
+    containerStatuses: buildContainers("main", observation, phase),
+  };
+  if (podIp !== undefined) Object.assign(status, { podIP: podIp, podIPs: [{ ip: podIp }] });
+  if (containers.some((each) => each.kind === "init")) {
+    status.initContainerStatuses = buildContainers("init", observation, phase);
+  }
+  if (ending?.because === "deadline") {
+    status.reason = "DeadlineExceeded";
+    status.message = "Pod was active on the node longer than the specified deadline";
+  }
+  return status;
+}
+
+/** A pod that ended stays ended; one that has to end is over when its last process is. */
+export function podPhase(pod: V1Pod, containers: readonly ContainerRecord[], ending: Ending | undefined): Phase {
+  const old = pod.status?.phase;
+  if (old === "Succeeded" || old === "Failed") return old;
+  const isRunning = containers.some((each) => each.state.is === "running");
+  if (ending !== undefined && !isRunning) return endedPhase(containers, ending);
+  if (failedInit(pod, containers)) return "Failed";
+  if (containers.some((each) => each.kind === "init" && !hasSucceeded(each))) return "Pending";
+
+  const mains = containers.filter((each) => each.kind === "main");
+  const waiting = mains.some((each) => each.state.is === "waiting" && each.last === undefined);
+  if (waiting) return "Pending";
+  if (isRunning) return "Running";
+  const policy = pod.spec?.restartPolicy ?? "Always";
+  if (policy === "Always") return "Running";
+  if (mains.every(hasSucceeded)) return "Succeeded";
+  return policy === "Never" ? "Failed" : "Running";
+}
+
+function endedPhase(containers: readonly ContainerRecord[], ending: Ending): Phase {
+  if (ending.because === "deadline") return "Failed";
+  return containers.every(hasSucceeded) ? "Succeeded" : "Failed";
+}
+
+function buildContainers(kind: "init" | "main", observation: PodObservation, phase: Phase): V1ContainerStatus[] {
+  const images = new Map(
+    [...(observation.pod.spec?.initContainers ?? []), ...(observation.pod.spec?.containers ?? [])].map(
+      ({ name, image = "" }) => [name, image],
+    ),
+  );
+  return observation.containers
+    .filter((each) => each.kind === kind)
+    .map((record) => {
+      const { state, last } = record;
+      const image = images.get(record.name) ?? "";
+      const containerId = state.is === "running" ? state.containerId : lastRun(record)?.containerId;
+      return {
+        name: record.name,
+        image,
+        imageID: "",
+        ready: isReady(record, phase),
+        started: state.is === "running",
+        restartCount: Math.max(0, record.runs - 1),
+        state: buildState(record),
+        lastState: last === undefined ? {} : { terminated: buildTerminated(last) },
+        ...(containerId === undefined ? {} : { containerID: containerId }),
+      };
+    });
+}
+
+function isReady(record: ContainerRecord, phase: Phase): boolean {
+  if (record.kind === "init") return hasSucceeded(record);
+  return phase === "Running" && record.state.is === "running" && record.ready;
+}
+
+function buildState({ state }: ContainerRecord): V1ContainerState {
+  switch (state.is) {
+    case "waiting": {
+      const { reason, message } = state;
+      return { waiting: { reason, ...(message === undefined ? {} : { message }) } };
+    }
+    case "running":
+      return { running: { startedAt: new Date(state.startedAtMs) } };
+    case "ended":
+      return { terminated: buildTerminated(state.run) };
+  }
+}
+
+function buildTerminated(run: EndedRun): NonNullable<V1ContainerState["terminated"]> {
+  return {
+    exitCode: run.exitCode,
+    reason: run.reason,
+    // A run that never began is shown at the epoch, as containerd does.
+    startedAt: new Date(run.startedAtMs ?? 0),
+    finishedAt: new Date(run.finishedAtMs),
+    containerID: run.containerId,
+    ...(run.message === undefined ? {} : { message: run.message }),
+  };
+}
+
+type Judgement = Pick<V1PodCondition, "type" | "status" | "reason" | "message">;
+
+function buildConditions(observation: PodObservation, phase: Phase): V1PodCondition[] {
+  const old = observation.pod.status?.conditions ?? [];
+  const judged = judge(observation, phase);
+  const own = judged.map((condition): V1PodCondition => {
+    const before = old.find((each) => each.type === condition.type);
+    const isSame = before?.status === condition.status;
+    const since = isSame ? before.lastTransitionTime : undefined;
+    return { ...condition, lastTransitionTime: since ?? new Date(observation.nowMs) };
+  });
+  return [...own, ...old.filter((each) => !judged.some(({ type }) => type === each.type))];
+}
+
+function judge(observation: PodObservation, phase: Phase): Judgement[] {
+  const { pod, containers, podIp } = observation;
+  const over = phase === "Succeeded" ? "PodCompleted" : phase === "Failed" ? "PodFailed" : undefined;
+  const inits = containers.filter((each) => each.kind === "init");
+  const mains = containers.filter((each) => each.kind === "main");
+  const unfinished = inits.filter((each) => !hasSucceeded(each)).map((each) => each.name);
+  const unready = mains.filter((each) => !isReady(each, phase)).map((each) => each.name);
+
+  const initialized: Judgement =
+    unfinished.length === 0
+      ? { type: "Initialized", status: "True", ...(phase === "Succeeded" ? { reason: "PodCompleted" } : {}) }
+      : refused(
+          "Initialized",
+          "ContainersNotInitialized",
+          `containers with incomplete status: [${unfinished.join(" ")}]`,
+        );
+  const containersReady: Judgement =
+    over !== undefined
+      ? { type: "ContainersReady", status: "False", reason: over }
+      : unready.length === 0
+        ? { type: "ContainersReady", status: "True" }
+        : refused("ContainersReady", "ContainersNotReady", `containers with unready status: [${unready.join(" ")}]`);
+  return [
+    { type: "PodScheduled", status: "True" },
+    { type: "PodReadyToStartContainers", status: podIp !== undefined && over === undefined ? "True" : "False" },
+    initialized,
+    containersReady,
+    { ...(containersReady.status === "True" ? gateCondition(pod) : containersReady), type: "Ready" },
+  ];
+}
+
+/** The pod's own gates, which somebody else opens through conditions. */
+function gateCondition(pod: V1Pod): Judgement {
+  const conditions = pod.status?.conditions ?? [];
+  const closed = (pod.spec?.readinessGates ?? [])
+    .map((gate) => gate.conditionType)
+    .filter((type) => conditions.find((each) => each.type === type)?.status !== "True");
+  if (closed.length === 0) return { type: "Ready", status: "True" };
+  return refused(
+    "Ready",
+    "ReadinessGatesNotReady",
+    `the status of pod readiness gates is not "True": [${closed.join(" ")}]`,
+  );
+}
+
+function refused(type: string, reason: string, message: string): Judgement {
+  return { type, status: "False", reason, message };
+}

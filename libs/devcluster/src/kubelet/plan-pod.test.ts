@@ -1,0 +1,337 @@
+import type { V1Pod, V1PodSpec } from "@kubernetes/client-node";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { buildPodStatus, podPhase } from "./build-pod-status.ts";
+import { decideEnding, type Ending, GONE_GRACE_MS, planPod, type PodSnapshot, type PodStep } from "./plan-pod.ts";
+import { seedContainers } from "./seed-containers.ts";
+import {
+  backoffMs,
+  type ContainerRecord,
+  type EndedRun,
+  newContainer,
+  transitionContainer,
+} from "./transition-container.ts";
+
+const NOW = 1_000_000;
+
+describe("backoffMs", () => {
+  it("is nothing before the first restart, then 10 s doubling to 5 min", () => {
+    expect([0, 1, 2, 3, 4, 5, 6, 7, 50].map(backoffMs)).toEqual([
+      0, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000,
+    ]);
+  });
+});
+
+describe("planPod", () => {
+  it("starts init containers one after the other, then all others at once", () => {
+    const first = newContainer("first", "init", true);
+    const second = newContainer("second", "init", true);
+    const mains = ["a", "b"].map((name) => newContainer(name, "main", true));
+    expect(plan({ containers: [first, second, ...mains] })).toEqual([start("first", "new")]);
+    expect(plan({ containers: [ended(first, 0), second, ...mains] })).toEqual([start("second", "new")]);
+    expect(plan({ containers: [ended(first, 0), ended(second, 0), ...mains] })).toEqual([
+      start("a", "new"),
+      start("b", "new"),
+    ]);
+  });
+
+  it.each<[string, number, PodStep[]]>([
+    ["Always", 0, [start("main", "restart")]],
+    ["Always", 1, [start("main", "restart")]],
+    ["OnFailure", 0, []],
+    ["OnFailure", 1, [start("main", "restart")]],
+    ["Never", 0, []],
+    ["Never", 1, []],
+  ])("with restartPolicy %s and exit code %d plans %j", (restartPolicy, exitCode, steps) => {
+    expect(plan({ spec: { restartPolicy }, containers: [ended(main(), exitCode)] })).toEqual(steps);
+  });
+
+  it("treats Always as OnFailure for init containers, and leaves the pod alone after one failed with Never", () => {
+    const init = newContainer("init", "init", true);
+    expect(plan({ containers: [ended(init, 0), main()] })).toEqual([start("main", "new")]);
+    expect(plan({ containers: [ended(init, 1), main()] })).toEqual([start("init", "restart")]);
+    expect(plan({ spec: { restartPolicy: "Never" }, containers: [ended(init, 1), main()] })).toEqual([]);
+  });
+
+  it("holds a container that failed again, and starts it when its time has come", () => {
+    const twice = ended(running(ended(main(), 1)), 1);
+    expect(plan({ containers: [twice] })).toEqual([
+      { do: "hold", container: "main", delayMs: 10_000, untilMs: NOW + 10_000, because: "crash-loop" },
+      { do: "wait", untilMs: NOW + 10_000, because: "crash-loop" },
+    ]);
+    const held = transitionContainer(twice, { event: "held", message: "back-off", untilMs: NOW + 10_000 });
+    expect(plan({ containers: [held] })).toEqual([{ do: "wait", untilMs: NOW + 10_000, because: "crash-loop" }]);
+    expect(plan({ containers: [held], nowMs: NOW + 10_000 })).toEqual([start("main", "restart")]);
+  });
+
+  it("forgets earlier failures after a run of ten minutes", () => {
+    const long = running(ended(running(ended(main(), 1)), 1));
+    const run = endedRun(1, { startedAtMs: NOW - 600_000 });
+    expect(plan({ containers: [transitionContainer(long, { event: "ended", run })] })).toEqual([
+      start("main", "restart"),
+    ]);
+  });
+
+  it("tries a container again whose configuration was incomplete, later", () => {
+    const waiting = transitionContainer(main(), { event: "config-error", message: "no", retryAtMs: NOW + 5 });
+    expect(plan({ containers: [waiting] })).toEqual([{ do: "wait", untilMs: NOW + 5, because: "config" }]);
+    expect(plan({ containers: [waiting], nowMs: NOW + 5 })).toEqual([start("main", "retry")]);
+  });
+
+  it("signals SIGTERM once, SIGKILL once when the time is over, and deletes when nothing runs", () => {
+    const ending: Ending = { because: "deleted", killAtMs: NOW + 100 };
+    const deleted = { deletionTimestamp: new Date(NOW) };
+    const wait: PodStep = { do: "wait", untilMs: NOW + 100, because: "grace" };
+    expect(plan({ metadata: deleted, ending, containers: [running(main())] })).toEqual([signal("SIGTERM"), wait]);
+    const asked = transitionContainer(running(main()), { event: "signalled", signal: "SIGTERM" });
+    expect(plan({ metadata: deleted, ending, containers: [asked] })).toEqual([wait]);
+    const late = { metadata: deleted, ending, nowMs: NOW + 100 };
+    expect(plan({ ...late, containers: [asked] })).toEqual([signal("SIGKILL")]);
+    const killed = transitionContainer(asked, { event: "signalled", signal: "SIGKILL" });
+    expect(plan({ ...late, containers: [killed] })).toEqual([]);
+    expect(plan({ ...late, containers: [ended(killed, 137)] })).toEqual([{ do: "delete", because: "ended" }]);
+  });
+
+  it("does not delete a pod that only its node's stop or its deadline ended", () => {
+    for (const because of ["stopping", "deadline", "gone"] as const) {
+      expect(plan({ ending: { because, killAtMs: NOW }, containers: [ended(main(), 0)] })).toEqual([]);
+    }
+  });
+
+  it("settles: doing the steps leads to a plan of nothing but waits, whatever the policy and the exit codes", () => {
+    const policies = fc.constantFrom("Always", "OnFailure", "Never");
+    const codes = fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 4 });
+    fc.assert(
+      fc.property(policies, codes, fc.boolean(), (restartPolicy, exitCodes, withInit) => {
+        let containers = [
+          ...(withInit ? [newContainer("init", "init", true)] : []),
+          newContainer("main", "main", withInit),
+        ];
+        for (const exitCode of exitCodes) {
+          containers = settle(restartPolicy, containers);
+          const steps = plan({ spec: { restartPolicy }, containers });
+          expect(steps.filter((step) => step.do !== "wait")).toEqual([]);
+          containers = containers.map((each) => (each.state.is === "running" ? ended(each, exitCode) : each));
+        }
+      }),
+    );
+  });
+});
+
+describe("decideEnding", () => {
+  const base = { startedAtMs: NOW, ending: undefined, nowMs: NOW };
+
+  it("gives a deleted pod its grace period, and lets a later request only shorten it", () => {
+    const deleted = (seconds: number): V1Pod => ({
+      metadata: { deletionTimestamp: new Date(NOW), deletionGracePeriodSeconds: seconds },
+    });
+    const first = decideEnding(deleted(30), base);
+    expect(first).toEqual({ because: "deleted", killAtMs: NOW + 30_000 });
+    expect(decideEnding(deleted(60), { ...base, ending: first, nowMs: NOW + 1 })).toEqual(first);
+    expect(decideEnding(deleted(0), { ...base, ending: first, nowMs: NOW + 1 })?.killAtMs).toBe(NOW + 1);
+  });
+
+  it("ends a pod that is gone within a second", () => {
+    expect(decideEnding(undefined, base)).toEqual({ because: "gone", killAtMs: NOW + GONE_GRACE_MS });
+  });
+
+  it("ends a pod at its deadline", () => {
+    const pod: V1Pod = { spec: { containers: [], activeDeadlineSeconds: 5, terminationGracePeriodSeconds: 2 } };
+    expect(decideEnding(pod, { ...base, nowMs: NOW + 4_999 })).toBeUndefined();
+    expect(decideEnding(pod, { ...base, nowMs: NOW + 5_000 })).toEqual({ because: "deadline", killAtMs: NOW + 7_000 });
+  });
+});
+
+describe("podPhase", () => {
+  const twoMains = (a: ContainerRecord["state"] | undefined, b: number): ContainerRecord[] => [
+    a === undefined ? main() : { ...main(), state: a },
+    ended(newContainer("other", "main", false), b),
+  ];
+  it.each<[string, string, ContainerRecord[], Ending | undefined, string]>([
+    ["nothing has started", "Always", [main()], undefined, "Pending"],
+    ["a container runs", "Never", [running(main())], undefined, "Running"],
+    ["an init container runs", "Never", [running(newContainer("i", "init", true)), main()], undefined, "Pending"],
+    [
+      "an init container failed for good",
+      "Never",
+      [ended(newContainer("i", "init", true), 1), main()],
+      undefined,
+      "Failed",
+    ],
+    ["all succeeded with Never", "Never", [ended(main(), 0)], undefined, "Succeeded"],
+    ["all succeeded with Always", "Always", [ended(main(), 0)], undefined, "Running"],
+    ["one failed with Never", "Never", twoMains({ is: "ended", run: endedRun(0) }, 3), undefined, "Failed"],
+    ["one failed with OnFailure", "OnFailure", [ended(main(), 1)], undefined, "Running"],
+    ["one has not started yet", "Never", twoMains(undefined, 0), undefined, "Pending"],
+    ["it is deleted and its process still ends", "Always", [running(main())], deletedNow(), "Running"],
+    ["it is deleted and its process ended well", "Always", [ended(main(), 0)], deletedNow(), "Succeeded"],
+    ["it is deleted and its process was killed", "Always", [ended(main(), 137)], deletedNow(), "Failed"],
+    ["it is deleted before it started", "Always", [main()], deletedNow(), "Failed"],
+  ])("when %s (%s)", (_title, restartPolicy, containers, ending, phase) => {
+    expect(podPhase({ spec: { containers: [], restartPolicy } }, containers, ending)).toBe(phase);
+  });
+
+  it("never changes once the pod has ended", () => {
+    expect(podPhase({ status: { phase: "Failed" } }, [running(main())], undefined)).toBe("Failed");
+  });
+});
+
+describe("buildPodStatus", () => {
+  it("shows a container in back-off as kubectl users know it", () => {
+    const held = transitionContainer(ended(running(ended(main(), 1)), 7), {
+      event: "held",
+      message: "back-off 10s restarting failed container=main",
+      untilMs: NOW + 10_000,
+    });
+    const status = build([held]);
+    expect(status.phase).toBe("Running");
+    expect(status.containerStatuses).toMatchObject([
+      {
+        restartCount: 1,
+        ready: false,
+        state: { waiting: { reason: "CrashLoopBackOff" } },
+        lastState: { terminated: { exitCode: 7, reason: "Error" } },
+      },
+    ]);
+    expect(conditionsOf(status)).toMatchObject({
+      Initialized: { status: "True" },
+      ContainersReady: {
+        status: "False",
+        reason: "ContainersNotReady",
+        message: "containers with unready status: [main]",
+      },
+      Ready: { status: "False", reason: "ContainersNotReady" },
+    });
+  });
+
+  it("is ready when every container is, and gates are open", () => {
+    const ready = transitionContainer(running(main()), { event: "probed", ready: true });
+    expect(conditionsOf(build([ready]))).toMatchObject({ Ready: { status: "True" }, PodScheduled: { status: "True" } });
+    const gated: V1Pod = { spec: { containers: [], readinessGates: [{ conditionType: "open" }] } };
+    expect(conditionsOf(build([ready], gated))).toMatchObject({
+      ContainersReady: { status: "True" },
+      Ready: { status: "False", reason: "ReadinessGatesNotReady" },
+    });
+  });
+
+  it("says why a pod that ended is not ready", () => {
+    const pod: V1Pod = { spec: { containers: [], restartPolicy: "Never" } };
+    expect(conditionsOf(build([ended(main(), 0)], pod))["Ready"]).toMatchObject({ reason: "PodCompleted" });
+    expect(conditionsOf(build([ended(main(), 1)], pod))["Ready"]).toMatchObject({ reason: "PodFailed" });
+  });
+
+  it("keeps the conditions of others and the time of a condition that did not change", () => {
+    const since = new Date(5);
+    const pod: V1Pod = {
+      status: {
+        conditions: [
+          { type: "Initialized", status: "True", lastTransitionTime: since },
+          { type: "Ready", status: "True", lastTransitionTime: since },
+          { type: "example.com/other", status: "True", lastTransitionTime: since },
+        ],
+      },
+    };
+    const conditions = conditionsOf(build([main()], pod));
+    expect(conditions["Initialized"]?.lastTransitionTime).toEqual(since);
+    expect(conditions["Ready"]?.lastTransitionTime).toEqual(new Date(NOW));
+    expect(conditions["example.com/other"]).toEqual(pod.status?.conditions?.[2]);
+  });
+});
+
+describe("seedContainers", () => {
+  it("counts what ran before the kubelet's restart as killed, and keeps the number of restarts", () => {
+    const before = [running(ended(main(), 1))];
+    const pod: V1Pod = { spec: { containers: [{ name: "main" }] }, status: build(before) };
+    const [seeded] = seedContainers(pod, NOW);
+    expect(seeded).toMatchObject({
+      runs: 2,
+      state: { is: "ended", run: { exitCode: 137, reason: "ContainerStatusUnknown" } },
+      last: { exitCode: 1 },
+    });
+  });
+
+  it("knows what had ended, waited or never begun, also from the text of a watch", () => {
+    for (const records of [[ended(main(), 3)], [main()], [ended(running(ended(main(), 1)), 0)]]) {
+      const status = build(records);
+      const pod = JSON.parse(JSON.stringify({ spec: { containers: [{ name: "main" }] }, status })) as V1Pod;
+      const again = build(seedContainers(pod, NOW));
+      expect(again.containerStatuses).toEqual(status.containerStatuses);
+    }
+  });
+});
+
+function settle(restartPolicy: string, containers: ContainerRecord[]): ContainerRecord[] {
+  for (const step of plan({ spec: { restartPolicy }, containers })) {
+    containers = containers.map((each) => {
+      if (!("container" in step) || step.container !== each.name) return each;
+      if (step.do === "start") return running(each);
+      if (step.do === "hold") {
+        return transitionContainer(each, { event: "held", message: "", untilMs: step.untilMs });
+      }
+      return each;
+    });
+  }
+  return containers;
+}
+
+function plan(part: Partial<PodSnapshot> & { spec?: Partial<V1PodSpec>; metadata?: V1Pod["metadata"] }): PodStep[] {
+  const { spec, metadata = {}, ...snapshot } = part;
+  const pod: V1Pod = { metadata, spec: { containers: [], ...spec } };
+  return planPod({ pod, containers: [], startedAtMs: NOW, ending: undefined, nowMs: NOW, ...snapshot });
+}
+
+function build(containers: ContainerRecord[], pod: V1Pod = {}): ReturnType<typeof buildPodStatus> {
+  return buildPodStatus({
+    pod,
+    containers,
+    podIp: "127.1.0.2",
+    hostIp: "127.0.0.1",
+    startedAtMs: 0,
+    ending: undefined,
+    nowMs: NOW,
+  });
+}
+
+type Conditions = NonNullable<ReturnType<typeof build>["conditions"]>;
+
+function conditionsOf(status: ReturnType<typeof build>): Record<string, Conditions[number]> {
+  return Object.fromEntries((status.conditions ?? []).map((each) => [each.type, each]));
+}
+
+function main(): ContainerRecord {
+  return newContainer("main", "main", false);
+}
+
+function running(record: ContainerRecord): ContainerRecord {
+  return transitionContainer(record, { event: "started", atMs: NOW - 10, containerId: "process://main" });
+}
+
+function ended(record: ContainerRecord, exitCode: number): ContainerRecord {
+  const run = endedRun(exitCode);
+  const before = record.state.is === "running" ? record : running(record);
+  return transitionContainer(before, { event: "ended", run });
+}
+
+function endedRun(exitCode: number, part: Partial<EndedRun> = {}): EndedRun {
+  return {
+    exitCode,
+    reason: exitCode === 0 ? "Completed" : "Error",
+    message: undefined,
+    startedAtMs: NOW - 10,
+    finishedAtMs: NOW,
+    containerId: "process://main",
+    ...part,
+  };
+}
+
+function start(container: string, because: "new" | "restart" | "retry"): PodStep {
+  return { do: "start", container, because };
+}
+
+function signal(name: "SIGTERM" | "SIGKILL"): PodStep {
+  return { do: "signal", container: "main", signal: name, because: "deleted" };
+}
+
+function deletedNow(): Ending {
+  return { because: "deleted", killAtMs: NOW };
+}

@@ -1,0 +1,153 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { backoffMs, type ContainerRecord, lastRun } from "./transition-container.ts";
+
+/** Why and until when a pod's processes have to end. */
+export type Ending = {
+  readonly because: "deleted" | "gone" | "deadline" | "stopping";
+  /** SIGKILL from here on. */
+  readonly killAtMs: number;
+};
+
+export type PodStep =
+  | { readonly do: "start"; readonly container: string; readonly because: "new" | "restart" | "retry" }
+  | {
+      readonly do: "hold";
+      readonly container: string;
+      readonly delayMs: number;
+      readonly untilMs: number;
+      readonly because: "crash-loop";
+    }
+  | {
+      readonly do: "signal";
+      readonly container: string;
+      readonly signal: "SIGTERM" | "SIGKILL";
+      readonly because: Ending["because"];
+    }
+  | { readonly do: "wait"; readonly untilMs: number; readonly because: "crash-loop" | "config" | "grace" | "deadline" }
+  | { readonly do: "delete"; readonly because: "ended" };
+
+export type PodSnapshot = {
+  readonly pod: V1Pod;
+  /** Init containers first, in the order of the spec. */
+  readonly containers: readonly ContainerRecord[];
+  readonly startedAtMs: number;
+  readonly ending: Ending | undefined;
+  readonly nowMs: number;
+};
+
+/** A pod that vanished from the API without a grace period gets this long between SIGTERM and SIGKILL. */
+export const GONE_GRACE_MS = 1_000;
+const DEFAULT_GRACE_SECONDS = 30;
+
+/** Whether the pod has to end, and by when. `pod` is undefined when the API server no longer has it. A grace period that is asked for later may only shorten the first. */
+export function decideEnding(
+  pod: V1Pod | undefined,
+  snapshot: Omit<PodSnapshot, "pod" | "containers">,
+): Ending | undefined {
+  const { ending, nowMs } = snapshot;
+  const wished = wishedEnding(pod, snapshot);
+  if (wished === undefined) return ending;
+  const killAtMs = Math.min(ending?.killAtMs ?? Infinity, nowMs + wished.graceMs);
+  // The first reason is the one that the status tells; only a pod that is gone has no status any more.
+  const because = ending === undefined || wished.because === "gone" ? wished.because : ending.because;
+  return { because, killAtMs };
+}
+
+function wishedEnding(
+  pod: V1Pod | undefined,
+  { startedAtMs, nowMs }: Omit<PodSnapshot, "pod" | "containers">,
+): { because: Ending["because"]; graceMs: number } | undefined {
+  if (pod === undefined) return { because: "gone", graceMs: GONE_GRACE_MS };
+  const ownGraceMs = (pod.spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS) * 1000;
+  if (pod.metadata?.deletionTimestamp !== undefined) {
+    const seconds = pod.metadata.deletionGracePeriodSeconds;
+    return { because: "deleted", graceMs: seconds === undefined ? ownGraceMs : seconds * 1000 };
+  }
+  const deadlineMs = deadlineOf(pod, startedAtMs);
+  if (deadlineMs !== undefined && nowMs >= deadlineMs) return { because: "deadline", graceMs: ownGraceMs };
+  return undefined;
+}
+
+/** The next steps for one pod. Nothing starts in a pod that has to end; the same snapshot after its steps were done plans no more than a wait. */
+export function planPod(snapshot: PodSnapshot): PodStep[] {
+  if (snapshot.ending !== undefined) return planEnding(snapshot, snapshot.ending);
+  const steps = planRunning(snapshot);
+  const deadlineMs = deadlineOf(snapshot.pod, snapshot.startedAtMs);
+  if (deadlineMs === undefined) return steps;
+  return [...steps, { do: "wait", untilMs: deadlineMs, because: "deadline" }];
+}
+
+function planEnding({ pod, containers, nowMs }: PodSnapshot, ending: Ending): PodStep[] {
+  const steps: PodStep[] = [];
+  for (const { name, state, signalled } of containers) {
+    if (state.is !== "running") continue;
+    const signal = nowMs >= ending.killAtMs ? "SIGKILL" : "SIGTERM";
+    if (signalled !== "SIGKILL" && signalled !== signal) {
+      steps.push({ do: "signal", container: name, signal, because: ending.because });
+    }
+    if (signal === "SIGTERM") steps.push({ do: "wait", untilMs: ending.killAtMs, because: "grace" });
+  }
+  const isRunning = containers.some((each) => each.state.is === "running");
+  const isDeleted = pod.metadata?.deletionTimestamp !== undefined;
+  if (!isRunning && isDeleted && ending.because !== "gone" && ending.because !== "stopping")
+    steps.push({ do: "delete", because: "ended" });
+  return steps;
+}
+
+function planRunning({ pod, containers, nowMs }: PodSnapshot): PodStep[] {
+  const policy = pod.spec?.restartPolicy ?? "Always";
+  for (const container of containers) {
+    if (container.kind !== "init" || hasSucceeded(container)) continue;
+    return planContainer(container, policy === "Always" ? "OnFailure" : policy, nowMs);
+  }
+  return containers
+    .filter((container) => container.kind === "main")
+    .flatMap((container) => planContainer(container, policy, nowMs));
+}
+
+function planContainer(container: ContainerRecord, policy: string, nowMs: number): PodStep[] {
+  const { name, state } = container;
+  switch (state.is) {
+    case "running":
+      return [];
+    case "waiting": {
+      const isCrashLoop = state.reason === "CrashLoopBackOff";
+      const { retryAtMs } = state;
+      if (retryAtMs !== undefined && nowMs < retryAtMs) {
+        return [{ do: "wait", untilMs: retryAtMs, because: isCrashLoop ? "crash-loop" : "config" }];
+      }
+      const because = isCrashLoop ? "restart" : retryAtMs === undefined ? "new" : "retry";
+      return [{ do: "start", container: name, because }];
+    }
+    case "ended": {
+      if (!restarts(policy, state.run.exitCode)) return [];
+      const delayMs = backoffMs(container.restartsInARow);
+      const untilMs = state.run.finishedAtMs + delayMs;
+      if (nowMs >= untilMs) return [{ do: "start", container: name, because: "restart" }];
+      return [
+        { do: "hold", container: name, delayMs, untilMs, because: "crash-loop" },
+        { do: "wait", untilMs, because: "crash-loop" },
+      ];
+    }
+  }
+}
+
+/** Whether a container that ended so is run again. */
+export function restarts(policy: string, exitCode: number): boolean {
+  return policy === "Always" || (policy === "OnFailure" && exitCode !== 0);
+}
+
+export function hasSucceeded(container: ContainerRecord): boolean {
+  return container.state.is === "ended" && container.state.run.exitCode === 0;
+}
+
+/** With restartPolicy Never a failed init container is the end of the pod. */
+export function failedInit(pod: V1Pod, containers: readonly ContainerRecord[]): boolean {
+  if (pod.spec?.restartPolicy !== "Never") return false;
+  return containers.some((each) => each.kind === "init" && (lastRun(each)?.exitCode ?? 0) !== 0);
+}
+
+function deadlineOf(pod: V1Pod, startedAtMs: number): number | undefined {
+  const seconds = pod.spec?.activeDeadlineSeconds;
+  return seconds === undefined ? undefined : startedAtMs + seconds * 1000;
+}

@@ -1,0 +1,117 @@
+/** How one run of a container ended; `startedAtMs` is absent when it never began. */
+export type EndedRun = {
+  readonly exitCode: number;
+  readonly reason: "Completed" | "Error" | "StartError" | "ContainerStatusUnknown";
+  readonly message: string | undefined;
+  readonly startedAtMs: number | undefined;
+  readonly finishedAtMs: number;
+  readonly containerId: string;
+};
+
+export type ContainerState =
+  | {
+      readonly is: "waiting";
+      readonly reason: "PodInitializing" | "ContainerCreating" | "CreateContainerConfigError" | "CrashLoopBackOff";
+      readonly message?: string;
+      /** When to try again; absent: as soon as it is this container's turn. */
+      readonly retryAtMs?: number;
+    }
+  | { readonly is: "running"; readonly startedAtMs: number; readonly containerId: string }
+  | { readonly is: "ended"; readonly run: EndedRun };
+
+/** What the kubelet knows of one container of one pod. */
+export type ContainerRecord = {
+  readonly name: string;
+  readonly kind: "init" | "main";
+  readonly state: ContainerState;
+  /** The run before the present one. */
+  readonly last: EndedRun | undefined;
+  /** Runs begun, those that failed to start included. */
+  readonly runs: number;
+  /** Restarts since the last run that held for ten minutes: the exponent of the back-off. */
+  readonly restartsInARow: number;
+  readonly ready: boolean;
+  /** The strongest signal that the present run was sent. */
+  readonly signalled: "SIGTERM" | "SIGKILL" | undefined;
+};
+
+export type ContainerEvent =
+  | { readonly event: "config-error"; readonly message: string; readonly retryAtMs: number }
+  | { readonly event: "held"; readonly message: string; readonly untilMs: number }
+  | { readonly event: "started"; readonly atMs: number; readonly containerId: string }
+  | { readonly event: "signalled"; readonly signal: "SIGTERM" | "SIGKILL" }
+  | { readonly event: "probed"; readonly ready: boolean }
+  | { readonly event: "ended"; readonly run: EndedRun };
+
+export const BACKOFF_FIRST_MS = 10_000;
+export const BACKOFF_MAX_MS = 300_000;
+/** A run of this length makes the next failure the first one again. */
+export const BACKOFF_FORGET_MS = 600_000;
+
+export function newContainer(name: string, kind: "init" | "main", podHasInit: boolean): ContainerRecord {
+  const reason = podHasInit && kind === "main" ? "PodInitializing" : "ContainerCreating";
+  return {
+    name,
+    kind,
+    state: { is: "waiting", reason },
+    last: undefined,
+    runs: 0,
+    restartsInARow: 0,
+    ready: false,
+    signalled: undefined,
+  };
+}
+
+/** One step in the life of a container. */
+export function transitionContainer(record: ContainerRecord, change: ContainerEvent): ContainerRecord {
+  switch (change.event) {
+    case "config-error": {
+      const { message, retryAtMs } = change;
+      return { ...record, state: { is: "waiting", reason: "CreateContainerConfigError", message, retryAtMs } };
+    }
+    case "held": {
+      const { message, untilMs } = change;
+      const state = { is: "waiting", reason: "CrashLoopBackOff", message, retryAtMs: untilMs } as const;
+      return { ...record, state, last: lastRun(record) };
+    }
+    case "started": {
+      const { atMs, containerId } = change;
+      return { ...begun(record), state: { is: "running", startedAtMs: atMs, containerId } };
+    }
+    case "signalled":
+      return { ...record, signalled: change.signal };
+    case "probed":
+      return { ...record, ready: change.ready };
+    case "ended": {
+      // A start that failed has no "started" before it.
+      const next = record.state.is === "running" ? record : begun(record);
+      const { startedAtMs, finishedAtMs } = change.run;
+      const held = startedAtMs !== undefined && finishedAtMs - startedAtMs >= BACKOFF_FORGET_MS;
+      const restartsInARow = held ? 0 : next.restartsInARow;
+      return { ...next, state: { is: "ended", run: change.run }, ready: false, restartsInARow };
+    }
+  }
+}
+
+/** The last run that has ended, whether the status shows it as the state or as the last state. */
+export function lastRun(record: ContainerRecord): EndedRun | undefined {
+  return record.state.is === "ended" ? record.state.run : record.last;
+}
+
+function begun(record: ContainerRecord): ContainerRecord {
+  const isRestart = lastRun(record) !== undefined;
+  return {
+    ...record,
+    last: lastRun(record),
+    runs: record.runs + 1,
+    restartsInARow: record.restartsInARow + (isRestart ? 1 : 0),
+    ready: false,
+    signalled: undefined,
+  };
+}
+
+/** The pause before the next restart: none before the first, then 10 s, doubling to 5 min. */
+export function backoffMs(restartsInARow: number): number {
+  if (restartsInARow === 0) return 0;
+  return Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** (restartsInARow - 1));
+}

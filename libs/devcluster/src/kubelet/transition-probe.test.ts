@@ -1,0 +1,43 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { probeTiming, startProbe, transitionProbe } from "./transition-probe.ts";
+
+describe("transitionProbe", () => {
+  it("uses Kubernetes' defaults", () => {
+    expect(probeTiming({})).toEqual({
+      periodMs: 10_000,
+      timeoutMs: 1_000,
+      initialDelayMs: 0,
+      successThreshold: 1,
+      failureThreshold: 3,
+    });
+  });
+
+  it("asks first after the initial delay, then once a period", () => {
+    const timing = probeTiming({ initialDelaySeconds: 5, periodSeconds: 2 });
+    const state = startProbe(timing, 1_000);
+    expect(state).toMatchObject({ ready: false, nextAtMs: 6_000 });
+    expect(transitionProbe(state, { ok: false, atMs: 6_100 }, timing).nextAtMs).toBe(8_100);
+  });
+
+  it("turns only after a threshold of equal answers in a row", () => {
+    const thresholds = fc.record({
+      successThreshold: fc.integer({ min: 1, max: 4 }),
+      failureThreshold: fc.integer({ min: 1, max: 4 }),
+    });
+    fc.assert(
+      fc.property(thresholds, fc.array(fc.boolean(), { maxLength: 40 }), (part, answers) => {
+        const timing = probeTiming(part);
+        let state = startProbe(timing, 0);
+        let expected = false;
+        for (const [index, ok] of answers.entries()) {
+          state = transitionProbe(state, { ok, atMs: index }, timing);
+          const needed = ok ? part.successThreshold : part.failureThreshold;
+          const row = answers.slice(Math.max(0, index + 1 - needed), index + 1);
+          if (row.length === needed && row.every((answer) => answer === ok)) expected = ok;
+          expect(state.ready).toBe(expected);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,50 @@
+import type { V1Probe } from "@kubernetes/client-node";
+
+/** How often in a row a probe has said the same, and what it therefore means. */
+export type ProbeState = {
+  readonly ready: boolean;
+  readonly successes: number;
+  readonly failures: number;
+  readonly nextAtMs: number;
+};
+
+export type ProbeTiming = {
+  readonly periodMs: number;
+  readonly timeoutMs: number;
+  readonly initialDelayMs: number;
+  readonly successThreshold: number;
+  readonly failureThreshold: number;
+};
+
+/** Kubernetes' defaults where the probe says nothing. */
+export function probeTiming(probe: V1Probe): ProbeTiming {
+  return {
+    periodMs: (probe.periodSeconds ?? 10) * 1000,
+    timeoutMs: (probe.timeoutSeconds ?? 1) * 1000,
+    initialDelayMs: (probe.initialDelaySeconds ?? 0) * 1000,
+    successThreshold: probe.successThreshold ?? 1,
+    failureThreshold: probe.failureThreshold ?? 3,
+  };
+}
+
+/** A container that has just started is not ready, and is asked after the initial delay. */
+export function startProbe(timing: ProbeTiming, nowMs: number): ProbeState {
+  return { ready: false, successes: 0, failures: 0, nextAtMs: nowMs + timing.initialDelayMs };
+}
+
+/** Takes one answer. Readiness changes only after enough answers of one kind in a row. */
+export function transitionProbe(
+  state: ProbeState,
+  answer: { ok: boolean; atMs: number },
+  timing: ProbeTiming,
+): ProbeState {
+  const successes = answer.ok ? state.successes + 1 : 0;
+  const failures = answer.ok ? 0 : state.failures + 1;
+  const turned = answer.ok ? successes >= timing.successThreshold : failures >= timing.failureThreshold;
+  return {
+    ready: turned ? answer.ok : state.ready,
+    successes,
+    failures,
+    nextAtMs: answer.atMs + timing.periodMs,
+  };
+}
