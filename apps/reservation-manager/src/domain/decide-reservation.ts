@@ -1,0 +1,106 @@
+import type { Fault } from "@muster/faults";
+import { checkRequest, type ReservationRequest } from "./check-request.ts";
+import { assignMachines, findHold, obstacleTo, type HoldPolicy, type Obstacle } from "./fit.ts";
+import { reservationOf, type LedgerEvent } from "./ledger.ts";
+import { capacityOf, type Machines } from "./machines.ts";
+import { countByPool, sameNeeds, type Owner, type PoolNeed, type Reservation } from "./reservation.ts";
+import { placeOf } from "./waiting-queue.ts";
+import type { World } from "./world.ts";
+
+export type ReservationPolicy = HoldPolicy & {
+  /** Requests that may wait at once. */
+  readonly queueLimit: number;
+};
+
+/** `events` are what the ledger has to remember; a refusal has none. */
+export type Verdict =
+  | { readonly do: "answer"; readonly sequence: number; readonly events: readonly []; readonly because: "SAME_NEEDS" }
+  | {
+      readonly do: "grant";
+      readonly sequence: number;
+      readonly events: readonly LedgerEvent[];
+      readonly because: "FITS";
+    }
+  | {
+      readonly do: "queue";
+      readonly sequence: number;
+      readonly events: readonly LedgerEvent[];
+      readonly because: Obstacle["code"];
+    }
+  | { readonly do: "refuse"; readonly fault: Fault };
+
+/** Machines are released, and a place in the queue becomes free, far more often than this. */
+const QUEUE_RETRY_AFTER_MS = 5000;
+const CONCURRENCY_RETRY_AFTER_MS = 1000;
+
+/**
+ * Decides one request on its own: all machines, a place in the queue, or nothing. Requests that wait and fit are expected to have been granted already
+ * (`planGrants`), so whatever is free now is free for this one.
+ *
+ * Refusals in this order, each with the first pool by name: a pool that no node carries, a pool that is too small whoever releases, machines short now.
+ */
+export function decideReservation(
+  request: ReservationRequest,
+  world: World,
+  policy: ReservationPolicy,
+  nowMs: number,
+): Verdict {
+  const wrong = checkRequest(request);
+  if (wrong !== undefined) return { do: "refuse", fault: wrong };
+  const existing = reservationOf(world.ledger, request.owner);
+  if (existing !== undefined) return decideAgain(request, existing);
+
+  const needs = countByPool(request.needs);
+  const impossible = findUnknownPool(needs, world.machines) ?? findSmallPool(needs, world.machines);
+  if (impossible !== undefined) return { do: "refuse", fault: impossible };
+
+  const { owner, priority, concurrencyLimit } = request;
+  const { nextSequence: sequence, queue } = world.ledger;
+  const reservation = { sequence, owner, needs: request.needs, priority, concurrencyLimit, createdAtMs: nowMs };
+  const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
+  const demand = { ownerKind: owner.kind, concurrencyLimit, needs };
+  const obstacle = obstacleTo(demand, placeOf(reservation), world, findHold(world, policy, nowMs));
+
+  if (obstacle === undefined) {
+    const machines = assignMachines(request.needs, world.machines);
+    const granted: LedgerEvent = { kind: "granted", sequence, machines, atMs: nowMs };
+    return { do: "grant", sequence, events: [requested, granted], because: "FITS" };
+  }
+  if (!request.wait) return { do: "refuse", fault: faultOf(obstacle, owner) };
+  if (queue.places.size >= policy.queueLimit) return { do: "refuse", fault: queueIsFull(policy.queueLimit) };
+  return { do: "queue", sequence, events: [requested], because: obstacle.code };
+}
+
+function decideAgain(request: ReservationRequest, existing: Reservation): Verdict {
+  if (sameNeeds(request.needs, existing.needs))
+    return { do: "answer", sequence: existing.sequence, events: [], because: "SAME_NEEDS" };
+  const { kind, id } = request.owner;
+  return { do: "refuse", fault: { code: "reservation_differs", ownerKind: kind, ownerId: id } };
+}
+
+function findUnknownPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {
+  const unknown = needs.find(({ pool }) => pools.get(pool) === undefined);
+  return unknown === undefined ? undefined : { code: "pool_unknown", pool: unknown.pool };
+}
+
+function findSmallPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {
+  for (const { pool, count: requested } of needs) {
+    const state = pools.get(pool);
+    const capacity = state === undefined ? 0 : capacityOf(state) + state.leaving;
+    if (requested > capacity) return { code: "pool_capacity", pool, requested, capacity };
+  }
+  return undefined;
+}
+
+function faultOf(obstacle: Obstacle, owner: Owner): Fault {
+  if (obstacle.code === "POOL_AVAILABILITY") {
+    const { pool, requested, available } = obstacle;
+    return { code: "pool_availability", pool, requested, available };
+  }
+  const what = `number of granted reservations of kind ${owner.kind}`;
+  return { code: "limit_exceeded", what, limit: obstacle.limit, retryAfterMs: CONCURRENCY_RETRY_AFTER_MS };
+}
+
+function queueIsFull(limit: number): Fault {
+  return { code: "limit_exceeded", what: "number of waiting reservations", limit, retryAfterMs: QUEUE_RETRY_AFTER_MS };
+}

@@ -1,0 +1,121 @@
+import { assertNever } from "@muster/faults";
+import { idOf, ownerKey, type Machine, type Owner, type Reservation } from "./reservation.ts";
+import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
+import { addTo, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
+
+/** What happened, in the order in which it was decided. The ledger is nothing but the sum of these. */
+export type LedgerEvent =
+  | { readonly kind: "requested"; readonly reservation: Reservation; readonly atMs: number }
+  | {
+      readonly kind: "granted";
+      readonly sequence: number;
+      readonly machines: readonly Machine[];
+      readonly atMs: number;
+    }
+  | { readonly kind: "released"; readonly sequence: number; readonly atMs: number };
+
+/** Who holds which machine, and who waits. Never changed: every event gives a new ledger that shares most of the old one. */
+export type Ledger = {
+  readonly nextSequence: number;
+  /** Grows by one with every event: who follows the events knows by it whether it is in step. */
+  readonly version: number;
+  readonly reservations: SortedMap<number, Reservation>;
+  /** Owner key -> sequence. */
+  readonly owners: SortedMap<string, number>;
+  readonly queue: WaitingQueue;
+  /** Node -> sequence of the reservation that holds it. */
+  readonly holders: SortedMap<string, number>;
+  /** Owner kind -> granted reservations. */
+  readonly grantedByKind: SortedMap<string, number>;
+};
+
+export const emptyLedger: Ledger = {
+  nextSequence: 1,
+  version: 0,
+  reservations: SortedMap.empty(compareNumbers),
+  owners: SortedMap.empty(compareText),
+  queue: emptyQueue,
+  holders: SortedMap.empty(compareText),
+  grantedByKind: SortedMap.empty(compareText),
+};
+
+/** The ledger after one event. Throws on an event that no decision could have made: going on would give one machine to two owners. */
+export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
+  const after = { ...ledger, version: ledger.version + 1 };
+  switch (event.kind) {
+    case "requested":
+      return addWaiting(after, event.reservation);
+    case "granted":
+      return grant(after, knownReservation(ledger, event.sequence), event.machines, event.atMs);
+    case "released":
+      return release(after, knownReservation(ledger, event.sequence));
+    default:
+      return assertNever(event);
+  }
+}
+
+export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undefined {
+  const sequence = ledger.owners.get(ownerKey(owner));
+  return sequence === undefined ? undefined : ledger.reservations.get(sequence);
+}
+
+/** The reservation of this number, which the ledger is known to have. */
+export function knownReservation(ledger: Ledger, sequence: number): Reservation {
+  const reservation = ledger.reservations.get(sequence);
+  if (reservation === undefined) throw new Error(`the ledger has no reservation ${idOf(sequence)}`);
+  return reservation;
+}
+
+/** A ledger that holds exactly these reservations, as a snapshot keeps them. */
+export function restoreLedger(reservations: readonly Reservation[], nextSequence: number): Ledger {
+  let ledger: Ledger = emptyLedger;
+  for (const { grant: granted, ...waiting } of reservations) {
+    ledger = addWaiting(ledger, waiting);
+    if (granted !== undefined) ledger = grant(ledger, waiting, granted.machines, granted.atMs);
+  }
+  return { ...ledger, nextSequence: Math.max(nextSequence, ledger.nextSequence) };
+}
+
+function addWaiting(ledger: Ledger, reservation: Reservation): Ledger {
+  const key = ownerKey(reservation.owner);
+  if (ledger.owners.get(key) !== undefined) throw new Error(`${key} has a reservation already`);
+  return {
+    ...ledger,
+    nextSequence: Math.max(ledger.nextSequence, reservation.sequence + 1),
+    reservations: ledger.reservations.set(reservation.sequence, reservation),
+    owners: ledger.owners.set(key, reservation.sequence),
+    queue: enqueue(ledger.queue, reservation),
+  };
+}
+
+function grant(ledger: Ledger, reservation: Reservation, machines: readonly Machine[], atMs: number): Ledger {
+  const { sequence, owner } = reservation;
+  let { holders } = ledger;
+  for (const { node } of machines) {
+    const holder = holders.get(node);
+    if (holder !== undefined) throw new Error(`${node} is held by ${idOf(holder)}, granted to ${idOf(sequence)}`);
+    holders = holders.set(node, sequence);
+  }
+  return {
+    ...ledger,
+    reservations: ledger.reservations.set(sequence, { ...reservation, grant: { atMs, machines } }),
+    queue: dequeue(ledger.queue, reservation),
+    holders,
+    grantedByKind: addTo(ledger.grantedByKind, owner.kind, 1),
+  };
+}
+
+function release(ledger: Ledger, reservation: Reservation): Ledger {
+  const { owner, sequence, grant: granted } = reservation;
+  const after = {
+    ...ledger,
+    reservations: ledger.reservations.delete(sequence),
+    owners: ledger.owners.delete(ownerKey(owner)),
+  };
+  if (granted === undefined) return { ...after, queue: dequeue(ledger.queue, reservation) };
+  return {
+    ...after,
+    holders: granted.machines.reduce((holders, { node }) => holders.delete(node), ledger.holders),
+    grantedByKind: addTo(ledger.grantedByKind, owner.kind, -1),
+  };
+}

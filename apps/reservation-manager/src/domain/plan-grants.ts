@@ -1,0 +1,86 @@
+import { assignMachines, findHold, obstacleTo, type HoldPolicy } from "./fit.ts";
+import { knownReservation, type LedgerEvent } from "./ledger.ts";
+import type { Machine } from "./reservation.ts";
+import { SortedMap } from "./sorted-map.ts";
+import { comparePlaces, type Place, type WaitingClass } from "./waiting-queue.ts";
+import { evolveWorld, type World } from "./world.ts";
+
+export type GrantStep = {
+  readonly do: "grant";
+  readonly sequence: number;
+  readonly machines: readonly Machine[];
+  readonly because: GrantReason;
+};
+
+/** `ahead`: requests of higher priority or age that do not fit and were overtaken. */
+export type GrantReason =
+  | { readonly code: "FIRST_IN_ORDER"; readonly ahead: 0 }
+  | { readonly code: "FITS_BEFORE_OTHERS"; readonly ahead: number };
+
+/**
+ * Which waiting requests get their machines now: in queue order, passing over those that do not fit. Planning again after the steps were taken plans nothing.
+ *
+ * The cost is that of the classes of requests whose pools all have a free machine, not that of the requests that wait.
+ */
+export function planGrants(world: World, policy: HoldPolicy, nowMs: number): readonly GrantStep[] {
+  const steps: GrantStep[] = [];
+  let after = world;
+  for (;;) {
+    const round = planRound(after, policy, nowMs);
+    if (round.steps.length === 0) return steps;
+    steps.push(...round.steps);
+    // A grant can lift a hold (its request reached a concurrency limit), so requests that did not fit before may fit now.
+    after = round.world;
+  }
+}
+
+export function eventOf(step: GrantStep, nowMs: number): LedgerEvent {
+  return { kind: "granted", sequence: step.sequence, machines: step.machines, atMs: nowMs };
+}
+
+/** One walk in queue order over the classes that may fit. */
+function planRound(start: World, policy: HoldPolicy, nowMs: number): { steps: GrantStep[]; world: World } {
+  const steps: GrantStep[] = [];
+  let world = start;
+  let candidates = findCandidates(world);
+  if (candidates.size === 0) return { steps, world };
+  let hold = findHold(world, policy, nowMs);
+  for (let head = candidates.first(); head !== undefined; head = candidates.first()) {
+    const [place, waiting] = head;
+    candidates = candidates.delete(place);
+    if (obstacleTo(waiting, place, world, hold) !== undefined) continue;
+    const step = planGrant(place, world);
+    steps.push(step);
+    world = evolveWorld(world, [eventOf(step, nowMs)]);
+    hold = findHold(world, policy, nowMs);
+    const next = waiting.places.first({ ...place, sequence: place.sequence + 1 });
+    if (next !== undefined) candidates = candidates.set(next[0], waiting);
+  }
+  return { steps, world };
+}
+
+/** Classes that would fit if nothing were kept for others, by the place of their first request. */
+function findCandidates(world: World): SortedMap<Place, WaitingClass> {
+  const { pools } = world.machines;
+  let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
+  for (const group of world.ledger.queue.byPools.values()) {
+    if (!group.pools.every((pool) => (pools.get(pool)?.free.size ?? 0) > 0)) continue;
+    for (const waiting of group.classes.values()) {
+      const head = waiting.places.first();
+      if (head !== undefined && obstacleTo(waiting, head[0], world, undefined) === undefined)
+        candidates = candidates.set(head[0], waiting);
+    }
+  }
+  return candidates;
+}
+
+function planGrant(place: Place, { ledger, machines }: World): GrantStep {
+  const { sequence, needs } = knownReservation(ledger, place.sequence);
+  const ahead = ledger.queue.places.rank(place);
+  return {
+    do: "grant",
+    sequence,
+    machines: assignMachines(needs, machines),
+    because: ahead === 0 ? { code: "FIRST_IN_ORDER", ahead } : { code: "FITS_BEFORE_OTHERS", ahead },
+  };
+}

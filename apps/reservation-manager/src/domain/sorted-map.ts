@@ -1,0 +1,206 @@
+/**
+ * An ordered map that is never changed: `set` and `delete` give a new map that shares all but O(log n) nodes with the old one, so that the ledger as it is on
+ * disk and the ledger as it will be can stand side by side. A weight-balanced tree, because the sizes it keeps answer "how many are before me" as well.
+ */
+export class SortedMap<Key, Value> {
+  readonly #compare: (a: Key, b: Key) => number;
+  readonly #root: Branch<Key, Value> | undefined;
+
+  private constructor(compare: (a: Key, b: Key) => number, root: Branch<Key, Value> | undefined) {
+    this.#compare = compare;
+    this.#root = root;
+  }
+
+  static empty<Key, Value>(compare: (a: Key, b: Key) => number): SortedMap<Key, Value> {
+    return new SortedMap<Key, Value>(compare, undefined);
+  }
+
+  get size(): number {
+    return sizeOf(this.#root);
+  }
+
+  get(key: Key): Value | undefined {
+    let at = this.#root;
+    while (at !== undefined) {
+      const order = this.#compare(key, at.key);
+      if (order === 0) return at.value;
+      at = order < 0 ? at.left : at.right;
+    }
+    return undefined;
+  }
+
+  set(key: Key, value: Value): SortedMap<Key, Value> {
+    return new SortedMap(this.#compare, insert(this.#compare, this.#root, key, value));
+  }
+
+  /** The same map when the key is not there. */
+  delete(key: Key): SortedMap<Key, Value> {
+    const root = remove(this.#compare, this.#root, key);
+    return root === this.#root ? this : new SortedMap(this.#compare, root);
+  }
+
+  /** The first entry; with `from` the first one whose key is not before it. */
+  first(from?: Key): readonly [Key, Value] | undefined {
+    const next = this.entries(from).next();
+    return next.done === true ? undefined : next.value;
+  }
+
+  /** How many keys come before this one, which need not be in the map. */
+  rank(key: Key): number {
+    let before = 0;
+    let at = this.#root;
+    while (at !== undefined) {
+      if (this.#compare(key, at.key) <= 0) at = at.left;
+      else {
+        before += sizeOf(at.left) + 1;
+        at = at.right;
+      }
+    }
+    return before;
+  }
+
+  /** Entries in key order, beginning with the first key that is not before `from`. */
+  *entries(from?: Key): Generator<readonly [Key, Value]> {
+    const path: Branch<Key, Value>[] = [];
+    let at = this.#root;
+    while (at !== undefined) {
+      if (from !== undefined && this.#compare(at.key, from) < 0) at = at.right;
+      else {
+        path.push(at);
+        at = at.left;
+      }
+    }
+    for (let branch = path.pop(); branch !== undefined; branch = path.pop()) {
+      yield [branch.key, branch.value];
+      for (let below = branch.right; below !== undefined; below = below.left) path.push(below);
+    }
+  }
+
+  *keys(): Generator<Key> {
+    for (const [key] of this.entries()) yield key;
+  }
+
+  *values(): Generator<Value> {
+    for (const [, value] of this.entries()) yield value;
+  }
+}
+
+/** Order of strings by code unit: the same on every machine, which the order of a locale is not. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+export function compareNumbers(a: number, b: number): number {
+  return a - b;
+}
+
+type Branch<Key, Value> = {
+  readonly key: Key;
+  readonly value: Value;
+  readonly size: number;
+  readonly left: Branch<Key, Value> | undefined;
+  readonly right: Branch<Key, Value> | undefined;
+};
+
+type Side<Key, Value> = Branch<Key, Value> | undefined;
+
+// The pair of parameters for which balance is proven to hold after every insertion and deletion (Hirai and Yamamoto, 2011).
+const DELTA = 3;
+const GAMMA = 2;
+
+function sizeOf<Key, Value>(branch: Side<Key, Value>): number {
+  return branch === undefined ? 0 : branch.size;
+}
+
+function join<Key, Value>(key: Key, value: Value, left: Side<Key, Value>, right: Side<Key, Value>): Branch<Key, Value> {
+  return { key, value, left, right, size: sizeOf(left) + sizeOf(right) + 1 };
+}
+
+/** Joins two sides of which one may have gained or lost one entry. */
+function balance<Key, Value>(
+  key: Key,
+  value: Value,
+  left: Side<Key, Value>,
+  right: Side<Key, Value>,
+): Branch<Key, Value> {
+  const leftWeight = sizeOf(left) + 1;
+  const rightWeight = sizeOf(right) + 1;
+  if (right !== undefined && rightWeight > DELTA * leftWeight) return rotateLeft(key, value, left, right);
+  if (left !== undefined && leftWeight > DELTA * rightWeight) return rotateRight(key, value, left, right);
+  return join(key, value, left, right);
+}
+
+function rotateLeft<Key, Value>(
+  key: Key,
+  value: Value,
+  left: Side<Key, Value>,
+  right: Branch<Key, Value>,
+): Branch<Key, Value> {
+  const inner = right.left;
+  if (inner === undefined || sizeOf(inner) + 1 < GAMMA * (sizeOf(right.right) + 1))
+    return join(right.key, right.value, join(key, value, left, inner), right.right);
+  return join(
+    inner.key,
+    inner.value,
+    join(key, value, left, inner.left),
+    join(right.key, right.value, inner.right, right.right),
+  );
+}
+
+function rotateRight<Key, Value>(
+  key: Key,
+  value: Value,
+  left: Branch<Key, Value>,
+  right: Side<Key, Value>,
+): Branch<Key, Value> {
+  const inner = left.right;
+  if (inner === undefined || sizeOf(inner) + 1 < GAMMA * (sizeOf(left.left) + 1))
+    return join(left.key, left.value, left.left, join(key, value, inner, right));
+  return join(
+    inner.key,
+    inner.value,
+    join(left.key, left.value, left.left, inner.left),
+    join(key, value, inner.right, right),
+  );
+}
+
+function insert<Key, Value>(
+  compare: (a: Key, b: Key) => number,
+  at: Side<Key, Value>,
+  key: Key,
+  value: Value,
+): Branch<Key, Value> {
+  if (at === undefined) return join(key, value, undefined, undefined);
+  const order = compare(key, at.key);
+  if (order === 0) return join(key, value, at.left, at.right);
+  if (order < 0) return balance(at.key, at.value, insert(compare, at.left, key, value), at.right);
+  return balance(at.key, at.value, at.left, insert(compare, at.right, key, value));
+}
+
+function remove<Key, Value>(compare: (a: Key, b: Key) => number, at: Side<Key, Value>, key: Key): Side<Key, Value> {
+  if (at === undefined) return undefined;
+  const order = compare(key, at.key);
+  if (order === 0) {
+    if (at.left === undefined) return at.right;
+    if (at.right === undefined) return at.left;
+    const next = leftmost(at.right);
+    return balance(next.key, next.value, at.left, removeLeftmost(at.right));
+  }
+  if (order < 0) {
+    const left = remove(compare, at.left, key);
+    return left === at.left ? at : balance(at.key, at.value, left, at.right);
+  }
+  const right = remove(compare, at.right, key);
+  return right === at.right ? at : balance(at.key, at.value, at.left, right);
+}
+
+function leftmost<Key, Value>(branch: Branch<Key, Value>): Branch<Key, Value> {
+  let at = branch;
+  while (at.left !== undefined) at = at.left;
+  return at;
+}
+
+function removeLeftmost<Key, Value>(branch: Branch<Key, Value>): Side<Key, Value> {
+  if (branch.left === undefined) return branch.right;
+  return balance(branch.key, branch.value, removeLeftmost(branch.left), branch.right);
+}

@@ -1,0 +1,155 @@
+import fc from "fast-check";
+import type { ReservationRequest } from "../src/domain/check-request.ts";
+import { decideRelease } from "../src/domain/decide-release.ts";
+import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decide-reservation.ts";
+import { emptyLedger, type LedgerEvent } from "../src/domain/ledger.ts";
+import { buildMachines, withNode, withoutNode, type NodeFacts } from "../src/domain/machines.ts";
+import { eventOf, planGrants } from "../src/domain/plan-grants.ts";
+import type { Need, Owner } from "../src/domain/reservation.ts";
+import { evolveWorld, type World } from "../src/domain/world.ts";
+
+/** One thing that may happen to a reservation manager. */
+export type Operation =
+  | { readonly do: "reserve"; readonly request: ReservationRequest }
+  | { readonly do: "release"; readonly owner: Owner }
+  | { readonly do: "node"; readonly facts: NodeFacts }
+  | { readonly do: "lose"; readonly node: string }
+  | { readonly do: "wait"; readonly ms: number };
+
+/** A world that is moved by operations, and everything that was decided on the way. */
+export type Run = {
+  world: World;
+  nowMs: number;
+  readonly nodes: Map<string, NodeFacts>;
+  readonly events: LedgerEvent[];
+  readonly verdicts: Verdict[];
+};
+
+export const policy: ReservationPolicy = { holdAfterMs: 1000, queueLimit: 1000 };
+
+export function ownerOf(id: number | string, kind = "session"): Owner {
+  return { kind, id: `o${id}` };
+}
+
+/** Needs named c0, c1, ... in the order of the pools given. */
+export function needsOf(...pools: readonly string[]): readonly Need[] {
+  return pools.map((pool, index) => ({ component: `c${index}`, pool }));
+}
+
+export function requestOf(
+  id: number | string,
+  pools: readonly string[],
+  more: Partial<ReservationRequest> = {},
+): ReservationRequest {
+  return { owner: ownerOf(id), needs: needsOf(...pools), wait: true, priority: 0, concurrencyLimit: 0, ...more };
+}
+
+export function nodeOf(name: string, pool: string, more: Partial<NodeFacts> = {}): NodeFacts {
+  return { name, pool, ready: true, schedulable: true, occupants: [], ...more };
+}
+
+export function startRun(nodes: readonly NodeFacts[] = []): Run {
+  const world = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
+  return { world, nowMs: 0, nodes: new Map(nodes.map((node) => [node.name, node])), events: [], verdicts: [] };
+}
+
+/** Does one operation, and then grants what fits, as the service does. */
+export function step(run: Run, operation: Operation): Verdict | undefined {
+  const { machines } = run.world;
+  switch (operation.do) {
+    case "node":
+      run.nodes.set(operation.facts.name, operation.facts);
+      run.world = { ...run.world, machines: withNode(machines, operation.facts) };
+      break;
+    case "lose":
+      run.nodes.delete(operation.node);
+      run.world = { ...run.world, machines: withoutNode(machines, operation.node) };
+      break;
+    case "wait":
+      run.nowMs += operation.ms;
+      break;
+    case "release":
+      apply(run, decideRelease(operation.owner, run.world.ledger, run.nowMs).events);
+      break;
+    case "reserve": {
+      const verdict = decideReservation(operation.request, run.world, policy, run.nowMs);
+      run.verdicts.push(verdict);
+      if (verdict.do !== "refuse") apply(run, verdict.events);
+      settle(run);
+      return verdict;
+    }
+  }
+  settle(run);
+  return undefined;
+}
+
+function settle(run: Run): void {
+  const steps = planGrants(run.world, policy, run.nowMs);
+  apply(
+    run,
+    steps.map((grant) => eventOf(grant, run.nowMs)),
+  );
+}
+
+function apply(run: Run, events: readonly LedgerEvent[]): void {
+  run.events.push(...events);
+  run.world = evolveWorld(run.world, events);
+}
+
+const pool = fc.constantFrom("a", "b", "c");
+const id = fc.integer({ min: 0, max: 12 });
+const kind = fc.constantFrom("session", "job");
+
+const reserve = fc
+  .record({
+    id,
+    kind,
+    pools: fc.array(pool, { minLength: 1, maxLength: 3 }),
+    wait: fc.constantFrom(true, true, true, false),
+    priority: fc.integer({ min: -1, max: 1 }),
+    concurrencyLimit: fc.constantFrom(0, 0, 1, 3),
+  })
+  .map(({ id: number, kind: ownerKind, pools, ...more }): Operation => {
+    return { do: "reserve", request: requestOf(number, pools, { ...more, owner: ownerOf(number, ownerKind) }) };
+  });
+
+const release = fc
+  .record({ id, kind })
+  .map((owner): Operation => ({ do: "release", owner: ownerOf(owner.id, owner.kind) }));
+
+const node = fc
+  .record({
+    number: fc.integer({ min: 0, max: 9 }),
+    pool: fc.option(pool, { nil: undefined }),
+    ready: fc.constantFrom(true, true, true, false),
+    schedulable: fc.constantFrom(true, true, true, false),
+    occupants: fc.array(fc.record({ id, kind }), { maxLength: 1 }),
+  })
+  .map(({ number, occupants, ...facts }): NodeFacts => {
+    return { ...facts, name: `n${number}`, occupants: occupants.map((owner) => ownerOf(owner.id, owner.kind)) };
+  });
+
+const goodNode = fc
+  .record({ number: fc.integer({ min: 0, max: 9 }), pool })
+  .map(({ number, pool: name }) => nodeOf(`n${number}`, name));
+
+/** Reserving, releasing, nodes that come, go and change, and time that passes. */
+export const operations = fc.array(
+  fc.oneof(
+    { weight: 12, arbitrary: reserve },
+    { weight: 8, arbitrary: release },
+    { weight: 2, arbitrary: goodNode.map((facts): Operation => ({ do: "node", facts })) },
+    { weight: 2, arbitrary: node.map((facts): Operation => ({ do: "node", facts })) },
+    {
+      weight: 1,
+      arbitrary: fc.integer({ min: 0, max: 9 }).map((number): Operation => ({ do: "lose", node: `n${number}` })),
+    },
+    { weight: 3, arbitrary: fc.integer({ min: 100, max: 900 }).map((ms): Operation => ({ do: "wait", ms })) },
+  ),
+  { minLength: 1, maxLength: 80, size: "max" },
+);
+
+/** The nodes that a random run begins with. */
+export const firstNodes = ["a", "a", "a", "b", "b", "b", "b", "c", "c"].map((name, number) =>
+  nodeOf(`n${number}`, name),
+);
