@@ -21,7 +21,7 @@ export type Informer<Kept> = AsyncDisposable & {
       readonly after: Kept | undefined;
     }) => void,
   ): () => void;
-  /** Milliseconds since the API server last said anything (an event, a bookmark, a list). */
+  /** Milliseconds since the API server last said anything (an event, a bookmark, a list, the orderly end of a watch). */
   ageMs(): number;
 };
 
@@ -249,6 +249,8 @@ async function watchOnce<Object extends KubeObject, Kept>(
   } finally {
     clearTimeout(watchdog);
   }
+  // A watch that ends in good order has told everything up to its end.
+  heard();
   if (words > 0 || now() - startedMs >= SHORT_WATCH_MS) position.failures = 0;
   else if (!signal.aborted) throw new Error("the server ended the watch at once");
 }

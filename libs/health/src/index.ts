@@ -1,0 +1,3 @@
+export { podHealth } from "./pod-health.ts";
+export type { Health, HealthPolicy, PodVerdict } from "./pod-health.ts";
+export type { ContainerStatusFacts, PodFacts } from "./pod-facts.ts";

@@ -1,0 +1,69 @@
+/** Time as client-node types it and as JSON carries it. */
+export type KubeTime = Date | string;
+
+/** The part of a pod by which it is judged, in the API's own form: a pod of client-node is one. */
+export type PodFacts = {
+  readonly metadata?: {
+    readonly creationTimestamp?: KubeTime;
+    readonly deletionTimestamp?: KubeTime;
+    readonly deletionGracePeriodSeconds?: number;
+  };
+  readonly spec?: {
+    readonly restartPolicy?: string;
+    readonly containers: readonly ContainerFacts[];
+    readonly initContainers?: readonly ContainerFacts[];
+  };
+  readonly status?: {
+    readonly phase?: string;
+    readonly reason?: string;
+    readonly message?: string;
+    readonly startTime?: KubeTime;
+    readonly conditions?: readonly ConditionFacts[];
+    readonly containerStatuses?: readonly ContainerStatusFacts[];
+    readonly initContainerStatuses?: readonly ContainerStatusFacts[];
+  };
+};
+
+export type ContainerFacts = {
+  readonly name: string;
+  /** `Always` on an init container that runs beside the others. */
+  readonly restartPolicy?: string;
+  /** Only whether there is one matters. */
+  readonly readinessProbe?: object;
+  readonly startupProbe?: object;
+};
+
+export type ConditionFacts = {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly lastTransitionTime?: KubeTime;
+};
+
+export type ContainerStatusFacts = {
+  readonly name: string;
+  readonly ready?: boolean;
+  readonly state?: ContainerStateFacts;
+  readonly lastState?: ContainerStateFacts;
+};
+
+export type ContainerStateFacts = {
+  readonly waiting?: { readonly reason?: string; readonly message?: string };
+  readonly running?: { readonly startedAt?: KubeTime };
+  readonly terminated?: Termination;
+};
+
+export type Termination = {
+  readonly exitCode: number;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly finishedAt?: KubeTime;
+};
+
+/** Milliseconds since 1970; undefined for a time that is absent or cannot be read. */
+export function timeMs(time: KubeTime | undefined): number | undefined {
+  if (time === undefined) return undefined;
+  const ms = new Date(time).getTime();
+  return Number.isNaN(ms) ? undefined : ms;
+}

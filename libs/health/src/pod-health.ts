@@ -1,0 +1,262 @@
+import {
+  timeMs,
+  type ConditionFacts,
+  type ContainerFacts,
+  type ContainerStatusFacts,
+  type PodFacts,
+  type Termination,
+} from "./pod-facts.ts";
+
+export type Health = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
+
+export type HealthPolicy = {
+  /** How long trouble with images, configuration or scheduling may last before it counts as the end. */
+  readonly startGraceMs: number;
+  readonly nowMs: number;
+  /** Name of the container by which the pod is judged; the first one when absent. */
+  readonly mainContainer?: string;
+};
+
+export type PodVerdict = {
+  readonly health: Health;
+  /** Stable word: Kubernetes' own where it has one (`ImagePullBackOff`, `Unschedulable`, `Evicted`), empty when there is nothing to say. */
+  readonly reason: string;
+  /** For people. */
+  readonly message: string;
+  /** Of the main container, once it has ended. */
+  readonly exitCode?: number;
+  /** When the verdict becomes FAILED if nothing else happens. */
+  readonly reevaluateAtMs?: number;
+};
+
+type Judged = {
+  readonly pod: PodFacts;
+  readonly policy: HealthPolicy;
+  readonly name: string;
+  readonly main: ContainerFacts | undefined;
+  readonly status: ContainerStatusFacts | undefined;
+};
+
+/** The rules in their order: the first one that has something to say decides. */
+const RULES: readonly ((judged: Judged) => PodVerdict | undefined)[] = [
+  beingDeleted,
+  nodeLost,
+  endedFromOutside,
+  mainEnded,
+  phaseSucceeded,
+  initContainerFailed,
+  phaseFailed,
+  waiting,
+  running,
+  notStarted,
+];
+
+/**
+ * How a pod is doing. The main container speaks for the pod; what others do does not matter while the pod exists.
+ *
+ * An end is an outcome only if nobody will restart the container: under restartPolicy Never any end is, also the previous one of a container that was started
+ * again by accident; under OnFailure only an end with 0; under Always none. A container that is restarted is judged by its present state, so that the verdict
+ * does not depend on who happened to look during the moment between two runs; CrashLoopBackOff ends the patience. A container that cannot be started at all
+ * (StartError) has failed under any policy.
+ *
+ * A pod that is being deleted, or whose node is gone, has failed unless its main container had succeeded before; what it still says on the way out, such as an
+ * exit with 0 after SIGTERM, is no success.
+ */
+export function podHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict {
+  const containers = pod.spec?.containers ?? [];
+  const name = policy.mainContainer ?? containers[0]?.name ?? "";
+  const main = containers.find((container) => container.name === name);
+  const status = pod.status?.containerStatuses?.find((container) => container.name === name);
+  const judged: Judged = { pod, policy, name, main, status };
+  for (const rule of RULES) {
+    const verdict = rule(judged);
+    if (verdict !== undefined) return verdict;
+  }
+  return { health: "UNKNOWN", reason: "", message: "" };
+}
+
+function beingDeleted(judged: Judged): PodVerdict | undefined {
+  const { metadata } = judged.pod;
+  const deletedMs = timeMs(metadata?.deletionTimestamp);
+  if (deletedMs === undefined) return undefined;
+  const disruption = disruptionOf(judged.pod);
+  // The timestamp is the end of the grace period, not the moment of the request.
+  const askedMs = deletedMs - (metadata?.deletionGracePeriodSeconds ?? 0) * 1000;
+  return endedBy(judged, Math.min(askedMs, timeMs(disruption?.lastTransitionTime) ?? askedMs), {
+    reason: disruption?.reason ?? "Deleted",
+    message: disruption?.message ?? "the pod is being deleted",
+  });
+}
+
+function nodeLost(judged: Judged): PodVerdict | undefined {
+  const { phase, reason, message } = judged.pod.status ?? {};
+  if (phase !== "Unknown" && reason !== "NodeLost") return undefined;
+  return endedBy(judged, Infinity, {
+    reason: "NodeLost",
+    message: message ?? "the node of the pod does not answer",
+  });
+}
+
+/** Evictions, deadlines, refusals of the kubelet: the pod has failed as a whole, and says why. */
+function endedFromOutside(judged: Judged): PodVerdict | undefined {
+  const { phase, reason, message } = judged.pod.status ?? {};
+  if (phase !== "Failed" || reason === undefined || reason === "") return undefined;
+  return failed(reason, message ?? "", judged.status?.state?.terminated);
+}
+
+function mainEnded({ pod, name, status }: Judged): PodVerdict | undefined {
+  const end = status?.state?.terminated ?? (isNever(pod) ? status?.lastState?.terminated : undefined);
+  if (end === undefined) return undefined;
+  if (pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed" || !isRestarted(pod, end)) {
+    return outcome(name, end);
+  }
+  const { reason = "Restarting" } = end;
+  return {
+    health: "NOT_READY",
+    reason,
+    message: `container ${name} ended with ${end.exitCode} and is restarted`,
+    exitCode: end.exitCode,
+  };
+}
+
+function phaseSucceeded({ pod }: Judged): PodVerdict | undefined {
+  return pod.status?.phase === "Succeeded" ? { health: "SUCCEEDED", reason: "", message: "" } : undefined;
+}
+
+/** Init containers matter until the main container runs; what one that runs beside it does later is not the pod's end. */
+function initContainerFailed({ pod, policy, status: main }: Judged): PodVerdict | undefined {
+  if (main?.state?.running !== undefined) return undefined;
+  for (const { name, state, lastState } of pod.status?.initContainerStatuses ?? []) {
+    const beside = pod.spec?.initContainers?.find((container) => container.name === name)?.restartPolicy === "Always";
+    const end = state?.terminated;
+    if (end !== undefined && end.exitCode !== 0 && isNever(pod) && !beside) {
+      return failed("InitContainerError", `init container ${name} ${describeEnd(end)}`);
+    }
+    const verdict = judgeWaiting(pod, policy, { name: `init container ${name}`, state, lastState });
+    if (verdict?.health === "FAILED" || verdict?.reevaluateAtMs !== undefined) return verdict;
+  }
+  return undefined;
+}
+
+function phaseFailed({ pod }: Judged): PodVerdict | undefined {
+  return pod.status?.phase === "Failed" ? failed("Failed", pod.status.message ?? "the pod has failed") : undefined;
+}
+
+function waiting({ pod, policy, name, status }: Judged): PodVerdict | undefined {
+  if (status === undefined) return undefined;
+  return judgeWaiting(pod, policy, { name: `container ${name}`, state: status.state, lastState: status.lastState });
+}
+
+function running({ main, name, status }: Judged): PodVerdict | undefined {
+  if (status?.state?.running === undefined) return undefined;
+  const probed = main?.readinessProbe !== undefined || main?.startupProbe !== undefined;
+  if (!probed || status.ready === true) return { health: "READY", reason: "", message: "" };
+  return { health: "NOT_READY", reason: "ProbeFailing", message: `the probe of container ${name} has not succeeded` };
+}
+
+/** Nothing has been heard of the main container. */
+function notStarted({ pod, policy, name, main, status }: Judged): PodVerdict | undefined {
+  if (status !== undefined) return undefined;
+  if (main === undefined && pod.spec !== undefined) {
+    const message = `the pod has no container "${name}"`;
+    return withGrace(pod, policy, { health: "NOT_READY", reason: "MainContainerMissing", message });
+  }
+  const scheduled = pod.status?.conditions?.find((condition) => condition.type === "PodScheduled");
+  if (scheduled?.status === "False") {
+    const { reason = "Unschedulable", message = "" } = scheduled;
+    const verdict: PodVerdict = { health: "NOT_READY", reason, message };
+    return reason === "Unschedulable" ? withGrace(pod, policy, verdict) : verdict;
+  }
+  const count = pod.status?.containerStatuses?.length ?? 0;
+  return { health: "NOT_READY", reason: "Pending", message: `${count} container statuses, none of "${name}"` };
+}
+
+/** What a container waits for; undefined when it does not wait. */
+function judgeWaiting(
+  pod: PodFacts,
+  policy: HealthPolicy,
+  container: {
+    readonly name: string;
+    readonly state: ContainerStatusFacts["state"];
+    readonly lastState: ContainerStatusFacts["lastState"];
+  },
+): PodVerdict | undefined {
+  const wait = container.state?.waiting;
+  if (wait === undefined) return undefined;
+  const { reason = "", message = "" } = wait;
+  const text = message === "" ? `${container.name} waits` : `${container.name}: ${message}`;
+  const last = container.lastState?.terminated;
+  if (reason === "CrashLoopBackOff") return failed(reason, text, last);
+  const verdict: PodVerdict = { health: "UNKNOWN", reason, message: text };
+  return isTrouble(reason) ? withGrace(pod, policy, verdict, timeMs(last?.finishedAt)) : verdict;
+}
+
+/** Reasons for waiting that do not go away by waiting a little. The kubelet has no list of them, but a habit of naming them. */
+function isTrouble(reason: string): boolean {
+  return /^Err|^Invalid|Error$|BackOff$|Unavailable$|Failed$/.test(reason);
+}
+
+/** The verdict until the start grace is over, counted from the last thing that went well; FAILED from then on. */
+function withGrace(pod: PodFacts, policy: HealthPolicy, verdict: PodVerdict, lastEndMs?: number): PodVerdict {
+  const scheduled = pod.status?.conditions?.find(
+    (condition) => condition.type === "PodScheduled" && condition.status === "True",
+  );
+  const times = [
+    timeMs(pod.metadata?.creationTimestamp),
+    timeMs(pod.status?.startTime),
+    timeMs(scheduled?.lastTransitionTime),
+    lastEndMs,
+  ].filter((time) => time !== undefined);
+  const sinceMs = times.length === 0 ? policy.nowMs : Math.max(...times);
+  const endMs = sinceMs + policy.startGraceMs;
+  if (policy.nowMs >= endMs && times.length > 0) return { ...verdict, health: "FAILED" };
+  return { ...verdict, reevaluateAtMs: endMs };
+}
+
+/** The end of a pod that something else ended at `atMs`: a success if the main container had succeeded by then, its own failure if it had failed by then. */
+function endedBy(
+  judged: Judged,
+  atMs: number,
+  cause: { readonly reason: string; readonly message: string },
+): PodVerdict {
+  const end = judged.status?.state?.terminated;
+  if (end === undefined) {
+    if (judged.pod.status?.phase === "Succeeded") return { health: "SUCCEEDED", reason: "", message: "" };
+    return failed(cause.reason, cause.message);
+  }
+  const finishedMs = timeMs(end.finishedAt);
+  if ((finishedMs ?? 0) <= atMs && !isRestarted(judged.pod, end)) return outcome(judged.name, end);
+  return failed(cause.reason, cause.message, end);
+}
+
+function outcome(name: string, end: Termination): PodVerdict {
+  if (end.exitCode === 0) return { health: "SUCCEEDED", reason: end.reason ?? "", message: "", exitCode: 0 };
+  return failed(end.reason ?? "Error", `container ${name} ${describeEnd(end)}`, end);
+}
+
+function failed(reason: string, message: string, end?: Termination): PodVerdict {
+  return { health: "FAILED", reason, message, ...(end === undefined ? {} : { exitCode: end.exitCode }) };
+}
+
+function describeEnd(end: Termination): string {
+  const { exitCode, reason, message } = end;
+  return [`ended with ${exitCode}`, reason, message].filter((part) => part !== undefined && part !== "").join(": ");
+}
+
+/** A pod that names no policy is judged as the strictest; the API server always names one. */
+function isNever(pod: PodFacts): boolean {
+  return (pod.spec?.restartPolicy ?? "Never") === "Never";
+}
+
+function isRestarted(pod: PodFacts, end: Termination): boolean {
+  if (end.reason === "StartError" || end.reason === "ContainerCannotRun") return false;
+  if (isNever(pod)) return false;
+  return pod.spec?.restartPolicy === "Always" || end.exitCode !== 0;
+}
+
+/** Who ends the pod, when it is not its owner: an eviction, a preemption, a node that is gone. */
+function disruptionOf(pod: PodFacts): ConditionFacts | undefined {
+  return pod.status?.conditions?.find(
+    (condition) => condition.type === "DisruptionTarget" && condition.status === "True",
+  );
+}
