@@ -1,0 +1,207 @@
+import { createServer, type AddressInfo } from "node:net";
+import { once } from "node:events";
+import { jetstreamManager } from "@nats-io/jetstream";
+import { ReservationService, muster } from "@muster/proto";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { client, connectNats, consumeEvents, publishEvent, serve, type Handlers, type NatsBus } from "../src/index.ts";
+import { faultFrom } from "./call-suite.ts";
+
+const Granted = muster.reservation.v1.ReservationGranted;
+const nothing = new Uint8Array();
+const consuming = { durable: "worker", maxInFlight: 4, ackWaitMs: 3000, area: "test" };
+
+let server: TestNats;
+const opened: NatsBus[] = [];
+beforeAll(async () => {
+  server = await natsServer();
+});
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((bus) => bus[Symbol.asyncDispose]()));
+});
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+async function connected(name: string, status: string[] = []): Promise<NatsBus> {
+  const onStatus = (now: string): void => {
+    status.push(now);
+  };
+  const bus = await connectNats({ url: server.url, token: server.token, name, onStatus, drainMs: 2000 });
+  opened.push(bus);
+  return bus;
+}
+
+it("brings an answer over a restart of the server in the middle of the request", async () => {
+  const status: string[] = [];
+  const caller = await connected("caller", status);
+  const service = await connected("service", status);
+  const started = Promise.withResolvers<undefined>();
+  const held = Promise.withResolvers<object>();
+  let calls = 0;
+  await serve(
+    service,
+    ReservationService,
+    handlersWith(() => {
+      calls += 1;
+      started.resolve(undefined);
+      return held.promise;
+    }),
+    { version: "1.0.0", description: "" },
+  );
+  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 30_000 });
+  await started.promise;
+  await server.kill();
+  await until("both have noticed", () => status.length === 2);
+  await server.start();
+  await until("both are back", () => status.length === 4);
+  held.resolve({ pools: [{ name: "kept" }] });
+  expect((await call).pools).toMatchObject([{ name: "kept" }]);
+  expect(calls).toBe(1);
+  expect([...status].sort()).toEqual(["disconnected", "disconnected", "reconnected", "reconnected"]);
+});
+
+it("asks nobody while the connection is down, and says unavailable at the deadline", async () => {
+  const caller = await connected("caller");
+  const status: string[] = [];
+  await connected("observer", status);
+  await server.kill();
+  await until("it is noticed", () => status.length > 0);
+  const request = caller.request("test.down", nothing, { timeoutMs: 200 });
+  expect(await faultFrom(request)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 200 });
+  expect(await faultFrom(call)).toMatchObject({ code: "unavailable", dependency: "reservation" });
+  expect(await faultFrom(caller.publish("test.down", nothing, { messageId: "1" }))).toMatchObject({
+    code: "unavailable",
+    dependency: "nats",
+  });
+  await server.start();
+});
+
+it("publishes what it was given while the server restarts, once", async () => {
+  const bus = await connected("publisher");
+  const status: string[] = [];
+  await connected("observer", status);
+  await bus.ensureStream({ name: "RESTART", subjects: ["test.restart.>"], retention: "limits" });
+  await server.kill();
+  await until("it is noticed", () => status.length > 0);
+  const published = bus.publish("test.restart.a", nothing, { messageId: "1" });
+  await server.start();
+  expect((await published).sequence).toBe(1);
+  expect(await bus.publish("test.restart.a", nothing, { messageId: "1" })).toEqual({ sequence: 1, duplicate: true });
+});
+
+it("loses no event over kills of the server, with handlers at work", async () => {
+  const publisher = await connected("publisher");
+  const consumer = await connected("consumer");
+  await publisher.ensureStream({ name: "KILLS", subjects: ["test.kills.>"], retention: "limits" });
+  const seen = new Set<string>();
+  const options = { ...consuming, stream: "KILLS", subject: "test.kills.*" };
+  await consumeEvents(consumer, options, Granted, async ({ reservation }) => {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    seen.add(reservation?.id ?? "");
+  });
+  const publish = async (from: number, to: number): Promise<void> => {
+    for (let n = from; n < to; n += 1) {
+      const event = { reservation: { id: String(n) } };
+      const send = (): Promise<unknown> =>
+        publishEvent(publisher, "test.kills.a", Granted, event, { messageId: String(n) });
+      await until(`event ${n} is on disk`, async () => {
+        await send();
+        return true;
+      });
+    }
+  };
+  for (let round = 0; round < 3; round += 1) {
+    const publishing = publish(round * 40, (round + 1) * 40);
+    await until("some of it has arrived", () => seen.size >= round * 40 + 10);
+    await server.kill();
+    await server.start();
+    await publishing;
+  }
+  await until("all are there", () => seen.size === 120, { timeoutMs: 40_000 });
+  const { consumers } = await jetstreamManager(consumer.connection);
+  await until("all are acknowledged", async () => {
+    const { num_ack_pending, num_pending } = await consumers.info("KILLS", "worker");
+    return num_ack_pending + num_pending === 0;
+  });
+});
+
+it("makes its consumer again when somebody deletes it", async () => {
+  const bus = await connected("consumer");
+  await bus.ensureStream({ name: "DELETED", subjects: ["test.deleted.>"], retention: "workqueue" });
+  const seen: string[] = [];
+  const options = { ...consuming, stream: "DELETED", subject: "test.deleted.*" };
+  await bus.consume(options, async (delivery) => {
+    seen.push(delivery.subject);
+    await delivery.ack();
+  });
+  await bus.publish("test.deleted.a", nothing, { messageId: "1" });
+  await until("the first is there", () => seen.length === 1);
+  const { consumers } = await jetstreamManager(bus.connection);
+  await consumers.delete("DELETED", "worker");
+  await bus.publish("test.deleted.b", nothing, { messageId: "2" });
+  await until("the second is there", () => seen.includes("test.deleted.b"));
+});
+
+it("goes on when its stream was deleted and is there again", async () => {
+  const bus = await connected("consumer");
+  const stream = { name: "AGAIN", subjects: ["test.again.>"], retention: "limits" } as const;
+  await bus.ensureStream(stream);
+  const seen: string[] = [];
+  await bus.consume({ ...consuming, stream: "AGAIN", subject: "test.again.*" }, async (delivery) => {
+    seen.push(delivery.subject);
+    await delivery.ack();
+  });
+  const { streams } = await jetstreamManager(bus.connection);
+  await streams.delete("AGAIN");
+  await bus.ensureStream(stream);
+  await bus.publish("test.again.a", nothing, { messageId: "1" });
+  await until("the event is there", () => seen.length === 1);
+});
+
+it("ends in bounded time when the server is away", async () => {
+  const bus = await connected("consumer");
+  await bus.ensureStream({ name: "AWAY", subjects: ["test.away.>"], retention: "limits" });
+  await bus.consume({ ...consuming, stream: "AWAY", subject: "test.away.*" }, () => Promise.resolve());
+  await serve(
+    bus,
+    ReservationService,
+    handlersWith(() => Promise.resolve({})),
+    { version: "1.0.0", description: "" },
+  );
+  await server.kill();
+  await bus[Symbol.asyncDispose]();
+  expect(bus.connection.isClosed()).toBe(true);
+  await server.start();
+});
+
+it("waits for a server that starts later, and says unavailable when none comes", async () => {
+  await server.kill();
+  const gone = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 100 });
+  expect(await faultFrom(gone)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  const early = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 20_000 });
+  await server.start();
+  opened.push(await early);
+});
+
+it("says unavailable at once when the token is refused", async () => {
+  const refused = connectNats({ url: server.url, token: "wrong", name: "stranger", timeoutMs: 3_600_000 });
+  expect(await faultFrom(refused)).toMatchObject({ code: "unavailable", dependency: "nats" });
+});
+
+it("gives up on something that accepts connections and is no NATS server", async () => {
+  const silent = createServer().listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  const { port } = silent.address() as AddressInfo;
+  const call = connectNats({ url: `nats://127.0.0.1:${port}`, name: "lost", timeoutMs: 300 });
+  expect(await faultFrom(call)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  silent.close();
+});
+
+function handlersWith(
+  listPools: Handlers<typeof ReservationService>["listPools"],
+): Handlers<typeof ReservationService> {
+  const other = (): Promise<object> => Promise.resolve({});
+  return { reserve: other, unreserve: other, getReservation: other, listReservations: other, listPools };
+}

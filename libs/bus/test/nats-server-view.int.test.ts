@@ -1,0 +1,122 @@
+import { jetstreamManager } from "@nats-io/jetstream";
+import { ReservationService, SessionService, streams, subjects } from "@muster/proto";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { client, connectNats, serve, type Handlers, type NatsBus } from "../src/index.ts";
+
+let server: TestNats;
+let bus: NatsBus;
+let replica: NatsBus;
+beforeAll(async () => {
+  server = await natsServer();
+  bus = await connectNats({ url: server.url, token: server.token, name: "one" });
+  replica = await connectNats({ url: server.url, token: server.token, name: "two" });
+});
+afterAll(async () => {
+  await bus[Symbol.asyncDispose]();
+  await replica[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+});
+
+const answered = (): Promise<object> => Promise.resolve({});
+const reservations: Handlers<typeof ReservationService> = {
+  reserve: answered,
+  unreserve: answered,
+  getReservation: answered,
+  listReservations: () => Promise.reject(new Error("a defect")),
+  listPools: answered,
+};
+const identity = { version: "1.2.3", description: "the ledger" };
+
+it("finds no service where none runs", async () => {
+  expect(await bus.services()).toEqual([]);
+});
+
+it("shows every replica with name, version, description and endpoints, and what they have done", async () => {
+  await using _one = await serve(bus, ReservationService, reservations, identity);
+  await using _two = await serve(replica, ReservationService, reservations, identity);
+  const found = await replica.services();
+  expect(found).toHaveLength(2);
+  for (const service of found)
+    expect(service).toMatchObject({
+      name: "reservation",
+      ...identity,
+      metadata: { service: "muster.reservation.v1.ReservationService" },
+    });
+  expect(new Set(found.map(({ id }) => id)).size).toBe(2);
+
+  const { listReservations } = client(bus, ReservationService);
+  await listReservations({}).catch(() => undefined);
+  const info = await ask("INFO");
+  expect(info.endpoints).toContainEqual({
+    name: "list-pools",
+    subject: subjects.request("reservation", "list-pools"),
+    queue_group: "q",
+  });
+  await until("one replica counts the request", async () => {
+    const counted = await Promise.all(found.map(({ id }) => ask("STATS", id)));
+    return counted
+      .flatMap(({ endpoints }) => endpoints)
+      .some(({ name, num_requests }) => name === "list-reservations" && num_requests === 1);
+  });
+});
+
+it("is not shown any more when it has stopped", async () => {
+  const handlers = new Proxy({}, { get: () => answered }) as Handlers<typeof SessionService>;
+  const service = await serve(bus, SessionService, handlers, identity);
+  expect((await bus.services()).map(({ name }) => name)).toEqual(["session"]);
+  await service[Symbol.asyncDispose]();
+  expect(await bus.services()).toEqual([]);
+});
+
+it("keeps each stream as its retention says", async () => {
+  for (const stream of Object.values(streams)) await bus.ensureStream(stream);
+  const jsm = await jetstreamManager(bus.connection);
+  const configOf = async (name: string): Promise<unknown> => (await jsm.streams.info(name)).config;
+  expect(await configOf(streams.events.name)).toMatchObject({
+    retention: "limits",
+    storage: "file",
+    discard: "old",
+    max_age: 7 * 24 * 3600 * 1e9,
+    max_bytes: 256 * 1024 * 1024,
+  });
+  expect(await configOf(streams.sessionCommands.name)).toMatchObject({
+    retention: "workqueue",
+    storage: "file",
+    discard: "new",
+    max_msgs_per_subject: 1,
+    discard_new_per_subject: true,
+  });
+  expect(await configOf(streams.ledger.name)).toMatchObject({
+    retention: "limits",
+    storage: "file",
+    max_age: 0,
+    max_bytes: -1,
+    max_msgs: -1,
+    deny_delete: true,
+    deny_purge: true,
+  });
+});
+
+it("brings an existing consumer to a changed configuration", async () => {
+  const { name } = streams.events;
+  const consuming = { stream: name, durable: "changing", subject: subjects.anyReservationGranted };
+  const first = await bus.consume({ ...consuming, maxInFlight: 4, ackWaitMs: 5000 }, () => Promise.resolve());
+  await first[Symbol.asyncDispose]();
+  const changed = { ...consuming, subject: subjects.anySessionEventRecorded, maxInFlight: 9, ackWaitMs: 7000 };
+  await using _second = await bus.consume(changed, () => Promise.resolve());
+  const { consumers } = await jetstreamManager(bus.connection);
+  expect((await consumers.info(name, "changing")).config).toMatchObject({
+    ack_policy: "explicit",
+    filter_subject: subjects.anySessionEventRecorded,
+    max_ack_pending: 9,
+    ack_wait: 7000 * 1e6,
+  });
+});
+
+type Described = { endpoints: { name: string; subject: string; queue_group: string; num_requests?: number }[] };
+
+async function ask(verb: "INFO" | "STATS", id?: string): Promise<Described> {
+  const subject = id === undefined ? `$SRV.${verb}.reservation` : `$SRV.${verb}.reservation.${id}`;
+  return (await bus.connection.request(subject)).json<Described>();
+}
