@@ -1,4 +1,13 @@
+import { randomUUID } from "node:crypto";
 import type { NatsConnection } from "@nats-io/nats-core";
+import { faultOf } from "@muster/faults";
+import { buckets } from "@muster/proto";
+import { backoffMs, pause } from "./backoff.ts";
+import { openBucket, type Bucket } from "./bucket.ts";
+import type { Codec } from "./codec.ts";
+import { decideLock, type LockRecord } from "./decide-lock.ts";
+import { holdLock } from "./hold-lock.ts";
+import { observeLock, type LockObserver } from "./observe-lock.ts";
 
 export type Leadership = {
   /** Fencing token: larger for each later leader of the same lock. */
@@ -15,20 +24,140 @@ export type LeadOptions = {
   readonly ttlMs: number;
   readonly signal: AbortSignal;
   readonly onChange?: (state: "waiting" | "leading" | "lost") => void;
+  /** Monotonic milliseconds. */
   readonly now?: () => number;
 };
 
+const LOCKS_BYTES = 16 * 1024 * 1024;
+const LOCK_BYTES = 4096;
+/** A request never waits for less than this, however short the lock's time is. */
+const TIMEOUT_MS_MIN = 100;
+
 /**
  * Runs `work` while this process leads, again each time it becomes the leader, until the signal. Gives the lock up at once when stopped, so that another
- * replica need not wait for the time limit; one that dies is noticed through a watch. Rejects only with what `work` throws.
+ * replica need not wait for the time limit; one that dies is noticed through a watch. Work that returns while it leads gives the lock up and stands for it again.
+ * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError unavailable once the connection is closed for good.
  */
-export function lead(
+export async function lead(
   connection: NatsConnection,
   options: LeadOptions,
   work: (leadership: Leadership) => Promise<void>,
 ): Promise<void> {
-  void connection;
-  void options;
-  void work;
-  throw new Error("pending");
+  const { lock, holder, ttlMs, signal, now = () => performance.now() } = options;
+  const bucket = await openLocks(connection, ttlMs, signal);
+  if (bucket === undefined) return;
+  const record = { holder, session: randomUUID(), ttlMs };
+  await using observer = observeLock(bucket, lock, now);
+  const context = { bucket, lock, record, observer, signal, now };
+  let shortLeads = 0;
+  for (;;) {
+    options.onChange?.("waiting");
+    const acquired = await acquireLock(context);
+    if (acquired === undefined) return;
+    options.onChange?.("leading");
+    const outcome = await holdLock({ ...context, acquired, onLost: () => options.onChange?.("lost") }, work);
+    if (signal.aborted) return;
+    shortLeads = outcome.ledMs > ttlMs ? 0 : shortLeads + 1;
+    if (shortLeads > 1) await pause(backoffMs(shortLeads), signal);
+  }
+}
+
+export type LockContext = {
+  readonly bucket: Bucket<LockRecord>;
+  readonly lock: string;
+  /** What we write while we hold it. */
+  readonly record: LockRecord;
+  readonly observer: LockObserver;
+  readonly signal: AbortSignal;
+  readonly now: () => number;
+};
+
+export type AcquiredLock = {
+  readonly revision: number;
+  /** Before the write was sent that got it. */
+  readonly sentAtMs: number;
+};
+
+/** Waits until the lock is ours; undefined when the signal came first. */
+async function acquireLock(context: LockContext): Promise<AcquiredLock | undefined> {
+  const { bucket, lock, record, observer, signal, now } = context;
+  for (let failures = 0; !signal.aborted;) {
+    const failure = observer.failure();
+    if (failure !== undefined) throw failure.error;
+    const observed = observer.current();
+    if (observed === undefined) {
+      await observer.changed(signal);
+      continue;
+    }
+    const decision = decideLock(observed, record.session, now());
+    if (decision.do === "wait") {
+      await observer.changed(signal, decision.forMs);
+      continue;
+    }
+    const sentAtMs = now();
+    try {
+      const revision =
+        decision.do === "create"
+          ? await bucket.create(lock, record)
+          : await bucket.update(lock, record, decision.revision);
+      return { revision, sentAtMs };
+    } catch (error) {
+      const code = faultOf(error)?.code;
+      if (code !== "conflict" && code !== "already_exists" && code !== "unavailable") throw error;
+      // Somebody else was faster, or the answer was lost: what is there now says which.
+      const refreshed = await observer.refresh().then(
+        () => code !== "unavailable",
+        () => false,
+      );
+      if (refreshed) continue;
+      await pause(backoffMs(failures), signal);
+      failures += 1;
+    }
+  }
+  return undefined;
+}
+
+async function openLocks(
+  connection: NatsConnection,
+  ttlMs: number,
+  signal: AbortSignal,
+): Promise<Bucket<LockRecord> | undefined> {
+  const config = {
+    name: buckets.locks,
+    codec: lockCodec(ttlMs),
+    maxBytes: LOCKS_BYTES,
+    maxValueBytes: LOCK_BYTES,
+    timeoutMs: Math.max(TIMEOUT_MS_MIN, Math.ceil(ttlMs / 3)),
+  };
+  for (let failures = 0; !signal.aborted; failures += 1) {
+    try {
+      return await openBucket(connection, config);
+    } catch (error) {
+      if (faultOf(error)?.code !== "unavailable" || connection.isClosed()) throw error;
+      await pause(backoffMs(failures), signal);
+    }
+  }
+  return undefined;
+}
+
+/** JSON, so that `nats kv get` shows it. Anything else under the key counts as held by somebody unknown, who is given our own time to show life. */
+function lockCodec(ttlMs: number): Codec<LockRecord> {
+  return {
+    encode: (record) => new TextEncoder().encode(JSON.stringify(record)),
+    decode: (bytes) => {
+      const unknown = { holder: "unknown", session: "", ttlMs };
+      try {
+        const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
+        return isLockRecord(value) ? value : unknown;
+      } catch {
+        return unknown;
+      }
+    },
+  };
+}
+
+function isLockRecord(value: unknown): value is LockRecord {
+  if (typeof value !== "object" || value === null) return false;
+  const { holder, session, ttlMs }: { holder?: unknown; session?: unknown; ttlMs?: unknown } = value;
+  return typeof holder === "string" && typeof session === "string" && typeof ttlMs === "number" && ttlMs > 0;
 }

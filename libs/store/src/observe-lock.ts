@@ -1,0 +1,75 @@
+import type { Bucket } from "./bucket.ts";
+import type { LockRecord, ObservedLock } from "./decide-lock.ts";
+
+/** Follows one lock through a watch. */
+export type LockObserver = AsyncDisposable & {
+  /** undefined until the watch has caught up for the first time. */
+  current(): ObservedLock | undefined;
+  /** Reads the lock, for when a write has shown that the watch is behind. */
+  refresh(): Promise<void>;
+  /** Resolves at the next change of the lock or of `failure`, after the time, or when the signal is aborted. */
+  changed(signal: AbortSignal, withinMs?: number): Promise<void>;
+  onChange(listener: () => void): () => void;
+  /** Why the watch has ended, if it has. */
+  failure(): { readonly error: unknown } | undefined;
+};
+
+export function observeLock(bucket: Bucket<LockRecord>, lock: string, now: () => number): LockObserver {
+  const stop = new AbortController();
+  const listeners = new Set<() => void>();
+  let current: ObservedLock | undefined;
+  let failure: { readonly error: unknown } | undefined;
+  const tell = (): void => {
+    for (const listener of [...listeners]) listener();
+  };
+  const see = (record: LockRecord | undefined, revision: number): void => {
+    // A watch that is behind does not turn back what a read has shown.
+    if (current !== undefined && revision <= current.revision) return;
+    current = { record, revision, seenAtMs: now() };
+    tell();
+  };
+  const follow = async (): Promise<void> => {
+    for await (const change of bucket.watch({ filter: lock, signal: stop.signal })) {
+      if (change.kind === "put") see(change.entry.value, change.entry.revision);
+      else if (change.kind === "delete") see(undefined, change.revision);
+      else if (current === undefined) see(undefined, 0);
+    }
+  };
+  const following = follow().catch((error: unknown) => {
+    failure = { error };
+    tell();
+  });
+  return {
+    current: () => current,
+    refresh: async () => {
+      const entry = await bucket.get(lock);
+      if (entry !== undefined) see(entry.value, entry.revision);
+      // Whatever we believed in was replaced and then deleted.
+      else if (current?.record !== undefined) see(undefined, current.revision + 1);
+    },
+    changed: (signal, withinMs) =>
+      new Promise((resolve) => {
+        const done = (): void => {
+          listeners.delete(done);
+          signal.removeEventListener("abort", done);
+          clearTimeout(timer);
+          resolve();
+        };
+        const timer = withinMs === undefined ? undefined : setTimeout(done, withinMs);
+        listeners.add(done);
+        signal.addEventListener("abort", done);
+        if (signal.aborted || failure !== undefined) done();
+      }),
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+    failure: () => failure,
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await following;
+    },
+  };
+}

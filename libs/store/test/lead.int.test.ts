@@ -1,0 +1,211 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { buckets } from "@muster/proto";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import type { NatsConnection } from "@nats-io/nats-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { lead, openBucket, type Leadership } from "../src/index.ts";
+import { connected, freshName, jsonCodec } from "./connected.ts";
+import { link } from "./link.ts";
+
+let server: TestNats;
+let connection: NatsConnection;
+
+beforeAll(async () => {
+  server = await natsServer();
+  connection = await connected(server);
+});
+afterAll(async () => {
+  await connection.close();
+  await server[Symbol.asyncDispose]();
+});
+
+type Contender = {
+  readonly states: string[];
+  readonly tokens: number[];
+  leading(): Leadership | undefined;
+  stop(): Promise<void>;
+  readonly ended: Promise<void>;
+};
+
+/** Somebody who leads for as long as possible. */
+function contender(nats: NatsConnection, lock: string, holder: string, ttlMs: number): Contender {
+  const states: string[] = [];
+  const tokens: number[] = [];
+  const stop = new AbortController();
+  let leading: Leadership | undefined;
+  const ended = lead(
+    nats,
+    { lock, holder, ttlMs, signal: stop.signal, onChange: (state) => states.push(state) },
+    async (leadership) => {
+      leading = leadership;
+      tokens.push(leadership.token);
+      await aborted(leadership.signal);
+      leading = undefined;
+    },
+  );
+  return {
+    states,
+    tokens,
+    leading: () => leading,
+    stop: async () => {
+      stop.abort();
+      await ended;
+    },
+    ended,
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve());
+  });
+}
+
+describe("a lock with several who want it", () => {
+  it("goes to the next at once when the leader stops, each with a larger token, never to two at a time", async () => {
+    const lock = freshName("lock");
+    // So long that nobody can have waited for it.
+    const all = ["a", "b", "c", "d"].map((holder) => contender(connection, lock, holder, 600_000));
+    const tokens: number[] = [];
+    for (let left = all.length; left > 0; left -= 1) {
+      const leader = await until("somebody leads", () => all.find((one) => one.leading() !== undefined));
+      expect(all.filter((one) => one.leading() !== undefined)).toHaveLength(1);
+      tokens.push(...leader.tokens);
+      await leader.stop();
+      expect(leader.states.at(-1)).toBe("leading");
+    }
+    expect(tokens).toHaveLength(4);
+    expect(tokens).toEqual([...new Set(tokens)].sort((one, other) => one - other));
+  });
+
+  it("stays with a leader who renews it for many times its time", async () => {
+    const lock = freshName("lock");
+    const leader = contender(connection, lock, "leader", 600);
+    const { token } = await until("it leads", () => leader.leading());
+    const other = contender(connection, lock, "other", 600);
+    const bucket = await openBucket(connection, { name: buckets.locks, codec: jsonCodec<object>() });
+    await until("it was renewed many times", async () => ((await bucket.get(lock))?.revision ?? 0) > token + 8);
+    expect(other.tokens).toEqual([]);
+    expect(leader.tokens).toHaveLength(1);
+    await Promise.all([leader.stop(), other.stop()]);
+  });
+
+  it("is taken from a leader who has fallen silent, who has stopped by then and stands again when it is back", async () => {
+    await using wire = await link(server);
+    await using far = await connected(wire.server);
+    const lock = freshName("lock");
+    const old = contender(far, lock, "old", 800);
+    const leadership = await until("it leads", () => old.leading());
+    const next = contender(connection, lock, "next", 800);
+    await until("the other waits", () => next.states.includes("waiting"));
+    wire.cut();
+    await until("the next leads", () => {
+      if (next.leading() === undefined) return false;
+      expect(leadership.signal.aborted).toBe(true);
+      return true;
+    });
+    expect(old.states).toEqual(["waiting", "leading", "lost", "waiting"]);
+    expect(next.tokens[0]).toBeGreaterThan(leadership.token);
+    wire.mend();
+    await next.stop();
+    await until("the old one leads again", () => old.leading());
+    expect(old.tokens[1]).toBeGreaterThan(next.tokens[0] ?? 0);
+    await old.stop();
+  });
+
+  it("is lost at once when somebody deletes it", async () => {
+    const lock = freshName("lock");
+    const leader = contender(connection, lock, "leader", 600_000);
+    const leadership = await until("it leads", () => leader.leading());
+    const bucket = await openBucket(connection, { name: buckets.locks, codec: jsonCodec<object>() });
+    const entry = await bucket.get(lock);
+    await bucket.delete(lock, entry?.revision ?? 0);
+    await until("it has lost it", () => leadership.signal.aborted);
+    await until("it leads again", () => leader.tokens.length === 2);
+    expect(leader.tokens[1]).toBeGreaterThan(leadership.token);
+    await leader.stop();
+  });
+
+  it("is taken over from a record that nobody understands after one's own time", async () => {
+    const lock = freshName("lock");
+    const bucket = await openBucket(connection, { name: buckets.locks, codec: jsonCodec<unknown>() });
+    const revision = await bucket.create(lock, "who knows");
+    const leader = contender(connection, lock, "leader", 200);
+    await until("it leads", () => leader.leading());
+    expect(leader.tokens[0]).toBeGreaterThan(revision);
+    await leader.stop();
+  });
+});
+
+describe("work", () => {
+  it("that throws ends the lead with its error and gives the lock up", async () => {
+    const lock = freshName("lock");
+    const signal = new AbortController().signal;
+    const failing = lead(connection, { lock, holder: "a", ttlMs: 600_000, signal }, () =>
+      Promise.reject(new Error("broken")),
+    );
+    await expect(failing).rejects.toThrow("broken");
+    const next = contender(connection, lock, "b", 600_000);
+    await until("the next leads", () => next.leading());
+    await next.stop();
+  });
+
+  it("that returns early stands for the lock again", async () => {
+    const lock = freshName("lock");
+    const stop = new AbortController();
+    const tokens: number[] = [];
+    await lead(connection, { lock, holder: "a", ttlMs: 600_000, signal: stop.signal }, ({ token }) => {
+      tokens.push(token);
+      if (tokens.length === 3) stop.abort();
+      return Promise.resolve();
+    });
+    expect(tokens).toEqual([...new Set(tokens)].sort((one, other) => one - other));
+    expect(tokens).toHaveLength(3);
+  });
+});
+
+describe("a server that dies", () => {
+  it("ends the lead in time, and makes nobody lead until it is back", async () => {
+    await using mine = await natsServer();
+    await using first = await connected(mine);
+    await using second = await connected(mine);
+    const both = [contender(first, "lock", "a", 500), contender(second, "lock", "b", 500)];
+    const leader = await until("one leads", () => both.find((one) => one.leading() !== undefined));
+    await mine.kill();
+    await until("it has lost the lead", () => leader.states.includes("lost"));
+    expect(both.map((one) => one.leading())).toEqual([undefined, undefined]);
+    await mine.start();
+    await until("one leads again", () => both.some((one) => one.leading() !== undefined));
+    const [before, ...after] = both.flatMap((one) => one.tokens).sort((one, other) => one - other);
+    expect(after.length).toBeGreaterThan(0);
+    expect(before).toBe(leader.tokens[0]);
+    await Promise.all(both.map((one) => one.stop()));
+  });
+});
+
+describe("a leader that is stopped by the system", () => {
+  it("learns that it has lost when it goes on, while another leads since", async () => {
+    const child = fork(join(import.meta.dirname, "leader.process.ts"), [server.url, server.token, "child", "500"]);
+    const told: { readonly state?: string; readonly token?: number }[] = [];
+    child.on("message", (message) => told.push(message as { state?: string; token?: number }));
+    try {
+      const { token = 0 } = await until("the child leads", () => told.find((one) => one.token !== undefined));
+      const next = contender(connection, "process", "next", 500);
+      await until("the other waits", () => next.states.includes("waiting"));
+      child.kill("SIGSTOP");
+      await until("the other leads", () => next.leading());
+      expect(told.some(({ state }) => state === "lost")).toBe(false);
+      child.kill("SIGCONT");
+      await until("the child knows", () => told.some(({ state }) => state === "lost"));
+      expect(next.tokens[0]).toBeGreaterThan(token);
+      expect(next.leading()).toBeDefined();
+      await next.stop();
+    } finally {
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    }
+  });
+});
