@@ -23,6 +23,8 @@ export type Informer<Kept> = AsyncDisposable & {
   ): () => void;
   /** Milliseconds since the API server last said anything (an event, a bookmark, a list, the orderly end of a watch). */
   ageMs(): number;
+  /** Milliseconds since the request for the last complete list was sent: everything that was true by then is in the cache. Infinity before the first one. */
+  listAgeMs(): number;
 };
 
 export type InformerOptions<Object extends KubeObject, Kept> = {
@@ -75,6 +77,7 @@ export function informer<Object extends KubeObject, Kept>(options: InformerOptio
   const now = options.now ?? (() => performance.now());
   let heardAt = now();
   let version: string | undefined;
+  let listedAtMs = -Infinity;
   const report = options.onError ?? (() => undefined);
   const cache = makeCache<Object, Kept>(options.project, (error) => report(error, 0));
 
@@ -88,6 +91,7 @@ export function informer<Object extends KubeObject, Kept>(options: InformerOptio
     now,
     report,
     heard: () => (heardAt = now()),
+    listed: (askedAtMs) => (listedAtMs = askedAtMs),
     advance: (changes, to) => {
       for (const change of changes) tell(listeners, change, report);
       version = to;
@@ -105,6 +109,7 @@ export function informer<Object extends KubeObject, Kept>(options: InformerOptio
       return () => listeners.delete(listener);
     },
     ageMs: () => now() - heardAt,
+    listAgeMs: () => now() - listedAtMs,
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       first.reject(new FaultError({ code: "cancelled", operation: "the first list" }));
@@ -139,6 +144,8 @@ type Following<Object extends KubeObject, Kept> = {
   readonly report: (error: unknown, retryInMs: number) => void;
   /** The server said something. */
   readonly heard: () => void;
+  /** A list that was asked for then is complete. */
+  readonly listed: (askedAtMs: number) => void;
   /** The cache has everything up to this resource version; these are the changes that brought it there. */
   readonly advance: (changes: readonly CacheChange<Kept>[], to: string) => void;
 };
@@ -197,9 +204,10 @@ async function relist<Object extends KubeObject, Kept>(following: Following<Obje
 }
 
 async function listAll<Object extends KubeObject, Kept>(
-  { source, cache, signal, heard, advance }: Following<Object, Kept>,
+  { source, cache, signal, now, heard, listed, advance }: Following<Object, Kept>,
   limit: number,
 ): Promise<string> {
+  const askedAtMs = now();
   const replacement = cache.replace();
   let token: string | undefined;
   for (;;) {
@@ -208,6 +216,7 @@ async function listAll<Object extends KubeObject, Kept>(
     replacement.add(page.items);
     token = page.continue;
     if (token === undefined) {
+      listed(askedAtMs);
       advance(replacement.finish(), page.resourceVersion);
       return page.resourceVersion;
     }

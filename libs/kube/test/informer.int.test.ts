@@ -230,10 +230,12 @@ it("is as old as the server's last word", async () => {
   server.onWatch(watch([], "stay"));
   const { followed } = follow(server, { now: () => nowMs });
   await using _ = followed;
+  expect(followed.listAgeMs()).toBe(Infinity);
   nowMs = 500;
   await followed.synced;
   nowMs = 1700;
   expect(followed.ageMs()).toBe(1200);
+  expect(followed.listAgeMs()).toBe(1700);
 });
 
 it("keeps what it had of an object that the projection cannot read", async () => {
