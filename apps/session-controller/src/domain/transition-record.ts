@@ -63,6 +63,7 @@ function transitionLive(
     case "conclude":
       return record.verdict === undefined ? { ...record, verdict: outcome.verdict, waitingBecause: "" } : record;
     case "logs-collected":
+      if (record.logsCollected) return record;
       return {
         ...record,
         logsCollected: true,

@@ -1,0 +1,88 @@
+import type { Client } from "@muster/bus";
+import { faultOf } from "@muster/faults";
+import type { ReservationService } from "@muster/proto";
+import { traceparentOf } from "@muster/tracing";
+import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
+import type { ActStep } from "../domain/plan-session.ts";
+import type { SessionRecord } from "../domain/session.ts";
+import type { ReservationSeen } from "../domain/snapshot.ts";
+import type { Acted } from "../executor.ts";
+import { collectLogs } from "./collect-logs.ts";
+import type { LogStore } from "./log-store.ts";
+import { isRefusal, reservationSeenOf } from "./messages.ts";
+import type { PodLogs } from "./pod-logs.ts";
+import type { Pods } from "./pods.ts";
+import { inStep } from "./trace.ts";
+
+export type ActDeps = {
+  readonly now: () => number;
+  readonly reservations: Client<typeof ReservationService>;
+  readonly pods: Pods;
+  readonly podLogs: PodLogs;
+  readonly logStore: LogStore;
+  readonly podPolicy: PodPolicy;
+  readonly executorsMost: number;
+  readonly logBytesMost: number;
+};
+
+/** Does one step of a session at the ledger or the API server. Each may be repeated: names, owners and uids make the second time harmless. */
+export function act(deps: ActDeps, record: SessionRecord, step: ActStep): Promise<Acted> {
+  return inStep(record, step, async (): Promise<Acted> => {
+    switch (step.do) {
+      case "reserve":
+        return { got: "reservation", reservation: await reserve(deps, record) };
+      case "create-pod":
+        return createPod(deps, record, step);
+      case "collect-logs": {
+        const kept = await collectLogs(deps.podLogs, deps.logStore, record, step.pods, deps.logBytesMost);
+        return { got: "outcome", outcome: { do: "logs-collected", ...kept } };
+      }
+      case "delete-pod":
+        await deps.pods.delete(step.pod, step.uid);
+        return { got: "nothing" };
+      case "release":
+        await release(deps.reservations, record.name, `${record.uid}-release`);
+        return { got: "outcome", outcome: { do: "released" } };
+    }
+  });
+}
+
+/** Gives the machines of a session back, or its place in the queue; nothing to give back is no error. */
+export async function release(
+  reservations: ActDeps["reservations"],
+  session: string,
+  requestId: string,
+): Promise<void> {
+  await reservations.unreserve({ requestId, owner: { kind: "session", id: session } });
+}
+
+async function reserve(deps: ActDeps, record: SessionRecord): Promise<ReservationSeen> {
+  try {
+    const { reservation } = await deps.reservations.reserve({
+      requestId: record.uid,
+      owner: { kind: "session", id: record.name },
+      needs: record.spec.components.map(({ name, pool }) => ({ component: name, pool })),
+      wait: true,
+      priority: record.spec.priority,
+      concurrencyLimit: deps.executorsMost,
+    });
+    return reservationSeenOf(reservation, deps.now());
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault !== undefined && isRefusal(fault)) return { state: "refused", fault };
+    throw error;
+  }
+}
+
+async function createPod(
+  deps: ActDeps,
+  record: SessionRecord,
+  step: Extract<ActStep, { do: "create-pod" }>,
+): Promise<Acted> {
+  const { component, node, workers } = step;
+  const session = { ...record.spec, name: record.name, uid: record.uid };
+  const manifest = buildPod({ session, component, node, workers, traceparent: traceparentOf() }, deps.podPolicy);
+  const created = await deps.pods.create(record, component.name, manifest);
+  if (created.kind !== "created") return { got: "obstacle", obstacle: created };
+  return { got: "outcome", outcome: { do: "pod-created", component: component.name, uid: created.uid } };
+}

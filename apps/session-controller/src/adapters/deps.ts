@@ -1,0 +1,247 @@
+import { randomUUID } from "node:crypto";
+import { client, publishEvent, type NatsBus } from "@muster/bus";
+import { loadKube } from "@muster/kube";
+import { annotations, buckets, labels, muster, ReservationService, streams, subjects } from "@muster/proto";
+import type { ServiceContext } from "@muster/service";
+import { openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
+import { traceparentOf } from "@muster/tracing";
+import { describeFault, faultOf } from "@muster/faults";
+import type { Config } from "../config.ts";
+import { eventOf, type SessionRecord } from "../domain/session.ts";
+import type { OwnedReservation, SessionDigest } from "../domain/plan-sweep.ts";
+import type { ExecutorDeps, Stored } from "../executor.ts";
+import type { RequestDeps } from "../requests.ts";
+import type { SweepDeps } from "../sweep.ts";
+import { createWakeups, type Wakeups } from "../wakeups.ts";
+import { act, release, type ActDeps } from "./act.ts";
+import { openLogStore, type LogStore } from "./log-store.ts";
+import {
+  digestOf,
+  eventMessage,
+  grantedSession,
+  podSeenOf,
+  recordCodec,
+  sessionBytes,
+  sessionMessage,
+} from "./messages.ts";
+import { kubePodLogs } from "./pod-logs.ts";
+import { kubePods } from "./pods.ts";
+import { inPass, tellPhase } from "./trace.ts";
+
+/** Everything that the service's parts may touch, each part with its own verbs. Disposing stops following the buckets. */
+export type Deps = AsyncDisposable & {
+  readonly executor: ExecutorDeps;
+  readonly requests: RequestDeps;
+  readonly sweep: SweepDeps;
+  /** What is not as fresh as it should be; undefined when all is well. */
+  readonly staleness: () => string | undefined;
+};
+
+type Records = Bucket<SessionRecord>;
+/** What of each session is kept in memory; the rest is read when it is needed. */
+type Index = View<SessionDigest>;
+type PodStates = View<muster.watch.v1.PodState>;
+
+const SESSIONS_BYTES = 2 ** 30;
+const STALE_MS = 30_000;
+const RESERVATIONS_PAGE = 500;
+
+/** Opens what the service lives on; the one place that knows what stands behind each verb. */
+export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
+  const { config, signal } = context;
+  const { connection } = bus;
+  await bus.ensureStream(streams.events);
+  await bus.ensureStream(streams.sessionCommands);
+  await bus.ensureStream(streams.dead);
+  const records = await openBucket(connection, {
+    name: buckets.sessions,
+    codec: recordCodec,
+    maxBytes: SESSIONS_BYTES,
+  });
+  const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(muster.watch.v1.PodState) });
+  const logStore = await openLogStore(connection, config.logs.totalBytes);
+  const index = await openView(digesting(records), { signal });
+  const pods = await openView(podStates, { filter: "session.>", signal });
+  const wakeups = createWakeups();
+  index.onChange((name) => {
+    wakeups.recordChanged(name, index.get(name)?.revision ?? Number.MAX_SAFE_INTEGER);
+  });
+  pods.onChange((key) => {
+    const session = key.split(".")[1];
+    if (session !== undefined) wakeups.podChanged(session);
+  });
+  const grants = await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
+    const session = grantedSession(payload);
+    if (session !== undefined) wakeups.granted(session);
+  });
+  const world: World = {
+    context,
+    bus,
+    records,
+    index,
+    pods,
+    wakeups,
+    logStore,
+    acting: actDeps(context, bus, logStore),
+  };
+  return {
+    executor: executorDeps(world),
+    requests: requestDeps(world),
+    sweep: sweepDeps(world),
+    staleness: () => {
+      const ageMs = Math.max(index.ageMs(), pods.ageMs());
+      return ageMs > STALE_MS ? `sessions or pods were last current ${ageMs} ms ago` : undefined;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await grants[Symbol.asyncDispose]();
+      await Promise.all([index[Symbol.asyncDispose](), pods[Symbol.asyncDispose]()]);
+    },
+  };
+}
+
+type World = {
+  readonly context: ServiceContext<Config>;
+  readonly bus: NatsBus;
+  readonly records: Records;
+  readonly index: Index;
+  readonly pods: PodStates;
+  readonly wakeups: Wakeups;
+  readonly logStore: LogStore;
+  readonly acting: ActDeps;
+};
+
+function actDeps({ config }: ServiceContext<Config>, bus: NatsBus, logStore: LogStore): ActDeps {
+  const kube = loadKube(config.kube.kubeconfig);
+  const { namespace, poolLabel, imageDefault } = config.kube;
+  return {
+    now: () => Date.now(),
+    reservations: client(bus, ReservationService),
+    pods: kubePods(kube, namespace),
+    podLogs: kubePodLogs(kube, namespace),
+    logStore,
+    podPolicy: { namespace, poolLabel, imageDefault, keys: { labels, annotations } },
+    executorsMost: config.executorsMost,
+    logBytesMost: config.logs.perContainerBytes,
+  };
+}
+
+function executorDeps(world: World): ExecutorDeps {
+  const { context, bus, pods, wakeups, acting } = world;
+  return {
+    now: acting.now,
+    executor: context.instance,
+    logger: context.logger,
+    load: (name) => load(world.records, name),
+    save: (record, revision) => world.records.update(record.name, record, revision),
+    wake: (name) => wakeups.open(name),
+    pods: (record) =>
+      record.components.flatMap(({ pod }) => {
+        const entry = pods.get(`session.${record.name}.${pod}`);
+        return entry === undefined ? [] : [podSeenOf(entry.value)];
+      }),
+    listPods: (record) => acting.pods.ofSession(record.name),
+    act: (record, step) => act(acting, record, step),
+    announce: (record, from) => announce(bus, record, from),
+    span: inPass,
+  };
+}
+
+function requestDeps(world: World): RequestDeps {
+  const { context, bus, records, index, wakeups, logStore, acting } = world;
+  return {
+    now: acting.now,
+    newUid: () => randomUUID(),
+    traceparent: () => traceparentOf(),
+    load: (name) => load(records, name),
+    create: (record) => records.create(record.name, record),
+    save: (record, revision) => records.update(record.name, record, revision),
+    enqueue: async (record) => {
+      try {
+        await enqueue(bus, record.name, record.uid);
+      } catch (error) {
+        const fault = faultOf(error);
+        if (fault === undefined) throw error;
+        context.logger.warn({ session: record.name, reason: describeFault(fault) }, "left for the sweep to queue");
+      }
+    },
+    announce: (record, from) => announce(bus, record, from),
+    namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
+    wake: (name) => wakeups.open(name),
+    keptLog: (name, range) => logStore.read(name, range),
+    liveLog: ({ pod, container }, range, signal) => acting.podLogs.readRange(pod, container, range, signal),
+    sizeOf: ({ record, revision }) => sessionBytes(sessionMessage(record, revision)),
+  };
+}
+
+function sweepDeps(world: World): SweepDeps {
+  const { context, bus, records, index, logStore, acting } = world;
+  return {
+    now: acting.now,
+    logger: context.logger,
+    listPods: () => acting.pods.ofAllSessions(),
+    listReservations: () => listReservations(acting.reservations),
+    sessions: () => index.entries().map(({ value }) => value),
+    load: (name) => load(records, name),
+    save: (record, revision) => records.update(record.name, record, revision),
+    run: (session, uid) => enqueue(bus, session, uid),
+    deletePod: (pod, uid) => acting.pods.delete(pod, uid),
+    release: (session) => release(acting.reservations, session, randomUUID()),
+    forget: async ({ record, revision }) => {
+      for (const { pod } of record.components) await logStore.forget(record.name, pod);
+      await records.delete(record.name, revision);
+    },
+  };
+}
+
+/** Values of a bucket by the part of them that is worth holding in memory. */
+function digesting(records: Records): Parameters<typeof openView<SessionDigest>>[0] {
+  return {
+    async *watch(options) {
+      for await (const change of records.watch(options)) {
+        if (change.kind === "put")
+          yield { kind: "put", entry: { ...change.entry, value: digestOf(change.entry.value) } };
+        else yield change;
+      }
+    },
+  };
+}
+
+async function load(records: Records, name: string): Promise<Stored | undefined> {
+  const entry = await records.get(name);
+  return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
+}
+
+/** A session that is queued already is not queued twice; the stream sees to that. */
+async function enqueue(bus: NatsBus, name: string, uid: string): Promise<void> {
+  await publishEvent(bus, subjects.runSession(name), muster.session.v1.RunSession, { name, uid }, { messageId: uid });
+}
+
+async function announce(bus: NatsBus, record: SessionRecord, from: number): Promise<void> {
+  const { name, uid } = record;
+  const type = muster.session.v1.SessionEventRecorded;
+  for (const [index, event] of record.events.entries()) {
+    if (index < from) continue;
+    if (event.kind === "ACCEPT") tellPhase(record, "queue", "QUEUE", event.atMs);
+    if (index === record.events.length - 1 && eventOf(record, "RUN") !== event)
+      tellPhase(record, "run", "RUN", event.atMs);
+    const message = { name, uid, event: eventMessage(event) };
+    await publishEvent(bus, subjects.sessionEventRecorded(name), type, message, { messageId: `${uid}-${index}` });
+  }
+}
+
+async function listReservations(reservations: ActDeps["reservations"]): Promise<OwnedReservation[]> {
+  const found: OwnedReservation[] = [];
+  let next = "";
+  do {
+    const page = await reservations.listReservations({
+      ownerKind: "session",
+      limit: RESERVATIONS_PAGE,
+      continue: next,
+    });
+    for (const { owner, createdAtMs } of page.reservations) {
+      found.push({ session: owner?.id ?? "", createdAtMs: createdAtMs ?? 0 });
+    }
+    next = page.continue;
+  } while (next !== "");
+  return found;
+}

@@ -1,0 +1,82 @@
+import { faultOf } from "@muster/faults";
+import { buckets, muster } from "@muster/proto";
+import { openBucket, protoCodec, type Bucket } from "@muster/store";
+import type { NatsBus } from "@muster/bus";
+import type { LogRange, LogTail } from "./pod-logs.ts";
+
+export type KeptRange = {
+  readonly bytes: Uint8Array;
+  readonly nextOffset: number;
+  readonly complete: boolean;
+  /** The beginning of the log was left out. */
+  readonly truncated: boolean;
+};
+
+/** Which log is meant. */
+export type LogName = { readonly session: string; readonly pod: string; readonly container: string };
+
+/** Logs of sessions that are over. Rejects with FaultError. */
+export type LogStore = {
+  /** Keeps a log; keeping it again replaces it. */
+  keep(name: LogName, tail: LogTail): Promise<void>;
+  /** Offsets count what was omitted, so that whoever followed the log while it grew goes on at the same place. */
+  read(name: LogName, range: LogRange): Promise<KeptRange>;
+  forget(session: string, pod: string): Promise<void>;
+};
+
+/** All pieces but the last have exactly this size, so that an offset says which piece it is in. */
+export const CHUNK_BYTES = 256 * 1024;
+
+const { LogChunk } = muster.session.v1;
+
+export async function openLogStore(connection: NatsBus["connection"], totalBytes: number): Promise<LogStore> {
+  const bucket = await openBucket(connection, {
+    name: buckets.sessionLogs,
+    codec: protoCodec(LogChunk),
+    maxBytes: totalBytes,
+  });
+  return {
+    keep: async (name, { bytes, omittedBytes }) => {
+      const count = Math.max(1, Math.ceil(bytes.length / CHUNK_BYTES));
+      for (let index = 0; index < count; index += 1) {
+        const data = bytes.subarray(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES);
+        await put(bucket, keyOf(name, index), { data, omittedBytes, last: index === count - 1 });
+      }
+    },
+    read: async (name, range) => {
+      const first = await bucket.get(keyOf(name, 0));
+      if (first === undefined)
+        return { bytes: new Uint8Array(), nextOffset: range.offset, complete: true, truncated: false };
+      const { omittedBytes } = first.value;
+      const offset = Math.max(range.offset, omittedBytes);
+      const index = Math.floor((offset - omittedBytes) / CHUNK_BYTES);
+      const chunk = index === 0 ? first : await bucket.get(keyOf(name, index));
+      const start = offset - omittedBytes - index * CHUNK_BYTES;
+      const bytes = chunk?.value.data.subarray(start, start + range.limitBytes) ?? new Uint8Array();
+      const end = chunk === undefined || (chunk.value.last && start + bytes.length >= chunk.value.data.length);
+      return { bytes, nextOffset: offset + bytes.length, complete: end, truncated: omittedBytes > 0 };
+    },
+    forget: async (session, pod) => {
+      for (const { key, revision } of await bucket.list(`${session}.${pod}.*.*`)) await bucket.delete(key, revision);
+    },
+  };
+}
+
+async function put(
+  bucket: Bucket<muster.session.v1.LogChunk, muster.session.v1.LogChunk.$Properties>,
+  key: string,
+  value: muster.session.v1.LogChunk.$Properties,
+): Promise<void> {
+  try {
+    await bucket.create(key, value);
+  } catch (error) {
+    if (faultOf(error)?.code !== "already_exists") throw error;
+    const found = await bucket.get(key);
+    if (found === undefined) await bucket.create(key, value);
+    else await bucket.update(key, value, found.revision);
+  }
+}
+
+function keyOf({ session, pod, container }: LogName, index: number): string {
+  return `${session}.${pod}.${container}.${index}`;
+}

@@ -1,0 +1,288 @@
+import type { Fault } from "@muster/faults";
+import { muster } from "@muster/proto";
+import type { SessionDigest } from "../domain/plan-sweep.ts";
+import type {
+  ComponentKind,
+  ComponentState,
+  ComponentStatus,
+  EventKind,
+  PodHealth,
+  SessionEvent,
+  SessionRecord,
+  SessionSpec,
+  TerminalKind,
+  Verdict,
+  Warning,
+} from "../domain/session.ts";
+import type { ReservationSeen, WaitReason } from "../domain/snapshot.ts";
+import type { PodSeen } from "../domain/summarise-components.ts";
+import type { SessionDraft } from "../domain/validate-session.ts";
+
+const { ComponentKind: WireKind, SessionEventKind: WireEvent, SessionRecord: RecordMessage } = muster.session.v1;
+
+type SpecProperties = muster.session.v1.SessionSpec.$Properties;
+type ComponentProperties = muster.session.v1.Component.$Properties;
+type SessionProperties = muster.session.v1.Session.$Properties;
+type EventProperties = muster.session.v1.SessionEvent.$Properties;
+
+const KINDS: Readonly<Record<ComponentKind, muster.session.v1.ComponentKind>> = {
+  driver: WireKind.COMPONENT_KIND_DRIVER,
+  server: WireKind.COMPONENT_KIND_SERVER,
+  client: WireKind.COMPONENT_KIND_CLIENT,
+};
+
+const EVENTS: Readonly<Record<EventKind, muster.session.v1.SessionEventKind>> = {
+  QUEUE: WireEvent.SESSION_EVENT_KIND_QUEUE,
+  ACCEPT: WireEvent.SESSION_EVENT_KIND_ACCEPT,
+  PROVISION: WireEvent.SESSION_EVENT_KIND_PROVISION,
+  RUN: WireEvent.SESSION_EVENT_KIND_RUN,
+  DONE: WireEvent.SESSION_EVENT_KIND_DONE,
+  ERROR: WireEvent.SESSION_EVENT_KIND_ERROR,
+  CANCELLED: WireEvent.SESSION_EVENT_KIND_CANCELLED,
+  INTERNAL_ERROR: WireEvent.SESSION_EVENT_KIND_INTERNAL_ERROR,
+};
+
+/** A request's spec; a kind that is missing or not known to us is none. */
+export function draftOf(spec: SpecProperties | null | undefined): SessionDraft {
+  return {
+    components: (spec?.components ?? []).map((component) => ({
+      ...programOf(component),
+      kind: kindOf(component.kind),
+    })),
+    scenarioJson: spec?.scenarioJson ?? "",
+    timeoutMs: spec?.timeoutMs ?? 0,
+    queueTimeoutMs: spec?.queueTimeoutMs ?? 0,
+    ttlMs: spec?.ttlMs ?? 0,
+    priority: spec?.priority ?? 0,
+    workerPort: spec?.workerPort ?? 0,
+    killAfterMs: spec?.killAfterMs ?? 0,
+  };
+}
+
+/** A stored record. Throws when it is not one that `recordMessage` has made. */
+export function recordOf(message: muster.session.v1.SessionRecord.$Properties): SessionRecord {
+  const session = message.session ?? {};
+  const draft = draftOf(session.spec);
+  const spec: SessionSpec = {
+    ...draft,
+    components: draft.components.map((component) => ({ ...component, kind: knownKind(component.kind) })),
+  };
+  return {
+    name: session.name ?? "",
+    uid: session.uid ?? "",
+    requestId: message.requestId ?? "",
+    spec,
+    events: (session.events ?? []).map(eventOfWire),
+    components: (session.components ?? []).map((status) => statusOf(session.name ?? "", status)),
+    resultJson: session.resultJson ?? "",
+    warnings: (session.warnings ?? []).map(({ code, message: text }) => ({
+      code: code as Warning["code"],
+      message: text ?? "",
+    })),
+    createdAtMs: session.createdAtMs ?? 0,
+    finishedAtMs: session.finishedAtMs ?? 0,
+    cancelRequested: session.cancelRequested ?? false,
+    traceparent: session.traceparent ?? "",
+    waitingBecause: session.waitingBecause ?? "",
+    epoch: message.epoch ?? 0,
+    executor: message.executor ?? "",
+    verdict: verdictOf(message.verdict),
+    logsCollected: message.logsCollected ?? false,
+    podsDeleted: message.podsDeleted ?? false,
+    released: message.released ?? false,
+  };
+}
+
+export function recordMessage(record: SessionRecord): muster.session.v1.SessionRecord.$Properties {
+  const { epoch, executor, requestId, logsCollected, podsDeleted, released } = record;
+  return {
+    session: sessionMessage(record, 0),
+    epoch,
+    executor,
+    requestId,
+    ...(record.verdict === undefined ? {} : { verdict: eventMessage(record.verdict) }),
+    logsCollected,
+    podsDeleted,
+    released,
+  };
+}
+
+/** What users see of a record. The revision is the one under which the record is stored; a stored record cannot know it. */
+export function sessionMessage(record: SessionRecord, revision: number): SessionProperties {
+  const { name, uid, resultJson, createdAtMs, finishedAtMs, cancelRequested, traceparent, waitingBecause } = record;
+  return {
+    name,
+    uid,
+    revision,
+    spec: specMessage(record.spec),
+    events: record.events.map(eventMessage),
+    components: record.components.map(statusMessage),
+    resultJson,
+    warnings: record.warnings.map(({ code, message }) => ({ code, message })),
+    createdAtMs,
+    finishedAtMs,
+    cancelRequested,
+    traceparent,
+    waitingBecause,
+  };
+}
+
+export function eventMessage(event: SessionEvent): EventProperties {
+  return { kind: EVENTS[event.kind], atMs: event.atMs, description: event.description, reason: event.reason };
+}
+
+/** Bytes that a session takes in a reply. */
+export function sessionBytes(session: SessionProperties): number {
+  return muster.session.v1.Session.encode(session).finish().length;
+}
+
+export const recordCodec = {
+  encode: (record: SessionRecord) => RecordMessage.encode(recordMessage(record)).finish(),
+  decode: (bytes: Uint8Array) => recordOf(RecordMessage.decode(bytes)),
+};
+
+export function digestOf(record: SessionRecord): SessionDigest {
+  const { name, uid, finishedAtMs, podsDeleted, released, spec } = record;
+  return { name, uid, finishedAtMs, podsDeleted, released, ttlMs: spec.ttlMs };
+}
+
+export function podSeenOf(state: muster.watch.v1.PodState): PodSeen {
+  return {
+    pod: state.pod,
+    uid: state.uid,
+    podIp: state.podIp,
+    node: state.node,
+    health: healthOf(state.health),
+    reason: state.reason,
+    message: state.message,
+    deleted: state.deleted,
+    exitCode: state.exitCode ?? undefined,
+  };
+}
+
+export function reservationSeenOf(
+  reservation: muster.reservation.v1.Reservation.$Properties | null | undefined,
+  askedAtMs: number,
+): ReservationSeen {
+  if (reservation?.state === muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED) {
+    const machines = (reservation.machines ?? []).map(({ component, node }) => ({
+      component: component ?? "",
+      node: node ?? "",
+    }));
+    return { state: "granted", machines };
+  }
+  return { state: "waiting", because: waitReasonOf(reservation?.because), askedAtMs };
+}
+
+/** The name of the session that a grant is for; undefined when it is for somebody else. */
+export function grantedSession(payload: Uint8Array): string | undefined {
+  try {
+    const { reservation } = muster.reservation.v1.ReservationGranted.decode(payload);
+    return reservation?.owner?.kind === "session" ? (reservation.owner.id ?? undefined) : undefined;
+  } catch {
+    // A hint that cannot be read is a hint less: the ledger is asked again anyway.
+    return undefined;
+  }
+}
+
+/** Faults of Reserve after which asking again cannot help. */
+export function isRefusal(fault: Fault): boolean {
+  return ["pool_unknown", "pool_capacity", "reservation_differs", "invalid_request"].includes(fault.code);
+}
+
+function programOf(component: ComponentProperties) {
+  return {
+    name: component.name ?? "",
+    pool: component.pool ?? "",
+    image: component.image ?? "",
+    command: component.command ?? [],
+    args: component.args ?? [],
+    env: (component.env ?? []).map(({ name, value }) => ({ name: name ?? "", value: value ?? "" })),
+    workingDir: component.workingDir ?? "",
+    readyPort: component.readyPort ?? 0,
+  };
+}
+
+function specMessage(spec: SessionSpec): SpecProperties {
+  return {
+    ...spec,
+    components: spec.components.map((component) => ({
+      ...component,
+      kind: KINDS[component.kind],
+      command: [...component.command],
+      args: [...component.args],
+      env: component.env.map(({ name, value }) => ({ name, value })),
+    })),
+  };
+}
+
+function kindOf(kind: muster.session.v1.ComponentKind | null | undefined): ComponentKind | undefined {
+  return (Object.keys(KINDS) as ComponentKind[]).find((word) => KINDS[word] === kind);
+}
+
+function knownKind(kind: ComponentKind | undefined): ComponentKind {
+  if (kind === undefined) throw new Error("a stored component has no kind");
+  return kind;
+}
+
+function eventOfWire(event: EventProperties): SessionEvent {
+  const kind = (Object.keys(EVENTS) as EventKind[]).find((word) => EVENTS[word] === event.kind);
+  if (kind === undefined) throw new Error(`a stored event has the unknown kind ${event.kind ?? "none"}`);
+  return { kind, atMs: event.atMs ?? 0, description: event.description ?? "", reason: event.reason ?? "" };
+}
+
+function verdictOf(event: EventProperties | null | undefined): Verdict | undefined {
+  if (event === null || event === undefined) return undefined;
+  const read = eventOfWire(event);
+  return { ...read, kind: read.kind as TerminalKind };
+}
+
+function statusOf(session: string, status: muster.session.v1.ComponentStatus.$Properties): ComponentStatus {
+  return {
+    name: status.name ?? "",
+    kind: knownKind(kindOf(status.kind)),
+    pool: status.pool ?? "",
+    node: status.node ?? "",
+    pod: status.pod ?? `${session}-${status.name ?? ""}`,
+    podUid: status.podUid ?? "",
+    podIp: status.podIp ?? "",
+    state: (status.state ?? "PENDING") as ComponentState,
+    message: status.message ?? "",
+    exitCode: status.exitCode ?? undefined,
+  };
+}
+
+function statusMessage(status: ComponentStatus): muster.session.v1.ComponentStatus.$Properties {
+  const { exitCode, ...rest } = status;
+  return { ...rest, kind: KINDS[status.kind], ...(exitCode === undefined ? {} : { exitCode }) };
+}
+
+function healthOf(health: muster.health.v1.Health): PodHealth {
+  const { Health } = muster.health.v1;
+  switch (health) {
+    case Health.HEALTH_READY:
+      return "READY";
+    case Health.HEALTH_NOT_READY:
+      return "NOT_READY";
+    case Health.HEALTH_SUCCEEDED:
+      return "SUCCEEDED";
+    case Health.HEALTH_FAILED:
+      return "FAILED";
+    case Health.HEALTH_UNSPECIFIED:
+    case Health.HEALTH_UNKNOWN:
+      return "UNKNOWN";
+  }
+}
+
+function waitReasonOf(
+  because: muster.reservation.v1.WaitReason.$Properties | null | undefined,
+): WaitReason | undefined {
+  if (because === null || because === undefined) return undefined;
+  return {
+    code: because.code ?? "",
+    pool: because.pool ?? "",
+    requested: because.requested ?? 0,
+    available: because.available ?? 0,
+    ahead: because.ahead ?? 0,
+  };
+}

@@ -1,0 +1,76 @@
+import type { IncomingMessage } from "node:http";
+import type { KubeConfig } from "@kubernetes/client-node";
+import { FaultError } from "@muster/faults";
+import { openGet, type Query } from "@muster/kube";
+import { faultOrThrow } from "./pods.ts";
+
+export type LogTail = {
+  readonly bytes: Uint8Array;
+  /** Bytes before the tail that were read and let go. */
+  readonly omittedBytes: number;
+};
+
+/** Logs of containers, read from the API server as streams. Both reject with FaultError. */
+export type PodLogs = {
+  /** The last bytes of the whole log. */
+  readTail(pod: string, container: string, limitBytes: number, signal: AbortSignal): Promise<LogTail>;
+  /** What is there from the offset on, at most so many bytes. */
+  readRange(pod: string, container: string, range: LogRange, signal: AbortSignal): Promise<Uint8Array>;
+};
+
+export type LogRange = { readonly offset: number; readonly limitBytes: number };
+
+export function kubePodLogs(config: KubeConfig, namespace: string): PodLogs {
+  const open = async (pod: string, container: string, query: Query, signal: AbortSignal): Promise<IncomingMessage> =>
+    openGet(config, `/api/v1/namespaces/${namespace}/pods/${pod}/log`, { container, ...query }, signal);
+  return {
+    readTail: (pod, container, limitBytes, signal) =>
+      raising(`reading the log of ${pod}/${container}`, async () =>
+        tailOf(await open(pod, container, {}, signal), limitBytes),
+      ),
+    readRange: (pod, container, { offset, limitBytes }, signal) =>
+      raising(`reading the log of ${pod}/${container}`, async () =>
+        // The API server knows no offset; it is asked for the beginning up to where the range ends.
+        rangeOf(await open(pod, container, { limitBytes: offset + limitBytes }, signal), offset, limitBytes),
+      ),
+  };
+}
+
+async function tailOf(stream: AsyncIterable<Uint8Array>, limitBytes: number): Promise<LogTail> {
+  const kept: Uint8Array[] = [];
+  let keptBytes = 0;
+  let omittedBytes = 0;
+  for await (const chunk of stream) {
+    kept.push(chunk);
+    keptBytes += chunk.length;
+    for (let first = kept[0]; first !== undefined && keptBytes - first.length >= limitBytes; first = kept[0]) {
+      kept.shift();
+      keptBytes -= first.length;
+      omittedBytes += first.length;
+    }
+  }
+  const bytes = Buffer.concat(kept);
+  const excess = Math.max(0, bytes.length - limitBytes);
+  return { bytes: bytes.subarray(excess), omittedBytes: omittedBytes + excess };
+}
+
+async function rangeOf(stream: IncomingMessage, offset: number, limitBytes: number): Promise<Uint8Array> {
+  const kept: Uint8Array[] = [];
+  let position = 0;
+  for await (const chunk of stream as AsyncIterable<Uint8Array>) {
+    const from = Math.max(0, offset - position);
+    const to = Math.min(chunk.length, offset + limitBytes - position);
+    if (to > from) kept.push(chunk.subarray(from, to));
+    position += chunk.length;
+    if (position >= offset + limitBytes) break;
+  }
+  return Buffer.concat(kept);
+}
+
+async function raising<Result>(doing: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new FaultError(faultOrThrow(error), { cause: error, doing });
+  }
+}

@@ -1,0 +1,157 @@
+import { CoreV1Api, type KubeConfig, type V1Pod } from "@kubernetes/client-node";
+import { FaultError, throwFault, type Fault } from "@muster/faults";
+import { kubeClient, kubeFault } from "@muster/kube";
+import { labels } from "@muster/proto";
+import type { buildPod } from "../domain/build-pod.ts";
+import type { OwnedPod } from "../domain/plan-sweep.ts";
+import type { SessionRecord } from "../domain/session.ts";
+import type { LivePod, Obstacle } from "../domain/snapshot.ts";
+
+/** What came of making a pod: it is there and it is ours, or what stood in the way. */
+export type Created = { readonly kind: "created"; readonly uid: string } | Obstacle;
+
+/** The pods of sessions at the API server. Everything rejects with FaultError while the API server is away. */
+export type Pods = {
+  create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<Created>;
+  /** Asks for the deletion of exactly this pod; one that is gone or was replaced is no error. */
+  delete(pod: string, uid: string): Promise<void>;
+  /** The pods that are there now, not those of a cache. */
+  ofSession(name: string): Promise<LivePod[]>;
+  ofAllSessions(): Promise<OwnedPod[]>;
+};
+
+const CALL_TIMEOUT_MS = 10_000;
+const PAGE = 500;
+
+export function kubePods(config: KubeConfig, namespace: string): Pods {
+  const api = kubeClient(config, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
+  return {
+    create: async (record, component, manifest) => {
+      try {
+        const made = await api.createNamespacedPod({ namespace, body: manifest });
+        return { kind: "created", uid: made.metadata?.uid ?? "" };
+      } catch (error) {
+        const fault = faultOrThrow(error);
+        if (fault.code === "already_exists") return adopt(api, namespace, record, component, manifest.metadata.name);
+        return decideRefusal(fault, component, error);
+      }
+    },
+    delete: async (pod, uid) => {
+      try {
+        await api.deleteNamespacedPod({ name: pod, namespace, body: { preconditions: { uid } } });
+      } catch (error) {
+        const fault = faultOrThrow(error);
+        // A conflict means that the name now belongs to another pod.
+        if (fault.code !== "not_found" && fault.code !== "conflict") throw raised(fault, error, `deleting pod ${pod}`);
+      }
+    },
+    ofSession: async (name) => {
+      const pods = await list(api, namespace, `${labels.ownerKind}=session,${labels.owner}=${name}`);
+      return pods.map((pod) => ({
+        pod: pod.metadata?.name ?? "",
+        uid: pod.metadata?.uid ?? "",
+        deleting: pod.metadata?.deletionTimestamp !== undefined,
+        containers: startedContainers(pod),
+      }));
+    },
+    ofAllSessions: async () => {
+      const pods = await list(api, namespace, `${labels.ownerKind}=session`);
+      return pods.map((pod) => ({
+        pod: pod.metadata?.name ?? "",
+        uid: pod.metadata?.uid ?? "",
+        session: pod.metadata?.labels?.[labels.owner] ?? "",
+        ownerUid: pod.metadata?.labels?.[labels.ownerUid] ?? "",
+        deleting: pod.metadata?.deletionTimestamp !== undefined,
+        createdAtMs: pod.metadata?.creationTimestamp?.getTime() ?? 0,
+      }));
+    },
+  };
+}
+
+/** The pod of that name was made by an executor before us, is left from an earlier session, or belongs to somebody else. */
+async function adopt(
+  api: CoreV1Api,
+  namespace: string,
+  record: SessionRecord,
+  component: string,
+  name: string,
+): Promise<Created> {
+  let pod: V1Pod;
+  try {
+    pod = await api.readNamespacedPod({ name, namespace });
+  } catch (error) {
+    const fault = faultOrThrow(error);
+    // Gone between the two calls: making it again succeeds.
+    if (fault.code === "not_found") {
+      return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 }, { cause: error });
+    }
+    throw raised(fault, error, `reading pod ${name}`);
+  }
+  const owner = pod.metadata?.labels ?? {};
+  const uid = pod.metadata?.uid ?? "";
+  if (owner[labels.ownerKind] === "session" && owner[labels.owner] === record.name) {
+    if (owner[labels.ownerUid] === record.uid) return { kind: "created", uid };
+    return { kind: "leftover", component, pod: name, uid };
+  }
+  const whose =
+    owner[labels.owner] === undefined
+      ? "somebody else"
+      : `${owner[labels.ownerKind] ?? ""} ${owner[labels.owner] ?? ""}`;
+  return { kind: "refused", component, reason: "POD_NAME_TAKEN", message: `pod ${name} belongs to ${whose}` };
+}
+
+/** Refusals that stay refusals end the session; everything else is tried again. */
+function decideRefusal(fault: Fault, component: string, error: unknown): Created {
+  switch (fault.code) {
+    case "invalid_request":
+      return {
+        kind: "refused",
+        component,
+        reason: "POD_REFUSED",
+        message: `${fault.field}: ${fault.reason}`.slice(0, 1024),
+      };
+    case "not_found":
+      return { kind: "refused", component, reason: "POD_REFUSED", message: `${fault.kind} ${fault.id} does not exist` };
+    default:
+      throw raised(fault, error, `making the pod of ${component}`);
+  }
+}
+
+async function list(api: CoreV1Api, namespace: string, labelSelector: string): Promise<V1Pod[]> {
+  const pods: V1Pod[] = [];
+  let next: string | undefined;
+  do {
+    try {
+      const page = await api.listNamespacedPod({
+        namespace,
+        labelSelector,
+        limit: PAGE,
+        ...(next === undefined ? {} : { _continue: next }),
+      });
+      pods.push(...page.items);
+      next = page.metadata?._continue === "" ? undefined : page.metadata?._continue;
+    } catch (error) {
+      throw raised(faultOrThrow(error), error, "listing pods");
+    }
+  } while (next !== undefined);
+  return pods;
+}
+
+/** Only a container that has started has a log. */
+function startedContainers(pod: V1Pod): string[] {
+  const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
+  return [...initContainerStatuses, ...containerStatuses]
+    .filter(({ state, lastState }) => (state?.running ?? state?.terminated ?? lastState?.terminated) !== undefined)
+    .map(({ name }) => name);
+}
+
+/** Errors that are nobody's refusal and not the network's are defects, and stay what they are. */
+export function faultOrThrow(error: unknown): Fault {
+  const fault = kubeFault(error);
+  if (fault === undefined) throw error;
+  return fault;
+}
+
+function raised(fault: Fault, cause: unknown, doing: string): FaultError {
+  return new FaultError(fault, { cause, doing });
+}

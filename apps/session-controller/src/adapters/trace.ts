@@ -1,0 +1,64 @@
+import { ROOT_CONTEXT, trace, type Attributes, type Context } from "@opentelemetry/api";
+import { extractTrace, inSpan } from "@muster/tracing";
+import type { ActStep } from "../domain/plan-session.ts";
+import { eventOf, type EventKind, type SessionRecord } from "../domain/session.ts";
+
+const TRACER = "session-controller";
+
+/** The context of the submission, under which everything that happens to a session is told, whichever process does it. */
+function contextOf(record: SessionRecord): Context {
+  if (record.traceparent === "") return ROOT_CONTEXT;
+  return extractTrace(new Map([["traceparent", record.traceparent]]));
+}
+
+/** Runs one pass under a span of the session's trace. */
+export function inPass<Result>(record: SessionRecord, phase: string, work: () => Promise<Result>): Promise<Result> {
+  const attributes = {
+    "muster.session": record.name,
+    "muster.epoch": record.epoch,
+    "muster.executor": record.executor,
+  };
+  return inSpan(TRACER, `session ${phase}`, { parent: contextOf(record), attributes }, work);
+}
+
+/** Runs one step under a span of its own, inside the pass. */
+export function inStep<Result>(record: SessionRecord, step: ActStep, work: () => Promise<Result>): Promise<Result> {
+  const attributes = { "muster.session": record.name, "muster.because": step.because, ...detailsOf(step) };
+  return inSpan(TRACER, nameOf(step), { attributes }, work);
+}
+
+/** Tells a phase as one span from its first to its last event. Made from what is remembered, so that it is whole also when executors changed in between. */
+export function tellPhase(record: SessionRecord, name: "queue" | "run", from: EventKind, endMs: number): void {
+  const start = eventOf(record, from);
+  if (start === undefined) return;
+  const attributes = { "muster.session": record.name };
+  trace.getTracer(TRACER).startSpan(name, { startTime: start.atMs, attributes }, contextOf(record)).end(endMs);
+}
+
+function nameOf(step: ActStep): string {
+  switch (step.do) {
+    case "create-pod":
+      return `start ${step.component.name}`;
+    case "collect-logs":
+      return "collect logs";
+    case "delete-pod":
+      return "delete pods";
+    case "reserve":
+    case "release":
+      return step.do;
+  }
+}
+
+function detailsOf(step: ActStep): Attributes {
+  switch (step.do) {
+    case "create-pod":
+      return { "muster.component": step.component.name, "muster.node": step.node, "muster.pool": step.component.pool };
+    case "delete-pod":
+      return { "muster.pod": step.pod };
+    case "collect-logs":
+      return { "muster.pods": step.pods.length };
+    case "reserve":
+    case "release":
+      return {};
+  }
+}

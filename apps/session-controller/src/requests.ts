@@ -1,0 +1,190 @@
+import { faultOf, throwFault, type Fault } from "@muster/faults";
+import { checkDnsLabel } from "@muster/names";
+import { MAIN_CONTAINER } from "./domain/build-pod.ts";
+import { buildRecord, isFinished, type SessionRecord } from "./domain/session.ts";
+import { transitionCancel } from "./domain/transition-record.ts";
+import { checkRequestId, validateSession, type SessionDefaults, type SessionDraft } from "./domain/validate-session.ts";
+import type { Stored } from "./executor.ts";
+import type { Waker } from "./wakeups.ts";
+
+/** What answering users needs from outside. All but `now`, `newUid`, `traceparent`, `names` and `wake` reject with FaultError. */
+export type RequestDeps = {
+  readonly now: () => number;
+  readonly newUid: () => string;
+  readonly traceparent: () => string;
+  readonly load: (name: string) => Promise<Stored | undefined>;
+  /** already_exists when there is one of that name. */
+  readonly create: (record: SessionRecord) => Promise<number>;
+  readonly save: (record: SessionRecord, revision: number) => Promise<number>;
+  /** Puts the session into the queue of executors and tells its first event. What fails is repaired by the sweep. */
+  readonly enqueue: (record: SessionRecord) => Promise<void>;
+  readonly announce: (record: SessionRecord, from: number) => Promise<void>;
+  /** Names of all sessions after this one, in order. */
+  readonly namesAfter: (name: string) => readonly string[];
+  readonly wake: (name: string) => Waker;
+  readonly keptLog: (name: LogName, range: LogRange) => Promise<LogPart>;
+  readonly liveLog: (name: LogName, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
+  /** Bytes that a session takes in a reply. */
+  readonly sizeOf: (stored: Stored) => number;
+};
+
+type LogName = { readonly session: string; readonly pod: string; readonly container: string };
+type LogRange = { readonly offset: number; readonly limitBytes: number };
+
+export type LogPart = {
+  readonly bytes: Uint8Array;
+  readonly nextOffset: number;
+  readonly complete: boolean;
+  readonly truncated: boolean;
+};
+
+const LIST_MOST = 500;
+/** A reply is one message on the bus. */
+const LIST_BYTES_MOST = 512 * 1024;
+const LOAD_AT_ONCE = 32;
+const WATCH_MOST_MS = 30_000;
+const LOG_BYTES_MOST = 256 * 1024;
+const CANCEL_ATTEMPTS = 20;
+
+export type Submission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
+
+/** Accepts a session or says what is wrong with it. Accepted means stored: nothing that happens afterwards loses it. */
+export async function submit(deps: RequestDeps, defaults: SessionDefaults, request: Submission): Promise<Stored> {
+  const { requestId, name, draft } = request;
+  refuse(checkRequestId(requestId));
+  const validated = validateSession(name, draft, defaults);
+  if (!validated.ok) return throwFault(validated.fault);
+  const record = buildRecord({
+    name,
+    uid: deps.newUid(),
+    requestId,
+    spec: validated.spec,
+    traceparent: deps.traceparent(),
+    nowMs: deps.now(),
+  });
+  try {
+    const revision = await deps.create(record);
+    await deps.enqueue(record);
+    return { record, revision };
+  } catch (error) {
+    if (faultOf(error)?.code !== "already_exists") throw error;
+    return repeated(deps, name, requestId, error);
+  }
+}
+
+/** The same request again gets the session that the first one made; another one gets no second session of the name. */
+async function repeated(deps: RequestDeps, name: string, requestId: string, cause: unknown): Promise<Stored> {
+  const stored = await deps.load(name);
+  if (stored?.record.requestId === requestId) {
+    if (!isFinished(stored.record)) await deps.enqueue(stored.record);
+    return stored;
+  }
+  const over = stored !== undefined && isFinished(stored.record);
+  const doing = over ? "choose another name, or wait until the finished session has expired" : "choose another name";
+  return throwFault({ code: "already_exists", kind: "session", id: name }, { cause, doing });
+}
+
+export async function get(deps: RequestDeps, name: string): Promise<Stored> {
+  const stored = await deps.load(checkedName(name));
+  return stored ?? throwFault({ code: "not_found", kind: "session", id: name });
+}
+
+/** Answers once the session differs from the revision, or when the wait is over. */
+export async function watch(
+  deps: RequestDeps,
+  request: { readonly name: string; readonly afterRevision: number; readonly waitMs: number },
+  signal: AbortSignal,
+): Promise<Stored> {
+  using waker = deps.wake(checkedName(request.name));
+  const endMs = deps.now() + Math.min(request.waitMs, WATCH_MOST_MS);
+  for (;;) {
+    const stored = await get(deps, request.name);
+    const restMs = endMs - deps.now();
+    if (stored.revision !== request.afterRevision || restMs <= 0 || signal.aborted) return stored;
+    await waker.wait({ ms: restMs, knownRevision: stored.revision, signal });
+  }
+}
+
+/** Sessions in the order of their names, as many as fit into one reply. `next` is empty when there are no more. */
+export async function list(
+  deps: RequestDeps,
+  request: { readonly limit: number; readonly after: string },
+): Promise<{ readonly sessions: readonly Stored[]; readonly next: string }> {
+  const limit = Math.min(request.limit || LIST_MOST, LIST_MOST);
+  const names = deps.namesAfter(request.after);
+  const sessions: Stored[] = [];
+  let bytes = 0;
+  let seen = 0;
+  while (seen < names.length && sessions.length < limit) {
+    const batch = names.slice(seen, seen + Math.min(LOAD_AT_ONCE, limit - sessions.length));
+    for (const stored of await Promise.all(batch.map((name) => deps.load(name)))) {
+      if (stored !== undefined) bytes += deps.sizeOf(stored);
+      if (bytes > LIST_BYTES_MOST && sessions.length > 0) return { sessions, next: names[seen - 1] ?? "" };
+      if (stored !== undefined) sessions.push(stored);
+      seen += 1;
+    }
+  }
+  return { sessions, next: seen < names.length ? (names[seen - 1] ?? "") : "" };
+}
+
+/** Asks a session to end. A finished one stays as it is. */
+export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
+  for (let attempt = 1; ; attempt += 1) {
+    const stored = await get(deps, name);
+    const { record, revision } = stored;
+    if (isFinished(record) || record.cancelRequested) return stored;
+    const next = transitionCancel(record, deps.now());
+    try {
+      const written = { record: next, revision: await deps.save(next, revision) };
+      if (isFinished(next)) await deps.announce(next, record.events.length);
+      return written;
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict" || attempt >= CANCEL_ATTEMPTS) throw error;
+    }
+  }
+}
+
+export type LogRequest = {
+  readonly name: string;
+  readonly component: string;
+  readonly container: string;
+  readonly offset: number;
+  readonly limitBytes: number;
+};
+
+/** The log of a component from an offset on: the kept one once the session is over, before that what the container has written so far. */
+export async function readLog(deps: RequestDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
+  const { record } = await get(deps, request.name);
+  const component = record.components.find(({ name }) => name === request.component);
+  if (component === undefined) return throwFault({ code: "not_found", kind: "component", id: request.component });
+  const container = request.container === "" ? MAIN_CONTAINER : checkedName(request.container, "container");
+  const log = { session: record.name, pod: component.pod, container };
+  const range = { offset: request.offset, limitBytes: Math.min(request.limitBytes || LOG_BYTES_MOST, LOG_BYTES_MOST) };
+  if (!Number.isSafeInteger(range.offset) || range.offset < 0) {
+    return throwFault({ code: "invalid_request", field: "offset", reason: `${range.offset} is not an offset` });
+  }
+  if (record.logsCollected) return deps.keptLog(log, range);
+  const bytes = component.podUid === "" ? new Uint8Array() : await liveLog(deps, log, range, signal);
+  return { bytes, nextOffset: range.offset + bytes.length, complete: isFinished(record), truncated: false };
+}
+
+/** A container that has not started yet, or a pod that is gone, has nothing to show; the next request may have. */
+async function liveLog(deps: RequestDeps, log: LogName, range: LogRange, signal: AbortSignal): Promise<Uint8Array> {
+  try {
+    return await deps.liveLog(log, range, signal);
+  } catch (error) {
+    const code = faultOf(error)?.code;
+    if (code === "invalid_request" || code === "not_found") return new Uint8Array();
+    throw error;
+  }
+}
+
+/** Names become keys; what cannot be a name cannot be there. */
+function checkedName(name: string, field = "name"): string {
+  refuse(checkDnsLabel(field, name));
+  return name;
+}
+
+function refuse(fault: Fault | undefined): void {
+  if (fault !== undefined) throwFault(fault);
+}

@@ -1,0 +1,113 @@
+import { connectNats, consumeEvents, serve, type EventContext, type Handlers, type NatsBus } from "@muster/bus";
+import { muster, SessionService, streams, subjects } from "@muster/proto";
+import type { ServiceContext } from "@muster/service";
+import { lead } from "@muster/store";
+import { openDeps, type Deps } from "./adapters/deps.ts";
+import { draftOf, sessionMessage } from "./adapters/messages.ts";
+import type { Config } from "./config.ts";
+import { runSession, type Stored } from "./executor.ts";
+import { cancel, get, list, readLog, submit, watch } from "./requests.ts";
+import { sweepForever } from "./sweep.ts";
+
+/** Replicas that use one name share the queue of sessions. */
+const CONSUMER = "session-executors";
+const SWEEP_LOCK_TTL_MS = 10_000;
+/** A message that arrives while we stop goes to somebody else, a little later so that it does not come back to us. */
+const STOPPING_RETRY_MS = 500;
+
+/** Answers users, runs sessions, and sweeps, until the signal. Sessions in hand go to another replica at once. */
+export async function run(context: ServiceContext<Config>): Promise<void> {
+  const { config, logger, signal, instance } = context;
+  await using bus = await connect(context);
+  await using deps = await openDeps(context, bus);
+  await using _server = await serve(bus, SessionService, handlers(deps, config), {
+    version: context.version,
+    description: "Runs sessions: finite tests of several roles.",
+    onDefect: (method, error) => {
+      logger.error({ method, err: error }, "defect");
+    },
+  });
+  await using _consumer = await consumeEvents(
+    bus,
+    {
+      stream: streams.sessionCommands.name,
+      durable: CONSUMER,
+      subject: subjects.anyRunSession,
+      maxInFlight: config.queue.inFlightMost,
+      ackWaitMs: config.queue.ackWaitMs,
+      area: "session",
+      signal,
+      onRetry: ({ subject, error, delayMs }) => {
+        logger.warn({ subject, err: error, delayMs }, "session handed back after an error");
+      },
+    },
+    muster.session.v1.RunSession,
+    (message, delivery) => execute(deps, config, message, delivery, signal),
+  );
+  context.readyWhen("views", deps.staleness);
+  await lead(
+    bus.connection,
+    { lock: "session-sweep", holder: instance, ttlMs: SWEEP_LOCK_TTL_MS, signal },
+    (leadership) => sweepForever(deps.sweep, config.sweep, leadership.signal),
+  );
+}
+
+function connect({ config, logger, instance }: ServiceContext<Config>): Promise<NatsBus> {
+  const { url, token } = config.nats;
+  return connectNats({
+    url,
+    name: instance,
+    ...(token === undefined ? {} : { token }),
+    onStatus: (status, detail) => {
+      logger.warn({ status, detail }, "connection to nats");
+    },
+  });
+}
+
+/** Holds the message for as long as the session takes. A message that is lost with us is delivered to another replica. */
+async function execute(
+  deps: Deps,
+  config: Config,
+  message: muster.session.v1.RunSession,
+  delivery: EventContext,
+  signal: AbortSignal,
+): Promise<void> {
+  if (signal.aborted) {
+    delivery.retry(STOPPING_RETRY_MS);
+    return;
+  }
+  const alive = setInterval(() => {
+    delivery.working();
+  }, config.queue.ackWaitMs / 3);
+  try {
+    const end = await runSession(deps.executor, config.session, message, signal);
+    deps.executor.logger.info({ session: message.name, end }, "session left");
+    // Whoever has taken a lost session over holds a message of its own, or the sweep queues it again.
+    if (end === "stopped") delivery.retry(0);
+  } finally {
+    clearInterval(alive);
+  }
+}
+
+function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {
+  const { requests } = deps;
+  return {
+    submitSession: async ({ requestId, name, spec }) =>
+      reply(await submit(requests, config.defaults, { requestId, name, draft: draftOf(spec) })),
+    getSession: async ({ name }) => reply(await get(requests, name)),
+    watchSession: async (request, { signal }) => reply(await watch(requests, request, signal)),
+    listSessions: async ({ limit, continue: after }) => {
+      const { sessions, next } = await list(requests, { limit, after });
+      return { sessions: sessions.map(({ record, revision }) => sessionMessage(record, revision)), continue: next };
+    },
+    cancelSession: async ({ name }) => reply(await cancel(requests, name)),
+    getLogs: async (request, { signal }) => {
+      const { bytes, nextOffset, complete, truncated } = await readLog(requests, request, signal);
+      return { chunk: bytes, nextOffset, complete, truncated };
+    },
+  };
+}
+
+function reply({ record, revision }: Stored): { session: muster.session.v1.Session.$Properties } {
+  return { session: sessionMessage(record, revision) };
+}

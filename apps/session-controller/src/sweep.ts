@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { assertNever, describeFault, faultOf } from "@muster/faults";
+import type { Logger } from "@muster/service";
+import {
+  planSweep,
+  type OwnedPod,
+  type OwnedReservation,
+  type SessionDigest,
+  type SweepPolicy,
+  type SweepStep,
+} from "./domain/plan-sweep.ts";
+import { isFinished, type SessionRecord } from "./domain/session.ts";
+import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
+import type { Stored } from "./executor.ts";
+
+/** What a sweep needs from outside. Everything asynchronous rejects with FaultError. */
+export type SweepDeps = {
+  readonly now: () => number;
+  readonly logger: Logger;
+  readonly listPods: () => Promise<readonly OwnedPod[]>;
+  readonly listReservations: () => Promise<readonly OwnedReservation[]>;
+  readonly sessions: () => readonly SessionDigest[];
+  readonly load: (name: string) => Promise<Stored | undefined>;
+  readonly save: (record: SessionRecord, revision: number) => Promise<number>;
+  readonly run: (session: string, uid: string) => Promise<void>;
+  readonly deletePod: (pod: string, uid: string) => Promise<void>;
+  readonly release: (session: string) => Promise<void>;
+  /** Deletes the kept logs and then the record. */
+  readonly forget: (stored: Stored) => Promise<void>;
+};
+
+/** Sweeps until the signal. A sweep that fails, wholly or in part, is made good by the next one. */
+export async function sweepForever(
+  deps: SweepDeps,
+  policy: SweepPolicy & { readonly everyMs: number },
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    await reporting(deps, "sweep not complete", () => sweep(deps, policy, signal));
+    await sleep(policy.everyMs, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** One look at everything, and the repair of what is left over. */
+export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
+  // In this order: what belongs to a session that is made meanwhile is not listed, and what is listed has its session listed too.
+  const pods = await deps.listPods();
+  const reservations = await deps.listReservations();
+  const sessions = deps.sessions();
+  for (const step of planSweep({ nowMs: deps.now(), sessions, pods, reservations }, policy)) {
+    if (signal.aborted) return;
+    await reporting(deps, "sweep step failed", () => execute(deps, step, pods));
+  }
+}
+
+/** The list of sessions may lag behind, so whatever takes something away looks at the session itself first. */
+async function execute(deps: SweepDeps, step: SweepStep, pods: readonly OwnedPod[]): Promise<void> {
+  if (step.do === "run") {
+    await deps.run(step.session, step.uid);
+    return;
+  }
+  const stored = await deps.load(step.session);
+  deps.logger.info({ step }, "sweep step");
+  switch (step.do) {
+    case "expire":
+      if (stored !== undefined && isOver(stored, step.uid)) await deps.forget(stored);
+      return;
+    case "confirm-pods-gone":
+      await note(deps, stored, step.uid, { do: "confirm-pods-gone", because: "none-listed" });
+      return;
+    case "release":
+      if (stored !== undefined && !isFinished(stored.record)) return;
+      await deps.release(step.session);
+      if (step.uid !== undefined) await note(deps, stored, step.uid, { do: "released" });
+      return;
+    case "delete-pod": {
+      const ownerUid = pods.find(({ uid }) => uid === step.uid)?.ownerUid;
+      const wanted = stored !== undefined && !isFinished(stored.record) && stored.record.uid === ownerUid;
+      if (!wanted) await deps.deletePod(step.pod, step.uid);
+      return;
+    }
+    default:
+      assertNever(step);
+  }
+}
+
+async function note(deps: SweepDeps, stored: Stored | undefined, uid: string, outcome: Outcome): Promise<void> {
+  if (stored === undefined || !isOver(stored, uid)) return;
+  await deps.save(transitionRecord(stored.record, outcome), stored.revision);
+}
+
+function isOver({ record }: Stored, uid: string): boolean {
+  return record.uid === uid && isFinished(record);
+}
+
+async function reporting(deps: SweepDeps, message: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    deps.logger.warn({ reason: describeFault(fault) }, message);
+  }
+}
