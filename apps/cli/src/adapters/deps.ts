@@ -1,0 +1,148 @@
+import { randomInt, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { connectNats, type NatsBus } from "@muster/bus";
+import { describeFault, faultOf } from "@muster/faults";
+import { streams } from "@muster/proto";
+import type { Cli, Interrupts, Io } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import type { Config } from "../config.ts";
+import type { NatsObservation } from "../domain/build-doctor-report.ts";
+import { decideConnection, type Connection, type LocalStack } from "../domain/decide-connection.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { musterServices } from "./muster-services.ts";
+
+const CONNECT_TIMEOUT_MS = 3000;
+const NATS_API_TIMEOUT_MS = 2000;
+/** A command that is done does not wait longer than this for the connection to close. */
+const DRAIN_MS = 500;
+const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
+
+/** Puts the real world behind each verb of a command. */
+export function makeCli(options: {
+  readonly config: Config;
+  readonly io: Io;
+  readonly interrupts: Interrupts;
+  readonly natsUrl: () => string | undefined;
+}): Cli {
+  const { config, io, interrupts } = options;
+  const connection = (): Connection =>
+    decideConnection({
+      option: options.natsUrl(),
+      env: { natsUrl: config.natsUrl, token: config.token },
+      local: readLocalStack(config.localFile),
+    });
+  return {
+    io,
+    interrupts,
+    now: () => Date.now(),
+    pause,
+    randomLetters: (count) => Array.from({ length: count }, () => LETTERS.charAt(randomInt(LETTERS.length))).join(""),
+    randomId: randomUUID,
+    connection,
+    connect: async (stop = interrupts.first) => {
+      const bus = await connectTo(connection(), stop);
+      return {
+        services: musterServices(bus, stop),
+        nats: () => observeNats(bus),
+        replicas: () => bus.services(),
+        [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose](),
+      };
+    },
+  };
+}
+
+async function connectTo(connection: Connection, stop: AbortSignal): Promise<NatsBus> {
+  const { natsUrl, because, hint } = connection;
+  const token = readToken(connection);
+  try {
+    const bus = await connectNats({
+      url: natsUrl,
+      name: "muster",
+      timeoutMs: CONNECT_TIMEOUT_MS,
+      drainMs: DRAIN_MS,
+      ...(token !== undefined && { token }),
+    });
+    if (!stop.aborted) return bus;
+    await bus[Symbol.asyncDispose]();
+    throw new CommandError(EXIT.interrupted, "interrupted");
+  } catch (cause) {
+    const fault = faultOf(cause);
+    if (fault === undefined) throw cause;
+    // What the client library says is the reason: connection refused, wrong token, no such host.
+    const beneath = cause instanceof Error && cause.cause instanceof Error ? cause.cause.message : describeFault(fault);
+    throw new CommandError(EXIT.unreachable, `cannot connect to ${natsUrl} (${because}): ${beneath}`, { hint, cause });
+  }
+}
+
+function readToken({ token }: Connection): string | undefined {
+  if (token === undefined) return undefined;
+  if ("text" in token) return token.text;
+  try {
+    const text = readFileSync(token.file, "utf8").trim();
+    return text === "" ? undefined : text;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new CommandError(EXIT.unreachable, `reading the token of the local stack: ${reason}`, { cause });
+  }
+}
+
+/** What the file says; undefined when there is none, or when it is not what `npm start` writes. */
+function readLocalStack(file: string): LocalStack | undefined {
+  let content: unknown;
+  try {
+    content = JSON.parse(readFileSync(file, "utf8"));
+  } catch {
+    return undefined;
+  }
+  if (typeof content !== "object" || content === null || !("natsUrl" in content)) return undefined;
+  const { natsUrl } = content;
+  const natsTokenFile = "natsTokenFile" in content ? content.natsTokenFile : "";
+  const pid = "pid" in content ? content.pid : undefined;
+  if (typeof natsUrl !== "string" || typeof natsTokenFile !== "string" || typeof pid !== "number") return undefined;
+  return { natsUrl, natsTokenFile, alive: isRunning(pid) };
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // EPERM: it runs, and belongs to somebody else.
+    return error instanceof Error && "code" in error && error.code === "EPERM";
+  }
+}
+
+async function observeNats({ connection }: NatsBus): Promise<NatsObservation> {
+  const roundTripMs = await connection.rtt();
+  const version = connection.info?.version ?? "unknown";
+  // JetStream's own API: an answer with an error means that this user may not use it, no answer that it is off.
+  const account = await natsApi(connection, "$JS.API.INFO");
+  const dead = await natsApi(connection, `$JS.API.STREAM.INFO.${streams.dead.name}`);
+  return { version, roundTripMs, jetStreamTrouble: account.trouble, deadLetters: dead.state?.messages };
+}
+
+type ApiAnswer = { readonly trouble: string | undefined; readonly state?: { readonly messages?: number } };
+
+async function natsApi(connection: NatsBus["connection"], subject: string): Promise<ApiAnswer> {
+  try {
+    const reply = await connection.request(subject, "", { timeout: NATS_API_TIMEOUT_MS });
+    // The form of the answers is fixed by NATS (io.nats.jetstream.api.v1).
+    const { error, state } = reply.json<{ error?: { description?: string }; state?: { messages?: number } }>();
+    return { trouble: error === undefined ? undefined : (error.description ?? "refused"), ...(state && { state }) };
+  } catch (error) {
+    return { trouble: `no answer: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
+
+function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    // Longer than 24 days does not fit into a timer of Node.
+    const timer = setTimeout(done, Math.min(delayMs, 2 ** 31 - 1));
+    if (signal?.aborted === true) done();
+    else signal?.addEventListener("abort", done);
+  });
+}

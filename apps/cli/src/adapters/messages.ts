@@ -1,0 +1,169 @@
+import { muster } from "@muster/proto";
+import type { Pool, Reservation } from "../domain/reservation.ts";
+import type { ComponentKind, SessionSpec } from "../domain/session-document.ts";
+import type { Phase, Session } from "../domain/session.ts";
+
+type Wire = typeof muster.session.v1;
+type SpecMessage = ConstructorParameters<Wire["SessionSpec"]>[0];
+type SessionMessage = NonNullable<ConstructorParameters<Wire["Session"]>[0]>;
+type PoolMessage = NonNullable<ConstructorParameters<typeof muster.reservation.v1.Pool>[0]>;
+type ReservationMessage = NonNullable<ConstructorParameters<typeof muster.reservation.v1.Reservation>[0]>;
+
+const { ComponentKind: WireKind, SessionEventKind: WireEvent } = muster.session.v1;
+const { ReservationState } = muster.reservation.v1;
+
+const KIND_TO_WIRE = {
+  driver: WireKind.COMPONENT_KIND_DRIVER,
+  server: WireKind.COMPONENT_KIND_SERVER,
+  client: WireKind.COMPONENT_KIND_CLIENT,
+} as const satisfies Record<ComponentKind, number>;
+
+const KIND_FROM_WIRE = new Map<number, ComponentKind>([
+  [WireKind.COMPONENT_KIND_DRIVER, "driver"],
+  [WireKind.COMPONENT_KIND_SERVER, "server"],
+  [WireKind.COMPONENT_KIND_CLIENT, "client"],
+]);
+
+const PHASE_FROM_WIRE = new Map<number, Phase>([
+  [WireEvent.SESSION_EVENT_KIND_QUEUE, "QUEUE"],
+  [WireEvent.SESSION_EVENT_KIND_ACCEPT, "ACCEPT"],
+  [WireEvent.SESSION_EVENT_KIND_PROVISION, "PROVISION"],
+  [WireEvent.SESSION_EVENT_KIND_RUN, "RUN"],
+  [WireEvent.SESSION_EVENT_KIND_DONE, "DONE"],
+  [WireEvent.SESSION_EVENT_KIND_ERROR, "ERROR"],
+  [WireEvent.SESSION_EVENT_KIND_CANCELLED, "CANCELLED"],
+  [WireEvent.SESSION_EVENT_KIND_INTERNAL_ERROR, "INTERNAL_ERROR"],
+]);
+
+const STATE_FROM_WIRE = new Map<number, Reservation["state"]>([
+  [ReservationState.RESERVATION_STATE_WAITING, "waiting"],
+  [ReservationState.RESERVATION_STATE_GRANTED, "granted"],
+]);
+
+/** The wire form of a spec: what is undefined stays absent, which means the service's default. */
+export function specToMessage(spec: SessionSpec): NonNullable<SpecMessage> {
+  return {
+    components: spec.components.map((component) => ({
+      name: component.name,
+      kind: KIND_TO_WIRE[component.kind],
+      pool: component.pool,
+      image: component.image,
+      command: [...component.command],
+      args: [...component.args],
+      env: component.env.map(({ name, value }) => ({ name, value })),
+      workingDir: component.workingDir ?? "",
+      readyPort: component.readyPort ?? 0,
+    })),
+    scenarioJson: spec.scenarioJson ?? "",
+    timeoutMs: spec.timeoutMs ?? 0,
+    queueTimeoutMs: spec.queueTimeoutMs ?? 0,
+    ttlMs: spec.ttlMs ?? 0,
+    killAfterMs: spec.killAfterMs ?? 0,
+    priority: spec.priority ?? 0,
+    workerPort: spec.workerPort ?? 0,
+  };
+}
+
+export function sessionFromMessage(message: SessionMessage): Session {
+  return {
+    name: message.name ?? "",
+    uid: message.uid ?? "",
+    revision: message.revision ?? 0,
+    spec: specFromMessage(message.spec ?? {}),
+    events: (message.events ?? []).map((event) => ({
+      phase: PHASE_FROM_WIRE.get(event.kind ?? 0) ?? "UNKNOWN",
+      atMs: event.atMs ?? 0,
+      description: event.description ?? "",
+      reason: event.reason ?? "",
+    })),
+    components: (message.components ?? []).map((component) => ({
+      name: component.name ?? "",
+      kind: KIND_FROM_WIRE.get(component.kind ?? 0) ?? "unknown",
+      pool: component.pool ?? "",
+      node: component.node ?? "",
+      pod: component.pod ?? "",
+      podIp: component.podIp ?? "",
+      state: component.state ?? "",
+      message: component.message ?? "",
+      exitCode: component.exitCode ?? undefined,
+    })),
+    resultJson: unlessDefault(message.resultJson),
+    warnings: (message.warnings ?? []).map((warning) => ({
+      code: warning.code ?? "",
+      message: warning.message ?? "",
+    })),
+    createdAtMs: message.createdAtMs ?? 0,
+    finishedAtMs: unlessDefault(message.finishedAtMs),
+    cancelRequested: message.cancelRequested ?? false,
+    traceparent: message.traceparent ?? "",
+    waitingBecause: message.waitingBecause ?? "",
+  };
+}
+
+export function poolFromMessage(message: PoolMessage): Pool {
+  return {
+    name: message.name ?? "",
+    available: message.available ?? 0,
+    capacity: message.capacity ?? 0,
+    held: message.held ?? 0,
+    unusable: message.unusable ?? 0,
+    waiting: message.waiting ?? 0,
+  };
+}
+
+export function reservationFromMessage(message: ReservationMessage): Reservation {
+  const { because } = message;
+  return {
+    id: message.id ?? "",
+    ownerKind: message.owner?.kind ?? "",
+    ownerId: message.owner?.id ?? "",
+    state: STATE_FROM_WIRE.get(message.state ?? 0) ?? "unknown",
+    needs: (message.needs ?? []).map(({ component, pool }) => ({ component: component ?? "", pool: pool ?? "" })),
+    machines: (message.machines ?? []).map(({ component, pool, node }) => ({
+      component: component ?? "",
+      pool: pool ?? "",
+      node: node ?? "",
+    })),
+    priority: message.priority ?? 0,
+    createdAtMs: message.createdAtMs ?? 0,
+    grantedAtMs: unlessDefault(message.grantedAtMs),
+    because: because
+      ? {
+          code: because.code ?? "",
+          pool: because.pool ?? "",
+          requested: because.requested ?? 0,
+          available: because.available ?? 0,
+          ahead: because.ahead ?? 0,
+        }
+      : undefined,
+  };
+}
+
+function specFromMessage(message: NonNullable<SpecMessage>): SessionSpec {
+  return {
+    components: (message.components ?? []).map((component) => ({
+      name: component.name ?? "",
+      // Services store no component without a kind.
+      kind: KIND_FROM_WIRE.get(component.kind ?? 0) ?? "client",
+      pool: component.pool ?? "",
+      image: component.image ?? "",
+      command: component.command ?? [],
+      args: component.args ?? [],
+      env: (component.env ?? []).map(({ name, value }) => ({ name: name ?? "", value: value ?? "" })),
+      workingDir: unlessDefault(component.workingDir),
+      readyPort: unlessDefault(component.readyPort),
+    })),
+    scenarioJson: unlessDefault(message.scenarioJson),
+    timeoutMs: unlessDefault(message.timeoutMs),
+    queueTimeoutMs: unlessDefault(message.queueTimeoutMs),
+    ttlMs: unlessDefault(message.ttlMs),
+    killAfterMs: unlessDefault(message.killAfterMs),
+    priority: unlessDefault(message.priority),
+    workerPort: unlessDefault(message.workerPort),
+  };
+}
+
+/** protobuf's zero means "not set" in these fields. */
+function unlessDefault<Value extends string | number>(value: Value | null | undefined): Value | undefined {
+  return value === null || value === undefined || value === 0 || value === "" ? undefined : value;
+}

@@ -1,0 +1,69 @@
+import { createReadStream } from "node:fs";
+import { CommandError } from "../command-error.ts";
+import type { Io } from "../cli.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+
+/** Where nobody says how large the terminal is. */
+const SIZE_DEFAULT = { columns: 80, rows: 24 };
+
+/** The real terminal. Colours, widths and redrawing only where a person looks. */
+export function terminal(options: { readonly colours: boolean }): Io {
+  const { stdin, stdout, stderr } = process;
+  const closed = new AbortController();
+  for (const stream of [stdout, stderr]) {
+    // Somebody who reads no further (`muster logs | head`) is no error.
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE") throw error;
+      closed.abort();
+    });
+  }
+  const write = (stream: NodeJS.WriteStream, lines: readonly string[]): void => {
+    if (lines.length > 0 && !closed.signal.aborted) stream.write(lines.map((line) => `${line}\n`).join(""));
+  };
+  return {
+    out: (lines) => {
+      write(stdout, lines);
+    },
+    err: (lines) => {
+      write(stderr, lines);
+    },
+    write: (bytes) =>
+      new Promise((resolve) => {
+        if (closed.signal.aborted) resolve();
+        else stdout.write(bytes, () => resolve());
+      }),
+    draw: (text) => {
+      if (!closed.signal.aborted) stderr.write(text);
+    },
+    outStyle: () => ({
+      columns: stdout.isTTY ? stdout.columns || SIZE_DEFAULT.columns : undefined,
+      colours: options.colours && stdout.isTTY,
+    }),
+    errStyle: () => ({
+      columns: stderr.isTTY ? stderr.columns || SIZE_DEFAULT.columns : undefined,
+      rows: stderr.rows || SIZE_DEFAULT.rows,
+      colours: options.colours && stderr.isTTY,
+      interactive: stderr.isTTY,
+    }),
+    read: (path, bytesMax) => readText(path === "-" ? stdin : createReadStream(path), path, bytesMax),
+    closed: closed.signal,
+  };
+}
+
+/** Reads one byte more than allowed at most, so that the reader of the text can say what the limit is. */
+async function readText(stream: AsyncIterable<unknown>, path: string, bytesMax: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of stream) {
+      const bytes = Buffer.from(chunk as Uint8Array);
+      chunks.push(bytes);
+      size += bytes.length;
+      if (size > bytesMax) break;
+    }
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new CommandError(EXIT.usage, `reading ${path}: ${reason}`, { cause: error });
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks));
+}

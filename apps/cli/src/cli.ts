@@ -1,0 +1,53 @@
+import type { MusterServices } from "./adapters/muster-services.ts";
+import type { TableStyle } from "./domain/build-table.ts";
+import type { NatsObservation, ServiceReplica } from "./domain/build-doctor-report.ts";
+import type { Connection } from "./domain/decide-connection.ts";
+
+/** What a command may touch: the terminal, files, time, and the services once it connects. */
+export type Cli = {
+  readonly io: Io;
+  readonly now: () => number;
+  /** Resolves after the delay, or at once when the signal is aborted. */
+  readonly pause: (delayMs: number, signal?: AbortSignal) => Promise<void>;
+  /** This many random letters and digits, fit for a DNS label. */
+  readonly randomLetters: (count: number) => string;
+  readonly randomId: () => string;
+  readonly interrupts: Interrupts;
+  /** Where `connect` goes, and why. */
+  readonly connection: () => Connection;
+  /**
+   * Rejects with CommandError when nobody answers. The signal, the first interrupt unless another one is given, gives up the connecting and every question
+   * that is asked over the connection.
+   */
+  readonly connect: (stop?: AbortSignal) => Promise<Connected>;
+};
+
+export type Interrupts = {
+  /** Aborted by the first Ctrl-C or SIGTERM. */
+  readonly first: AbortSignal;
+  /** Aborted by the second. */
+  readonly second: AbortSignal;
+};
+
+export type Connected = AsyncDisposable & {
+  readonly services: MusterServices;
+  readonly nats: () => Promise<NatsObservation>;
+  readonly replicas: () => Promise<readonly ServiceReplica[]>;
+};
+
+export type Io = {
+  /** Lines on standard output: what was asked for. */
+  readonly out: (lines: readonly string[]) => void;
+  /** Lines on standard error: what happens meanwhile, and what goes wrong. */
+  readonly err: (lines: readonly string[]) => void;
+  /** Bytes on standard output; resolves when they are handed on. */
+  readonly write: (bytes: Uint8Array | string) => Promise<void>;
+  /** Control sequences and lines that are drawn over; only where `errStyle().interactive`. */
+  readonly draw: (text: string) => void;
+  readonly outStyle: () => TableStyle;
+  readonly errStyle: () => TableStyle & { readonly rows: number; readonly interactive: boolean };
+  /** Text of a file; of standard input when the path is `-`. Rejects with CommandError. */
+  readonly read: (path: string, bytesMax: number) => Promise<string>;
+  /** Aborted when nobody reads standard output any more. */
+  readonly closed: AbortSignal;
+};

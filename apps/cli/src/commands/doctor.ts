@@ -1,0 +1,55 @@
+import { describeFault, faultOf } from "@muster/faults";
+import type { Cli, Connected } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import {
+  buildChecks,
+  buildDoctorTable,
+  isHealthy,
+  type Observations,
+  type Seen,
+} from "../domain/build-doctor-report.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { print, type Format } from "./output.ts";
+
+/** `muster doctor`: looks at everything that must be right for a session to run, and says what to do about the rest. */
+export async function doctor(cli: Cli, format: Format): Promise<ExitCode> {
+  const checks = buildChecks(await observe(cli));
+  print(cli.io, format, { table: (style) => buildDoctorTable(checks, style), data: () => checks });
+  if (isHealthy(checks)) return EXIT.ok;
+  return checks.some(({ check, status }) => check === "nats" && status === "failed") ? EXIT.unreachable : EXIT.failed;
+}
+
+async function observe(cli: Cli): Promise<Observations> {
+  const connection = cli.connection();
+  let connected: Connected;
+  try {
+    connected = await cli.connect();
+  } catch (error) {
+    const unknown = { trouble: "not connected" };
+    return { connection, nats: { trouble: reason(error) }, replicas: unknown, watcher: unknown, pools: unknown };
+  }
+  await using bus = connected;
+  const [nats, replicas, watcher, pools] = await Promise.all([
+    see(bus.nats()),
+    see(bus.replicas()),
+    see(bus.services.watcherStatus()),
+    see(bus.services.pools()),
+  ]);
+  return { connection, nats, replicas, watcher, pools };
+}
+
+async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {
+  try {
+    return { value: await value };
+  } catch (error) {
+    return { trouble: reason(error) };
+  }
+}
+
+/** Expected failures are what this command shows; a defect goes on. */
+function reason(error: unknown): string {
+  const fault = faultOf(error);
+  if (fault !== undefined) return describeFault(fault);
+  if (error instanceof CommandError) return error.message;
+  throw error;
+}

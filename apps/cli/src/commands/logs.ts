@@ -1,0 +1,98 @@
+import { describeFault, faultOf } from "@muster/faults";
+import type { MusterServices } from "../adapters/muster-services.ts";
+import type { Cli } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { nearestName } from "../domain/nearest-name.ts";
+import { isFinished } from "../domain/session.ts";
+
+/** How long `-f` waits before it asks again for what was written meanwhile. */
+const FOLLOW_EVERY_MS = 500;
+
+type Sink = (bytes: Uint8Array | undefined) => Promise<void>;
+
+/** `muster logs SESSION [COMPONENT]`: what a component wrote; of all components, each line after the name of its component. */
+export async function logs(
+  cli: Cli,
+  name: string,
+  component: string | undefined,
+  options: { readonly follow: boolean },
+): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  const { services } = connected;
+  const session = await services.session(name);
+  const names = session.components.map((each) => each.name);
+  if (component !== undefined && !names.includes(component)) {
+    const near = nearestName(component, names);
+    throw new CommandError(EXIT.usage, `session ${name} has no component ${component}`, {
+      hint: near === undefined ? `it has ${names.join(", ")}` : `did you mean "${near}"?`,
+    });
+  }
+  const stop = AbortSignal.any([cli.interrupts.first, cli.io.closed]);
+  const read = (each: string, sink: Sink): Promise<void> =>
+    readLog({ cli, services, name, component: each, follow: options.follow, stop }, sink);
+
+  if (component !== undefined) {
+    await read(component, async (bytes) => {
+      if (bytes !== undefined) await cli.io.write(bytes);
+    });
+  } else if (options.follow) {
+    await Promise.all(names.map((each) => read(each, linesWithPrefix(cli, each, names))));
+  } else {
+    for (const each of names) await read(each, linesWithPrefix(cli, each, names));
+  }
+  return cli.interrupts.first.aborted ? EXIT.interrupted : EXIT.ok;
+}
+
+type LogSource = {
+  readonly cli: Cli;
+  readonly services: MusterServices;
+  readonly name: string;
+  readonly component: string;
+  readonly follow: boolean;
+  readonly stop: AbortSignal;
+};
+
+async function readLog({ cli, services, name, component, follow, stop }: LogSource, sink: Sink): Promise<void> {
+  let offset = 0;
+  while (!stop.aborted) {
+    let over = false;
+    try {
+      const chunk = await services.log(name, component, offset, stop);
+      if (chunk.truncated && offset === 0) cli.io.err([`note: the beginning of the log of ${component} was not kept`]);
+      if (chunk.bytes.length > 0) await sink(chunk.bytes);
+      offset = chunk.nextOffset;
+      if (chunk.complete || (!follow && chunk.bytes.length === 0)) break;
+      if (chunk.bytes.length > 0) continue;
+    } catch (error) {
+      if (isAborted(stop)) break;
+      const fault = faultOf(error);
+      // A component that has not started has no log yet, and one that never started will never have one.
+      if (fault?.code !== "not_found") throw error;
+      over = !follow || isFinished(await services.session(name));
+      if (over) cli.io.err([`note: ${component} has no log: ${describeFault(fault)}`]);
+    }
+    if (over) break;
+    await cli.pause(FOLLOW_EVERY_MS, stop);
+  }
+  await sink(undefined);
+}
+
+/** Read through a function, because it changes while somebody waits. */
+function isAborted(signal: AbortSignal): boolean {
+  return signal.aborted;
+}
+
+/** Prints whole lines after the component's name; what has no line end yet waits for it. */
+function linesWithPrefix(cli: Cli, name: string, names: readonly string[]): Sink {
+  const width = Math.max(...names.map((each) => each.length));
+  const prefix = `${name.padEnd(width)} | `;
+  const decoder = new TextDecoder();
+  let rest = "";
+  return async (bytes) => {
+    const lines = (rest + decoder.decode(bytes, { stream: bytes !== undefined })).split("\n");
+    rest = bytes === undefined ? "" : (lines.pop() ?? "");
+    if (bytes === undefined && lines.at(-1) === "") lines.pop();
+    if (lines.length > 0) await cli.io.write(lines.map((line) => `${prefix}${line}\n`).join(""));
+  };
+}

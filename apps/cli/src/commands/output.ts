@@ -1,0 +1,22 @@
+import { stringify } from "yaml";
+import type { Io } from "../cli.ts";
+import type { TableStyle } from "../domain/build-table.ts";
+
+export const FORMATS = ["table", "json", "yaml"] as const;
+export type Format = (typeof FORMATS)[number];
+
+/** Prints one thing in the form that was asked for. */
+export function print(
+  io: Io,
+  format: Format,
+  forms: { readonly table: (style: TableStyle) => readonly string[]; readonly data: () => unknown },
+): void {
+  if (format === "table") io.out(forms.table(io.outStyle()));
+  else if (format === "json") io.out([JSON.stringify(forms.data(), undefined, 2)]);
+  else io.out([toYaml(forms.data())]);
+}
+
+/** Programs and logs keep their lines, and nothing refers to something else. */
+export function toYaml(value: unknown): string {
+  return stringify(value, { lineWidth: 0, blockQuote: "literal", aliasDuplicateObjects: false }).trimEnd();
+}

@@ -1,0 +1,56 @@
+import type { Io } from "../cli.ts";
+import { buildProgressBlock, buildProgressLines } from "../domain/build-progress.ts";
+import type { Session } from "../domain/session.ts";
+
+/** Shows how sessions go on: a block that is drawn over on a terminal, appended lines everywhere else. */
+export type ProgressView = Disposable & {
+  update(session: Session): void;
+  /** Lines that stay, above the block. */
+  say(lines: readonly string[]): void;
+};
+
+/** Elapsed times go on while nothing else happens. */
+const REDRAW_EVERY_MS = 500;
+/** Up by so many lines, then everything below is cleared. */
+const clearBlock = (lines: number): string => (lines === 0 ? "" : `\u001b[${lines}A\u001b[J`);
+
+export function progressView(io: Io, now: () => number): ProgressView {
+  return io.errStyle().interactive ? drawnView(io, now) : appendedView(io, now);
+}
+
+function appendedView(io: Io, now: () => number): ProgressView {
+  const shown = new Map<string, Session>();
+  return {
+    update: (session) => {
+      io.err(buildProgressLines(shown.get(session.name), session, now()));
+      shown.set(session.name, session);
+    },
+    say: (lines) => io.err(lines),
+    [Symbol.dispose]: () => undefined,
+  };
+}
+
+function drawnView(io: Io, now: () => number): ProgressView {
+  const sessions = new Map<string, Session>();
+  let drawn = 0;
+  const draw = (above: readonly string[] = []): void => {
+    const style = io.errStyle();
+    const block = buildProgressBlock([...sessions.values()], now(), { ...style, rows: style.rows - 1 });
+    io.draw(clearBlock(drawn) + [...above, ...block].map((line) => `${line}\n`).join(""));
+    drawn = block.length;
+  };
+  const timer = setInterval(() => {
+    draw();
+  }, REDRAW_EVERY_MS);
+  return {
+    update: (session) => {
+      sessions.set(session.name, session);
+      draw();
+    },
+    say: draw,
+    [Symbol.dispose]: () => {
+      clearInterval(timer);
+      draw();
+    },
+  };
+}

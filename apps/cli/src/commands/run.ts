@@ -1,0 +1,224 @@
+import { inSpan } from "@muster/tracing";
+import { SpanStatusCode } from "@opentelemetry/api";
+import { describeFault, faultOf } from "@muster/faults";
+import { describeProblem, FILE_BYTES_MAX, parseDocuments, type Problem } from "../adapters/parse-documents.ts";
+import type { MusterServices } from "../adapters/muster-services.ts";
+import type { Cli } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { buildSummary } from "../domain/build-result.ts";
+import { buildSessionRecord } from "../domain/build-views.ts";
+import { decideExit, EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { formatDuration } from "../domain/duration.ts";
+import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
+import { buildDocument, type SessionDocument, type SessionSpec } from "../domain/session-document.ts";
+import { isFinished, phaseOf, type Session } from "../domain/session.ts";
+import { follow } from "./follow.ts";
+import { print, toYaml, type Format } from "./output.ts";
+import { progressView, type ProgressView } from "./progress-view.ts";
+import { showFailedLogs } from "./show-failed-logs.ts";
+
+export type RunOptions = {
+  readonly detach: boolean;
+  readonly dryRun: boolean;
+  readonly timeoutMs: number | undefined;
+  readonly output: Format;
+};
+
+type Named = { readonly name: string; readonly spec: SessionSpec };
+
+/** Problems of a file that are shown; the first ones usually explain the rest. */
+const PROBLEMS_MAX = 50;
+
+/** `muster run FILE...`: submits the sessions of the files and follows them until they are over. */
+export async function run(cli: Cli, files: readonly string[], options: RunOptions): Promise<ExitCode> {
+  const documents = await readDocuments(cli, files);
+  if (options.dryRun) {
+    const plain = documents.map(buildDocument);
+    if (options.output === "json") print(cli.io, "json", { table: () => [], data: () => plain });
+    else cli.io.out([plain.map(toYaml).join("\n---\n")]);
+    return EXIT.ok;
+  }
+  const named = documents.map(({ name, spec }) => ({
+    name: "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH),
+    spec,
+  }));
+  return inSpan("@muster/cli", "muster run", { attributes: { "muster.sessions": named.length } }, async (span) => {
+    const code = await submitAndFollow(cli, named, options);
+    if (code !== EXIT.ok) span.setStatus({ code: SpanStatusCode.ERROR, message: `exit code ${code}` });
+    return code;
+  });
+}
+
+async function readDocuments(cli: Cli, files: readonly string[]): Promise<SessionDocument[]> {
+  const documents: SessionDocument[] = [];
+  const problems: Problem[] = [];
+  const firstFileOf = new Map<string, string>();
+  for (const file of files) {
+    const parsed = parseDocuments(file === "-" ? "stdin" : file, await cli.io.read(file, FILE_BYTES_MAX));
+    problems.push(...parsed.problems);
+    for (const document of parsed.documents) {
+      documents.push(document);
+      if (!("exact" in document.name)) continue;
+      const name = document.name.exact;
+      const before = firstFileOf.get(name);
+      if (before !== undefined)
+        problems.push({ file, line: 1, column: 1, message: `session ${name} is given twice, first in ${before}` });
+      firstFileOf.set(name, file);
+    }
+  }
+  if (problems.length === 0) return documents;
+  const more = problems.length - PROBLEMS_MAX;
+  cli.io.err(problems.slice(0, PROBLEMS_MAX).map((problem) => `error: ${describeProblem(problem)}`));
+  if (more > 0) cli.io.err([`error: ${more} more problems`]);
+  throw new CommandError(EXIT.usage, `${problems.length === 1 ? "one problem" : `${problems.length} problems`} found`, {
+    hint: "nothing was submitted; examples/ has files that are right",
+  });
+}
+
+async function submitAndFollow(cli: Cli, named: readonly Named[], options: RunOptions): Promise<ExitCode> {
+  // The first Ctrl-C cancels the sessions, and that takes more questions.
+  await using connected = await cli.connect(cli.interrupts.second);
+  const { services } = connected;
+  const { submitted, refused } = await submitAll(cli, services, named);
+  if (options.detach && !cli.interrupts.first.aborted) {
+    print(cli.io, options.output, {
+      table: () => submitted.map(({ name }) => `session ${name} submitted; \`muster get session ${name}\` shows it`),
+      data: () => submitted.map(buildSessionRecord),
+    });
+    return refused ?? EXIT.ok;
+  }
+  const ended = await followAll(cli, services, submitted, options);
+  await showFailedLogs(cli, services, ended.sessions);
+  print(cli.io, options.output, {
+    table: (style) => ended.sessions.filter(isFinished).flatMap((session) => buildSummary(session, cli.now(), style)),
+    data: () => ended.sessions.map(buildSessionRecord),
+  });
+  if (cli.interrupts.first.aborted) return EXIT.interrupted;
+  const done = ended.sessions.every((session) => phaseOf(session) === "DONE");
+  return refused ?? ended.lost ?? (done ? EXIT.ok : EXIT.failed);
+}
+
+/** Submits one after another. A refusal is reported and does not keep the others back; the first one decides the exit code. */
+async function submitAll(
+  cli: Cli,
+  services: MusterServices,
+  named: readonly Named[],
+): Promise<{ submitted: Session[]; refused: ExitCode | undefined }> {
+  const submitted: Session[] = [];
+  let refused: ExitCode | undefined;
+  for (const { name, spec } of named) {
+    if (cli.interrupts.first.aborted) break;
+    try {
+      submitted.push(await services.submit({ requestId: cli.randomId(), name, spec }));
+    } catch (error) {
+      refused = refused ?? report(cli, `submitting session ${name}`, error);
+    }
+  }
+  return { submitted, refused };
+}
+
+/** Follows all sessions. The first interrupt cancels them and goes on until they are over; the second, and the time limit, leave them. */
+async function followAll(
+  cli: Cli,
+  services: MusterServices,
+  submitted: readonly Session[],
+  options: RunOptions,
+): Promise<{ sessions: Session[]; lost: ExitCode | undefined }> {
+  const { interrupts } = cli;
+  const timeout = new AbortController();
+  const enough = new AbortController();
+  const leave = AbortSignal.any([interrupts.second, timeout.signal]);
+  const newest = new Map(submitted.map((session) => [session.name, session]));
+  let lost: ExitCode | undefined;
+  using view = progressView(cli.io, cli.now);
+  for (const session of submitted) view.update(session);
+
+  const cancelling = whenAborted(interrupts.first, enough.signal, () =>
+    cancelAll({ cli, services, view, newest: [...newest.values()] }),
+  );
+  if (options.timeoutMs !== undefined) void cli.pause(options.timeoutMs, enough.signal).then(() => timeout.abort());
+  const follower = {
+    services,
+    now: cli.now,
+    pause: cli.pause,
+    changed: (session: Session) => {
+      newest.set(session.name, session);
+      view.update(session);
+    },
+    silent: (session: Session, fault: Parameters<typeof describeFault>[0]) =>
+      view.say([`still asking for session ${session.name}: ${describeFault(fault)}`]),
+  };
+  await Promise.all(
+    submitted.map(async (session) => {
+      try {
+        await follow(follower, session, leave);
+      } catch (error) {
+        lost = lost ?? report(cli, `following session ${session.name}`, error, view);
+      }
+    }),
+  );
+  enough.abort();
+  if (!leave.aborted) await cancelling;
+  const sessions = [...newest.values()];
+  if (leave.aborted) sayLeft(view, sessions, interrupts.second.aborted ? undefined : options.timeoutMs);
+  return { sessions, lost };
+}
+
+type Cancelling = {
+  readonly cli: Cli;
+  readonly services: MusterServices;
+  readonly view: ProgressView;
+  readonly newest: readonly Session[];
+};
+
+async function cancelAll({ cli, services, view, newest }: Cancelling): Promise<void> {
+  const open = newest.filter((session) => !isFinished(session));
+  if (open.length === 0) return;
+  const names = open.map(({ name }) => name).join(", ");
+  view.say([`cancelling ${names} and waiting for the end; Ctrl-C again leaves at once`]);
+  await Promise.all(
+    open.map(async ({ name }) => {
+      try {
+        await services.cancel(name);
+      } catch (error) {
+        report(cli, `cancelling session ${name}`, error, view);
+      }
+    }),
+  );
+}
+
+function sayLeft(view: ProgressView, sessions: readonly Session[], timeoutMs: number | undefined): void {
+  const why = timeoutMs === undefined ? "" : ` after ${formatDuration(timeoutMs)}`;
+  view.say(
+    sessions
+      .filter((session) => !isFinished(session))
+      .map(
+        ({ name, cancelRequested }) =>
+          `left${why}: session ${name} ${cancelRequested ? "is being cancelled" : "goes on"}; \`muster get session ${name}\` shows it` +
+          (cancelRequested ? "" : `, \`muster cancel ${name}\` ends it`),
+      ),
+  );
+}
+
+/** Says what went wrong with one session of several, and which exit code it makes. A defect goes on. */
+function report(cli: Cli, doing: string, error: unknown, view?: ProgressView): ExitCode {
+  const fault = faultOf(error);
+  if (fault === undefined) throw error;
+  const { code, hint } = decideExit(fault);
+  const lines = [`error: ${doing}: ${describeFault(fault)}`, ...(hint === undefined ? [] : [`hint: ${hint}`])];
+  if (view === undefined) cli.io.err(lines);
+  else view.say(lines);
+  return code;
+}
+
+/** Does something when the first signal is aborted, unless the second one is aborted before. Resolves when that is done or no longer needed. */
+async function whenAborted(signal: AbortSignal, unless: AbortSignal, act: () => Promise<void>): Promise<void> {
+  const first = await new Promise<boolean>((resolve) => {
+    const yes = (): void => resolve(true);
+    const no = (): void => resolve(false);
+    if (signal.aborted) resolve(true);
+    signal.addEventListener("abort", yes, { once: true });
+    unless.addEventListener("abort", no, { once: true });
+  });
+  if (first) await act();
+}

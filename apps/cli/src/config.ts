@@ -1,0 +1,22 @@
+/** What the environment says, read once. */
+export type Config = {
+  readonly natsUrl: string | undefined;
+  readonly token: string | undefined;
+  /** File in which `npm start -- --keep` says where the local stack is. */
+  readonly localFile: string;
+  readonly colours: boolean;
+};
+
+export function readConfig(env: Readonly<Record<string, string | undefined>>, localFileDefault: string): Config {
+  return {
+    natsUrl: text(env["MUSTER_NATS_URL"]),
+    token: text(env["MUSTER_NATS_TOKEN"]),
+    localFile: text(env["MUSTER_LOCAL_FILE"]) ?? localFileDefault,
+    // As https://no-color.org says: present and not empty means no colours.
+    colours: text(env["NO_COLOR"]) === undefined && env["TERM"] !== "dumb",
+  };
+}
+
+function text(value: string | undefined): string | undefined {
+  return value === undefined || value === "" ? undefined : value;
+}

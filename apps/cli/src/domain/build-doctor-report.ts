@@ -1,0 +1,137 @@
+import { buildTable, type TableStyle } from "./build-table.ts";
+import { formatElapsed } from "./duration.ts";
+import { colourOf } from "./paint.ts";
+import type { Connection } from "./decide-connection.ts";
+import type { Pool } from "./reservation.ts";
+
+export type NatsObservation = {
+  readonly version: string;
+  readonly roundTripMs: number;
+  /** Why JetStream cannot be used; undefined: it can. */
+  readonly jetStreamTrouble: string | undefined;
+  /** Messages that no service could handle; undefined: there is no such stream yet. */
+  readonly deadLetters: number | undefined;
+};
+
+export type ServiceReplica = { readonly name: string; readonly id: string; readonly version: string };
+
+/** What was seen, or why it could not be. */
+export type Seen<Value> = { readonly value: Value } | { readonly trouble: string };
+
+export type Observations = {
+  readonly connection: Pick<Connection, "natsUrl" | "because" | "hint">;
+  readonly nats: Seen<NatsObservation>;
+  readonly replicas: Seen<readonly ServiceReplica[]>;
+  readonly watcher: Seen<{
+    readonly ageMs: number;
+    readonly synced: boolean;
+    readonly pods: number;
+    readonly nodes: number;
+  }>;
+  readonly pools: Seen<readonly Pool[]>;
+};
+
+export type Check = {
+  readonly check: string;
+  readonly status: "ok" | "warning" | "failed";
+  readonly detail: string;
+  /** What to do next; empty when there is nothing to do. */
+  readonly next: string;
+};
+
+/** Areas on the bus that must be served, with the app that serves each. */
+const SERVICES = [
+  { area: "session", app: "session-controller" },
+  { area: "reservation", app: "reservation-manager" },
+  { area: "watch", app: "watcher" },
+] as const;
+
+/** The API server sends a bookmark every minute; a watcher that heard nothing for this long is blind. */
+const WATCHER_AGE_MAX_MS = 150_000;
+const LOGS = "look at its log (locally in .muster/logs)";
+
+/** Judges what was seen, one line for each thing that must be right; what cannot be known because of an earlier failure is left out. */
+export function buildChecks(seen: Observations): Check[] {
+  const { connection } = seen;
+  const where = `${connection.natsUrl} (${connection.because})`;
+  if ("trouble" in seen.nats) return [failed("nats", seen.nats.trouble, connection.hint)];
+  const nats = seen.nats.value;
+  return [
+    ok("nats", `${where}: version ${nats.version}, answers in ${nats.roundTripMs.toFixed(1)} ms`),
+    nats.jetStreamTrouble === undefined
+      ? ok("jetstream", "on")
+      : failed(
+          "jetstream",
+          nats.jetStreamTrouble,
+          "start the NATS server with JetStream (`jetstream` in its configuration)",
+        ),
+    ...checkServices(seen.replicas),
+    checkWatcher(seen.watcher),
+    checkPools(seen.pools),
+    checkDeadLetters(nats.deadLetters),
+  ];
+}
+
+export function isHealthy(checks: readonly Check[]): boolean {
+  return checks.every(({ status }) => status !== "failed");
+}
+
+export function buildDoctorTable(checks: readonly Check[], style: TableStyle): string[] {
+  const rows = checks.map(({ check, status, detail }) => [{ text: status, colour: colourOf(status) }, check, detail]);
+  const advice = checks.filter(({ next }) => next !== "").map(({ check, next }) => `${check}: ${next}`);
+  return [
+    ...buildTable(["STATUS", "CHECK", "DETAIL"], rows, style),
+    ...(advice.length === 0 ? [] : ["", "What to do next:", ...advice.map((line) => `  ${line}`)]),
+  ];
+}
+
+function checkServices(replicas: Observations["replicas"]): Check[] {
+  if ("trouble" in replicas) return [failed("services", replicas.trouble, "run `muster doctor` again")];
+  return SERVICES.map(({ area, app }) => {
+    const found = replicas.value.filter(({ name }) => name === area);
+    const versions = [...new Set(found.map(({ version }) => version))].sort();
+    if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
+    const detail = `${found.length} ${found.length === 1 ? "replica" : "replicas"}, version ${versions.join(" and ")}`;
+    return versions.length === 1
+      ? ok(app, detail)
+      : warning(app, detail, "finish the update: replicas differ in version");
+  });
+}
+
+function checkWatcher(watcher: Observations["watcher"]): Check {
+  const name = "watcher's view";
+  if ("trouble" in watcher) return failed(name, watcher.trouble, `start watcher, or ${LOGS}`);
+  const { ageMs, synced, pods, nodes } = watcher.value;
+  const detail = `${pods} pods and ${nodes} nodes, heard from Kubernetes ${formatElapsed(ageMs)} ago`;
+  if (!synced) return failed(name, `${detail}; the first list is not complete`, `wait a moment, or ${LOGS}`);
+  if (ageMs > WATCHER_AGE_MAX_MS) return failed(name, detail, "check that the watcher reaches the Kubernetes API");
+  return ok(name, detail);
+}
+
+function checkPools(pools: Observations["pools"]): Check {
+  if ("trouble" in pools) return failed("pools", pools.trouble, `start reservation-manager, or ${LOGS}`);
+  const text = pools.value.map(({ name, available, capacity }) => `${name} ${available}/${capacity}`).join(", ");
+  const empty = pools.value.filter(({ capacity }) => capacity === 0).map(({ name }) => name);
+  if (pools.value.length === 0)
+    return failed("pools", "there is no pool", "label nodes with their pool: `kubectl label node NODE pool=NAME`");
+  if (empty.length > 0)
+    return warning("pools", `${text} free`, `no usable machine in ${empty.join(", ")}: see \`kubectl get nodes\``);
+  return ok("pools", `${text} free`);
+}
+
+function checkDeadLetters(count: number | undefined): Check {
+  if (count === undefined || count === 0) return ok("dead letters", "none");
+  return warning("dead letters", `${count} messages could not be handled`, "`nats stream view MUSTER_DEAD` shows them");
+}
+
+function ok(check: string, detail: string): Check {
+  return { check, status: "ok", detail, next: "" };
+}
+
+function warning(check: string, detail: string, next: string): Check {
+  return { check, status: "warning", detail, next };
+}
+
+function failed(check: string, detail: string, next: string): Check {
+  return { check, status: "failed", detail, next };
+}

@@ -1,0 +1,108 @@
+import { formatElapsed } from "./duration.ts";
+import { buildTable, fit, plain, type TableStyle } from "./build-table.ts";
+import { colourOf, paint } from "./paint.ts";
+import { ageOf, isFinished, phaseOf, type ComponentStatus, type Session } from "./session.ts";
+
+/**
+ * What is new since the line before, as lines that are only ever appended: one for each event, each change of a component, each reason to wait. For logs and
+ * pipes. Begins with the time since the submission.
+ */
+export function buildProgressLines(before: Session | undefined, session: Session, nowMs: number): string[] {
+  const line = (atMs: number, text: string): string =>
+    `${formatElapsed(atMs - session.createdAtMs).padStart(6)}  ${session.name}  ${text}`;
+  const events = session.events.slice(before?.events.length ?? 0);
+  const seen = new Map(before?.components.map((component) => [component.name, describeComponent(component)]));
+  const components = session.components
+    .filter(({ name, state }) => (seen.has(name) ? true : state !== "PENDING"))
+    .filter((component) => seen.get(component.name) !== describeComponent(component));
+  const waiting = session.waitingBecause;
+  return [
+    ...events
+      .filter(({ phase }) => phase !== endPhase(session))
+      .map((event) => line(event.atMs, joined(event.phase, event.description))),
+    ...components.map((component) => line(nowMs, describeComponent(component))),
+    ...(waiting !== "" && waiting !== before?.waitingBecause ? [line(nowMs, `waits: ${plain(waiting)}`)] : []),
+    ...events
+      .filter(({ phase }) => phase === endPhase(session))
+      .map((event) => line(event.atMs, joined(event.phase, event.reason, event.description))),
+  ];
+}
+
+/** All that is to be seen of the sessions at one moment, for a terminal that is redrawn: the phases with their times, and a line for each component. */
+export function buildProgressBlock(
+  sessions: readonly Session[],
+  nowMs: number,
+  style: TableStyle & { readonly rows: number },
+): string[] {
+  const whole = sessions.flatMap((session) => buildSessionBlock(session, nowMs, style));
+  // What has scrolled away cannot be redrawn, so the block must fit; then the sessions that go on matter most.
+  if (whole.length <= style.rows) return whole;
+  const open = sessions.filter((session) => !isFinished(session));
+  const short = (open.length > 0 ? open : sessions).flatMap((session) => buildSessionBlock(session, nowMs, style));
+  if (short.length <= style.rows) return short;
+  const shown = Math.max(1, style.rows - 1);
+  return [...short.slice(0, shown), `… ${short.length - shown} more lines`].slice(0, Math.max(1, style.rows));
+}
+
+/** `QUEUE 0.2s  ACCEPT 0.0s  PROVISION 1.4s  RUN 5.1s`: each phase with the time that it took, or has taken until now. */
+export function buildPhases(session: Session, nowMs: number): string {
+  return session.events
+    .map(({ phase, atMs }, index) => {
+      const next = session.events[index + 1];
+      if (next === undefined && isFinished(session)) return phase;
+      return `${phase} ${formatElapsed((next?.atMs ?? nowMs) - atMs)}`;
+    })
+    .join("  ");
+}
+
+/** The components of a session as rows of a table, under COMPONENT_HEADER. */
+export const COMPONENT_HEADER = ["COMPONENT", "KIND", "POOL", "NODE", "ADDRESS", "STATE", "MESSAGE"];
+
+export function buildComponentRows(session: Session) {
+  return session.components.map((component) => [
+    component.name,
+    component.kind,
+    component.pool,
+    component.node === "" ? "-" : component.node,
+    component.podIp === "" ? "-" : component.podIp,
+    { text: component.state, colour: colourOf(component.state) },
+    joined(exitText(component), component.message),
+  ]);
+}
+
+function buildSessionBlock(session: Session, nowMs: number, style: TableStyle): string[] {
+  const phase = phaseOf(session);
+  const width = style.columns ?? Number.POSITIVE_INFINITY;
+  const age = formatElapsed(ageOf(session, nowMs));
+  const head = fit(plain(`${phase} ${session.name} ${age}`), width);
+  const waits = session.waitingBecause;
+  return [
+    paint(phase, colourOf(phase), style.colours) + head.slice(phase.length),
+    paint(fit(`  ${buildPhases(session, nowMs)}`, width), "dim", style.colours),
+    ...(waits === "" ? [] : [paint(fit(`  waits: ${plain(waits)}`, width), "yellow", style.colours)]),
+    ...buildTable(COMPONENT_HEADER, buildComponentRows(session), {
+      ...style,
+      columns: style.columns === undefined ? undefined : style.columns - 2,
+    }).map((line) => `  ${line}`),
+  ];
+}
+
+function describeComponent(component: ComponentStatus): string {
+  const { name, state, node, message } = component;
+  return joined(name, state, node === "" ? "" : `on ${node}`, exitText(component), message);
+}
+
+function exitText({ exitCode }: ComponentStatus): string {
+  return exitCode === undefined ? "" : `exit code ${exitCode}`;
+}
+
+function endPhase(session: Session): string | undefined {
+  return isFinished(session) ? phaseOf(session) : undefined;
+}
+
+function joined(...parts: readonly string[]): string {
+  return parts
+    .map(plain)
+    .filter((part) => part !== "")
+    .join("  ");
+}

@@ -1,0 +1,42 @@
+import { formatElapsed } from "./duration.ts";
+import { buildTable, plain, type TableStyle } from "./build-table.ts";
+import { colourOf, paint } from "./paint.ts";
+import { parseOrText } from "./session-document.ts";
+import { ageOf, endOf, phaseOf, type Session } from "./session.ts";
+
+/** Lines that tell how a session ended: outcome, reason, warnings, and the result as a table. */
+export function buildSummary(session: Session, nowMs: number, style: TableStyle): string[] {
+  const end = endOf(session);
+  const phase = phaseOf(session);
+  const outcome = paint(phase, colourOf(phase), style.colours);
+  const words = [end?.reason ?? "", phase === "DONE" ? "" : plain(end?.description ?? "")].filter(
+    (word) => word !== "",
+  );
+  const why = words.length === 0 ? "" : `: ${words.join(": ")}`;
+  return [
+    `session ${session.name} ${outcome} after ${formatElapsed(ageOf(session, nowMs))}${why}`,
+    ...session.warnings.map(
+      ({ code, message }) => `${paint("warning", "yellow", style.colours)}: ${code}: ${plain(message)}`,
+    ),
+    ...(session.resultJson === undefined ? [] : ["", ...buildResultTable(session.resultJson, style)]),
+  ];
+}
+
+/** The driver's result as a table: a row for each value, named by the way to it, such as `latencyMs.p99`. */
+export function buildResultTable(resultJson: string, style: TableStyle): string[] {
+  return buildTable(["RESULT", "VALUE"], flatten("", parseOrText(resultJson)), style);
+}
+
+/** More rows than a reader looks at; `-o json` has them all. */
+const ROWS_MAX = 100;
+
+function flatten(name: string, value: unknown): string[][] {
+  if (typeof value !== "object" || value === null) return [[name, scalarText(value)]];
+  if (Array.isArray(value)) return [[name, JSON.stringify(value)]];
+  const rows = Object.entries(value).flatMap(([key, item]) => flatten(name === "" ? key : `${name}.${key}`, item));
+  return rows.length <= ROWS_MAX ? rows : [...rows.slice(0, ROWS_MAX), ["…", `${rows.length - ROWS_MAX} more`]];
+}
+
+function scalarText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -1,0 +1,37 @@
+/** Where the bus is, how that was found, and what to try when nobody answers there. */
+export type Connection = {
+  readonly natsUrl: string;
+  readonly token: { readonly text: string } | { readonly file: string } | undefined;
+  readonly because: "option --nats-url" | "MUSTER_NATS_URL" | "local stack" | "default";
+  readonly hint: string;
+};
+
+/** What `npm start -- --keep` leaves for the CLI. */
+export type LocalStack = { readonly natsUrl: string; readonly natsTokenFile: string; readonly alive: boolean };
+
+export const DEFAULT_NATS_URL = "nats://127.0.0.1:4222";
+
+const START = "start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL";
+
+/**
+ * Chooses where to connect: what was said on the command line, then in the environment, then the local stack, then NATS's usual port. The token of the environment
+ * goes to the server of the command line or of the environment; the local stack has its own.
+ */
+export function decideConnection(known: {
+  readonly option: string | undefined;
+  readonly env: { readonly natsUrl: string | undefined; readonly token: string | undefined };
+  readonly local: LocalStack | undefined;
+}): Connection {
+  const { option, env, local } = known;
+  const token = env.token === undefined || env.token === "" ? undefined : { text: env.token };
+  const check = "check that a NATS server runs there and that MUSTER_NATS_TOKEN is its token";
+  if (option !== undefined) return { natsUrl: option, token, because: "option --nats-url", hint: check };
+  if (env.natsUrl !== undefined && env.natsUrl !== "")
+    return { natsUrl: env.natsUrl, token, because: "MUSTER_NATS_URL", hint: check };
+  if (local?.alive === true) {
+    const own = local.natsTokenFile === "" ? undefined : { file: local.natsTokenFile };
+    return { natsUrl: local.natsUrl, token: own, because: "local stack", hint: "look at its logs in .muster/logs" };
+  }
+  const gone = local === undefined ? "" : "the local stack has ended; ";
+  return { natsUrl: DEFAULT_NATS_URL, token, because: "default", hint: gone + START };
+}

@@ -1,0 +1,37 @@
+export type Colour = "none" | "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
+
+const CODE = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
+
+/** The text in a colour for terminals; unchanged when colours are off. */
+export function paint(text: string, colour: Colour, colours: boolean): string {
+  return !colours || colour === "none" || text === "" ? text : `\u001b[${CODE[colour]}m${text}\u001b[0m`;
+}
+
+/** The colour of a phase of a session, or of a state of a component. */
+export function colourOf(word: string): Colour {
+  switch (word) {
+    case "DONE":
+    case "SUCCEEDED":
+    case "READY":
+    case "ok":
+      return "green";
+    case "ERROR":
+    case "INTERNAL_ERROR":
+    case "FAILED":
+    case "failed":
+      return "red";
+    case "CANCELLED":
+    case "NOT_READY":
+    case "UNKNOWN":
+    case "waiting":
+    case "warning":
+      return "yellow";
+    case "ACCEPT":
+    case "PROVISION":
+    case "RUN":
+    case "CREATED":
+      return "cyan";
+    default:
+      return "none";
+  }
+}

@@ -1,0 +1,22 @@
+import { CommanderError } from "commander";
+import { describeFault, faultOf } from "@muster/faults";
+import { CommandError } from "./command-error.ts";
+import { decideExit, EXIT, type ExitCode } from "./domain/decide-exit.ts";
+
+/** What ended the command, as `error: ...` and `hint: ...`, and its exit code. A defect keeps its stack: it is ours to repair. */
+export function explainError(error: unknown): { readonly exitCode: ExitCode; readonly lines: readonly string[] } {
+  // commander has printed its message, and help is no failure.
+  if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? EXIT.ok : EXIT.usage, lines: [] };
+  if (error instanceof CommandError) return explained(error.exitCode, error.message, error.hint);
+  const fault = faultOf(error);
+  if (fault !== undefined) {
+    const { code, hint } = decideExit(fault);
+    return explained(code, describeFault(fault), hint);
+  }
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return explained(EXIT.failed, `a defect of muster itself: ${text}`, "please report it");
+}
+
+function explained(exitCode: ExitCode, message: string, hint: string | undefined) {
+  return { exitCode, lines: [`error: ${message}`, ...(hint === undefined ? [] : [`hint: ${hint}`])] };
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env node
+import { join } from "node:path";
+import { startTelemetry } from "@muster/tracing";
+import { makeCli } from "./adapters/deps.ts";
+import { terminal } from "./adapters/terminal.ts";
+import { readConfig } from "./config.ts";
+import { explainError } from "./explain-error.ts";
+import { buildProgram } from "./program.ts";
+import { VERSION } from "./version.ts";
+
+const first = new AbortController();
+const second = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    if (first.signal.aborted) second.abort();
+    first.abort();
+  });
+}
+
+const config = readConfig(process.env, join(import.meta.dirname, "../../../.muster/local.json"));
+const io = terminal(config);
+const interrupts = { first: first.signal, second: second.signal };
+const telemetry = startTelemetry({ service: "muster", version: VERSION, env: process.env });
+try {
+  const program = buildProgram((natsUrl) => makeCli({ config, io, interrupts, natsUrl }), io.outStyle().columns);
+  process.exitCode = await program.parse(process.argv.slice(2));
+} catch (error) {
+  const { exitCode, lines } = explainError(error);
+  io.err(lines);
+  process.exitCode = exitCode;
+} finally {
+  await telemetry[Symbol.asyncDispose]();
+}

@@ -1,0 +1,201 @@
+import { Argument, Command, InvalidArgumentError, Option } from "commander";
+import type { Cli } from "./cli.ts";
+import { doctor } from "./commands/doctor.ts";
+import { cancelSession, describeSession, getPools, getReservations, getSessions } from "./commands/get.ts";
+import { logs } from "./commands/logs.ts";
+import { FORMATS, print, type Format } from "./commands/output.ts";
+import { run } from "./commands/run.ts";
+import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
+import { parseDuration } from "./domain/duration.ts";
+import { VERSION } from "./version.ts";
+
+const EXIT_CODES = `
+Exit codes:
+  0    done
+  1    the work failed: a session is not DONE, a check of doctor failed
+  2    the command line or a file is wrong
+  3    the NATS server or a service cannot be reached
+  4    a service refused the request
+  130  interrupted
+
+Environment:
+  MUSTER_NATS_URL    the NATS server; without it the local stack of \`npm start -- --keep\`, then nats://127.0.0.1:4222
+  MUSTER_NATS_TOKEN  its token
+  MUSTER_LOCAL_FILE  where the local stack says how to reach it; default .muster/local.json in the repository
+  NO_COLOR           not empty: no colours`;
+
+const RESOURCES = ["sessions", "pools", "reservations", "session", "pool", "reservation"] as const;
+
+export type Program = {
+  /** Runs the command that the arguments name. Rejects with CommanderError when they name none. */
+  parse(args: readonly string[]): Promise<ExitCode>;
+};
+
+/** The whole command line. Every action answers with an exit code. */
+export function buildProgram(
+  makeCli: (natsUrl: () => string | undefined) => Cli,
+  columns: number | undefined,
+): Program {
+  let exitCode: ExitCode = EXIT.ok;
+  const program = new Command("muster")
+    .description("Runs work that needs several machines at once, and shows what became of it.")
+    .option("--nats-url <url>", "the NATS server; overrides MUSTER_NATS_URL")
+    .version(VERSION, "-V, --version", "print the version")
+    .helpCommand("help [command]", "show help for a command")
+    .showHelpAfterError("hint: add --help for the options and examples of a command")
+    .configureHelp({ helpWidth: Math.min(columns ?? 100, 120) })
+    .exitOverride()
+    .addHelpText("after", EXIT_CODES);
+  const cli = makeCli(() => program.opts<{ natsUrl?: string }>().natsUrl);
+  const answer =
+    <Args extends unknown[]>(action: (...args: Args) => Promise<ExitCode>) =>
+    async (...args: Args): Promise<void> => {
+      exitCode = await action(...args);
+    };
+  addRun(program, cli, answer);
+  addQueries(program, cli, answer);
+  addLogs(program, cli, answer);
+  addDoctor(program, cli, answer);
+  return {
+    parse: async (args) => {
+      await program.parseAsync(args, { from: "user" });
+      return exitCode;
+    },
+  };
+}
+
+type Answer = <Args extends unknown[]>(
+  action: (...args: Args) => Promise<ExitCode>,
+) => (...args: Args) => Promise<void>;
+
+type OutputOption = { readonly output: Format };
+
+function addRun(program: Command, cli: Cli, answer: Answer): void {
+  type Options = OutputOption & { detach?: true; dryRun?: true; timeout?: number };
+  program
+    .command("run")
+    .description("Submit the sessions of YAML files and follow them until they are over.")
+    .argument("<file...>", "YAML files of one or more sessions; - is standard input")
+    .option("-d, --detach", "submit only, and leave the sessions to themselves")
+    .option("--dry-run", "check the files and print the sessions as they would be submitted")
+    .option("--timeout <duration>", "leave after this time, such as 10m; the sessions go on", durationArgument)
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `
+Progress goes to standard error, the result to standard output. Nothing is submitted unless every file is right.
+Ctrl-C cancels the sessions and waits for their end; Ctrl-C again leaves at once.
+
+Examples:
+  muster run examples/http-benchmark.yaml
+  muster run -o json examples/http-benchmark.yaml | jq '.[0].result'
+  muster run --detach --timeout 10m a.yaml b.yaml
+  sed s/v1/v2/ bench.yaml | muster run -`,
+    )
+    .action(
+      answer((files: string[], { detach, dryRun, timeout, output }: Options) =>
+        run(cli, files, { detach: detach === true, dryRun: dryRun === true, timeoutMs: timeout, output }),
+      ),
+    );
+}
+
+function addQueries(program: Command, cli: Cli, answer: Answer): void {
+  program
+    .command("get")
+    .description("List sessions, pools or reservations, or show one of them.")
+    .addArgument(new Argument("<resource>", "what to list").choices(RESOURCES))
+    .argument("[name]", "only this one; a reservation is named by its owner: session/NAME, or NAME")
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster get sessions\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get reservations -o json`,
+    )
+    .action(
+      answer((resource: (typeof RESOURCES)[number], name: string | undefined, { output }: OutputOption) => {
+        switch (resource) {
+          case "session":
+          case "sessions":
+            return getSessions(cli, name, output);
+          case "pool":
+          case "pools":
+            return getPools(cli, name, output);
+          case "reservation":
+          case "reservations":
+            return getReservations(cli, name, output);
+        }
+      }),
+    );
+  program
+    .command("describe")
+    .description("Tell all that is known of a session: its phases, components, warnings and result.")
+    .addArgument(new Argument("<resource>", "what to describe").choices(["session"]))
+    .argument("<name>", "name of the session")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster describe session http-benchmark-x7k2p`)
+    .action(answer((_resource: string, name: string, { output }: OutputOption) => describeSession(cli, name, output)));
+  program
+    .command("pools")
+    .description("List the pools and their machines; the same as `get pools`.")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster pools`)
+    .action(answer(({ output }: OutputOption) => getPools(cli, undefined, output)));
+  program
+    .command("cancel")
+    .description("End a session. One that is over already stays as it is.")
+    .argument("<name>", "name of the session")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster cancel http-benchmark-x7k2p`)
+    .action(answer((name: string, { output }: OutputOption) => cancelSession(cli, name, output)));
+}
+
+function addLogs(program: Command, cli: Cli, answer: Answer): void {
+  program
+    .command("logs")
+    .description("Print what the components of a session wrote, while it runs and after it is over.")
+    .argument("<session>", "name of the session")
+    .argument("[component]", "only this component; without it all, each line after its component's name")
+    .option("-f, --follow", "go on until the components have ended")
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster logs http-benchmark-x7k2p driver\n  muster logs -f http-benchmark-x7k2p`,
+    )
+    .action(
+      answer((session: string, component: string | undefined, { follow }: { follow?: true }) =>
+        logs(cli, session, component, { follow: follow === true }),
+      ),
+    );
+}
+
+function addDoctor(program: Command, cli: Cli, answer: Answer): void {
+  program
+    .command("doctor")
+    .description("Check everything that a session needs, and say what to do about what is missing.")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster doctor\n  muster doctor -o json`)
+    .action(answer(({ output }: OutputOption) => doctor(cli, output)));
+  program
+    .command("version")
+    .description("Print the version of this command and of Node.")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster version -o json`)
+    .action(
+      answer(({ output }: OutputOption) => {
+        const versions = { muster: VERSION, node: process.versions.node };
+        print(cli.io, output, {
+          table: () => [`muster ${versions.muster}`, `node ${versions.node}`],
+          data: () => versions,
+        });
+        return Promise.resolve(EXIT.ok);
+      }),
+    );
+}
+
+function outputOption(): Option {
+  return new Option("-o, --output <format>", "form of the output").choices(FORMATS).default("table");
+}
+
+function durationArgument(text: string): number {
+  const ms = parseDuration(text);
+  if (ms === undefined || ms === 0) throw new InvalidArgumentError("A duration with its unit is needed, such as 10m.");
+  return ms;
+}

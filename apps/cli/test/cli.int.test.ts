@@ -1,0 +1,279 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startSessionWorld, type SessionWorld } from "./session-world.ts";
+
+let world: SessionWorld;
+beforeAll(async () => {
+  world = await startSessionWorld();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+function sessionYaml(name: string): string {
+  return `apiVersion: muster.dev/v1
+kind: Session
+metadata: { name: ${name} }
+spec:
+  timeout: 90s
+  scenario: { seconds: 1 }
+  components:
+    - { name: server, kind: server, pool: workers, image: i, readyPort: 10000 }
+    - { name: driver, kind: driver, pool: drivers, image: i, env: [{ name: A, value: b }] }
+`;
+}
+
+/** Starts \`muster run\` on a session of this name and waits until it is submitted. */
+async function runSession(name: string, ...options: string[]) {
+  const cli = world.muster(["run", await world.file(`${name}.yaml`, sessionYaml(name)), ...options]);
+  await until("the session is submitted", () => world.sessions.has(name));
+  await until("the CLI follows it", () => cli.stderr().includes("QUEUE"));
+  return cli;
+}
+
+describe("muster run", () => {
+  it("submits what the file says, follows the session, and prints its result", async () => {
+    const cli = await runSession("good");
+    const { spec } = world.sessions.get("good")!;
+    expect(spec).toMatchObject({ timeoutMs: 90_000, scenarioJson: '{"seconds":1}' });
+    expect(
+      spec?.components?.map(({ name, kind, readyPort, env }) => ({ name, kind, readyPort, env: env?.length })),
+    ).toEqual([
+      { name: "server", kind: 2, readyPort: 10_000, env: 0 },
+      { name: "driver", kind: 1, readyPort: 0, env: 1 },
+    ]);
+    world.move("good", "ACCEPT", { why: "taken by e1" });
+    world.move("good", "RUN", { components: { state: "READY", node: "n1" } });
+    await until("the run is seen", () => cli.stderr().includes("server  READY  on n1"));
+    world.move("good", "DONE", {
+      resultJson: '{"requests":12,"latencyMs":{"p50":0.5}}',
+      warnings: [{ code: "LOGS_LOST", message: "of server" }],
+    });
+    const { code, stdout, stderr } = await cli.ended;
+    expect(stderr).toMatch(/QUEUE {2}waiting for machines[^]*ACCEPT {2}taken by e1[^]*RUN[^]*DONE/);
+    expect(stdout).toMatch(
+      /^session good DONE after \d+\.\ds\nwarning: LOGS_LOST: of server\n\nRESULT +VALUE\nrequests +12\nlatencyMs.p50 +0.5\n$/,
+    );
+    expect(code).toBe(0);
+  });
+
+  it("exits with 1 and shows the last lines of the component that failed", async () => {
+    const cli = await runSession("bad");
+    world.logs.set("bad/server", "one\nthe disk is full ✗\n");
+    world.move("bad", "ERROR", {
+      reason: "COMPONENT_FAILED",
+      why: "server exited with 3",
+      components: { state: "FAILED", exitCode: 3 },
+    });
+    const { code, stdout, stderr } = await cli.ended;
+    expect(stdout).toMatch(/^session bad ERROR after \d+\.\ds: COMPONENT_FAILED: server exited with 3\n$/);
+    expect(stderr).toContain(
+      "last lines of server (`muster logs bad server` shows all):\n  one\n  the disk is full ✗\n",
+    );
+    expect(code).toBe(1);
+  });
+
+  it("prints nothing but data on standard output with -o json", async () => {
+    const cli = await runSession("machine", "-o", "json");
+    world.move("machine", "DONE", { resultJson: '{"requests":1}' });
+    const { code, stdout } = await cli.ended;
+    const [session] = JSON.parse(stdout) as Record<string, unknown>[];
+    expect(session).toMatchObject({
+      name: "machine",
+      phase: "DONE",
+      result: { requests: 1 },
+      spec: { timeout: "1m30s", scenario: { seconds: 1 } },
+    });
+    expect(session?.["createdAt"]).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+    expect(code).toBe(0);
+  });
+
+  it("cancels the session at the first interrupt and waits for its end", async () => {
+    const cli = await runSession("cancelled");
+    cli.interrupt();
+    await until("the cancel has arrived", () => world.sessions.get("cancelled")?.cancelRequested);
+    expect(cli.stderr()).toContain("cancelling cancelled and waiting for the end; Ctrl-C again leaves at once");
+    world.move("cancelled", "CANCELLED", { why: "asked to" });
+    const { code, stdout } = await cli.ended;
+    expect(stdout).toMatch(/^session cancelled CANCELLED after/);
+    expect(code).toBe(130);
+  });
+
+  it("leaves at the second interrupt and says that the session goes on", async () => {
+    const cli = await runSession("left");
+    cli.interrupt();
+    await until("the cancel has arrived", () => world.sessions.get("left")?.cancelRequested);
+    cli.interrupt();
+    const { code, stderr } = await cli.ended;
+    expect(stderr).toContain("left: session left is being cancelled; `muster get session left` shows it");
+    expect(code).toBe(130);
+  });
+
+  it("leaves after its time limit with 1, and the session goes on", async () => {
+    const cli = await runSession("slow", "--timeout", "300ms");
+    const { code, stderr } = await cli.ended;
+    expect(stderr).toContain(
+      "left after 300ms: session slow goes on; `muster get session slow` shows it, `muster cancel slow` ends it",
+    );
+    expect(code).toBe(1);
+    expect(world.sessions.get("slow")?.cancelRequested).not.toBe(true);
+  });
+
+  it("submits and returns with --detach, from standard input too, and makes names from generateName", async () => {
+    const input = sessionYaml("x").replace("name: x", "generateName: gen-");
+    const { code, stdout } = await world.muster(["run", "-", "--detach"], { input }).ended;
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^session gen-[a-z0-9]{5} submitted/);
+    expect([...world.sessions.keys()].some((name) => name.startsWith("gen-"))).toBe(true);
+  });
+
+  it("submits nothing unless every document of every file is right, and names every problem", async () => {
+    const right = await world.file("right.yaml", sessionYaml("untouched"));
+    const wrong = await world.file("wrong.yaml", sessionYaml("b").replace("pool: workers", "pol: workers"));
+    const { code, stderr } = await world.muster(["run", right, wrong, right]).ended;
+    expect(code).toBe(2);
+    expect(stderr.split("\n")).toEqual([
+      `error: ${wrong}:8:7: spec.components[0]: lacks pool`,
+      `error: ${wrong}:8:37: spec.components[0]: unknown field "pol"; did you mean "pool"?`,
+      `error: ${right}:1:1: session untouched is given twice, first in ${right}`,
+      "error: 3 problems found",
+      "hint: nothing was submitted; examples/ has files that are right",
+      "",
+    ]);
+    expect(world.sessions.has("untouched")).toBe(false);
+  });
+
+  it("exits with 4 when a service refuses a session", async () => {
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("taken") }).ended;
+    const { code, stderr } = await world.muster(["run", "-", "-d"], { input: sessionYaml("taken") }).ended;
+    expect(code).toBe(4);
+    expect(stderr).toBe(
+      "error: submitting session taken: session taken exists already\nhint: choose another name, or let generateName make one\n",
+    );
+  });
+});
+
+describe("questions", () => {
+  it("lists sessions over several pages, and shows one", async () => {
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("listed-a") }).ended;
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("listed-b") }).ended;
+    const table = await world.muster(["get", "sessions"]).ended;
+    expect(table.stdout).toMatch(/^NAME +PHASE +MACHINES +AGE +TOOK +WHY\n/);
+    expect(table.stdout).toMatch(/listed-a +QUEUE +2[^]*listed-b/);
+    const one = await world.muster(["get", "session", "listed-a", "-o", "json"]).ended;
+    expect(JSON.parse(one.stdout)).toMatchObject({ name: "listed-a", phase: "QUEUE" });
+    const described = await world.muster(["describe", "session", "listed-a"]).ended;
+    expect(described.stdout).toMatch(
+      /SESSION +listed-a[^]*EVENT[^]*QUEUE +waiting for machines[^]*COMPONENT[^]*driver/,
+    );
+  });
+
+  it("says that a session does not exist, and where to look", async () => {
+    const { code, stderr } = await world.muster(["describe", "session", "nobody"]).ended;
+    expect(stderr).toBe("error: session nobody does not exist\nhint: `muster get sessions` shows those that exist\n");
+    expect(code).toBe(4);
+  });
+
+  it("lists pools and reservations", async () => {
+    const pools = await world.muster(["pools"]).ended;
+    expect(pools.stdout).toBe(
+      "POOL     AVAILABLE  CAPACITY  HELD  UNUSABLE  WAITING\ndrivers  1          2         1     0         0\nworkers  0          4         4     0         2\n",
+    );
+    const near = await world.muster(["get", "pool", "worker"]).ended;
+    expect(near).toMatchObject({
+      code: 4,
+      stderr: 'error: pool worker does not exist\nhint: did you mean "workers"?\n',
+    });
+    const reservation = await world.muster(["get", "reservation", "waiting", "-o", "yaml"]).ended;
+    expect(reservation.stdout).toContain("state: waiting");
+    expect((await world.muster(["get", "reservations"]).ended).stdout).toContain(
+      "POOL_AVAILABILITY drivers: 2 needed, 1 free; 3 ahead",
+    );
+  });
+
+  it("prints the whole log of a component as it is, and of all components line by line", async () => {
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("chatty") }).ended;
+    world.logs.set("chatty/server", "grüße\nzwei");
+    world.logs.set("chatty/driver", "drive\n");
+    world.move("chatty", "DONE");
+    expect((await world.muster(["logs", "chatty", "server"]).ended).stdout).toBe("grüße\nzwei");
+    expect((await world.muster(["logs", "chatty"]).ended).stdout).toBe(
+      "server | grüße\nserver | zwei\ndriver | drive\n",
+    );
+    const wrong = await world.muster(["logs", "chatty", "sever"]).ended;
+    expect(wrong).toMatchObject({
+      code: 2,
+      stderr: 'error: session chatty has no component sever\nhint: did you mean "server"?\n',
+    });
+  });
+
+  it("follows a log from before it exists until the component has ended", async () => {
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("followed") }).ended;
+    const cli = world.muster(["logs", "-f", "followed", "driver"]);
+    world.logs.set("followed/driver", "first\n");
+    await until("the first line is shown", () => cli.stdout() === "first\n");
+    world.logs.set("followed/driver", "first\nsecond\n");
+    world.move("followed", "DONE");
+    expect(await cli.ended).toMatchObject({ code: 0, stdout: "first\nsecond\n" });
+  });
+
+  it("asks a session to end", async () => {
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("unwanted") }).ended;
+    const { code, stdout } = await world.muster(["cancel", "unwanted"]).ended;
+    expect(stdout).toContain("session unwanted is being cancelled");
+    expect(code).toBe(0);
+    expect(world.sessions.get("unwanted")?.cancelRequested).toBe(true);
+  });
+});
+
+describe("where it connects", () => {
+  it("finds the local stack by its file, with the token in a file of its own", async () => {
+    const tokenFile = await world.file("token", `${world.token}\n`);
+    const local = { natsUrl: world.url, natsTokenFile: tokenFile, kubeconfig: "", pid: process.pid };
+    await writeFile(join(world.directory, "local.json"), JSON.stringify(local));
+    const env = { MUSTER_LOCAL_FILE: join(world.directory, "local.json"), MUSTER_NATS_URL: "", MUSTER_NATS_TOKEN: "" };
+    expect(await world.muster(["pools"], { env }).ended).toMatchObject({ code: 0 });
+  });
+
+  it("says what to do when nobody answers", async () => {
+    const { code, stderr } = await world.muster(["pools", "--nats-url", "nats://127.0.0.1:1"]).ended;
+    expect(stderr).toBe(
+      "error: cannot connect to nats://127.0.0.1:1 (option --nats-url): connection refused\nhint: check that a NATS server runs there and that MUSTER_NATS_TOKEN is its token\n",
+    );
+    expect(code).toBe(3);
+  });
+
+  it("says that the token is wrong", async () => {
+    const { code, stderr } = await world.muster(["pools"], { env: { MUSTER_NATS_TOKEN: "wrong" } }).ended;
+    expect(stderr).toContain("Authorization Violation");
+    expect(code).toBe(3);
+  });
+});
+
+it.each([
+  ["an unknown command", ["frobnicate"]],
+  ["an unknown option", ["pools", "--wide"]],
+  ["a missing file", ["run", "/nonexistent/file.yaml"]],
+  ["a duration without a unit", ["run", "x.yaml", "--timeout", "10"]],
+  ["a form that does not exist", ["pools", "-o", "xml"]],
+  ["no command", []],
+])("exits with 2 for %s", async (_title, args) => {
+  const { code, stdout, stderr } = await world.muster(args).ended;
+  expect(code).toBe(2);
+  expect(stdout).toBe("");
+  expect(stderr).toMatch(/error: |Usage: /);
+});
+
+it("doctor says what is there, and what to do about what is not", async () => {
+  const healthy = await world.muster(["doctor"]).ended;
+  expect(healthy.stdout).toMatch(
+    /ok +jetstream[^]*ok +session-controller +1 replica, version 9\.8\.7[^]*ok +watcher's view +3 pods and 6 nodes[^]*ok +pools +drivers 1\/2, workers 0\/4/,
+  );
+  expect(healthy.code).toBe(0);
+  await world.stopServices();
+  const sick = await world.muster(["doctor"]).ended;
+  expect(sick.stdout).toMatch(
+    /failed +session-controller +no replica answers[^]*What to do next:[^]*session-controller: start session-controller/,
+  );
+  expect(sick.code).toBe(1);
+});

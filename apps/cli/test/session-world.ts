@@ -1,0 +1,230 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connectNats, serve, type NatsBus } from "@muster/bus";
+import { throwFault } from "@muster/faults";
+import { muster, ReservationService, SessionService, WatchService } from "@muster/proto";
+import { natsServer, until } from "@muster/testkit";
+
+const Kind = muster.session.v1.SessionEventKind;
+type WireSession = ConstructorParameters<typeof muster.session.v1.Session>[0] & object;
+type WireComponent = NonNullable<WireSession["components"]>[number];
+type Phase = "QUEUE" | "ACCEPT" | "PROVISION" | "RUN" | "DONE" | "ERROR" | "CANCELLED";
+
+const MAIN = join(import.meta.dirname, "../src/main.ts");
+
+/** A real NATS server, the three services in their simplest true form (sessions move only when the test moves them), and the CLI as a process. */
+export type SessionWorld = AsyncDisposable & {
+  readonly url: string;
+  readonly token: string;
+  readonly directory: string;
+  /** Sessions as they were submitted, newest state. */
+  readonly sessions: ReadonlyMap<string, WireSession>;
+  readonly logs: Map<string, string>;
+  /** Appends an event to a session, and changes its components. */
+  move(
+    name: string,
+    phase: Phase,
+    change?: Omit<WireSession, "components"> & { components?: WireComponent; why?: string; reason?: string },
+  ): void;
+  file(name: string, text: string): Promise<string>;
+  muster(args: readonly string[], options?: { readonly env?: Record<string, string>; readonly input?: string }): Cli;
+  stopServices(): Promise<void>;
+};
+
+export type Cli = {
+  readonly pid: number;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  readonly ended: Promise<{ code: number | null; stdout: string; stderr: string }>;
+  interrupt(): void;
+};
+
+export async function startSessionWorld(): Promise<SessionWorld> {
+  await using starting = new AsyncDisposableStack();
+  const nats = starting.use(await natsServer());
+  const directory = await mkdtemp(join(tmpdir(), "muster-cli-"));
+  starting.defer(() => rm(directory, { recursive: true, force: true }));
+  const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "session-world" }));
+  const sessions = new Map<string, WireSession>();
+  const logs = new Map<string, string>();
+  const services = new AsyncDisposableStack();
+  starting.use(services);
+  for (const service of await serveAll(bus, sessions, logs)) services.use(service);
+  const children = new Set<() => void>();
+  starting.defer(() => {
+    for (const end of children) end();
+  });
+  const all = starting.move();
+
+  return {
+    url: nats.url,
+    token: nats.token,
+    directory,
+    sessions,
+    logs,
+    move: (name, phase, { components, why = "", reason = "", ...change } = {}) => {
+      const session = sessions.get(name);
+      if (session === undefined) throw new Error(`no session ${name}`);
+      sessions.set(name, {
+        ...session,
+        ...change,
+        revision: (session.revision ?? 0) + 1,
+        events: [
+          ...(session.events ?? []),
+          { kind: Kind[`SESSION_EVENT_KIND_${phase}`], atMs: Date.now(), description: why, reason },
+        ],
+        components: (session.components ?? []).map((component) => ({ ...component, ...components })),
+        finishedAtMs: ["DONE", "ERROR", "CANCELLED"].includes(phase) ? Date.now() : 0,
+      });
+    },
+    file: async (name, text) => {
+      const path = join(directory, name);
+      await writeFile(path, text);
+      return path;
+    },
+    muster: (args, options = {}) => {
+      const cli = start(
+        args,
+        { MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, ...options.env },
+        options.input,
+      );
+      children.add(cli.kill);
+      return cli;
+    },
+    stopServices: () => services.disposeAsync(),
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+function start(args: readonly string[], env: Record<string, string>, input = ""): Cli & { kill: () => void } {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env["PATH"], MUSTER_LOCAL_FILE: "/nonexistent", ...env },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  child.stdin.end(input);
+  return {
+    pid: child.pid ?? 0,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    ended: once(child, "close").then(([code]: unknown[]) => ({
+      code: typeof code === "number" ? code : null,
+      stdout,
+      stderr,
+    })),
+    interrupt: () => child.kill("SIGINT"),
+    kill: () => child.kill("SIGKILL"),
+  };
+}
+
+async function serveAll(
+  bus: NatsBus,
+  sessions: Map<string, WireSession>,
+  logs: Map<string, string>,
+): Promise<AsyncDisposable[]> {
+  const find = (name: string): WireSession =>
+    sessions.get(name) ?? throwFault({ code: "not_found", kind: "session", id: name });
+  const about = { version: "9.8.7", description: "for a test" };
+  const reservation = {
+    id: "r-1",
+    owner: { kind: "session", id: "waiting" },
+    needs: [{ component: "driver", pool: "drivers" }],
+    state: muster.reservation.v1.ReservationState.RESERVATION_STATE_WAITING,
+    createdAtMs: Date.now(),
+    because: { code: "POOL_AVAILABILITY", pool: "drivers", requested: 2, available: 1, ahead: 3 },
+  };
+  return [
+    await serve(
+      bus,
+      SessionService,
+      {
+        submitSession: ({ name, spec }) => {
+          if (sessions.has(name)) throwFault({ code: "already_exists", kind: "session", id: name });
+          const session: WireSession = {
+            name,
+            uid: `uid-of-${name}`,
+            revision: 1,
+            spec: spec ?? {},
+            createdAtMs: Date.now(),
+            events: [{ kind: Kind.SESSION_EVENT_KIND_QUEUE, atMs: Date.now(), description: "waiting for machines" }],
+            components: (spec?.components ?? []).map(({ name: component = "", kind = 0, pool = "" }) => ({
+              name: component,
+              kind,
+              pool,
+              state: "PENDING",
+            })),
+          };
+          sessions.set(name, session);
+          return Promise.resolve({ session });
+        },
+        getSession: ({ name }) => Promise.resolve({ session: find(name) }),
+        watchSession: async ({ name, afterRevision }, { signal }) => {
+          await until(
+            "the session changes or nobody asks any more",
+            () => signal.aborted || find(name).revision !== afterRevision,
+          );
+          return { session: find(name) };
+        },
+        // Pages of one, so that the CLI must ask again.
+        listSessions: ({ continue: from }) => {
+          const names = [...sessions.keys()].sort();
+          const index = from === "" ? 0 : names.indexOf(from);
+          const session = sessions.get(names[index] ?? "");
+          return Promise.resolve({
+            sessions: session === undefined ? [] : [session],
+            continue: names[index + 1] ?? "",
+          });
+        },
+        cancelSession: ({ name }) => {
+          const session = { ...find(name), cancelRequested: true, revision: (find(name).revision ?? 0) + 1 };
+          sessions.set(name, session);
+          return Promise.resolve({ session });
+        },
+        // Chunks of seven bytes, so that characters and lines are cut.
+        getLogs: ({ name, component, offset }) => {
+          const log = logs.get(`${name}/${component}`);
+          if (log === undefined) return throwFault({ code: "not_found", kind: "log", id: `${name}/${component}` });
+          const bytes = new TextEncoder().encode(log);
+          const chunk = bytes.slice(offset, offset + 7);
+          const nextOffset = offset + chunk.length;
+          const finished = (find(name).finishedAtMs ?? 0) > 0;
+          return Promise.resolve({ chunk, nextOffset, complete: finished && nextOffset === bytes.length });
+        },
+      },
+      about,
+    ),
+    await serve(
+      bus,
+      ReservationService,
+      {
+        reserve: () => throwFault({ code: "internal", operation: "reserve" }),
+        unreserve: () => throwFault({ code: "internal", operation: "unreserve" }),
+        getReservation: ({ owner }) =>
+          owner?.id === "waiting"
+            ? Promise.resolve({ reservation })
+            : throwFault({ code: "not_found", kind: "reservation", id: owner?.id ?? "" }),
+        listReservations: () => Promise.resolve({ reservations: [reservation] }),
+        listPools: () =>
+          Promise.resolve({
+            pools: [
+              { name: "drivers", available: 1, capacity: 2, held: 1 },
+              { name: "workers", capacity: 4, held: 4, waiting: 2 },
+            ],
+          }),
+      },
+      about,
+    ),
+    await serve(
+      bus,
+      WatchService,
+      { getStatus: () => Promise.resolve({ ageMs: 1200, synced: true, pods: 3, nodes: 6 }) },
+      about,
+    ),
+  ];
+}
