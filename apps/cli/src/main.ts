@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { join } from "node:path";
 import { startTelemetry } from "@muster/tracing";
 import { makeCli } from "./adapters/deps.ts";
