@@ -112,10 +112,10 @@ it("counts every live node of a pool once, and never more free than there are", 
 
 it("keeps the machines in step with the ledger without looking at all of them, in whatever order the nodes are listed", () => {
   fc.assert(
-    fc.property(operations, fc.infiniteStream(fc.nat()), (steps, numbers) => {
+    fc.property(operations, fc.array(fc.nat(), { minLength: 20, maxLength: 20 }), (steps, numbers) => {
       const run = runAll(steps);
       const shuffled = [...run.nodes.values()]
-        .map((facts) => ({ facts, at: numbers.next().value }))
+        .map((facts, index) => ({ facts, at: numbers[index] ?? 0 }))
         .sort((a, b) => a.at - b.at)
         .map(({ facts }) => facts);
       const rebuilt = buildMachines(shuffled, run.world.ledger);

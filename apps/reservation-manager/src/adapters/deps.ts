@@ -1,0 +1,153 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { connectNats, serve, type NatsBus } from "@muster/bus";
+import { faultOf, isRetryable, throwFault } from "@muster/faults";
+import { buckets, ReservationService, streams, type muster } from "@muster/proto";
+import type { ServiceContext } from "@muster/service";
+import { lead, openBucket, openLog, openView, type Leadership, type Log, type View } from "@muster/store";
+import type { Config } from "../config.ts";
+import { emptyLedger, evolve, type Ledger, type LedgerEvent } from "../domain/ledger.ts";
+import type { NodeFacts } from "../domain/machines.ts";
+import { idOf } from "../domain/reservation.ts";
+import { LedgerKeeper } from "../service.ts";
+import { makeAnnouncer } from "./announcer.ts";
+import { makeHandlers } from "./handlers.ts";
+import { entryCodec, nodeCodec, snapshotCodec, toNodeFacts } from "./messages.ts";
+import { startMetrics, type LedgerMetrics } from "./metrics.ts";
+
+type Manager = {
+  readonly context: ServiceContext<Config>;
+  readonly bus: NatsBus;
+  readonly nodes: View<muster.watch.v1.NodeState>;
+  readonly metrics: LedgerMetrics;
+  /** The keeper while this process leads. */
+  keeper: LedgerKeeper | undefined;
+};
+
+const RETRY_MS = 500;
+
+/** Follows the nodes for ever, and keeps the ledger whenever this process leads. */
+export async function runManager(context: ServiceContext<Config>): Promise<void> {
+  const { config, logger, signal, instance } = context;
+  const { url, token } = config.nats;
+  await using bus = await connectNats({
+    url,
+    name: "reservation-manager",
+    ...(token !== undefined && { token }),
+    onStatus: (status, detail) => {
+      logger.warn({ status, detail }, "connection to NATS");
+    },
+  });
+  await bus.ensureStream(streams.events);
+  const bucket = await openBucket(bus.connection, { name: buckets.nodes, codec: nodeCodec });
+  await using nodes = await openView(bucket, { signal });
+  context.readyWhen("nodes", () => (nodes.ageMs() === 0 ? undefined : "the view of the nodes is not current"));
+
+  let manager: Manager | undefined;
+  using metrics = startMetrics(() => manager?.keeper?.count());
+  const managed: Manager = (manager = { context, bus, nodes, metrics, keeper: undefined });
+  await lead(
+    bus.connection,
+    {
+      lock: "reservation-manager",
+      holder: instance,
+      ttlMs: config.lockTtlMs,
+      signal,
+      onChange: (state) => {
+        logger.info({ state }, "leadership of the ledger");
+      },
+    },
+    (leadership) => keepLedger(managed, leadership),
+  );
+}
+
+/** One leadership: returns when it is over, and also when NATS is away, so that the replica that comes back first goes on. */
+async function keepLedger(manager: Manager, leadership: Leadership): Promise<void> {
+  const { context, bus, nodes, metrics } = manager;
+  const { config, logger } = context;
+  try {
+    await using log = await openLog(bus.connection, {
+      stream: { name: streams.ledger.name, subject: streams.ledger.subjects[0] },
+      events: entryCodec,
+      snapshots: { bucket: buckets.snapshots, key: "reservation", codec: snapshotCodec },
+      initial: emptyLedger,
+      evolve,
+      token: leadership.token,
+    });
+    const stop = AbortSignal.any([leadership.signal, log.deposed]);
+    await using announcer = makeAnnouncer(bus, {
+      pause,
+      failed: ({ sequence }, error) => {
+        logger.warn({ reservation: idOf(sequence), err: error }, "announcing a grant failed, trying again");
+      },
+    });
+    const keeper = new LedgerKeeper(
+      {
+        log: untilStopped(log, stop),
+        nodes: () => nodes.entries().flatMap(({ key, value }) => liveNode(key, value, config.poolLabel) ?? []),
+        now: Date.now,
+        announce: announcer.announce,
+        decided: metrics.decided,
+        pause,
+      },
+      config.policy,
+    );
+    const unlisten = nodes.onChange((name) => {
+      keeper.observe(name, liveNode(name, nodes.get(name)?.value, config.poolLabel));
+    });
+    manager.keeper = keeper;
+    logger.info({ token: leadership.token, sequence: log.sequence, ...toCounts(log.state) }, "keeping the ledger");
+    try {
+      await using _served = await serve(bus, ReservationService, makeHandlers(keeper), {
+        version: context.version,
+        description: "The ledger of machines",
+        onDefect: (method, error) => {
+          logger.error({ method, err: error }, "a request failed inside the service");
+        },
+      });
+      await keeper.run(stop);
+    } finally {
+      manager.keeper = undefined;
+      unlisten();
+    }
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined || !isRetryable(fault)) throw error;
+    logger.warn({ err: error }, "the ledger cannot be kept now");
+  }
+}
+
+/** The same log, which takes no decision any more once the lead may be lost. */
+function untilStopped(
+  log: Log<Ledger, LedgerEvent>,
+  stop: AbortSignal,
+): Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit"> {
+  return {
+    get state() {
+      return log.state;
+    },
+    onCommit: (listener) => {
+      log.onCommit(listener);
+    },
+    transact: async (decide) => {
+      if (stop.aborted) throwFault({ code: "unavailable", dependency: "reservation", retryAfterMs: RETRY_MS });
+      return log.transact(decide);
+    },
+  };
+}
+
+function liveNode(
+  name: string,
+  state: muster.watch.v1.NodeState | undefined,
+  poolLabel: string,
+): NodeFacts | undefined {
+  const facts = state === undefined ? undefined : toNodeFacts(state, poolLabel);
+  return facts === undefined ? undefined : { ...facts, name };
+}
+
+function toCounts(ledger: Ledger): { reservations: number; waiting: number } {
+  return { reservations: ledger.reservations.size, waiting: ledger.queue.places.size };
+}
+
+async function pause(signal: AbortSignal): Promise<void> {
+  await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
+}

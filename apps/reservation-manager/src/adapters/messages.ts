@@ -1,0 +1,134 @@
+import { muster } from "@muster/proto";
+import { protoCodec, type Codec } from "@muster/store";
+import type { ReservationRequest } from "../domain/check-request.ts";
+import type { WaitReason } from "../domain/explain-waiting.ts";
+import { restoreLedger, type Ledger, type LedgerEvent } from "../domain/ledger.ts";
+import { capacityOf, type NodeFacts } from "../domain/machines.ts";
+import { idOf, type Machine, type Need, type Owner, type Reservation } from "../domain/reservation.ts";
+import type { PoolReport, ReservationReport } from "../service.ts";
+
+const wire = muster.reservation.v1;
+type WireReservation = muster.reservation.v1.Reservation.$Properties;
+type WireOwner = muster.common.v1.Owner.$Properties;
+
+/** One entry of the ledger's log. Decoding throws on an entry that this version does not understand: a part of it would be another ledger. */
+export const entryCodec: Codec<readonly LedgerEvent[]> = {
+  encode: (events) => wire.LedgerEntry.encode({ events: events.map(toWireEvent) }).finish(),
+  decode: (bytes) => wire.LedgerEntry.decode(bytes).events.map(toEvent),
+};
+
+export const snapshotCodec: Codec<Ledger> = {
+  encode: (ledger) => {
+    const reservations = [...ledger.reservations.values()].map(toWireRequested);
+    return wire.LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence }).finish();
+  },
+  decode: (bytes) => {
+    const { reservations, nextId } = wire.LedgerSnapshot.decode(bytes);
+    return restoreLedger(reservations.map(toReservation), nextId);
+  },
+};
+
+export const nodeCodec = protoCodec(muster.watch.v1.NodeState);
+
+/** The facts of a live node; undefined when the node is gone. */
+export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string): NodeFacts | undefined {
+  if (state.deleted) return undefined;
+  const { name, ready, schedulable } = state;
+  const pool = state.labels[poolLabel];
+  return { name, pool: pool === "" ? undefined : pool, ready, schedulable, occupants: state.occupants.map(toOwner) };
+}
+
+export function toRequest(message: muster.reservation.v1.ReserveRequest): ReservationRequest {
+  const { owner, needs, wait, priority, concurrencyLimit } = message;
+  return { owner: toOwner(owner), needs: needs.map(toNeed), wait, priority, concurrencyLimit };
+}
+
+/** A missing owner has an empty kind and id, which no owner may have. */
+export function toOwner(owner: WireOwner | null | undefined): Owner {
+  return { kind: owner?.kind ?? "", id: owner?.id ?? "" };
+}
+
+export function toWireReservation({ reservation, because }: ReservationReport): WireReservation {
+  const { sequence, owner, needs, priority, createdAtMs, grant } = reservation;
+  return {
+    id: idOf(sequence),
+    owner,
+    needs: [...needs],
+    priority,
+    createdAtMs,
+    ...(grant === undefined
+      ? { state: wire.ReservationState.RESERVATION_STATE_WAITING }
+      : {
+          state: wire.ReservationState.RESERVATION_STATE_GRANTED,
+          machines: [...grant.machines],
+          grantedAtMs: grant.atMs,
+        }),
+    ...(because !== undefined && { because: toWireReason(because) }),
+  };
+}
+
+export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
+  const { name, free, held, leaving, unusable } = state;
+  return { name, available: free.size, capacity: capacityOf(state), held, unusable: unusable + leaving, waiting };
+}
+
+function toWireReason(because: WaitReason): muster.reservation.v1.WaitReason.$Properties {
+  return { ...because };
+}
+
+function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Properties {
+  const { atMs } = event;
+  switch (event.kind) {
+    case "requested":
+      return { atMs, requested: toWireRequested(event.reservation) };
+    case "granted":
+      return { atMs, granted: { id: idOf(event.sequence), machines: [...event.machines] } };
+    case "released":
+      return { atMs, released: { id: idOf(event.sequence) } };
+  }
+}
+
+function toEvent(message: muster.reservation.v1.LedgerEvent.$Properties): LedgerEvent {
+  const { requested, granted, released } = message;
+  const atMs = message.atMs ?? 0;
+  if (requested) return { kind: "requested", reservation: toReservation(requested), atMs };
+  if (granted)
+    return { kind: "granted", sequence: toSequence(granted.id), machines: toMachines(granted.machines), atMs };
+  if (released) return { kind: "released", sequence: toSequence(released.id), atMs };
+  throw new Error("the ledger's log has an event of an unknown kind");
+}
+
+function toWireRequested(reservation: Reservation): muster.reservation.v1.LedgerRequested.$Properties {
+  const { concurrencyLimit } = reservation;
+  return { reservation: toWireReservation({ reservation, because: undefined }), concurrencyLimit };
+}
+
+function toReservation(requested: muster.reservation.v1.LedgerRequested.$Properties): Reservation {
+  const { id, owner, needs, state, machines, priority, createdAtMs, grantedAtMs } = requested.reservation ?? {};
+  const reservation = {
+    sequence: toSequence(id),
+    owner: toOwner(owner),
+    needs: (needs ?? []).map(toNeed),
+    priority: priority ?? 0,
+    concurrencyLimit: requested.concurrencyLimit ?? 0,
+    createdAtMs: createdAtMs ?? 0,
+  };
+  if (state !== wire.ReservationState.RESERVATION_STATE_GRANTED) return reservation;
+  return { ...reservation, grant: { atMs: grantedAtMs ?? 0, machines: toMachines(machines) } };
+}
+
+function toNeed(need: muster.reservation.v1.Need.$Properties): Need {
+  return { component: need.component ?? "", pool: need.pool ?? "" };
+}
+
+function toMachines(machines: readonly muster.reservation.v1.Machine.$Properties[] | null | undefined): Machine[] {
+  return (machines ?? []).map(({ component, pool, node }) => {
+    return { component: component ?? "", pool: pool ?? "", node: node ?? "" };
+  });
+}
+
+function toSequence(id: string | null | undefined): number {
+  const digits = /^r-([1-9]\d*)$/.exec(id ?? "")?.[1];
+  if (digits === undefined) throw new Error(`"${id ?? ""}" is not the id of a reservation`);
+  return Number(digits);
+}

@@ -1,0 +1,29 @@
+import { metrics } from "@opentelemetry/api";
+
+export type LedgerCounts = { readonly waiting: number; readonly heldByPool: ReadonlyMap<string, number> };
+
+export type LedgerMetrics = Disposable & {
+  /** Counts one decision: grant, queue, answer, release, nothing, or the code of the fault that refused it. */
+  decided(outcome: string): void;
+};
+
+/** `counts` is undefined while another replica leads: only the leader reports gauges, so that sums over replicas are right. */
+export function startMetrics(counts: () => LedgerCounts | undefined): LedgerMetrics {
+  const meter = metrics.getMeter("@muster/reservation-manager");
+  const decisions = meter.createCounter("muster.reservation.decisions", { description: "Decisions by outcome" });
+  const waiting = meter.createObservableGauge("muster.reservation.waiting", { description: "Requests that wait" });
+  const held = meter.createObservableGauge("muster.reservation.held", { description: "Usable machines held, by pool" });
+  const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
+    const now = counts();
+    if (now === undefined) return;
+    result.observe(waiting, now.waiting);
+    for (const [pool, count] of now.heldByPool) result.observe(held, count, { pool });
+  };
+  meter.addBatchObservableCallback(observe, [waiting, held]);
+  return {
+    decided: (outcome) => decisions.add(1, { outcome }),
+    [Symbol.dispose]: () => {
+      meter.removeBatchObservableCallback(observe, [waiting, held]);
+    },
+  };
+}

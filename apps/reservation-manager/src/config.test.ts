@@ -1,0 +1,26 @@
+import { readFile } from "node:fs/promises";
+import { expect, it } from "vitest";
+import { readConfig } from "./config.ts";
+
+const defaults = {
+  MUSTER_NATS_URL: "nats://127.0.0.1:4222",
+  RESERVATION_POOL_LABEL: "pool",
+  RESERVATION_LOCK_TTL_MS: "5000",
+  RESERVATION_HOLD_AFTER_MS: "600000",
+  RESERVATION_QUEUE_LIMIT: "100000",
+};
+
+it("has a default for everything", () => {
+  expect(readConfig({})).toEqual(readConfig(defaults));
+});
+
+it("has the variables and defaults that the README shows", async () => {
+  const readme = await readFile(new URL("../README.md", import.meta.url), "utf8");
+  for (const [name, value] of Object.entries(defaults))
+    expect(readme).toMatch(new RegExp(`\`${name}\` *\\| \`${value}\``));
+});
+
+it("names every problem in one message", () => {
+  const wrong = { MUSTER_NATS_URL: "here", RESERVATION_LOCK_TTL_MS: "5s", RESERVATION_QUEUE_LIMIT: "-1" };
+  for (const name of Object.keys(wrong)) expect(() => readConfig(wrong)).toThrow(name);
+});

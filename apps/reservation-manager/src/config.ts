@@ -1,0 +1,25 @@
+import { readEnv } from "@muster/service";
+import type { ReservationPolicy } from "./domain/decide-reservation.ts";
+
+export type Config = {
+  readonly nats: { readonly url: string; readonly token: string | undefined };
+  /** The label of nodes whose value is the name of their pool. */
+  readonly poolLabel: string;
+  readonly lockTtlMs: number;
+  readonly policy: ReservationPolicy;
+};
+
+const DAY_MS = 86_400_000;
+
+/** Reads the configuration; throws one fault that names every problem. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  return readEnv(env, (read) => ({
+    nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+    poolLabel: read.text("RESERVATION_POOL_LABEL", "pool"),
+    lockTtlMs: read.integer("RESERVATION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
+    policy: {
+      holdAfterMs: read.integer("RESERVATION_HOLD_AFTER_MS", { fallback: 600_000, min: 0, max: 30 * DAY_MS }),
+      queueLimit: read.integer("RESERVATION_QUEUE_LIMIT", { fallback: 100_000, min: 0, max: 10_000_000 }),
+    },
+  }));
+}
