@@ -1,0 +1,145 @@
+import { FaultError } from "@muster/faults";
+import type { Logger } from "@muster/service";
+import { buildRecord, podName, type SessionRecord, type SessionSpec } from "../src/domain/session.ts";
+import type { LivePod, ReservationSeen } from "../src/domain/snapshot.ts";
+import type { PodSeen } from "../src/domain/summarise-components.ts";
+import { transitionCancel } from "../src/domain/transition-record.ts";
+import type { Acted, ExecutorDeps, Stored } from "../src/executor.ts";
+import { createWakeups } from "../src/wakeups.ts";
+import { spec as sampleSpec, START_MS } from "./samples.ts";
+
+/** Thrown where a process dies. */
+export class Killed extends Error {}
+
+export const silent: Logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  child: () => silent,
+};
+
+type FakePod = PodSeen & { alive: boolean; deleting: boolean };
+
+/** A store, a ledger and a cluster that work at once; what happens to the pods is decided by `behave`. */
+export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen> } = {}) {
+  const { spec = sampleSpec(), behave = succeedDriver } = options;
+  const wakeups = createWakeups();
+  const first = buildRecord({ name: "bench", uid: "u-1", requestId: "r", spec, traceparent: "", nowMs: START_MS });
+  let stored: Stored = { record: first, revision: 1 };
+  const pods = new Map<string, FakePod>();
+  const calls: string[] = [];
+  const published = new Map<number, string>();
+  const state = { nowMs: START_MS, held: false, dieAt: Infinity, failing: new Set<string>(), grant: true };
+
+  /** Every call counts as two places to die: before it has an effect, and after. */
+  const at = async <Result>(name: string, work: () => Result): Promise<Result> => {
+    await Promise.resolve();
+    if (calls.length === state.dieAt) throw new Killed(`before ${name}`);
+    calls.push(name);
+    if (state.failing.has(name)) {
+      throw new FaultError({ code: "unavailable", dependency: name, retryAfterMs: 0 });
+    }
+    const result = work();
+    if (calls.length === state.dieAt) throw new Killed(`after ${name}`);
+    calls.push(`${name} done`);
+    return result;
+  };
+
+  const write = (record: SessionRecord, revision: number): number => {
+    if (revision !== stored.revision) {
+      throw new FaultError({
+        code: "conflict",
+        id: record.name,
+        expectedRevision: revision,
+        actualRevision: stored.revision,
+      });
+    }
+    stored = { record, revision: revision + 1 };
+    wakeups.recordChanged(record.name, stored.revision);
+    return stored.revision;
+  };
+
+  const create = (component: string, node: string): Acted => {
+    const name = podName("bench", component);
+    const there = pods.get(name);
+    const uid = there?.uid ?? `uid-${component}-${pods.size}`;
+    if (there === undefined) {
+      const seen = { pod: name, uid, podIp: `10.0.0.${pods.size + 1}`, node, health: "READY" as const };
+      const rest = { reason: "", message: "", deleted: false, exitCode: undefined };
+      pods.set(name, { ...seen, ...rest, ...behave(component), alive: true, deleting: false });
+      wakeups.podChanged("bench");
+    }
+    return { got: "outcome", outcome: { do: "pod-created", component, uid } };
+  };
+
+  const deps = (executor: string): ExecutorDeps => ({
+    now: () => state.nowMs,
+    executor,
+    logger: silent,
+    load: () => at("load", () => stored),
+    save: (record, revision) => at("save", () => write(record, revision)),
+    wake: (name) => wakeups.open(name),
+    pods: () => [...pods.values()],
+    listPods: () =>
+      at("list", () => {
+        // Pods take one look to go away.
+        const live: LivePod[] = [...pods.values()].flatMap(({ alive, pod, uid, deleting }) =>
+          alive ? [{ pod, uid, deleting, containers: ["main"] }] : [],
+        );
+        for (const pod of pods.values()) if (pod.deleting) pods.set(pod.pod, { ...pod, alive: false });
+        return live;
+      }),
+    act: (_record, step) =>
+      at(step.do, (): Acted => {
+        switch (step.do) {
+          case "reserve": {
+            if (!state.grant) return waiting(state.nowMs);
+            state.held = true;
+            const machines = spec.components.map(({ name }) => ({ component: name, node: `node-${name}` }));
+            return { got: "reservation", reservation: { state: "granted", machines } };
+          }
+          case "create-pod":
+            if (!state.held) throw new Error("a pod is made without machines");
+            return create(step.component.name, step.node);
+          case "collect-logs":
+            return { got: "outcome", outcome: { do: "logs-collected", warnings: [], resultJson: '{"qps":1}' } };
+          case "delete-pod": {
+            const pod = pods.get(step.pod);
+            if (pod !== undefined) pods.set(step.pod, { ...pod, deleting: true });
+            return { got: "nothing" };
+          }
+          case "release":
+            if ([...pods.values()].some(({ alive }) => alive)) throw new Error("released while pods are there");
+            state.held = false;
+            return { got: "outcome", outcome: { do: "released" } };
+        }
+      }),
+    announce: (record, from) =>
+      at("announce", () => {
+        for (const [index, event] of record.events.entries()) if (index >= from) published.set(index, event.kind);
+      }),
+    span: (_record, _phase, work) => work(),
+  });
+
+  return {
+    deps,
+    state,
+    calls,
+    pods,
+    published,
+    wakeups,
+    session: { name: "bench", uid: "u-1" },
+    record: () => stored.record,
+    cancel: () => write(transitionCancel(stored.record, state.nowMs), stored.revision),
+    takeAway: () => write({ ...stored.record, epoch: stored.record.epoch + 1, executor: "another" }, stored.revision),
+  };
+}
+
+function succeedDriver(component: string): Partial<PodSeen> {
+  return component === "driver" ? { health: "SUCCEEDED", exitCode: 0 } : {};
+}
+
+function waiting(askedAtMs: number): { got: "reservation"; reservation: ReservationSeen } {
+  return { got: "reservation", reservation: { state: "waiting", because: undefined, askedAtMs } };
+}
