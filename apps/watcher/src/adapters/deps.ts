@@ -1,0 +1,166 @@
+import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
+import type { NatsBus } from "@muster/bus";
+import { informer, listWatch, type Informer } from "@muster/kube";
+import { buckets, labels } from "@muster/proto";
+import type { Logger } from "@muster/service";
+import { openBucket, openView, type Codec, type View } from "@muster/store";
+import type { Config } from "../config.ts";
+import type { WatchedNode } from "../domain/node-state.ts";
+import type { PublishStep, Sight } from "../domain/plan-publish.ts";
+import type { WatchedPod } from "../domain/pod-state.ts";
+import type { WatcherDeps, WriteOutcome } from "../service.ts";
+import { makeWakeup } from "../wakeup.ts";
+import { watchedNode, watchedPod } from "./kube-objects.ts";
+import { nodeCodec, podCodec } from "./messages.ts";
+import { publication, type Publication } from "./publication.ts";
+import { inPassSpan, watcherMetrics } from "./telemetry.ts";
+
+/** How fresh this replica's view is. */
+export type WatcherStatus = {
+  readonly ageMs: number;
+  readonly synced: boolean;
+  readonly pods: number;
+  readonly nodes: number;
+};
+
+export type OpenWatcher = AsyncDisposable & {
+  readonly deps: WatcherDeps;
+  status(): WatcherStatus;
+  /** What is missing before what is published can be relied on; undefined when nothing is. */
+  notReady(): string | undefined;
+};
+
+/** Opens everything that the watcher stands on, and follows both sides until disposed. Rejects with FaultError when the buckets cannot be opened. */
+export async function openWatcher(
+  config: Pick<Config, "kube" | "ageLimitMs">,
+  world: { readonly kube: KubeConfig; readonly bus: Pick<NatsBus, "connection">; readonly logger: Logger },
+): Promise<OpenWatcher> {
+  const { logger, bus, kube } = world;
+  await using stack = new AsyncDisposableStack();
+  const wakeup = makeWakeup();
+  const onChange = (): void => wakeup.ring();
+
+  const pods = stack.use(followPods(kube, config, logger));
+  const nodes = stack.use(followNodes(kube, config, logger));
+  pods.onChange(onChange);
+  nodes.onChange(onChange);
+  // The first list of an empty cluster changes nothing, and still tells that what was published is gone.
+  for (const followed of [pods, nodes]) followed.synced.then(onChange, () => undefined);
+
+  const podSide = await openSide(stack, bus, { name: buckets.pods, codec: podCodec, onChange, logger });
+  const nodeSide = await openSide(stack, bus, { name: buckets.nodes, codec: nodeCodec, onChange, logger });
+  const metrics = stack.use(watcherMetrics({ pods: pods.ageMs, nodes: nodes.ageMs }));
+  const counted = async <State>(
+    bucket: "pods" | "nodes",
+    side: Publication<State>,
+    step: PublishStep<State>,
+  ): Promise<WriteOutcome> => {
+    const outcome = await side.write(step);
+    metrics.wrote(bucket, step.because, outcome);
+    logger.info({ bucket, key: step.key, do: step.do, because: step.because, outcome }, "published");
+    return outcome;
+  };
+
+  const whatIsMissing = (): string | undefined =>
+    missing("pods", pods, config.ageLimitMs) ?? missing("nodes", nodes, config.ageLimitMs);
+  const opened = stack.move();
+  return {
+    deps: {
+      observe: () => {
+        const blind = whatIsMissing();
+        if (blind !== undefined) return { blind };
+        const nowMs = Date.now();
+        return {
+          nowMs,
+          pods: { seen: pods.list().filter((pod) => pod !== undefined), sight: sightOf(pods, nowMs) },
+          nodes: { seen: nodes.list(), sight: sightOf(nodes, nowMs) },
+          publishedPods: podSide.published(),
+          publishedNodes: nodeSide.published(),
+        };
+      },
+      writePod: (step) => counted("pods", podSide, step),
+      writeNode: (step) => counted("nodes", nodeSide, step),
+      recorded: inPassSpan,
+      blind: (reason) => logger.warn({ reason }, "not publishing"),
+      wait: wakeup.wait,
+    },
+    status: () => ({
+      ageMs: Math.max(pods.ageMs(), nodes.ageMs()),
+      synced: pods.resourceVersion() !== undefined && nodes.resourceVersion() !== undefined,
+      pods: pods.list().length,
+      nodes: nodes.list().length,
+    }),
+    notReady: () => whatIsMissing() ?? stale(podSide.view, config) ?? stale(nodeSide.view, config),
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
+}
+
+function followPods(
+  kube: KubeConfig,
+  { kube: { namespace, relistEveryMs } }: Pick<Config, "kube">,
+  logger: Logger,
+): Informer<WatchedPod | undefined> {
+  const path = namespace === undefined ? "/api/v1/pods" : `/api/v1/namespaces/${namespace}/pods`;
+  return informer<V1Pod, WatchedPod | undefined>({
+    source: listWatch<V1Pod>(kube, path, { labelSelector: labels.owner }),
+    project: (pod) => {
+      const kept = watchedPod(pod);
+      if (kept === undefined) logger.debug({ pod: pod.metadata?.name }, "ignoring a pod whose owner is no DNS label");
+      return kept;
+    },
+    relistEveryMs,
+    onError: (error, retryInMs) => logger.warn({ err: error, resource: "pods", retryInMs }, "watching failed"),
+  });
+}
+
+function followNodes(
+  kube: KubeConfig,
+  { kube: { relistEveryMs } }: Pick<Config, "kube">,
+  logger: Logger,
+): Informer<WatchedNode> {
+  return informer<V1Node, WatchedNode>({
+    source: listWatch<V1Node>(kube, "/api/v1/nodes"),
+    project: watchedNode,
+    relistEveryMs,
+    onError: (error, retryInMs) => logger.warn({ err: error, resource: "nodes", retryInMs }, "watching failed"),
+  });
+}
+
+async function openSide<State>(
+  stack: AsyncDisposableStack,
+  bus: Pick<NatsBus, "connection">,
+  options: {
+    readonly name: string;
+    readonly codec: Codec<State>;
+    readonly onChange: () => void;
+    readonly logger: Logger;
+  },
+): Promise<Publication<State> & { readonly view: View<State> }> {
+  const { name, codec, onChange, logger } = options;
+  const bucket = await openBucket(bus.connection, {
+    name,
+    codec,
+    onDecodeError: (error) => logger.error({ err: error, bucket: name }, "a published state cannot be read"),
+  });
+  const view = stack.use(await openView(bucket));
+  view.onChange(onChange);
+  const side = publication(bucket, view, (error, step) =>
+    logger.warn({ err: error, bucket: name, key: step.key, because: step.because }, "writing failed"),
+  );
+  return { ...side, view };
+}
+
+function missing(what: string, followed: Informer<unknown>, limitMs: number): string | undefined {
+  if (followed.resourceVersion() === undefined) return `the first list of ${what} is not complete`;
+  const ageMs = Math.round(followed.ageMs());
+  return ageMs > limitMs ? `nothing was heard of ${what} for ${ageMs} ms; the limit is ${limitMs}` : undefined;
+}
+
+function stale(view: View<unknown>, { ageLimitMs }: Pick<Config, "ageLimitMs">): string | undefined {
+  const ageMs = Math.round(view.ageMs());
+  return ageMs > ageLimitMs ? `the published states were not readable for ${ageMs} ms` : undefined;
+}
+
+function sightOf(followed: Informer<unknown>, nowMs: number): Sight {
+  return { version: Number(followed.resourceVersion() ?? 0), listedAtMs: nowMs - followed.listAgeMs() };
+}

@@ -1,0 +1,83 @@
+import { assertNever, faultOf, isRetryable } from "@muster/faults";
+import type { Bucket, Entry, View } from "@muster/store";
+import type { Published, PublishStep } from "../domain/plan-publish.ts";
+import type { WriteOutcome } from "../service.ts";
+
+/** What is published in one bucket, our own last writes included, and the way to change it. */
+export type Publication<State> = {
+  published(): readonly Published<State>[];
+  write(step: PublishStep<State>): Promise<WriteOutcome>;
+};
+
+type OwnWrite<State> = { readonly revision: number; readonly state: State | undefined };
+
+/**
+ * The bucket tells of a write a little after it has taken it. Until then our own writes stand in for it, or the next pass would plan them again and lose to itself.
+ */
+export function publication<State>(
+  bucket: Pick<Bucket<State>, "create" | "update" | "delete">,
+  view: Pick<View<State>, "get" | "entries">,
+  onFault: (error: unknown, step: PublishStep<State>) => void,
+): Publication<State> {
+  const own = new Map<string, OwnWrite<State>>();
+
+  function published(): readonly Published<State>[] {
+    for (const [key, write] of own) {
+      if (isOvertaken(write, view.get(key))) own.delete(key);
+    }
+    const others = view.entries().filter(({ key }) => !own.has(key));
+    const ours = [...own].flatMap(([key, { revision, state }]) =>
+      state === undefined ? [] : [{ key, revision, state }],
+    );
+    return [...others.map(toPublished), ...ours];
+  }
+
+  async function write(step: PublishStep<State>): Promise<WriteOutcome> {
+    try {
+      own.set(step.key, await send(bucket, step));
+      return "written";
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault?.code === "conflict" || fault?.code === "already_exists") {
+        own.delete(step.key);
+        return "lost";
+      }
+      if (fault === undefined) throw error;
+      onFault(error, step);
+      return isRetryable(fault) || fault.code === "limit_exceeded" ? "failed" : "refused";
+    }
+  }
+
+  return { published, write };
+}
+
+async function send<State>(
+  bucket: Pick<Bucket<State>, "create" | "update" | "delete">,
+  step: PublishStep<State>,
+): Promise<OwnWrite<State>> {
+  switch (step.do) {
+    case "put": {
+      const { key, state, expectedRevision } = step;
+      const revision =
+        expectedRevision === undefined
+          ? await bucket.create(key, state)
+          : await bucket.update(key, state, expectedRevision);
+      return { revision, state };
+    }
+    case "forget":
+      await bucket.delete(step.key, step.expectedRevision);
+      return { revision: step.expectedRevision, state: undefined };
+    default:
+      return assertNever(step);
+  }
+}
+
+/** True once the view shows this write or a later one. */
+function isOvertaken<State>(write: OwnWrite<State>, entry: Entry<State> | undefined): boolean {
+  if (write.state === undefined) return entry === undefined || entry.revision > write.revision;
+  return entry !== undefined && entry.revision >= write.revision;
+}
+
+function toPublished<State>({ key, value, revision }: Entry<State>): Published<State> {
+  return { key, state: value, revision };
+}

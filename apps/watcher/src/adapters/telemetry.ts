@@ -1,0 +1,53 @@
+import { metrics, SpanKind, type Span } from "@opentelemetry/api";
+import { inSpan } from "@muster/tracing";
+import type { PassPlan } from "../domain/plan-pass.ts";
+import type { WriteOutcome } from "../service.ts";
+
+const NAME = "muster-watcher";
+/** A span holds no more events; the counts are attributes. */
+const STEPS_SHOWN = 100;
+
+/** Runs the writes of one pass under a span that shows each step with its reason. */
+export function inPassSpan(
+  plan: PassPlan,
+  write: () => Promise<readonly WriteOutcome[]>,
+): Promise<readonly WriteOutcome[]> {
+  const attributes = { "muster.steps.pods": plan.pods.length, "muster.steps.nodes": plan.nodes.length };
+  return inSpan(NAME, "publish", { kind: SpanKind.INTERNAL, attributes }, async (span) => {
+    showSteps(span, plan);
+    const outcomes = await write();
+    for (const outcome of ["written", "lost", "failed", "refused"] as const) {
+      span.setAttribute(`muster.steps.${outcome}`, outcomes.filter((each) => each === outcome).length);
+    }
+    return outcomes;
+  });
+}
+
+function showSteps(span: Span, plan: PassPlan): void {
+  for (const step of [...plan.pods, ...plan.nodes].slice(0, STEPS_SHOWN)) {
+    span.addEvent("step", { do: step.do, key: step.key, because: step.because });
+  }
+}
+
+/** Counts what became of each write, and shows how old the views are. Disposing stops the gauge. */
+export function watcherMetrics(ages: { readonly pods: () => number; readonly nodes: () => number }): Disposable & {
+  wrote(bucket: "pods" | "nodes", because: string, outcome: WriteOutcome): void;
+} {
+  const meter = metrics.getMeter(NAME);
+  const publishes = meter.createCounter("muster_watcher_publishes", {
+    description: "Writes of states of pods and nodes, by what became of them.",
+  });
+  const age = meter.createObservableGauge("muster_watcher_view_age_seconds", {
+    description: "Time since the API server last said anything.",
+    unit: "s",
+  });
+  const observe = (result: { observe(value: number, attributes: { readonly resource: string }): void }): void => {
+    result.observe(ages.pods() / 1000, { resource: "pods" });
+    result.observe(ages.nodes() / 1000, { resource: "nodes" });
+  };
+  age.addCallback(observe);
+  return {
+    wrote: (bucket, because, outcome) => publishes.add(1, { bucket, because, outcome }),
+    [Symbol.dispose]: () => age.removeCallback(observe),
+  };
+}

@@ -1,0 +1,34 @@
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { readConfig } from "./config.ts";
+
+it("stands on its own without any variable", () => {
+  expect(readConfig({})).toEqual({
+    nats: { url: "nats://127.0.0.1:4222", token: undefined },
+    kube: { kubeconfig: undefined, namespace: undefined, relistEveryMs: 600_000 },
+    ageLimitMs: 180_000,
+    policy: { startGraceMs: 120_000, keepDeletedMs: 600_000 },
+  });
+});
+
+it("names every wrong variable in one message", () => {
+  const wrong = { WATCHER_RELIST_MS: "often", WATCHER_START_GRACE_MS: "-1" };
+  expect(() => readConfig(wrong)).toThrow(/WATCHER_RELIST_MS is "often".*WATCHER_START_GRACE_MS is "-1"/);
+});
+
+it("reads exactly the variables that the README lists", () => {
+  const asked = new Set<string>();
+  const env = new Proxy<Record<string, string | undefined>>(
+    {},
+    {
+      get: (_target, name) => {
+        asked.add(String(name));
+        return undefined;
+      },
+    },
+  );
+  readConfig(env);
+  const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+  const listed = [...readme.matchAll(/^\| `([A-Z_]+)`/gm)].map(([, name]) => name);
+  expect([...asked].sort()).toEqual(listed.sort());
+});

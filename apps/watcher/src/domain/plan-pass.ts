@@ -1,0 +1,77 @@
+import { buildNodeState, buildOccupants, nodeRules, type NodeState, type WatchedNode } from "./node-state.ts";
+import {
+  nextForgetMs,
+  planPublish,
+  type Desired,
+  type Published,
+  type PublishStep,
+  type Sight,
+} from "./plan-publish.ts";
+import { buildPodState, podKey, podRules, type PodState, type WatchedPod } from "./pod-state.ts";
+
+/** What the world looks like to one watcher. Built once per pass; never mutated. */
+export type WatcherSnapshot = {
+  readonly nowMs: number;
+  readonly pods: { readonly seen: readonly WatchedPod[]; readonly sight: Sight };
+  readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: Sight };
+  readonly publishedPods: readonly Published<PodState>[];
+  readonly publishedNodes: readonly Published<NodeState>[];
+};
+
+export type WatcherPolicy = {
+  /** How long trouble at a pod's start may last before it counts as failed. */
+  readonly startGraceMs: number;
+  /** How long the state of a pod or node that is gone is kept. */
+  readonly keepDeletedMs: number;
+};
+
+export type PassPlan = {
+  readonly pods: readonly PublishStep<PodState>[];
+  readonly nodes: readonly PublishStep<NodeState>[];
+  /** When there may be something to do even if nothing happens. Infinity: never. */
+  readonly nextMs: number;
+};
+
+/** Everything that one pass has to write. Planning the world that a plan leads to plans nothing. */
+export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): PassPlan {
+  const { nowMs, pods, nodes, publishedPods, publishedNodes } = snapshot;
+  const wanted = desiredPods(pods.seen, { ...policy, nowMs });
+  const podSnapshot = { nowMs, sight: pods.sight, desired: wanted.desired, published: publishedPods };
+  const nodeSnapshot = { nowMs, sight: nodes.sight, desired: desiredNodes(snapshot), published: publishedNodes };
+  return {
+    pods: planPublish(podSnapshot, policy, podRules),
+    nodes: planPublish(nodeSnapshot, policy, nodeRules(pods.sight)),
+    nextMs: Math.min(wanted.nextMs, nextForgetMs(publishedPods, policy), nextForgetMs(publishedNodes, policy)),
+  };
+}
+
+function desiredPods(
+  pods: readonly WatchedPod[],
+  policy: { readonly startGraceMs: number; readonly nowMs: number },
+): { readonly desired: readonly Desired<PodState>[]; readonly nextMs: number } {
+  const desired = new Map<string, Desired<PodState>>();
+  let nextMs = Infinity;
+  for (const pod of pods) {
+    const key = podKey(pod);
+    const rival = desired.get(key);
+    // One owner has one pod of a name; if somebody made another one in another namespace, the first namespace is told, on every replica.
+    if (rival !== undefined && rival.state.namespace < pod.namespace) continue;
+    const { state, reevaluateAtMs = Infinity } = buildPodState(pod, policy);
+    desired.set(key, { key, state, createdAtMs: pod.createdAtMs });
+    nextMs = Math.min(nextMs, reevaluateAtMs);
+  }
+  return { desired: [...desired.values()], nextMs };
+}
+
+function desiredNodes({ nowMs, pods, nodes }: WatcherSnapshot): readonly Desired<NodeState>[] {
+  const occupants = buildOccupants(pods.seen);
+  return nodes.seen.map((node) => ({
+    key: node.name,
+    createdAtMs: node.createdAtMs,
+    state: buildNodeState(node, {
+      occupants: occupants.get(node.name) ?? [],
+      occupantsVersion: pods.sight.version,
+      nowMs,
+    }),
+  }));
+}

@@ -1,0 +1,150 @@
+/** What every published state carries, whatever it is about. */
+export type Stated = {
+  readonly uid: string;
+  /** Kubernetes' own, as a number: of two states of one object the higher is the newer. */
+  readonly resourceVersion: number;
+  /** Gone from the API server; final for this uid. */
+  readonly deleted: boolean;
+  /** When a watcher saw it, by that watcher's clock. */
+  readonly observedAtMs: number;
+};
+
+/** A state as it should be told. */
+export type Desired<State> = { readonly key: string; readonly state: State; readonly createdAtMs: number };
+
+/** A state as it is told now. */
+export type Published<State> = { readonly key: string; readonly state: State; readonly revision: number };
+
+/** How far an informer has seen. */
+export type Sight = {
+  /** The resource version up to which it has everything. */
+  readonly version: number;
+  /** When its last complete list was asked for. */
+  readonly listedAtMs: number;
+};
+
+export type PublishSnapshot<State> = {
+  readonly nowMs: number;
+  readonly sight: Sight;
+  readonly desired: readonly Desired<State>[];
+  readonly published: readonly Published<State>[];
+};
+
+export type PublishPolicy = {
+  /** How long the state of a thing that is gone is kept for those who come late. */
+  readonly keepDeletedMs: number;
+};
+
+/** What differs between kinds of things. */
+export type PublishRules<State> = {
+  /** The state to tell when one is told already. `newer`: the desired one was seen at a later time than the published one. */
+  merge(both: { readonly published: State; readonly desired: State; readonly newer: boolean }): State;
+  /** The last word about a thing that is gone. */
+  gone(published: State): State;
+  /** True when telling the other would tell nothing new; versions and times do not count. */
+  same(one: State, other: State): boolean;
+};
+
+export type PublishStep<State> =
+  | {
+      readonly do: "put";
+      readonly key: string;
+      readonly state: State;
+      /** Undefined: the key must not exist. */
+      readonly expectedRevision: number | undefined;
+      readonly because: "new" | "changed" | "replaced" | "gone";
+    }
+  | {
+      readonly do: "forget";
+      readonly key: string;
+      readonly expectedRevision: number;
+      readonly because: "kept-long-enough";
+    };
+
+/** A list that was asked for this much later than another watcher's observation is the later one, whatever their clocks say. */
+const CLOCK_DIFFERENCE_MS = 60_000;
+
+/**
+ * What has to be written so that what is published is what is.
+ *
+ * Several watchers publish at once and none leads, so each must be able to tell that it is behind: a state is replaced only by one that was seen later, and a
+ * thing that is published but not seen is declared gone only by a watcher that has seen further than the published state. Resource versions tell what is later.
+ * They start anew when a cluster is rebuilt or restored, so an object that was created, or a list that was asked for, after the published state was observed is later, too.
+ */
+export function planPublish<State extends Stated>(
+  snapshot: PublishSnapshot<State>,
+  policy: PublishPolicy,
+  rules: PublishRules<State>,
+): PublishStep<State>[] {
+  const desired = byKey(snapshot.desired);
+  const published = byKey(snapshot.published);
+  const keys = [...new Set([...desired.keys(), ...published.keys()])].sort();
+  return keys.flatMap((key) => {
+    const step = planKey({ desired: desired.get(key), published: published.get(key) }, snapshot, policy, rules);
+    return step === undefined ? [] : [step];
+  });
+}
+
+type Pair<State> = {
+  readonly desired: Desired<State> | undefined;
+  readonly published: Published<State> | undefined;
+};
+
+function planKey<State extends Stated>(
+  { desired, published }: Pair<State>,
+  { nowMs, sight }: PublishSnapshot<State>,
+  policy: PublishPolicy,
+  rules: PublishRules<State>,
+): PublishStep<State> | undefined {
+  const put = (because: "new" | "changed" | "replaced" | "gone", state: State): PublishStep<State> => ({
+    do: "put",
+    key: published?.key ?? desired?.key ?? "",
+    state: { ...state, observedAtMs: nowMs },
+    expectedRevision: published?.revision,
+    because,
+  });
+  if (published === undefined) return desired === undefined ? undefined : put("new", desired.state);
+  const { key, state, revision } = published;
+  if (desired !== undefined) {
+    const next = rules.merge({ published: state, desired: desired.state, newer: isNewer(desired, state, sight) });
+    if (!rules.same(next, state)) return put(next.uid === state.uid ? "changed" : "replaced", next);
+  }
+  if (state.deleted) {
+    if (nowMs < state.observedAtMs + policy.keepDeletedMs) return undefined;
+    return { do: "forget", key, expectedRevision: revision, because: "kept-long-enough" };
+  }
+  if (desired === undefined && isNewerSight(sight, state.resourceVersion, state.observedAtMs)) {
+    return put("gone", rules.gone(state));
+  }
+  return undefined;
+}
+
+function isNewer<State extends Stated>(
+  { state, createdAtMs }: Desired<State>,
+  published: State,
+  sight: Sight,
+): boolean {
+  const listedLater = sight.listedAtMs > published.observedAtMs + CLOCK_DIFFERENCE_MS;
+  if (state.uid === published.uid) {
+    return !published.deleted && (state.resourceVersion >= published.resourceVersion || listedLater);
+  }
+  return state.resourceVersion > published.resourceVersion || createdAtMs > published.observedAtMs || listedLater;
+}
+
+/** True when the sight goes beyond an observation: what was there then and is not seen is gone. */
+export function isNewerSight(sight: Sight, resourceVersion: number, observedAtMs: number): boolean {
+  return sight.version >= resourceVersion || sight.listedAtMs > observedAtMs + CLOCK_DIFFERENCE_MS;
+}
+
+/** When the first state that is gone may be forgotten. */
+export function nextForgetMs<State extends Stated>(
+  published: readonly Published<State>[],
+  policy: PublishPolicy,
+): number {
+  const times = published.filter(({ state }) => state.deleted).map(({ state }) => state.observedAtMs);
+  return Math.min(...times) + policy.keepDeletedMs;
+}
+
+function byKey<Row extends { readonly key: string }>(rows: readonly Row[]): ReadonlyMap<string, Row> {
+  return new Map(rows.map((row) => [row.key, row]));
+}

@@ -1,0 +1,112 @@
+import { podHealth, type Health, type PodFacts } from "@muster/health";
+import type { PublishRules, Stated } from "./plan-publish.ts";
+
+export type Owner = { readonly kind: string; readonly id: string };
+
+/** What the watcher keeps of a pod that carries Muster's labels. */
+export type WatchedPod = {
+  readonly owner: Owner;
+  readonly component: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: number;
+  readonly createdAtMs: number;
+  readonly podIp: string;
+  readonly node: string;
+  readonly deleting: boolean;
+  /** Has its machine to itself. */
+  readonly exclusive: boolean;
+  /** Every container has ended for good: the pod needs its machine no more. */
+  readonly finished: boolean;
+  /** Name of the container by which it is judged; the first one when absent. */
+  readonly mainContainer: string | undefined;
+  readonly facts: PodFacts;
+};
+
+/** What is told about a pod. */
+export type PodState = Stated & {
+  readonly owner: Owner;
+  readonly component: string;
+  readonly namespace: string;
+  readonly pod: string;
+  readonly podIp: string;
+  readonly node: string;
+  readonly health: Health;
+  readonly reason: string;
+  readonly message: string;
+  readonly deleting: boolean;
+  readonly exitCode: number | undefined;
+};
+
+/** Under which a pod's state is published. */
+export function podKey(pod: WatchedPod): string {
+  return `${pod.owner.kind}.${pod.owner.id}.${pod.name}`;
+}
+
+/** The state of a pod as it is now, and when it will change if nothing happens. */
+export function buildPodState(
+  pod: WatchedPod,
+  policy: { readonly startGraceMs: number; readonly nowMs: number },
+): { readonly state: PodState; readonly reevaluateAtMs: number | undefined } {
+  const { mainContainer } = pod;
+  const verdict = podHealth(pod.facts, { ...policy, ...(mainContainer === undefined ? {} : { mainContainer }) });
+  const state: PodState = {
+    owner: pod.owner,
+    component: pod.component,
+    namespace: pod.namespace,
+    pod: pod.name,
+    uid: pod.uid,
+    resourceVersion: pod.resourceVersion,
+    podIp: pod.podIp,
+    node: pod.node,
+    health: verdict.health,
+    reason: verdict.reason,
+    message: verdict.message,
+    exitCode: verdict.exitCode,
+    deleting: pod.deleting,
+    deleted: false,
+    observedAtMs: policy.nowMs,
+  };
+  return { state, reevaluateAtMs: verdict.reevaluateAtMs };
+}
+
+export const podRules: PublishRules<PodState> = {
+  merge: ({ published, desired, newer }) => {
+    if (!newer) return published;
+    if (published.uid !== desired.uid || !isFinal(published.health)) return desired;
+    // An outcome was told, and somebody may have acted on it.
+    const { health, reason, message, exitCode = desired.exitCode } = published;
+    return { ...desired, health, reason, message, exitCode };
+  },
+  gone: (published) => ({
+    ...published,
+    ...(isFinal(published.health) ? {} : { health: "FAILED", reason: "Deleted", message: "the pod is gone" }),
+    deleting: false,
+    deleted: true,
+  }),
+  same: (one, other) => FIELDS.every((field) => one[field] === other[field]) && sameOwner(one.owner, other.owner),
+};
+
+const FIELDS = [
+  "component",
+  "namespace",
+  "pod",
+  "uid",
+  "podIp",
+  "node",
+  "health",
+  "reason",
+  "message",
+  "deleting",
+  "deleted",
+  "exitCode",
+] as const satisfies readonly (keyof PodState)[];
+
+function isFinal(health: Health): boolean {
+  return health === "SUCCEEDED" || health === "FAILED";
+}
+
+function sameOwner(one: Owner, other: Owner): boolean {
+  return one.kind === other.kind && one.id === other.id;
+}

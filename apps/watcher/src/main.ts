@@ -1,0 +1,29 @@
+import { connectNats, serve } from "@muster/bus";
+import { loadKube } from "@muster/kube";
+import { WatchService } from "@muster/proto";
+import { runService } from "@muster/service";
+import { openWatcher } from "./adapters/deps.ts";
+import { readConfig, type Config } from "./config.ts";
+import { keepPublished } from "./service.ts";
+
+await runService<Config>({
+  name: "watcher",
+  readConfig,
+  run: async ({ config, logger, signal, version, readyWhen }) => {
+    const { url, token } = config.nats;
+    await using bus = await connectNats({ url, name: "watcher", ...(token === undefined ? {} : { token }) });
+    await using watcher = await openWatcher(config, { kube: loadKube(config.kube.kubeconfig), bus, logger });
+    readyWhen("view", watcher.notReady);
+    await using _served = await serve(
+      bus,
+      WatchService,
+      { getStatus: () => Promise.resolve(watcher.status()) },
+      {
+        version,
+        description: "The view of pods and nodes.",
+        onDefect: (method, error) => logger.error({ err: error, method }, "a request met a defect"),
+      },
+    );
+    await keepPublished(watcher.deps, config.policy, signal);
+  },
+});

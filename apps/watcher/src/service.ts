@@ -1,0 +1,73 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { planPass, type PassPlan, type WatcherPolicy, type WatcherSnapshot } from "./domain/plan-pass.ts";
+import type { NodeState } from "./domain/node-state.ts";
+import type { PublishStep } from "./domain/plan-publish.ts";
+import type { PodState } from "./domain/pod-state.ts";
+
+export type WatcherDeps = {
+  /** The world now, or what is missing to see it. */
+  observe: () => WatcherSnapshot | { readonly blind: string };
+  writePod: (step: PublishStep<PodState>) => Promise<WriteOutcome>;
+  writeNode: (step: PublishStep<NodeState>) => Promise<WriteOutcome>;
+  /** Runs the writes of a plan that is not empty, under one span. */
+  recorded: (plan: PassPlan, write: () => Promise<readonly WriteOutcome[]>) => Promise<readonly WriteOutcome[]>;
+  /** Told when the watcher cannot see, each time. */
+  blind: (reason: string) => void;
+  /** Resolves when something has changed, at the latest after the time, or at the signal. */
+  wait: (longestMs: number, signal: AbortSignal) => Promise<void>;
+};
+
+/**
+ * lost: somebody else wrote first, and the next pass sees what. failed: the store did not take it, for a reason that time may heal. refused: it never will;
+ * trying again soon helps nobody.
+ */
+export type WriteOutcome = "written" | "lost" | "failed" | "refused";
+
+export type PassResult = { readonly written: number; readonly failed: number; readonly nextMs: number };
+
+/** Looks at least this often: a resource version that advances wakes nobody, and may be all that was missing. */
+const TICK_MS = 30_000;
+/** Writes under way at once. */
+const WRITES_AT_ONCE = 64;
+const BACKOFF_MIN_MS = 250;
+const BACKOFF_MAX_MS = 10_000;
+
+/** One pass: observe, decide, act. Idempotent, so a crash anywhere is mended by the next pass of any replica. */
+export async function pass(deps: WatcherDeps, policy: WatcherPolicy): Promise<PassResult> {
+  const world = deps.observe();
+  if ("blind" in world) {
+    deps.blind(world.blind);
+    return { written: 0, failed: 0, nextMs: Infinity };
+  }
+  const plan = planPass(world, policy);
+  if (plan.pods.length + plan.nodes.length === 0) return { written: 0, failed: 0, nextMs: plan.nextMs - world.nowMs };
+  const outcomes = await deps.recorded(plan, async () => [
+    ...(await writeAll(plan.pods, deps.writePod)),
+    ...(await writeAll(plan.nodes, deps.writeNode)),
+  ]);
+  const count = (wanted: WriteOutcome): number => outcomes.filter((outcome) => outcome === wanted).length;
+  return { written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
+}
+
+/** Passes until the signal: at every change, and when time alone changes something. */
+export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, signal: AbortSignal): Promise<void> {
+  let failures = 0;
+  while (!signal.aborted) {
+    const { failed, nextMs } = await pass(deps, policy);
+    failures = failed > 0 ? failures + 1 : 0;
+    const backoffMs = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** (failures - 1));
+    if (failures > 0) await sleep(backoffMs, undefined, { signal }).catch(() => undefined);
+    else await deps.wait(Math.max(0, Math.min(TICK_MS, nextMs)), signal);
+  }
+}
+
+async function writeAll<Step>(
+  steps: readonly Step[],
+  write: (step: Step) => Promise<WriteOutcome>,
+): Promise<WriteOutcome[]> {
+  const outcomes: WriteOutcome[] = [];
+  for (let next = 0; next < steps.length; next += WRITES_AT_ONCE) {
+    outcomes.push(...(await Promise.all(steps.slice(next, next + WRITES_AT_ONCE).map(write))));
+  }
+  return outcomes;
+}
