@@ -7,8 +7,8 @@ export type Link = AsyncDisposable & {
   readonly server: TestNats;
   /** Connections through it end, and new ones are refused. */
   cut(): void;
-  /** Nothing passes and nobody is told, as when a cable is pulled. */
-  freeze(): void;
+  /** Nothing passes (or no answers do) and nobody is told, as when a cable is pulled. */
+  freeze(what?: "all" | "answers"): void;
   mend(): void;
 };
 
@@ -17,12 +17,14 @@ export async function link(server: TestNats): Promise<Link> {
   const sockets = new Set<Socket>();
   let cut = false;
   let frozen = false;
+  const answers = new WeakSet<Socket>();
   const proxy = createServer((near) => {
     if (cut) {
       near.destroy();
       return;
     }
     const far = connect(Number(target.port), target.hostname);
+    answers.add(far);
     for (const [from, to] of [
       [near, far],
       [far, near],
@@ -49,9 +51,9 @@ export async function link(server: TestNats): Promise<Link> {
       cut = true;
       dropAll();
     },
-    freeze: () => {
-      frozen = true;
-      for (const socket of sockets) socket.pause();
+    freeze: (what = "all") => {
+      frozen = what === "all";
+      for (const socket of sockets) if (frozen || answers.has(socket)) socket.pause();
     },
     mend: () => {
       cut = false;

@@ -1,0 +1,232 @@
+import {
+  DiscardPolicy,
+  jetstream,
+  jetstreamManager,
+  RetentionPolicy,
+  StorageType,
+  type JetStreamManager,
+  type StreamConfig,
+} from "@nats-io/jetstream";
+import { headers, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
+import { FaultError, faultOf } from "@muster/faults";
+import { backoffMs, pause } from "./backoff.ts";
+import { connectionUp, whenUp } from "./connection-events.ts";
+import { isFull, isWrongSequence, JETSTREAM, jetStreamCode, toFault } from "./jetstream-fault.ts";
+import { orderedPass } from "./ordered.ts";
+
+/** The stream under a log: entries at consecutive sequences, each with the fencing token of its writer. */
+export type LogStream = {
+  /** Makes the stream when it is not there, and makes sure that one that is there drops nothing by itself. */
+  ensure(): Promise<void>;
+  /** The token of the last entry; 0 when there is none. */
+  lastToken(): Promise<number>;
+  /** Appends without regard to what is there; returns the sequence. From then on a writer who expects another last entry is refused. */
+  fence(bytes: Uint8Array): Promise<number>;
+  /** Entries from one sequence to another, both included, without a gap. */
+  read(from: number, to: number): AsyncIterable<LogEntry>;
+  /** Appends behind exactly this sequence, and finds out what became of it when the answer is lost. */
+  append(bytes: Uint8Array, expectedLast: number, signal: AbortSignal): Promise<Appended>;
+  /** Drops the entries before this sequence. */
+  dropBefore(sequence: number): Promise<void>;
+};
+
+export type LogEntry = { readonly sequence: number; readonly token: number; readonly bytes: Uint8Array };
+
+export type Appended =
+  | { readonly kind: "written"; readonly sequence: number }
+  /** `deposed`: somebody else has written in this place. `refused`: the server does not take it. `unknown`: it may be on disk or not. */
+  | { readonly kind: "deposed" | "refused" | "unknown"; readonly error: unknown };
+
+const TOKEN = "Muster-Token";
+const MESSAGE_ID = "Nats-Msg-Id";
+const TIMEOUT_MS = 5000;
+/** For so long is the truth about an entry looked for. */
+const GIVE_UP_MS = 30_000;
+/** Passes over the tail that may be interrupted one after the other. */
+const READ_ATTEMPTS = 10;
+
+export async function openLogStream(
+  connection: NatsConnection,
+  stream: { readonly name: string; readonly subject: string },
+  writer: { readonly token: number; readonly id: string },
+): Promise<LogStream> {
+  const { name, subject } = stream;
+  const manager = await jetstreamManager(connection, { checkAPI: false, timeout: TIMEOUT_MS });
+  const client = jetstream(connection, { timeout: TIMEOUT_MS });
+  let entries = 0;
+  const nextId = (): string => `${writer.token}-${writer.id}-${(entries += 1)}`;
+  const ask = async <Reply>(doing: string, request: () => Promise<Reply>): Promise<Reply> => {
+    try {
+      return await whenUp(connection, TIMEOUT_MS, request);
+    } catch (error) {
+      throw writeFault(name, toFault(error, `${doing} log ${name}`));
+    }
+  };
+  const publish = async (id: string, bytes: Uint8Array, expectedLast?: number): Promise<number> => {
+    const header = headers();
+    header.set(TOKEN, String(writer.token));
+    const expect = expectedLast === undefined ? {} : { expect: { lastSequence: expectedLast } };
+    const options = { msgID: id, headers: header, timeout: TIMEOUT_MS, ...expect };
+    return (await whenUp(connection, TIMEOUT_MS, () => client.publish(subject, bytes, options))).seq;
+  };
+  /** Who wrote the entry at this sequence; undefined when there is none. */
+  const writerAt = async (sequence: number): Promise<string | undefined> => {
+    const stored = await whenUp(connection, TIMEOUT_MS, () => manager.streams.getMessage(name, { seq: sequence }));
+    return stored === null ? undefined : stored.header.get(MESSAGE_ID);
+  };
+
+  return {
+    ensure: () => ask("opening", () => ensureStream(manager, stream)),
+    lastToken: () =>
+      ask("reading", async () => {
+        const stored = await manager.streams.getMessage(name, { last_by_subj: subject });
+        return stored === null ? 0 : tokenOf(stored.header);
+      }),
+    fence: async (bytes) => {
+      const id = nextId();
+      // The same id each time: the server takes it once.
+      for (let attempt = 0; ; attempt += 1) {
+        try {
+          return await ask("fencing", () => publish(id, bytes));
+        } catch (error) {
+          if (attempt === READ_ATTEMPTS || faultOf(error)?.code !== "unavailable") throw error;
+          await pause(backoffMs(attempt), AbortSignal.timeout(TIMEOUT_MS));
+        }
+      }
+    },
+    read: (from, to) => readEntries(connection, stream, from, to),
+    append: async (bytes, expectedLast, signal) => {
+      const id = nextId();
+      const giveUp = AbortSignal.any([signal, AbortSignal.timeout(GIVE_UP_MS)]);
+      for (let attempt = 0; ; attempt += 1) {
+        try {
+          return { kind: "written", sequence: await publish(id, bytes, expectedLast) };
+        } catch (error) {
+          const lost = faultOf(toFault(error, ""))?.code === "unavailable";
+          if (attempt === 0 && !lost && !isWrongSequence(error))
+            return { kind: "refused", error: writeFault(name, error) };
+          const truth = await findTruth(() => writerAt(expectedLast + 1), connection, giveUp);
+          if (truth.kind === "unknown") return { kind: "unknown", error };
+          if (truth.writer === id) return { kind: "written", sequence: expectedLast + 1 };
+          if (truth.writer !== undefined || isWrongSequence(error)) return { kind: "deposed", error };
+          if (!lost) return { kind: "refused", error: writeFault(name, error) };
+          // It is not there and may still be on its way: sending it again is safe, because only one can have this place.
+          await pause(backoffMs(attempt), giveUp);
+          if (giveUp.aborted) return { kind: "unknown", error };
+        }
+      }
+    },
+    dropBefore: async (sequence) => {
+      await ask("shortening", () => manager.streams.purge(name, { seq: sequence }));
+    },
+  };
+}
+
+/** Asks until there is an answer, or it is time to give up. */
+async function findTruth(
+  writerAt: () => Promise<string | undefined>,
+  connection: NatsConnection,
+  giveUp: AbortSignal,
+): Promise<{ readonly kind: "known"; readonly writer: string | undefined } | { readonly kind: "unknown" }> {
+  for (let attempt = 0; !giveUp.aborted && !connection.isClosed(); attempt += 1) {
+    // The pause comes first: that the connection is lost is told a moment after its requests have failed.
+    await pause(backoffMs(attempt), giveUp);
+    await connectionUp(connection, giveUp);
+    try {
+      return { kind: "known", writer: await writerAt() };
+    } catch {
+      continue;
+    }
+  }
+  return { kind: "unknown" };
+}
+
+async function* readEntries(
+  connection: NatsConnection,
+  stream: { readonly name: string; readonly subject: string },
+  from: number,
+  to: number,
+): AsyncGenerator<LogEntry, undefined> {
+  let next = from;
+  for (let failures = 0; next <= to;) {
+    try {
+      const options = {
+        stream: stream.name,
+        subject: stream.subject,
+        from: next,
+        signal: new AbortController().signal,
+      };
+      for await (const message of orderedPass(connection, options)) {
+        if (message.kind === "caught-up") continue;
+        if (message.sequence !== next)
+          throw new Error(`log ${stream.name} lacks entry ${next}: the next one is ${message.sequence}`);
+        yield { sequence: next, token: tokenOf(message.headers), bytes: message.payload };
+        next += 1;
+        failures = 0;
+        if (next > to) return;
+      }
+    } catch (error) {
+      failures += 1;
+      if (failures > READ_ATTEMPTS || faultOf(error)?.code !== "unavailable") throw error;
+      await connectionUp(connection, AbortSignal.timeout(TIMEOUT_MS));
+      await pause(backoffMs(failures), AbortSignal.timeout(TIMEOUT_MS));
+    }
+  }
+}
+
+async function ensureStream(
+  manager: JetStreamManager,
+  stream: { readonly name: string; readonly subject: string },
+): Promise<void> {
+  const config = await manager.streams.info(stream.name).then(
+    (info) => info.config,
+    (error: unknown) => {
+      if (jetStreamCode(error) !== JETSTREAM.streamNotFound) throw error;
+      return addStream(manager, stream);
+    },
+  );
+  const problem = problemOf(config, stream.subject);
+  if (problem !== undefined) throw new Error(`stream ${stream.name} cannot hold a log: ${problem}`);
+}
+
+async function addStream(
+  manager: JetStreamManager,
+  { name, subject }: { readonly name: string; readonly subject: string },
+): Promise<StreamConfig> {
+  try {
+    const info = await manager.streams.add({
+      name,
+      subjects: [subject],
+      retention: RetentionPolicy.Limits,
+      storage: StorageType.File,
+      discard: DiscardPolicy.New,
+    });
+    return info.config;
+  } catch (error) {
+    if (jetStreamCode(error) !== JETSTREAM.streamNameInUse) throw error;
+    return (await manager.streams.info(name)).config;
+  }
+}
+
+function problemOf(config: StreamConfig, subject: string): string | undefined {
+  if (config.subjects.length !== 1 || config.subjects[0] !== subject) return `it does not bind ${subject} alone`;
+  if (config.retention !== RetentionPolicy.Limits) return "its messages vanish when they are read";
+  if (config.max_age > 0) return "its messages vanish with time";
+  if (config.max_msgs_per_subject > 0) return "it keeps only the last messages";
+  if (config.discard !== DiscardPolicy.New && (config.max_msgs > 0 || config.max_bytes > 0))
+    return "it drops old messages when it is full";
+  return undefined;
+}
+
+function tokenOf(header: MsgHdrs | undefined): number {
+  const token = Number(header?.get(TOKEN) ?? 0);
+  return Number.isSafeInteger(token) ? token : 0;
+}
+
+function writeFault(name: string, error: unknown): unknown {
+  if (!isFull(error)) return error;
+  return new FaultError(
+    { code: "limit_exceeded", what: `size of log ${name}`, limit: 0, retryAfterMs: 0 },
+    { cause: error },
+  );
+}

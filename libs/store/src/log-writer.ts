@@ -1,0 +1,281 @@
+import type { NatsConnection } from "@nats-io/nats-core";
+import { FaultError, throwFault } from "@muster/faults";
+import type { Decision, Log, LogConfig } from "./log.ts";
+import type { Snapshot, Snapshots } from "./log-snapshots.ts";
+import type { Appended, LogStream } from "./log-stream.ts";
+import { planBatch } from "./plan-batch.ts";
+
+export type LogWriterParts<State, Event> = {
+  readonly config: LogConfig<State, Event>;
+  readonly stream: LogStream;
+  readonly snapshots: Snapshots<State>;
+  readonly recovered: Snapshot<State>;
+  /** Sequence of the snapshot that is there. */
+  readonly snapshotAt: number;
+};
+
+type Waiting<State, Event> = {
+  readonly events: readonly Event[];
+  readonly bytes: number;
+  /** The state after it, if everything before it gets to disk. */
+  readonly state: State;
+  readonly answer: () => void;
+  readonly refuse: (error: unknown) => void;
+};
+
+const EVERY_ENTRIES = 1000;
+const MAX_WAITING = 10_000;
+const MAX_ENTRY_BYTES = 512 * 1024;
+/** Room for the headers beside the events. */
+const HEADER_BYTES = 2048;
+const RETRY_AFTER_MS = 500;
+/** Disposing waits so long for what is under way. */
+const DISPOSE_MS = 5000;
+
+/** The one writer: decides against the tentative state, and writes what has gathered whenever the write before it is done. */
+export class LogWriter<State, Event> implements Log<State, Event> {
+  readonly #connection: NatsConnection;
+  readonly #config: LogConfig<State, Event>;
+  readonly #stream: LogStream;
+  readonly #snapshotter: Snapshotter<State>;
+  readonly #deposed = new AbortController();
+  readonly #listeners: ((events: readonly Event[], state: State) => void)[] = [];
+  #durable: Snapshot<State>;
+  /** What decisions see: as if everything that waits were on disk. */
+  #tentative: State;
+  #waiting: Waiting<State, Event>[] = [];
+  #inFlight: readonly Waiting<State, Event>[] = [];
+  #writing: Promise<void> | undefined;
+  #closing = false;
+
+  constructor(connection: NatsConnection, parts: LogWriterParts<State, Event>) {
+    this.#connection = connection;
+    this.#config = parts.config;
+    this.#stream = parts.stream;
+    this.#durable = parts.recovered;
+    this.#tentative = parts.recovered.state;
+    this.#snapshotter = startSnapshotter(parts);
+    const { signal } = parts.config;
+    signal?.addEventListener("abort", this.#onLeadLost);
+    if (signal?.aborted === true) this.#onLeadLost();
+  }
+
+  get state(): State {
+    return this.#durable.state;
+  }
+
+  get sequence(): number {
+    return this.#durable.sequence;
+  }
+
+  get deposed(): AbortSignal {
+    return this.#deposed.signal;
+  }
+
+  onCommit(listener: (events: readonly Event[], state: State) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  transact<Result>(decide: (state: State) => Decision<Event, Result>): Promise<Result> {
+    // What is thrown in here rejects.
+    return new Promise((resolve, reject) => {
+      this.#admit();
+      const { events, result } = decide(this.#tentative);
+      const bytes = this.#fittingSize(events);
+      const state = events.reduce(this.#config.evolve, this.#tentative);
+      const answer = (): void => resolve(result);
+      if (events.length === 0 && this.#outstanding() === 0) {
+        answer();
+        return;
+      }
+      this.#tentative = state;
+      this.#waiting.push({ events, bytes, state, answer, refuse: reject });
+      this.#kick();
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing = true;
+    const timer = setTimeout(() => this.#depose(undefined, "it was closed before all was written"), DISPOSE_MS);
+    const ended = new Promise<void>((resolve) => {
+      if (this.#isDeposed()) resolve();
+      this.#deposed.signal.addEventListener("abort", () => resolve());
+    });
+    while (this.#writing !== undefined && !this.#isDeposed()) await Promise.race([this.#writing, ended]);
+    clearTimeout(timer);
+    this.#depose(undefined, "it was closed");
+    this.#config.signal?.removeEventListener("abort", this.#onLeadLost);
+    await this.#snapshotter.idle();
+  }
+
+  readonly #onLeadLost = (): void => this.#depose(this.#config.signal?.reason, "the lead was lost");
+
+  #isDeposed(): boolean {
+    return this.#deposed.signal.aborted;
+  }
+
+  #outstanding(): number {
+    return this.#waiting.length + this.#inFlight.length;
+  }
+
+  #admit(): void {
+    const { name } = this.#config.stream;
+    if (this.#isDeposed() || this.#closing) throw outOfOrder(name, "its writer has ended", this.#deposed.signal.reason);
+    const limit = this.#config.maxWaiting ?? MAX_WAITING;
+    if (this.#outstanding() < limit) return;
+    throwFault({
+      code: "limit_exceeded",
+      what: `decisions waiting for log ${name}`,
+      limit,
+      retryAfterMs: RETRY_AFTER_MS,
+    });
+  }
+
+  #maxBytes(): number {
+    const payload = this.#connection.info?.max_payload ?? Number.POSITIVE_INFINITY;
+    return Math.min(this.#config.maxEntryBytes ?? MAX_ENTRY_BYTES, payload - HEADER_BYTES);
+  }
+
+  #fittingSize(events: readonly Event[]): number {
+    if (events.length === 0) return 0;
+    const bytes = this.#config.events.encode(events).length;
+    const limit = this.#maxBytes();
+    if (bytes <= limit) return bytes;
+    const what = `decision of ${bytes} bytes for log ${this.#config.stream.name}`;
+    return throwFault({ code: "limit_exceeded", what, limit, retryAfterMs: 0 });
+  }
+
+  #kick(): void {
+    this.#writing ??= this.#write()
+      .catch((error: unknown) => this.#depose(error, "a defect"))
+      .finally(() => {
+        this.#writing = undefined;
+        if (this.#waiting.length > 0) this.#kick();
+      });
+  }
+
+  async #write(): Promise<void> {
+    // Callers of the same turn go together.
+    await Promise.resolve();
+    while (this.#waiting.length > 0) {
+      const { count, bytes } = nextEntry(this.#config, this.#waiting, this.#maxBytes());
+      this.#inFlight = this.#waiting.slice(0, count);
+      this.#waiting = this.#waiting.slice(count);
+      let { sequence } = this.#durable;
+      if (bytes !== undefined) {
+        const outcome = await this.#stream.append(bytes, sequence, this.#deposed.signal);
+        if (this.#isDeposed()) return;
+        if (outcome.kind !== "written") {
+          this.#depose(outcome.error, describe(outcome.kind));
+          return;
+        }
+        sequence = outcome.sequence;
+      }
+      this.#commit(sequence);
+    }
+  }
+
+  #commit(sequence: number): void {
+    const done = this.#inFlight;
+    this.#inFlight = [];
+    this.#durable = { state: done.at(-1)?.state ?? this.#durable.state, sequence };
+    const events = done.flatMap((one) => one.events);
+    if (events.length > 0) for (const listener of this.#listeners) tell(listener, events, this.#durable.state);
+    for (const { answer } of done) answer();
+    this.#snapshotter.offer(this.#durable);
+  }
+
+  #depose(cause: unknown, because: string): void {
+    if (this.#isDeposed()) return;
+    const rejected = [...this.#inFlight, ...this.#waiting];
+    this.#inFlight = [];
+    this.#waiting = [];
+    this.#tentative = this.#durable.state;
+    const fault = outOfOrder(this.#config.stream.name, because, cause);
+    this.#deposed.abort(fault);
+    for (const { refuse } of rejected) refuse(fault);
+  }
+}
+
+/** The bytes of the next entry and how many decisions go into it; no bytes when none of these has events. */
+function nextEntry<State, Event>(
+  config: LogConfig<State, Event>,
+  waiting: readonly Waiting<State, Event>[],
+  limitBytes: number,
+): { readonly count: number; readonly bytes: Uint8Array | undefined } {
+  let count = planBatch(
+    waiting.map(({ bytes }) => bytes),
+    limitBytes,
+  );
+  for (;;) {
+    const events = waiting.slice(0, count).flatMap((one) => one.events);
+    if (events.length === 0) return { count, bytes: undefined };
+    const bytes = config.events.encode(events);
+    // Where bytes are more than the sum of their parts, fewer decisions go together.
+    if (bytes.length <= limitBytes || count === 1) return { count, bytes };
+    count = Math.floor(count / 2);
+  }
+}
+
+type Snapshotter<State> = { offer(durable: Snapshot<State>): void; idle(): Promise<void> };
+
+/** Writes snapshots beside the log, one at a time, and drops the entries that are old enough then. */
+function startSnapshotter<State, Event>(parts: LogWriterParts<State, Event>): Snapshotter<State> {
+  const { config, stream, snapshots } = parts;
+  const { everyEntries = EVERY_ENTRIES, keepEntries = 2 * everyEntries } = config.snapshots;
+  const onProblem = config.onProblem ?? ((problem: Error) => process.emitWarning(problem));
+  let nextAt = parts.snapshotAt + everyEntries;
+  let busy: Promise<void> | undefined;
+  const write = async (snapshot: Snapshot<State>): Promise<void> => {
+    try {
+      await snapshots.write(snapshot);
+      nextAt = snapshot.sequence + everyEntries;
+      const from = snapshot.sequence - keepEntries + 1;
+      if (from > 1) await stream.dropBefore(from);
+    } catch (error) {
+      nextAt = Math.max(nextAt, snapshot.sequence + Math.ceil(everyEntries / 10));
+      onProblem(new Error(`writing the snapshot of log ${config.stream.name}`, { cause: error }));
+    } finally {
+      busy = undefined;
+    }
+  };
+  return {
+    offer: (durable) => {
+      if (busy === undefined && durable.sequence >= nextAt) busy = write(durable);
+    },
+    idle: () => busy ?? Promise.resolve(),
+  };
+}
+
+function describe(kind: Exclude<Appended["kind"], "written">): string {
+  switch (kind) {
+    case "deposed":
+      return "another writer has taken over";
+    case "refused":
+      return "the server refused the entry";
+    case "unknown":
+      return "whether the entry was written is not known";
+  }
+}
+
+function outOfOrder(name: string, because: string, cause: unknown): FaultError {
+  return new FaultError(
+    { code: "unavailable", dependency: `log ${name}`, retryAfterMs: RETRY_AFTER_MS },
+    { doing: because, cause },
+  );
+}
+
+/** A listener that throws is a defect of its owner: the process hears of it, the log goes on. */
+function tell<State, Event>(
+  listener: (events: readonly Event[], state: State) => void,
+  events: readonly Event[],
+  state: State,
+): void {
+  try {
+    listener(events, state);
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
+}
