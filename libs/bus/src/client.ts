@@ -33,6 +33,8 @@ export const DEFAULT_TIMEOUT_MS = 5000;
 
 /** Between two attempts while nobody answers. */
 const RETRY = { firstMs: 20, mostMs: 500 };
+/** With less than this left nobody is asked again: an attempt that runs out of time cannot say any more that nothing was done. */
+const LAST_ATTEMPT_MS = 50;
 /** Hint for callers that found nobody within their deadline. */
 const ABSENT_RETRY_MS = 1000;
 
@@ -134,7 +136,7 @@ async function askUntil(
       leftMs = endMs - performance.now();
       if (leftMs > 0) await pause(Math.min(backoffMs(attempt, RETRY), leftMs), signal);
       leftMs = endMs - performance.now();
-      if (leftMs <= 0)
+      if (leftMs < LAST_ATTEMPT_MS)
         throw new FaultError({ code: "unavailable", dependency: area, retryAfterMs: ABSENT_RETRY_MS }, { cause });
     }
   }

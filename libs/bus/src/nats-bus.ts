@@ -1,14 +1,14 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { jetstreamManager } from "@nats-io/jetstream";
-import { FaultError } from "@muster/faults";
 import { within } from "./backoff.ts";
-import type { Bus, Headers, Reply, RequestOptions } from "./bus.ts";
+import type { Bus, Headers } from "./bus.ts";
 import { consumeOnNats } from "./nats-consume.ts";
-import { natsError } from "./nats-fault.ts";
+import { natsError, payloadTooLarge } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
 import { NatsLink } from "./nats-link.ts";
+import { NatsRequests } from "./nats-requests.ts";
 import { discoverOnNats, respondOnNats, type DiscoveredService } from "./nats-services.ts";
-import { isPayloadTooLarge, natsStreams, tooLarge } from "./nats-streams.ts";
+import { natsStreams } from "./nats-streams.ts";
 
 export type NatsOptions = {
   /** nats://host:port, several separated by commas. */
@@ -34,6 +34,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
   const { drainMs = 10_000 } = options;
   const link = await NatsLink.open(options);
   const { connection } = link;
+  const requests = new NatsRequests(link);
   const streams = natsStreams(link);
   const manager = await jetstreamManager(connection, { checkAPI: false });
   const parts = new Set<AsyncDisposable>();
@@ -48,7 +49,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
   };
   return {
     connection,
-    request: (subject, payload, requestOptions) => request(link, subject, payload, requestOptions),
+    request: (subject, payload, requestOptions) => requests.request(subject, payload, requestOptions),
     respond: async (service, endpoints) => owned(await respondOnNats(link, service, endpoints, drainMs)),
     signal: (subject, payload, headers) => {
       signal(link, subject, payload, headers);
@@ -69,59 +70,12 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
   };
 }
 
-async function request(link: NatsLink, subject: string, payload: Uint8Array, options: RequestOptions): Promise<Reply> {
-  const { headers, signal } = options;
-  let { timeoutMs } = options;
-  const operation = `request to ${subject}`;
-  if (isAborted(signal)) throw new FaultError({ code: "cancelled", operation });
-  if (!link.up) {
-    const startMs = performance.now();
-    const up = await link.whenUp(timeoutMs, signal);
-    timeoutMs -= performance.now() - startMs;
-    if (isAborted(signal) || link.connection.isClosed()) throw new FaultError({ code: "cancelled", operation });
-    if (!up || timeoutMs < 1) throw new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 });
-  }
-  try {
-    const withHeaders = headers === undefined ? {} : { headers: toNatsHeaders(headers) };
-    const answer = link.connection.request(subject, payload, {
-      // The client library takes less than a millisecond for a mistake.
-      timeout: Math.max(1, Math.ceil(timeoutMs)),
-      ...withHeaders,
-    });
-    const message = await (signal === undefined ? answer : abortable(answer, signal, operation));
-    return { payload: message.data, headers: fromNatsHeaders(message.headers) };
-  } catch (error) {
-    if (isPayloadTooLarge(error)) throw tooLarge(link, subject, error);
-    throw natsError(error, { operation, timeoutMs: options.timeoutMs });
-  }
-}
-
-/** Read through a function, because it changes while somebody waits. */
-function isAborted(signal: AbortSignal | undefined): boolean {
-  return signal?.aborted === true;
-}
-
-/** The answer, or `cancelled` as soon as the signal is aborted; an answer that comes later is dropped. */
-function abortable<Result>(work: Promise<Result>, signal: AbortSignal, operation: string): Promise<Result> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => {
-      reject(new FaultError({ code: "cancelled", operation }));
-    };
-    signal.addEventListener("abort", abort, { once: true });
-    void work.then(resolve, reject).finally(() => {
-      signal.removeEventListener("abort", abort);
-    });
-  });
-}
-
 function signal(link: NatsLink, subject: string, payload: Uint8Array, headers: Headers | undefined): void {
   if (!link.up) return;
   try {
     link.connection.publish(subject, payload, headers === undefined ? {} : { headers: toNatsHeaders(headers) });
   } catch (error) {
-    throw isPayloadTooLarge(error)
-      ? tooLarge(link, subject, error)
-      : natsError(error, { operation: `signal to ${subject}` });
+    throw payloadTooLarge(error, subject, link.maxPayload) ?? natsError(error, { operation: `signal to ${subject}` });
   }
 }
 

@@ -3,6 +3,9 @@ import { FaultError, isFaultError, type Fault } from "@muster/faults";
 /** When to try again while the servers are away or restarting. */
 const NATS_RETRY_MS = 500;
 
+/** Nothing has been done, because nothing could be sent or nobody was there. */
+export const NATS_AWAY: Fault = { code: "unavailable", dependency: "nats", retryAfterMs: NATS_RETRY_MS };
+
 /** Numbers of the JetStream API's errors. */
 export const JS_ERROR = {
   consumerNotFound: 10014,
@@ -27,7 +30,6 @@ export type NatsContext = {
 export function natsFault(error: unknown, context: NatsContext): Fault {
   if (isFaultError(error)) return error.fault;
   const { operation, timeoutMs = 0 } = context;
-  const away: Fault = { code: "unavailable", dependency: "nats", retryAfterMs: NATS_RETRY_MS };
   const name = error instanceof Error ? error.name : "";
   switch (name) {
     case "TimeoutError":
@@ -37,13 +39,13 @@ export function natsFault(error: unknown, context: NatsContext): Fault {
     case "ConnectionError":
     case "AuthorizationError":
     case "UserAuthenticationExpiredError":
-      return away;
+      return NATS_AWAY;
     // Only disposing the bus closes or drains its connection.
     case "ClosedConnectionError":
     case "DrainingConnectionError":
       return { code: "cancelled", operation };
     case "RequestError":
-      return isNoResponders(error) ? away : { code: "cancelled", operation };
+      return isNoResponders(error) ? NATS_AWAY : { code: "cancelled", operation };
     case "InvalidArgumentError":
     case "InvalidSubjectError":
     case "InvalidNameError":
@@ -51,9 +53,9 @@ export function natsFault(error: unknown, context: NatsContext): Fault {
     case "JetStreamApiError":
     case "ConsumerNotFoundError":
     case "StreamNotFoundError":
-      return apiFault(error, operation, away);
+      return apiFault(error, operation);
     default:
-      return isSystemError(error) ? away : { code: "internal", operation };
+      return isSystemError(error) ? NATS_AWAY : { code: "internal", operation };
   }
 }
 
@@ -62,6 +64,17 @@ export function natsError(error: unknown, context: NatsContext): FaultError {
   return isFaultError(error)
     ? error
     : new FaultError(natsFault(error, context), { cause: error, doing: context.operation });
+}
+
+/**
+ * The fault of a message that is larger than the server takes; undefined for any other error. The payload is the one argument of a publish that the client library
+ * refuses and that has not been checked before.
+ */
+export function payloadTooLarge(error: unknown, subject: string, limit: number): FaultError | undefined {
+  const thrown = isFaultError(error) ? error.cause : error;
+  if (!(thrown instanceof Error) || thrown.name !== "InvalidArgumentError") return undefined;
+  const what = `size in bytes of a message to ${subject} (max_payload of the NATS server)`;
+  return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs: 0 }, { cause: error });
 }
 
 /** Nobody listens where the request went: nothing has been done. */
@@ -76,7 +89,7 @@ export function apiCodeOf(error: unknown): number | undefined {
   return error instanceof Error && "code" in error && typeof error.code === "number" ? error.code : undefined;
 }
 
-function apiFault(error: unknown, operation: string, away: Fault): Fault {
+function apiFault(error: unknown, operation: string): Fault {
   const status = error instanceof Error && "status" in error ? error.status : 0;
   switch (apiCodeOf(error)) {
     case JS_ERROR.streamNotFound:
@@ -97,7 +110,7 @@ function apiFault(error: unknown, operation: string, away: Fault): Fault {
         retryAfterMs: NATS_RETRY_MS,
       };
     default:
-      if (status === 503) return away;
+      if (status === 503) return NATS_AWAY;
       if (status === 404) return { code: "not_found", kind: "jetstream object", id: operation };
       if (status === 400) return { code: "invalid_request", field: operation, reason: messageOf(error) };
       return { code: "internal", operation };

@@ -76,6 +76,11 @@ export class NatsLink {
     return this.#up && !this.connection.isClosed();
   }
 
+  /** Largest message in bytes, headers included, that the server takes. */
+  get maxPayload(): number {
+    return this.connection.info?.max_payload ?? 0;
+  }
+
   /** True at once when the connection is up, else when it is again; false when that takes longer than limitMs, or the signal is aborted. */
   async whenUp(limitMs: number, signal?: AbortSignal): Promise<boolean> {
     if (this.up) return true;

@@ -96,7 +96,7 @@ async function send(link: NatsLink, request: Msg, reply: Reply): Promise<void> {
   } catch {
     // The connection is closed: nobody can be told. Otherwise the reply is larger than the server takes.
     if (link.connection.isClosed()) return;
-    const limit = link.connection.info?.max_payload ?? 0;
+    const limit = link.maxPayload;
     const what = `size in bytes of the reply to ${request.subject} (max_payload of the NATS server)`;
     respond(request, replyOfFault({ code: "limit_exceeded", what, limit, retryAfterMs: 0 }));
   }

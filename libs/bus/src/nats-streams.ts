@@ -11,7 +11,7 @@ import { nanos, type MsgHdrs } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
 import { backoffMs, pause } from "./backoff.ts";
 import type { Published, PublishOptions, StreamConfig } from "./bus.ts";
-import { apiCodeOf, JS_ERROR, natsError, natsFault } from "./nats-fault.ts";
+import { apiCodeOf, JS_ERROR, natsError, natsFault, payloadTooLarge } from "./nats-fault.ts";
 import { toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
 import { STREAM_DEFAULTS } from "./stream-defaults.ts";
@@ -40,7 +40,7 @@ export function natsStreams(link: NatsLink): NatsStreams {
       try {
         return await patiently(link, `publishing to ${subject}`, send);
       } catch (error) {
-        throw isPayloadTooLarge(error) ? tooLarge(link, subject, error) : error;
+        throw payloadTooLarge(error, subject, link.maxPayload) ?? error;
       }
     },
   };
@@ -151,16 +151,4 @@ async function patiently<Result>(link: NatsLink, operation: string, work: () => 
       );
     await pause(waitMs);
   }
-}
-
-/** The payload is the one argument of a publish that the client library refuses and that has not been checked before. */
-export function isPayloadTooLarge(error: unknown): boolean {
-  const thrown = error instanceof FaultError ? error.cause : error;
-  return thrown instanceof Error && thrown.name === "InvalidArgumentError";
-}
-
-export function tooLarge(link: NatsLink, subject: string, cause: unknown): FaultError {
-  const limit = link.connection.info?.max_payload ?? 0;
-  const what = `size in bytes of a message to ${subject} (max_payload of the NATS server)`;
-  return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs: 0 }, { cause });
 }

@@ -150,7 +150,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
     });
 
     it("names the service when nobody answered until the deadline", async () => {
-      const fault = await faultFrom(client(caller, ReservationService).listPools({}, { timeoutMs: 150 }));
+      const fault = await faultFrom(client(caller, ReservationService).listPools({}, { timeoutMs: 1000 }));
       expect(fault).toMatchObject({ code: "unavailable", dependency: "reservation" });
       expect(fault).toHaveProperty("retryAfterMs", expect.any(Number));
     });

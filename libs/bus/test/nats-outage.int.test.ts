@@ -12,11 +12,24 @@ const nothing = new Uint8Array();
 const consuming = { durable: "worker", maxInFlight: 4, ackWaitMs: 3000, area: "test" };
 
 let server: TestNats;
+let killed = false;
 const opened: NatsBus[] = [];
+
+async function kill(): Promise<void> {
+  killed = true;
+  await server.kill();
+}
+
+async function restart(): Promise<void> {
+  await server.start();
+  killed = false;
+}
+
 beforeAll(async () => {
   server = await natsServer();
 });
 afterEach(async () => {
+  if (killed) await restart();
   await Promise.all(opened.splice(0).map((bus) => bus[Symbol.asyncDispose]()));
 });
 afterAll(async () => {
@@ -51,9 +64,9 @@ it("brings an answer over a restart of the server in the middle of the request",
   );
   const call = client(caller, ReservationService).listPools({}, { timeoutMs: 30_000 });
   await started.promise;
-  await server.kill();
+  await kill();
   await until("both have noticed", () => status.length === 2);
-  await server.start();
+  await restart();
   await until("both are back", () => status.length === 4);
   held.resolve({ pools: [{ name: "kept" }] });
   expect((await call).pools).toMatchObject([{ name: "kept" }]);
@@ -62,10 +75,9 @@ it("brings an answer over a restart of the server in the middle of the request",
 });
 
 it("asks nobody while the connection is down, and says unavailable at the deadline", async () => {
-  const caller = await connected("caller");
   const status: string[] = [];
-  await connected("observer", status);
-  await server.kill();
+  const caller = await connected("caller", status);
+  await kill();
   await until("it is noticed", () => status.length > 0);
   const request = caller.request("test.down", nothing, { timeoutMs: 200 });
   expect(await faultFrom(request)).toMatchObject({ code: "unavailable", dependency: "nats" });
@@ -75,18 +87,17 @@ it("asks nobody while the connection is down, and says unavailable at the deadli
     code: "unavailable",
     dependency: "nats",
   });
-  await server.start();
+  await restart();
 });
 
 it("publishes what it was given while the server restarts, once", async () => {
-  const bus = await connected("publisher");
   const status: string[] = [];
-  await connected("observer", status);
+  const bus = await connected("publisher", status);
   await bus.ensureStream({ name: "RESTART", subjects: ["test.restart.>"], retention: "limits" });
-  await server.kill();
+  await kill();
   await until("it is noticed", () => status.length > 0);
   const published = bus.publish("test.restart.a", nothing, { messageId: "1" });
-  await server.start();
+  await restart();
   expect((await published).sequence).toBe(1);
   expect(await bus.publish("test.restart.a", nothing, { messageId: "1" })).toEqual({ sequence: 1, duplicate: true });
 });
@@ -115,8 +126,8 @@ it("loses no event over kills of the server, with handlers at work", async () =>
   for (let round = 0; round < 3; round += 1) {
     const publishing = publish(round * 40, (round + 1) * 40);
     await until("some of it has arrived", () => seen.size >= round * 40 + 10);
-    await server.kill();
-    await server.start();
+    await kill();
+    await restart();
     await publishing;
   }
   await until("all are there", () => seen.size === 120, { timeoutMs: 40_000 });
@@ -170,18 +181,18 @@ it("ends in bounded time when the server is away", async () => {
     handlersWith(() => Promise.resolve({})),
     { version: "1.0.0", description: "" },
   );
-  await server.kill();
+  await kill();
   await bus[Symbol.asyncDispose]();
   expect(bus.connection.isClosed()).toBe(true);
-  await server.start();
+  await restart();
 });
 
 it("waits for a server that starts later, and says unavailable when none comes", async () => {
-  await server.kill();
+  await kill();
   const gone = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 100 });
   expect(await faultFrom(gone)).toMatchObject({ code: "unavailable", dependency: "nats" });
   const early = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 20_000 });
-  await server.start();
+  await restart();
   opened.push(await early);
 });
 

@@ -1,0 +1,122 @@
+import { createInbox, type Msg } from "@nats-io/nats-core";
+import { FaultError } from "@muster/faults";
+import type { Reply, RequestOptions } from "./bus.ts";
+import { NATS_AWAY, natsError, payloadTooLarge } from "./nats-fault.ts";
+import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
+import type { NatsLink } from "./nats-link.ts";
+
+type Waiting = {
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: FaultError) => void;
+  readonly operation: string;
+  readonly stop: () => void;
+};
+
+const NO_RESPONDERS = 503;
+
+/**
+ * Requests that share one inbox, as the client library's own do. Those make an Error for every answer, which is a quarter of what a request costs, and cannot be
+ * cancelled.
+ */
+export class NatsRequests {
+  readonly #link: NatsLink;
+  readonly #inbox = createInbox();
+  readonly #waiting = new Map<string, Waiting>();
+  #last = 0;
+
+  constructor(link: NatsLink) {
+    this.#link = link;
+    const { connection } = link;
+    connection.subscribe(`${this.#inbox}.*`, {
+      callback: (error, message) => {
+        if (error === null) this.#answered(message);
+        // The server takes no subscription to inboxes from us: no answer can arrive.
+        else this.#rejectAll((operation) => natsError(error, { operation }));
+      },
+    });
+    void connection.closed().then(() => {
+      this.#rejectAll((operation) => new FaultError({ code: "cancelled", operation }));
+    });
+  }
+
+  /** Sends when the connection is up; while it is down nothing is sent, for it would be lost. */
+  async request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Reply> {
+    const { signal } = options;
+    const operation = `request to ${subject}`;
+    let { timeoutMs } = options;
+    if (!this.#link.up) {
+      const startMs = performance.now();
+      const up = await this.#link.whenUp(timeoutMs, signal);
+      timeoutMs -= performance.now() - startMs;
+      const closed = this.#link.connection.isClosed();
+      if (!closed && signal?.aborted !== true && (!up || timeoutMs <= 0)) throw new FaultError(NATS_AWAY);
+    }
+    if (signal?.aborted === true || this.#link.connection.isClosed())
+      throw new FaultError({ code: "cancelled", operation });
+    return this.#send(subject, payload, options, operation, timeoutMs);
+  }
+
+  #send(
+    subject: string,
+    payload: Uint8Array,
+    options: RequestOptions,
+    operation: string,
+    timeoutMs: number,
+  ): Promise<Reply> {
+    const { headers, signal } = options;
+    this.#last += 1;
+    const token = String(this.#last);
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#fail(token, new FaultError({ code: "deadline_exceeded", operation, timeoutMs: options.timeoutMs }));
+      }, timeoutMs);
+      const abort = (): void => {
+        this.#fail(token, new FaultError({ code: "cancelled", operation }));
+      };
+      signal?.addEventListener("abort", abort, { once: true });
+      const stop = (): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", abort);
+      };
+      this.#waiting.set(token, { resolve, reject, operation, stop });
+      const reply = `${this.#inbox}.${token}`;
+      try {
+        const { connection } = this.#link;
+        connection.publish(
+          subject,
+          payload,
+          headers === undefined ? { reply } : { reply, headers: toNatsHeaders(headers) },
+        );
+      } catch (error) {
+        const large = payloadTooLarge(error, subject, this.#link.maxPayload);
+        this.#fail(token, large ?? natsError(error, { operation }));
+      }
+    });
+  }
+
+  #answered(message: Msg): void {
+    const token = message.subject.slice(this.#inbox.length + 1);
+    const waiting = this.#waiting.get(token);
+    // The second answer to one request, or one that comes too late.
+    if (waiting === undefined) return;
+    const { data: payload, headers } = message;
+    if (payload.length === 0 && headers?.code === NO_RESPONDERS) {
+      this.#fail(token, new FaultError(NATS_AWAY, { doing: `${waiting.operation}: nobody answers` }));
+      return;
+    }
+    this.#waiting.delete(token);
+    waiting.stop();
+    waiting.resolve({ payload, headers: fromNatsHeaders(headers) });
+  }
+
+  #fail(token: string, error: FaultError): void {
+    const waiting = this.#waiting.get(token);
+    this.#waiting.delete(token);
+    waiting?.stop();
+    waiting?.reject(error);
+  }
+
+  #rejectAll(errorOf: (operation: string) => FaultError): void {
+    for (const [token, { operation }] of this.#waiting) this.#fail(token, errorOf(operation));
+  }
+}
