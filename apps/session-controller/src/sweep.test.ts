@@ -1,0 +1,78 @@
+import { FaultError } from "@muster/faults";
+import { describe, expect, it } from "vitest";
+import { silent } from "../test/fake-world.ts";
+import { running, START_MS } from "../test/samples.ts";
+import type { SessionRecord } from "./domain/session.ts";
+import { sweep, type SweepDeps } from "./sweep.ts";
+
+const never = new AbortController().signal;
+const POLICY = { leakAgeMs: 60_000 };
+const NOW = START_MS + 1_000_000;
+const verdict = { kind: "DONE", atMs: START_MS, description: "", reason: "" } as const;
+const over = { verdict, finishedAtMs: START_MS, logsCollected: true } as const;
+const pod = {
+  pod: "bench-driver",
+  uid: "p-1",
+  session: "bench",
+  ownerUid: "u-1",
+  deleting: false,
+  createdAtMs: START_MS,
+};
+
+/** A world whose list of sessions may lag behind what is stored. */
+function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {}, listed = stored) {
+  const did: string[] = [];
+  let now = stored;
+  const deps: SweepDeps = {
+    now: () => NOW,
+    logger: silent,
+    listPods: () => Promise.resolve([]),
+    listReservations: () => Promise.resolve([]),
+    sessions: () => (listed === undefined ? [] : [{ ...listed, ttlMs: listed.spec.ttlMs }]),
+    load: () => Promise.resolve(now === undefined ? undefined : { record: now, revision: 1 }),
+    save: (record) => {
+      now = record;
+      did.push("save");
+      return Promise.resolve(2);
+    },
+    run: (name) => Promise.resolve(void did.push(`run ${name}`)),
+    deletePod: (name) => Promise.resolve(void did.push(`delete ${name}`)),
+    release: (name) => Promise.resolve(void did.push(`release ${name}`)),
+    forget: ({ record }) => Promise.resolve(void did.push(`forget ${record.name}`)),
+    ...more,
+  };
+  return { deps, did, stored: () => now };
+}
+
+describe("sweep", () => {
+  it("finishes the clean-up of a session whose executor gave up on it", async () => {
+    const { deps, did, stored } = world(running(over));
+    await sweep(deps, POLICY, never);
+    expect(did).toEqual(["save", "release bench", "save"]);
+    expect(stored()).toMatchObject({ podsDeleted: true, released: true });
+  });
+
+  it("leaves the pod of a session alone that the list does not show yet", async () => {
+    const { deps, did } = world(running(), { listPods: () => Promise.resolve([pod]), sessions: () => [] });
+    await sweep(deps, POLICY, never);
+    expect(did).toEqual([]);
+  });
+
+  it("forgets nothing that was made anew under an old name", async () => {
+    const expired = running({ ...over, podsDeleted: true, released: true, finishedAtMs: 1 });
+    const { deps, did } = world({ ...running(), uid: "u-2" }, {}, expired);
+    await sweep(deps, POLICY, never);
+    expect(did).toEqual([]);
+  });
+
+  it("goes on with the other steps when one fails", async () => {
+    const away = () =>
+      Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
+    const { deps, did } = world(running(), {
+      listPods: () => Promise.resolve([{ ...pod, ownerUid: "u-0" }]),
+      run: away,
+    });
+    await sweep(deps, POLICY, never);
+    expect(did).toEqual(["delete bench-driver"]);
+  });
+});
