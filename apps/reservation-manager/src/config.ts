@@ -9,6 +9,8 @@ export type Config = {
   readonly policy: ReservationPolicy;
 };
 
+/** 500 machines with the longest names that there are take less than 200 KiB in the log. */
+const MACHINES_PER_PLAN = 500;
 const DAY_MS = 86_400_000;
 
 /** Reads the configuration; throws one fault that names every problem. */
@@ -19,6 +21,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     lockTtlMs: read.integer("RESERVATION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     policy: {
       holdAfterMs: read.integer("RESERVATION_HOLD_AFTER_MS", { fallback: 600_000, min: 0, max: 30 * DAY_MS }),
+      machinesPerPlan: MACHINES_PER_PLAN,
       queueLimit: read.integer("RESERVATION_QUEUE_LIMIT", { fallback: 100_000, min: 0, max: 10_000_000 }),
     },
   }));

@@ -17,7 +17,7 @@ import {
   type NodeFacts,
   type PoolState,
 } from "./domain/machines.ts";
-import { eventOf, planGrants, type GrantStep } from "./domain/plan-grants.ts";
+import { eventOf, planGrants, type GrantPlan, type GrantStep } from "./domain/plan-grants.ts";
 import { idOf, type Owner, type Reservation } from "./domain/reservation.ts";
 import { evolveWorld, type World } from "./domain/world.ts";
 
@@ -68,41 +68,55 @@ export class LedgerKeeper {
     const { owner, needs, wait } = request;
     const attributes = { ...ownerAttributes(owner), "muster.needs": needs.length, "muster.wait": wait };
     return this.#inSpan("decide reservation", attributes, async (span) => {
-      const { report, outcome, because } = await this.#deps.log.transact((ledger) => {
-        const nowMs = this.#deps.now();
-        const settled = this.#grant(this.#worldOf(ledger), nowMs);
-        const verdict = decideReservation(request, settled.world, this.#policy, nowMs);
-        if (verdict.do === "refuse") return throwFault(verdict.fault);
-        const world = this.#keep(evolveWorld(settled.world, verdict.events));
-        const active = context.active();
-        if (verdict.do !== "answer") this.#callers.set(verdict.sequence, active);
-        const reservation = knownReservation(world.ledger, verdict.sequence);
-        return {
-          events: [...settled.events, ...verdict.events],
-          result: { report: this.#report(reservation, world, nowMs), outcome: verdict.do, because: verdict.because },
-        };
-      });
+      const { report, outcome, because } = await this.#decide(request);
       span.setAttributes({ ...reportAttributes(report), "muster.outcome": outcome, "muster.because": because });
       this.#deps.decided(outcome);
       return report;
     });
   }
 
+  /** Those that wait and fit come first, and are granted by decisions of their own: only then is what is free really free. */
+  async #decide(request: ReservationRequest) {
+    for (;;) {
+      const decided = await this.#deps.log.transact((ledger) => {
+        const nowMs = this.#deps.now();
+        const settled = this.#grant(this.#worldOf(ledger), nowMs);
+        if (settled.events.length > 0) {
+          this.#keep(settled.world, undefined);
+          return { events: settled.events, result: undefined };
+        }
+        const verdict = decideReservation(request, settled.world, this.#policy, nowMs);
+        if (verdict.do === "refuse") return throwFault(verdict.fault);
+        const world = evolveWorld(settled.world, verdict.events);
+        if (verdict.do !== "answer") this.#callers.set(verdict.sequence, context.active());
+        const report = this.#report(knownReservation(world.ledger, verdict.sequence), world, nowMs);
+        const result = { report, outcome: verdict.do, because: verdict.because };
+        return { events: verdict.events, result: this.#keep(world, result) };
+      });
+      if (decided !== undefined) return decided;
+    }
+  }
+
   /** Returns whether there was something to release. */
   async release(owner: Owner): Promise<boolean> {
     mustBeOwner(owner);
     return this.#inSpan("decide release", ownerAttributes(owner), async (span) => {
-      const { outcome, because, steps } = await this.#deps.log.transact((ledger) => {
+      const { outcome, because, steps, complete } = await this.#deps.log.transact((ledger) => {
         const nowMs = this.#deps.now();
         const verdict = decideRelease(owner, ledger, nowMs);
         const settled = this.#grant(evolveWorld(this.#worldOf(ledger), verdict.events), nowMs);
-        this.#keep(settled.world);
-        const result = { outcome: verdict.do, because: verdict.because, steps: settled.steps };
-        return { events: [...verdict.events, ...settled.events], result };
+        const result = {
+          outcome: verdict.do,
+          because: verdict.because,
+          steps: settled.steps,
+          complete: settled.complete,
+        };
+        return { events: [...verdict.events, ...settled.events], result: this.#keep(settled.world, result) };
       });
       span.setAttributes({ "muster.outcome": outcome, "muster.because": because });
       showSteps(span, steps);
       this.#deps.decided(outcome);
+      if (!complete) this.#wake.resolve(undefined);
       return outcome === "release";
     });
   }
@@ -170,11 +184,11 @@ export class LedgerKeeper {
   }
 
   async #pass(): Promise<true> {
-    const steps = await this.#deps.log.transact((ledger) => {
+    const { steps, complete } = await this.#deps.log.transact((ledger) => {
       const settled = this.#grant(this.#worldOf(ledger), this.#deps.now());
-      this.#keep(settled.world);
-      return { events: settled.events, result: settled.steps };
+      return { events: settled.events, result: this.#keep(settled.world, settled) };
     });
+    if (!complete) this.#wake.resolve(undefined);
     if (steps.length > 0)
       await inSpan(TRACER, "plan grants", {}, (span) => {
         showSteps(span, steps);
@@ -194,10 +208,10 @@ export class LedgerKeeper {
     return { reservation, because: explainWaiting(reservation, world, findHold(world, this.#policy, nowMs)) };
   }
 
-  #grant(world: World, nowMs: number): { world: World; events: readonly LedgerEvent[]; steps: readonly GrantStep[] } {
-    const steps = planGrants(world, this.#policy, nowMs);
-    const events = steps.map((step) => eventOf(step, nowMs));
-    return { world: evolveWorld(world, events), events, steps };
+  #grant(world: World, nowMs: number): GrantPlan & { world: World; events: readonly LedgerEvent[] } {
+    const plan = planGrants(world, this.#policy, nowMs);
+    const events = plan.steps.map((step) => eventOf(step, nowMs));
+    return { ...plan, world: evolveWorld(world, events), events };
   }
 
   /** Another version than expected means that decisions were given up on their way to disk: the machines are built anew. */
@@ -207,9 +221,10 @@ export class LedgerKeeper {
     return { ledger, machines: this.#machines.value };
   }
 
-  #keep(world: World): World {
+  /** Makes the machines those of the ledger after this decision, and passes the result on. */
+  #keep<Result>(world: World, result: Result): Result {
     this.#machines = { version: world.ledger.version, value: world.machines };
-    return world;
+    return result;
   }
 
   #committed(event: LedgerEvent, ledger: Ledger): void {

@@ -25,7 +25,7 @@ export type Run = {
   readonly verdicts: Verdict[];
 };
 
-export const policy: ReservationPolicy = { holdAfterMs: 1000, queueLimit: 1000 };
+export const policy: ReservationPolicy = { holdAfterMs: 1000, queueLimit: 1000, machinesPerPlan: 500 };
 
 export function ownerOf(id: number | string, kind = "session"): Owner {
   return { kind, id: `o${id}` };
@@ -84,7 +84,7 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
 }
 
 function settle(run: Run): void {
-  const steps = planGrants(run.world, policy, run.nowMs);
+  const { steps } = planGrants(run.world, policy, run.nowMs);
   apply(
     run,
     steps.map((grant) => eventOf(grant, run.nowMs)),

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connectNats, serve, type NatsBus } from "@muster/bus";
-import { faultOf, isRetryable, throwFault } from "@muster/faults";
+import { faultOf, isRetryable } from "@muster/faults";
 import { buckets, ReservationService, streams, type muster } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { lead, openBucket, openLog, openView, type Leadership, type Log, type View } from "@muster/store";
+import { lead, openBucket, openLog, openView, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
-import { emptyLedger, evolve, type Ledger, type LedgerEvent } from "../domain/ledger.ts";
+import { emptyLedger, evolve, type Ledger } from "../domain/ledger.ts";
 import type { NodeFacts } from "../domain/machines.ts";
 import { idOf } from "../domain/reservation.ts";
 import { LedgerKeeper } from "../service.ts";
@@ -23,6 +23,8 @@ type Manager = {
   keeper: LedgerKeeper | undefined;
 };
 
+/** A request with the most needs and the longest names, granted at once, takes about 520 KiB. */
+const MAX_ENTRY_BYTES = 768 * 1024;
 const RETRY_MS = 500;
 
 /** Follows the nodes for ever, and keeps the ledger whenever this process leads. */
@@ -72,8 +74,12 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       initial: emptyLedger,
       evolve,
       token: leadership.token,
+      signal: leadership.signal,
+      maxEntryBytes: MAX_ENTRY_BYTES,
+      onProblem: (problem) => {
+        logger.warn({ err: problem }, "the log of the ledger");
+      },
     });
-    const stop = AbortSignal.any([leadership.signal, log.deposed]);
     await using announcer = makeAnnouncer(bus, {
       pause,
       failed: ({ sequence }, error) => {
@@ -82,7 +88,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     });
     const keeper = new LedgerKeeper(
       {
-        log: untilStopped(log, stop),
+        log,
         nodes: () => nodes.entries().flatMap(({ key, value }) => liveNode(key, value, config.poolLabel) ?? []),
         now: Date.now,
         announce: announcer.announce,
@@ -104,7 +110,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
           logger.error({ method, err: error }, "a request failed inside the service");
         },
       });
-      await keeper.run(stop);
+      await keeper.run(log.deposed);
     } finally {
       manager.keeper = undefined;
       unlisten();
@@ -114,25 +120,6 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the ledger cannot be kept now");
   }
-}
-
-/** The same log, which takes no decision any more once the lead may be lost. */
-function untilStopped(
-  log: Log<Ledger, LedgerEvent>,
-  stop: AbortSignal,
-): Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit"> {
-  return {
-    get state() {
-      return log.state;
-    },
-    onCommit: (listener) => {
-      log.onCommit(listener);
-    },
-    transact: async (decide) => {
-      if (stop.aborted) throwFault({ code: "unavailable", dependency: "reservation", retryAfterMs: RETRY_MS });
-      return log.transact(decide);
-    },
-  };
 }
 
 function liveNode(

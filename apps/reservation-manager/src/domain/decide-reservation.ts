@@ -1,13 +1,14 @@
 import type { Fault } from "@muster/faults";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
-import { assignMachines, findHold, obstacleTo, type HoldPolicy, type Obstacle } from "./fit.ts";
+import { assignMachines, findHold, obstacleTo, type Obstacle } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "./ledger.ts";
 import { capacityOf, type Machines } from "./machines.ts";
+import type { GrantPolicy } from "./plan-grants.ts";
 import { countByPool, sameNeeds, type Owner, type PoolNeed, type Reservation } from "./reservation.ts";
 import { placeOf } from "./waiting-queue.ts";
 import type { World } from "./world.ts";
 
-export type ReservationPolicy = HoldPolicy & {
+export type ReservationPolicy = GrantPolicy & {
   /** Requests that may wait at once. */
   readonly queueLimit: number;
 };

@@ -5,8 +5,8 @@ import { explainWaiting } from "./explain-waiting.ts";
 import { findHold } from "./fit.ts";
 import { reservationOf } from "./ledger.ts";
 import { withNode, type NodeFacts } from "./machines.ts";
-import { planGrants } from "./plan-grants.ts";
-import type { World } from "./world.ts";
+import { eventOf, planGrants } from "./plan-grants.ts";
+import { evolveWorld, type World } from "./world.ts";
 
 /** A pool `a` of so many nodes, all held by owners h0, h1, ... */
 function fullPool(size: number): Run {
@@ -73,7 +73,7 @@ describe("the order of grants", () => {
     const run = fullPool(2);
     reserve(run, requestOf("large", ["a", "a"]));
     reserve(run, requestOf("small", ["a"]));
-    expect(planGrants(withFree(run, nodeOf("a9", "a")), policy, 0)).toEqual([
+    expect(planGrants(withFree(run, nodeOf("a9", "a")), policy, 0).steps).toEqual([
       {
         do: "grant",
         sequence: 4,
@@ -152,7 +152,9 @@ describe("the hold", () => {
     reserve(run, requestOf("last", ["b"], { concurrencyLimit: 4 }));
     wait(run, policy.holdAfterMs + 1);
     const world = withFree(run, nodeOf("a8", "a"), nodeOf("a9", "a"), nodeOf("b9", "b"));
-    const granted = planGrants(world, policy, run.nowMs).map(({ sequence }) => world.ledger.reservations.get(sequence));
+    const granted = planGrants(world, policy, run.nowMs).steps.map(({ sequence }) =>
+      world.ledger.reservations.get(sequence),
+    );
     expect(granted.map((reservation) => reservation?.owner.id)).toEqual(["olast", "osmall"]);
   });
 
@@ -207,4 +209,26 @@ it("looks at classes of requests, not at requests", () => {
   const { queue } = run.world.ledger;
   expect(queue.places.size).toBe(500);
   expect(queue.heads.size).toBe(1);
+});
+
+it("gives away no more machines than the bound in one plan, and goes on in the next", () => {
+  const run = fullPool(1);
+  for (let number = 0; number < 5; number += 1) reserve(run, requestOf(`w${number}`, ["a"]));
+  const free = Array.from({ length: 5 }, (_, number) => nodeOf(`b${number}`, "a"));
+  const bounded = { ...policy, machinesPerPlan: 2 };
+  let world = withFree(run, ...free);
+  const sizes: [number, boolean][] = [];
+  for (let plan = planGrants(world, bounded, 0); ; plan = planGrants(world, bounded, 0)) {
+    sizes.push([plan.steps.length, plan.complete]);
+    if (plan.complete) break;
+    world = evolveWorld(
+      world,
+      plan.steps.map((grant) => eventOf(grant, 0)),
+    );
+  }
+  expect(sizes).toEqual([
+    [2, false],
+    [2, false],
+    [1, true],
+  ]);
 });

@@ -17,18 +17,29 @@ export type GrantReason =
   | { readonly code: "FIRST_IN_ORDER"; readonly ahead: 0 }
   | { readonly code: "FITS_BEFORE_OTHERS"; readonly ahead: number };
 
+/** `complete`: nothing that waits would fit after the steps. Otherwise the plan was cut at the bound, and the next one goes on. */
+export type GrantPlan = { readonly steps: readonly GrantStep[]; readonly complete: boolean };
+
+export type GrantPolicy = HoldPolicy & {
+  /** Machines that one plan gives away, so that what is written at once is not larger than the log takes. A single reservation may need more. */
+  readonly machinesPerPlan: number;
+};
+
 /**
- * Which waiting requests get their machines now: in queue order, passing over those that do not fit. Planning again after the steps were taken plans nothing.
+ * Which waiting requests get their machines now: in queue order, passing over those that do not fit. Planning again after a complete plan plans nothing.
  *
  * The cost is that of the classes of requests whose pools all have a free machine, not that of the requests that wait.
  */
-export function planGrants(world: World, policy: HoldPolicy, nowMs: number): readonly GrantStep[] {
+export function planGrants(world: World, policy: GrantPolicy, nowMs: number): GrantPlan {
   const steps: GrantStep[] = [];
+  let machinesLeft = policy.machinesPerPlan;
   let after = world;
   for (;;) {
-    const round = planRound(after, policy, nowMs);
-    if (round.steps.length === 0) return steps;
+    const round = planRound(after, policy, nowMs, machinesLeft);
     steps.push(...round.steps);
+    if (round.steps.length === 0) return { steps, complete: true };
+    machinesLeft -= countMachines(round.steps);
+    if (machinesLeft <= 0) return { steps, complete: false };
     // A grant can lift a hold (its request reached a concurrency limit), so requests that did not fit before may fit now.
     after = round.world;
   }
@@ -39,24 +50,35 @@ export function eventOf(step: GrantStep, nowMs: number): LedgerEvent {
 }
 
 /** One walk in queue order over the classes that may fit. */
-function planRound(start: World, policy: HoldPolicy, nowMs: number): { steps: GrantStep[]; world: World } {
+function planRound(
+  start: World,
+  policy: HoldPolicy,
+  nowMs: number,
+  machinesMax: number,
+): { steps: GrantStep[]; world: World } {
   const steps: GrantStep[] = [];
+  let machinesLeft = machinesMax;
   let world = start;
   let candidates = findCandidates(world);
   if (candidates.size === 0) return { steps, world };
   let hold = findHold(world, policy, nowMs);
-  for (let head = candidates.first(); head !== undefined; head = candidates.first()) {
+  for (let head = candidates.first(); head !== undefined && machinesLeft > 0; head = candidates.first()) {
     const [place, waiting] = head;
     candidates = candidates.delete(place);
     if (obstacleTo(waiting, place, world, hold) !== undefined) continue;
     const step = planGrant(place, world);
     steps.push(step);
+    machinesLeft -= step.machines.length;
     world = evolveWorld(world, [eventOf(step, nowMs)]);
     hold = findHold(world, policy, nowMs);
     const next = waiting.places.first({ ...place, sequence: place.sequence + 1 });
     if (next !== undefined) candidates = candidates.set(next[0], waiting);
   }
   return { steps, world };
+}
+
+function countMachines(steps: readonly GrantStep[]): number {
+  return steps.reduce((sum, { machines }) => sum + machines.length, 0);
 }
 
 /** Classes that would fit if nothing were kept for others, by the place of their first request. */

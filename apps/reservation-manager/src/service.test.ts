@@ -1,0 +1,108 @@
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { memoryLog, type MemoryLog } from "../test/memory-log.ts";
+import { nodeOf, ownerOf, policy, requestOf } from "../test/random-world.ts";
+import type { NodeFacts } from "./domain/machines.ts";
+import { LedgerKeeper } from "./service.ts";
+
+function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog()) {
+  const nodes = new Map(live.map((node) => [node.name, node]));
+  const announced: string[] = [];
+  const outcomes: string[] = [];
+  const keeper = new LedgerKeeper(
+    {
+      log,
+      nodes: () => [...nodes.values()],
+      now: () => 0,
+      announce: ({ owner }) => announced.push(owner.id),
+      decided: (outcome) => outcomes.push(outcome),
+      pause: () => Promise.resolve(),
+    },
+    policy,
+  );
+  return { log, nodes, announced, outcomes, keeper };
+}
+
+/** What the promise became once the log has written. */
+async function written<Result>(log: MemoryLog, answer: Promise<Result>): Promise<Result> {
+  log.commit();
+  return answer;
+}
+
+it("answers and announces only what is on disk", async () => {
+  const { log, keeper, announced } = start([nodeOf("a1", "a")]);
+  let answered = false;
+  const answer = keeper.reserve(requestOf("x", ["a"])).then((report) => {
+    answered = true;
+    return report;
+  });
+  await Promise.resolve();
+  expect([answered, announced]).toEqual([false, []]);
+  log.commit();
+  expect((await answer).reservation.grant?.machines).toEqual([{ component: "c0", pool: "a", node: "a1" }]);
+  expect(announced).toEqual(["ox"]);
+});
+
+it("decides on what is on its way to disk, so that two requests at once never get one node", async () => {
+  const { log, keeper } = start([nodeOf("a1", "a"), nodeOf("a2", "a")]);
+  const answers = [keeper.reserve(requestOf("x", ["a"])), keeper.reserve(requestOf("y", ["a"]))];
+  log.commit();
+  const reports = await Promise.all(answers);
+  expect(reports.map(({ reservation }) => reservation.grant?.machines[0]?.node)).toEqual(["a1", "a2"]);
+});
+
+it("gives nodes away again that decisions had taken which never got to disk", async () => {
+  const { log, keeper } = start([nodeOf("a1", "a")]);
+  const lost = keeper.reserve(requestOf("x", ["a"]));
+  log.giveUp();
+  await expect(lost).rejects.toThrow("log is not available");
+  const report = await written(log, keeper.reserve(requestOf("y", ["a"])));
+  expect(report.reservation.grant?.machines[0]?.node).toBe("a1");
+});
+
+it("grants by the release itself what the release makes possible", async () => {
+  const { log, keeper, announced, outcomes } = start([nodeOf("a1", "a")]);
+  await written(log, keeper.reserve(requestOf("x", ["a"])));
+  const queued = await written(log, keeper.reserve(requestOf("y", ["a"])));
+  expect(queued.because).toEqual({ code: "POOL_AVAILABILITY", pool: "a", requested: 1, available: 0, ahead: 0 });
+  expect(await written(log, keeper.release(ownerOf("x")))).toBe(true);
+  expect(await written(log, keeper.release(ownerOf("x")))).toBe(false);
+  expect((await written(log, keeper.get(ownerOf("y")))).reservation.grant?.machines[0]?.node).toBe("a1");
+  expect(announced).toEqual(["ox", "oy"]);
+  expect(outcomes).toEqual(["grant", "queue", "release", "nothing"]);
+});
+
+it("grants what waits when a node comes, and again after a write that failed", async () => {
+  const { log, keeper, nodes } = start([nodeOf("a1", "a")]);
+  await written(log, keeper.reserve(requestOf("x", ["a"])));
+  await written(log, keeper.reserve(requestOf("y", ["a"])));
+  const stop = new AbortController();
+  const running = keeper.run(stop.signal);
+  log.commit();
+  await Promise.resolve();
+  nodes.set("a2", nodeOf("a2", "a"));
+  keeper.observe("a2", nodeOf("a2", "a"));
+  await until("the pass has decided", () => log.waiting === 1);
+  log.giveUp();
+  await until("the next pass has decided", () => log.waiting === 1);
+  log.commit();
+  expect([...log.state.holders.keys()]).toEqual(["a1", "a2"]);
+  stop.abort();
+  await running;
+});
+
+it("announces again what it finds granted when it begins", async () => {
+  const first = start([nodeOf("a1", "a")]);
+  await written(first.log, first.keeper.reserve(requestOf("x", ["a"])));
+  await written(first.log, first.keeper.reserve(requestOf("y", ["a"])));
+  expect(start([], first.log).announced).toEqual(["ox"]);
+});
+
+it("changes nothing and counts the reason when it refuses", async () => {
+  const { log, keeper, outcomes } = start([nodeOf("a1", "a")]);
+  await expect(keeper.reserve(requestOf("x", ["b"]))).rejects.toMatchObject({ fault: { code: "pool_unknown" } });
+  await expect(keeper.release({ kind: "", id: "" })).rejects.toMatchObject({ fault: { code: "invalid_request" } });
+  await expect(keeper.get(ownerOf("x"))).rejects.toMatchObject({ fault: { code: "not_found", id: "session/ox" } });
+  expect(log.waiting).toBe(0);
+  expect(outcomes).toEqual(["pool_unknown"]);
+});

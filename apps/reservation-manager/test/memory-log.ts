@@ -1,0 +1,57 @@
+import { FaultError } from "@muster/faults";
+import type { Log } from "@muster/store";
+import { emptyLedger, evolve, type Ledger, type LedgerEvent } from "../src/domain/ledger.ts";
+
+/** A log in memory whose writes the test finishes or fails. */
+export type MemoryLog = Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit"> & {
+  readonly waiting: number;
+  /** Everything decided so far gets to disk. */
+  commit(): void;
+  /** Everything decided since the last commit is given up, and decisions see the ledger on disk again. */
+  giveUp(): void;
+};
+
+export function memoryLog(): MemoryLog {
+  let durable = emptyLedger;
+  let tentative = emptyLedger;
+  let waiting: { events: readonly LedgerEvent[]; answer: () => void; refuse: (error: unknown) => void }[] = [];
+  const listeners: ((events: readonly LedgerEvent[], ledger: Ledger) => void)[] = [];
+  return {
+    get state() {
+      return durable;
+    },
+    get waiting() {
+      return waiting.length;
+    },
+    onCommit: (listener) => {
+      listeners.push(listener);
+    },
+    transact: (decide) =>
+      new Promise((resolve, reject) => {
+        const { events, result } = decide(tentative);
+        tentative = events.reduce(evolve, tentative);
+        const answer = (): void => {
+          resolve(result);
+        };
+        waiting.push({ events, answer, refuse: reject });
+      }),
+    commit: () => {
+      const done = waiting;
+      waiting = [];
+      durable = done.flatMap(({ events }) => events).reduce(evolve, durable);
+      for (const listener of listeners)
+        listener(
+          done.flatMap(({ events }) => events),
+          durable,
+        );
+      for (const { answer } of done) answer();
+    },
+    giveUp: () => {
+      const lost = waiting;
+      waiting = [];
+      tentative = durable;
+      const fault = { code: "unavailable", dependency: "log", retryAfterMs: 1 } as const;
+      for (const { refuse } of lost) refuse(new FaultError(fault));
+    },
+  };
+}
