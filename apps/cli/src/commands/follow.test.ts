@@ -1,0 +1,75 @@
+import { FaultError, type Fault } from "@muster/faults";
+import { fixedClock } from "@muster/testkit";
+import { describe, expect, it } from "vitest";
+import { session } from "../../test/session-fixture.ts";
+import type { Session } from "../domain/session.ts";
+import { follow, SILENCE_MAX_MS } from "./follow.ts";
+
+const QUEUED = session(["QUEUE"]);
+const RUNNING = session(["QUEUE", "RUN"]);
+const DONE = session(["QUEUE", "RUN", "DONE"]);
+const away: Fault = { code: "unavailable", dependency: "session", retryAfterMs: 1000 };
+
+/** Answers one after another; pausing costs the time that it says. */
+function world(answers: (Session | Fault)[]) {
+  const clock = fixedClock();
+  const changed: number[] = [];
+  const silent: string[] = [];
+  return {
+    changed,
+    silent,
+    now: clock.now,
+    deps: {
+      now: clock.now,
+      pause: (delayMs: number) => {
+        clock.advance(delayMs);
+        return Promise.resolve();
+      },
+      changed: ({ revision }: Session) => changed.push(revision),
+      silent: (_session: Session, { code }: Fault) => silent.push(code),
+      services: {
+        sessionAfter: () => {
+          const answer = answers.length > 1 ? answers.shift() : answers[0];
+          if (answer === undefined || "code" in answer) return Promise.reject(new FaultError(answer ?? away));
+          return Promise.resolve(answer);
+        },
+      },
+    },
+  };
+}
+
+describe("following a session", () => {
+  const never = new AbortController().signal;
+
+  it("tells each change once, and ends with the session", async () => {
+    const { deps, changed } = world([QUEUED, RUNNING, RUNNING, DONE]);
+    expect(await follow(deps, QUEUED, never)).toBe(DONE);
+    expect(changed).toEqual([2, 3]);
+  });
+
+  it("goes on through a silence, and says so once", async () => {
+    const { deps, silent } = world([away, away, RUNNING, away, DONE]);
+    expect(await follow(deps, QUEUED, never)).toBe(DONE);
+    expect(silent).toEqual(["unavailable", "unavailable"]);
+  });
+
+  it("gives up when nobody has answered for long", async () => {
+    const { deps, now } = world([away]);
+    const start = now();
+    await expect(follow(deps, QUEUED, never)).rejects.toMatchObject({ fault: away });
+    expect(now() - start).toBeGreaterThan(SILENCE_MAX_MS);
+    expect(now() - start).toBeLessThan(SILENCE_MAX_MS * 1.1);
+  });
+
+  it("gives up at once when the session is gone", async () => {
+    const { deps } = world([{ code: "not_found", kind: "session", id: "echo" }]);
+    await expect(follow(deps, QUEUED, never)).rejects.toMatchObject({ fault: { code: "not_found" } });
+  });
+
+  it("returns what it has when it is told to stop", async () => {
+    const { deps } = world([RUNNING]);
+    const stop = new AbortController();
+    const stopping = { ...deps, changed: () => stop.abort() };
+    expect(await follow(stopping, QUEUED, stop.signal)).toBe(RUNNING);
+  });
+});

@@ -1,0 +1,31 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { readConfig } from "./config.ts";
+
+it("takes empty variables for missing ones", () => {
+  const env = { MUSTER_NATS_URL: "", MUSTER_NATS_TOKEN: "", MUSTER_LOCAL_FILE: "", NO_COLOR: "" };
+  expect(readConfig(env, "/default")).toEqual({
+    natsUrl: undefined,
+    token: undefined,
+    localFile: "/default",
+    colours: true,
+  });
+});
+
+it.each([
+  [{ NO_COLOR: "1" }, false],
+  [{ TERM: "dumb" }, false],
+  [{ TERM: "xterm" }, true],
+])("decides about colours from %o", (env, colours) => {
+  expect(readConfig(env, "").colours).toBe(colours);
+});
+
+it("reads exactly the variables that the README tells of", () => {
+  const asked = new Set<string>();
+  const env = new Proxy<Record<string, string>>({}, { get: (_target, name) => (asked.add(String(name)), undefined) });
+  readConfig(env, "");
+  const readme = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
+  const told = [...readme.matchAll(/^\| `([A-Z_]+)` +\|/gm)].map(([, name]) => name);
+  expect(new Set(told)).toEqual(asked);
+});

@@ -1,0 +1,95 @@
+import { expect, it } from "vitest";
+import { buildChecks, isHealthy, type Observations } from "./build-doctor-report.ts";
+
+const replica = (name: string, version = "1.0.0") => ({ name, id: `${name}-${version}`, version });
+const pool = { name: "workers", available: 3, capacity: 4, held: 1, unusable: 0, waiting: 0 };
+
+const healthy: Observations = {
+  connection: { natsUrl: "nats://h:1", because: "default", hint: "start it" },
+  nats: { value: { version: "2.15.2", roundTripMs: 0.4, jetStreamTrouble: undefined, deadLetters: 0 } },
+  replicas: { value: [replica("session"), replica("reservation"), replica("watch"), replica("watch")] },
+  watcher: { value: { ageMs: 900, synced: true, pods: 2, nodes: 5 } },
+  pools: { value: [pool] },
+};
+
+it("finds nothing to do when everything is there", () => {
+  const checks = buildChecks(healthy);
+  expect(checks.map(({ check, status, next }) => `${check} ${status}${next}`)).toEqual([
+    "nats ok",
+    "jetstream ok",
+    "session-controller ok",
+    "reservation-manager ok",
+    "watcher ok",
+    "watcher's view ok",
+    "pools ok",
+    "dead letters ok",
+  ]);
+  expect(isHealthy(checks)).toBe(true);
+});
+
+it("tells only of NATS when NATS does not answer", () => {
+  const checks = buildChecks({ ...healthy, nats: { trouble: "cannot connect" } });
+  expect(checks).toEqual([{ check: "nats", status: "failed", detail: "cannot connect", next: "start it" }]);
+});
+
+it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
+  [
+    "JetStream is off",
+    { nats: { value: { version: "2", roundTripMs: 1, jetStreamTrouble: "no answer", deadLetters: undefined } } },
+    "jetstream",
+    "failed",
+    /start the NATS server with JetStream/,
+  ],
+  [
+    "a service is missing",
+    { replicas: { value: [replica("session"), replica("watch")] } },
+    "reservation-manager",
+    "failed",
+    /start reservation-manager/,
+  ],
+  [
+    "replicas differ in version",
+    {
+      replicas: { value: [replica("session"), replica("session", "2.0.0"), replica("reservation"), replica("watch")] },
+    },
+    "session-controller",
+    "warning",
+    /finish the update/,
+  ],
+  ["the watcher does not answer", { watcher: { trouble: "nobody" } }, "watcher's view", "failed", /start watcher/],
+  [
+    "the watcher has not listed everything yet",
+    { watcher: { value: { ageMs: 1, synced: false, pods: 0, nodes: 0 } } },
+    "watcher's view",
+    "failed",
+    /wait a moment/,
+  ],
+  [
+    "the watcher has heard nothing for long",
+    { watcher: { value: { ageMs: 600_000, synced: true, pods: 0, nodes: 0 } } },
+    "watcher's view",
+    "failed",
+    /reaches the Kubernetes API/,
+  ],
+  ["there is no pool", { pools: { value: [] } }, "pools", "failed", /label nodes/],
+  [
+    "a pool has no machine",
+    { pools: { value: [pool, { ...pool, name: "gpu", capacity: 0 }] } },
+    "pools",
+    "warning",
+    /no usable machine in gpu/,
+  ],
+  [
+    "messages could not be handled",
+    { nats: { value: { version: "2", roundTripMs: 1, jetStreamTrouble: undefined, deadLetters: 3 } } },
+    "dead letters",
+    "warning",
+    /nats stream view/,
+  ],
+])("says what to do when %s", (_title, change, name, status, next) => {
+  const checks = buildChecks({ ...healthy, ...change });
+  expect(checks.filter((check) => check.status !== "ok")).toEqual([
+    expect.objectContaining({ check: name, status, next: expect.stringMatching(next) as unknown }),
+  ]);
+  expect(isHealthy(checks)).toBe(status === "warning");
+});

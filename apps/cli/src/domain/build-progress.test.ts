@@ -1,0 +1,100 @@
+import { describe, expect, it } from "vitest";
+import { buildPhases, buildProgressBlock, buildProgressLines } from "./build-progress.ts";
+import { component, session, START_MS as START } from "../../test/session-fixture.ts";
+
+describe("appended lines", () => {
+  it("tell of a new session its events, and of components only what has begun", () => {
+    const fresh = session(["QUEUE", "ACCEPT"], [component("server", "CREATED"), component("driver", "PENDING")]);
+    expect(buildProgressLines(undefined, fresh, START + 2500)).toEqual([
+      "  0.0s  echo  QUEUE",
+      "  1.0s  echo  ACCEPT",
+      "  2.5s  echo  server  CREATED",
+    ]);
+  });
+
+  it("tell what has changed since, and nothing twice", () => {
+    const before = session(["QUEUE"], [component("server", "CREATED"), component("driver", "PENDING")]);
+    const after = session(
+      ["QUEUE", "PROVISION"],
+      [component("server", "READY", { node: "n1" }), component("driver", "PENDING")],
+    );
+    expect(buildProgressLines(before, after, START + 3000)).toEqual([
+      "  1.0s  echo  PROVISION",
+      "  3.0s  echo  server  READY  on n1",
+    ]);
+    expect(buildProgressLines(after, after, START + 4000)).toEqual([]);
+  });
+
+  it("end with how the session ended, after what led to it", () => {
+    const before = session(["QUEUE", "RUN"], [component("server", "READY")]);
+    const failed = component("server", "FAILED", { exitCode: 3, message: "no space\nleft" });
+    const end = {
+      phase: "ERROR" as const,
+      atMs: START + 5000,
+      reason: "COMPONENT_FAILED",
+      description: "server failed",
+    };
+    const after = {
+      ...session(["QUEUE", "RUN"], [failed]),
+      events: [...before.events, end],
+      finishedAtMs: START + 5000,
+    };
+    expect(buildProgressLines(before, after, START + 5100)).toEqual([
+      "  5.1s  echo  server  FAILED  exit code 3  no space left",
+      "  5.0s  echo  ERROR  COMPONENT_FAILED  server failed",
+    ]);
+  });
+
+  it("say why a session waits, once for each reason", () => {
+    const waiting = session(["QUEUE"], [], { waitingBecause: "pool workers has 1 machines free, 4 are needed" });
+    expect(buildProgressLines(session(["QUEUE"], []), waiting, START + 1000)).toEqual([
+      "  1.0s  echo  waits: pool workers has 1 machines free, 4 are needed",
+    ]);
+    expect(buildProgressLines(waiting, waiting, START + 9000)).toEqual([]);
+  });
+});
+
+describe("a block that is drawn over", () => {
+  const style = { columns: 80, rows: 24, colours: false };
+
+  it("shows the phase, the time that each phase took, and a line for each component", () => {
+    const running = session(
+      ["QUEUE", "RUN"],
+      [component("server", "READY", { node: "n1", podIp: "10.0.0.3" }), component("driver", "NOT_READY")],
+    );
+    expect(buildProgressBlock([running], START + 4200, style)).toEqual([
+      "RUN echo 4.2s",
+      "  QUEUE 1.0s  RUN 3.2s",
+      "  COMPONENT  KIND    POOL     NODE  ADDRESS   STATE      MESSAGE",
+      "  server     server  workers  n1    10.0.0.3  READY",
+      "  driver     driver  workers  -     -         NOT_READY",
+    ]);
+  });
+
+  it("never has more lines than the terminal, nor longer ones", () => {
+    const many = Array.from({ length: 50 }, (_, index) =>
+      component(`server-${index}`, "READY", { message: "x".repeat(300), node: "node.of.a.long.name.example.com" }),
+    );
+    const waitingBecause = "y".repeat(300);
+    const sessions = [session(["QUEUE", "RUN"], many, { waitingBecause }), session(["QUEUE", "DONE"], many)];
+    for (const rows of [1, 2, 10, 24]) {
+      const block = buildProgressBlock(sessions, START + 5000, { ...style, rows });
+      expect(block).toHaveLength(rows);
+      for (const line of block) expect(line.length).toBeLessThanOrEqual(80);
+      if (rows > 1) expect(block.at(-1)).toMatch(/more lines$/);
+    }
+  });
+
+  it("leaves out sessions that are over before it leaves out those that go on", () => {
+    const over = session(["QUEUE", "DONE"], [component("driver", "SUCCEEDED")], { finishedAtMs: START + 1000 });
+    const open = session(["QUEUE", "RUN"], [component("driver", "READY")], { name: "open" });
+    const block = buildProgressBlock([over, open], START + 2000, { ...style, rows: 4 });
+    expect(block[0]).toBe("RUN open 2.0s");
+    expect(block).toHaveLength(4);
+  });
+});
+
+it("stops the clock of the last phase when the session is over", () => {
+  const over = session(["QUEUE", "RUN", "DONE"], [], { finishedAtMs: START + 2000 });
+  expect(buildPhases(over, START + 60_000)).toBe("QUEUE 1.0s  RUN 1.0s  DONE");
+});
