@@ -9,7 +9,7 @@ import { Empty, headers, type MsgHdrs, type NatsConnection } from "@nats-io/nats
 import { FaultError, throwFault } from "@muster/faults";
 import { DELETE_MARK_TTL_MS, ensureBucket, HEADER_BYTES, MAX_BYTES, MAX_VALUE_BYTES } from "./bucket-stream.ts";
 import type { Codec } from "./codec.ts";
-import { whenUp } from "./connection-events.ts";
+import { ask } from "./connection-events.ts";
 import { isFull, isWrongSequence, toFault } from "./jetstream-fault.ts";
 import { compareKeys, validFilter, validKey } from "./keys.ts";
 import { orderedPass } from "./ordered.ts";
@@ -96,7 +96,7 @@ export async function openBucket<Value, Input>(
   const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
   const client = jetstream(connection, { timeout: timeoutMs });
   const opened = { connection, config, client, manager, timeoutMs, stream: `KV_${name}`, prefix: `$KV.${name}.` };
-  const ensure = (): Promise<void> => whenUp(connection, timeoutMs, () => ensureBucket(manager, config, opened.stream));
+  const ensure = (): Promise<void> => ask(connection, timeoutMs, () => ensureBucket(manager, config, opened.stream));
   await ensure();
   return {
     name,
@@ -114,7 +114,7 @@ export async function openBucket<Value, Input>(
         signal: options.signal,
         onStatus: options.onStatus ?? (() => undefined),
         ensure,
-        created: async () => (await manager.streams.info(opened.stream)).created,
+        created: async () => (await ask(connection, timeoutMs, () => manager.streams.info(opened.stream))).created,
         read: (message) => {
           const key = message.subject.slice(opened.prefix.length);
           if (isDeleteMark(message.headers)) return { key, entry: undefined };
@@ -186,10 +186,13 @@ async function list<Value, Input>(opened: Opened<Value, Input>, filter: string):
   const subject = prefix + validFilter(filter);
   const entries = new Map<string, Entry<Value>>();
   const { signal } = new AbortController();
-  const pass = await whenUp(connection, timeoutMs, () =>
-    Promise.resolve(orderedPass(connection, { stream, subject, from: "last-of-each-subject", signal })),
-  );
-  for await (const message of pass) {
+  for await (const message of orderedPass(connection, {
+    stream,
+    subject,
+    from: "last-of-each-subject",
+    signal,
+    timeoutMs,
+  })) {
     if (message.kind === "caught-up") break;
     const key = message.subject.slice(prefix.length);
     const entry = isDeleteMark(message.headers)
@@ -208,7 +211,7 @@ async function last<Value, Input>(opened: Opened<Value, Input>, key: string): Pr
   const { connection, manager, stream, timeoutMs } = opened;
   const subject = subjectOf(opened, key);
   try {
-    const stored = await whenUp(connection, timeoutMs, () =>
+    const stored = await ask(connection, timeoutMs, () =>
       manager.streams.getMessage(stream, { last_by_subj: subject }),
     );
     if (stored === null) return undefined;
@@ -228,7 +231,7 @@ async function write<Value, Input>(
   const { connection, client, timeoutMs } = opened;
   const subject = subjectOf(opened, key);
   const options = { expect: { lastSubjectSequence: expected }, timeout: timeoutMs, ...(header && { headers: header }) };
-  return (await whenUp(connection, timeoutMs, () => client.publish(subject, bytes, options))).seq;
+  return (await ask(connection, timeoutMs, () => client.publish(subject, bytes, options))).seq;
 }
 
 function subjectOf<Value, Input>(opened: Opened<Value, Input>, key: string): string {

@@ -1,4 +1,5 @@
 import type { NatsConnection } from "@nats-io/nats-core";
+import { unavailable } from "./jetstream-fault.ts";
 
 type ConnectionEvent = "disconnect" | "reconnect" | "close";
 type Listener = (event: ConnectionEvent) => void;
@@ -33,16 +34,27 @@ export async function connectionUp(connection: NatsConnection, signal: AbortSign
 }
 
 /**
- * Sends a request once the connection stands: the client forgets what is sent while it reconnects, which then would only wait for its time limit.
- * Where the connection does not come back within timeoutMs the request is sent all the same, and fails in its own way.
+ * Sends a request once the connection stands, and rejects with unavailable as soon as the connection is lost: the client forgets what is sent while it reconnects
+ * and does not tell requests whose answer can no longer come, so both would only wait for their time limit. Also where the connection does not come back within
+ * timeoutMs; then nothing was sent.
  */
-export function whenUp<Reply>(
+export async function ask<Reply>(
   connection: NatsConnection,
   timeoutMs: number,
   request: () => Promise<Reply>,
 ): Promise<Reply> {
-  if (follow(connection).up) return request();
-  return connectionUp(connection, AbortSignal.timeout(timeoutMs)).then(request);
+  if (!follow(connection).up) {
+    await connectionUp(connection, AbortSignal.timeout(timeoutMs));
+    if (!follow(connection).up) throw unavailable("the connection is down");
+  }
+  return new Promise<Reply>((resolve, reject) => {
+    const stop = onConnectionEvent(connection, (event) => {
+      if (event === "reconnect") return;
+      stop();
+      reject(unavailable("the connection was lost"));
+    });
+    request().then(resolve, reject).finally(stop);
+  });
 }
 
 function follow(connection: NatsConnection): Followed {
@@ -57,6 +69,7 @@ function follow(connection: NatsConnection): Followed {
   const read = async (): Promise<void> => {
     for await (const status of connection.status()) {
       if (status.type === "disconnect" || status.type === "reconnect") tell(status.type);
+      else if (status.type === "reconnecting") state.up = false;
     }
   };
   const close = (): void => tell("close");

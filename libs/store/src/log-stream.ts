@@ -10,7 +10,7 @@ import {
 import { headers, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
 import { FaultError, faultOf } from "@muster/faults";
 import { backoffMs, pause } from "./backoff.ts";
-import { connectionUp, whenUp } from "./connection-events.ts";
+import { ask, connectionUp } from "./connection-events.ts";
 import { isFull, isWrongSequence, JETSTREAM, jetStreamCode, toFault } from "./jetstream-fault.ts";
 import { orderedPass } from "./ordered.ts";
 
@@ -55,9 +55,9 @@ export async function openLogStream(
   const client = jetstream(connection, { timeout: TIMEOUT_MS });
   let entries = 0;
   const nextId = (): string => `${writer.token}-${writer.id}-${(entries += 1)}`;
-  const ask = async <Reply>(doing: string, request: () => Promise<Reply>): Promise<Reply> => {
+  const askAbout = async <Reply>(doing: string, request: () => Promise<Reply>): Promise<Reply> => {
     try {
-      return await whenUp(connection, TIMEOUT_MS, request);
+      return await ask(connection, TIMEOUT_MS, request);
     } catch (error) {
       throw writeFault(name, toFault(error, `${doing} log ${name}`));
     }
@@ -67,18 +67,18 @@ export async function openLogStream(
     header.set(TOKEN, String(writer.token));
     const expect = expectedLast === undefined ? {} : { expect: { lastSequence: expectedLast } };
     const options = { msgID: id, headers: header, timeout: TIMEOUT_MS, ...expect };
-    return (await whenUp(connection, TIMEOUT_MS, () => client.publish(subject, bytes, options))).seq;
+    return (await ask(connection, TIMEOUT_MS, () => client.publish(subject, bytes, options))).seq;
   };
   /** Who wrote the entry at this sequence; undefined when there is none. */
   const writerAt = async (sequence: number): Promise<string | undefined> => {
-    const stored = await whenUp(connection, TIMEOUT_MS, () => manager.streams.getMessage(name, { seq: sequence }));
+    const stored = await ask(connection, TIMEOUT_MS, () => manager.streams.getMessage(name, { seq: sequence }));
     return stored === null ? undefined : stored.header.get(MESSAGE_ID);
   };
 
   return {
-    ensure: () => ask("opening", () => ensureStream(manager, stream)),
+    ensure: () => askAbout("opening", () => ensureStream(manager, stream)),
     lastToken: () =>
-      ask("reading", async () => {
+      askAbout("reading", async () => {
         const stored = await manager.streams.getMessage(name, { last_by_subj: subject });
         return stored === null ? 0 : tokenOf(stored.header);
       }),
@@ -87,7 +87,7 @@ export async function openLogStream(
       // The same id each time: the server takes it once.
       for (let attempt = 0; ; attempt += 1) {
         try {
-          return await ask("fencing", () => publish(id, bytes));
+          return await askAbout("fencing", () => publish(id, bytes));
         } catch (error) {
           if (attempt === READ_ATTEMPTS || faultOf(error)?.code !== "unavailable") throw error;
           await pause(backoffMs(attempt), AbortSignal.timeout(TIMEOUT_MS));
@@ -117,7 +117,7 @@ export async function openLogStream(
       }
     },
     dropBefore: async (sequence) => {
-      await ask("shortening", () => manager.streams.purge(name, { seq: sequence }));
+      await askAbout("shortening", () => manager.streams.purge(name, { seq: sequence }));
     },
   };
 }

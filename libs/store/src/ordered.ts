@@ -1,6 +1,6 @@
 import { AckPolicy, DeliverPolicy, jetstreamManager, JsHeaders, ReplayPolicy } from "@nats-io/jetstream";
 import { createInbox, Empty, nanos, nuid, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
-import { onConnectionEvent } from "./connection-events.ts";
+import { ask, onConnectionEvent } from "./connection-events.ts";
 import { toFault, unavailable } from "./jetstream-fault.ts";
 import { openMailbox } from "./mailbox.ts";
 
@@ -18,6 +18,8 @@ export type OrderedOptions = {
   /** The last message of each subject and what follows, or everything from this sequence on. */
   readonly from: "last-of-each-subject" | number;
   readonly signal: AbortSignal;
+  /** Time for the request that begins the pass; default 5000. */
+  readonly timeoutMs?: number;
   /** Told each time that the server proves that nothing has been missed. */
   readonly onAlive?: () => void;
 };
@@ -40,12 +42,12 @@ export async function* orderedPass(
   connection: NatsConnection,
   options: OrderedOptions,
 ): AsyncGenerator<StreamMessage | { readonly kind: "caught-up" }, undefined> {
-  const { stream, signal } = options;
+  const { stream, signal, timeoutMs = REQUEST_TIMEOUT_MS } = options;
   const doing = `following ${stream}`;
   const mailbox = openMailbox<Msg>();
   const fail = (why: string): void => mailbox.fail(unavailable(`${doing}: ${why}`));
   const silence = setTimeout(() => fail("the server is silent"), SILENCE_MS);
-  const manager = await jetstreamManager(connection, { checkAPI: false, timeout: REQUEST_TIMEOUT_MS });
+  const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
   const name = `muster_${nuid.next()}`;
   const inbox = createInbox();
   const subscription = connection.subscribe(inbox, {
@@ -65,19 +67,21 @@ export async function* orderedPass(
   signal.addEventListener("abort", stop);
   if (signal.aborted) stop();
   try {
-    const consumer = await manager.consumers.add(stream, {
-      name,
-      deliver_subject: inbox,
-      ...startOf(options.from),
-      ack_policy: AckPolicy.None,
-      replay_policy: ReplayPolicy.Instant,
-      filter_subject: options.subject,
-      flow_control: true,
-      idle_heartbeat: nanos(HEARTBEAT_MS),
-      inactive_threshold: nanos(INACTIVE_MS),
-      mem_storage: true,
-      num_replicas: 1,
-    });
+    const consumer = await ask(connection, timeoutMs, () =>
+      manager.consumers.add(stream, {
+        name,
+        deliver_subject: inbox,
+        ...startOf(options.from),
+        ack_policy: AckPolicy.None,
+        replay_policy: ReplayPolicy.Instant,
+        filter_subject: options.subject,
+        flow_control: true,
+        idle_heartbeat: nanos(HEARTBEAT_MS),
+        inactive_threshold: nanos(INACTIVE_MS),
+        mem_storage: true,
+        num_replicas: 1,
+      }),
+    );
     yield* read(connection, mailbox.take, consumer.num_pending, options.onAlive);
   } catch (error) {
     if (signal.aborted) return;

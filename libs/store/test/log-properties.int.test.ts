@@ -1,0 +1,151 @@
+import fc from "fast-check";
+import type { NatsConnection } from "@nats-io/nats-core";
+import { natsServer, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { Log } from "../src/index.ts";
+import { connected, freshName } from "./connected.ts";
+import { note, openJournal, type Journal, type Note } from "./journal.ts";
+
+let server: TestNats;
+let connection: NatsConnection;
+
+beforeAll(async () => {
+  server = await natsServer();
+  connection = await connected(server);
+});
+afterAll(async () => {
+  await connection.close();
+  await server[Symbol.asyncDispose]();
+});
+
+/** What happens to a log. A crash is a writer that nobody hears of again, with decisions on their way. */
+type Step =
+  | { readonly do: "decide"; readonly sizes: readonly number[] }
+  | { readonly do: "crash"; readonly sizes: readonly number[] }
+  | { readonly do: "close" }
+  | { readonly do: "take-over"; readonly sizes: readonly number[] };
+
+const sizes = fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 1, maxLength: 12 });
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("decide" as const), sizes }) },
+  fc.record({ do: fc.constant("crash" as const), sizes }),
+  fc.record({ do: fc.constant("close" as const) }),
+  fc.record({ do: fc.constant("take-over" as const), sizes }),
+);
+
+class Run {
+  readonly name = freshName("log");
+  token = 0;
+  decided = 0;
+  /** Texts of each decision that was answered. */
+  readonly answered: string[][] = [];
+  readonly #limits: { readonly maxEntryBytes: number; readonly everyEntries: number };
+
+  constructor(limits: { readonly maxEntryBytes: number; readonly everyEntries: number }) {
+    this.#limits = limits;
+  }
+
+  open(): Promise<Log<Journal, Note>> {
+    this.token += 1;
+    const { maxEntryBytes, everyEntries } = this.#limits;
+    return openJournal(connection, this.name, this.token, { maxEntryBytes, snapshot: { everyEntries } });
+  }
+
+  /** Starts decisions at once, each of so many notes; resolves when all are answered or refused. */
+  async decide(log: Log<Journal, Note>, sizesOfDecisions: readonly number[]): Promise<number> {
+    const answers = sizesOfDecisions.map(async (size) => {
+      this.decided += 1;
+      const texts = Array.from({ length: size }, (_, index) => `${this.decided}.${index}`);
+      await log.transact(note(...texts));
+      this.answered.push(texts);
+    });
+    const results = await Promise.allSettled(answers);
+    return results.filter(({ status }) => status === "fulfilled").length;
+  }
+}
+
+it("opens with exactly what was answered, in order, whatever happened; decisions of a crashed writer may follow, whole", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(step, { maxLength: 8 }),
+      fc.record({ maxEntryBytes: fc.integer({ min: 80, max: 400 }), everyEntries: fc.integer({ min: 1, max: 6 }) }),
+      async (steps, limits) => {
+        const run = new Run(limits);
+        let log = await run.open();
+        const abandoned: Promise<number>[] = [];
+        for (const one of steps) {
+          switch (one.do) {
+            case "decide":
+              expect(await run.decide(log, one.sizes)).toBe(one.sizes.length);
+              break;
+            case "crash":
+              abandoned.push(run.decide(log, one.sizes));
+              log = await run.open();
+              break;
+            case "close":
+              await log[Symbol.asyncDispose]();
+              log = await run.open();
+              break;
+            case "take-over": {
+              const older = log;
+              log = await run.open();
+              const lasting = one.sizes.filter((size) => size > 0);
+              expect(await run.decide(older, lasting)).toBe(0);
+              expect(older.deposed.aborted).toBe(lasting.length > 0);
+              await older[Symbol.asyncDispose]();
+            }
+          }
+          await Promise.all(abandoned);
+          const answered = run.answered.flat();
+          expect(new Set(log.state.texts).size).toBe(log.state.texts.length);
+          // Nothing answered is lost or moved.
+          const kept = new Set(answered);
+          expect(log.state.texts.filter((text) => kept.has(text))).toEqual(answered);
+        }
+        await log[Symbol.asyncDispose]();
+        const again = await run.open();
+        expect(again.state).toEqual(log.state);
+        expect(wholeDecisions(again.state.texts)).toBe(true);
+        await again[Symbol.asyncDispose]();
+      },
+    ),
+    { numRuns: 40 },
+  );
+});
+
+it("lets two who write at once each see one order, in which nothing answered is missing", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(fc.boolean(), sizes), { minLength: 1, maxLength: 8 }), async (turns) => {
+      const run = new Run({ maxEntryBytes: 200, everyEntries: 3 });
+      let first = await run.open();
+      let second: Log<Journal, Note> | undefined;
+      const deciding: Promise<number>[] = [];
+      for (const [reopenFirst, decisions] of turns) {
+        deciding.push(run.decide(first, decisions));
+        // Opens while the other is writing.
+        const opened = await run.open();
+        deciding.push(run.decide(opened, decisions));
+        if (reopenFirst) first = opened;
+        else second = opened;
+      }
+      await Promise.all(deciding);
+      const last = await run.open();
+      const { texts } = last.state;
+      expect(new Set(texts).size).toBe(texts.length);
+      expect(wholeDecisions(texts)).toBe(true);
+      for (const decision of run.answered) if (decision[0] !== undefined) expect(texts).toContain(decision[0]);
+      for (const log of [first, second])
+        if (log !== undefined) expect(texts.slice(0, log.state.texts.length)).toEqual(log.state.texts);
+      for (const log of [first, second, last]) await log?.[Symbol.asyncDispose]();
+    }),
+    { numRuns: 25 },
+  );
+});
+
+/** The notes of each decision stand together and in order. */
+function wholeDecisions(texts: readonly string[]): boolean {
+  return texts.every((text, index) => {
+    const [decision = "", part = ""] = text.split(".");
+    return part === "0" || texts[index - 1] === `${decision}.${Number(part) - 1}`;
+  });
+}
