@@ -1,0 +1,271 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { client, connectNats, type NatsBus } from "@muster/bus";
+import { loadKube } from "@muster/kube";
+import { buckets, WatchService } from "@muster/proto";
+import type { Logger } from "@muster/service";
+import { openBucket, type Bucket } from "@muster/store";
+import { kubeApiServer, kubeAssets, natsServer, until, type TestKubeApiServer, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openWatcher } from "../src/adapters/deps.ts";
+import { nodeCodec, podCodec } from "../src/adapters/messages.ts";
+import { readConfig, type Config } from "../src/config.ts";
+import type { NodeState } from "../src/domain/node-state.ts";
+import type { PodState } from "../src/domain/pod-state.ts";
+import { keepPublished } from "../src/service.ts";
+import { actors, configBehind, proxyTo } from "./world.ts";
+
+const assets = kubeAssets();
+const title = assets.found ? "the watcher on a kube-apiserver" : `the watcher on a kube-apiserver: ${assets.reason}`;
+
+const silent: Logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  child: () => silent,
+};
+
+describe.skipIf(!assets.found)(title, () => {
+  let nats: TestNats;
+  let api: TestKubeApiServer;
+  let bus: NatsBus;
+  let pods: Bucket<PodState>;
+  let nodes: Bucket<NodeState>;
+  let config: Config;
+
+  beforeAll(async () => {
+    [nats, api] = await Promise.all([natsServer(), kubeApiServer()]);
+    bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
+    pods = await openBucket(bus.connection, { name: buckets.pods, codec: podCodec });
+    nodes = await openBucket(bus.connection, { name: buckets.nodes, codec: nodeCodec });
+    config = readConfig({});
+  });
+  afterAll(async () => {
+    await bus[Symbol.asyncDispose]();
+    await Promise.all([nats[Symbol.asyncDispose](), api[Symbol.asyncDispose]()]);
+  });
+
+  /** One replica with a connection of its own; disposing stops it in good order. */
+  async function replica(options: { readonly port?: number; readonly policy?: Partial<Config["policy"]> } = {}) {
+    const kube = options.port === undefined ? loadKube(api.kubeconfig) : configBehind(api.kubeconfig, options.port);
+    const own = await connectNats({ url: nats.url, token: nats.token, name: "watcher" });
+    const watcher = await openWatcher(config, { kube, bus: own, logger: silent });
+    const stop = new AbortController();
+    const done = keepPublished(watcher.deps, { ...config.policy, ...options.policy }, stop.signal);
+    return {
+      watcher,
+      [Symbol.asyncDispose]: async () => {
+        stop.abort();
+        await done;
+        await watcher[Symbol.asyncDispose]();
+        await own[Symbol.asyncDispose]();
+      },
+    };
+  }
+
+  const stateOf = async (owner: string, pod: string) => (await pods.get(`session.${owner}.${pod}`))?.value;
+
+  /** Every state that is ever told about an owner's pods, in order. */
+  function record(owner: string): { readonly told: PodState[] } & AsyncDisposable {
+    const stop = new AbortController();
+    const told: PodState[] = [];
+    const done = (async () => {
+      for await (const change of pods.watch({ filter: `session.${owner}.>`, signal: stop.signal })) {
+        if (change.kind === "put") told.push(change.entry.value);
+      }
+    })();
+    return {
+      told,
+      [Symbol.asyncDispose]: async () => {
+        stop.abort();
+        await done.catch(() => undefined);
+      },
+    };
+  }
+
+  it("shows the present state to whoever comes late", async () => {
+    const act = actors(api.kubeconfig);
+    await using _one = await replica();
+    await act.createPod("late-0", "late", "somewhere");
+    await act.run("late-0");
+    await until("the pod is ready", async () => (await stateOf("late", "late-0"))?.health === "READY");
+
+    const [entry] = await pods.list("session.late.*");
+    expect(entry?.value).toMatchObject({
+      owner: { kind: "session", id: "late" },
+      component: "server",
+      namespace: "default",
+      pod: "late-0",
+      podIp: "10.0.0.9",
+      node: "somewhere",
+      health: "READY",
+      deleted: false,
+    });
+    expect(entry?.value.uid).not.toBe("");
+    expect(entry?.value.resourceVersion).toBeGreaterThan(0);
+  });
+
+  it("publishes each state once, however many replicas there are", async () => {
+    const act = actors(api.kubeconfig);
+    await using recorded = record("twice");
+    await using _one = await replica();
+    await using _two = await replica();
+    await act.createPod("twice-0", "twice", "somewhere");
+    await until("created", async () => (await stateOf("twice", "twice-0"))?.health === "NOT_READY");
+    await act.run("twice-0");
+    await until("running", async () => (await stateOf("twice", "twice-0"))?.health === "READY");
+    await act.end("twice-0", 3);
+    await until("ended", async () => (await stateOf("twice", "twice-0"))?.health === "FAILED");
+    await act.deletePod("twice-0");
+    await until("deleted", async () => (await stateOf("twice", "twice-0"))?.deleted === true);
+    await until("the recorder has heard it", () => recorded.told.at(-1)?.deleted === true);
+    const lines = recorded.told.map(({ health, deleting, deleted }) => `${health} ${deleting} ${deleted}`);
+    expect(lines).toEqual([...new Set(lines)]);
+    expect(new Set(recorded.told.map(({ health, reason, exitCode }) => `${health} ${reason} ${exitCode}`))).toEqual(
+      new Set(["NOT_READY Pending undefined", "READY  undefined", "FAILED Error 3"]),
+    );
+    const versions = recorded.told.map(({ resourceVersion }) => resourceVersion);
+    expect(versions).toEqual([...versions].sort((one, other) => one - other));
+  });
+
+  it("loses nothing when its watches are cut and the API server is out of reach for a while", async () => {
+    const act = actors(api.kubeconfig);
+    await using proxy = await proxyTo(Number(new URL(api.url).port));
+    await using _one = await replica({ port: proxy.port });
+    await act.createPod("cut-0", "cut", "somewhere");
+    await act.createPod("cut-1", "cut", "somewhere");
+    await until("both are known", async () => (await pods.list("session.cut.*")).length === 2);
+
+    proxy.refuse(true);
+    proxy.cut();
+    await act.run("cut-0");
+    await act.end("cut-0", 0);
+    await act.deletePod("cut-0");
+    await act.run("cut-1");
+    await act.createPod("cut-2", "cut");
+    proxy.refuse(false);
+
+    await until("the deletion is told", async () => (await stateOf("cut", "cut-0"))?.deleted === true);
+    await until("the change is told", async () => (await stateOf("cut", "cut-1"))?.health === "READY");
+    await until("the new pod is told", async () => (await stateOf("cut", "cut-2")) !== undefined);
+  });
+
+  it("tells what was missed while no replica lived, deletions included", async () => {
+    const act = actors(api.kubeconfig);
+    await act.createPod("gap-0", "gap", "somewhere");
+    await act.createPod("gap-1", "gap", "somewhere");
+    {
+      await using _one = await replica();
+      await act.end("gap-1", 0);
+      await until("it succeeded", async () => (await stateOf("gap", "gap-1"))?.health === "SUCCEEDED");
+      await until("the other is known", async () => (await stateOf("gap", "gap-0")) !== undefined);
+    }
+    await act.deletePod("gap-0");
+    await act.deletePod("gap-1");
+
+    await using _two = await replica();
+    await until("the first is gone", async () => (await stateOf("gap", "gap-0"))?.deleted === true);
+    await until("the second is gone", async () => (await stateOf("gap", "gap-1"))?.deleted === true);
+    expect(await stateOf("gap", "gap-0")).toMatchObject({ health: "FAILED", reason: "Deleted" });
+    expect(await stateOf("gap", "gap-1")).toMatchObject({ health: "SUCCEEDED", exitCode: 0 });
+  });
+
+  it("forgets what is gone once it was kept long enough", async () => {
+    const act = actors(api.kubeconfig);
+    await act.createPod("gone-0", "gone");
+    await using _one = await replica({ policy: { keepDeletedMs: 0 } });
+    await until("it is known", async () => (await stateOf("gone", "gone-0")) !== undefined);
+    await act.deletePod("gone-0");
+    await until("it is forgotten", async () => (await pods.list("session.gone.*")).length === 0);
+  });
+
+  it("looks again by itself when the start grace ends", async () => {
+    const act = actors(api.kubeconfig);
+    await act.createPod("grace-0", "grace");
+    await using _one = await replica({ policy: { startGraceMs: 3000 } });
+    await act.waitInVain("grace-0", "ImagePullBackOff");
+    await until("it has failed", async () => (await stateOf("grace", "grace-0"))?.health === "FAILED");
+    expect(await stateOf("grace", "grace-0")).toMatchObject({ reason: "ImagePullBackOff" });
+  });
+
+  it("tells of a node and its occupants when something differs, and not of heartbeats", async () => {
+    const act = actors(api.kubeconfig);
+    const told: NodeState[] = [];
+    const stop = new AbortController();
+    const recording = (async () => {
+      for await (const change of nodes.watch({ filter: "node-1", signal: stop.signal })) {
+        if (change.kind === "put") told.push(change.entry.value);
+      }
+    })();
+    await using _one = await replica();
+    await using _two = await replica();
+    await act.createNode("node-1");
+    await until("it is known", () => told.length > 0);
+    await act.untaint("node-1");
+    await act.nodeReady("node-1", "True", "2026-01-01T00:00:00Z");
+    await act.nodeReady("node-1", "True", "2026-01-01T00:00:10Z");
+    await act.createPod("occupant-0", "occupant", "node-1");
+    await until("it is occupied", () => told.at(-1)?.occupants.length === 1);
+    await act.end("occupant-0", 0);
+    await until("it is free", () => told.at(-1)?.occupants.length === 0);
+    await act.cordon("node-1");
+    await until("it is cordoned", () => told.at(-1)?.schedulable === false);
+    await act.deleteNode("node-1");
+    await until("it is gone", () => told.at(-1)?.deleted === true);
+    stop.abort();
+    await recording.catch(() => undefined);
+
+    const lines = told.map(({ ready, schedulable, occupants, deleted }) => ({
+      ready,
+      schedulable,
+      occupants: occupants.map(({ id }) => id),
+      deleted,
+    }));
+    const text = lines.map((line) => JSON.stringify(line));
+    expect(text).toEqual(text.filter((line, index) => line !== text[index - 1]));
+    expect(lines).toContainEqual({ ready: true, schedulable: true, occupants: ["occupant"], deleted: false });
+    expect(lines.at(-1)).toEqual({ ready: false, schedulable: false, occupants: [], deleted: true });
+  });
+
+  it("runs as a process: answers, says when it is ready, and is as good as new after SIGKILL", async () => {
+    const act = actors(api.kubeconfig);
+    await act.createPod("kill-0", "kill", "somewhere");
+    const start = () =>
+      spawn(process.execPath, ["src/main.ts"], {
+        cwd: new URL("..", import.meta.url).pathname,
+        env: {
+          PATH: process.env["PATH"],
+          MUSTER_NATS_URL: nats.url,
+          MUSTER_NATS_TOKEN: nats.token,
+          MUSTER_KUBECONFIG: api.kubeconfig,
+        },
+        stdio: ["ignore", "ignore", "pipe"],
+      });
+    const first = start();
+    const status = () => client(bus, WatchService).getStatus({}, { timeoutMs: 1000 });
+    await until("it is synced", async () => (await status()).synced);
+    await until("the pod is told", async () => (await stateOf("kill", "kill-0")) !== undefined);
+    first.kill("SIGKILL");
+    await once(first, "exit");
+    await act.deletePod("kill-0");
+
+    const second = start();
+    const http = await addressOf(second.stderr);
+    await until("it is ready", async () => (await fetch(`http://${http}/readyz`)).ok);
+    await until("the deletion is told", async () => (await stateOf("kill", "kill-0"))?.deleted === true);
+    expect(await (await fetch(`http://${http}/metrics`)).text()).toContain("muster_watcher_publishes");
+    second.kill("SIGTERM");
+    expect(await once(second, "exit")).toEqual([0, null]);
+  });
+});
+
+async function addressOf(stderr: AsyncIterable<Buffer>): Promise<string> {
+  let text = "";
+  for await (const chunk of stderr) {
+    text += chunk.toString();
+    const found = /"http":"(?:http:\/\/)?([^"]+)"/.exec(text)?.[1];
+    if (found !== undefined) return found;
+  }
+  throw new Error(`the process ended before it said where it listens: ${text}`);
+}
