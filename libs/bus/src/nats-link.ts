@@ -9,6 +9,8 @@ const RECONNECT_MS = { least: 50, most: 2000 };
 /** A server that is silent for this long, twice, is taken for gone. */
 const PING_INTERVAL_MS = 15_000;
 const PINGS_UNANSWERED_MAX = 2;
+/** Until a server has said what it takes: what servers take when nobody changes it. */
+const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 export type LinkOptions = {
   readonly url: string;
@@ -25,6 +27,7 @@ export type LinkOptions = {
 export class NatsLink {
   readonly connection: NatsConnection;
   #up = true;
+  #losses = 0;
   #downSinceMs = 0;
   readonly #waiting = new Set<(up: boolean) => void>();
   readonly #onReconnect = new Set<() => void>();
@@ -76,9 +79,14 @@ export class NatsLink {
     return this.#up && !this.connection.isClosed();
   }
 
+  /** How often the connection was lost. Between two equal numbers nothing that was sent or subscribed to was lost. */
+  get losses(): number {
+    return this.#losses;
+  }
+
   /** Largest message in bytes, headers included, that the server takes. */
   get maxPayload(): number {
-    return this.connection.info?.max_payload ?? 0;
+    return this.connection.info?.max_payload ?? MAX_PAYLOAD_BYTES;
   }
 
   /** True at once when the connection is up, else when it is again; false when that takes longer than limitMs, or the signal is aborted. */
@@ -125,6 +133,7 @@ export class NatsLink {
       if (status.type === "disconnect") {
         if (this.#up) this.#downSinceMs = performance.now();
         this.#up = false;
+        this.#losses += 1;
         onStatus?.("disconnected", status.server);
       } else if (status.type === "reconnect") {
         this.#up = true;

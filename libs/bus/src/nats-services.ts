@@ -1,7 +1,7 @@
 import { Svcm, type Service, type ServiceInfo } from "@nats-io/services";
 import type { Msg } from "@nats-io/nats-core";
 import { answering, type Answering } from "./answer.ts";
-import { within } from "./backoff.ts";
+import { backoffMs, pause, within } from "./backoff.ts";
 import type { Endpoint, Reply, ServiceIdentity } from "./bus.ts";
 import { InHand } from "./in-hand.ts";
 import { natsError, isNoResponders } from "./nats-fault.ts";
@@ -11,6 +11,11 @@ import { replyOfFault } from "./wire-headers.ts";
 
 /** A reply that cannot be sent because the connection is down waits this long for it; its caller has given up by then. */
 const REPLY_WAIT_MS = 30_000;
+const REPLY_RETRY = { firstMs: 20, mostMs: 500 };
+/** The server says at once when nobody is there; after this long somebody was. */
+const REPLY_HEARD_MS = 2000;
+/** What headers cost beside their own lines. */
+const HEADER_FRAME_BYTES = 16;
 /** Services that have not answered a question by then are not there. */
 const DISCOVERY = { mostMs: 1000, quietMs: 250 };
 
@@ -52,8 +57,10 @@ export async function respondOnNats(
           if (error !== null) return;
           void inHand.run(async () => {
             const { subject, data: payload, headers } = message;
+            const { losses } = link;
             const reply = await answer({ subject, payload, headers: fromNatsHeaders(headers) });
-            await send(link, message, reply);
+            if (link.up && link.losses === losses) send(link, message, reply);
+            else await insist(link, message, reply);
           });
         },
       });
@@ -89,20 +96,45 @@ export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[
   return found.sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));
 }
 
-async function send(link: NatsLink, request: Msg, reply: Reply): Promise<void> {
-  if (!link.up && !(await link.whenUp(REPLY_WAIT_MS))) return;
+function send(link: NatsLink, request: Msg, reply: Reply): void {
   try {
-    respond(request, reply);
+    const { payload, headers } = fitting(link, request, reply);
+    if (headers.size === 0) request.respond(payload);
+    else request.respond(payload, { headers: toNatsHeaders(headers) });
   } catch {
-    // The connection is closed: nobody can be told. Otherwise the reply is larger than the server takes.
-    if (link.connection.isClosed()) return;
-    const limit = link.maxPayload;
-    const what = `size in bytes of the reply to ${request.subject} (max_payload of the NATS server)`;
-    respond(request, replyOfFault({ code: "limit_exceeded", what, limit, retryAfterMs: 0 }));
+    // The connection has just been closed: nobody can be told.
   }
 }
 
-function respond(request: Msg, { payload, headers }: Reply): void {
-  if (headers.size === 0) request.respond(payload);
-  else request.respond(payload, { headers: toNatsHeaders(headers) });
+/**
+ * Sends a reply after the connection was lost since the request. The caller's inbox may not be back yet, so the server is asked to say when nobody is there, and then
+ * it is sent again. Given up when the caller has stopped waiting.
+ */
+async function insist(link: NatsLink, request: Msg, reply: Reply): Promise<void> {
+  const endMs = performance.now() + REPLY_WAIT_MS;
+  for (let attempt = 1; performance.now() < endMs; attempt += 1) {
+    if (request.reply === undefined || !(await link.whenUp(endMs - performance.now()))) return;
+    try {
+      const { payload, headers } = fitting(link, request, reply);
+      await link.connection.request(request.reply, payload, {
+        timeout: REPLY_HEARD_MS,
+        ...(headers.size === 0 ? {} : { headers: toNatsHeaders(headers) }),
+      });
+      return;
+    } catch (error) {
+      // Callers do not answer an answer: silence means that somebody has it.
+      if (!isNoResponders(error)) return;
+    }
+    await pause(backoffMs(attempt, REPLY_RETRY));
+  }
+}
+
+/** The reply, or the fault that says that it is larger than the server takes. */
+function fitting(link: NatsLink, request: Msg, reply: Reply): Reply {
+  const limit = link.maxPayload;
+  let bytes = reply.payload.length;
+  for (const [key, value] of reply.headers) bytes += key.length + 3 * value.length + 4;
+  if (bytes + HEADER_FRAME_BYTES <= limit) return reply;
+  const what = `size in bytes of the reply to ${request.subject} (max_payload of the NATS server)`;
+  return replyOfFault({ code: "limit_exceeded", what, limit, retryAfterMs: 0 });
 }

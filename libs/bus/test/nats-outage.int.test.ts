@@ -74,6 +74,26 @@ it("brings an answer over a restart of the server in the middle of the request",
   expect([...status].sort()).toEqual(["disconnected", "disconnected", "reconnected", "reconnected"]);
 });
 
+it("brings an answer that was ready while the server was away, whoever is back first", async () => {
+  const status: string[] = [];
+  const caller = await connected("caller", status);
+  const service = await connected("service", status);
+  const started = Promise.withResolvers<undefined>();
+  const held = Promise.withResolvers<object>();
+  const handlers = handlersWith(() => {
+    started.resolve(undefined);
+    return held.promise;
+  });
+  await serve(service, ReservationService, handlers, { version: "1.0.0", description: "" });
+  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 30_000 });
+  await started.promise;
+  await kill();
+  await until("both have noticed", () => status.length === 2);
+  held.resolve({ pools: [{ name: "kept" }] });
+  await restart();
+  expect((await call).pools).toMatchObject([{ name: "kept" }]);
+});
+
 it("asks nobody while the connection is down, and says unavailable at the deadline", async () => {
   const status: string[] = [];
   const caller = await connected("caller", status);
