@@ -1,0 +1,112 @@
+import { CoreV1Api, type V1ContainerState, type V1Pod } from "@kubernetes/client-node";
+import { faultOf } from "@muster/faults";
+import { kubeClient, kubeFault, loadKube } from "@muster/kube";
+import { kubeApiServer } from "@muster/testkit";
+
+const NAMESPACE = "default";
+const PASS_MS = 30;
+
+/** A real API server with nodes that only exist in it, and pods that do what the first word of their arguments says. */
+export type ScriptedCluster = AsyncDisposable & {
+  readonly kubeconfig: string;
+  readonly api: CoreV1Api;
+  /** Names of all pods that were ever bound, in order: a pod that was made twice is there twice. */
+  readonly bound: readonly string[];
+  /** Pods of this name are not removed while they are held. */
+  readonly held: Set<string>;
+  addNode(name: string, pool: string): Promise<void>;
+};
+
+/**
+ * What a pod may be told to do, as its arguments: `serve` (ready, for ever), `idle` (runs and is never ready), `exit N` (ready for a moment, then ends),
+ * `flash N` (ends before anybody can see it ready), `missing` (the program does not exist).
+ */
+export async function scriptedCluster(): Promise<ScriptedCluster> {
+  const server = await kubeApiServer();
+  const api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 10_000 });
+  const bound: string[] = [];
+  const held = new Set<string>();
+  const stop = new AbortController();
+  const running = (async () => {
+    while (!stop.signal.aborted) {
+      const { items } = await api.listNamespacedPod({ namespace: NAMESPACE });
+      for (const pod of items) await step(api, pod, bound, held).catch(tolerate);
+      await new Promise((resolve) => setTimeout(resolve, PASS_MS));
+    }
+  })();
+  return {
+    kubeconfig: server.kubeconfig,
+    api,
+    bound,
+    held,
+    addNode: async (name, pool) => {
+      const labels = { pool, "kubernetes.io/hostname": name };
+      await api.createNode({ body: { metadata: { name, labels } } });
+      // A new node carries the taint of one that is not ready, and nobody here takes it away.
+      const node = await api.readNode({ name });
+      node.spec = { taints: [] };
+      await api.replaceNode({ name, body: node });
+      const fresh = await api.readNode({ name });
+      const nowAt = new Date();
+      fresh.status = {
+        conditions: [{ type: "Ready", status: "True", lastHeartbeatTime: nowAt, lastTransitionTime: nowAt }],
+      };
+      await api.replaceNodeStatus({ name, body: fresh });
+    },
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await running;
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** One step of a pod's life: bound, ready, ended, removed. */
+async function step(api: CoreV1Api, pod: V1Pod, bound: string[], held: ReadonlySet<string>): Promise<void> {
+  const name = pod.metadata?.name ?? "";
+  const address = { name, namespace: NAMESPACE };
+  if (pod.metadata?.deletionTimestamp !== undefined) {
+    if (!held.has(name)) await api.deleteNamespacedPod({ ...address, gracePeriodSeconds: 0 });
+    return;
+  }
+  if (pod.spec?.nodeName === undefined) {
+    const node = pod.spec?.nodeSelector?.["kubernetes.io/hostname"] ?? "";
+    await api.createNamespacedPodBinding({
+      ...address,
+      body: { metadata: { name }, target: { kind: "Node", name: node } },
+    });
+    bound.push(name);
+    return;
+  }
+  const [word, code] = pod.spec.containers[0]?.args ?? [];
+  const state = pod.status?.containerStatuses?.[0]?.state;
+  if (state?.terminated !== undefined) return;
+  if (word === "missing") {
+    await report(api, pod, { terminated: { exitCode: 128, reason: "StartError", message: "executable not found" } });
+  } else if (word === "flash" || (word === "exit" && state?.running !== undefined)) {
+    await report(api, pod, { terminated: { exitCode: Number(code), reason: code === "0" ? "Completed" : "Error" } });
+  } else if (state?.running === undefined) {
+    await report(api, pod, { running: { startedAt: new Date() } }, word !== "idle");
+  }
+}
+
+async function report(api: CoreV1Api, pod: V1Pod, state: V1ContainerState, ready = false): Promise<void> {
+  const exitCode = state.terminated?.exitCode;
+  const phase = exitCode === undefined ? "Running" : exitCode === 0 ? "Succeeded" : "Failed";
+  const podIP = `10.1.0.${(Number.parseInt(pod.metadata?.uid?.slice(0, 2) ?? "1", 16) % 250) + 1}`;
+  const status = { name: "main", image: "scripted", imageID: "", ready, restartCount: 0, started: ready, state };
+  pod.status = {
+    phase,
+    podIP,
+    podIPs: [{ ip: podIP }],
+    conditions: [{ type: "Ready", status: ready ? "True" : "False" }],
+    containerStatuses: [status],
+  };
+  await api.replaceNamespacedPodStatus({ name: pod.metadata?.name ?? "", namespace: NAMESPACE, body: pod });
+}
+
+/** Somebody else changed or removed the pod meanwhile: it is looked at again in the next pass. */
+function tolerate(error: unknown): void {
+  const code = (faultOf(error) ?? kubeFault(error))?.code;
+  if (code !== "conflict" && code !== "not_found") throw error;
+}

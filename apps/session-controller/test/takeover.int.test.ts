@@ -1,0 +1,126 @@
+import { muster } from "@muster/proto";
+import { kubeAssets, until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  eventsOf,
+  expectNothingLeft,
+  finished,
+  scripted,
+  sessionWorld,
+  type Controller,
+  type SessionWorld,
+} from "./world.ts";
+
+const assets = kubeAssets();
+const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
+
+describe.skipIf(!assets.found)(`taking over on a real API server${assets.found ? "" : `: ${assets.reason}`}`, () => {
+  let world: SessionWorld;
+  const published: { name: string; uid: string; events: Map<string, string> }[] = [];
+  let listening: AsyncDisposable;
+
+  beforeAll(async () => {
+    world = await sessionWorld({ drivers: 1, workers: 2 });
+    listening = await world.bus.listen("muster.evt.session.*.recorded", ({ payload }) => {
+      const { name, uid, event } = muster.session.v1.SessionEventRecorded.decode(payload);
+      const session = published.find((each) => each.uid === uid) ?? { name, uid, events: new Map<string, string>() };
+      if (!published.includes(session)) published.push(session);
+      session.events.set(eventsOf({ events: [event ?? {}] }).join(), event?.description ?? "");
+    });
+  });
+
+  afterAll(async () => {
+    await listening[Symbol.asyncDispose]();
+    await world[Symbol.asyncDispose]();
+  });
+
+  async function submit(name: string, ...args: string[]): Promise<void> {
+    const components = [
+      scripted("driver", "driver", ...args),
+      scripted("server-0", "server", "serve"),
+      scripted("client-0", "client", "serve"),
+    ];
+    await world.sessions.submitSession({ requestId: name, name, spec: { components } }, { timeoutMs: 20_000 });
+  }
+
+  async function sawEvent(name: string, event: string): Promise<void> {
+    await until(
+      `${name} is at ${event}`,
+      async () => eventsOf((await world.sessions.getSession({ name })).session ?? {}).includes(event),
+      { timeoutMs: 30_000 },
+    );
+  }
+
+  function pidOf(session: muster.session.v1.Session.$Properties): number {
+    const accepted = session.events?.find(
+      ({ kind }) => kind === muster.session.v1.SessionEventKind.SESSION_EVENT_KIND_ACCEPT,
+    );
+    return Number(/session-controller-[^ ]*-(\d+)-[0-9a-f]+/.exec(accepted?.description ?? "")?.[1]);
+  }
+
+  it.each(["PROVISION", "RUN"])(
+    "goes on with the same pods after the one that runs it is killed at %s",
+    async (event) => {
+      const controllers = [await world.startController(), await world.startController()];
+      const name = `killed-at-${event.toLowerCase()}`;
+      await submit(name, "serve");
+      await sawEvent(name, event);
+      const pid = pidOf((await world.sessions.getSession({ name })).session ?? {});
+      const victim = controllers.find((each) => each.pid === pid);
+      expect(victim).toBeDefined();
+      await victim?.kill();
+      await sawEvent(name, "RUN");
+      const pods = world.cluster.bound.filter((pod) => pod.startsWith(name));
+      expect(pods).toEqual([`${name}-server-0`, `${name}-client-0`, `${name}-driver`]);
+
+      await world.sessions.cancelSession({ requestId: "c", name });
+      expect(eventsOf(await finished(world, name))).toEqual([...GOOD, "CANCELLED"]);
+      await expectNothingLeft(world);
+      await until("every event was published", () => {
+        const session = published.find((each) => each.name === name);
+        return session !== undefined && [...session.events.keys()].join() === [...GOOD, "CANCELLED"].join();
+      });
+      await Promise.all(controllers.map((each) => each.kill()));
+    },
+  );
+
+  it("hands a running session over at once when a controller is told to stop", async () => {
+    const first = await world.startController({ SESSION_ACK_WAIT_MS: "60000", SESSION_SWEEP_MS: "60000" });
+    await submit("handed", "serve");
+    await sawEvent("handed", "RUN");
+    await first.stop();
+    const second = await world.startController({ SESSION_ACK_WAIT_MS: "60000", SESSION_SWEEP_MS: "60000" });
+    await world.sessions.cancelSession({ requestId: "c", name: "handed" });
+    expect(eventsOf(await finished(world, "handed"))).toEqual([...GOOD, "CANCELLED"]);
+    await second.kill();
+  });
+
+  it("accepts and keeps sessions while the bus goes away and comes back", async () => {
+    const controller: Controller = await world.startController();
+    await submit("outlives", "serve");
+    await sawEvent("outlives", "RUN");
+    await world.nats.kill();
+    await world.nats.start();
+    await world.sessions.cancelSession({ requestId: "c", name: "outlives" }, { timeoutMs: 20_000 });
+    expect(eventsOf(await finished(world, "outlives"))).toEqual([...GOOD, "CANCELLED"]);
+    await controller.kill();
+  });
+
+  it("reports the outcome though a pod does not go, keeps its machine, and gives it back when it is gone", async () => {
+    const controller = await world.startController({ SESSION_CLEANUP_LIMIT_MS: "2500" });
+    world.cluster.held.add("stuck-driver");
+    await submit("stuck", "exit", "0");
+    const session = await finished(world, "stuck");
+    expect(eventsOf(session)).toEqual([...GOOD, "DONE"]);
+    expect(session.warnings?.map(({ code }) => code)).toContain("PODS_NOT_GONE");
+    const held = await world.ledger.getReservation({ owner: { kind: "session", id: "stuck" } });
+    expect(held.reservation?.machines).toHaveLength(3);
+    world.cluster.held.clear();
+    await until("nothing is left", async () => {
+      await expectNothingLeft(world);
+      return true;
+    });
+    expect(eventsOf((await world.sessions.getSession({ name: "stuck" })).session ?? {})).toEqual([...GOOD, "DONE"]);
+    await controller.kill();
+  });
+});

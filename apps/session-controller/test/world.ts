@@ -1,0 +1,144 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { muster, ReservationService, SessionService } from "@muster/proto";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import { expect } from "vitest";
+import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+
+const APPS = fileURLToPath(new URL("../../", import.meta.url));
+
+export type Controller = {
+  readonly pid: number;
+  /** SIGKILL: nothing is said to anybody. */
+  kill(): Promise<void>;
+  /** SIGTERM: what is in hand is handed over. */
+  stop(): Promise<void>;
+};
+
+/** The whole of it: a bus, an API server with scripted pods, the watcher, the ledger, and as many controllers as a test starts. */
+export type SessionWorld = AsyncDisposable & {
+  readonly nats: TestNats;
+  readonly bus: NatsBus;
+  readonly cluster: ScriptedCluster;
+  readonly sessions: Client<typeof SessionService>;
+  readonly ledger: Client<typeof ReservationService>;
+  startController(env?: Readonly<Record<string, string>>): Promise<Controller>;
+};
+
+export async function sessionWorld(nodes: Readonly<Record<string, number>>): Promise<SessionWorld> {
+  const nats = await natsServer();
+  const cluster = await scriptedCluster();
+  for (const [pool, count] of Object.entries(nodes)) {
+    for (let index = 0; index < count; index += 1) await cluster.addNode(`${pool}-${index}`, pool);
+  }
+  const children: ChildProcess[] = [];
+  const start = async (app: string, more: Readonly<Record<string, string>>): Promise<ChildProcess> => {
+    const child = await startApp(app, {
+      MUSTER_NATS_URL: nats.url,
+      MUSTER_NATS_TOKEN: nats.token,
+      MUSTER_KUBECONFIG: cluster.kubeconfig,
+      MUSTER_LOG_LEVEL: process.env["MUSTER_LOG_LEVEL"] ?? "error",
+      ...more,
+    });
+    children.push(child);
+    return child;
+  };
+  const bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
+  await start("watcher", {});
+  await start("reservation-manager", {});
+  const ledger = client(bus, ReservationService);
+  await until("the ledger knows every machine", async () => {
+    const { pools } = await ledger.listPools({});
+    return Object.entries(nodes).every(([pool, count]) =>
+      pools.some(({ name, capacity }) => name === pool && capacity === count),
+    );
+  });
+  return {
+    nats,
+    bus,
+    cluster,
+    sessions: client(bus, SessionService),
+    ledger,
+    startController: async (env = {}) => {
+      const child = await start("session-controller", {
+        SESSION_ACK_WAIT_MS: "900",
+        SESSION_SWEEP_MS: "300",
+        SESSION_KILL_AFTER_MS: "1000",
+        SESSION_LOOK_AGAIN_MS: "100",
+        SESSION_ASK_AGAIN_MS: "500",
+        ...env,
+      });
+      return {
+        pid: child.pid ?? 0,
+        kill: () => ended(child, "SIGKILL"),
+        stop: () => ended(child, "SIGTERM"),
+      };
+    },
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all(children.map((child) => ended(child, "SIGKILL")));
+      await bus[Symbol.asyncDispose]();
+      await cluster[Symbol.asyncDispose]();
+      await nats[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function startApp(app: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
+    env: { PATH: process.env["PATH"], ...env },
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  await once(child, "spawn");
+  return child;
+}
+
+async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
+  child.kill(signal);
+  await exit;
+}
+
+type ComponentProperties = muster.session.v1.Component.$Properties;
+
+const KIND = muster.session.v1.ComponentKind;
+
+/** A component that does what the words say; its pool is `drivers` or `workers`. */
+export function scripted(name: string, kind: "driver" | "server" | "client", ...args: string[]): ComponentProperties {
+  const wire = {
+    driver: KIND.COMPONENT_KIND_DRIVER,
+    server: KIND.COMPONENT_KIND_SERVER,
+    client: KIND.COMPONENT_KIND_CLIENT,
+  };
+  return { name, kind: wire[kind], pool: kind === "driver" ? "drivers" : "workers", image: "scripted", args };
+}
+
+/** Names of the events so far. */
+export function eventsOf(session: muster.session.v1.Session.$Properties): string[] {
+  return (session.events ?? []).map(({ kind }) => {
+    const name = Object.entries(muster.session.v1.SessionEventKind).find(([, value]) => value === kind)?.[0] ?? "";
+    return name.replace("SESSION_EVENT_KIND_", "");
+  });
+}
+
+/** Follows the session by long polls until it is finished. */
+export async function finished(world: SessionWorld, name: string): Promise<muster.session.v1.Session.$Properties> {
+  return await until(
+    `session ${name} is finished`,
+    async () => {
+      const { session } = await world.sessions.getSession({ name });
+      return (session?.finishedAtMs ?? 0) > 0 ? (session ?? undefined) : undefined;
+    },
+    { timeoutMs: 40_000, everyMs: 50 },
+  );
+}
+
+/** Nothing of the session is left: no pod, no machine. */
+export async function expectNothingLeft(world: SessionWorld): Promise<void> {
+  const { items } = await world.cluster.api.listNamespacedPod({ namespace: "default" });
+  expect(items.map(({ metadata }) => metadata?.name)).toEqual([]);
+  const { reservations } = await world.ledger.listReservations({});
+  expect(reservations.map(({ owner }) => owner?.id)).toEqual([]);
+}
