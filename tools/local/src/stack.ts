@@ -94,11 +94,19 @@ async function someNats(
     return { url, token: options.baseEnv["MUSTER_NATS_TOKEN"] };
   }
   const token = randomBytes(24).toString("hex");
-  const server = starting.use(await startNats(options, token));
+  let stopping = false;
+  const server = starting.use(
+    await startNats(options, token, (how) => {
+      if (!stopping) options.onProgress(`nats-server ended (${how})`);
+    }),
+  );
+  starting.defer(() => {
+    stopping = true;
+  });
   return { url: server.url, token };
 }
 
-async function startNats(options: StackOptions, token: string): Promise<NatsServer> {
+async function startNats(options: StackOptions, token: string, onExit: (how: string) => void): Promise<NatsServer> {
   const found = await findNatsServer({
     env: options.baseEnv,
     onProgress: options.onProgress,
@@ -110,7 +118,7 @@ async function startNats(options: StackOptions, token: string): Promise<NatsServ
     port: 0,
     token,
     onExit: (code, signal) => {
-      options.onProgress(`nats-server ended (${signal ?? `exit code ${code ?? "unknown"}`})`);
+      onExit(signal ?? `exit code ${code ?? "unknown"}`);
     },
   });
   options.onProgress(`nats-server ${found.version} (${found.from}) at ${server.url}`);

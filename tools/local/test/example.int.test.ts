@@ -5,7 +5,7 @@ import { kubeApiServer, kubeAssets } from "@muster/testkit";
 import { attachNodes } from "@muster/devcluster";
 import { describe, expect, it } from "vitest";
 import { ROOT } from "../src/stack.ts";
-import { expectNothingLeft, startWorld, type World } from "./stack-world.ts";
+import { CLUSTERS, expectNothingLeft, startWorld, type World } from "./stack-world.ts";
 
 /** Runs `muster run` on an example against the stack; returns what it printed and how it ended. */
 async function musterRun(world: World, example: string): Promise<{ code: number; output: string }> {
@@ -34,34 +34,25 @@ async function expectExamplesToRun(world: World): Promise<void> {
   await expectNothingLeft(world);
 }
 
-it("runs the examples on the embedded cluster", async () => {
-  await using world = await startWorld();
-  await expectExamplesToRun(world);
+describe.each(CLUSTERS)("on $on", ({ options }) => {
+  it("runs the examples: one that is done, one that fails on purpose", async () => {
+    await using world = await startWorld(options);
+    await expectExamplesToRun(world);
+  });
 });
 
 const assets = kubeAssets();
-describe.skipIf(assets.missing !== undefined)(
-  `on a real kube-apiserver (${assets.missing ?? "KUBEBUILDER_ASSETS"})`,
-  () => {
-    it("runs the examples with the embedded scheduler and kubelet", async () => {
-      await using server = await kubeApiServer();
-      await using _nodes = await attachNodes({
-        kubeconfig: server.kubeconfig,
-        pools: [
-          { name: "drivers", nodes: 1 },
-          { name: "workers", nodes: 4 },
-        ],
-      });
-      await using world = await startWorld({ kubeconfig: server.kubeconfig });
-      await expectExamplesToRun(world);
+describe.skipIf(!assets.found)(`on a real kube-apiserver (${assets.found ? assets.directory : assets.reason})`, () => {
+  it("runs the examples with the embedded scheduler and kubelet", async () => {
+    await using server = await kubeApiServer();
+    await using _nodes = await attachNodes({
+      kubeconfig: server.kubeconfig,
+      pools: [
+        { name: "drivers", nodes: 1 },
+        { name: "workers", nodes: 4 },
+      ],
     });
-  },
-);
-
-const real = process.env["MUSTER_E2E_KUBECONFIG"];
-describe.skipIf(real === undefined)(`on a real cluster (MUSTER_E2E_KUBECONFIG ${real ?? "is not set"})`, () => {
-  it("runs the examples on its nodes, labelled pool=drivers and pool=workers", async () => {
-    await using world = await startWorld({ kubeconfig: real ?? "" });
+    await using world = await startWorld({ kubeconfig: server.kubeconfig });
     await expectExamplesToRun(world);
   });
 });

@@ -11,6 +11,14 @@ import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
 const { ComponentKind, SessionEventKind } = muster.session.v1;
 type Session = muster.session.v1.Session;
 
+const real = process.env["MUSTER_E2E_KUBECONFIG"];
+
+/** The clusters that a suite of the whole stack runs on: the embedded one always, a real one when it is named on purpose. */
+export const CLUSTERS: readonly { readonly on: string; readonly options: Partial<StackOptions> }[] = [
+  { on: "the embedded cluster", options: {} },
+  ...(real === undefined ? [] : [{ on: "the real cluster of MUSTER_E2E_KUBECONFIG", options: { kubeconfig: real } }]),
+];
+
 /** A whole stack for a test, with clients of its services and a record of every pod that ever was. */
 export type World = AsyncDisposable & {
   readonly stack: Stack;

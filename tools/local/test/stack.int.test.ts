@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SERVICES } from "../src/stack.ts";
 import {
+  CLUSTERS,
   eventNames,
   expectNothingLeft,
   isFinished,
@@ -13,10 +14,10 @@ import {
 
 const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
 
-describe("the whole stack, one replica of each service", () => {
+describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", ({ options }) => {
   let world: World;
   beforeAll(async () => {
-    world = await startWorld();
+    world = await startWorld(options);
   });
   afterAll(() => world[Symbol.asyncDispose]());
 
@@ -74,10 +75,11 @@ describe("the whole stack, one replica of each service", () => {
   );
 });
 
-describe("the whole stack, two replicas of each service", () => {
+describe.each(CLUSTERS)("the whole stack on $on, two replicas of each service", ({ options }) => {
   let world: World;
   beforeAll(async () => {
     world = await startWorld({
+      ...options,
       replicas: { watcher: 2, "reservation-manager": 2, "session-controller": 2 },
       env: { SESSION_EXECUTORS: "2" },
     });
