@@ -1,0 +1,161 @@
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import { podHealth } from "@muster/health";
+import { annotations, labels } from "@muster/proto";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { watchedNode, watchedPod } from "./kube-objects.ts";
+
+const created = "2026-01-01T00:00:00Z";
+
+/** As the JSON of a watch has it: times are text. */
+function json(value: object): unknown {
+  return JSON.parse(JSON.stringify(value));
+}
+
+function pod(part: { readonly owner?: object; readonly spec?: object; readonly status?: object } = {}): V1Pod {
+  return json({
+    metadata: {
+      name: "p",
+      namespace: "ns",
+      uid: "u",
+      resourceVersion: "12",
+      creationTimestamp: created,
+      labels: part.owner ?? {
+        [labels.ownerKind]: "session",
+        [labels.owner]: "s",
+        [labels.component]: "driver",
+        [labels.exclusive]: "true",
+      },
+      annotations: { [annotations.mainContainer]: "main" },
+    },
+    spec: { nodeName: "n", restartPolicy: "Never", containers: [{ name: "main", image: "i" }], ...part.spec },
+    status: { phase: "Running", podIP: "1.2.3.4", ...part.status },
+  }) as V1Pod;
+}
+
+describe("a watched pod", () => {
+  it("keeps what is told and what it is judged by", () => {
+    expect(watchedPod(pod())).toMatchObject({
+      owner: { kind: "session", id: "s" },
+      component: "driver",
+      namespace: "ns",
+      name: "p",
+      uid: "u",
+      resourceVersion: 12,
+      createdAtMs: Date.parse(created),
+      podIp: "1.2.3.4",
+      node: "n",
+      deleting: false,
+      exclusive: true,
+      finished: false,
+      mainContainer: "main",
+    });
+  });
+
+  it.each([
+    ["no owner", {}],
+    ["no kind of owner", { [labels.owner]: "s" }],
+    ["an owner that cannot be a part of a key", { [labels.ownerKind]: "session", [labels.owner]: "a..b" }],
+  ])("is nobody's business with %s", (_title, owner) => {
+    expect(watchedPod(pod({ owner }))).toBeUndefined();
+  });
+
+  it.each([
+    ["Succeeded", true],
+    ["Failed", true],
+    ["Unknown", false],
+    ["Pending", false],
+  ])("in phase %s is finished: %s", (phase, finished) => {
+    expect(watchedPod(pod({ status: { phase } }))?.finished).toBe(finished);
+  });
+
+  it("is judged as the whole pod would be", () => {
+    const state = fc.constantFrom<object>(
+      { running: { startedAt: created } },
+      { waiting: { reason: "ImagePullBackOff", message: "no" } },
+      { waiting: { reason: "CrashLoopBackOff" } },
+      { terminated: { exitCode: 0, reason: "Completed", finishedAt: created, containerID: "x" } },
+      { terminated: { exitCode: 1, finishedAt: created } },
+      {},
+    );
+    const status = fc.record({ name: fc.constantFrom("main", "other"), ready: fc.boolean(), state, lastState: state });
+    const any = fc.record(
+      {
+        status: fc.record(
+          {
+            phase: fc.constantFrom("Pending", "Running", "Succeeded", "Failed", "Unknown"),
+            reason: fc.constantFrom("Evicted", "NodeLost"),
+            message: fc.string(),
+            startTime: fc.constant(created),
+            containerStatuses: fc.array(status),
+            initContainerStatuses: fc.array(status),
+            conditions: fc.subarray<object>([
+              {
+                type: "PodScheduled",
+                status: "False",
+                reason: "Unschedulable",
+                message: "no",
+                lastTransitionTime: created,
+              },
+              { type: "Ready", status: "False" },
+              { type: "DisruptionTarget", status: "True", reason: "x", lastTransitionTime: created },
+            ]),
+          },
+          { requiredKeys: [] },
+        ),
+        spec: fc.record(
+          {
+            restartPolicy: fc.constantFrom("Always", "Never", "OnFailure"),
+            containers: fc.constantFrom(
+              [{ name: "main", readinessProbe: { httpGet: {} } }],
+              [{ name: "main" }, { name: "other" }],
+            ),
+            initContainers: fc.constant([{ name: "other", restartPolicy: "Always" }]),
+          },
+          { requiredKeys: [] },
+        ),
+      },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(any, fc.nat(300_000), (part, afterMs) => {
+        const whole = pod(part);
+        const policy = { startGraceMs: 120_000, nowMs: Date.parse(created) + afterMs, mainContainer: "main" };
+        expect(podHealth(watchedPod(whole)!.facts, policy)).toEqual(podHealth(whole, policy));
+      }),
+    );
+  });
+});
+
+describe("a watched node", () => {
+  const node = (part: object): V1Node =>
+    json({
+      metadata: { name: "n", uid: "u", resourceVersion: "3", creationTimestamp: created, labels: { pool: "a" } },
+      ...part,
+    }) as V1Node;
+  const ready = (status: string) => ({ conditions: [{ type: "Ready", status }] });
+
+  it.each([
+    ["is ready when the kubelet says so", { status: ready("True") }, { ready: true, schedulable: true }],
+    ["is not ready when the kubelet is silent", { status: ready("Unknown") }, { ready: false }],
+    ["is not ready before the kubelet has said anything", {}, { ready: false, schedulable: true }],
+    ["is not schedulable when cordoned", { spec: { unschedulable: true } }, { schedulable: false }],
+    [
+      "is not schedulable behind a NoSchedule taint",
+      { spec: { taints: [{ key: "k", effect: "NoSchedule" }] } },
+      { schedulable: false },
+    ],
+    [
+      "is not schedulable behind a NoExecute taint",
+      { spec: { taints: [{ key: "k", effect: "NoExecute" }] } },
+      { schedulable: false },
+    ],
+    [
+      "is schedulable behind a mere preference",
+      { spec: { taints: [{ key: "k", effect: "PreferNoSchedule" }] } },
+      { schedulable: true },
+    ],
+  ])("%s", (_title, part, expected) => {
+    expect(watchedNode(node(part))).toMatchObject({ name: "n", uid: "u", labels: { pool: "a" }, ...expected });
+  });
+});

@@ -1,0 +1,50 @@
+import { expect, it } from "vitest";
+import type { NodeState } from "../domain/node-state.ts";
+import type { PodState } from "../domain/pod-state.ts";
+import { nodeCodec, podCodec } from "./messages.ts";
+
+const pod: PodState = {
+  owner: { kind: "session", id: "s" },
+  component: "driver",
+  namespace: "ns",
+  pod: "p",
+  uid: "u",
+  resourceVersion: 2 ** 52,
+  podIp: "1.2.3.4",
+  node: "n",
+  health: "FAILED",
+  reason: "Error",
+  message: "told",
+  deleted: true,
+  deleting: true,
+  exitCode: 0,
+  observedAtMs: 1_790_000_000_000,
+};
+
+it.each(["UNKNOWN", "READY", "NOT_READY", "SUCCEEDED", "FAILED"] as const)(
+  "carries a pod that is %s over the wire",
+  (health) => {
+    expect(podCodec.decode(podCodec.encode({ ...pod, health }))).toEqual({ ...pod, health });
+  },
+);
+
+it("tells an exit with 0 from no exit", () => {
+  expect(podCodec.decode(podCodec.encode(pod)).exitCode).toBe(0);
+  expect(podCodec.decode(podCodec.encode({ ...pod, exitCode: undefined })).exitCode).toBeUndefined();
+});
+
+it("carries a node over the wire", () => {
+  const node: NodeState = {
+    name: "n",
+    uid: "u",
+    resourceVersion: 7,
+    labels: { pool: "drivers", "muster.dev/x": "" },
+    ready: true,
+    schedulable: false,
+    occupants: [{ kind: "session", id: "s" }],
+    occupantsVersion: 9,
+    deleted: false,
+    observedAtMs: 1_790_000_000_000,
+  };
+  expect(nodeCodec.decode(nodeCodec.encode(node))).toEqual(node);
+});

@@ -1,0 +1,206 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { NodeState, WatchedNode } from "./node-state.ts";
+import { planPass, type WatcherSnapshot } from "./plan-pass.ts";
+import type { PodState, WatchedPod } from "./pod-state.ts";
+
+const NOW = 1_000_000;
+const policy = { startGraceMs: 5000, keepDeletedMs: 10_000 };
+
+function pod(part: Partial<WatchedPod> = {}): WatchedPod {
+  return {
+    owner: { kind: "session", id: "s" },
+    component: "server",
+    namespace: "ns",
+    name: "p",
+    uid: "u",
+    resourceVersion: 10,
+    createdAtMs: NOW - 1000,
+    podIp: "",
+    node: "n",
+    deleting: false,
+    exclusive: true,
+    finished: false,
+    mainContainer: undefined,
+    facts: {
+      spec: { containers: [{ name: "main" }] },
+      status: { containerStatuses: [{ name: "main", state: { running: {} } }] },
+    },
+    ...part,
+  };
+}
+
+function node(part: Partial<WatchedNode> = {}): WatchedNode {
+  return {
+    name: "n",
+    uid: "nu",
+    resourceVersion: 5,
+    createdAtMs: 0,
+    labels: { pool: "drivers" },
+    ready: true,
+    schedulable: true,
+    ...part,
+  };
+}
+
+function world(part: {
+  readonly pods?: readonly WatchedPod[];
+  readonly podsSeen?: number;
+  readonly nodes?: readonly WatchedNode[];
+  readonly toldPods?: readonly PodState[];
+  readonly toldNodes?: readonly NodeState[];
+}): WatcherSnapshot {
+  const { pods = [], podsSeen = 100, nodes = [], toldPods = [], toldNodes = [] } = part;
+  return {
+    nowMs: NOW,
+    pods: { seen: pods, sight: { version: podsSeen, listedAtMs: 0 } },
+    nodes: { seen: nodes, sight: { version: 100, listedAtMs: 0 } },
+    publishedPods: toldPods.map((state) => ({ key: `session.s.${state.pod}`, state, revision: 1 })),
+    publishedNodes: toldNodes.map((state) => ({ key: state.name, state, revision: 1 })),
+  };
+}
+
+const nodeTold = (snapshot: WatcherSnapshot): NodeState | undefined => {
+  const step = planPass(snapshot, policy).nodes.at(0);
+  return step?.do === "put" ? step.state : undefined;
+};
+const podTold = (snapshot: WatcherSnapshot): PodState | undefined => {
+  const step = planPass(snapshot, policy).pods.at(0);
+  return step?.do === "put" ? step.state : undefined;
+};
+
+describe("a pod", () => {
+  it("is told under its owner, with its health", () => {
+    const { pods } = planPass(world({ pods: [pod()] }), policy);
+    expect(pods).toMatchObject([
+      { do: "put", key: "session.s.p", because: "new", state: { health: "READY", component: "server", uid: "u" } },
+    ]);
+  });
+
+  it("is looked at again when its start grace ends", () => {
+    const facts = {
+      metadata: { creationTimestamp: new Date(NOW - 1000) },
+      spec: { containers: [{ name: "main" }] },
+      status: { containerStatuses: [{ name: "main", state: { waiting: { reason: "ErrImagePull" } } }] },
+    };
+    const plan = planPass(world({ pods: [pod({ facts })] }), policy);
+    expect(plan.nextMs).toBe(NOW + 4000);
+    expect(planPass(world({ pods: [pod()] }), policy).nextMs).toBe(Infinity);
+  });
+
+  it("is looked at again when its last state may be forgotten", () => {
+    const told = { ...podTold(world({ pods: [pod()] }))!, deleted: true, observedAtMs: NOW - 1000 };
+    expect(planPass(world({ toldPods: [told] }), policy).nextMs).toBe(NOW + 9000);
+  });
+
+  it("of a name that its owner uses in two namespaces is the one in the first, whatever the order", () => {
+    const two = [pod({ namespace: "b", uid: "ub" }), pod({ namespace: "a", uid: "ua" })];
+    for (const pods of [two, [...two].reverse()]) {
+      expect(planPass(world({ pods }), policy).pods).toMatchObject([{ state: { namespace: "a", uid: "ua" } }]);
+    }
+  });
+});
+
+describe("a node", () => {
+  const told = nodeTold(world({ nodes: [node()], pods: [pod()] }))!;
+
+  it("is told with its occupants, each once", () => {
+    const pods = [pod({ name: "q", owner: { kind: "job", id: "j" } }), pod({ name: "r" }), pod()];
+    expect(nodeTold(world({ nodes: [node()], pods }))).toMatchObject({
+      name: "n",
+      ready: true,
+      schedulable: true,
+      labels: { pool: "drivers" },
+      occupants: [
+        { kind: "job", id: "j" },
+        { kind: "session", id: "s" },
+      ],
+    });
+  });
+
+  it.each<[string, Partial<WatchedPod>]>([
+    ["has ended", { finished: true }],
+    ["shares its machine", { exclusive: false }],
+    ["has no node", { node: "" }],
+    ["is elsewhere", { node: "m" }],
+  ])("is not occupied by a pod that %s", (_title, part) => {
+    expect(nodeTold(world({ nodes: [node()], pods: [pod(part)] }))?.occupants).toEqual([]);
+  });
+
+  it("is not told again for a heartbeat, or for labels in another order", () => {
+    const beaten = node({ resourceVersion: 99, labels: { pool: "drivers" } });
+    expect(planPass(world({ nodes: [beaten], pods: [pod()], toldNodes: [told] }), policy).nodes).toEqual([]);
+  });
+
+  it.each<[string, Partial<WatchedNode>, Partial<NodeState>]>([
+    ["is not ready", { ready: false }, { ready: false, schedulable: true }],
+    ["is cordoned", { schedulable: false }, { ready: true, schedulable: false }],
+    ["has another label", { labels: { pool: "x" } }, { labels: { pool: "x" } }],
+  ])("is told again when it %s", (_title, part, expected) => {
+    const snapshot = world({ nodes: [node({ ...part, resourceVersion: 6 })], pods: [pod()], toldNodes: [told] });
+    expect(nodeTold(snapshot)).toMatchObject(expected);
+  });
+
+  it("keeps the occupants that somebody told who has seen more pods", () => {
+    const later = { ...told, occupantsVersion: 200 };
+    const behind = world({ nodes: [node({ ready: false, resourceVersion: 6 })], podsSeen: 100, toldNodes: [later] });
+    expect(nodeTold(behind)).toMatchObject({ ready: false, occupants: told.occupants, occupantsVersion: 200 });
+    expect(nodeTold({ ...behind, pods: { seen: [], sight: { version: 200, listedAtMs: 0 } } })).toMatchObject({
+      ready: false,
+      occupants: [],
+    });
+  });
+
+  it("keeps what somebody told of it who has seen more of the node, with the occupants that we know better", () => {
+    const later = { ...told, ready: false, resourceVersion: 50 };
+    const snapshot = world({ nodes: [node()], pods: [], podsSeen: 100, toldNodes: [later] });
+    expect(nodeTold(snapshot)).toMatchObject({ ready: false, resourceVersion: 50, occupants: [] });
+  });
+
+  it("that is gone is neither ready, nor schedulable, nor occupied", () => {
+    const plan = planPass(world({ pods: [pod()], toldNodes: [told] }), policy);
+    expect(plan.nodes).toMatchObject([
+      { because: "gone", state: { deleted: true, ready: false, schedulable: false, occupants: [] } },
+    ]);
+  });
+
+  it("that is gone takes no occupants from pods that are still bound to it", () => {
+    const gone = { ...told, deleted: true, ready: false, schedulable: false, occupants: [] };
+    expect(planPass(world({ nodes: [node()], pods: [pod()], toldNodes: [gone] }), policy).nodes).toEqual([]);
+  });
+});
+
+const anyPod = fc
+  .record({
+    name: fc.constantFrom("p", "q"),
+    namespace: fc.constantFrom("a", "b"),
+    owner: fc.constantFrom({ kind: "session", id: "s" }, { kind: "job", id: "j" }),
+    node: fc.constantFrom("", "n", "m"),
+    exclusive: fc.boolean(),
+    finished: fc.boolean(),
+    resourceVersion: fc.nat(100),
+  })
+  .map((part) => pod({ ...part, uid: `${part.namespace}/${part.name}` }));
+const anyNode = fc
+  .record({ name: fc.constantFrom("n", "m"), ready: fc.boolean(), schedulable: fc.boolean() })
+  .map((part) => node({ ...part, uid: part.name }));
+
+it("plans nothing in the world that a plan leads to, and the same in whatever order things are seen", () => {
+  const pods = fc.uniqueArray(anyPod, { selector: ({ namespace, name }) => `${namespace}/${name}` });
+  const nodes = fc.uniqueArray(anyNode, { selector: ({ name }) => name });
+  fc.assert(
+    fc.property(pods, nodes, (seenPods, seenNodes) => {
+      const before = world({ pods: seenPods, nodes: seenNodes });
+      const plan = planPass(before, policy);
+      const shuffled = world({ pods: [...seenPods].reverse(), nodes: [...seenNodes].reverse() });
+      expect(planPass(shuffled, policy)).toEqual(plan);
+
+      const after: WatcherSnapshot = {
+        ...before,
+        publishedPods: plan.pods.flatMap((step) => (step.do === "put" ? [{ ...step, revision: 1 }] : [])),
+        publishedNodes: plan.nodes.flatMap((step) => (step.do === "put" ? [{ ...step, revision: 1 }] : [])),
+      };
+      expect(planPass(after, policy)).toMatchObject({ pods: [], nodes: [] });
+    }),
+  );
+});

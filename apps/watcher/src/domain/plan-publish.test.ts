@@ -1,0 +1,327 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { planPublish, type Desired, type Published, type PublishStep, type PublishSnapshot } from "./plan-publish.ts";
+import { podRules, type PodState } from "./pod-state.ts";
+
+const NOW = 1_000_000;
+const KEEP = 10_000;
+const MINUTE = 60_000;
+const KEY = "session.s.p";
+
+function state(part: Partial<PodState> = {}): PodState {
+  return {
+    owner: { kind: "session", id: "s" },
+    component: "c",
+    namespace: "ns",
+    pod: "p",
+    uid: "u1",
+    resourceVersion: 10,
+    podIp: "",
+    node: "",
+    health: "READY",
+    reason: "",
+    message: "",
+    deleting: false,
+    deleted: false,
+    exitCode: undefined,
+    observedAtMs: NOW - 1000,
+    ...part,
+  };
+}
+
+type World = {
+  readonly seen?: Partial<PodState> & { readonly createdAtMs?: number };
+  readonly told?: Partial<PodState>;
+  /** Resource version up to which the informer has seen; 1000 unless said otherwise. */
+  readonly sight?: number;
+  readonly listedAtMs?: number;
+};
+
+function plan({ seen, told, sight = 1000, listedAtMs = 0 }: World): PublishStep<PodState>[] {
+  const desired = seen === undefined ? [] : [{ key: KEY, state: state(seen), createdAtMs: seen.createdAtMs ?? 0 }];
+  const published = told === undefined ? [] : [{ key: KEY, state: state(told), revision: 7 }];
+  return planPublish(
+    { nowMs: NOW, sight: { version: sight, listedAtMs }, desired, published },
+    { keepDeletedMs: KEEP },
+    podRules,
+  );
+}
+
+const running = { health: "NOT_READY" } as const;
+
+describe("what is published", () => {
+  it.each<[string, World, Partial<PublishStep<PodState>> & { readonly tells?: Partial<PodState> }]>([
+    ["a pod nobody has told of", { seen: {} }, { because: "new", expectedRevision: undefined }],
+    [
+      "a change",
+      { seen: { ...running, resourceVersion: 11 }, told: {} },
+      { because: "changed", expectedRevision: 7, tells: { health: "NOT_READY", resourceVersion: 11 } },
+    ],
+    [
+      "a change by the passing of time alone",
+      { seen: { health: "FAILED" }, told: { health: "UNKNOWN" } },
+      { because: "changed", tells: { health: "FAILED", resourceVersion: 10 } },
+    ],
+    [
+      "a later pod of the same name",
+      { seen: { uid: "u2", resourceVersion: 20 }, told: { deleted: true } },
+      { because: "replaced", tells: { uid: "u2", deleted: false } },
+    ],
+    [
+      "that a pod is gone",
+      { told: {} },
+      { because: "gone", tells: { deleted: true, health: "FAILED", reason: "Deleted", resourceVersion: 10 } },
+    ],
+    [
+      "that a pod is gone that had succeeded",
+      { told: { health: "SUCCEEDED", exitCode: 0 } },
+      { because: "gone", tells: { deleted: true, health: "SUCCEEDED", exitCode: 0 } },
+    ],
+    [
+      "that a pod is gone that had failed, with its own reason",
+      { told: { health: "FAILED", reason: "Evicted" } },
+      { because: "gone", tells: { deleted: true, health: "FAILED", reason: "Evicted" } },
+    ],
+    [
+      "an address that comes after the end, with the end as it was told",
+      { seen: { ...running, podIp: "1.2.3.4", resourceVersion: 11 }, told: { health: "FAILED", reason: "Evicted" } },
+      { because: "changed", tells: { health: "FAILED", reason: "Evicted", podIp: "1.2.3.4" } },
+    ],
+    [
+      "that a gone pod is forgotten once it was kept long enough",
+      { told: { deleted: true, observedAtMs: NOW - KEEP } },
+      { do: "forget", because: "kept-long-enough", expectedRevision: 7 },
+    ],
+    [
+      "the pods of a cluster that was rebuilt, whose versions are lower",
+      { seen: { uid: "u2", resourceVersion: 3, createdAtMs: NOW - 500 }, told: {}, sight: 5 },
+      { because: "replaced", tells: { uid: "u2", resourceVersion: 3 } },
+    ],
+    [
+      "that the pods of the cluster before are gone",
+      { told: { observedAtMs: NOW - 2 * MINUTE }, sight: 5, listedAtMs: NOW - 1 },
+      { because: "gone" },
+    ],
+  ])("is %s", (_title, world, { tells, ...expected }) => {
+    const steps = plan(world);
+    expect(steps).toHaveLength(1);
+    expect(steps[0]).toMatchObject(expected);
+    if (tells !== undefined) expect(steps[0]).toMatchObject({ do: "put", state: { ...tells, observedAtMs: NOW } });
+  });
+
+  it.each<[string, World]>([
+    ["what is told already", { seen: {}, told: {} }],
+    ["a new resource version and nothing else", { seen: { resourceVersion: 12 }, told: {} }],
+    ["an earlier state over a later one", { seen: { ...running, resourceVersion: 9 }, told: {} }],
+    ["an earlier pod of the same name over a later one", { seen: { uid: "u0", resourceVersion: 9 }, told: {} }],
+    ["a pod that somebody saw go", { seen: { resourceVersion: 11 }, told: { deleted: true } }],
+    [
+      "another end than the one that was told",
+      { seen: { health: "SUCCEEDED", resourceVersion: 11 }, told: { health: "FAILED" } },
+    ],
+    ["the end of a pod that is newer than our sight", { told: {}, sight: 9 }],
+    [
+      "the end of a pod that was told of after our list, in a cluster of lower versions",
+      { told: {}, sight: 5, listedAtMs: NOW - MINUTE },
+    ],
+    ["a gone pod that may still be asked for", { told: { deleted: true, observedAtMs: NOW - KEEP + 1 } }],
+    ["nothing", {}],
+  ])("is never %s", (_title, world) => {
+    expect(plan(world)).toEqual([]);
+  });
+});
+
+const health = fc.constantFrom("UNKNOWN", "READY", "NOT_READY", "SUCCEEDED", "FAILED");
+const anyState = fc
+  .record({
+    uid: fc.constantFrom("u1", "u2"),
+    resourceVersion: fc.nat(30),
+    health,
+    podIp: fc.constantFrom("", "1.2.3.4"),
+    deleted: fc.boolean(),
+    observedAtMs: fc.integer({ min: NOW - 2 * KEEP, max: NOW }),
+  })
+  .map(state);
+const key = fc.constantFrom("session.a.1", "session.a.2", "session.b.1", "job.c.1");
+const unique = <Row extends { readonly key: string }>(row: fc.Arbitrary<Row>) =>
+  fc.uniqueArray(row, { selector: (each) => each.key });
+const desired: fc.Arbitrary<Desired<PodState>[]> = unique(
+  fc.record({
+    key,
+    state: anyState.map((each) => ({ ...each, deleted: false })),
+    createdAtMs: fc.integer({ min: 0, max: NOW }),
+  }),
+);
+const published: fc.Arbitrary<Published<PodState>[]> = unique(
+  fc.record({ key, state: anyState, revision: fc.integer({ min: 1, max: 99 }) }),
+);
+const snapshot: fc.Arbitrary<PublishSnapshot<PodState>> = fc.record({
+  nowMs: fc.constant(NOW),
+  sight: fc.record({ version: fc.nat(40), listedAtMs: fc.integer({ min: 0, max: NOW }) }),
+  desired,
+  published,
+});
+const policy = { keepDeletedMs: KEEP };
+
+/** The bucket after the steps. */
+function apply(before: readonly Published<PodState>[], steps: readonly PublishStep<PodState>[]): Published<PodState>[] {
+  const after = new Map(before.map((each) => [each.key, each]));
+  for (const step of steps) {
+    if (step.do === "forget") after.delete(step.key);
+    else after.set(step.key, { key: step.key, state: step.state, revision: (step.expectedRevision ?? 0) + 1 });
+  }
+  return [...after.values()];
+}
+
+describe("any plan", () => {
+  it("leaves nothing to plan once it is carried out, but for what was forgotten and is there", () => {
+    fc.assert(
+      fc.property(snapshot, (world) => {
+        const steps = planPublish(world, policy, podRules);
+        const after = { ...world, published: apply(world.published, steps) };
+        const forgotten = new Set(steps.filter((step) => step.do === "forget").map((step) => step.key));
+        const rest = planPublish(after, policy, podRules).filter((step) => !forgotten.has(step.key));
+        expect(rest).toEqual([]);
+      }),
+    );
+  });
+
+  it("does not depend on the order in which things are seen", () => {
+    fc.assert(
+      fc.property(snapshot, (world) => {
+        const reversed = {
+          ...world,
+          desired: [...world.desired].reverse(),
+          published: [...world.published].reverse(),
+        };
+        expect(planPublish(reversed, policy, podRules)).toEqual(planPublish(world, policy, podRules));
+      }),
+    );
+  });
+
+  it("never lowers the resource version of one uid as long as versions can be trusted, never changes an end, never revives", () => {
+    fc.assert(
+      fc.property(snapshot, (world) => {
+        const trusted = { ...world, sight: { ...world.sight, listedAtMs: 0 } };
+        const before = new Map(trusted.published.map((each) => [each.key, each.state]));
+        for (const step of planPublish(trusted, policy, podRules)) {
+          const old = before.get(step.key);
+          if (step.do === "forget" || old?.uid !== step.state.uid) continue;
+          expect(step.state.resourceVersion).toBeGreaterThanOrEqual(old.resourceVersion);
+          if (old.health === "SUCCEEDED" || old.health === "FAILED") expect(step.state.health).toBe(old.health);
+          if (old.deleted) expect(step.state.deleted).toBe(true);
+        }
+      }),
+    );
+  });
+
+  it("writes against the revision it has seen", () => {
+    fc.assert(
+      fc.property(snapshot, (world) => {
+        const revisions = new Map(world.published.map((each) => [each.key, each.revision]));
+        for (const step of planPublish(world, policy, podRules)) {
+          expect(step.expectedRevision).toBe(revisions.get(step.key));
+        }
+      }),
+    );
+  });
+});
+
+/** One pod's life at the API server: uids come and go, versions only grow. */
+type Moment = { readonly uid: string; readonly version: number } | { readonly version: number };
+
+describe("two replicas that see the same world, each a different way behind", () => {
+  const step = fc.record({
+    replica: fc.constantFrom(0, 1),
+    do: fc.constantFrom("catch up", "look at the bucket", "pass", "look and pass"),
+    by: fc.integer({ min: 1, max: 3 }),
+  });
+  const life = fc.array(fc.constantFrom("change", "change", "delete", "recreate"), { minLength: 1, maxLength: 12 });
+
+  it("tell its story once, in order, and end with the truth", () => {
+    fc.assert(
+      fc.property(life, fc.array(step, { minLength: 10, maxLength: 60 }), (events, schedule) => {
+        const moments = momentsOf(events);
+        const told = runReplicas(moments, schedule);
+
+        for (const [index, each] of told.entries()) {
+          const before = told[index - 1];
+          if (before === undefined) continue;
+          expect(podRules.same(each, before)).toBe(false);
+          expect(each.resourceVersion).toBeGreaterThanOrEqual(before.resourceVersion);
+          if (each.uid === before.uid) expect(before.deleted).toBe(false);
+        }
+        const last = moments.at(-1)!;
+        const end = told.at(-1);
+        if ("uid" in last) expect(end).toMatchObject({ uid: last.uid, podIp: `ip-${last.version}`, deleted: false });
+        else if (end !== undefined) expect(end.deleted).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  function momentsOf(events: readonly string[]): Moment[] {
+    let version = 1;
+    let uid = "uid-1";
+    const moments: Moment[] = [{ uid, version }];
+    for (const event of events) {
+      const alive = "uid" in moments.at(-1)!;
+      version += 1;
+      if (event === "delete" && alive) moments.push({ version });
+      else if (event === "recreate" && !alive) moments.push({ uid: (uid = `uid-${version}`), version });
+      else if (event === "change" && alive) moments.push({ uid, version });
+    }
+    return moments;
+  }
+
+  type Scheduled = { readonly replica: number; readonly do: string; readonly by: number };
+
+  function runReplicas(moments: readonly Moment[], schedule: readonly Scheduled[]): PodState[] {
+    const told: PodState[] = [];
+    let bucket: Published<PodState> | undefined;
+    const replicas = [0, 1].map(() => ({ seen: -1, bucket }));
+
+    const pass = (replica: (typeof replicas)[number]): void => {
+      const moment = moments[replica.seen];
+      if (moment === undefined) return;
+      const mine =
+        "uid" in moment
+          ? [
+              {
+                key: KEY,
+                createdAtMs: 0,
+                state: state({ uid: moment.uid, resourceVersion: moment.version, podIp: `ip-${moment.version}` }),
+              },
+            ]
+          : [];
+      const steps = planPublish(
+        {
+          nowMs: NOW,
+          sight: { version: moment.version, listedAtMs: 0 },
+          desired: mine,
+          published: replica.bucket === undefined ? [] : [replica.bucket],
+        },
+        { keepDeletedMs: Infinity },
+        podRules,
+      );
+      for (const planned of steps) {
+        if (planned.do === "forget" || planned.expectedRevision !== bucket?.revision) continue;
+        bucket = { key: KEY, state: planned.state, revision: (bucket?.revision ?? 0) + 1 };
+        told.push(planned.state);
+      }
+    };
+
+    for (const each of schedule) {
+      const replica = replicas[each.replica]!;
+      if (each.do === "catch up") replica.seen = Math.min(moments.length - 1, replica.seen + each.by);
+      if (each.do.startsWith("look")) replica.bucket = bucket;
+      if (each.do.endsWith("pass")) pass(replica);
+    }
+    for (const replica of replicas) {
+      replica.seen = moments.length - 1;
+      replica.bucket = bucket;
+      pass(replica);
+    }
+    return told;
+  }
+});
