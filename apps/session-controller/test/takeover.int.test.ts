@@ -108,7 +108,7 @@ describe.skipIf(!assets.found)(`taking over on a real API server${assets.found ?
 
   it("reports the outcome though a pod does not go, keeps its machine, and gives it back when it is gone", async () => {
     const controller = await world.startController({ SESSION_CLEANUP_LIMIT_MS: "2500" });
-    world.cluster.held.add("stuck-driver");
+    world.cluster.held.add("stuck-server-0");
     await submit("stuck", "exit", "0");
     const session = await finished(world, "stuck");
     expect(eventsOf(session)).toEqual([...GOOD, "DONE"]);
