@@ -123,3 +123,16 @@ function fieldOf(path: string, { pod, podIp, hostIp }: EnvironmentSources): Foun
       return { problem: `fieldRef ${path} is not known` };
   }
 }
+
+/** The command line of a container, or why there is none: an image has an entrypoint, a process here has not. */
+export function buildCommand(
+  container: V1Container,
+  env: Environment,
+): { readonly built: true; readonly command: string[] } | { readonly built: false; readonly message: string } {
+  const command = container.command ?? [];
+  if (command.length === 0) {
+    const message = `container "${container.name}" has no command: this kubelet runs processes and never pulls images, so \`command\` is needed`;
+    return { built: false, message };
+  }
+  return { built: true, command: [...command, ...(container.args ?? [])].map((part) => expandVariables(part, env)) };
+}

@@ -1,6 +1,6 @@
 import type { V1ContainerState, V1ContainerStatus, V1Pod, V1PodCondition, V1PodStatus } from "@kubernetes/client-node";
-import { type Ending, failedInit, hasSucceeded } from "./plan-pod.ts";
-import { type ContainerRecord, type EndedRun, lastRun } from "./transition-container.ts";
+import { type Ending, type Phase, podPhase } from "./pod-phase.ts";
+import { type ContainerRecord, type EndedRun, hasSucceeded, lastRun } from "./transition-container.ts";
 
 export type PodObservation = {
   /** As the API server has it; conditions of others are kept. */
@@ -13,15 +13,13 @@ export type PodObservation = {
   readonly nowMs: number;
 };
 
-type Phase = "Pending" | "Running" | "Succeeded" | "Failed";
-
 /** The status that the kubelet reports: phase, conditions and containers as Kubernetes' own kubelet derives them. */
 export function buildPodStatus(observation: PodObservation): V1PodStatus {
   const { pod, containers, podIp, hostIp, startedAtMs, ending } = observation;
   const old = pod.status ?? {};
   const phase = podPhase(pod, containers, ending);
   const status: V1PodStatus = {
-    ...(old.qosClass === undefined ? {} : { qosClass: old.qosClass }),
+    ...old,
     phase,
     conditions: buildConditions(observation, phase),
     hostIP: hostIp,
@@ -38,30 +36,6 @@ export function buildPodStatus(observation: PodObservation): V1PodStatus {
     status.message = "Pod was active on the node longer than the specified deadline";
   }
   return status;
-}
-
-/** A pod that ended stays ended; one that has to end is over when its last process is. */
-export function podPhase(pod: V1Pod, containers: readonly ContainerRecord[], ending: Ending | undefined): Phase {
-  const old = pod.status?.phase;
-  if (old === "Succeeded" || old === "Failed") return old;
-  const isRunning = containers.some((each) => each.state.is === "running");
-  if (ending !== undefined && !isRunning) return endedPhase(containers, ending);
-  if (failedInit(pod, containers)) return "Failed";
-  if (containers.some((each) => each.kind === "init" && !hasSucceeded(each))) return "Pending";
-
-  const mains = containers.filter((each) => each.kind === "main");
-  const waiting = mains.some((each) => each.state.is === "waiting" && each.last === undefined);
-  if (waiting) return "Pending";
-  if (isRunning) return "Running";
-  const policy = pod.spec?.restartPolicy ?? "Always";
-  if (policy === "Always") return "Running";
-  if (mains.every(hasSucceeded)) return "Succeeded";
-  return policy === "Never" ? "Failed" : "Running";
-}
-
-function endedPhase(containers: readonly ContainerRecord[], ending: Ending): Phase {
-  if (ending.because === "deadline") return "Failed";
-  return containers.every(hasSucceeded) ? "Succeeded" : "Failed";
 }
 
 function buildContainers(kind: "init" | "main", observation: PodObservation, phase: Phase): V1ContainerStatus[] {

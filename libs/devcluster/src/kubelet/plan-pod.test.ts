@@ -1,8 +1,9 @@
 import type { V1Pod, V1PodSpec } from "@kubernetes/client-node";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { buildPodStatus, podPhase } from "./build-pod-status.ts";
-import { decideEnding, type Ending, GONE_GRACE_MS, planPod, type PodSnapshot, type PodStep } from "./plan-pod.ts";
+import { buildPodStatus } from "./build-pod-status.ts";
+import { decideEnding, GONE_GRACE_MS, planPod, type PodSnapshot, type PodStep } from "./plan-pod.ts";
+import { type Ending, podPhase } from "./pod-phase.ts";
 import { seedContainers } from "./seed-containers.ts";
 import {
   backoffMs,
@@ -119,7 +120,7 @@ describe("planPod", () => {
 });
 
 describe("decideEnding", () => {
-  const base = { startedAtMs: NOW, ending: undefined, nowMs: NOW };
+  const base = { containers: [running(main())], startedAtMs: NOW, ending: undefined, nowMs: NOW };
 
   it("gives a deleted pod its grace period, and lets a later request only shorten it", () => {
     const deleted = (seconds: number): V1Pod => ({
@@ -139,6 +140,23 @@ describe("decideEnding", () => {
     const pod: V1Pod = { spec: { containers: [], activeDeadlineSeconds: 5, terminationGracePeriodSeconds: 2 } };
     expect(decideEnding(pod, { ...base, nowMs: NOW + 4_999 })).toBeUndefined();
     expect(decideEnding(pod, { ...base, nowMs: NOW + 5_000 })).toEqual({ because: "deadline", killAtMs: NOW + 7_000 });
+  });
+});
+
+describe("decideEnding, of pods that are over", () => {
+  const late = { startedAtMs: NOW, ending: undefined, nowMs: NOW + 5_000 };
+
+  it("leaves a pod alone that ended before its deadline", () => {
+    const pod: V1Pod = { spec: { containers: [], restartPolicy: "Never", activeDeadlineSeconds: 5 } };
+    expect(decideEnding(pod, { ...late, containers: [ended(main(), 0)] })).toBeUndefined();
+  });
+
+  it("ends the processes of a pod that somebody else has declared failed", () => {
+    const pod: V1Pod = { spec: { containers: [], terminationGracePeriodSeconds: 1 }, status: { phase: "Failed" } };
+    expect(decideEnding(pod, { ...late, containers: [running(main())] })).toEqual({
+      because: "given-up",
+      killAtMs: NOW + 6_000,
+    });
   });
 });
 

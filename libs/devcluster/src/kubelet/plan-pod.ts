@@ -1,12 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { backoffMs, type ContainerRecord, lastRun } from "./transition-container.ts";
-
-/** Why and until when a pod's processes have to end. */
-export type Ending = {
-  readonly because: "deleted" | "gone" | "deadline" | "stopping";
-  /** SIGKILL from here on. */
-  readonly killAtMs: number;
-};
+import { type Ending, isTerminal, podPhase } from "./pod-phase.ts";
+import { backoffMs, type ContainerRecord, hasSucceeded } from "./transition-container.ts";
 
 export type PodStep =
   | { readonly do: "start"; readonly container: string; readonly because: "new" | "restart" | "retry" }
@@ -40,10 +34,7 @@ export const GONE_GRACE_MS = 1_000;
 const DEFAULT_GRACE_SECONDS = 30;
 
 /** Whether the pod has to end, and by when. `pod` is undefined when the API server no longer has it. A grace period that is asked for later may only shorten the first. */
-export function decideEnding(
-  pod: V1Pod | undefined,
-  snapshot: Omit<PodSnapshot, "pod" | "containers">,
-): Ending | undefined {
+export function decideEnding(pod: V1Pod | undefined, snapshot: Omit<PodSnapshot, "pod">): Ending | undefined {
   const { ending, nowMs } = snapshot;
   const wished = wishedEnding(pod, snapshot);
   if (wished === undefined) return ending;
@@ -55,13 +46,18 @@ export function decideEnding(
 
 function wishedEnding(
   pod: V1Pod | undefined,
-  { startedAtMs, nowMs }: Omit<PodSnapshot, "pod" | "containers">,
+  { containers, startedAtMs, ending, nowMs }: Omit<PodSnapshot, "pod">,
 ): { because: Ending["because"]; graceMs: number } | undefined {
   if (pod === undefined) return { because: "gone", graceMs: GONE_GRACE_MS };
   const ownGraceMs = (pod.spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS) * 1000;
   if (pod.metadata?.deletionTimestamp !== undefined) {
     const seconds = pod.metadata.deletionGracePeriodSeconds;
     return { because: "deleted", graceMs: seconds === undefined ? ownGraceMs : seconds * 1000 };
+  }
+  if (isTerminal(podPhase(pod, containers, ending))) {
+    // Our own reports say so only when nothing runs any more: somebody else has given the pod up.
+    const runs = containers.some((each) => each.state.is === "running");
+    return runs ? { because: "given-up", graceMs: ownGraceMs } : undefined;
   }
   const deadlineMs = deadlineOf(pod, startedAtMs);
   if (deadlineMs !== undefined && nowMs >= deadlineMs) return { because: "deadline", graceMs: ownGraceMs };
@@ -71,8 +67,10 @@ function wishedEnding(
 /** The next steps for one pod. Nothing starts in a pod that has to end; the same snapshot after its steps were done plans no more than a wait. */
 export function planPod(snapshot: PodSnapshot): PodStep[] {
   if (snapshot.ending !== undefined) return planEnding(snapshot, snapshot.ending);
+  const { pod, containers, startedAtMs, ending } = snapshot;
+  if (isTerminal(podPhase(pod, containers, ending))) return [];
   const steps = planRunning(snapshot);
-  const deadlineMs = deadlineOf(snapshot.pod, snapshot.startedAtMs);
+  const deadlineMs = deadlineOf(pod, startedAtMs);
   if (deadlineMs === undefined) return steps;
   return [...steps, { do: "wait", untilMs: deadlineMs, because: "deadline" }];
 }
@@ -135,16 +133,6 @@ function planContainer(container: ContainerRecord, policy: string, nowMs: number
 /** Whether a container that ended so is run again. */
 export function restarts(policy: string, exitCode: number): boolean {
   return policy === "Always" || (policy === "OnFailure" && exitCode !== 0);
-}
-
-export function hasSucceeded(container: ContainerRecord): boolean {
-  return container.state.is === "ended" && container.state.run.exitCode === 0;
-}
-
-/** With restartPolicy Never a failed init container is the end of the pod. */
-export function failedInit(pod: V1Pod, containers: readonly ContainerRecord[]): boolean {
-  if (pod.spec?.restartPolicy !== "Never") return false;
-  return containers.some((each) => each.kind === "init" && (lastRun(each)?.exitCode ?? 0) !== 0);
 }
 
 function deadlineOf(pod: V1Pod, startedAtMs: number): number | undefined {

@@ -115,3 +115,7 @@ export function backoffMs(restartsInARow: number): number {
   if (restartsInARow === 0) return 0;
   return Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** (restartsInARow - 1));
 }
+
+export function hasSucceeded(container: ContainerRecord): boolean {
+  return container.state.is === "ended" && container.state.run.exitCode === 0;
+}

@@ -1,0 +1,55 @@
+import type { CoreV1Api, V1Pod } from "@kubernetes/client-node";
+import { kubeFault } from "@muster/kube";
+import type { Environment } from "./build-environment.ts";
+import type { PodWorkerDeps } from "./pod-worker.ts";
+
+export type PodName = { readonly name: string; readonly namespace: string; readonly uid: string };
+
+/** Everything that the worker of one pod asks of the API server; only the pod with this uid is ever touched. */
+export function podApi(
+  api: CoreV1Api,
+  { name, namespace, uid }: PodName,
+): Pick<PodWorkerDeps, "readPod" | "saveStatus" | "deletePod" | "config"> {
+  return {
+    readPod: async () => {
+      const pod = await unlessMissing(api.readNamespacedPod({ name, namespace }));
+      return pod?.metadata?.uid === uid ? pod : undefined;
+    },
+    saveStatus: (pod: V1Pod) =>
+      api.replaceNamespacedPodStatus({ name, namespace, body: { ...pod, apiVersion: "v1", kind: "Pod" } }),
+    deletePod: async () => {
+      try {
+        await api.deleteNamespacedPod({ name, namespace, body: { gracePeriodSeconds: 0, preconditions: { uid } } });
+      } catch (error) {
+        // Another pod has the name by now, or nobody has: this one is gone.
+        const code = kubeFault(error)?.code;
+        if (code !== "not_found" && code !== "conflict") throw error;
+      }
+    },
+    config: {
+      configMap: async (wanted) => {
+        const found = await unlessMissing(api.readNamespacedConfigMap({ name: wanted, namespace }));
+        return found === undefined ? undefined : (found.data ?? {});
+      },
+      secret: async (wanted) => {
+        const found = await unlessMissing(api.readNamespacedSecret({ name: wanted, namespace }));
+        return found === undefined ? undefined : decode(found.data ?? {});
+      },
+    },
+  };
+}
+
+function decode(data: Environment): Environment {
+  return Object.fromEntries(
+    Object.entries(data).map(([key, value]) => [key, Buffer.from(value, "base64").toString("utf8")]),
+  );
+}
+
+async function unlessMissing<Value>(call: Promise<Value>): Promise<Value | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (kubeFault(error)?.code === "not_found") return undefined;
+    throw error;
+  }
+}

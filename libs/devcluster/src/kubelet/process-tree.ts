@@ -1,0 +1,195 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Names the run of a container in the environment of its processes, so that whatever they start is known as theirs. */
+export const CONTAINER_VARIABLE = "MUSTER_CONTAINER_ID";
+
+/** A process group that this node started: enough to know it again after a crash. */
+type ProcessRecord = {
+  readonly pid: number;
+  /** Clock ticks after boot, from /proc: a number that is used again has another. */
+  readonly startTime: string;
+  readonly bootId: string;
+  readonly containerId: string;
+};
+
+/** The session of no process. */
+const NO_SESSION = -1;
+const KILL_ROUNDS = 5;
+const LEFTOVERS_GONE_MS = 5_000;
+
+/** Signals a whole process group; false when it has ended. */
+export function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    process.kill(-pid, signal);
+    return true;
+  } catch (error) {
+    if (isErrno(error, "ESRCH")) return false;
+    // macOS refuses to signal a group of which only zombies are left.
+    if (isErrno(error, "EPERM")) return false;
+    throw error;
+  }
+}
+
+/** Ends what is left of a container: its group, its session, and what has left both but still carries its name. Without /proc (not Linux) only the group. */
+export function killTree(pid: number, containerId: string): void {
+  signalGroup(pid, "SIGKILL");
+  for (let round = 0; round < KILL_ROUNDS; round++) {
+    const members = processesOf(new Map([[containerId, pid]]));
+    if (members.length === 0) return;
+    for (const member of members) killOne(member);
+  }
+}
+
+/** Notes a process group that was just started; returns the way to forget it. */
+export function recordProcess(directory: string, pid: number, containerId: string): () => void {
+  const path = join(recordsOf(directory), String(pid));
+  const record: ProcessRecord = { pid, startTime: startTimeOf(pid) ?? "", bootId: readBootId(), containerId };
+  mkdirSync(recordsOf(directory), { recursive: true });
+  writeFileSync(path, JSON.stringify(record), { mode: 0o600 });
+  return () => {
+    rmSync(path, { force: true });
+  };
+}
+
+/**
+ * Ends the processes that an earlier life of this node left behind, and resolves with their number once they are gone. A process is signalled only when its start time, or the container's
+ * name in its environment, proves that it is one of ours.
+ */
+export async function killLeftovers(directory: string): Promise<number> {
+  const records = readRecords(directory);
+  const bootId = readBootId();
+  const ours = new Map<string, number>();
+  for (const record of records.filter((each) => each.bootId === bootId)) {
+    const isSame = record.startTime !== "" && startTimeOf(record.pid) === record.startTime;
+    if (isSame) signalGroup(record.pid, "SIGKILL");
+    ours.set(record.containerId, isSame ? record.pid : NO_SESSION);
+  }
+  const seen = new Set<number>();
+  const end = performance.now() + LEFTOVERS_GONE_MS;
+  while (ours.size > 0) {
+    const members = processesOf(ours);
+    if (members.length === 0) break;
+    if (performance.now() > end) {
+      throw new Error(`processes of an earlier kubelet do not end: ${members.join(", ")}`);
+    }
+    for (const member of members) {
+      seen.add(member);
+      killOne(member);
+    }
+    await sleep(20);
+  }
+  rmSync(recordsOf(directory), { recursive: true, force: true });
+  return seen.size;
+}
+
+/** Live processes that belong to one of the containers: by the name in their environment, or by the session that the container's first process made. */
+function processesOf(containers: ReadonlyMap<string, number>): number[] {
+  const sessions = new Set(containers.values());
+  return processIds().filter((pid) => {
+    if (pid === process.pid) return false;
+    const stat = readStat(pid);
+    if (stat === undefined || stat.state === "Z" || stat.state === "X") return false;
+    if (sessions.has(stat.session)) return true;
+    const name = environmentOf(pid).find((variable) => variable.startsWith(`${CONTAINER_VARIABLE}=`));
+    return name !== undefined && containers.has(name.slice(CONTAINER_VARIABLE.length + 1));
+  });
+}
+
+function processIds(): number[] {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+}
+
+function environmentOf(pid: number): string[] {
+  return (readProc(`/proc/${pid}/environ`) ?? "").split("\0");
+}
+
+type ProcessStat = { readonly state: string; readonly session: number; readonly startTime: string };
+
+function readStat(pid: number): ProcessStat | undefined {
+  const text = readProc(`/proc/${pid}/stat`);
+  if (text === undefined) return undefined;
+  // The second field is the command in parentheses, which may itself contain both.
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return { state: fields[0] ?? "", session: Number(fields[3]), startTime: fields[19] ?? "" };
+}
+
+function startTimeOf(pid: number): string | undefined {
+  const stat = readStat(pid);
+  return stat === undefined || stat.state === "Z" ? undefined : stat.startTime;
+}
+
+function readBootId(): string {
+  return readProc("/proc/sys/kernel/random/boot_id")?.trim() ?? "";
+}
+
+/** Undefined for a process that has ended or is somebody else's. */
+function readProc(path: string): string | undefined {
+  try {
+    return readFileSync(path, "latin1");
+  } catch {
+    return undefined;
+  }
+}
+
+function killOne(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if (!isErrno(error, "ESRCH")) throw error;
+  }
+}
+
+function readRecords(directory: string): ProcessRecord[] {
+  let names: string[];
+  try {
+    names = readdirSync(recordsOf(directory));
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return [];
+    throw error;
+  }
+  return names.flatMap((name) => {
+    const record = parseRecord(readFileSync(join(recordsOf(directory), name), "utf8"));
+    return record === undefined ? [] : [record];
+  });
+}
+
+/** A record cut short by a crash names no process that can be proven ours. */
+function parseRecord(text: string): ProcessRecord | undefined {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return isRecord(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isRecord(value: unknown): value is ProcessRecord {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "pid" in value &&
+    Number.isSafeInteger(value.pid) &&
+    "startTime" in value &&
+    typeof value.startTime === "string" &&
+    "bootId" in value &&
+    typeof value.bootId === "string" &&
+    "containerId" in value &&
+    typeof value.containerId === "string"
+  );
+}
+
+function recordsOf(directory: string): string {
+  return join(directory, "processes");
+}
+
+function isErrno(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
+}

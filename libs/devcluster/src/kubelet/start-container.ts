@@ -1,0 +1,105 @@
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { dirname, join, resolve, sep } from "node:path";
+import type { V1Container, V1Pod } from "@kubernetes/client-node";
+import { buildCommand, buildEnvironment, type Environment, referencedConfig } from "./build-environment.ts";
+import { HOST_IP } from "./build-node.ts";
+import type { ProcessCommand } from "./run-process.ts";
+
+/** Where one pod keeps its files. */
+export type PodDirectory = { readonly root: string; readonly home: string; readonly logs: string };
+
+export type ConfigReader = {
+  /** Undefined when it does not exist. */
+  readonly configMap: (name: string) => Promise<Environment | undefined>;
+  readonly secret: (name: string) => Promise<Environment | undefined>;
+};
+
+export type PreparedContainer =
+  { readonly ready: true; readonly command: ProcessCommand } | { readonly ready: false; readonly message: string };
+
+/** A longer termination message is cut, as in Kubernetes. */
+const MESSAGE_BYTES = 4096;
+const FALLBACK_BYTES = 2048;
+const STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+export function podDirectory(nodeDirectory: string, uid: string): PodDirectory {
+  const root = join(nodeDirectory, "pods", uid);
+  return { root, home: join(root, "home"), logs: join(root, "logs") };
+}
+
+/** Everything that a container's process needs, or why it cannot be had yet. Rejects when the API server does not answer. */
+export async function prepareContainer(options: {
+  readonly pod: V1Pod;
+  readonly container: V1Container;
+  readonly podIp: string;
+  readonly directory: PodDirectory;
+  readonly config: ConfigReader;
+  readonly path: string | undefined;
+  readonly containerId: string;
+}): Promise<PreparedContainer> {
+  const { pod, container, podIp, directory, containerId } = options;
+  const names = referencedConfig(container);
+  const built = buildEnvironment(container, {
+    pod,
+    podIp,
+    hostIp: HOST_IP,
+    base: {
+      // The `node` that containers find is the one that runs this.
+      PATH: `${dirname(process.execPath)}:${options.path ?? STANDARD_PATH}`,
+      HOME: directory.home,
+      LANG: "C.UTF-8",
+      HOSTNAME: pod.spec?.hostname ?? pod.metadata?.name ?? "",
+    },
+    configMaps: await readAll(names.configMaps, options.config.configMap),
+    secrets: await readAll(names.secrets, options.config.secret),
+  });
+  if (!built.built) return { ready: false, message: built.message };
+  const command = buildCommand(container, built.env);
+  if (!command.built) return { ready: false, message: command.message };
+  mkdirSync(directory.home, { recursive: true });
+  const messageFile = messagePath(container, directory);
+  if (messageFile !== undefined) rmSync(messageFile, { force: true });
+  const workingDirectory = resolve(directory.home, container.workingDir ?? ".");
+  return { ready: true, command: { command: command.command, workingDirectory, env: built.env, containerId } };
+}
+
+/** What a container left to say: its message file, when that lies in the pod's directory, or the end of its log when it failed and asks for that. */
+export function terminationMessage(
+  container: V1Container,
+  directory: PodDirectory,
+  run: { readonly exitCode: number; readonly logText: () => Buffer },
+): string | undefined {
+  const path = messagePath(container, directory);
+  const message = path === undefined ? undefined : readHead(path);
+  if (message !== undefined && message !== "") return message;
+  if (container.terminationMessagePolicy !== "FallbackToLogsOnError" || run.exitCode === 0) return undefined;
+  return run.logText().subarray(-FALLBACK_BYTES).toString();
+}
+
+/** Only a file of the pod itself is read: the default, /dev/termination-log, is a mount in a real container. */
+function messagePath(container: V1Container, directory: PodDirectory): string | undefined {
+  if (container.terminationMessagePath === undefined) return undefined;
+  const path = resolve(directory.home, container.terminationMessagePath);
+  return path.startsWith(directory.root + sep) ? path : undefined;
+}
+
+function readHead(path: string): string | undefined {
+  try {
+    return readFileSync(path).subarray(0, MESSAGE_BYTES).toString();
+  } catch {
+    // No message was left, or it cannot be read; neither may keep the container from ending.
+    return undefined;
+  }
+}
+
+async function readAll(
+  names: ReadonlySet<string>,
+  read: (name: string) => Promise<Environment | undefined>,
+): Promise<Map<string, Environment>> {
+  const found = new Map<string, Environment>();
+  for (const name of names) {
+    const values = await read(name);
+    if (values !== undefined) found.set(name, values);
+  }
+  return found;
+}

@@ -1,0 +1,148 @@
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { CoreV1Api, type KubeConfig, type V1Pod } from "@kubernetes/client-node";
+import { informer, kubeClient, listWatch } from "@muster/kube";
+import { generate } from "selfsigned";
+import { HOST_IP, type NodeFacts } from "./build-node.ts";
+import { type FindLog, type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
+import { readSystem, startHeartbeat } from "./node-heartbeat.ts";
+import { podApi } from "./pod-api.ts";
+import { claimPodAddresses } from "./pod-addresses.ts";
+import { PodWorker } from "./pod-worker.ts";
+import { killLeftovers } from "./process-tree.ts";
+
+export type KubeletOptions = {
+  readonly kubeconfig: KubeConfig;
+  readonly nodeName: string;
+  /** Of this node alone: logs, working directories, and the record of its processes. */
+  readonly directory: string;
+  /** 0 to 249; pods get addresses in 127.<nodeIndex + 1>/16. */
+  readonly nodeIndex: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Kubernetes quantities; default 4 cpu, 8Gi memory, 110 pods. Nothing holds processes to it. */
+  readonly capacity?: Readonly<Record<string, string>>;
+  /** PEM texts; made for 127.0.0.1 when absent. */
+  readonly certificate?: { readonly cert: string; readonly key: string };
+  /** Who may read logs. */
+  readonly access: KubeletAccess;
+  /** PATH of the pods' processes, after the directory of the running node. */
+  readonly path?: string;
+  /** Between SIGTERM and SIGKILL when the kubelet stops; default 2000. */
+  readonly stopGraceMs?: number;
+  /** Back-off, probes and grace periods go by this clock. */
+  readonly now?: () => number;
+  /** Told about every failure; the kubelet goes on by itself. */
+  readonly onError?: (error: unknown, doing: string) => void;
+};
+
+/** A node. Disposing marks it as not ready and ends its processes. */
+export type Kubelet = AsyncDisposable & { readonly nodeName: string; readonly port: number };
+
+const DEFAULT_CAPACITY = { cpu: "4", memory: "8Gi", pods: "110" };
+const STOP_GRACE_MS = 2_000;
+const TICK_MS = 100;
+const CALL_TIMEOUT_MS = 15_000;
+
+/** Starts a node that runs the containers of its pods as local processes. Processes that an earlier life of the same directory left are ended first. Resolves when the node is ready. */
+export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
+  const { kubeconfig, nodeName, directory, onError = () => undefined, now = Date.now } = options;
+  mkdirSync(join(directory, "pods"), { recursive: true, mode: 0o700 });
+  await killLeftovers(directory);
+  await using started = new AsyncDisposableStack();
+  const addresses = started.use(await claimPodAddresses(options.nodeIndex));
+  const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
+  const workers = new Map<string, PodWorker>();
+  const server = started.use(
+    await startKubeletServer({
+      certificate: options.certificate ?? (await makeCertificate()),
+      access: options.access,
+      now,
+      findLog: (which) => findLog(workersByName, which),
+    }),
+  );
+  started.defer(async () => {
+    const graceMs = options.stopGraceMs ?? STOP_GRACE_MS;
+    await Promise.all([...workers.values()].map((worker) => worker.stop(graceMs)));
+  });
+
+  const pods = started.use(
+    informer<V1Pod, V1Pod>({
+      source: listWatch<V1Pod>(kubeconfig, "/api/v1/pods", { fieldSelector: `spec.nodeName=${nodeName}` }),
+      project: withoutManagedFields,
+      onError: (error) => onError(error, `watching the pods of node ${nodeName}`),
+    }),
+  );
+  const workersByName = (key: string): PodWorker | undefined => workers.get(pods.get(key)?.metadata?.uid ?? "");
+  const ensureWorker = (pod: V1Pod): void => {
+    const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
+    if (workers.has(uid)) return;
+    const worker = new PodWorker(pod, {
+      ...podApi(api, { name, namespace, uid }),
+      now,
+      pod: () => {
+        const cached = pods.get(`${namespace}/${name}`);
+        return cached?.metadata?.uid === uid ? cached : undefined;
+      },
+      addresses,
+      nodeDirectory: directory,
+      path: options.path,
+      onError,
+      onDone: () => workers.delete(uid),
+    });
+    workers.set(uid, worker);
+  };
+  pods.onChange(({ before, after }) => {
+    if (after !== undefined) ensureWorker(after);
+    for (const pod of [before, after]) workers.get(pod?.metadata?.uid ?? "")?.poke();
+  });
+  await pods.synced;
+  for (const pod of pods.list()) ensureWorker(pod);
+  removeStrangers(directory, workers);
+
+  const ticker = setInterval(() => {
+    const nowMs = now();
+    for (const worker of workers.values()) worker.tick(nowMs);
+  }, TICK_MS);
+  started.defer(() => clearInterval(ticker));
+  const facts: NodeFacts = {
+    name: nodeName,
+    labels: options.labels ?? {},
+    capacity: { ...DEFAULT_CAPACITY, ...options.capacity },
+    port: server.port,
+    system: readSystem(),
+  };
+  const heartbeat = started.use(startHeartbeat(kubeconfig, facts, { now, onError }));
+  await heartbeat.ready;
+  const all = started.move();
+  return { nodeName, port: server.port, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+function findLog(workerOf: (key: string) => PodWorker | undefined, which: Parameters<FindLog>[0]): ReturnType<FindLog> {
+  const worker = workerOf(`${which.namespace}/${which.pod}`);
+  if (worker === undefined) {
+    return { found: false, status: 404, message: `pod "${which.pod}" is not on this node` };
+  }
+  return worker.findLog(which.container, which.previous);
+}
+
+/** Directories of pods that went away while the kubelet did not run. */
+function removeStrangers(directory: string, workers: ReadonlyMap<string, PodWorker>): void {
+  for (const uid of readdirSync(join(directory, "pods"))) {
+    if (!workers.has(uid)) rmSync(join(directory, "pods", uid), { recursive: true, force: true });
+  }
+}
+
+async function makeCertificate(): Promise<{ cert: string; key: string }> {
+  const made = await generate([{ name: "commonName", value: "muster-kubelet" }], {
+    keyType: "ec",
+    algorithm: "sha256",
+    extensions: [{ name: "subjectAltName", altNames: [{ type: 7, ip: HOST_IP }] }],
+  });
+  return { cert: made.cert, key: made.private };
+}
+
+/** Managed fields are most of an object, and nobody here reads them. */
+function withoutManagedFields(pod: V1Pod): V1Pod {
+  delete pod.metadata?.managedFields;
+  return pod;
+}

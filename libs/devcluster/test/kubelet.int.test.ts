@@ -1,0 +1,473 @@
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import { get } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { PassThrough } from "node:stream";
+import { CoreV1Api, type KubeConfig, Log, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
+import { kubeFault, listWatch, loadKube } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { type Kubelet, startKubelet } from "../src/index.ts";
+import { apiServers, type TestApiServer } from "./api-servers.ts";
+
+for (const { title, skip, start } of apiServers()) {
+  describe.skipIf(skip)(`the kubelet against ${title}`, () => {
+    let server: TestApiServer;
+    let config: KubeConfig;
+    let api: CoreV1Api;
+    let kubelet: Kubelet;
+    let directory: string;
+    let namespace: string;
+    let count = 0;
+    // The clock runs, and a test may push it ahead.
+    let aheadMs = 0;
+    const errors: unknown[] = [];
+
+    const startNode = (): Promise<Kubelet> =>
+      startKubelet({
+        kubeconfig: config,
+        nodeName: "a-0",
+        nodeIndex: 0,
+        directory,
+        labels: { pool: "a" },
+        access: { clientCa: server.kubeletClientCa },
+        now: () => Date.now() + aheadMs,
+        stopGraceMs: 200,
+        onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
+      });
+
+    beforeAll(async () => {
+      server = await start();
+      directory = await mkdtemp(join(tmpdir(), "muster-kubelet-"));
+      config = loadKube(server.kubeconfig);
+      api = config.makeApiClient(CoreV1Api);
+      kubelet = await startNode();
+    });
+
+    afterAll(async () => {
+      await kubelet[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+      expect(errors).toEqual([]);
+    });
+
+    beforeEach(async () => {
+      namespace = `case-${++count}`;
+      await api.createNamespace({ body: { metadata: { name: namespace } } });
+    });
+
+    it("registers a ready node with labels, capacity and the port for logs, without the taint of a new node", async () => {
+      const node = await api.readNode({ name: "a-0" });
+      expect(node.metadata?.labels).toMatchObject({ pool: "a", "kubernetes.io/hostname": "a-0" });
+      expect(node.spec?.taints).toBeUndefined();
+      expect(node.status).toMatchObject({
+        allocatable: { cpu: "4", memory: "8Gi", pods: "110" },
+        daemonEndpoints: { kubeletEndpoint: { Port: kubelet.port } },
+        nodeInfo: { kubeletVersion: "v1.36.0-muster" },
+      });
+      expect(node.status?.addresses).toContainEqual({ type: "InternalIP", address: "127.0.0.1" });
+      expect(node.status?.conditions?.find((each) => each.type === "Ready")?.status).toBe("True");
+    });
+
+    it.each<[string, string[], string, number, string]>([
+      ["succeeds", ["true"], "Succeeded", 0, "Completed"],
+      ["exits with 3", ["sh", "-c", "exit 3"], "Failed", 3, "Error"],
+      // `$$$$` is `$$` once the kubelet has expanded it.
+      ["is killed by a signal", ["sh", "-c", "kill -TERM $$$$"], "Failed", 143, "Error"],
+      ["is not found", ["no-such-command"], "Failed", 128, "StartError"],
+    ])("reports a command that %s", async (_title, command, phase, exitCode, reason) => {
+      await run("pod", command);
+      const pod = await inPhase("pod", phase);
+      expect(pod.status?.containerStatuses).toMatchObject([
+        { name: "main", ready: false, restartCount: 0, state: { terminated: { exitCode, reason } } },
+      ]);
+      const ready = pod.status?.conditions?.find((each) => each.type === "Ready");
+      expect(ready).toMatchObject({ status: "False", reason: phase === "Failed" ? "PodFailed" : "PodCompleted" });
+    });
+
+    it("says what is missing when a container has no command, and deletes such a pod", async () => {
+      await run("pod", []);
+      const waiting = await until("the container waits", async () => {
+        return (await read("pod")).status?.containerStatuses?.[0]?.state?.waiting;
+      });
+      expect(waiting.reason).toBe("CreateContainerConfigError");
+      expect(waiting.message).toContain("`command` is needed");
+      await remove("pod");
+    });
+
+    it("restarts with a back-off that doubles, and counts", async () => {
+      await run("pod", ["sh", "-c", "exit 7"], { restartPolicy: "Always" });
+      for (const [restarts, seconds] of [
+        [1, 10],
+        [2, 20],
+      ] as const) {
+        const status = await until(`the container waits for restart ${restarts + 1}`, async () => {
+          const container = (await read("pod")).status?.containerStatuses?.[0];
+          return container?.restartCount === restarts && container.state?.waiting !== undefined && container;
+        });
+        expect(status.state?.waiting?.reason).toBe("CrashLoopBackOff");
+        expect(status.state?.waiting?.message).toContain(`back-off ${seconds}s restarting failed container=main`);
+        expect(status.lastState?.terminated).toMatchObject({ exitCode: 7, reason: "Error" });
+        aheadMs += seconds * 1000;
+      }
+      expect((await read("pod")).status?.phase).toBe("Running");
+      await remove("pod");
+    });
+
+    it("starts the next container of the pod only after its init containers, in order", async () => {
+      const init = (name: string): NonNullable<V1PodSpec["initContainers"]>[number] => ({
+        name,
+        image: "none",
+        command: ["sh", "-c", `echo ${name} >> order`],
+      });
+      await run("pod", ["sh", "-c", "cat order; ls $HOME"], { initContainers: [init("one"), init("two")] });
+      const pod = await inPhase("pod", "Succeeded");
+      expect(pod.status?.initContainerStatuses).toMatchObject([{ ready: true }, { ready: true }]);
+      expect(await logs("pod")).toBe("one\ntwo\norder\n");
+    });
+
+    it("gives SIGTERM and the whole grace period, then deletes the pod with its last exit code", async () => {
+      const script = `process.on("SIGTERM", () => { console.log("ending"); process.exit(0); }); console.log("up"); setInterval(() => {}, 1000);`;
+      await run("pod", ["node", "-e", script], { terminationGracePeriodSeconds: 30 });
+      await until("it is up", async () => (await logs("pod")) === "up\n");
+      const seen = watchStatus("pod");
+      await api.deleteNamespacedPod({ name: "pod", namespace });
+      await gone("pod");
+      expect(await seen).toMatchObject({ phase: "Succeeded", exitCode: 0 });
+    });
+
+    it("kills after the grace period what does not end, with all that it has started", async () => {
+      const script = `trap "" TERM; setsid sh -c 'trap "" TERM; while :; do sleep 1; done' & echo up; while :; do sleep 1; done`;
+      await run("pod", ["sh", "-c", script], { terminationGracePeriodSeconds: 1 });
+      await until("it is up", async () => (await logs("pod")) === "up\n");
+      const uid = (await read("pod")).metadata?.uid ?? "";
+      expect((await processesOf(uid)).length).toBeGreaterThanOrEqual(2);
+      const seen = watchStatus("pod");
+      await api.deleteNamespacedPod({ name: "pod", namespace });
+      await gone("pod");
+      expect(await seen).toMatchObject({ phase: "Failed", exitCode: 137 });
+      expect(await processesOf(uid)).toEqual([]);
+    });
+
+    it("ends the processes of a pod that is deleted without grace", async () => {
+      await run("pod", ["sleep", "1000"]);
+      const uid = (await inPhase("pod", "Running")).metadata?.uid ?? "";
+      await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
+      await gone("pod");
+      await until("its process has ended", async () => (await processesOf(uid)).length === 0);
+    });
+
+    it("ends a pod at its deadline", async () => {
+      await run("pod", ["sleep", "1000"], { activeDeadlineSeconds: 5, restartPolicy: "Always" });
+      await inPhase("pod", "Running");
+      aheadMs += 5_000;
+      const pod = await inPhase("pod", "Failed");
+      expect(pod.status?.reason).toBe("DeadlineExceeded");
+    });
+
+    it("passes variables from fields, ConfigMaps and Secrets, and nothing of its own environment", async () => {
+      await api.createNamespacedConfigMap({
+        namespace,
+        body: { metadata: { name: "settings" }, data: { LEVEL: "high" } },
+      });
+      await api.createNamespacedSecret({
+        namespace,
+        body: { metadata: { name: "token" }, stringData: { value: "s3cret" } },
+      });
+      process.env["KUBELET_SECRET"] = "must not leak";
+      await create("pod", {
+        containers: [
+          {
+            name: "main",
+            image: "none",
+            command: ["sh", "-c", 'env; echo "argument $0"'],
+            args: ["$(NAME)-$(UNKNOWN)"],
+            env: [
+              { name: "NAME", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
+              { name: "POD_IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
+              { name: "ROLE", valueFrom: { fieldRef: { fieldPath: "metadata.labels['role']" } } },
+              { name: "LEVEL", valueFrom: { configMapKeyRef: { name: "settings", key: "LEVEL" } } },
+              { name: "TOKEN", valueFrom: { secretKeyRef: { name: "token", key: "value" } } },
+              { name: "URL", value: "http://$(POD_IP)/" },
+            ],
+          },
+        ],
+      });
+      const pod = await inPhase("pod", "Succeeded");
+      const lines = (await logs("pod")).trim().split("\n");
+      expect(lines).toContain("argument pod-$(UNKNOWN)");
+      const env = new Map(
+        lines.map((line) => {
+          const at = line.indexOf("=");
+          return [line.slice(0, at), line.slice(at + 1)];
+        }),
+      );
+      expect(Object.fromEntries(env)).toMatchObject({
+        NAME: "pod",
+        POD_IP: pod.status?.podIP,
+        ROLE: "tested",
+        LEVEL: "high",
+        TOKEN: "s3cret",
+        URL: `http://${pod.status?.podIP ?? ""}/`,
+        HOSTNAME: "pod",
+      });
+      expect(env.get("PATH")?.split(":")[0]).toBe(dirname(process.execPath));
+      expect(env.has("KUBELET_SECRET")).toBe(false);
+      delete process.env["KUBELET_SECRET"];
+    });
+
+    it("starts a container whose ConfigMap comes later", async () => {
+      await create("pod", {
+        containers: [{ name: "main", image: "none", command: ["true"], envFrom: [{ configMapRef: { name: "late" } }] }],
+      });
+      await until("the container waits", async () => {
+        const waiting = (await read("pod")).status?.containerStatuses?.[0]?.state?.waiting;
+        return waiting?.message === 'configmap "late" not found';
+      });
+      await api.createNamespacedConfigMap({ namespace, body: { metadata: { name: "late" } } });
+      aheadMs += 10_000;
+      await inPhase("pod", "Succeeded");
+    });
+
+    it("gives each pod an address of its own: two pods listen on the same port at the same time", async () => {
+      const script = `require("http").createServer((_, r) => r.end(process.env.HOSTNAME)).listen(8080, process.env.IP, () => console.log("up"));`;
+      for (const name of ["one", "two"]) {
+        const env = [{ name: "IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }];
+        await create(name, {
+          containers: [
+            {
+              name: "main",
+              image: "none",
+              command: ["node", "-e", script],
+              env,
+              readinessProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1 },
+            },
+          ],
+        });
+      }
+      for (const name of ["one", "two"]) {
+        const pod = await ready(name);
+        expect(pod.status?.podIP).toMatch(/^127\.1\.\d+\.\d+$/);
+        const answer = await fetch(`http://${pod.status?.podIP ?? ""}:8080/`);
+        expect(await answer.text()).toBe(name);
+      }
+      for (const name of ["one", "two"]) await remove(name);
+    });
+
+    it("is ready only while the probe succeeds", async () => {
+      let status = 503;
+      await using web = await httpServer(() => status);
+      await create("pod", {
+        containers: [
+          {
+            name: "main",
+            image: "none",
+            command: ["sleep", "1000"],
+            readinessProbe: {
+              httpGet: { host: "127.0.0.1", port: web.port, path: "/ready" },
+              periodSeconds: 1,
+              failureThreshold: 2,
+            },
+          },
+        ],
+      });
+      await inPhase("pod", "Running");
+      await until("it was asked and refused", () => web.requests() >= 2);
+      expect((await read("pod")).status?.containerStatuses?.[0]?.ready).toBe(false);
+      status = 200;
+      await ready("pod");
+      status = 500;
+      await until("it is no longer ready", async () => {
+        const conditions = (await read("pod")).status?.conditions;
+        return conditions?.find((each) => each.type === "Ready")?.reason === "ContainersNotReady";
+      });
+      await remove("pod");
+    });
+
+    it("serves logs through the API server: whole, in part, previous, and followed to the end", async () => {
+      const script = "echo one; echo two >&2; read line < gate; echo $line";
+      const make = "mkfifo gate 2>/dev/null; ";
+      await run("pod", ["sh", "-c", make + script]);
+      await until("both lines are there", async () => (await logs("pod")).split("\n").length === 3);
+      expect((await logs("pod")).split("\n").sort()).toEqual(["", "one", "two"]);
+      expect((await logs("pod", { tailLines: 1 })).split("\n")).toHaveLength(2);
+      expect(await logs("pod", { timestamps: true })).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z (one|two)\n/);
+      const followed = follow("pod");
+      const uid = (await read("pod")).metadata?.uid ?? "";
+      await run("writer", ["sh", "-c", `echo three > ${join(directory, "pods", uid, "home", "gate")}`]);
+      expect((await followed).split("\n").slice(2)).toEqual(["three", ""]);
+      await inPhase("pod", "Succeeded");
+      expect(await logs("pod", { tailLines: 1 })).toBe("three\n");
+      const problem = await logs("pod", { previous: true }).catch((error: unknown) => kubeFault(error));
+      expect(problem).toMatchObject({ code: "invalid_request" });
+    });
+
+    it("keeps the last words of a container that failed", async () => {
+      await create("pod", {
+        restartPolicy: "Never",
+        containers: [
+          {
+            name: "file",
+            image: "none",
+            command: ["sh", "-c", "echo from the file > last-words; exit 1"],
+            terminationMessagePath: "last-words",
+          },
+          {
+            name: "log",
+            image: "none",
+            command: ["sh", "-c", "echo from the log; exit 1"],
+            terminationMessagePolicy: "FallbackToLogsOnError",
+          },
+        ],
+      });
+      const pod = await inPhase("pod", "Failed");
+      const messages = pod.status?.containerStatuses?.map((each) => each.state?.terminated?.message);
+      expect(messages).toEqual(["from the file\n", "from the log\n"]);
+    });
+
+    it("refuses logs to whoever has no certificate of the API server", async () => {
+      const request = get({ host: "127.0.0.1", port: kubelet.port, path: "/healthz", rejectUnauthorized: false });
+      const [response] = (await once(request, "response")) as [IncomingMessage];
+      response.resume();
+      expect(response.statusCode).toBe(401);
+    });
+
+    it("leaves no process behind when it stops, and goes on with its pods when it starts again", async () => {
+      await run("stays", ["sleep", "1000"], { restartPolicy: "Always" });
+      await run("fails", ["sleep", "1000"], { restartPolicy: "Never" });
+      const uids = [];
+      for (const name of ["stays", "fails"]) uids.push((await inPhase(name, "Running")).metadata?.uid ?? "");
+      await kubelet[Symbol.asyncDispose]();
+      for (const uid of uids) expect(await processesOf(uid)).toEqual([]);
+      const node = await api.readNode({ name: "a-0" });
+      expect(node.status?.conditions?.find((each) => each.type === "Ready")).toMatchObject({
+        status: "False",
+        message: "kubelet is stopping",
+      });
+
+      kubelet = await startNode();
+      const again = await until("the container runs again", async () => {
+        const [container] = (await read("stays")).status?.containerStatuses ?? [];
+        return container?.state?.running !== undefined && container.restartCount === 1 && container;
+      });
+      expect(again.lastState?.terminated).toMatchObject({ exitCode: 137, reason: "ContainerStatusUnknown" });
+      await inPhase("fails", "Failed");
+      for (const name of ["stays", "fails"]) await remove(name);
+    });
+
+    async function create(name: string, spec: Partial<V1PodSpec>): Promise<void> {
+      await api.createNamespacedPod({
+        namespace,
+        body: {
+          metadata: { name, labels: { role: "tested" } },
+          spec: { containers: [], nodeName: "a-0", restartPolicy: "Never", ...spec },
+        },
+      });
+    }
+
+    function run(name: string, command: string[], spec: Partial<V1PodSpec> = {}): Promise<void> {
+      const container = { name: "main", image: "none", ...(command.length === 0 ? {} : { command }) };
+      return create(name, { containers: [container], ...spec });
+    }
+
+    function read(name: string): Promise<V1Pod> {
+      return api.readNamespacedPod({ name, namespace });
+    }
+
+    function inPhase(name: string, phase: string): Promise<V1Pod> {
+      return until(`pod ${name} is ${phase}`, async () => {
+        const pod = await read(name);
+        if (pod.status?.phase !== phase) throw new Error(JSON.stringify(pod.status));
+        return pod;
+      });
+    }
+
+    function ready(name: string): Promise<V1Pod> {
+      return until(`pod ${name} is ready`, async () => {
+        const pod = await read(name);
+        return pod.status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") && pod;
+      });
+    }
+
+    async function gone(name: string): Promise<void> {
+      await until(`pod ${name} is gone`, async () => {
+        const pods = await api.listNamespacedPod({ namespace });
+        return !pods.items.some((pod) => pod.metadata?.name === name);
+      });
+    }
+
+    async function remove(name: string): Promise<void> {
+      await api.deleteNamespacedPod({ name, namespace, gracePeriodSeconds: 1 });
+      await gone(name);
+    }
+
+    function logs(
+      name: string,
+      options: { tailLines?: number; timestamps?: boolean; previous?: boolean } = {},
+    ): Promise<string> {
+      return api.readNamespacedPodLog({ name, namespace, ...options });
+    }
+
+    async function follow(name: string): Promise<string> {
+      const stream = new PassThrough();
+      const parts: Buffer[] = [];
+      stream.on("data", (part: Buffer) => parts.push(part));
+      const end = once(stream, "end");
+      await new Log(config).log(namespace, name, "main", stream, { follow: true });
+      await end;
+      return Buffer.concat(parts).toString();
+    }
+
+    /** The last phase and exit code that the API server had of a pod, once it is gone. */
+    async function watchStatus(name: string): Promise<{ phase: string | undefined; exitCode: number | undefined }> {
+      let last: V1Pod | undefined;
+      const source = listWatch<V1Pod>(config, `/api/v1/namespaces/${namespace}/pods`, {
+        fieldSelector: `metadata.name=${name}`,
+      });
+      const signal = AbortSignal.timeout(20_000);
+      const { resourceVersion } = await source.list({ limit: 10, signal });
+      for await (const event of source.watch({ resourceVersion, timeoutSeconds: 20, signal })) {
+        if (event.type === "MODIFIED") last = event.object;
+        if (event.type === "DELETED") break;
+      }
+      return {
+        phase: last?.status?.phase,
+        exitCode: last?.status?.containerStatuses?.[0]?.state?.terminated?.exitCode,
+      };
+    }
+  });
+}
+
+/** Processes whose environment carries the pod's uid: what it started itself, and all that those have started. */
+async function processesOf(uid: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
+    const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
+    if (environment.includes(`process://${uid}/`)) found.push(pid);
+  }
+  return found;
+}
+
+async function httpServer(
+  status: () => number,
+): Promise<AsyncDisposable & { readonly port: number; readonly requests: () => number }> {
+  let requests = 0;
+  const server: Server = createServer((_request, response) => {
+    requests += 1;
+    response.writeHead(status()).end();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    port: (server.address() as AddressInfo).port,
+    requests: () => requests,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+}
