@@ -28,6 +28,8 @@ type Named = { readonly name: string; readonly spec: SessionSpec };
 
 /** Problems of a file that are shown; the first ones usually explain the rest. */
 const PROBLEMS_MAX = 50;
+/** Each takes up to ten seconds: long enough for a service to be replaced. */
+const SUBMIT_ATTEMPTS = 3;
 
 /** `muster run FILE...`: submits the sessions of the files and follows them until they are over. */
 export async function run(cli: Cli, files: readonly string[], options: RunOptions): Promise<ExitCode> {
@@ -109,12 +111,27 @@ async function submitAll(
   for (const { name, spec } of named) {
     if (cli.interrupts.first.aborted) break;
     try {
-      submitted.push(await services.submit({ requestId: cli.randomId(), name, spec }));
+      submitted.push(await submit(cli, services, { name, spec }));
     } catch (error) {
       refused = refused ?? report(cli, `submitting session ${name}`, error);
     }
   }
   return { submitted, refused };
+}
+
+/** An attempt that nobody answered may have taken effect; the request id makes the next one find the session that it made. */
+async function submit(cli: Cli, services: MusterServices, { name, spec }: Named): Promise<Session> {
+  const requestId = cli.randomId();
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await services.submit({ requestId, name, spec });
+    } catch (error) {
+      const code = faultOf(error)?.code;
+      const unanswered = code === "deadline_exceeded" || code === "unavailable";
+      if (!unanswered || attempt === SUBMIT_ATTEMPTS || cli.interrupts.first.aborted) throw error;
+      cli.io.err([`submitting session ${name} again: nobody has answered`]);
+    }
+  }
 }
 
 /** Follows all sessions. The first interrupt cancels them and goes on until they are over; the second, and the time limit, leave them. */
@@ -153,7 +170,7 @@ async function followAll(
       try {
         await follow(follower, session, leave);
       } catch (error) {
-        lost = lost ?? report(cli, `following session ${session.name}`, error, view);
+        lost = lost ?? report(cli, `following session ${session.name}, which goes on`, error, view);
       }
     }),
   );

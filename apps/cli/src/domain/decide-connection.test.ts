@@ -46,6 +46,6 @@ it.each([
 it("says that the local stack is gone, and how to start it", () => {
   const { hint } = decideConnection({ option: undefined, env: nothing, local: { ...alive, alive: false } });
   expect(hint).toBe(
-    "the local stack has ended; start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL",
+    "the local stack that was here has ended; start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL",
   );
 });

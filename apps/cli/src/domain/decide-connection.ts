@@ -32,6 +32,6 @@ export function decideConnection(known: {
     const own = local.natsTokenFile === "" ? undefined : { file: local.natsTokenFile };
     return { natsUrl: local.natsUrl, token: own, because: "local stack", hint: "look at its logs in .muster/logs" };
   }
-  const gone = local === undefined ? "" : "the local stack has ended; ";
+  const gone = local === undefined ? "" : "the local stack that was here has ended; ";
   return { natsUrl: DEFAULT_NATS_URL, token, because: "default", hint: gone + START };
 }
