@@ -1,0 +1,48 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { JsonObject } from "./json.ts";
+import { type Failure, FailureError, failureStatus, internalError } from "./status.ts";
+
+/** One request and the way to answer it. */
+export type Exchange = {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly path: string;
+  readonly query: URLSearchParams;
+};
+
+/** Answers once with a JSON object. Nothing happens when the client is gone or an answer has begun. */
+export function answer({ response }: Exchange, code: number, body: JsonObject, warnings: readonly string[] = []): void {
+  if (response.headersSent || response.destroyed) return;
+  const text = Buffer.from(JSON.stringify(body));
+  for (const warning of warnings) response.appendHeader("warning", `299 - ${JSON.stringify(warning)}`);
+  response.writeHead(code, {
+    "content-type": "application/json",
+    "content-length": text.length,
+    "cache-control": "no-cache, private",
+  });
+  response.end(text);
+}
+
+export function answerFailure(exchange: Exchange, failure: Failure): void {
+  const seconds = failure.details?.retryAfterSeconds;
+  if (seconds !== undefined && !exchange.response.headersSent) exchange.response.setHeader("retry-after", seconds);
+  answer(exchange, failure.code, failureStatus(failure));
+}
+
+export function answerText({ response }: Exchange, code: number, text: string): void {
+  response.writeHead(code, { "content-type": "text/plain; charset=utf-8", "content-length": Buffer.byteLength(text) });
+  response.end(text);
+}
+
+/** The one funnel for what a request throws: refusals as they are; the rest is a defect, told to whoever watches the server, and 500 to the client. */
+export function answerError(exchange: Exchange, error: unknown, onDefect: (error: unknown) => void): void {
+  if (error instanceof FailureError) {
+    answerFailure(exchange, error.failure);
+    return;
+  }
+  if (exchange.request.destroyed && exchange.response.destroyed) return;
+  onDefect(error);
+  answerFailure(exchange, internalError("the request met a defect of the server"));
+  // An answer that has begun cannot be taken back; cutting it off is the only sign left.
+  if (!exchange.response.writableEnded) exchange.response.destroy();
+}

@@ -1,0 +1,39 @@
+import { generate } from "selfsigned";
+
+/** PEM texts. */
+export type Certificate = { readonly cert: string; readonly key: string };
+
+const CURVE = { keyType: "ec", curve: "P-256", algorithm: "sha256" } as const;
+
+/** An authority that lives as long as the server. */
+export async function makeAuthority(commonName: string): Promise<Certificate> {
+  const made = await generate([{ name: "commonName", value: commonName }], {
+    ...CURVE,
+    extensions: [
+      { name: "basicConstraints", cA: true, critical: true },
+      { name: "keyUsage", keyCertSign: true, cRLSign: true, digitalSignature: true, critical: true },
+    ],
+  });
+  return { cert: made.cert, key: made.private };
+}
+
+/** A certificate of the authority for a server on loopback. */
+export async function signLoopbackServer(authority: Certificate, commonName: string): Promise<Certificate> {
+  const made = await generate([{ name: "commonName", value: commonName }], {
+    ...CURVE,
+    ca: { cert: authority.cert, key: authority.key },
+    extensions: [
+      { name: "basicConstraints", cA: false, critical: true },
+      { name: "keyUsage", digitalSignature: true, keyEncipherment: true, critical: true },
+      { name: "extKeyUsage", serverAuth: true },
+      {
+        name: "subjectAltName",
+        altNames: [
+          { type: 2, value: "localhost" },
+          { type: 7, ip: "127.0.0.1" },
+        ],
+      },
+    ],
+  });
+  return { cert: made.cert, key: made.private };
+}

@@ -1,0 +1,119 @@
+import { at, type Json, type JsonObject, listAt, put, textAt, textsAt } from "./json.ts";
+import { finalizersOf, isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
+import { findKind } from "./resources.ts";
+import type { Resource } from "./resource.ts";
+
+/** An object and the resource that it is shown by. */
+export type Held = { readonly resource: Resource; readonly object: JsonObject };
+
+/** What has to go, or to change, because of what went. */
+export type CollectStep =
+  | {
+      readonly do: "delete";
+      readonly held: Held;
+      readonly because: "owners-gone" | "owner-waits" | "namespace-ends" | "event-old";
+    }
+  | {
+      readonly do: "write";
+      readonly held: Held;
+      readonly because: "owner-orphans" | "one-owner-gone" | "dependents-done";
+    }
+  | { readonly do: "finalize"; readonly held: Held; readonly because: "namespace-empty" };
+
+const FOREGROUND = "foregroundDeletion";
+const ORPHAN = "orphan";
+
+export type CollectPolicy = { readonly eventTtlMs: number };
+
+/** One pass over everything: dependents of owners that are gone, namespaces that end, events nobody reads any more. */
+export function planCollection(world: readonly Held[], policy: CollectPolicy, nowMs: number): CollectStep[] {
+  const byUid = new Map(world.map((held) => [uidOf(held.object), held]));
+  const steps: CollectStep[] = [];
+  for (const held of world) {
+    const step = planDependent(held, byUid) ?? planEvent(held, policy, nowMs);
+    if (step !== undefined) steps.push(step);
+  }
+  return [...steps, ...planOwners(world), ...planNamespaces(world)];
+}
+
+function planDependent(held: Held, byUid: ReadonlyMap<string, Held>): CollectStep | undefined {
+  const { object } = held;
+  const owners = listAt(object, "metadata", "ownerReferences");
+  if (owners.length === 0) return undefined;
+  // An owner of a kind that is kept elsewhere may well be there.
+  const isKnown = (owner: Json): boolean => findKind(textAt(owner, "apiVersion"), textAt(owner, "kind")) !== undefined;
+  const ownerOf = (owner: Json): JsonObject | undefined => byUid.get(textAt(owner, "uid"))?.object;
+  const isGone = (owner: Json): boolean => isKnown(owner) && ownerOf(owner) === undefined;
+  const isWaiting = (owner: Json): boolean => isHeldBy(ownerOf(owner), FOREGROUND);
+  const isOrphaning = (owner: Json): boolean => isHeldBy(ownerOf(owner), ORPHAN);
+
+  const orphaned = owners.filter((owner) => !isOrphaning(owner));
+  if (orphaned.length < owners.length)
+    return { do: "write", held: withOwners(held, orphaned), because: "owner-orphans" };
+  if (isDeleting(object) && !owners.some(isGone)) return undefined;
+  const solid = owners.filter((owner) => !isGone(owner) && !isWaiting(owner));
+  if (solid.length === 0) {
+    if (isDeleting(object)) return undefined;
+    return { do: "delete", held, because: owners.every(isGone) ? "owners-gone" : "owner-waits" };
+  }
+  if (!owners.some(isGone)) return undefined;
+  return {
+    do: "write",
+    held: withOwners(
+      held,
+      owners.filter((owner) => !isGone(owner)),
+    ),
+    because: "one-owner-gone",
+  };
+}
+
+function planEvent({ resource, object }: Held, { eventTtlMs }: CollectPolicy, nowMs: number): CollectStep | undefined {
+  if (resource.kind !== "Event") return undefined;
+  const seenMs = Date.parse(textAt(object, "lastTimestamp") || textAt(object, "metadata", "creationTimestamp"));
+  const createdMs = Date.parse(textAt(object, "metadata", "creationTimestamp"));
+  if (nowMs - Math.max(seenMs, createdMs) < eventTtlMs) return undefined;
+  return { do: "delete", held: { resource, object }, because: "event-old" };
+}
+
+/** Owners that wait for their dependents, and have none that hold them any more. */
+function planOwners(world: readonly Held[]): CollectStep[] {
+  const waiting = world.filter(({ object }) => isHeldBy(object, FOREGROUND) || isHeldBy(object, ORPHAN));
+  if (waiting.length === 0) return [];
+  const references = world.flatMap(({ object }) => listAt(object, "metadata", "ownerReferences"));
+  const blocked = new Set(
+    references.filter((one) => at(one, "blockOwnerDeletion") === true).map((one) => textAt(one, "uid")),
+  );
+  const owning = new Set(references.map((one) => textAt(one, "uid")));
+  return waiting.flatMap(({ resource, object }): CollectStep[] => {
+    const uid = uidOf(object);
+    const done = finalizersOf(object).filter((finalizer) => {
+      if (finalizer === FOREGROUND) return !blocked.has(uid);
+      return finalizer === ORPHAN && !owning.has(uid);
+    });
+    if (done.length === 0) return [];
+    const left = finalizersOf(object).filter((finalizer) => !done.includes(finalizer));
+    const released = put(object, ["metadata", "finalizers"], left.length === 0 ? undefined : left);
+    return [{ do: "write", held: { resource, object: released }, because: "dependents-done" }];
+  });
+}
+
+function planNamespaces(world: readonly Held[]): CollectStep[] {
+  const ending = world.filter(({ resource, object }) => resource.kind === "Namespace" && isDeleting(object));
+  return ending.flatMap(({ resource, object }): CollectStep[] => {
+    const content = world.filter((held) => held.resource.namespaced && namespaceOf(held.object) === nameOf(object));
+    const left = content.filter((held) => !isDeleting(held.object));
+    if (content.length > 0) return left.map((held) => ({ do: "delete", held, because: "namespace-ends" }));
+    if (!textsAt(object, "spec", "finalizers").includes("kubernetes")) return [];
+    const finalizers = textsAt(object, "spec", "finalizers").filter((finalizer) => finalizer !== "kubernetes");
+    const released = put(object, ["spec", "finalizers"], finalizers);
+    return [{ do: "finalize", held: { resource, object: released }, because: "namespace-empty" }];
+  });
+}
+
+function isHeldBy(object: JsonObject | undefined, finalizer: string): boolean {
+  return object !== undefined && isDeleting(object) && finalizersOf(object).includes(finalizer);
+}
+
+function withOwners({ resource, object }: Held, owners: readonly Json[]): Held {
+  return { resource, object: put(object, ["metadata", "ownerReferences"], owners.length === 0 ? undefined : owners) };
+}

@@ -1,0 +1,77 @@
+import { type CollectPolicy, type CollectStep, type Held, planCollection } from "./collect.ts";
+import { listAt } from "./json.ts";
+import { isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
+import type { ObjectName, Registry } from "./registry.ts";
+import { bucketOf } from "./resource.ts";
+import { resources } from "./resources.ts";
+import { FailureError } from "./status.ts";
+import type { Change, ObjectStore } from "./store.ts";
+
+export type CollectorDeps = {
+  readonly store: ObjectStore;
+  readonly registry: Registry;
+  readonly nowMs: () => number;
+  readonly policy: CollectPolicy;
+  readonly onDefect: (error: unknown) => void;
+};
+
+const SWEEP_EVERY_MS = 60_000;
+
+/** Does what a controller manager does for objects whose owner or namespace is gone: soon after a change that may matter, and every minute. */
+export function startCollector(deps: CollectorDeps): Disposable {
+  let scheduled: NodeJS.Immediate | undefined;
+  const pass = (): void => {
+    scheduled = undefined;
+    try {
+      for (const step of planCollection(world(deps.store), deps.policy, deps.nowMs())) act(deps.registry, step);
+    } catch (error) {
+      deps.onDefect(error);
+    }
+  };
+  const unsubscribe = deps.store.subscribe((_bucket, change) => {
+    if (mayMatter(change)) scheduled ??= setImmediate(pass);
+  });
+  const sweep = setInterval(pass, SWEEP_EVERY_MS);
+  sweep.unref();
+  return {
+    [Symbol.dispose]: () => {
+      unsubscribe();
+      clearInterval(sweep);
+      if (scheduled !== undefined) clearImmediate(scheduled);
+    },
+  };
+}
+
+function world(store: ObjectStore): Held[] {
+  return resources
+    .filter((resource) => resource.storedAs === undefined)
+    .flatMap((resource) => store.entries(bucketOf(resource)).map(([, object]) => ({ resource, object })));
+}
+
+/** A removal, a mark, or an object that names an owner. */
+function mayMatter({ before, after }: Change): boolean {
+  if (after === undefined) return true;
+  if (isDeleting(after) && (before === undefined || !isDeleting(before))) return true;
+  return before === undefined && listAt(after, "metadata", "ownerReferences").length > 0;
+}
+
+function act(registry: Registry, step: CollectStep): void {
+  const { resource, object } = step.held;
+  const target: ObjectName = { resource, namespace: namespaceOf(object), name: nameOf(object) };
+  try {
+    switch (step.do) {
+      case "delete":
+        registry.delete(target, { uid: uidOf(object) }, false);
+        return;
+      case "write":
+        registry.update(target, { change: () => object, dryRun: false });
+        return;
+      case "finalize":
+        registry.update(target, { subresource: "finalize", change: () => object, dryRun: false });
+        return;
+    }
+  } catch (error) {
+    // An earlier step of the same pass changed the object; the pass that this change has caused looks again.
+    if (!(error instanceof FailureError)) throw error;
+  }
+}

@@ -1,0 +1,106 @@
+import { type JsonObject, numberAt, put, textAt, textsAt } from "./json.ts";
+import { finalizersOf, isDeleting, nextGeneration, revisionOf, timestamp, uidOf } from "./metadata.ts";
+import type { Resource } from "./resource.ts";
+
+export type Propagation = "Background" | "Foreground" | "Orphan";
+
+export type DeleteOptions = {
+  readonly gracePeriodSeconds?: number | undefined;
+  readonly propagation?: Propagation | undefined;
+  readonly uid?: string | undefined;
+  readonly revision?: string | undefined;
+};
+
+/** What a deletion does to an object now. */
+export type Deletion =
+  | { readonly do: "refuse"; readonly because: string }
+  /** It is being deleted already, and no sooner for this request. */
+  | { readonly do: "nothing"; readonly because: "deletion-pending" }
+  /** It stays for a while: somebody has to stop it, or a finalizer is there. */
+  | { readonly do: "mark"; readonly object: JsonObject; readonly because: "grace-period" | "finalizers" }
+  /** The last state that watchers see comes with it. */
+  | { readonly do: "remove"; readonly object: JsonObject; readonly because: "nothing-to-wait-for" };
+
+const FINALIZER: Readonly<Record<Propagation, string | undefined>> = {
+  Background: undefined,
+  Foreground: "foregroundDeletion",
+  Orphan: "orphan",
+};
+
+/** Decides a deletion: preconditions, grace, finalizers, in Kubernetes' order. */
+export function decideDeletion(
+  resource: Resource,
+  object: JsonObject,
+  options: DeleteOptions,
+  nowMs: number,
+): Deletion {
+  const refused = unmet(object, options);
+  if (refused !== undefined) return { do: "refuse", because: refused };
+  const finalized = withPropagation(object, options.propagation);
+  const blocked = finalizersOf(finalized).length > 0 || textsAt(object, "spec", "finalizers").length > 0;
+  const graceful = resource.gracePeriodSeconds?.(object, options.gracePeriodSeconds);
+  if (graceful === undefined) return decidePlain(finalized, object, blocked, nowMs);
+
+  const marked = markGraceful(finalized, graceful, nowMs);
+  const period = numberAt(marked, "metadata", "deletionGracePeriodSeconds") ?? 0;
+  if (period > 0 || blocked) {
+    if (marked === object) return { do: "nothing", because: "deletion-pending" };
+    return { do: "mark", object: marked, because: period > 0 ? "grace-period" : "finalizers" };
+  }
+  return { do: "remove", object: marked, because: "nothing-to-wait-for" };
+}
+
+/** Whether an object that was marked goes away with this change: its finalizers are gone and nobody is waited for. */
+export function isDoneDeleting(object: JsonObject): boolean {
+  return (
+    isDeleting(object) &&
+    finalizersOf(object).length === 0 &&
+    textsAt(object, "spec", "finalizers").length === 0 &&
+    (numberAt(object, "metadata", "deletionGracePeriodSeconds") ?? 0) === 0
+  );
+}
+
+function unmet(object: JsonObject, { uid, revision }: DeleteOptions): string | undefined {
+  if (uid !== undefined && uid !== uidOf(object)) {
+    return `the UID in the precondition (${uid}) does not match the UID in record (${uidOf(object)}). The object might have been deleted and then recreated`;
+  }
+  if (revision !== undefined && revision !== revisionOf(object)) {
+    return `the ResourceVersion in the precondition (${revision}) does not match the ResourceVersion in record (${revisionOf(object)}). The object might have been modified`;
+  }
+  return undefined;
+}
+
+/** A later request may change how dependents go; one that says nothing leaves it. */
+function withPropagation(object: JsonObject, propagation: Propagation | undefined): JsonObject {
+  if (propagation === undefined) return object;
+  const wanted = FINALIZER[propagation];
+  const current = finalizersOf(object);
+  const others = current.filter((finalizer) => !Object.values(FINALIZER).includes(finalizer));
+  const finalizers = wanted === undefined ? others : [...others, wanted];
+  if (finalizers.join() === current.join()) return object;
+  return put(object, ["metadata", "finalizers"], finalizers.length === 0 ? undefined : finalizers);
+}
+
+function decidePlain(finalized: JsonObject, object: JsonObject, blocked: boolean, nowMs: number): Deletion {
+  if (!blocked) return { do: "remove", object: finalized, because: "nothing-to-wait-for" };
+  if (isDeleting(finalized)) {
+    if (finalized === object) return { do: "nothing", because: "deletion-pending" };
+    return { do: "mark", object: finalized, because: "finalizers" };
+  }
+  return { do: "mark", object: mark(finalized, 0, nowMs), because: "finalizers" };
+}
+
+/** A period that runs may only become shorter. */
+function markGraceful(object: JsonObject, seconds: number, nowMs: number): JsonObject {
+  if (!isDeleting(object)) return mark(object, seconds, nowMs);
+  const current = numberAt(object, "metadata", "deletionGracePeriodSeconds") ?? 0;
+  if (seconds >= current) return object;
+  const endMs = Date.parse(textAt(object, "metadata", "deletionTimestamp"));
+  const shorter = put(object, ["metadata", "deletionTimestamp"], timestamp(endMs - (current - seconds) * 1000));
+  return put(shorter, ["metadata", "deletionGracePeriodSeconds"], seconds);
+}
+
+function mark(object: JsonObject, seconds: number, nowMs: number): JsonObject {
+  const timed = put(object, ["metadata", "deletionTimestamp"], timestamp(nowMs + seconds * 1000));
+  return nextGeneration(put(timed, ["metadata", "deletionGracePeriodSeconds"], seconds));
+}

@@ -1,0 +1,123 @@
+import type { JsonObject } from "./json.ts";
+import { apiVersionOf, type Resource, type Subresource } from "./resource.ts";
+import { resources } from "./resources.ts";
+
+/** The version of Kubernetes whose behaviour the server shows. */
+const MINOR = "36";
+
+/** The document at a path of discovery; undefined when there is none. `address` is host and port. */
+export function discoveryDocument(path: string, address: string): JsonObject | undefined {
+  const segments = path.split("/").filter((segment) => segment !== "");
+  const [root = "", first, second, ...more] = segments;
+  if (more.length > 0) return undefined;
+  if (segments.length === 0) return { paths: rootPaths() };
+  if (root === "version" && first === undefined) return version();
+  if (root === "api" && second === undefined)
+    return first === undefined ? coreVersions(address) : resourceList("", first);
+  if (root !== "apis") return undefined;
+  if (first === undefined) return { kind: "APIGroupList", apiVersion: "v1", groups: groups().map(group) };
+  if (!groups().includes(first)) return undefined;
+  return second === undefined ? { kind: "APIGroup", apiVersion: "v1", ...group(first) } : resourceList(first, second);
+}
+
+/** Every group and version that has resources: `v1`, `coordination.k8s.io/v1`. */
+export function groupVersions(): string[] {
+  return [...new Set(resources.map(apiVersionOf))];
+}
+
+function groups(): string[] {
+  return [...new Set(resources.map((resource) => resource.group))].filter((name) => name !== "").sort();
+}
+
+function rootPaths(): string[] {
+  const named = groups().flatMap((name) => [`/apis/${name}`, `/apis/${name}/v1`]);
+  return [
+    "/api",
+    "/api/v1",
+    "/apis",
+    ...named,
+    "/healthz",
+    "/livez",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/readyz",
+    "/version",
+  ];
+}
+
+function version(): JsonObject {
+  return {
+    major: "1",
+    minor: MINOR,
+    gitVersion: `v1.${MINOR}.0+muster`,
+    gitCommit: "",
+    gitTreeState: "",
+    buildDate: "1970-01-01T00:00:00Z",
+    goVersion: "",
+    compiler: "",
+    platform: `${process.platform}/${process.arch}`,
+  };
+}
+
+function coreVersions(address: string): JsonObject {
+  return {
+    kind: "APIVersions",
+    versions: ["v1"],
+    serverAddressByClientCIDRs: [{ clientCIDR: "0.0.0.0/0", serverAddress: address }],
+  };
+}
+
+function group(name: string): JsonObject {
+  const served = { groupVersion: `${name}/v1`, version: "v1" };
+  return { name, versions: [served], preferredVersion: served };
+}
+
+function resourceList(groupName: string, versionName: string): JsonObject | undefined {
+  const served = resources.filter((resource) => resource.group === groupName && resource.version === versionName);
+  const [first] = served;
+  if (first === undefined) return undefined;
+  return {
+    kind: "APIResourceList",
+    apiVersion: "v1",
+    groupVersion: apiVersionOf(first),
+    resources: served.flatMap(describe),
+  };
+}
+
+function describe(resource: Resource): JsonObject[] {
+  const { plural, singular, namespaced, kind, shortNames, categories } = resource;
+  const verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+  const main: JsonObject = {
+    name: plural,
+    singularName: singular,
+    namespaced,
+    kind,
+    verbs: verbs.filter((verb) => verb !== "deletecollection" || kind !== "Namespace"),
+    ...(shortNames.length === 0 ? {} : { shortNames }),
+    ...(categories.length === 0 ? {} : { categories }),
+  };
+  return [
+    main,
+    ...resource.subresources.map((name) => ({
+      ...describeSubresource(kind, name),
+      name: `${plural}/${name}`,
+      namespaced,
+    })),
+  ];
+}
+
+function describeSubresource(kind: string, name: Subresource): JsonObject {
+  const base = { singularName: "" };
+  switch (name) {
+    case "status":
+      return { ...base, kind, verbs: ["get", "patch", "update"] };
+    case "log":
+      return { ...base, kind, verbs: ["get"] };
+    case "finalize":
+      return { ...base, kind, verbs: ["update"] };
+    case "binding":
+      return { ...base, kind: "Binding", verbs: ["create"] };
+    case "eviction":
+      return { ...base, group: "policy", version: "v1", kind: "Eviction", verbs: ["create"] };
+  }
+}

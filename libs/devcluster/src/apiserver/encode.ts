@@ -1,0 +1,61 @@
+import type { Representation } from "./accept.ts";
+import { type JsonObject, without } from "./json.ts";
+import { apiVersionOf, type Resource } from "./resource.ts";
+import { buildTable, partialMetadata, type TableOptions } from "./table.ts";
+
+/** How one request wants objects. */
+export type View = {
+  readonly resource: Resource;
+  readonly form: Representation;
+  readonly includeObject: TableOptions["includeObject"];
+};
+
+/** One object as the client wants it. */
+export function buildItem(view: View, object: JsonObject, nowMs: number): JsonObject {
+  switch (view.form) {
+    case "json":
+      return object;
+    case "metadata":
+      return partialMetadata(object);
+    case "table":
+      return table(view, [object], { resourceVersion: versionOf(object) }, nowMs, true);
+  }
+}
+
+export function buildList(view: View, objects: readonly JsonObject[], metadata: JsonObject, nowMs: number): JsonObject {
+  const { resource, form } = view;
+  if (form === "table") return table(view, objects, metadata, nowMs, true);
+  if (form === "metadata") {
+    const items = objects.map(partialMetadata);
+    return { kind: "PartialObjectMetadataList", apiVersion: "meta.k8s.io/v1", metadata, items };
+  }
+  // Items of a list do not repeat what the list says.
+  const items = objects.map((object) => without(object, "kind", "apiVersion"));
+  return { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items };
+}
+
+/** The object of a watch event; columns come with the first only. */
+export function buildWatched(view: View, object: JsonObject, nowMs: number, first: boolean): JsonObject {
+  if (view.form !== "table") return buildItem(view, object, nowMs);
+  return table(view, [object], { resourceVersion: versionOf(object) }, nowMs, first);
+}
+
+function table(
+  view: View,
+  objects: readonly JsonObject[],
+  metadata: JsonObject,
+  nowMs: number,
+  withColumns: boolean,
+): JsonObject {
+  // Columns are read off the stored form, which two groups may share.
+  const { storedAs, columns } = view.resource;
+  const rows = storedAs === undefined ? objects : objects.map((object) => storedAs.toStored(object));
+  return buildTable(columns, rows, { nowMs, metadata, withColumns, includeObject: view.includeObject });
+}
+
+function versionOf(object: JsonObject): string {
+  const metadata = object["metadata"];
+  const version =
+    metadata !== null && typeof metadata === "object" && "resourceVersion" in metadata ? metadata.resourceVersion : "";
+  return typeof version === "string" ? version : "";
+}

@@ -1,0 +1,104 @@
+import { isList, isObject, type Json, type JsonObject, sameJson, textAt, withKey, without } from "./json.ts";
+import { badRequest, fail, type Failure } from "./status.ts";
+
+/** Applies a JSON patch (RFC 6902). A patch that is no list of operations fails with 400; one that does not fit the document with 422, as Kubernetes answers. */
+export function jsonPatch(document: Json, patch: Json): Json {
+  if (!isList(patch))
+    return fail(badRequest("error decoding patch: json: cannot unmarshal object into a list of operations"));
+  if (patch.length > OPERATIONS_LIMIT) {
+    const message = `The allowed maximum operations in a JSON patch is ${OPERATIONS_LIMIT}, got ${patch.length}`;
+    return fail({ code: 413, reason: "RequestEntityTooLarge", message });
+  }
+  return patch.reduce((current, operation) => apply(current, operation), document);
+}
+
+const OPERATIONS_LIMIT = 10_000;
+
+const unfit: Failure = {
+  code: 422,
+  reason: "Invalid",
+  message: "the server rejected our request due to an error in our request",
+  details: {},
+};
+
+function apply(document: Json, operation: Json): Json {
+  if (!isObject(operation)) return fail(unfit);
+  const path = pointer(operation, "path");
+  const value = (): Json => operation["value"] ?? (Object.hasOwn(operation, "value") ? null : fail(unfit));
+  switch (textAt(operation, "op")) {
+    case "add":
+      return add(document, path, value());
+    case "remove":
+      return remove(document, path);
+    case "replace":
+      return add(path.length === 0 ? document : remove(document, path), path, value());
+    case "copy":
+      return add(document, path, read(document, pointer(operation, "from")));
+    case "move": {
+      const from = pointer(operation, "from");
+      return add(remove(document, from), path, read(document, from));
+    }
+    case "test":
+      return sameJson(read(document, path), value()) ? document : fail(unfit);
+    default:
+      return fail(unfit);
+  }
+}
+
+function pointer(operation: JsonObject, key: string): string[] {
+  const text = operation[key];
+  if (typeof text !== "string" || (text !== "" && !text.startsWith("/"))) return fail(unfit);
+  return text
+    .split("/")
+    .slice(1)
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+function read(document: Json, path: readonly string[]): Json {
+  return path.reduce<Json>((value, key) => {
+    if (isList(value)) return value[index(key, value.length - 1)] ?? fail(unfit);
+    if (isObject(value) && Object.hasOwn(value, key)) return value[key] ?? null;
+    return fail(unfit);
+  }, document);
+}
+
+function add(document: Json, path: readonly string[], value: Json): Json {
+  return (
+    change(document, path, (holder, key) => {
+      if (!isList(holder)) return withKey(holder, key, value);
+      return holder.toSpliced(key === "-" ? holder.length : index(key, holder.length), 0, value);
+    }) ?? value
+  );
+}
+
+function remove(document: Json, path: readonly string[]): Json {
+  return (
+    change(document, path, (holder, key) => {
+      if (isList(holder)) return holder.toSpliced(index(key, holder.length - 1), 1);
+      return Object.hasOwn(holder, key) ? without(holder, key) : fail(unfit);
+    }) ?? null
+  );
+}
+
+/** Replaces the holder of the last key of the path, and what leads to it; undefined for the whole document. */
+function change(
+  document: Json,
+  path: readonly string[],
+  replace: (holder: JsonObject | readonly Json[], key: string) => Json,
+): Json | undefined {
+  const [key, ...rest] = path;
+  if (key === undefined) return undefined;
+  if (!isObject(document) && !isList(document)) return fail(unfit);
+  if (rest.length === 0) return replace(document, key);
+  if (isList(document)) {
+    const position = index(key, document.length - 1);
+    return document.with(position, change(document[position] ?? null, rest, replace) ?? null);
+  }
+  if (!Object.hasOwn(document, key)) return fail(unfit);
+  return withKey(document, key, change(document[key] ?? null, rest, replace) ?? null);
+}
+
+function index(key: string, last: number): number {
+  const position = /^(0|[1-9]\d*)$/.test(key) ? Number(key) : Number.NaN;
+  return position <= last ? position : fail(unfit);
+}

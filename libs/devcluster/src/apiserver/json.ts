@@ -1,0 +1,88 @@
+import { isDeepStrictEqual } from "node:util";
+
+/** What JSON.parse gives. Objects of the API are kept and passed around as such and are never changed in place. */
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export type JsonObject = { readonly [key: string]: Json };
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function isList(value: unknown): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+/** What stands at a path of own keys; undefined when there is nothing. Never finds what every object inherits. */
+export function at(value: Json | undefined, ...path: readonly string[]): Json | undefined {
+  let found: Json | undefined = value;
+  for (const key of path) {
+    if (!isObject(found) || !Object.hasOwn(found, key)) return undefined;
+    found = found[key];
+  }
+  return found;
+}
+
+/** The text at a path; "" when there is none. */
+export function textAt(value: Json | undefined, ...path: readonly string[]): string {
+  const found = at(value, ...path);
+  return typeof found === "string" ? found : "";
+}
+
+export function numberAt(value: Json | undefined, ...path: readonly string[]): number | undefined {
+  const found = at(value, ...path);
+  return typeof found === "number" ? found : undefined;
+}
+
+export function listAt(value: Json | undefined, ...path: readonly string[]): readonly Json[] {
+  const found = at(value, ...path);
+  return isList(found) ? found : [];
+}
+
+export function objectAt(value: Json | undefined, ...path: readonly string[]): JsonObject {
+  const found = at(value, ...path);
+  return isObject(found) ? found : {};
+}
+
+/** Texts of a list; what is no text is left out. */
+export function textsAt(value: Json | undefined, ...path: readonly string[]): string[] {
+  return listAt(value, ...path).filter((item) => typeof item === "string");
+}
+
+/** The object with another value at the path; undefined removes what is there. Missing objects on the way are made when there is something to put. */
+export function put(object: JsonObject, path: readonly string[], value: Json | undefined): JsonObject {
+  const [key, ...rest] = path;
+  if (key === undefined) return object;
+  if (rest.length === 0) return value === undefined ? without(object, key) : withKey(object, key, value);
+  if (value === undefined && !isObject(at(object, key))) return object;
+  return withKey(object, key, put(objectAt(object, key), rest, value));
+}
+
+/** Safe for any key: `__proto__` becomes a key like others. */
+export function withKey(object: JsonObject, key: string, value: Json): JsonObject {
+  if (Object.hasOwn(object, key)) return mapEntries(object, (name, kept) => (name === key ? value : kept));
+  return Object.fromEntries([...Object.entries(object), [key, value]]);
+}
+
+export function without(object: JsonObject, ...keys: readonly string[]): JsonObject {
+  return mapEntries(object, (key, value) => (keys.includes(key) ? undefined : value));
+}
+
+/** Maps values, in order; undefined leaves the key out. */
+export function mapEntries(object: JsonObject, map: (key: string, value: Json) => Json | undefined): JsonObject {
+  const entries: [string, Json][] = [];
+  for (const [key, value] of Object.entries(object)) {
+    const mapped = map(key, value);
+    if (mapped !== undefined) entries.push([key, mapped]);
+  }
+  return Object.fromEntries(entries);
+}
+
+/** Own keys first, in order, then those of `base` that are missing. */
+export function withDefaults(object: JsonObject, base: JsonObject): JsonObject {
+  const missing = Object.entries(base).filter(([key]) => !Object.hasOwn(object, key));
+  return missing.length === 0 ? object : Object.fromEntries([...Object.entries(object), ...missing]);
+}
+
+export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
+  return a === b || isDeepStrictEqual(a, b);
+}

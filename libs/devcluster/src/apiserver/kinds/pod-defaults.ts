@@ -1,0 +1,130 @@
+import { isList, isObject, type Json, type JsonObject, listAt, objectAt, put, textAt, withDefaults } from "../json.ts";
+
+const DEFAULT_MODE = 0o644;
+const EVICTION_SECONDS = 300;
+
+/** Fills in what Kubernetes' own defaults and admission fill in when a pod is created. */
+export function defaultPod(pod: JsonObject): JsonObject {
+  const spec = objectAt(pod, "spec");
+  const filled = withDefaults(
+    {
+      ...spec,
+      ...mapList(spec, "containers", defaultContainer),
+      ...mapList(spec, "initContainers", defaultContainer),
+      ...mapList(spec, "volumes", defaultVolume),
+      tolerations: defaultTolerations(listAt(spec, "tolerations")),
+    },
+    {
+      restartPolicy: "Always",
+      terminationGracePeriodSeconds: 30,
+      dnsPolicy: "ClusterFirst",
+      securityContext: {},
+      schedulerName: "default-scheduler",
+      priority: 0,
+      enableServiceLinks: true,
+      preemptionPolicy: "PreemptLowerPriority",
+    },
+  );
+  const seconds = filled["terminationGracePeriodSeconds"];
+  // A negative period means the shortest one.
+  const checked = typeof seconds === "number" && seconds < 0 ? { ...filled, terminationGracePeriodSeconds: 1 } : filled;
+  return { ...pod, spec: checked, status: { phase: "Pending", qosClass: serviceClass(checked) } };
+}
+
+/** Replaces a list of the object by its mapped one; nothing when there is no list. */
+function mapList(object: JsonObject, key: string, map: (item: JsonObject) => JsonObject): JsonObject {
+  const list = object[key];
+  return isList(list) ? { [key]: list.map((item) => (isObject(item) ? map(item) : item)) } : {};
+}
+
+function defaultContainer(container: JsonObject): JsonObject {
+  const { limits, requests } = objectAt(container, "resources");
+  const resources = objectAt(container, "resources");
+  const requested = isObject(limits) ? { requests: withDefaults(isObject(requests) ? requests : {}, limits) } : {};
+  return withDefaults(
+    {
+      ...container,
+      ...mapList(container, "ports", (port) => withDefaults(port, { protocol: "TCP" })),
+      ...mapList(container, "env", defaultVariable),
+      ...Object.fromEntries(
+        ["livenessProbe", "readinessProbe", "startupProbe"]
+          .filter((key) => isObject(container[key]))
+          .map((key) => [key, defaultProbe(objectAt(container, key))] as const),
+      ),
+      resources: { ...resources, ...requested },
+    },
+    {
+      terminationMessagePath: "/dev/termination-log",
+      terminationMessagePolicy: "File",
+      imagePullPolicy: isLatest(textAt(container, "image")) ? "Always" : "IfNotPresent",
+    },
+  );
+}
+
+function isLatest(image: string): boolean {
+  if (image.includes("@")) return false;
+  const tag = /:([^:/]+)$/.exec(image)?.[1];
+  return tag === undefined || tag === "latest";
+}
+
+function defaultVariable(variable: JsonObject): JsonObject {
+  const reference = objectAt(variable, "valueFrom", "fieldRef");
+  if (Object.keys(reference).length === 0) return variable;
+  return put(variable, ["valueFrom", "fieldRef"], withDefaults(reference, { apiVersion: "v1" }));
+}
+
+function defaultProbe(probe: JsonObject): JsonObject {
+  const get = probe["httpGet"];
+  const httpGet = isObject(get) ? { httpGet: withDefaults(get, { path: "/", scheme: "HTTP" }) } : {};
+  const numbers = { timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3 };
+  return withDefaults({ ...probe, ...httpGet }, numbers);
+}
+
+function defaultVolume(volume: JsonObject): JsonObject {
+  const sources = Object.keys(volume).filter((key) => key !== "name");
+  if (sources.length === 0) return { ...volume, emptyDir: {} };
+  const modes = ["configMap", "secret", "projected", "downwardAPI"].filter((key) => isObject(volume[key]));
+  const withModes = modes.map(
+    (key) => [key, withDefaults(objectAt(volume, key), { defaultMode: DEFAULT_MODE })] as const,
+  );
+  const hostPath = volume["hostPath"];
+  return {
+    ...volume,
+    ...Object.fromEntries(withModes),
+    ...(isObject(hostPath) ? { hostPath: withDefaults(hostPath, { type: "" }) } : {}),
+  };
+}
+
+function defaultTolerations(tolerations: readonly Json[]): Json[] {
+  const missing = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].filter(
+    (key) => !tolerations.some((toleration) => toleratesEviction(toleration, key)),
+  );
+  const added = missing.map((key) => ({
+    key,
+    operator: "Exists",
+    effect: "NoExecute",
+    tolerationSeconds: EVICTION_SECONDS,
+  }));
+  return [...tolerations, ...added];
+}
+
+function toleratesEviction(toleration: Json, key: string): boolean {
+  return ["", key].includes(textAt(toleration, "key")) && ["", "NoExecute"].includes(textAt(toleration, "effect"));
+}
+
+/** Guaranteed: limits for cpu and memory everywhere, equal to the requests. BestEffort: none at all. */
+function serviceClass(spec: JsonObject): string {
+  const containers = [...listAt(spec, "containers"), ...listAt(spec, "initContainers")];
+  const resources = containers.map((container) => ({
+    limits: objectAt(container, "resources", "limits"),
+    requests: objectAt(container, "resources", "requests"),
+  }));
+  const counted = ["cpu", "memory"];
+  const isNamed = ({ limits, requests }: (typeof resources)[number]): boolean =>
+    counted.some((name) => Object.hasOwn(limits, name) || Object.hasOwn(requests, name));
+  if (!resources.some(isNamed)) return "BestEffort";
+  const guaranteed = resources.every(({ limits, requests }) =>
+    counted.every((name) => Object.hasOwn(limits, name) && (requests[name] ?? limits[name]) === limits[name]),
+  );
+  return guaranteed ? "Guaranteed" : "Burstable";
+}

@@ -1,0 +1,98 @@
+import { buildList, type View } from "./encode.ts";
+import type { JsonObject } from "./json.ts";
+import { decodePosition, encodePosition, pageOf } from "./page.ts";
+import { integerOf, versionQuery } from "./query.ts";
+import { bucketOf, type Resource, shown } from "./resource.ts";
+import {
+  type FieldSelector,
+  labelsOf,
+  type LabelSelector,
+  matchesFields,
+  matchesLabels,
+  parseFieldSelector,
+  parseLabelSelector,
+} from "./selectors.ts";
+import { badRequest, expired, fail, futureRevision } from "./status.ts";
+import type { Entry, ObjectStore } from "./store.ts";
+import type { Target } from "./target.ts";
+import { keyNamespace, planList } from "./watch-events.ts";
+
+export type Selectors = { readonly labels: LabelSelector; readonly fields: FieldSelector };
+
+export function selectorsOf(resource: Resource, query: URLSearchParams): Selectors {
+  return {
+    labels: parseLabelSelector(query.get("labelSelector") ?? ""),
+    fields: parseFieldSelector(query.get("fieldSelector") ?? "", resource.fields),
+  };
+}
+
+/** Whether a stored object is in sight of a list or a watch. */
+export function matcher(target: Target, { labels, fields }: Selectors): (key: string, stored: JsonObject) => boolean {
+  const { namespace, resource } = target;
+  return (key, stored) =>
+    (namespace === "" || keyNamespace(key) === namespace) &&
+    matchesLabels(labels, labelsOf(stored)) &&
+    matchesFields(fields, stored, resource.fields);
+}
+
+type ListDeps = { readonly store: ObjectStore; readonly nowMs: () => number };
+
+const TOO_OLD =
+  "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+/** A page of a resource. All pages of one list show the state of one revision. */
+export function list({ store, nowMs }: ListDeps, target: Target, view: View, query: URLSearchParams): JsonObject {
+  const selectors = selectorsOf(target.resource, query);
+  const isSelective = selectors.labels.length + selectors.fields.length > 0;
+  const { entries, revision, after, limit } = stateOf(store, target, query);
+  const matches = matcher(target, selectors);
+  const page = pageOf(
+    entries.filter(([key, object]) => matches(key, object)),
+    limit,
+    after,
+  );
+  const next = page.next === undefined ? undefined : encodePosition({ revision, after: page.next });
+  const metadata: JsonObject = {
+    resourceVersion: String(revision),
+    ...(next === undefined ? {} : { continue: next }),
+    ...(next === undefined || isSelective ? {} : { remainingItemCount: page.remaining }),
+  };
+  const objects = page.entries.map(([, object]) => shown(target.resource, object));
+  return buildList(view, objects, metadata, nowMs());
+}
+
+type State = {
+  readonly entries: readonly Entry[];
+  readonly revision: number;
+  readonly after: string | undefined;
+  readonly limit: number;
+};
+
+function stateOf(store: ObjectStore, target: Target, query: URLSearchParams): State {
+  const bucket = bucketOf(target.resource);
+  const limit = integerOf(query, "limit") ?? 0;
+  const token = query.get("continue") ?? "";
+  const now = (): State => ({ entries: store.entries(bucket), revision: store.revision(), after: undefined, limit });
+  if (token !== "") return continued(store, bucket, token, query, limit);
+
+  const plan = planList(versionQuery(query));
+  const revision = plan.state === "exact" ? plan.revision : plan.notOlderThan;
+  if (revision > store.revision()) fail(futureRevision(revision, store.revision()));
+  if (plan.state === "now") return { ...now(), limit: plan.limited ? limit : 0 };
+  const entries = store.entriesAt(bucket, revision);
+  if (entries === undefined) return fail(expired("The resourceVersion for the provided list is too old."));
+  return { entries, revision, after: undefined, limit };
+}
+
+function continued(store: ObjectStore, bucket: string, token: string, query: URLSearchParams, limit: number): State {
+  const resourceVersion = query.get("resourceVersion") ?? "";
+  if (resourceVersion !== "" && resourceVersion !== "0") {
+    fail(badRequest("specifying resource version is not allowed when using continue"));
+  }
+  const { revision, after } = decodePosition(token);
+  // What is left of a list that the history has lost can still be had, of another state.
+  if (revision < 0) return { entries: store.entries(bucket), revision: store.revision(), after, limit };
+  const entries = store.entriesAt(bucket, revision);
+  if (entries === undefined) return fail(expired(TOO_OLD, encodePosition({ revision: -1, after })));
+  return { entries, revision, after, limit };
+}

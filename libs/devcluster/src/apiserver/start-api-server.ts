@@ -1,0 +1,182 @@
+import { randomBytes, randomInt, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:https";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { join } from "node:path";
+import { answer, answerError, answerFailure, answerText, type Exchange } from "./answer.ts";
+import { isAuthorized } from "./authenticate.ts";
+import { type Certificate, makeAuthority, signLoopbackServer } from "./certificates.ts";
+import { startCollector } from "./collector.ts";
+import { discoveryDocument } from "./discovery.ts";
+import { namespaces } from "./kinds/core.ts";
+import { openApiDocument } from "./openapi.ts";
+import type { KubeletAccess } from "./pod-log.ts";
+import { registry as makeRegistry } from "./registry.ts";
+import { type RestDeps, serveTarget } from "./rest.ts";
+import { fail, methodNotAllowed, noSuchResource, notAcceptable, unauthorized } from "./status.ts";
+import { objectStore } from "./store.ts";
+import { parseTarget } from "./target.ts";
+import { type WatchLimits, watches as makeWatches } from "./watch.ts";
+
+export type ApiServerOptions = {
+  /** Gets the kubeconfig, mode 0600. */
+  readonly directory: string;
+  /** Default 0: any free port. Always on 127.0.0.1. */
+  readonly port?: number;
+  /** Who has it may do anything; default a random one. */
+  readonly token?: string;
+  /** How kubelets know the server and are known to it, for logs; default the credentials in `kubelet` of the result. */
+  readonly kubelet?: KubeletAccess;
+  readonly now?: () => number;
+  /** Changes that are remembered for each resource; older versions are answered with 410. Default 1000. */
+  readonly historyLimit?: number;
+  readonly watchLimits?: Partial<WatchLimits>;
+  /** Told about defects of the server; clients get 500. */
+  readonly onError?: (error: unknown) => void;
+};
+
+export type ApiServer = AsyncDisposable & {
+  /** `https://127.0.0.1:port`. */
+  readonly url: string;
+  readonly port: number;
+  /** The file. */
+  readonly kubeconfig: string;
+  readonly token: string;
+  /** PEM of the authority of the server's certificate. */
+  readonly ca: string;
+  /** For a kubelet of this cluster: the token that the server shows it, and a certificate that the server believes. */
+  readonly kubelet: { readonly token: string; readonly certificate: Certificate };
+  openWatches(): number;
+  /** Cuts off every open watch, as a broken connection would. */
+  closeWatches(): void;
+  /** Forgets all history: whoever comes back with a resource version that was known before gets 410. */
+  expireHistory(): void;
+};
+
+const HISTORY_LIMIT = 1000;
+const EVENT_TTL_MS = 3_600_000;
+const FIRST_NAMESPACES = ["default", "kube-node-lease", "kube-public", "kube-system"];
+const HEALTH_PATHS = ["/healthz", "/livez", "/readyz"];
+const WATCH_LIMITS: WatchLimits = {
+  watchesMax: 1000,
+  backlogMaxBytes: 64 * 1024 * 1024,
+  bookmarkEveryMs: 60_000,
+  timeoutMaxMs: 3_600_000,
+};
+
+/** Starts a Kubernetes API server with everything in memory, and resolves once it answers. */
+export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
+  const nowMs = options.now ?? Date.now;
+  const onDefect = options.onError ?? (() => undefined);
+  const token = options.token ?? randomBytes(32).toString("hex");
+  const authority = await makeAuthority("muster-devcluster");
+  const [certificate, kubeletCertificate] = await Promise.all([
+    signLoopbackServer(authority, "kube-apiserver"),
+    signLoopbackServer(authority, "kubelet"),
+  ]);
+  const kubelet = options.kubelet ?? { token: randomBytes(32).toString("hex"), ca: authority.cert };
+  const store = objectStore({ historyLimit: options.historyLimit ?? HISTORY_LIMIT });
+  const random = (below: number): number => randomInt(Math.max(1, Math.floor(below)));
+  const registry = makeRegistry({ store, nowMs, newUid: randomUUID, random });
+  const watches = makeWatches({ store, nowMs, random, limits: { ...WATCH_LIMITS, ...options.watchLimits } });
+  for (const name of FIRST_NAMESPACES) registry.create(namespaces, "", { metadata: { name } }, false);
+  const collector = startCollector({ store, registry, nowMs, policy: { eventTtlMs: EVENT_TTL_MS }, onDefect });
+
+  const deps: RestDeps = { registry, store, watches, nowMs, kubelet };
+  const server = createServer({ ...certificate, minVersion: "TLSv1.2" }, (request, response) => {
+    serve(deps, { token, onDefect }, request, response).catch(onDefect);
+  });
+  const port = await listen(server, options.port ?? 0);
+  const url = `https://127.0.0.1:${port}`;
+  const kubeconfig = await writeKubeconfig(options.directory, { url, ca: authority.cert, token });
+  return {
+    url,
+    port,
+    kubeconfig,
+    token,
+    ca: authority.cert,
+    kubelet: { token: kubelet.token, certificate: kubeletCertificate },
+    openWatches: watches.count,
+    closeWatches: watches.close,
+    expireHistory: store.expireHistory,
+    [Symbol.asyncDispose]: async () => {
+      collector[Symbol.dispose]();
+      const closed = once(server, "close");
+      server.close();
+      watches.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+type Guard = { readonly token: string; readonly onDefect: (error: unknown) => void };
+
+async function serve(deps: RestDeps, guard: Guard, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { pathname, searchParams } = parseUrl(request.url ?? "/");
+  const exchange: Exchange = { request, response, path: pathname, query: searchParams };
+  response.on("error", () => request.destroy());
+  try {
+    if (HEALTH_PATHS.includes(pathname)) {
+      answerText(exchange, 200, "ok");
+      return;
+    }
+    if (!isAuthorized(request.headers.authorization, guard.token)) {
+      answerFailure(exchange, unauthorized());
+      return;
+    }
+    const target = parseTarget(pathname);
+    if (target !== undefined) await serveTarget(deps, exchange, target);
+    else serveDocument(exchange);
+  } catch (error) {
+    answerError(exchange, error, guard.onDefect);
+  } finally {
+    // A body that nobody asked for is read away, so that the connection can be used again.
+    request.resume();
+  }
+}
+
+function serveDocument(exchange: Exchange): void {
+  const { request, path } = exchange;
+  const isOpenApi = path.startsWith("/openapi/");
+  const document = isOpenApi ? openApiDocument(path) : discoveryDocument(path, request.headers.host ?? "");
+  if (document === undefined) return fail(noSuchResource());
+  if (request.method !== "GET") return fail(methodNotAllowed());
+  const accept = request.headers.accept ?? "*/*";
+  if (!/application\/json|application\/\*|\*\/\*/.test(accept)) return fail(notAcceptable());
+  answer(exchange, 200, document);
+}
+
+/** Anything a client sends as a target becomes some path. */
+function parseUrl(target: string): URL {
+  const base = "https://127.0.0.1";
+  return target.startsWith("/") && URL.canParse(base + target) ? new URL(base + target) : new URL("/invalid", base);
+}
+
+async function listen(server: Server, port: number): Promise<number> {
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  return typeof address === "object" && address !== null ? address.port : port;
+}
+
+type Credentials = { readonly url: string; readonly ca: string; readonly token: string };
+
+async function writeKubeconfig(directory: string, { url, ca, token }: Credentials): Promise<string> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const file = join(directory, "kubeconfig");
+  const name = "muster-devcluster";
+  const content = {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name, cluster: { server: url, "certificate-authority-data": Buffer.from(ca).toString("base64") } }],
+    users: [{ name, user: { token } }],
+    contexts: [{ name, context: { cluster: name, user: name, namespace: "default" } }],
+    "current-context": name,
+  };
+  await writeFile(file, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
+  // The mode above holds for new files only.
+  await chmod(file, 0o600);
+  return file;
+}

@@ -1,0 +1,145 @@
+import { type JsonObject, put } from "./json.ts";
+import { revisionOf } from "./metadata.ts";
+
+/** One step of the history of a bucket. */
+export type Change = {
+  readonly revision: number;
+  readonly key: string;
+  /** Undefined for a creation. */
+  readonly before: JsonObject | undefined;
+  /** Undefined for a removal. */
+  readonly after: JsonObject | undefined;
+};
+
+export type Entry = readonly [key: string, object: JsonObject];
+
+/** All objects in memory, their recent history, and one revision that counts every change. */
+export type ObjectStore = {
+  revision(): number;
+  get(bucket: string, key: string): JsonObject | undefined;
+  /** In the order of keys. */
+  entries(bucket: string): readonly Entry[];
+  /** As the bucket was at an earlier revision; undefined when the history does not reach back so far. */
+  entriesAt(bucket: string, revision: number): readonly Entry[] | undefined;
+  /** Writes the object with its new revision, or removes it; returns the step. */
+  commit(bucket: string, key: string, object: JsonObject | undefined): Change;
+  /** Steps after a revision, oldest first; undefined when the history does not reach back so far. */
+  changesAfter(bucket: string, revision: number): readonly Change[] | undefined;
+  /** Called within the commit, in order; returns the way to stop. */
+  subscribe(listener: (bucket: string, change: Change) => void): () => void;
+  /** Forgets the history: every revision that anybody knows is too old. */
+  expireHistory(): void;
+};
+
+type Bucket = {
+  readonly objects: Map<string, JsonObject>;
+  /** Undefined after a key came or went. */
+  sortedKeys: string[] | undefined;
+  changes: Change[];
+  /** The history holds every step after this revision. */
+  start: number;
+};
+
+/** `historyLimit`: steps that are remembered for each bucket. */
+export function objectStore({ historyLimit }: { readonly historyLimit: number }): ObjectStore {
+  const buckets = new Map<string, Bucket>();
+  const listeners = new Set<(bucket: string, change: Change) => void>();
+  let revision = 1;
+  let forgotten = 0;
+
+  const open = (name: string): Bucket => {
+    const known = buckets.get(name);
+    if (known !== undefined) return known;
+    const bucket: Bucket = { objects: new Map(), sortedKeys: undefined, changes: [], start: forgotten };
+    buckets.set(name, bucket);
+    return bucket;
+  };
+  const changesAfter = (name: string, after: number): readonly Change[] | undefined => {
+    const { changes, start } = open(name);
+    return after < start ? undefined : changes.slice(firstAfter(changes, after));
+  };
+  const entries = (name: string): readonly Entry[] => {
+    const bucket = open(name);
+    bucket.sortedKeys ??= [...bucket.objects.keys()].sort();
+    return bucket.sortedKeys.flatMap((key) => {
+      const object = bucket.objects.get(key);
+      return object === undefined ? [] : [[key, object] as const];
+    });
+  };
+
+  return {
+    revision: () => revision,
+    get: (name, key) => open(name).objects.get(key),
+    entries,
+    entriesAt: (name, at) => {
+      const changes = changesAfter(name, at);
+      return changes === undefined ? undefined : undo(entries(name), changes);
+    },
+    commit: (name, key, object) => {
+      const bucket = open(name);
+      const before = bucket.objects.get(key);
+      revision += 1;
+      const after = object === undefined ? undefined : put(object, ["metadata", "resourceVersion"], String(revision));
+      if (after === undefined) bucket.objects.delete(key);
+      else bucket.objects.set(key, after);
+      if ((before === undefined) !== (after === undefined)) bucket.sortedKeys = undefined;
+      const change: Change = { revision, key, before, after };
+      bucket.changes.push(change);
+      trim(bucket, historyLimit);
+      for (const listener of listeners) listener(name, change);
+      return change;
+    },
+    changesAfter,
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+    expireHistory: () => {
+      revision += 1;
+      forgotten = revision;
+      for (const bucket of buckets.values()) {
+        bucket.changes = [];
+        bucket.start = revision;
+      }
+    },
+  };
+}
+
+/** The state before some steps, from the state after them. */
+export function undo(entries: readonly Entry[], changes: readonly Change[]): readonly Entry[] {
+  if (changes.length === 0) return entries;
+  const objects = new Map(entries);
+  for (const { key, before } of changes.toReversed()) {
+    if (before === undefined) objects.delete(key);
+    else objects.set(key, before);
+  }
+  return [...objects].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** What a watcher sees last of an object: the state before, with the revision of its removal. */
+export function removedObject(before: JsonObject, revision: number): JsonObject {
+  return revisionOf(before) === String(revision)
+    ? before
+    : put(before, ["metadata", "resourceVersion"], String(revision));
+}
+
+/** Drops in larger steps, so that each commit stays cheap. */
+function trim(bucket: Bucket, limit: number): void {
+  if (bucket.changes.length < limit * 2) return;
+  const dropped = bucket.changes.length - limit;
+  bucket.start = bucket.changes[dropped - 1]?.revision ?? bucket.start;
+  bucket.changes = bucket.changes.slice(dropped);
+}
+
+function firstAfter(changes: readonly Change[], revision: number): number {
+  let low = 0;
+  let high = changes.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((changes[middle]?.revision ?? 0) <= revision) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

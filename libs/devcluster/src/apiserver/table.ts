@@ -1,0 +1,81 @@
+import { humanDuration } from "./duration.ts";
+import { type JsonObject, objectAt, textAt } from "./json.ts";
+import { nameOf } from "./metadata.ts";
+
+/** One column of `kubectl get`. */
+export type Column = {
+  readonly name: string;
+  readonly format: "" | "name";
+  /** Above 0: shown with `-o wide` only. */
+  readonly priority: number;
+  readonly description: string;
+  readonly cell: (object: JsonObject, nowMs: number) => string | number;
+};
+
+export type TableOptions = {
+  readonly nowMs: number;
+  readonly metadata: JsonObject;
+  /** Follow-up events of a watch leave them out. */
+  readonly withColumns: boolean;
+  readonly includeObject: "Metadata" | "Object" | "None";
+};
+
+/** Rows for kubectl. */
+export function buildTable(
+  columns: readonly Column[],
+  objects: readonly JsonObject[],
+  options: TableOptions,
+): JsonObject {
+  return {
+    kind: "Table",
+    apiVersion: "meta.k8s.io/v1",
+    metadata: options.metadata,
+    columnDefinitions: options.withColumns ? columns.map(buildDefinition) : null,
+    rows: objects.map((object): JsonObject => ({
+      cells: columns.map((column) => column.cell(object, options.nowMs)),
+      ...buildRowObject(object, options.includeObject),
+    })),
+  };
+}
+
+function buildDefinition({ name, format, priority, description }: Column): JsonObject {
+  return { name, type: "string", format, description, priority };
+}
+
+function buildRowObject(object: JsonObject, include: TableOptions["includeObject"]): JsonObject {
+  if (include === "None") return {};
+  return { object: include === "Object" ? object : partialMetadata(object) };
+}
+
+/** What clients that only want metadata get. */
+export function partialMetadata(object: JsonObject): JsonObject {
+  return { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata: objectAt(object, "metadata") };
+}
+
+export function column(name: string, cell: Column["cell"], wide?: "wide"): Column {
+  return { name, format: "", priority: wide === undefined ? 0 : 1, description: name, cell };
+}
+
+export const NAME: Column = { ...column("Name", nameOf), format: "name" };
+
+export const AGE: Column = column("Age", (object, nowMs) =>
+  ageOf(textAt(object, "metadata", "creationTimestamp"), nowMs),
+);
+
+export function ageOf(time: string, nowMs: number): string {
+  return time === "" ? "<unknown>" : humanDuration(nowMs - Date.parse(time));
+}
+
+export function orNone(text: string): string {
+  return text === "" ? "<none>" : text;
+}
+
+/** `a=b,c=d`, or `<none>`. */
+export function pairs(map: JsonObject): string {
+  return orNone(
+    Object.keys(map)
+      .map((key) => `${key}=${textAt(map, key)}`)
+      .sort()
+      .join(","),
+  );
+}

@@ -1,0 +1,46 @@
+import type { Resource } from "./resource.ts";
+import { findResource } from "./resources.ts";
+
+/** What a path of the API points at. */
+export type Target = {
+  readonly resource: Resource;
+  /** "" for all namespaces, and for what has none. */
+  readonly namespace: string;
+  /** "" for the collection. */
+  readonly name: string;
+  readonly subresource: string;
+};
+
+/** `/api/v1/namespaces/a/pods/b/log` and its like; undefined for paths that name no resource of the server. */
+export function parseTarget(path: string): Target | undefined {
+  const segments = decodeSegments(path);
+  if (segments === undefined) return undefined;
+  const [root, ...rest] = segments;
+  if (root === "api") return resolve("", rest);
+  return root === "apis" ? resolve(rest[0] ?? "", rest.slice(1)) : undefined;
+}
+
+function resolve(group: string, [version = "", ...segments]: readonly string[]): Target | undefined {
+  const [first = "", namespace = "", plural] = segments;
+  const isNamespaced =
+    first === "namespaces" && plural !== undefined && findResource(group, version, plural)?.namespaced === true;
+  const [type = "", name = "", subresource = "", ...more] = isNamespaced ? segments.slice(2) : segments;
+  const resource = findResource(group, version, type);
+  if (resource === undefined || more.length > 0) return undefined;
+  // A single object of a namespaced kind is only found through its namespace.
+  if (resource.namespaced && !isNamespaced && name !== "") return undefined;
+  return { resource, namespace: isNamespaced ? namespace : "", name, subresource };
+}
+
+/** Undefined for escapes that are none. */
+function decodeSegments(path: string): string[] | undefined {
+  try {
+    return path
+      .split("/")
+      .slice(1)
+      .map(decodeURIComponent)
+      .filter((segment, index, all) => segment !== "" || index < all.length - 1);
+  } catch {
+    return undefined;
+  }
+}
