@@ -1,11 +1,15 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { client, connectNats, type NatsBus } from "@muster/bus";
 import { loadKube } from "@muster/kube";
 import { buckets, WatchService } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { openBucket, type Bucket } from "@muster/store";
-import { kubeApiServer, kubeAssets, natsServer, until, type TestKubeApiServer, type TestNats } from "@muster/testkit";
+import { startApiServer } from "@muster/devcluster";
+import { kubeApiServer, kubeAssets, natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openWatcher } from "../src/adapters/deps.ts";
 import { nodeCodec, podCodec } from "../src/adapters/messages.ts";
@@ -15,8 +19,31 @@ import type { PodState } from "../src/domain/pod-state.ts";
 import { keepPublished } from "../src/service.ts";
 import { actors, configBehind, proxyTo } from "./world.ts";
 
+/** What a suite needs of a cluster. */
+type Cluster = AsyncDisposable & { readonly url: string; readonly kubeconfig: string };
+
 const assets = kubeAssets();
-const title = assets.found ? "the watcher on a kube-apiserver" : `the watcher on a kube-apiserver: ${assets.reason}`;
+const clusters: readonly { readonly name: string; readonly skip: boolean; readonly start: () => Promise<Cluster> }[] = [
+  { name: "the embedded API server", skip: false, start: embedded },
+  {
+    name: assets.found ? "kube-apiserver" : `kube-apiserver (skipped: ${assets.reason})`,
+    skip: !assets.found,
+    start: kubeApiServer,
+  },
+];
+
+async function embedded(): Promise<Cluster> {
+  const directory = await mkdtemp(join(tmpdir(), "muster-watcher-"));
+  const server = await startApiServer({ directory });
+  return {
+    url: server.url,
+    kubeconfig: server.kubeconfig,
+    [Symbol.asyncDispose]: async () => {
+      await server[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
 
 const silent: Logger = {
   debug: () => undefined,
@@ -26,16 +53,20 @@ const silent: Logger = {
   child: () => silent,
 };
 
-describe.skipIf(!assets.found)(title, () => {
+describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) => {
+  if (skip) {
+    it.skip("needs kube-apiserver and etcd in KUBEBUILDER_ASSETS");
+    return;
+  }
   let nats: TestNats;
-  let api: TestKubeApiServer;
+  let api: Cluster;
   let bus: NatsBus;
   let pods: Bucket<PodState>;
   let nodes: Bucket<NodeState>;
   let config: Config;
 
   beforeAll(async () => {
-    [nats, api] = await Promise.all([natsServer(), kubeApiServer()]);
+    [nats, api] = await Promise.all([natsServer(), startCluster()]);
     bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
     pods = await openBucket(bus.connection, { name: buckets.pods, codec: podCodec });
     nodes = await openBucket(bus.connection, { name: buckets.nodes, codec: nodeCodec });

@@ -248,7 +248,7 @@ async function watchOnce<Object extends KubeObject, Kept>(
       }
       heard();
       watchdog.refresh();
-      position.at = ingest(following, event);
+      position.at = ingest(following, event, position.at ?? from);
       position.failures = 0;
       words += 1;
     }
@@ -267,9 +267,12 @@ async function watchOnce<Object extends KubeObject, Kept>(
 function ingest<Object extends KubeObject, Kept>(
   { cache, advance }: Following<Object, Kept>,
   event: { readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK"; readonly object: Object },
+  before: string,
 ): string {
   const at = event.object.metadata?.resourceVersion;
   if (at === undefined || at === "") throw new MalformedAnswerError("an event without a resource version");
+  // A server that was rebuilt or restored counts from lower versions, and may hold back what it thinks we have seen.
+  if (Number(at) < Number(before)) throw new MalformedAnswerError(`versions went back from ${before} to ${at}`);
   if (event.type === "BOOKMARK") advance([], at);
   else advance(event.type === "DELETED" ? cache.remove(event.object) : cache.put(event.object), at);
   return at;

@@ -194,6 +194,16 @@ it("suspects its version after three failures in a row and lists", async () => {
   expect(changes).toEqual(["ns/a - > 900", "ns/a 900 > -", "ns/a - > 2"]);
 });
 
+it("lists when the server's versions go back, as those of a rebuilt cluster do", async () => {
+  await using server = await scriptedServer();
+  server.onList(page([thing("a", 900)], 1000), page([thing("b", 2)], 3));
+  server.onWatch(watch([bookmark(3)], "stay"), watch([], "stay"));
+  const { followed, changes } = follow(server);
+  await using _ = followed;
+  await until("the rebuilt world is seen", () => changes.includes("ns/b - > 2"));
+  expect(changes).toEqual(["ns/a - > 900", "ns/a 900 > -", "ns/b - > 2"]);
+});
+
 it("cuts a watch that says nothing for longer than its time, and goes on", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a", 1)], 5));
