@@ -14,16 +14,18 @@ export type ScriptedCluster = AsyncDisposable & {
   readonly bound: readonly string[];
   /** Pods of this name are not removed while they are held. */
   readonly held: Set<string>;
-  addNode(name: string, pool: string): Promise<void>;
 };
 
 /**
  * What a pod may be told to do, as its arguments: `serve` (ready, for ever), `idle` (runs and is never ready), `exit N` (ready for a moment, then ends),
  * `flash N` (ends before anybody can see it ready), `missing` (the program does not exist).
  */
-export async function scriptedCluster(): Promise<ScriptedCluster> {
+export async function scriptedCluster(pools: Readonly<Record<string, number>>): Promise<ScriptedCluster> {
   const server = await kubeApiServer();
   const api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 10_000 });
+  for (const [pool, count] of Object.entries(pools)) {
+    for (let index = 0; index < count; index += 1) await addNode(api, `${pool}-${index}`, pool);
+  }
   const bound: string[] = [];
   const held = new Set<string>();
   const stop = new AbortController();
@@ -39,26 +41,27 @@ export async function scriptedCluster(): Promise<ScriptedCluster> {
     api,
     bound,
     held,
-    addNode: async (name, pool) => {
-      const labels = { pool, "kubernetes.io/hostname": name };
-      await api.createNode({ body: { metadata: { name, labels } } });
-      // A new node carries the taint of one that is not ready, and nobody here takes it away.
-      const node = await api.readNode({ name });
-      node.spec = { taints: [] };
-      await api.replaceNode({ name, body: node });
-      const fresh = await api.readNode({ name });
-      const nowAt = new Date();
-      fresh.status = {
-        conditions: [{ type: "Ready", status: "True", lastHeartbeatTime: nowAt, lastTransitionTime: nowAt }],
-      };
-      await api.replaceNodeStatus({ name, body: fresh });
-    },
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       await running;
       await server[Symbol.asyncDispose]();
     },
   };
+}
+
+async function addNode(api: CoreV1Api, name: string, pool: string): Promise<void> {
+  const labels = { pool, "kubernetes.io/hostname": name };
+  await api.createNode({ body: { metadata: { name, labels } } });
+  // A new node carries the taint of one that is not ready, and nobody here takes it away.
+  const node = await api.readNode({ name });
+  node.spec = { taints: [] };
+  await api.replaceNode({ name, body: node });
+  const fresh = await api.readNode({ name });
+  const nowAt = new Date();
+  fresh.status = {
+    conditions: [{ type: "Ready", status: "True", lastHeartbeatTime: nowAt, lastTransitionTime: nowAt }],
+  };
+  await api.replaceNodeStatus({ name, body: fresh });
 }
 
 /** One step of a pod's life: bound, ready, ended, removed. */

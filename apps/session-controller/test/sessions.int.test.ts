@@ -1,17 +1,19 @@
 import { labels, muster } from "@muster/proto";
 import { kubeAssets, until } from "@muster/testkit";
 import { faultOf } from "@muster/faults";
+import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
 
 const assets = kubeAssets();
+const POOLS = { drivers: 1, workers: 2 };
 const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
 
 describe.skipIf(!assets.found)(`sessions on a real API server${assets.found ? "" : `: ${assets.reason}`}`, () => {
-  let world: SessionWorld;
+  let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
-    world = await sessionWorld({ drivers: 1, workers: 2 });
+    world = await sessionWorld(await scriptedCluster(POOLS), POOLS);
     await world.startController({ SESSION_LEAK_AGE_MS: "0" });
   });
 

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import type { CoreV1Api } from "@kubernetes/client-node";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { muster, ReservationService, SessionService } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { expect } from "vitest";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -17,22 +17,25 @@ export type Controller = {
   stop(): Promise<void>;
 };
 
-/** The whole of it: a bus, an API server with scripted pods, the watcher, the ledger, and as many controllers as a test starts. */
-export type SessionWorld = AsyncDisposable & {
+/** What a world needs of its cluster, whatever its pods are. */
+export type TestCluster = AsyncDisposable & { readonly kubeconfig: string; readonly api: CoreV1Api };
+
+/** The whole of it: a bus, a cluster, the watcher, the ledger, and as many controllers as a test starts. */
+export type SessionWorld<Cluster extends TestCluster = TestCluster> = AsyncDisposable & {
   readonly nats: TestNats;
   readonly bus: NatsBus;
-  readonly cluster: ScriptedCluster;
+  readonly cluster: Cluster;
   readonly sessions: Client<typeof SessionService>;
   readonly ledger: Client<typeof ReservationService>;
   startController(env?: Readonly<Record<string, string>>): Promise<Controller>;
 };
 
-export async function sessionWorld(nodes: Readonly<Record<string, number>>): Promise<SessionWorld> {
+/** Starts everything but the controllers, and takes the cluster along when it is disposed. */
+export async function sessionWorld<Cluster extends TestCluster>(
+  cluster: Cluster,
+  pools: Readonly<Record<string, number>>,
+): Promise<SessionWorld<Cluster>> {
   const nats = await natsServer();
-  const cluster = await scriptedCluster();
-  for (const [pool, count] of Object.entries(nodes)) {
-    for (let index = 0; index < count; index += 1) await cluster.addNode(`${pool}-${index}`, pool);
-  }
   const children: ChildProcess[] = [];
   const start = async (app: string, more: Readonly<Record<string, string>>): Promise<ChildProcess> => {
     const child = await startApp(app, {
@@ -50,9 +53,9 @@ export async function sessionWorld(nodes: Readonly<Record<string, number>>): Pro
   await start("reservation-manager", {});
   const ledger = client(bus, ReservationService);
   await until("the ledger knows every machine", async () => {
-    const { pools } = await ledger.listPools({});
-    return Object.entries(nodes).every(([pool, count]) =>
-      pools.some(({ name, capacity }) => name === pool && capacity === count),
+    const { pools: known } = await ledger.listPools({});
+    return Object.entries(pools).every(([pool, count]) =>
+      known.some(({ name, capacity }) => name === pool && capacity === count),
     );
   });
   return {
