@@ -202,6 +202,20 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     expect(await stateOf("gap", "gap-1")).toMatchObject({ health: "SUCCEEDED", exitCode: 0 });
   });
 
+  it("tells what happened while the bus was away", async () => {
+    const act = actors(api.kubeconfig);
+    await using _one = await replica();
+    await act.createPod("away-0", "away", "somewhere");
+    await until("it is known", async () => (await stateOf("away", "away-0")) !== undefined);
+    await nats.kill();
+    await act.end("away-0", 0);
+    await act.deletePod("away-0");
+    await act.createPod("away-1", "away");
+    await nats.start();
+    await until("the deletion is told", async () => (await stateOf("away", "away-0"))?.deleted === true);
+    await until("the new pod is told", async () => (await stateOf("away", "away-1")) !== undefined);
+  });
+
   it("forgets what is gone once it was kept long enough", async () => {
     const act = actors(api.kubeconfig);
     await act.createPod("gone-0", "gone");
