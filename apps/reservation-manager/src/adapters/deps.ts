@@ -101,7 +101,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       keeper.observe(name, liveNode(name, nodes.get(name)?.value, config.poolLabel));
     });
     manager.keeper = keeper;
-    logger.info({ token: leadership.token, sequence: log.sequence, ...toCounts(log.state) }, "keeping the ledger");
+    logger.info({ fencing: leadership.token, sequence: log.sequence, ...toCounts(log.state) }, "keeping the ledger");
     try {
       await using _served = await serve(bus, ReservationService, makeHandlers(keeper), {
         version: context.version,

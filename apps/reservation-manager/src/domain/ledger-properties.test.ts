@@ -28,7 +28,15 @@ function show(ledger: Ledger): unknown {
     grantedByKind: [...ledger.grantedByKind.entries()],
     places: [...queue.places.keys()],
     heads: [...queue.heads.entries()].map(([place, waiting]) => [place, [...waiting.places.keys()]]),
-    byPools: [...queue.byPools.entries()].map(([key, { classes }]) => [key, [...classes.keys()]]),
+    groups: [...queue.groups.entries()].map(([key, { pools, shapes }]) => [
+      key,
+      pools,
+      [...shapes.entries()].map(([counts, { needs, classes }]) => [
+        counts,
+        needs,
+        [...classes.values()].map(({ places, ...waiting }) => [waiting, [...places.keys()]]),
+      ]),
+    ]),
     waitingByPool: [...queue.waitingByPool.entries()],
   };
 }

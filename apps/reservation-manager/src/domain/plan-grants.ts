@@ -1,8 +1,8 @@
+import { findCandidates } from "./find-candidates.ts";
 import { assignMachines, findHold, obstacleTo, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "./ledger.ts";
 import type { Machine } from "./reservation.ts";
-import { SortedMap } from "./sorted-map.ts";
-import { comparePlaces, type Place, type WaitingClass } from "./waiting-queue.ts";
+import type { Place } from "./waiting-queue.ts";
 import { evolveWorld, type World } from "./world.ts";
 
 export type GrantStep = {
@@ -28,7 +28,7 @@ export type GrantPolicy = HoldPolicy & {
 /**
  * Which waiting requests get their machines now: in queue order, passing over those that do not fit. Planning again after a complete plan plans nothing.
  *
- * The cost is that of the classes of requests whose pools all have a free machine, not that of the requests that wait.
+ * The cost is that of the classes of requests that fit now or nearly so (`findCandidates`), not that of the requests that wait.
  */
 export function planGrants(world: World, policy: GrantPolicy, nowMs: number): GrantPlan {
   const steps: GrantStep[] = [];
@@ -59,9 +59,8 @@ function planRound(
   const steps: GrantStep[] = [];
   let machinesLeft = machinesMax;
   let world = start;
-  let candidates = findCandidates(world);
-  if (candidates.size === 0) return { steps, world };
   let hold = findHold(world, policy, nowMs);
+  let candidates = findCandidates(world, hold);
   for (let head = candidates.first(); head !== undefined && machinesLeft > 0; head = candidates.first()) {
     const [place, waiting] = head;
     candidates = candidates.delete(place);
@@ -79,21 +78,6 @@ function planRound(
 
 function countMachines(steps: readonly GrantStep[]): number {
   return steps.reduce((sum, { machines }) => sum + machines.length, 0);
-}
-
-/** Classes that would fit if nothing were kept for others, by the place of their first request. */
-function findCandidates(world: World): SortedMap<Place, WaitingClass> {
-  const { pools } = world.machines;
-  let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
-  for (const group of world.ledger.queue.byPools.values()) {
-    if (!group.pools.every((pool) => (pools.get(pool)?.free.size ?? 0) > 0)) continue;
-    for (const waiting of group.classes.values()) {
-      const head = waiting.places.first();
-      if (head !== undefined && obstacleTo(waiting, head[0], world, undefined) === undefined)
-        candidates = candidates.set(head[0], waiting);
-    }
-  }
-  return candidates;
 }
 
 function planGrant(place: Place, { ledger, machines }: World): GrantStep {

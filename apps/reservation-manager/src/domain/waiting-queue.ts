@@ -17,22 +17,31 @@ export type WaitingClass = {
   readonly places: SortedMap<Place, true>;
 };
 
-type Classes = SortedMap<string, WaitingClass>;
+/** Classes that need the same machines, higher priorities first. */
+export type Shape = {
+  readonly needs: readonly PoolNeed[];
+  readonly classes: SortedMap<ClassKey, WaitingClass>;
+};
+
+type ClassKey = Pick<WaitingClass, "priority" | "ownerKind" | "concurrencyLimit">;
+
+/** Shapes that need machines of the same pools, by how many they need of each: what needs more of the first pool comes later. */
+export type PoolGroup = { readonly pools: readonly string[]; readonly shapes: SortedMap<readonly number[], Shape> };
 
 /** The requests that wait, indexed by what decisions ask. */
 export type WaitingQueue = {
   readonly places: SortedMap<Place, true>;
   /** The first request of each class, in queue order. */
   readonly heads: SortedMap<Place, WaitingClass>;
-  /** Classes by the pools that they need: where one of these pools is empty, none of the classes is looked at. */
-  readonly byPools: SortedMap<string, { readonly pools: readonly string[]; readonly classes: Classes }>;
+  /** By the pools that are needed, in the order of the first one's name: where it has nothing free, none of its groups is looked at. */
+  readonly groups: SortedMap<string, PoolGroup>;
   readonly waitingByPool: SortedMap<string, number>;
 };
 
 export const emptyQueue: WaitingQueue = {
   places: SortedMap.empty(comparePlaces),
   heads: SortedMap.empty(comparePlaces),
-  byPools: SortedMap.empty(compareText),
+  groups: SortedMap.empty(compareText),
   waitingByPool: SortedMap.empty(compareText),
 };
 
@@ -51,6 +60,14 @@ export function comparePlaces(a: Place, b: Place): number {
 /** The place before which everything of a higher priority stands, and nothing else. */
 export function firstPlaceOf(priority: number): Place {
   return { priority, createdAtMs: Number.NEGATIVE_INFINITY, sequence: 0 };
+}
+
+/** The groups of which this is the first pool. */
+export function* groupsOf(queue: WaitingQueue, pool: string): Generator<PoolGroup> {
+  for (const [, group] of queue.groups.entries(pool)) {
+    if (group.pools[0] !== pool) return;
+    yield group;
+  }
 }
 
 export function enqueue(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
@@ -75,7 +92,8 @@ function newClass({ owner, concurrencyLimit, priority }: Reservation): Omit<Wait
 }
 
 function classOf(queue: WaitingQueue, reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass | undefined {
-  return queue.byPools.get(poolsKey(needs))?.classes.get(classKey({ ...newClass(reservation), needs }));
+  const shape = queue.groups.get(groupKey(needs))?.shapes.get(countsOf(needs));
+  return shape?.classes.get(newClass(reservation));
 }
 
 function replaceClass(
@@ -88,7 +106,7 @@ function replaceClass(
   return {
     places: change === 1 ? queue.places.set(place, true) : queue.places.delete(place),
     heads: replaceHead(queue.heads, previous, next),
-    byPools: replaceInPools(queue.byPools, next),
+    groups: replaceInGroups(queue.groups, next),
     waitingByPool: next.needs.reduce((counts, { pool }) => addTo(counts, pool, change), queue.waitingByPool),
   };
 }
@@ -104,15 +122,15 @@ function replaceHead(
   return after === undefined ? without : without.set(after[0], next);
 }
 
-function replaceInPools(byPools: WaitingQueue["byPools"], next: WaitingClass): WaitingQueue["byPools"] {
-  const key = poolsKey(next.needs);
-  const group = byPools.get(key) ?? {
-    pools: next.needs.map(({ pool }) => pool),
-    classes: SortedMap.empty<string, WaitingClass>(compareText),
-  };
-  const classes =
-    next.places.size === 0 ? group.classes.delete(classKey(next)) : group.classes.set(classKey(next), next);
-  return classes.size === 0 ? byPools.delete(key) : byPools.set(key, { pools: group.pools, classes });
+function replaceInGroups(groups: WaitingQueue["groups"], next: WaitingClass): WaitingQueue["groups"] {
+  const { needs } = next;
+  const key = groupKey(needs);
+  const pools = needs.map(({ pool }) => pool);
+  const shapes = groups.get(key)?.shapes ?? SortedMap.empty<readonly number[], Shape>(compareCounts);
+  const before = shapes.get(countsOf(needs))?.classes ?? SortedMap.empty<ClassKey, WaitingClass>(compareClasses);
+  const classes = next.places.size === 0 ? before.delete(next) : before.set(next, next);
+  const after = classes.size === 0 ? shapes.delete(countsOf(needs)) : shapes.set(countsOf(needs), { needs, classes });
+  return after.size === 0 ? groups.delete(key) : groups.set(key, { pools, shapes: after });
 }
 
 /** Adds to a count; a count of 0 is not kept, so that the map does not grow with names that are gone. */
@@ -121,10 +139,28 @@ export function addTo(counts: SortedMap<string, number>, key: string, change: nu
   return count === 0 ? counts.delete(key) : counts.set(key, count);
 }
 
-function poolsKey(needs: readonly PoolNeed[]): string {
+/** A space is in no name and sorts before all that is, so groups with one first pool stand together. */
+function groupKey(needs: readonly PoolNeed[]): string {
   return needs.map(({ pool }) => pool).join(" ");
 }
 
-function classKey({ ownerKind, concurrencyLimit, priority, needs }: Omit<WaitingClass, "places">): string {
-  return `${ownerKind} ${concurrencyLimit} ${priority} ${needs.map(({ count }) => count).join(" ")}`;
+function countsOf(needs: readonly PoolNeed[]): readonly number[] {
+  return needs.map(({ count }) => count);
+}
+
+/** Only for counts of the same pools. */
+function compareCounts(a: readonly number[], b: readonly number[]): number {
+  for (const [index, count] of a.entries()) {
+    const order = compareNumbers(count, b[index] ?? 0);
+    if (order !== 0) return order;
+  }
+  return 0;
+}
+
+function compareClasses(a: ClassKey, b: ClassKey): number {
+  return (
+    compareNumbers(b.priority, a.priority) ||
+    compareText(a.ownerKind, b.ownerKind) ||
+    compareNumbers(a.concurrencyLimit, b.concurrencyLimit)
+  );
 }

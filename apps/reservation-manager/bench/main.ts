@@ -1,0 +1,180 @@
+import { performance } from "node:perf_hooks";
+import { connectNats, type NatsBus } from "@muster/bus";
+import { subjects } from "@muster/proto";
+import { natsServer, type TestNats } from "@muster/testkit";
+import { runManager } from "../src/adapters/deps.ts";
+import { readConfig } from "../src/config.ts";
+import type { ReservationRequest } from "../src/domain/check-request.ts";
+import { decideRelease } from "../src/domain/decide-release.ts";
+import { decideReservation } from "../src/domain/decide-reservation.ts";
+import { emptyLedger } from "../src/domain/ledger.ts";
+import { buildMachines } from "../src/domain/machines.ts";
+import { eventOf, planGrants } from "../src/domain/plan-grants.ts";
+import { evolveWorld, type World } from "../src/domain/world.ts";
+import { needs, nodeWriter, reservationsOf } from "../test/managers.ts";
+
+/**
+ * What a decision costs while many requests wait, and how many durable reservations one manager makes a second. Prints; fails nothing: compare two
+ * runs of one machine.
+ */
+const POOLS = 20;
+const NODES_PER_POOL = 50;
+const SIZES = [1000, 10_000, 100_000, 1_000_000];
+const IN_FLIGHT = 256;
+const SECONDS = 5;
+
+const policy = { ...readConfig({}).policy, queueLimit: Number.POSITIVE_INFINITY };
+
+if (process.argv[2] !== "service") benchDecisions();
+await benchService();
+
+function benchDecisions(): void {
+  const rows = SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillWorld(waiting)) }));
+  const base = rows[0]?.["median µs"] ?? 1;
+  console.log(
+    `One request queued, one reservation released, what fits granted; ${POOLS} pools of ${NODES_PER_POOL} nodes`,
+  );
+  console.table(rows.map((row) => ({ ...row, "times the first": round(row["median µs"] / base) })));
+}
+
+/** All machines held, and so many requests of 1 to 8 machines in 1 to 3 pools and 3 priorities waiting. */
+function fillWorld(waiting: number): World {
+  const random = makeRandom(1);
+  const nodes = Array.from({ length: POOLS * NODES_PER_POOL }, (_, index) => {
+    const pool = `pool-${index % POOLS}`;
+    return { name: `node-${index}`, pool, ready: true, schedulable: true, occupants: [] };
+  });
+  let world: World = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
+  for (const { name, pool } of nodes) world = reserve(world, request(`holder-${name}`, [pool], 0), 0);
+  for (let index = 0; index < waiting; index += 1) world = reserve(world, randomRequest(`w${index}`, random), index);
+  return world;
+}
+
+function measureDecisions(start: World): { classes: number; "median µs": number; "p99 µs": number } {
+  const random = makeRandom(2);
+  const nowMs = 2_000_000;
+  const times: number[] = [];
+  let world = start;
+  for (let index = 0; index < 2000; index += 1) {
+    const holder = [...take(world.ledger.holders.values(), random(50) + 1)].at(-1) ?? 0;
+    const owner = world.ledger.reservations.get(holder)?.owner ?? { kind: "", id: "" };
+    const begin = performance.now();
+    world = evolveWorld(world, decideRelease(owner, world.ledger, nowMs).events);
+    world = evolveWorld(
+      world,
+      planGrants(world, policy, nowMs).steps.map((step) => eventOf(step, nowMs)),
+    );
+    world = reserve(world, randomRequest(`late-${index}`, random), nowMs);
+    times.push((performance.now() - begin) * 1000);
+  }
+  times.sort((a, b) => a - b);
+  const at = (share: number): number => round(times[Math.floor(times.length * share)] ?? 0);
+  return { classes: start.ledger.queue.heads.size, "median µs": at(0.5), "p99 µs": at(0.99) };
+}
+
+function reserve(world: World, wanted: ReservationRequest, nowMs: number): World {
+  const verdict = decideReservation(wanted, world, policy, nowMs);
+  if (verdict.do === "refuse") throw new Error(`refused: ${verdict.fault.code}`);
+  return evolveWorld(world, verdict.events);
+}
+
+function randomRequest(id: string, random: (below: number) => number): ReservationRequest {
+  const pools = Array.from({ length: random(3) + 1 }, () => `pool-${random(POOLS)}`);
+  const wanted = Array.from({ length: random(8) + 1 }, (_, index) => pools[index % pools.length] ?? "");
+  return request(id, wanted, random(3));
+}
+
+function request(id: string, pools: readonly string[], priority: number): ReservationRequest {
+  return { owner: { kind: "session", id }, needs: needs(...pools), wait: true, priority, concurrencyLimit: 0 };
+}
+
+async function benchService(): Promise<void> {
+  await using server = await natsServer();
+  await using bus = await connectNats({ url: server.url, token: server.token, name: "bench" });
+  const nodes = await nodeWriter(bus);
+  await Promise.all(Array.from({ length: 2 * IN_FLIGHT }, (_, index) => nodes.put(`node-${index}`, "pool")));
+  const bare = await benchBare(bus);
+  const stop = new AbortController();
+  const manager = runManager(makeContext(server, stop.signal));
+  const durable = await benchReservations(bus);
+  stop.abort();
+  await manager;
+  console.log(`Client and manager in one process, ${IN_FLIGHT} in flight, 512 nodes`);
+  console.table([
+    { what: "bare request and reply", "a second": Math.round(bare) },
+    { what: "durable decisions (reserve or release)", "a second": Math.round(durable) },
+    { what: "durable reservations, each released again", "a second": Math.round(durable / 2) },
+  ]);
+}
+
+async function benchBare(bus: NatsBus): Promise<number> {
+  const subject = subjects.request("bench", "echo");
+  const identity = { name: "bench", version: "1.0.0", description: "echo" };
+  const handler = (message: { payload: Uint8Array; headers: ReadonlyMap<string, string> }) => Promise.resolve(message);
+  await using _echo = await bus.respond(identity, [{ name: "echo", subject, concurrency: IN_FLIGHT, handler }]);
+  const payload = new Uint8Array(100);
+  return await perSecond(() => bus.request(subject, payload, { timeoutMs: 5000 }));
+}
+
+async function benchReservations(bus: NatsBus): Promise<number> {
+  const reservations = reservationsOf(bus);
+  await reservations.listPools({}, { timeoutMs: 30_000 });
+  const held = new Set<number>();
+  return perSecond(async (worker, turn) => {
+    const owner = { kind: "session", id: `w${worker}-${turn >> 1}` };
+    if (held.delete(worker)) await reservations.unreserve({ owner });
+    else {
+      await reservations.reserve({ owner, needs: needs("pool") });
+      held.add(worker);
+    }
+  });
+}
+
+/** Calls answered a second, with IN_FLIGHT of them in flight, after one second of warming up. */
+async function perSecond(call: (worker: number, turn: number) => Promise<unknown>): Promise<number> {
+  let answered = 0;
+  const begin = performance.now() + 1000;
+  const end = begin + SECONDS * 1000;
+  const work = async (worker: number): Promise<void> => {
+    for (let turn = 0; performance.now() < end; turn += 1) {
+      await call(worker, turn);
+      if (performance.now() >= begin) answered += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: IN_FLIGHT }, (_, worker) => work(worker)));
+  return answered / SECONDS;
+}
+
+function makeContext(server: TestNats, signal: AbortSignal): Parameters<typeof runManager>[0] {
+  const silent = { debug: () => undefined, info: () => undefined, warn: console.warn, error: console.error };
+  return {
+    config: readConfig({ MUSTER_NATS_URL: server.url, MUSTER_NATS_TOKEN: server.token }),
+    logger: { ...silent, child: () => makeContext(server, signal).logger },
+    signal,
+    instance: "bench",
+    version: "1.0.0",
+    readyWhen: () => undefined,
+  };
+}
+
+function* take<Value>(values: Iterable<Value>, count: number): Generator<Value> {
+  let left = count;
+  for (const value of values) {
+    if (left === 0) return;
+    left -= 1;
+    yield value;
+  }
+}
+
+/** Numbers below a bound, the same in every run. */
+function makeRandom(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

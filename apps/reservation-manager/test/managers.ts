@@ -1,0 +1,107 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { faultOf, isRetryable } from "@muster/faults";
+import { buckets, ReservationService, type muster } from "@muster/proto";
+import { openBucket, type Bucket } from "@muster/store";
+import type { TestNats } from "@muster/testkit";
+import { nodeCodec } from "../src/adapters/messages.ts";
+
+/** One replica of the service as a process of its own. */
+export type ManagerProcess = AsyncDisposable & {
+  /** How often it became the leader and opened the ledger. */
+  readonly leads: number;
+  readonly errors: readonly string[];
+  /** Ends the process; resolves with its exit code, null after SIGKILL. */
+  end(signal: "SIGTERM" | "SIGKILL"): Promise<number | null>;
+};
+
+const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+
+export function startManager(server: TestNats, env: Record<string, string> = {}): ManagerProcess {
+  const child = spawn(process.execPath, [main], {
+    stdio: ["ignore", "inherit", "pipe"],
+    env: {
+      PATH: process.env["PATH"],
+      MUSTER_NATS_URL: server.url,
+      MUSTER_NATS_TOKEN: server.token,
+      RESERVATION_LOCK_TTL_MS: "1000",
+      ...env,
+    },
+  });
+  const exited = once(child, "exit");
+  const errors: string[] = [];
+  let leads = 0;
+  createInterface({ input: child.stderr }).on("line", (line) => {
+    if (line.includes('"keeping the ledger"')) leads += 1;
+    if (!line.startsWith("{") || line.includes('"level":"error"')) errors.push(line);
+  });
+  const end = async (signal: "SIGTERM" | "SIGKILL"): Promise<number | null> => {
+    child.kill(signal);
+    await exited;
+    return child.exitCode;
+  };
+  return {
+    get leads() {
+      return leads;
+    },
+    errors,
+    end,
+    [Symbol.asyncDispose]: async () => {
+      if (child.exitCode === null && child.signalCode === null) await end("SIGKILL");
+    },
+  };
+}
+
+export function connected(server: TestNats): Promise<NatsBus> {
+  return connectNats({ url: server.url, token: server.token, name: "test" });
+}
+
+export type Reservations = Client<typeof ReservationService>;
+
+export function reservationsOf(bus: NatsBus): Reservations {
+  return client(bus, ReservationService);
+}
+
+/** Asks until the answer is not "come back later", as every caller of the service has to. */
+export async function persist<Result>(call: () => Promise<Result>): Promise<Result> {
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined || !isRetryable(fault) || fault.code === "pool_availability") throw error;
+    }
+  }
+}
+
+/** Writes nodes as the watcher does. */
+export type NodeWriter = {
+  put(name: string, pool: string, more?: Partial<muster.watch.v1.NodeState.$Properties>): Promise<void>;
+  remove(name: string): Promise<void>;
+};
+
+export async function nodeWriter(bus: NatsBus): Promise<NodeWriter> {
+  const bucket: Bucket<unknown, muster.watch.v1.NodeState.$Properties> = await openBucket(bus.connection, {
+    name: buckets.nodes,
+    codec: nodeCodec,
+  });
+  return {
+    put: async (name, pool, more = {}) => {
+      const state = { name, labels: { pool }, ready: true, schedulable: true, ...more };
+      const entry = await bucket.get(name);
+      await (entry === undefined ? bucket.create(name, state) : bucket.update(name, state, entry.revision));
+    },
+    remove: async (name) => {
+      const entry = await bucket.get(name);
+      if (entry !== undefined) await bucket.delete(name, entry.revision);
+    },
+  };
+}
+
+/** Needs named c0, c1, ... in the order of the pools given. */
+export function needs(...pools: readonly string[]): { component: string; pool: string }[] {
+  return pools.map((pool, index) => ({ component: `c${index}`, pool }));
+}

@@ -1,0 +1,147 @@
+import { consumeEvents } from "@muster/bus";
+import { muster, ReservationService, streams, subjects } from "@muster/proto";
+import { natsServer, until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { connected, needs, nodeWriter, reservationsOf, startManager } from "./managers.ts";
+
+const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING } =
+  muster.reservation.v1.ReservationState;
+
+const owner = (id: string) => ({ kind: "session", id });
+
+it("answers as the contract says, and tells of grants", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await nodes.put("a1", "a");
+  await nodes.put("a2", "a");
+  await using manager = startManager(server);
+  const reservations = reservationsOf(bus);
+
+  const reserve = { owner: owner("x"), needs: needs("a", "a"), wait: true };
+  const { reservation } = await reservations.reserve(reserve, { timeoutMs: 20_000 });
+  expect(reservation).toMatchObject({
+    id: "r-1",
+    state: GRANTED,
+    machines: [
+      { component: "c0", pool: "a", node: "a1" },
+      { component: "c1", pool: "a", node: "a2" },
+    ],
+  });
+  expect((await reservations.reserve(reserve)).reservation).toEqual(reservation);
+  expect((await reservations.getReservation({ owner: owner("x") })).reservation).toEqual(reservation);
+
+  await expect(reservations.reserve({ ...reserve, needs: needs("a") })).rejects.toMatchObject({
+    fault: { code: "reservation_differs", ownerId: "x" },
+  });
+  await expect(reservations.reserve({ owner: owner("y"), needs: needs("b") })).rejects.toMatchObject({
+    fault: { code: "pool_unknown", pool: "b" },
+  });
+  await expect(
+    reservations.reserve({ owner: owner("y"), needs: needs("a", "a", "a"), wait: true }),
+  ).rejects.toMatchObject({ fault: { code: "pool_capacity", pool: "a", requested: 3, capacity: 2 } });
+  await expect(reservations.reserve({ owner: owner("y"), needs: needs("a") })).rejects.toMatchObject({
+    fault: { code: "pool_availability", pool: "a", requested: 1, available: 0 },
+  });
+
+  const queued = await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true, priority: -1 });
+  expect(queued.reservation).toMatchObject({
+    state: WAITING,
+    priority: -1,
+    because: { code: "POOL_AVAILABILITY", pool: "a", requested: 1, available: 0, ahead: 0 },
+  });
+  expect((await reservations.listPools({})).pools).toMatchObject([
+    { name: "a", available: 0, capacity: 2, held: 2, unusable: 0, waiting: 1 },
+  ]);
+  const first = await reservations.listReservations({ limit: 1 });
+  const second = await reservations.listReservations({ limit: 1, continue: first.continue });
+  expect([...first.reservations, ...second.reservations].map((one) => one.owner?.id)).toEqual(["x", "y"]);
+  expect(second.continue).toBe("");
+
+  expect(await reservations.unreserve({ owner: owner("x") })).toMatchObject({ released: true });
+  expect(await reservations.unreserve({ owner: owner("x") })).toMatchObject({ released: false });
+  expect((await reservations.getReservation({ owner: owner("y") })).reservation).toMatchObject({ state: GRANTED });
+  await expect(reservations.getReservation({ owner: owner("x") })).rejects.toMatchObject({
+    fault: { code: "not_found" },
+  });
+
+  const granted: string[] = [];
+  const subscription = {
+    stream: streams.events.name,
+    durable: "test",
+    subject: subjects.anyReservationGranted,
+    maxInFlight: 10,
+    ackWaitMs: 5000,
+    area: "test",
+  };
+  await using _consumer = await consumeEvents(bus, subscription, muster.reservation.v1.ReservationGranted, (event) => {
+    granted.push(event.reservation?.id ?? "");
+    return Promise.resolve();
+  });
+  await until("both grants were told", () => granted.length === 2);
+  expect(granted.sort()).toEqual(["r-1", "r-2"]);
+  expect(manager.errors).toEqual([]);
+});
+
+it("answers invalid_request to bytes that are no message, on every method", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  await using manager = startManager(server);
+  await reservationsOf(bus).listPools({}, { timeoutMs: 20_000 });
+  for (const { verb } of Object.values(ReservationService.methods)) {
+    for (const bytes of [[0xff], [0x0a, 0x7f, 0x01], [0x0f]]) {
+      const subject = subjects.request("reservation", verb);
+      const reply = await bus.request(subject, Uint8Array.from(bytes), { timeoutMs: 5000 });
+      const fault = muster.common.v1.Fault.decode(reply.payload);
+      expect([verb, fault.code, fault.reason]).toEqual([verb, 3, "INVALID_REQUEST"]);
+    }
+  }
+  for (const call of [
+    reservationsOf(bus).reserve({}),
+    reservationsOf(bus).unreserve({}),
+    reservationsOf(bus).getReservation({}),
+  ])
+    await expect(call).rejects.toMatchObject({ fault: { code: "invalid_request" } });
+  expect(manager.errors).toEqual([]);
+});
+
+it("follows nodes that come, are cordoned, fail, are occupied and go", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await using manager = startManager(server);
+  const reservations = reservationsOf(bus);
+  const pool = async () => (await reservations.listPools({}, { timeoutMs: 20_000 })).pools[0];
+  const poolBecomes = (what: string, wanted: object) =>
+    until(what, async () => {
+      expect(await pool()).toMatchObject(wanted);
+      return true;
+    });
+  expect(await pool()).toBeUndefined();
+
+  await nodes.put("a1", "a");
+  await poolBecomes("the node counts", { name: "a", available: 1, capacity: 1, unusable: 0 });
+  await reservations.reserve({ owner: owner("x"), needs: needs("a") });
+  await nodes.put("a2", "a", { schedulable: false });
+  await poolBecomes("a cordoned node does not count", { available: 0, capacity: 1, held: 1, unusable: 1 });
+  await expect(reservations.reserve({ owner: owner("y"), needs: needs("a", "a"), wait: true })).rejects.toMatchObject({
+    fault: { code: "pool_capacity", requested: 2, capacity: 1 },
+  });
+  await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true });
+
+  await nodes.put("a2", "a", { occupants: [owner("stranger")] });
+  await poolBecomes("an occupied node does not count", { available: 0, capacity: 1, unusable: 1, waiting: 1 });
+  await nodes.put("a2", "a", { ready: false });
+  await poolBecomes("a node that is not ready does not count", { available: 0, capacity: 1, unusable: 1, waiting: 1 });
+  await nodes.put("a2", "a");
+  await until("the waiting request is granted", async () => {
+    const { reservation } = await reservations.getReservation({ owner: owner("y") });
+    return reservation?.machines?.[0]?.node === "a2";
+  });
+  await nodes.remove("a2");
+  await poolBecomes("a lost node does not count", { available: 0, capacity: 1, held: 1 });
+  await reservations.unreserve({ owner: owner("y") });
+  await nodes.put("a1", "a", { deleted: true });
+  await until("the pool is gone with its last node", async () => (await pool()) === undefined);
+  expect(manager.errors).toEqual([]);
+});
