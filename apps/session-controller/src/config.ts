@@ -45,7 +45,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       workerPort: read.integer("SESSION_WORKER_PORT", { fallback: 10_000, min: 1, max: 65_535 }),
     },
     session: {
-      askAgainMs: read.integer("SESSION_ASK_AGAIN_MS", { fallback: 5000, min: 50, max: 600_000 }),
+      askAgainMs: read.integer("SESSION_ASK_AGAIN_MS", { fallback: 10_000, min: 50, max: 600_000 }),
       cleanupLimitMs: read.integer("SESSION_CLEANUP_LIMIT_MS", { fallback: 120_000, min: 100, max: DAY_MS }),
       lookAgainMs: read.integer("SESSION_LOOK_AGAIN_MS", { fallback: 1000, min: 50, max: 60_000 }),
     },

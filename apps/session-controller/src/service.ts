@@ -80,7 +80,7 @@ async function execute(
     delivery.working();
   }, config.queue.ackWaitMs / 3);
   try {
-    const end = await runSession(deps.executor, config.session, message, signal);
+    const end = await deps.metrics.inHand(() => runSession(deps.executor, config.session, message, signal));
     deps.executor.logger.info({ session: message.name, end }, "session left");
     // Whoever has taken a lost session over holds a message of its own, or the sweep queues it again.
     if (end === "stopped") delivery.retry(0);

@@ -65,6 +65,17 @@ describe("sweep", () => {
     expect(did).toEqual([]);
   });
 
+  it("has unfinished sessions run, and touches nothing else, while the API server is away", async () => {
+    const away = () =>
+      Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
+    const live = world(running(), { listPods: away });
+    await sweep(live.deps, POLICY, never);
+    expect(live.did).toEqual(["run bench"]);
+    const finished = world(running(over), { listPods: away });
+    await sweep(finished.deps, POLICY, never);
+    expect(finished.did).toEqual([]);
+  });
+
   it("goes on with the other steps when one fails", async () => {
     const away = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));

@@ -7,6 +7,7 @@ import {
   type OwnedReservation,
   type SessionDigest,
   type SweepPolicy,
+  type SweepSnapshot,
   type SweepStep,
 } from "./domain/plan-sweep.ts";
 import { isFinished, type SessionRecord } from "./domain/session.ts";
@@ -36,20 +37,32 @@ export async function sweepForever(
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    await reporting(deps, "sweep not complete", () => sweep(deps, policy, signal));
+    await sweep(deps, policy, signal);
     await sleep(policy.everyMs, undefined, { signal }).catch(() => undefined);
   }
 }
 
 /** One look at everything, and the repair of what is left over. */
 export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
-  // In this order: what belongs to a session that is made meanwhile is not listed, and what is listed has its session listed too.
-  const pods = await deps.listPods();
-  const reservations = await deps.listReservations();
-  const sessions = deps.sessions();
-  for (const step of planSweep({ nowMs: deps.now(), sessions, pods, reservations }, policy)) {
+  const { pods, ...world } = await observe(deps);
+  for (const step of planSweep({ nowMs: deps.now(), pods, ...world }, policy)) {
     if (signal.aborted) return;
     await reporting(deps, "sweep step failed", () => execute(deps, step, pods));
+  }
+}
+
+async function observe(deps: SweepDeps): Promise<Omit<SweepSnapshot, "nowMs">> {
+  try {
+    // In this order: what belongs to a session that is made meanwhile is not listed, and what is listed has its session listed too.
+    const pods = await deps.listPods();
+    const reservations = await deps.listReservations();
+    return { pods, reservations, sessions: deps.sessions() };
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    deps.logger.warn({ reason: describeFault(fault) }, "sweep sees no pods or no reservations");
+    // Without them nothing is known to be left over, but what is not finished can be queued.
+    return { pods: [], reservations: [], sessions: deps.sessions().filter(({ finishedAtMs }) => finishedAtMs === 0) };
   }
 }
 

@@ -7,7 +7,7 @@ import { openBucket, openView, protoCodec, type Bucket, type View } from "@muste
 import { traceparentOf } from "@muster/tracing";
 import { describeFault, faultOf } from "@muster/faults";
 import type { Config } from "../config.ts";
-import { eventOf, type SessionRecord } from "../domain/session.ts";
+import type { SessionRecord } from "../domain/session.ts";
 import type { OwnedReservation, SessionDigest } from "../domain/plan-sweep.ts";
 import type { ExecutorDeps, Stored } from "../executor.ts";
 import type { RequestDeps } from "../requests.ts";
@@ -24,6 +24,7 @@ import {
   sessionBytes,
   sessionMessage,
 } from "./messages.ts";
+import { sessionMetrics, type SessionMetrics } from "./metrics.ts";
 import { kubePodLogs } from "./pod-logs.ts";
 import { kubePods } from "./pods.ts";
 import { inPass, tellPhase } from "./trace.ts";
@@ -33,6 +34,7 @@ export type Deps = AsyncDisposable & {
   readonly executor: ExecutorDeps;
   readonly requests: RequestDeps;
   readonly sweep: SweepDeps;
+  readonly metrics: SessionMetrics;
   /** What is not as fresh as it should be; undefined when all is well. */
   readonly staleness: () => string | undefined;
 };
@@ -74,9 +76,11 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     const session = grantedSession(payload);
     if (session !== undefined) wakeups.granted(session);
   });
+  const metrics = sessionMetrics();
   const world: World = {
     context,
     bus,
+    metrics,
     records,
     index,
     pods,
@@ -88,6 +92,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     executor: executorDeps(world),
     requests: requestDeps(world),
     sweep: sweepDeps(world),
+    metrics,
     staleness: () => {
       const ageMs = Math.max(index.ageMs(), pods.ageMs());
       return ageMs > STALE_MS ? `sessions or pods were last current ${ageMs} ms ago` : undefined;
@@ -102,6 +107,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
 type World = {
   readonly context: ServiceContext<Config>;
   readonly bus: NatsBus;
+  readonly metrics: SessionMetrics;
   readonly records: Records;
   readonly index: Index;
   readonly pods: PodStates;
@@ -141,7 +147,11 @@ function executorDeps(world: World): ExecutorDeps {
       }),
     listPods: (record) => acting.pods.ofSession(record.name),
     act: (record, step) => act(acting, record, step),
-    announce: (record, from) => announce(bus, record, from),
+    announce: async (record, from) => {
+      await announce(bus, record, from);
+      // An executor that has just taken over publishes everything again; the phases were told by the one before it.
+      if (from > 0) tellPhases(world.metrics, record, from);
+    },
     span: inPass,
   };
 }
@@ -157,7 +167,7 @@ function requestDeps(world: World): RequestDeps {
     save: (record, revision) => records.update(record.name, record, revision),
     enqueue: async (record) => {
       try {
-        await enqueue(bus, record.name, record.uid);
+        await enqueue(bus, record, record.uid);
       } catch (error) {
         const fault = faultOf(error);
         if (fault === undefined) throw error;
@@ -183,7 +193,8 @@ function sweepDeps(world: World): SweepDeps {
     sessions: () => index.entries().map(({ value }) => value),
     load: (name) => load(records, name),
     save: (record, revision) => records.update(record.name, record, revision),
-    run: (session, uid) => enqueue(bus, session, uid),
+    // Each time under another id: what the stream remembers of an earlier message must not keep a lost session from coming back.
+    run: (name, uid) => enqueue(bus, { name, uid }, `${uid}-${randomUUID()}`),
     deletePod: (pod, uid) => acting.pods.delete(pod, uid),
     release: (session) => release(acting.reservations, session, randomUUID()),
     forget: async ({ record, revision }) => {
@@ -212,8 +223,12 @@ async function load(records: Records, name: string): Promise<Stored | undefined>
 }
 
 /** A session that is queued already is not queued twice; the stream sees to that. */
-async function enqueue(bus: NatsBus, name: string, uid: string): Promise<void> {
-  await publishEvent(bus, subjects.runSession(name), muster.session.v1.RunSession, { name, uid }, { messageId: uid });
+async function enqueue(
+  bus: NatsBus,
+  { name, uid }: { readonly name: string; readonly uid: string },
+  messageId: string,
+): Promise<void> {
+  await publishEvent(bus, subjects.runSession(name), muster.session.v1.RunSession, { name, uid }, { messageId });
 }
 
 async function announce(bus: NatsBus, record: SessionRecord, from: number): Promise<void> {
@@ -221,11 +236,17 @@ async function announce(bus: NatsBus, record: SessionRecord, from: number): Prom
   const type = muster.session.v1.SessionEventRecorded;
   for (const [index, event] of record.events.entries()) {
     if (index < from) continue;
-    if (event.kind === "ACCEPT") tellPhase(record, "queue", "QUEUE", event.atMs);
-    if (index === record.events.length - 1 && eventOf(record, "RUN") !== event)
-      tellPhase(record, "run", "RUN", event.atMs);
     const message = { name, uid, event: eventMessage(event) };
     await publishEvent(bus, subjects.sessionEventRecorded(name), type, message, { messageId: `${uid}-${index}` });
+  }
+}
+
+function tellPhases(metrics: SessionMetrics, record: SessionRecord, from: number): void {
+  for (const { kind, atMs } of record.events.slice(from)) {
+    if (kind === "ACCEPT") tellPhase(record, "queue", "QUEUE", atMs);
+    if (kind !== record.verdict?.kind) continue;
+    tellPhase(record, "run", "RUN", atMs);
+    metrics.finished(record);
   }
 }
 
