@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { until } from "@muster/testkit";
@@ -86,6 +87,14 @@ describe("muster run", () => {
     });
     expect(session?.["createdAt"]).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
     expect(code).toBe(0);
+  });
+
+  it("says why a session waits when the reason lasts", async () => {
+    const cli = await runSession("patient");
+    world.move("patient", "QUEUE", { waitingBecause: "pool workers has 0 machines free, 1 are needed" });
+    await until("the reason is said", () => cli.stderr().includes("waits: pool workers has 0 machines free"));
+    world.move("patient", "DONE", { waitingBecause: "" });
+    expect(await cli.ended).toMatchObject({ code: 0 });
   });
 
   it("cancels the session at the first interrupt and waits for its end", async () => {
@@ -262,6 +271,13 @@ it.each([
   expect(code).toBe(2);
   expect(stdout).toBe("");
   expect(stderr).toMatch(/error: |Usage: /);
+});
+
+it("starts through its bin as well", () => {
+  const bin = join(import.meta.dirname, "../bin/muster.mjs");
+  const { status, stdout } = spawnSync(process.execPath, [bin, "version"], { encoding: "utf8" });
+  expect(stdout).toMatch(/^muster \d+\.\d+\.\d+\nnode /);
+  expect(status).toBe(0);
 });
 
 it("doctor says what is there, and what to do about what is not", async () => {

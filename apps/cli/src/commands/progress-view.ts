@@ -1,5 +1,5 @@
 import type { Io } from "../cli.ts";
-import { buildProgressBlock, buildProgressLines } from "../domain/build-progress.ts";
+import { buildProgressBlock, buildProgressLines, buildWaitLine } from "../domain/build-progress.ts";
 import type { Session } from "../domain/session.ts";
 
 /** Shows how sessions go on: a block that is drawn over on a terminal, appended lines everywhere else. */
@@ -11,6 +11,8 @@ export type ProgressView = Disposable & {
 
 /** Elapsed times go on while nothing else happens. */
 const REDRAW_EVERY_MS = 500;
+/** A reason to wait that does not last is no news. */
+const WAIT_SAID_AFTER_MS = 2000;
 /** Up by so many lines, then everything below is cleared. */
 const clearBlock = (lines: number): string => (lines === 0 ? "" : `\u001b[${lines}A\u001b[J`);
 
@@ -19,14 +21,28 @@ export function progressView(io: Io, now: () => number): ProgressView {
 }
 
 function appendedView(io: Io, now: () => number): ProgressView {
-  const shown = new Map<string, Session>();
+  const shown = new Map<string, { readonly session: Session; readonly waitsSinceMs: number; waitSaid: boolean }>();
+  const sayWaits = (): void => {
+    const nowMs = now();
+    for (const entry of shown.values()) {
+      const { session, waitsSinceMs, waitSaid } = entry;
+      if (waitSaid || session.waitingBecause === "" || nowMs - waitsSinceMs < WAIT_SAID_AFTER_MS) continue;
+      entry.waitSaid = true;
+      io.err([buildWaitLine(session, nowMs)]);
+    }
+  };
+  const timer = setInterval(sayWaits, REDRAW_EVERY_MS);
   return {
     update: (session) => {
-      io.err(buildProgressLines(shown.get(session.name), session, now()));
-      shown.set(session.name, session);
+      const before = shown.get(session.name);
+      io.err(buildProgressLines(before?.session, session, now()));
+      const same = before?.session.waitingBecause === session.waitingBecause;
+      shown.set(session.name, same ? { ...before, session } : { session, waitsSinceMs: now(), waitSaid: false });
     },
     say: (lines) => io.err(lines),
-    [Symbol.dispose]: () => undefined,
+    [Symbol.dispose]: () => {
+      clearInterval(timer);
+    },
   };
 }
 

@@ -1,6 +1,8 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { buildPhases, buildProgressBlock, buildProgressLines } from "./build-progress.ts";
+import { buildPhases, buildProgressBlock, buildProgressLines, buildWaitLine } from "./build-progress.ts";
 import { component, session, START_MS as START } from "../../test/session-fixture.ts";
+import type { Session } from "./session.ts";
 
 describe("appended lines", () => {
   it("tell of a new session its events, and of components only what has begun", () => {
@@ -45,12 +47,35 @@ describe("appended lines", () => {
     ]);
   });
 
-  it("say why a session waits, once for each reason", () => {
-    const waiting = session(["QUEUE"], [], { waitingBecause: "pool workers has 1 machines free, 4 are needed" });
-    expect(buildProgressLines(session(["QUEUE"], []), waiting, START + 1000)).toEqual([
+  it("leave out what is said on the way to readiness, and keep why a component failed", () => {
+    const before = session(["QUEUE"], [component("server", "NOT_READY", { message: "ContainerCreating" })]);
+    const after = session(["QUEUE"], [component("server", "NOT_READY", { message: "ProbeFailing" })]);
+    expect(buildProgressLines(before, after, START)).toEqual([]);
+    const failed = session(["QUEUE"], [component("server", "FAILED", { message: "ImagePullBackOff" })]);
+    expect(buildProgressLines(after, failed, START)).toEqual(["  0.0s  echo  server  FAILED  ImagePullBackOff"]);
+  });
+
+  it("say why a session waits", () => {
+    const waiting = session(["QUEUE"], [], { waitingBecause: "pool workers has 1 machines free,\n4 are needed" });
+    expect(buildWaitLine(waiting, START + 1000)).toBe(
       "  1.0s  echo  waits: pool workers has 1 machines free, 4 are needed",
-    ]);
-    expect(buildProgressLines(waiting, waiting, START + 9000)).toEqual([]);
+    );
+  });
+
+  it("tell every event exactly once, however the session is seen", () => {
+    const phases = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"] as const;
+    fc.assert(
+      fc.property(fc.subarray([1, 2, 3, 4]), (stops) => {
+        let before: Session | undefined;
+        const lines: string[] = [];
+        for (const count of [...stops, phases.length]) {
+          const next = session(phases.slice(0, count));
+          lines.push(...buildProgressLines(before, next, START));
+          before = next;
+        }
+        expect(lines.map((line) => line.split("  ").at(-1))).toEqual(phases);
+      }),
+    );
   });
 });
 

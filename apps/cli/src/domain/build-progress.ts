@@ -1,31 +1,33 @@
 import { formatElapsed } from "./duration.ts";
 import { buildTable, fit, plain, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
-import { ageOf, isFinished, phaseOf, type ComponentStatus, type Session } from "./session.ts";
+import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Session } from "./session.ts";
 
 /**
- * What is new since the line before, as lines that are only ever appended: one for each event, each change of a component, each reason to wait. For logs and
- * pipes. Begins with the time since the submission.
+ * What is new since the state before, as lines that are only ever appended: one for each event and for each change of a component. For logs and pipes. Begins with
+ * the time since the submission.
  */
 export function buildProgressLines(before: Session | undefined, session: Session, nowMs: number): string[] {
-  const line = (atMs: number, text: string): string =>
-    `${formatElapsed(atMs - session.createdAtMs).padStart(6)}  ${session.name}  ${text}`;
-  const events = session.events.slice(before?.events.length ?? 0);
+  const end = endOf(session);
   const seen = new Map(before?.components.map((component) => [component.name, describeComponent(component)]));
-  const components = session.components
-    .filter(({ name, state }) => (seen.has(name) ? true : state !== "PENDING"))
-    .filter((component) => seen.get(component.name) !== describeComponent(component));
-  const waiting = session.waitingBecause;
+  const events = session.events.slice(before?.events.length ?? 0);
+  const changed = session.components
+    .map((component) => ({ component, text: describeComponent(component) }))
+    .filter(({ component, text }) => component.state !== "PENDING" && seen.get(component.name) !== text);
   return [
     ...events
-      .filter(({ phase }) => phase !== endPhase(session))
-      .map((event) => line(event.atMs, joined(event.phase, event.description))),
-    ...components.map((component) => line(nowMs, describeComponent(component))),
-    ...(waiting !== "" && waiting !== before?.waitingBecause ? [line(nowMs, `waits: ${plain(waiting)}`)] : []),
+      .filter((event) => event !== end)
+      .map(({ phase, atMs, description }) => buildLine(session, atMs, joined(phase, description))),
+    ...changed.map(({ text }) => buildLine(session, nowMs, text)),
     ...events
-      .filter(({ phase }) => phase === endPhase(session))
-      .map((event) => line(event.atMs, joined(event.phase, event.reason, event.description))),
+      .filter((event) => event === end)
+      .map(({ phase, atMs, reason, description }) => buildLine(session, atMs, joined(phase, reason, description))),
   ];
+}
+
+/** Why a session waits, as one more line of the same form. */
+export function buildWaitLine(session: Session, nowMs: number): string {
+  return buildLine(session, nowMs, `waits: ${plain(session.waitingBecause)}`);
 }
 
 /** All that is to be seen of the sessions at one moment, for a terminal that is redrawn: the phases with their times, and a line for each component. */
@@ -87,17 +89,18 @@ function buildSessionBlock(session: Session, nowMs: number, style: TableStyle): 
   ];
 }
 
+function buildLine(session: Session, atMs: number, text: string): string {
+  return `${formatElapsed(atMs - session.createdAtMs).padStart(6)}  ${session.name}  ${text}`;
+}
+
+/** What is said on the way to readiness changes often and means little; it is told as the reason to wait when it lasts. */
 function describeComponent(component: ComponentStatus): string {
   const { name, state, node, message } = component;
-  return joined(name, state, node === "" ? "" : `on ${node}`, exitText(component), message);
+  return joined(name, state, node === "" ? "" : `on ${node}`, exitText(component), state === "FAILED" ? message : "");
 }
 
 function exitText({ exitCode }: ComponentStatus): string {
   return exitCode === undefined ? "" : `exit code ${exitCode}`;
-}
-
-function endPhase(session: Session): string | undefined {
-  return isFinished(session) ? phaseOf(session) : undefined;
 }
 
 function joined(...parts: readonly string[]): string {
