@@ -1,3 +1,5 @@
 export { findNatsServer } from "./find.ts";
+export type { FindOptions, FoundNatsServer } from "./find.ts";
+export type { Source, SourceContext } from "./source.ts";
 export { startNatsServer } from "./start.ts";
 export type { NatsServer, NatsServerOptions } from "./start.ts";

@@ -1,8 +1,8 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { chmod, mkdir, open, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { throwFault } from "@muster/faults";
 
@@ -25,10 +25,22 @@ export type NatsServer = AsyncDisposable & {
   kill(): Promise<void>;
 };
 
+const LOG = "nats-server.log";
+/** What it says before it has a log. */
+const OUTPUT = "nats-server.out";
 const READY_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 10_000;
 
-/** Starts a nats-server with JetStream and resolves once it answers. Disposing stops it with SIGTERM, then SIGKILL. */
+/**
+ * Becomes the server, after it has left a child behind that waits for the parent: a line says that the server has ended, the end of the pipe that the parent is gone
+ * without having stopped it, whatever became of it.
+ */
+const GUARDED = `( read -r _ <&3 || kill -9 $$ ) </dev/null >/dev/null 2>&1 & exec "$0" "$@" 3<&-`;
+
+/**
+ * Starts a nats-server with JetStream and resolves once it answers. Disposing stops it with SIGTERM, then SIGKILL. It does not outlive this process, however that
+ * ends, and hears no signal from the terminal.
+ */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const { directory } = options;
   await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -39,23 +51,37 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   const file = join(directory, "nats.conf");
   await writeFile(file, renderConfiguration(options, portsDirectory), { mode: 0o600 });
 
-  await using log = await open(join(directory, "nats-server.out"), "a");
-  const child = spawn(options.binary, ["-c", file], { stdio: ["ignore", log.fd, log.fd] });
-  const exited = once(child, "exit");
-  exited.then(
-    ([code, signal]: (number | string | null)[]) => options.onExit?.(code as number | null, signal as string | null),
-    () => undefined,
-  );
+  await using log = await open(join(directory, OUTPUT), "w");
+  const child = spawn("/bin/sh", ["-c", GUARDED, options.binary, "-c", file], {
+    stdio: ["ignore", log.fd, log.fd, "pipe"],
+    detached: true,
+  });
+  const exited = new Promise<void>((resolve) => {
+    child.once("exit", (code, signal) => {
+      endGuard(child);
+      options.onExit?.(code, signal);
+      resolve();
+    });
+  });
   const port = await ready(child, directory, portsDirectory);
   return {
     url: `nats://127.0.0.1:${port}`,
     port,
     pid: child.pid ?? 0,
     kill: async () => {
-      if (child.exitCode === null && child.signalCode === null && child.kill("SIGKILL")) await exited;
+      child.kill("SIGKILL");
+      await exited;
     },
     [Symbol.asyncDispose]: () => stop(child, exited),
   };
+}
+
+function endGuard(child: ChildProcess): void {
+  const pipe = child.stdio[3];
+  if (!(pipe instanceof Writable)) return;
+  // The guard may have gone with the server.
+  pipe.on("error", () => undefined);
+  pipe.end("ended\n");
 }
 
 function renderConfiguration(options: NatsServerOptions, portsDirectory: string): string {
@@ -63,7 +89,7 @@ function renderConfiguration(options: NatsServerOptions, portsDirectory: string)
   return [
     "listen: " + quote(`127.0.0.1:${options.port === 0 ? -1 : options.port}`),
     `ports_file_dir: ${quote(portsDirectory)}`,
-    `log_file: ${quote(join(options.directory, "nats-server.log"))}`,
+    `log_file: ${quote(join(options.directory, LOG))}`,
     "logfile_size_limit: 10MB",
     "max_payload: 1MB",
     `authorization { token: ${quote(options.token)} }`,
@@ -78,27 +104,35 @@ async function ready(child: ChildProcess, directory: string, portsDirectory: str
     child.once("error", reject);
   });
   const end = performance.now() + READY_TIMEOUT_MS;
-  while (performance.now() < end && child.exitCode === null) {
+  while (performance.now() < end && !hasExited(child)) {
     const port = await Promise.race([readPort(child, portsDirectory), failed]);
     if (port !== undefined && (await greets(port))) return port;
     await sleep(20);
   }
   child.kill("SIGKILL");
-  const tail = await readFile(join(directory, "nats-server.log"), "utf8").catch(() => "");
+  const said = await Promise.all([LOG, OUTPUT].map((name) => readFile(join(directory, name), "utf8").catch(() => "")));
+  const tail = said.map((text) => text.trim().split("\n").slice(-3).join(" | ")).join(" ");
   return throwFault(
     { code: "unavailable", dependency: "nats-server", retryAfterMs: 0 },
-    { doing: `starting ${child.spawnfile}: ${tail.trim().split("\n").slice(-3).join(" | ")}` },
+    { doing: `starting ${child.spawnargs[3] ?? ""}: ${tail.trim()}` },
   );
 }
 
+function hasExited(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
 async function readPort(child: ChildProcess, portsDirectory: string): Promise<number | undefined> {
-  if (child.pid === undefined) return undefined;
   try {
-    const file = join(portsDirectory, `nats-server_${child.pid}.ports`);
-    const ports = JSON.parse(await readFile(file, "utf8")) as { nats?: string[] };
-    const address = ports.nats?.[0];
-    return address === undefined ? undefined : Number(new URL(address).port);
+    const names = await readdir(portsDirectory);
+    const name = names.find((one) => one.endsWith(`_${child.pid}.ports`));
+    if (name === undefined) return undefined;
+    const ports: unknown = JSON.parse(await readFile(join(portsDirectory, name), "utf8"));
+    if (typeof ports !== "object" || ports === null || !("nats" in ports) || !Array.isArray(ports.nats))
+      return undefined;
+    return Number(new URL(String(ports.nats[0])).port);
   } catch {
+    // Half written, or not there yet.
     return undefined;
   }
 }
@@ -122,8 +156,8 @@ function greets(port: number): Promise<boolean> {
   });
 }
 
-async function stop(child: ChildProcess, exited: Promise<unknown>): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
+async function stop(child: ChildProcess, exited: Promise<void>): Promise<void> {
+  if (hasExited(child)) return;
   child.kill("SIGTERM");
   const giveUp = setTimeout(() => child.kill("SIGKILL"), STOP_TIMEOUT_MS);
   await exited;

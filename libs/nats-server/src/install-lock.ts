@@ -1,0 +1,51 @@
+import { open, readFile, rm } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const RETRY_MS = 100;
+
+/**
+ * Runs the work while no other process on this machine does it under the same lock file. A lock whose process is gone is taken over; should two take it over at
+ * the same moment, both do the work, which has to bear that.
+ */
+export async function underLock<Result>(
+  file: string,
+  signal: AbortSignal,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  while (!(await take(file))) {
+    if (await isAbandoned(file)) await rm(file, { force: true });
+    else await sleep(RETRY_MS, undefined, { signal });
+  }
+  try {
+    return await work();
+  } finally {
+    await rm(file, { force: true });
+  }
+}
+
+async function take(file: string): Promise<boolean> {
+  try {
+    await using handle = await open(file, "wx");
+    await handle.writeFile(String(process.pid));
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return false;
+    throw error;
+  }
+}
+
+async function isAbandoned(file: string): Promise<boolean> {
+  const pid = Number(await readFile(file, "utf8").catch(() => ""));
+  // Empty for a moment after it was made, and gone after it was given up.
+  if (pid === 0) return false;
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return codeOf(error) === "ESRCH";
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}

@@ -1,0 +1,59 @@
+import { execFile } from "node:child_process";
+import { access, constants } from "node:fs/promises";
+import { delimiter, isAbsolute, join } from "node:path";
+import { promisify } from "node:util";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A way to get a nats-server that is not on this machine yet. */
+export type Source = {
+  /** For people: what it does. */
+  readonly name: string;
+  /** It is given up after this. */
+  readonly timeoutMs: number;
+  /** Puts the binary somewhere below the directory, which is empty, and returns its path. Rejects with the reason why it cannot. */
+  readonly fetch: (context: SourceContext) => Promise<string>;
+};
+
+export type SourceContext = { readonly directory: string; readonly env: Environment; readonly signal: AbortSignal };
+
+const execute = promisify(execFile);
+const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
+
+/** Runs a program to its end; rejects with the last lines of what it said. */
+export async function runProgram(
+  program: string,
+  args: readonly string[],
+  options: {
+    readonly env: Environment;
+    readonly signal: AbortSignal;
+    readonly cwd?: string;
+  },
+): Promise<string> {
+  try {
+    const { stdout } = await execute(program, args, { ...options, killSignal: "SIGINT", maxBuffer: OUTPUT_BYTES_MAX });
+    return stdout;
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    const said = error instanceof Error && "stderr" in error ? String(error.stderr).trim() : "";
+    throw new Error(said === "" ? `${program} failed` : said.split("\n").slice(-3).join(" | "), { cause: error });
+  }
+}
+
+/** All files of this name in the directories of PATH that may be executed, in their order. */
+export async function findOnPath(name: string, env: Environment): Promise<string[]> {
+  const found: string[] = [];
+  for (const directory of (env["PATH"] ?? "").split(delimiter)) {
+    if (!isAbsolute(directory)) continue;
+    const path = join(directory, name);
+    if (await isExecutable(path)) found.push(path);
+  }
+  return found;
+}
+
+export function isExecutable(path: string): Promise<boolean> {
+  return access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
