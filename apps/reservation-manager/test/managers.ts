@@ -14,6 +14,8 @@ export type ManagerProcess = AsyncDisposable & {
   /** How often it became the leader and opened the ledger. */
   readonly leads: number;
   readonly errors: readonly string[];
+  /** Where /metrics is, once it has started. */
+  readonly http: string | undefined;
   /** Ends the process; resolves with its exit code, null after SIGKILL. */
   end(signal: "SIGTERM" | "SIGKILL"): Promise<number | null>;
 };
@@ -34,8 +36,10 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
   const exited = once(child, "exit");
   const errors: string[] = [];
   let leads = 0;
+  let http: string | undefined;
   createInterface({ input: child.stderr }).on("line", (line) => {
     if (line.includes('"keeping the ledger"')) leads += 1;
+    http ??= /"http":"([^"]+)"/.exec(line)?.[1];
     if (!line.startsWith("{") || line.includes('"level":"error"')) errors.push(line);
   });
   const end = async (signal: "SIGTERM" | "SIGKILL"): Promise<number | null> => {
@@ -46,6 +50,9 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
   return {
     get leads() {
       return leads;
+    },
+    get http() {
+      return http;
     },
     errors,
     end,

@@ -1,6 +1,6 @@
 import { consumeEvents } from "@muster/bus";
 import { muster, ReservationService, streams, subjects } from "@muster/proto";
-import { natsServer, until } from "@muster/testkit";
+import { natsServer, otlpCollector, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { connected, needs, nodeWriter, reservationsOf, startManager } from "./managers.ts";
 
@@ -144,4 +144,44 @@ it("follows nodes that come, are cordoned, fail, are occupied and go", async () 
   await nodes.put("a1", "a", { deleted: true });
   await until("the pool is gone with its last node", async () => (await pool()) === undefined);
   expect(manager.errors).toEqual([]);
+});
+
+it("shows its decisions and their reasons in traces and metrics", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  await using collector = await otlpCollector();
+  const nodes = await nodeWriter(bus);
+  await nodes.put("a1", "a");
+  await using manager = startManager(server, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint });
+  const reservations = reservationsOf(bus);
+  await reservations.reserve({ owner: owner("x"), needs: needs("a") }, { timeoutMs: 20_000 });
+  await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true });
+  await expect(reservations.reserve({ owner: owner("z"), needs: needs("b") })).rejects.toThrow("b does not exist");
+
+  const decision = (id: string) =>
+    until(`the decision about ${id} was exported`, () =>
+      collector.spans.find((span) => span.name === "decide reservation" && span.attributes["muster.owner.id"] === id),
+    );
+  expect(await decision("x")).toMatchObject({ attributes: { "muster.outcome": "grant", "muster.because": "FITS" } });
+  expect(await decision("y")).toMatchObject({
+    attributes: {
+      "muster.outcome": "queue",
+      "muster.because": "POOL_AVAILABILITY",
+      "muster.reservation": "r-2",
+      "muster.wait.pool": "a",
+      "muster.wait.available": 0,
+    },
+  });
+  const refused = await decision("z");
+  expect(refused.attributes).toMatchObject({ "muster.outcome": "refuse", "muster.because": "POOL_UNKNOWN" });
+  expect(collector.spans.find(({ spanId }) => spanId === refused.parentSpanId)?.name).toBe(
+    "process muster.req.reservation.reserve",
+  );
+
+  const address = await until("the address was logged", () => manager.http);
+  const response = await fetch(new URL("/metrics", address.includes("://") ? address : `http://${address}`));
+  const metrics = await response.text();
+  expect(metrics).toMatch(/^muster_reservation_waiting\S* 1/m);
+  expect(metrics).toMatch(/^muster_reservation_held\{[^}]*pool="a"[^}]*\} 1/m);
+  expect(metrics).toMatch(/^muster_reservation_decisions_total\{[^}]*outcome="pool_unknown"[^}]*\} 1/m);
 });

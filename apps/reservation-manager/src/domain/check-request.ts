@@ -5,7 +5,7 @@ import type { Need, Owner } from "./reservation.ts";
 /** One machine a need; more than this in one gang is more likely a mistake than a wish. */
 export const NEEDS_MAX = 1000;
 
-/** A name in a pool's label has at most 63 characters, an owner's kind and id are DNS labels. */
+/** What an owner asks for: all of it, or nothing. */
 export type ReservationRequest = {
   readonly owner: Owner;
   readonly needs: readonly Need[];
