@@ -33,7 +33,7 @@ for (const { title, skip, start } of apiServers()) {
         nodeIndex: 0,
         directory,
         labels: { pool: "a" },
-        access: { clientCa: server.kubeletClientCa },
+        ...server.kubelet,
         now: () => Date.now() + aheadMs,
         stopGraceMs: 200,
         onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),

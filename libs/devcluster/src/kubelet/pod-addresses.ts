@@ -16,7 +16,8 @@ const CLAIM_PORT = 11_270;
 /** Two addresses are no pod's: the one of the claim, and the last, which some systems take for a broadcast. */
 const FIRST_HOST = 2;
 const LAST_HOST = 254;
-const NODES_MAX = 250;
+/** Node indexes go up to one less. */
+export const NODES_MAX = 250;
 const BLOCKS_PER_NODE = 256;
 
 /** Claims 127.<nodeIndex + 1>.b.0/24 with the first b that is free. Throws unavailable on a system that has 127.0.0.1 alone. */

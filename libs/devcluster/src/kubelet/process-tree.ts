@@ -19,6 +19,12 @@ const NO_SESSION = -1;
 const KILL_ROUNDS = 5;
 const LEFTOVERS_GONE_MS = 5_000;
 
+/** What tells a process from a later one with the same number; undefined when it has ended, or where there is no /proc. */
+export function identityOf(pid: number): string | undefined {
+  const startTime = startTimeOf(pid);
+  return startTime === undefined ? undefined : `${readBootId()}/${startTime}`;
+}
+
 /** Signals a whole process group; false when it has ended. */
 export function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
   try {

@@ -1,9 +1,10 @@
-import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { CoreV1Api, type KubeConfig, type V1Pod } from "@kubernetes/client-node";
 import { informer, kubeClient, listWatch } from "@muster/kube";
 import { generate } from "selfsigned";
 import { HOST_IP, type NodeFacts } from "./build-node.ts";
+import { claimDirectory } from "./claim-directory.ts";
 import { type FindLog, type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
 import { readSystem, startHeartbeat } from "./node-heartbeat.ts";
 import { podApi } from "./pod-api.ts";
@@ -43,12 +44,12 @@ const STOP_GRACE_MS = 2_000;
 const TICK_MS = 100;
 const CALL_TIMEOUT_MS = 15_000;
 
-/** Starts a node that runs the containers of its pods as local processes. Processes that an earlier life of the same directory left are ended first. Resolves when the node is ready. */
+/** Starts a node that runs the containers of its pods as local processes. Processes that an earlier life of the same directory left are ended first; a directory that another process uses is refused. Resolves when the node is ready. */
 export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   const { kubeconfig, nodeName, directory, onError = () => undefined, now = Date.now } = options;
-  mkdirSync(join(directory, "pods"), { recursive: true, mode: 0o700 });
-  await killLeftovers(directory);
   await using started = new AsyncDisposableStack();
+  started.use(claimDirectory(directory));
+  await killLeftovers(directory);
   const addresses = started.use(await claimPodAddresses(options.nodeIndex));
   const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
   const workers = new Map<string, PodWorker>();

@@ -1,0 +1,108 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CoreV1Api, type KubeConfig } from "@kubernetes/client-node";
+import { throwFault } from "@muster/faults";
+import { kubeClient, kubeFault, loadKube } from "@muster/kube";
+import { claimDirectory } from "./kubelet/claim-directory.ts";
+import { NODES_MAX } from "./kubelet/pod-addresses.ts";
+import { killLeftovers } from "./kubelet/process-tree.ts";
+import { type Kubelet, type KubeletOptions, startKubelet } from "./kubelet/start-kubelet.ts";
+import { startScheduler } from "./scheduler/start-scheduler.ts";
+
+export type NodePool = {
+  readonly name: string;
+  /** They are called `<name>-0`, `<name>-1`, and labelled `pool=<name>`. */
+  readonly nodes: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly capacity?: Readonly<Record<string, string>>;
+};
+
+export type AttachOptions = Pick<KubeletOptions, "certificate" | "path" | "stopGraceMs" | "now" | "onError"> & {
+  /** File that names the API server. */
+  readonly kubeconfig: string;
+  readonly pools: readonly NodePool[];
+  /** Logs, working directories and records of processes; one of its own that goes away at the end when absent. */
+  readonly directory?: string;
+  /** Who may read logs; default client certificates of the authority that the cluster itself names for them. */
+  readonly access?: KubeletOptions["access"];
+};
+
+export type AttachedNodes = AsyncDisposable & { readonly nodes: readonly Kubelet[] };
+
+const CALL_TIMEOUT_MS = 10_000;
+
+/** Gives an API server a scheduler and nodes that run pods as local processes. Resolves when every node is ready; disposing ends the processes first. */
+export async function attachNodes(options: AttachOptions): Promise<AttachedNodes> {
+  const { kubeconfig: file, pools, directory: given, access: named, ...shared } = options;
+  const count = pools.reduce((sum, pool) => sum + pool.nodes, 0);
+  if (count > NODES_MAX) throwFault({ code: "limit_exceeded", what: "nodes", limit: NODES_MAX, retryAfterMs: 0 });
+  const kubeconfig = loadKube(file);
+  await using started = new AsyncDisposableStack();
+  const directory = given ?? temporaryDirectory(started);
+  const access = named ?? (await clusterAccess(kubeconfig));
+  started.use(await startScheduler({ ...shared, kubeconfig }));
+
+  const wanted = pools.flatMap((pool) => Array.from({ length: pool.nodes }, (_, index) => nodeOf(pool, index)));
+  await endStrangers(
+    directory,
+    wanted.map((node) => node.nodeName),
+  );
+  const results = await Promise.allSettled(
+    wanted.map((node, nodeIndex) =>
+      startKubelet({
+        ...shared,
+        ...node,
+        kubeconfig,
+        nodeIndex,
+        access,
+        directory: join(directory, node.nodeName),
+      }),
+    ),
+  );
+  const nodes = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+  started.defer(async () => {
+    await Promise.all(nodes.map((node) => node[Symbol.asyncDispose]()));
+  });
+  for (const result of results) if (result.status === "rejected") throw result.reason;
+  const all = started.move();
+  return { nodes, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+function nodeOf(pool: NodePool, index: number): Pick<KubeletOptions, "nodeName" | "labels" | "capacity"> {
+  return {
+    nodeName: `${pool.name}-${index}`,
+    labels: { pool: pool.name, ...pool.labels },
+    ...(pool.capacity === undefined ? {} : { capacity: pool.capacity }),
+  };
+}
+
+/** Without this, processes of a node that an earlier life had and this one has not would run for ever. */
+async function endStrangers(directory: string, nodeNames: readonly string[]): Promise<void> {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  for (const name of readdirSync(directory)) {
+    if (nodeNames.includes(name) || !existsSync(join(directory, name, "processes"))) continue;
+    using _claim = claimDirectory(join(directory, name));
+    await killLeftovers(join(directory, name));
+  }
+}
+
+/** What a cluster publishes for servers that want to know its clients. */
+async function clusterAccess(kubeconfig: KubeConfig): Promise<KubeletOptions["access"]> {
+  const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
+  const name = "extension-apiserver-authentication";
+  try {
+    const published = await api.readNamespacedConfigMap({ name, namespace: "kube-system" });
+    const clientCa = published.data?.["client-ca-file"];
+    return clientCa === undefined ? {} : { clientCa };
+  } catch (error) {
+    if (kubeFault(error)?.code === "not_found") return {};
+    throw error;
+  }
+}
+
+function temporaryDirectory(started: AsyncDisposableStack): string {
+  const directory = mkdtempSync(join(tmpdir(), "muster-nodes-"));
+  started.defer(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}

@@ -1,0 +1,51 @@
+import { parseArgs } from "node:util";
+import { throwFault } from "@muster/faults";
+import { checkDnsLabel } from "@muster/names";
+import type { NodePool } from "./attach-nodes.ts";
+import type { DevClusterOptions } from "./dev-cluster.ts";
+
+const USAGE = "--directory DIR --pools NAME=NODES[,NAME=NODES...] [--kubeconfig FILE] [--port PORT]";
+
+/** Reads the command line of a cluster of its own process. Throws one invalid_request that names everything that is wrong. */
+export function readDevClusterArguments(args: readonly string[]): DevClusterOptions {
+  const { values } = parse(args);
+  const problems: string[] = [];
+  if (values.directory === undefined) problems.push("--directory is missing");
+  if (values.pools === undefined) problems.push("--pools is missing");
+  const pools = (values.pools ?? "").split(",").flatMap((text) => readPool(text, problems));
+  const names = pools.map((pool) => pool.name);
+  if (new Set(names).size < names.length) problems.push("--pools names a pool twice");
+  const port = Number(values.port ?? 0);
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) problems.push(`--port is "${values.port ?? ""}"`);
+  if (problems.length > 0) wrong(problems.join("; "));
+  return {
+    directory: values.directory ?? "",
+    pools,
+    port,
+    ...(values.kubeconfig === undefined ? {} : { kubeconfig: values.kubeconfig }),
+  };
+}
+
+function parse(args: readonly string[]): {
+  values: { directory?: string; pools?: string; kubeconfig?: string; port?: string };
+} {
+  const text = { type: "string" } as const;
+  try {
+    return parseArgs({ args: [...args], options: { directory: text, pools: text, kubeconfig: text, port: text } });
+  } catch (error) {
+    return wrong(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function readPool(text: string, problems: string[]): NodePool[] {
+  if (text === "") return [];
+  const [, name = "", nodes = ""] = /^([^=]*)=(\d+)$/.exec(text.trim()) ?? [];
+  const isName = checkDnsLabel("pool", name) === undefined;
+  if (isName && nodes !== "") return [{ name, nodes: Number(nodes) }];
+  problems.push(`--pools has "${text}"; a name and a number of nodes such as workers=3 is needed`);
+  return [];
+}
+
+function wrong(reason: string): never {
+  return throwFault({ code: "invalid_request", field: "arguments", reason: `${reason}; usage: ${USAGE}` });
+}

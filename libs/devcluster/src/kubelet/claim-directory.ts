@@ -1,0 +1,30 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { throwFault } from "@muster/faults";
+import { identityOf } from "./process-tree.ts";
+
+/** Makes a node's directory this process's own. Throws already_exists while another process that lives has it; the claim of one that died is taken over. */
+export function claimDirectory(directory: string): Disposable {
+  mkdirSync(join(directory, "pods"), { recursive: true, mode: 0o700 });
+  const file = join(directory, "owner");
+  const own = JSON.stringify({ pid: process.pid, identity: identityOf(process.pid) });
+  const owner = readOwner(file);
+  if (owner !== undefined && owner.pid !== process.pid && identityOf(owner.pid) === owner.identity) {
+    throwFault({ code: "already_exists", kind: "kubelet", id: `of process ${owner.pid} in ${directory}` });
+  }
+  writeFileSync(file, own, { mode: 0o600 });
+  return { [Symbol.dispose]: () => rmSync(file, { force: true }) };
+}
+
+function readOwner(file: string): { pid: number; identity: string } | undefined {
+  try {
+    const parsed: unknown = JSON.parse(readFileSync(file, "utf8"));
+    if (typeof parsed !== "object" || parsed === null || !("pid" in parsed) || !("identity" in parsed))
+      return undefined;
+    const { pid, identity } = parsed;
+    return typeof pid === "number" && typeof identity === "string" ? { pid, identity } : undefined;
+  } catch {
+    // No file, or one that was cut short: nobody's.
+    return undefined;
+  }
+}
