@@ -146,12 +146,13 @@ async function followAll(
   const enough = new AbortController();
   const leave = AbortSignal.any([interrupts.second, timeout.signal]);
   const newest = new Map(submitted.map((session) => [session.name, session]));
+  const asked = new Set<string>();
   let lost: ExitCode | undefined;
   using view = progressView(cli.io, cli.now);
   for (const session of submitted) view.update(session);
 
   const cancelling = whenAborted(interrupts.first, enough.signal, () =>
-    cancelAll({ cli, services, view, newest: [...newest.values()] }),
+    cancelAll({ cli, services, view, newest: [...newest.values()], asked }),
   );
   if (options.timeoutMs !== undefined) void cli.pause(options.timeoutMs, enough.signal).then(() => timeout.abort());
   const follower = {
@@ -177,7 +178,8 @@ async function followAll(
   enough.abort();
   if (!leave.aborted) await cancelling;
   const sessions = [...newest.values()];
-  if (leave.aborted) sayLeft(view, sessions, interrupts.second.aborted ? undefined : options.timeoutMs);
+  if (leave.aborted)
+    sayLeft({ view, sessions, asked, timeoutMs: interrupts.second.aborted ? undefined : options.timeoutMs });
   return { sessions, lost };
 }
 
@@ -186,9 +188,11 @@ type Cancelling = {
   readonly services: MusterServices;
   readonly view: ProgressView;
   readonly newest: readonly Session[];
+  /** Names of the sessions that were asked to end. */
+  readonly asked: Set<string>;
 };
 
-async function cancelAll({ cli, services, view, newest }: Cancelling): Promise<void> {
+async function cancelAll({ cli, services, view, newest, asked }: Cancelling): Promise<void> {
   const open = newest.filter((session) => !isFinished(session));
   if (open.length === 0) return;
   const names = open.map(({ name }) => name).join(", ");
@@ -196,25 +200,34 @@ async function cancelAll({ cli, services, view, newest }: Cancelling): Promise<v
   await Promise.all(
     open.map(async ({ name }) => {
       try {
+        asked.add(name);
         await services.cancel(name);
       } catch (error) {
+        // What the second Ctrl-C has cut off may well have arrived.
+        if (cli.interrupts.second.aborted) return;
+        asked.delete(name);
         report(cli, `cancelling session ${name}`, error, view);
       }
     }),
   );
 }
 
-function sayLeft(view: ProgressView, sessions: readonly Session[], timeoutMs: number | undefined): void {
-  const why = timeoutMs === undefined ? "" : ` after ${formatDuration(timeoutMs)}`;
-  view.say(
-    sessions
-      .filter((session) => !isFinished(session))
-      .map(
-        ({ name, cancelRequested }) =>
-          `left${why}: session ${name} ${cancelRequested ? "is being cancelled" : "goes on"}; \`muster get session ${name}\` shows it` +
-          (cancelRequested ? "" : `, \`muster cancel ${name}\` ends it`),
-      ),
-  );
+function sayLeft(left: {
+  readonly view: ProgressView;
+  readonly sessions: readonly Session[];
+  readonly asked: ReadonlySet<string>;
+  readonly timeoutMs: number | undefined;
+}): void {
+  const why = left.timeoutMs === undefined ? "" : ` after ${formatDuration(left.timeoutMs)}`;
+  const lines = left.sessions
+    .filter((session) => !isFinished(session))
+    .map(({ name, cancelRequested }) => {
+      const shows = `\`muster get session ${name}\` shows it`;
+      return cancelRequested || left.asked.has(name)
+        ? `left${why}: session ${name} is being cancelled; ${shows}`
+        : `left${why}: session ${name} goes on; ${shows}, \`muster cancel ${name}\` ends it`;
+    });
+  left.view.say(lines);
 }
 
 /** Says what went wrong with one session of several, and which exit code it makes. A defect goes on. */
