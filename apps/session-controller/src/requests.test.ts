@@ -1,0 +1,206 @@
+import { FaultError, faultOf } from "@muster/faults";
+import { beforeEach, describe, expect, it } from "vitest";
+import { draft, record, running, START_MS } from "../test/samples.ts";
+import type { SessionRecord } from "./domain/session.ts";
+import type { Stored } from "./executor.ts";
+import { cancel, list, readLog, submit, watch, type RequestDeps } from "./requests.ts";
+import { createWakeups } from "./wakeups.ts";
+
+const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
+const never = new AbortController().signal;
+
+let stored: Map<string, Stored>;
+let did: string[];
+const wakeups = createWakeups();
+
+beforeEach(() => {
+  stored = new Map();
+  did = [];
+});
+
+function put(value: SessionRecord, revision = 1): void {
+  stored.set(value.name, { record: value, revision });
+}
+
+function deps(more: Partial<RequestDeps> = {}): RequestDeps {
+  return {
+    now: () => START_MS,
+    newUid: () => "u-new",
+    traceparent: () => "00-trace",
+    load: (name) => Promise.resolve(stored.get(name)),
+    create: async (value) => {
+      await Promise.resolve();
+      if (stored.has(value.name)) throw new FaultError({ code: "already_exists", kind: "key", id: value.name });
+      put(value);
+      return 1;
+    },
+    save: async (value, revision) => {
+      await Promise.resolve();
+      const actualRevision = stored.get(value.name)?.revision ?? 0;
+      if (actualRevision !== revision) {
+        throw new FaultError({ code: "conflict", id: value.name, expectedRevision: revision, actualRevision });
+      }
+      put(value, revision + 1);
+      return revision + 1;
+    },
+    enqueue: (value) => Promise.resolve(void did.push(`enqueue ${value.name}`)),
+    announce: (value, from) => Promise.resolve(void did.push(`announce ${value.name} from ${from}`)),
+    namesAfter: (name) => [...stored.keys()].filter((key) => key > name).sort(),
+    wake: (name) => wakeups.open(name),
+    keptLog: (_name, { offset }) =>
+      Promise.resolve({ bytes: Buffer.from("kept"), nextOffset: offset + 4, complete: true, truncated: false }),
+    liveLog: () => Promise.resolve(Buffer.from("live")),
+    sizeOf: () => 1000,
+    ...more,
+  };
+}
+
+async function faultFrom(work: Promise<unknown>) {
+  return faultOf(await work.catch((error: unknown) => error));
+}
+
+describe("submit", () => {
+  const request = { requestId: "r-1", name: "bench", draft: draft() };
+
+  it("stores the session before anything else, with its first event and its trace", async () => {
+    const { record: made } = await submit(deps(), DEFAULTS, request);
+    expect(made).toMatchObject({ uid: "u-new", traceparent: "00-trace", epoch: 0, events: [{ kind: "QUEUE" }] });
+    expect(stored.get("bench")?.record).toBe(made);
+    expect(did).toEqual(["enqueue bench"]);
+  });
+
+  it("gives the same request the same session, and queues it once more should that have failed", async () => {
+    await submit(deps(), DEFAULTS, request);
+    const again = await submit(deps({ newUid: () => "u-other" }), DEFAULTS, request);
+    expect(again.record.uid).toBe("u-new");
+    expect(did).toEqual(["enqueue bench", "enqueue bench"]);
+  });
+
+  it.each([
+    ["another session that runs", running({ requestId: "r-0" })],
+    ["another session that is over", running({ requestId: "r-0", finishedAtMs: START_MS })],
+  ])("gives no second session the name of %s", async (_title, other) => {
+    put(other);
+    expect(await faultFrom(submit(deps(), DEFAULTS, request))).toMatchObject({
+      code: "already_exists",
+      kind: "session",
+    });
+    expect(did).toEqual([]);
+  });
+
+  it("needs a request id", async () => {
+    const fault = await faultFrom(submit(deps(), DEFAULTS, { ...request, requestId: "" }));
+    expect(fault).toMatchObject({ code: "invalid_request", field: "request_id" });
+  });
+});
+
+describe("cancel", () => {
+  it("ends a session at once that no executor has looked at", async () => {
+    put(record({ epoch: 0, executor: "" }));
+    const { record: ended } = await cancel(deps(), "bench");
+    expect(ended).toMatchObject({ finishedAtMs: START_MS, released: true });
+    expect(ended.events.map(({ kind }) => kind)).toEqual(["QUEUE", "CANCELLED"]);
+    expect(did).toEqual(["announce bench from 1"]);
+  });
+
+  it("leaves the ending of a session that runs to whoever runs it", async () => {
+    put(running());
+    expect((await cancel(deps(), "bench")).record).toMatchObject({ cancelRequested: true, finishedAtMs: 0 });
+  });
+
+  it("changes nothing about a session that is over", async () => {
+    put(running({ finishedAtMs: 1 }), 7);
+    expect((await cancel(deps(), "bench")).revision).toBe(7);
+  });
+
+  it("looks again when the executor wrote first", async () => {
+    put(running(), 3);
+    const loads = [{ record: running(), revision: 2 }];
+    const { revision } = await cancel(
+      deps({ load: (name) => Promise.resolve(loads.shift() ?? stored.get(name)) }),
+      "bench",
+    );
+    expect(revision).toBe(4);
+  });
+});
+
+describe("list", () => {
+  const names = Array.from({ length: 70 }, (_, index) => `s-${String(index).padStart(2, "0")}`);
+
+  async function pages(limit: number, more: Partial<RequestDeps> = {}): Promise<string[][]> {
+    for (const name of names) put(record({ name }));
+    const found: string[][] = [];
+    let after = "";
+    do {
+      const { sessions, next } = await list(deps(more), { limit, after });
+      found.push(sessions.map((each) => each.record.name));
+      after = next;
+    } while (after !== "");
+    return found;
+  }
+
+  it("gives every session once, in order, whatever the page", async () => {
+    for (const limit of [0, 1, 7, 69, 70, 1000]) expect((await pages(limit)).flat()).toEqual(names);
+  });
+
+  it("ends a page that would not fit into a reply, but never gives an empty one", async () => {
+    const large = await pages(0, { sizeOf: () => 200_000 });
+    expect(large.flat()).toEqual(names);
+    expect(Math.max(...large.map((page) => page.length))).toBe(2);
+    const huge = await pages(0, { sizeOf: () => 2_000_000 });
+    expect(huge.map((page) => page.length)).toEqual(names.map(() => 1));
+  });
+
+  it("passes over a session that has just expired", async () => {
+    const page = await pages(0, { load: (name) => Promise.resolve(name === "s-03" ? undefined : stored.get(name)) });
+    expect(page.flat()).toEqual(names.filter((name) => name !== "s-03"));
+  });
+});
+
+describe("watch", () => {
+  it("answers at once when the session differs already", async () => {
+    put(running(), 5);
+    expect((await watch(deps(), { name: "bench", afterRevision: 4, waitMs: 30_000 }, never)).revision).toBe(5);
+  });
+
+  it("answers when the session changes", async () => {
+    put(running(), 5);
+    const watching = watch(deps(), { name: "bench", afterRevision: 5, waitMs: 30_000 }, never);
+    put(running({ cancelRequested: true }), 6);
+    wakeups.recordChanged("bench", 6);
+    expect((await watching).revision).toBe(6);
+  });
+
+  it("answers with what there is when the caller gives up", async () => {
+    put(running(), 5);
+    const stop = new AbortController();
+    const watching = watch(deps(), { name: "bench", afterRevision: 5, waitMs: 30_000 }, stop.signal);
+    stop.abort();
+    expect((await watching).revision).toBe(5);
+  });
+});
+
+describe("readLog", () => {
+  const request = { name: "bench", component: "driver", container: "", offset: 2, limitBytes: 0 };
+
+  it("shows what a running container has written so far", async () => {
+    put(running());
+    expect(await readLog(deps(), request, never)).toMatchObject({ nextOffset: 6, complete: false });
+  });
+
+  it("shows nothing yet of a container that has not started, or whose pod is just gone", async () => {
+    put(running());
+    for (const fault of [
+      { code: "invalid_request", field: "request", reason: "waiting to start" } as const,
+      { code: "not_found", kind: "pods", id: "bench-driver" } as const,
+    ]) {
+      const part = await readLog(deps({ liveLog: () => Promise.reject(new FaultError(fault)) }), request, never);
+      expect(part).toMatchObject({ nextOffset: 2, complete: false });
+    }
+  });
+
+  it("shows the kept log as soon as it is kept", async () => {
+    put(running({ logsCollected: true }));
+    expect(await readLog(deps(), request, never)).toMatchObject({ complete: true });
+  });
+});
