@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CoreV1Api, type KubeConfig } from "@kubernetes/client-node";
@@ -44,7 +44,8 @@ export async function attachNodes(options: AttachOptions): Promise<AttachedNodes
   started.use(await startScheduler({ ...shared, kubeconfig }));
 
   const wanted = pools.flatMap((pool) => Array.from({ length: pool.nodes }, (_, index) => nodeOf(pool, index)));
-  await endStrangers(
+  // Processes of a node that an earlier life had and this one has not would run for ever.
+  await endLeftovers(
     directory,
     wanted.map((node) => node.nodeName),
   );
@@ -77,11 +78,14 @@ function nodeOf(pool: NodePool, index: number): Pick<KubeletOptions, "nodeName" 
   };
 }
 
-/** Without this, processes of a node that an earlier life had and this one has not would run for ever. */
-async function endStrangers(directory: string, nodeNames: readonly string[]): Promise<void> {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+/**
+ * Ends the processes that nodes below this directory left behind when their kubelet was killed; for a supervisor that does not start them again. Throws already_exists when a process
+ * that lives uses one of them. The nodes of `except` are left to their own start.
+ */
+export async function endLeftovers(directory: string, except: readonly string[] = []): Promise<void> {
+  if (!existsSync(directory)) return;
   for (const name of readdirSync(directory)) {
-    if (nodeNames.includes(name) || !existsSync(join(directory, name, "processes"))) continue;
+    if (except.includes(name) || !existsSync(join(directory, name, "processes"))) continue;
     using _claim = claimDirectory(join(directory, name));
     await killLeftovers(join(directory, name));
   }

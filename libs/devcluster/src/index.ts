@@ -5,7 +5,7 @@ export type { Kubelet, KubeletOptions } from "./kubelet/start-kubelet.ts";
 export { startApiServer } from "./apiserver/start-api-server.ts";
 export type { ApiServer, ApiServerOptions } from "./apiserver/start-api-server.ts";
 export type { KubeletAccess } from "./apiserver/pod-log.ts";
-export { attachNodes } from "./attach-nodes.ts";
+export { attachNodes, endLeftovers } from "./attach-nodes.ts";
 export type { AttachedNodes, AttachOptions, NodePool } from "./attach-nodes.ts";
 export { startDevCluster } from "./dev-cluster.ts";
 export type { DevCluster, DevClusterOptions } from "./dev-cluster.ts";

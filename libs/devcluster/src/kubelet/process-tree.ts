@@ -67,12 +67,12 @@ export async function killLeftovers(directory: string): Promise<number> {
   const records = readRecords(directory);
   const bootId = readBootId();
   const ours = new Map<string, number>();
+  const seen = new Set<number>();
   for (const record of records.filter((each) => each.bootId === bootId)) {
     const isSame = record.startTime !== "" && startTimeOf(record.pid) === record.startTime;
-    if (isSame) signalGroup(record.pid, "SIGKILL");
+    if (isSame && signalGroup(record.pid, "SIGKILL")) seen.add(record.pid);
     ours.set(record.containerId, isSame ? record.pid : NO_SESSION);
   }
-  const seen = new Set<number>();
   const end = performance.now() + LEFTOVERS_GONE_MS;
   while (ours.size > 0) {
     const members = processesOf(ours);
