@@ -11,6 +11,8 @@ import { sweepForever } from "./sweep.ts";
 
 /** Replicas that use one name share the queue of sessions. */
 const CONSUMER = "session-executors";
+/** Per method; most of them are long polls, which cost little while they wait. */
+const REQUESTS_AT_ONCE = 2048;
 const SWEEP_LOCK_TTL_MS = 10_000;
 /** A message that arrives while we stop goes to somebody else, a little later so that it does not come back to us. */
 const STOPPING_RETRY_MS = 500;
@@ -23,6 +25,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   await using _server = await serve(bus, SessionService, handlers(deps, config), {
     version: context.version,
     description: "Runs sessions: finite tests of several roles.",
+    concurrency: REQUESTS_AT_ONCE,
     onDefect: (method, error) => {
       logger.error({ method, err: error }, "defect");
     },
