@@ -107,6 +107,7 @@ describe("a lock with several who want it", () => {
       expect(leadership.signal.aborted).toBe(true);
       return true;
     });
+    await until("the old one waits again", () => old.states.length === 4);
     expect(old.states).toEqual(["waiting", "leading", "lost", "waiting"]);
     expect(next.tokens[0]).toBeGreaterThan(leadership.token);
     wire.mend();
