@@ -1,7 +1,7 @@
 import { assertNever } from "@muster/faults";
 import { idOf, ownerKey, type Machine, type Owner, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
-import { addTo, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
+import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
 
 /** What happened, in the order in which it was decided. The ledger is nothing but the sum of these. */
 export type LedgerEvent =
@@ -66,14 +66,36 @@ export function knownReservation(ledger: Ledger, sequence: number): Reservation 
   return reservation;
 }
 
-/** A ledger that holds exactly these reservations, as a snapshot keeps them. */
+/**
+ * A ledger that holds exactly these reservations, as a snapshot keeps them. Built at once: a leader that took seconds for a long queue would be replaced
+ * before it has begun.
+ */
 export function restoreLedger(reservations: readonly Reservation[], nextSequence: number): Ledger {
-  let ledger: Ledger = emptyLedger;
-  for (const { grant: granted, ...waiting } of reservations) {
-    ledger = addWaiting(ledger, waiting);
-    if (granted !== undefined) ledger = grant(ledger, waiting, granted.machines, granted.atMs);
+  const grantedByKind = new Map<string, number>();
+  const holders: [string, number][] = [];
+  for (const { owner, sequence, grant: granted } of reservations) {
+    if (granted === undefined) continue;
+    grantedByKind.set(owner.kind, (grantedByKind.get(owner.kind) ?? 0) + 1);
+    for (const { node } of granted.machines) holders.push([node, sequence]);
   }
-  return { ...ledger, nextSequence: Math.max(nextSequence, ledger.nextSequence) };
+  const ledger = {
+    version: 0,
+    nextSequence: reservations.reduce((next, { sequence }) => Math.max(next, sequence + 1), nextSequence),
+    reservations: SortedMap.from(
+      compareNumbers,
+      reservations.map((reservation) => [reservation.sequence, reservation]),
+    ),
+    owners: SortedMap.from(
+      compareText,
+      reservations.map(({ owner, sequence }) => [ownerKey(owner), sequence]),
+    ),
+    queue: buildQueue(reservations.filter(({ grant: granted }) => granted === undefined)),
+    holders: SortedMap.from(compareText, holders),
+    grantedByKind: SortedMap.from(compareText, grantedByKind),
+  };
+  if (ledger.holders.size !== holders.length || ledger.owners.size !== reservations.length)
+    throw new Error("the snapshot of the ledger gives a node to two reservations, or two reservations to one owner");
+  return ledger;
 }
 
 function addWaiting(ledger: Ledger, reservation: Reservation): Ledger {

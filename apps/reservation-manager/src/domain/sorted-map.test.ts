@@ -29,6 +29,22 @@ it("holds what a plain map holds, in key order, after any changes", () => {
   );
 });
 
+it("is the same built at once as built one by one, and takes changes as well", () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.nat({ max: 60 }), fc.integer())), changes, (entries, steps) => {
+      let sorted = SortedMap.from(compareNumbers, entries);
+      const plain = new Map(entries);
+      for (const { remove, key, value } of steps) {
+        if (remove) plain.delete(key);
+        else plain.set(key, value);
+        sorted = remove ? sorted.delete(key) : sorted.set(key, value);
+      }
+      expect([...sorted.entries()]).toEqual([...plain].sort(([a], [b]) => a - b));
+      expect(sorted.rank(61)).toBe(plain.size);
+    }),
+  );
+});
+
 it("leaves the older map as it was", () => {
   fc.assert(
     fc.property(changes, (steps) => {

@@ -15,6 +15,19 @@ export class SortedMap<Key, Value> {
     return new SortedMap<Key, Value>(compare, undefined);
   }
 
+  /** A map of these entries, for much less than setting one after the other. Of entries with one key the last one counts. */
+  static from<Key, Value>(
+    compare: (a: Key, b: Key) => number,
+    entries: Iterable<readonly [Key, Value]>,
+  ): SortedMap<Key, Value> {
+    const sorted = [...entries].sort(([a], [b]) => compare(a, b));
+    const unique = sorted.filter(([key], index) => {
+      const next = sorted[index + 1];
+      return next === undefined || compare(key, next[0]) !== 0;
+    });
+    return new SortedMap(compare, buildBranch(unique, 0, unique.length));
+  }
+
   get size(): number {
     return sizeOf(this.#root);
   }
@@ -114,6 +127,18 @@ function sizeOf<Key, Value>(branch: Side<Key, Value>): number {
 
 function join<Key, Value>(key: Key, value: Value, left: Side<Key, Value>, right: Side<Key, Value>): Branch<Key, Value> {
   return { key, value, left, right, size: sizeOf(left) + sizeOf(right) + 1 };
+}
+
+/** The middle one on top, so that both sides weigh the same. */
+function buildBranch<Key, Value>(
+  sorted: readonly (readonly [Key, Value])[],
+  from: number,
+  to: number,
+): Side<Key, Value> {
+  const middle = (from + to) >> 1;
+  const entry = sorted[middle];
+  if (from >= to || entry === undefined) return undefined;
+  return join(entry[0], entry[1], buildBranch(sorted, from, middle), buildBranch(sorted, middle + 1, to));
 }
 
 /** Joins two sides of which one may have gained or lost one entry. */

@@ -62,6 +62,36 @@ export function firstPlaceOf(priority: number): Place {
   return { priority, createdAtMs: Number.NEGATIVE_INFINITY, sequence: 0 };
 }
 
+/** The queue of these requests, for much less than adding one after the other. */
+export function buildQueue(reservations: readonly Reservation[]): WaitingQueue {
+  const waitingByPool = new Map<string, number>();
+  const gathered = new Map<string, { first: Reservation; needs: readonly PoolNeed[]; places: [Place, true][] }>();
+  const places: [Place, true][] = [];
+  for (const reservation of reservations) {
+    const needs = countByPool(reservation.needs);
+    const { owner, priority, concurrencyLimit } = reservation;
+    const alike = JSON.stringify([groupKey(needs), countsOf(needs), priority, owner.kind, concurrencyLimit]);
+    const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
+    const place: [Place, true] = [placeOf(reservation), true];
+    same.places.push(place);
+    places.push(place);
+    gathered.set(alike, same);
+    for (const { pool } of needs) waitingByPool.set(pool, (waitingByPool.get(pool) ?? 0) + 1);
+  }
+  let { heads, groups } = emptyQueue;
+  for (const { first, needs, places: ofClass } of gathered.values()) {
+    const waiting = { ...newClass(first), needs, places: SortedMap.from(comparePlaces, ofClass) };
+    heads = replaceHead(heads, undefined, waiting);
+    groups = replaceInGroups(groups, waiting);
+  }
+  return {
+    places: SortedMap.from(comparePlaces, places),
+    heads,
+    groups,
+    waitingByPool: SortedMap.from(compareText, waitingByPool),
+  };
+}
+
 /** The groups of which this is the first pool. */
 export function* groupsOf(queue: WaitingQueue, pool: string): Generator<PoolGroup> {
   for (const [, group] of queue.groups.entries(pool)) {
