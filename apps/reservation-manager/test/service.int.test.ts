@@ -96,12 +96,9 @@ it("answers invalid_request to bytes that are no message, on every method", asyn
       expect([verb, fault.code, fault.reason]).toEqual([verb, 3, "INVALID_REQUEST"]);
     }
   }
-  for (const call of [
-    reservationsOf(bus).reserve({}),
-    reservationsOf(bus).unreserve({}),
-    reservationsOf(bus).getReservation({}),
-  ])
-    await expect(call).rejects.toMatchObject({ fault: { code: "invalid_request" } });
+  const { reserve, unreserve, getReservation } = reservationsOf(bus);
+  for (const call of [reserve, unreserve, getReservation])
+    await expect(call({})).rejects.toMatchObject({ fault: { code: "invalid_request" } });
   expect(manager.errors).toEqual([]);
 });
 
