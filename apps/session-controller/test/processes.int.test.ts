@@ -1,9 +1,9 @@
-import { kubeAssets, otlpCollector, until, type OtlpCollector } from "@muster/testkit";
+import { otlpCollector, until, type OtlpCollector } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { API_SERVERS } from "./api-servers.ts";
 import { processCluster } from "./process-cluster.ts";
 import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
 
-const assets = kubeAssets();
 const POOLS = { drivers: 1, workers: 2 };
 const LOG_LIMIT = 300_000;
 
@@ -31,124 +31,126 @@ const TALKER = `
   setInterval(() => {}, 1000);
 `;
 
-describe.skipIf(!assets.found)(`sessions of real processes${assets.found ? "" : `: ${assets.reason}`}`, () => {
-  let world: SessionWorld;
-  let collector: OtlpCollector;
+for (const server of API_SERVERS) {
+  describe.skipIf(server.skip)(`sessions of real processes under ${server.title}`, () => {
+    let world: SessionWorld;
+    let collector: OtlpCollector;
 
-  beforeAll(async () => {
-    collector = await otlpCollector();
-    world = await sessionWorld(await processCluster(POOLS), POOLS);
-    await world.startController({
-      OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
-      SESSION_LOG_LIMIT_BYTES: String(LOG_LIMIT),
-    });
-  });
-
-  afterAll(async () => {
-    await world[Symbol.asyncDispose]();
-    await collector[Symbol.asyncDispose]();
-  });
-
-  function node(name: string, kind: "driver" | "server" | "client", program: string, readyPort = 0) {
-    return { ...scripted(name, kind), command: ["node", "--eval", program], readyPort };
-  }
-
-  async function wholeLog(
-    name: string,
-    component: string,
-  ): Promise<{ text: string; offset: number; truncated: boolean }> {
-    const chunks: Uint8Array[] = [];
-    let offset = 0;
-    for (;;) {
-      const part = await world.sessions.getLogs({ name, component, offset });
-      chunks.push(part.chunk);
-      offset = part.nextOffset;
-      if (part.complete) return { text: Buffer.concat(chunks).toString(), offset, truncated: part.truncated };
-    }
-  }
-
-  it("hands the driver its workers and scenario, and keeps the result and every log", async () => {
-    const components = [
-      node("driver", "driver", DRIVER),
-      node("client-0", "client", SERVER, 10_000),
-      node("server-0", "server", SERVER, 10_000),
-    ];
-    const spec = { components, scenarioJson: '{"note":"$(POD_IP) $$"}' };
-    await world.sessions.submitSession({ requestId: "traffic", name: "traffic", spec });
-    const session = await finished(world, "traffic");
-    expect(session.warnings).toEqual([]);
-    expect(eventsOf(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
-    expect(JSON.parse(session.resultJson ?? "")).toMatchObject({
-      answers: ["server server-0", "client client-0"],
-      scenario: { note: "$(POD_IP) $$" },
-    });
-    expect((await wholeLog("traffic", "server-0")).text).toBe("listening\n");
-    expect((await wholeLog("traffic", "driver")).text).toMatch(/^a line of no interest\n\{.*\}\nbye\n$/);
-    await expectNothingLeft(world);
-  });
-
-  it("tells all of it in one trace, from the submission to the last pod deleted and into the pods", async () => {
-    const { session } = await world.sessions.getSession({ name: "traffic" });
-    const traceId = session?.traceparent?.split("-")[1] ?? "none";
-    const names = await until("the release has arrived", () => {
-      const inTrace = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
-      return inTrace.includes("release") && inTrace.includes("run") && inTrace;
-    });
-    for (const name of [
-      "queue",
-      "reserve",
-      "start server-0",
-      "start client-0",
-      "start driver",
-      "run",
-      "collect logs",
-      "delete pods",
-      "release",
-    ]) {
-      expect(names).toContain(name);
-    }
-    expect(JSON.parse(session?.resultJson ?? "{}")).toHaveProperty(
-      "traced",
-      expect.stringContaining(traceId) as string,
-    );
-  });
-
-  it("shows the log of a running pod, and later the end of it at the same offsets", async () => {
-    await world.sessions.submitSession({
-      requestId: "talk",
-      name: "talk",
-      spec: { components: [node("driver", "driver", TALKER)] },
-    });
-    const first = await until("the driver has written everything", async () => {
-      const part = await world.sessions.getLogs({
-        name: "talk",
-        component: "driver",
-        offset: 599_990,
-        limitBytes: 100,
+    beforeAll(async () => {
+      collector = await otlpCollector();
+      world = await sessionWorld(await processCluster(await server.start(), POOLS), POOLS);
+      await world.startController({
+        OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
+        SESSION_LOG_LIMIT_BYTES: String(LOG_LIMIT),
       });
-      return part.chunk.length > 0 && part;
     });
-    expect(Buffer.from(first.chunk).toString()).toBe("000059999\n");
-    expect(first).toMatchObject({ nextOffset: 600_000, complete: false });
-    await world.sessions.cancelSession({ requestId: "c", name: "talk" });
-    const session = await finished(world, "talk");
-    expect(eventsOf(session).at(-1)).toBe("CANCELLED");
 
-    const kept = await wholeLog("talk", "driver");
-    expect(kept).toMatchObject({ offset: 600_000, truncated: true });
-    expect(kept.text).toHaveLength(LOG_LIMIT);
-    expect(kept.text.startsWith("000030000\n")).toBe(true);
-    const end = await world.sessions.getLogs({ name: "talk", component: "driver", offset: 599_990 });
-    expect(Buffer.from(end.chunk).toString()).toBe("000059999\n");
-    const beyond = await world.sessions.getLogs({ name: "talk", component: "driver", offset: 600_000 });
-    expect(beyond).toMatchObject({ complete: true, nextOffset: 600_000 });
-  });
+    afterAll(async () => {
+      await world[Symbol.asyncDispose]();
+      await collector[Symbol.asyncDispose]();
+    });
 
-  it("names the command that does not exist", async () => {
-    const components = [{ ...scripted("driver", "driver"), command: ["no-such-program"] }];
-    await world.sessions.submitSession({ requestId: "typo", name: "typo", spec: { components } });
-    const session = await finished(world, "typo");
-    expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
-    expect(session.events?.at(-1)?.description).toContain("no-such-program");
+    function node(name: string, kind: "driver" | "server" | "client", program: string, readyPort = 0) {
+      return { ...scripted(name, kind), command: ["node", "--eval", program], readyPort };
+    }
+
+    async function wholeLog(
+      name: string,
+      component: string,
+    ): Promise<{ text: string; offset: number; truncated: boolean }> {
+      const chunks: Uint8Array[] = [];
+      let offset = 0;
+      for (;;) {
+        const part = await world.sessions.getLogs({ name, component, offset });
+        chunks.push(part.chunk);
+        offset = part.nextOffset;
+        if (part.complete) return { text: Buffer.concat(chunks).toString(), offset, truncated: part.truncated };
+      }
+    }
+
+    it("hands the driver its workers and scenario, and keeps the result and every log", async () => {
+      const components = [
+        node("driver", "driver", DRIVER),
+        node("client-0", "client", SERVER, 10_000),
+        node("server-0", "server", SERVER, 10_000),
+      ];
+      const spec = { components, scenarioJson: '{"note":"$(POD_IP) $$"}' };
+      await world.sessions.submitSession({ requestId: "traffic", name: "traffic", spec });
+      const session = await finished(world, "traffic");
+      expect(session.warnings).toEqual([]);
+      expect(eventsOf(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
+      expect(JSON.parse(session.resultJson ?? "")).toMatchObject({
+        answers: ["server server-0", "client client-0"],
+        scenario: { note: "$(POD_IP) $$" },
+      });
+      expect((await wholeLog("traffic", "server-0")).text).toBe("listening\n");
+      expect((await wholeLog("traffic", "driver")).text).toMatch(/^a line of no interest\n\{.*\}\nbye\n$/);
+      await expectNothingLeft(world);
+    });
+
+    it("tells all of it in one trace, from the submission to the last pod deleted and into the pods", async () => {
+      const { session } = await world.sessions.getSession({ name: "traffic" });
+      const traceId = session?.traceparent?.split("-")[1] ?? "none";
+      const names = await until("the release has arrived", () => {
+        const inTrace = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
+        return inTrace.includes("release") && inTrace.includes("run") && inTrace;
+      });
+      for (const name of [
+        "queue",
+        "reserve",
+        "start server-0",
+        "start client-0",
+        "start driver",
+        "run",
+        "collect logs",
+        "delete pods",
+        "release",
+      ]) {
+        expect(names).toContain(name);
+      }
+      expect(JSON.parse(session?.resultJson ?? "{}")).toHaveProperty(
+        "traced",
+        expect.stringContaining(traceId) as string,
+      );
+    });
+
+    it("shows the log of a running pod, and later the end of it at the same offsets", async () => {
+      await world.sessions.submitSession({
+        requestId: "talk",
+        name: "talk",
+        spec: { components: [node("driver", "driver", TALKER)] },
+      });
+      const first = await until("the driver has written everything", async () => {
+        const part = await world.sessions.getLogs({
+          name: "talk",
+          component: "driver",
+          offset: 599_990,
+          limitBytes: 100,
+        });
+        return part.chunk.length > 0 && part;
+      });
+      expect(Buffer.from(first.chunk).toString()).toBe("000059999\n");
+      expect(first).toMatchObject({ nextOffset: 600_000, complete: false });
+      await world.sessions.cancelSession({ requestId: "c", name: "talk" });
+      const session = await finished(world, "talk");
+      expect(eventsOf(session).at(-1)).toBe("CANCELLED");
+
+      const kept = await wholeLog("talk", "driver");
+      expect(kept).toMatchObject({ offset: 600_000, truncated: true });
+      expect(kept.text).toHaveLength(LOG_LIMIT);
+      expect(kept.text.startsWith("000030000\n")).toBe(true);
+      const end = await world.sessions.getLogs({ name: "talk", component: "driver", offset: 599_990 });
+      expect(Buffer.from(end.chunk).toString()).toBe("000059999\n");
+      const beyond = await world.sessions.getLogs({ name: "talk", component: "driver", offset: 600_000 });
+      expect(beyond).toMatchObject({ complete: true, nextOffset: 600_000 });
+    });
+
+    it("names the command that does not exist", async () => {
+      const components = [{ ...scripted("driver", "driver"), command: ["no-such-program"] }];
+      await world.sessions.submitSession({ requestId: "typo", name: "typo", spec: { components } });
+      const session = await finished(world, "typo");
+      expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
+      expect(session.events?.at(-1)?.description).toContain("no-such-program");
+    });
   });
-});
+}

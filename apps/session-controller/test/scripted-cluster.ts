@@ -1,12 +1,12 @@
 import { CoreV1Api, type V1ContainerState, type V1Pod } from "@kubernetes/client-node";
 import { faultOf } from "@muster/faults";
 import { kubeClient, kubeFault, loadKube } from "@muster/kube";
-import { kubeApiServer } from "@muster/testkit";
+import type { TestApiServer } from "./api-servers.ts";
 
 const NAMESPACE = "default";
 const PASS_MS = 30;
 
-/** A real API server with nodes that only exist in it, and pods that do what the first word of their arguments says. */
+/** A cluster with nodes that only exist in it, and pods that do what the first word of their arguments says. */
 export type ScriptedCluster = AsyncDisposable & {
   readonly kubeconfig: string;
   readonly api: CoreV1Api;
@@ -18,10 +18,12 @@ export type ScriptedCluster = AsyncDisposable & {
 
 /**
  * What a pod may be told to do, as its arguments: `serve` (ready, for ever), `idle` (runs and is never ready), `exit N` (ready for a moment, then ends),
- * `flash N` (ends before anybody can see it ready), `missing` (the program does not exist).
+ * `flash N` (ends before anybody can see it ready), `missing` (the program does not exist). Disposing takes the API server along.
  */
-export async function scriptedCluster(pools: Readonly<Record<string, number>>): Promise<ScriptedCluster> {
-  const server = await kubeApiServer();
+export async function scriptedCluster(
+  server: TestApiServer,
+  pools: Readonly<Record<string, number>>,
+): Promise<ScriptedCluster> {
   const api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 10_000 });
   for (const [pool, count] of Object.entries(pools)) {
     for (let index = 0; index < count; index += 1) await addNode(api, `${pool}-${index}`, pool);

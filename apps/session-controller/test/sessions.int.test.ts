@@ -1,265 +1,272 @@
 import { labels, muster } from "@muster/proto";
-import { kubeAssets, until } from "@muster/testkit";
+import { until } from "@muster/testkit";
 import { faultOf } from "@muster/faults";
+import { API_SERVERS } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
 
-const assets = kubeAssets();
 const POOLS = { drivers: 1, workers: 2 };
 const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
 
-describe.skipIf(!assets.found)(`sessions on a real API server${assets.found ? "" : `: ${assets.reason}`}`, () => {
-  let world: SessionWorld<ScriptedCluster>;
+for (const server of API_SERVERS) {
+  describe.skipIf(server.skip)(`sessions on ${server.title}`, () => {
+    let world: SessionWorld<ScriptedCluster>;
 
-  beforeAll(async () => {
-    world = await sessionWorld(await scriptedCluster(POOLS), POOLS);
-    await world.startController({ SESSION_LEAK_AGE_MS: "0" });
-  });
-
-  afterAll(async () => {
-    await world[Symbol.asyncDispose]();
-  });
-
-  async function submit(name: string, components: ReturnType<typeof scripted>[], more: object = {}): Promise<void> {
-    await world.sessions.submitSession(
-      { requestId: `request-of-${name}`, name, spec: { components, ...more } },
-      { timeoutMs: 20_000 },
-    );
-  }
-
-  async function sawEvent(name: string, event: string): Promise<void> {
-    await until(
-      `${name} is at ${event}`,
-      async () => {
-        const { session } = await world.sessions.getSession({ name });
-        return eventsOf(session ?? {}).includes(event);
-      },
-      { timeoutMs: 30_000 },
-    );
-  }
-
-  it("runs a good session from submission to the last pod deleted", async () => {
-    await submit("good", [
-      scripted("driver", "driver", "exit", "0"),
-      scripted("client-0", "client", "serve"),
-      scripted("server-0", "server", "serve"),
-    ]);
-    const session = await finished(world, "good");
-    expect(eventsOf(session)).toEqual([...GOOD, "DONE"]);
-    expect(world.cluster.bound.slice(-3)).toEqual(["good-server-0", "good-client-0", "good-driver"]);
-    expect(session.components?.map(({ state, exitCode }) => [state, exitCode ?? undefined])).toEqual([
-      ["SUCCEEDED", 0],
-      ["READY", undefined],
-      ["READY", undefined],
-    ]);
-    await expectNothingLeft(world);
-  });
-
-  it.each([
-    ["not-found", "missing", "0", /driver driver failed with exit code 128: StartError/],
-    ["driver-fails", "exit", "3", /driver driver failed with exit code 3/],
-  ])("ends %s as an error that names the driver", async (name, word, code, description) => {
-    await submit(name, [scripted("driver", "driver", word, code), scripted("server-0", "server", "serve")]);
-    const session = await finished(world, name);
-    expect(eventsOf(session).at(-1)).toBe("ERROR");
-    expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
-    expect(session.events?.at(-1)?.description).toMatch(description);
-    await expectNothingLeft(world);
-  });
-
-  it("ends when a worker crashes at once, and never starts the driver", async () => {
-    await submit("worker-crash", [
-      scripted("driver", "driver", "exit", "0"),
-      scripted("server-0", "server", "flash", "7"),
-    ]);
-    const session = await finished(world, "worker-crash");
-    expect(eventsOf(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "ERROR"]);
-    expect(session.events?.at(-1)?.description).toMatch(/server server-0 failed with exit code 7/);
-    expect(world.cluster.bound).not.toContain("worker-crash-driver");
-  });
-
-  it("is done when the driver ends before anybody saw it ready", async () => {
-    await submit("flash", [scripted("driver", "driver", "flash", "0"), scripted("server-0", "server", "serve")]);
-    expect(eventsOf(await finished(world, "flash"))).toEqual([...GOOD, "DONE"]);
-  });
-
-  it("ignores a worker that ends well", async () => {
-    await submit("worker-ends", [
-      scripted("driver", "driver", "exit", "0"),
-      scripted("client-0", "client", "exit", "0"),
-    ]);
-    expect(eventsOf(await finished(world, "worker-ends"))).toEqual([...GOOD, "DONE"]);
-  });
-
-  it("ends when somebody deletes one of its pods", async () => {
-    await submit("robbed", [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")]);
-    await sawEvent("robbed", "RUN");
-    await world.cluster.api.deleteNamespacedPod({ name: "robbed-server-0", namespace: "default" });
-    const session = await finished(world, "robbed");
-    expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
-    expect(session.warnings?.map(({ code }) => code)).toContain("LOGS_LOST");
-  });
-
-  it("ends at its time limit", async () => {
-    await submit("slow", [{ ...scripted("driver", "driver", "idle"), readyPort: 10_000 }], { timeoutMs: 1500 });
-    const session = await finished(world, "slow");
-    expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
-    expect(session.events?.at(-1)?.description).toContain("driver is NOT_READY");
-  });
-
-  it("cancels a session that runs, and one that waits for it", async () => {
-    await submit("first", [scripted("driver", "driver", "serve")]);
-    await sawEvent("first", "RUN");
-    await submit("second", [scripted("driver", "driver", "serve")]);
-    await until("the second one says why it waits", async () => {
-      const { session } = await world.sessions.getSession({ name: "second" });
-      return session?.waitingBecause !== "";
+    beforeAll(async () => {
+      world = await sessionWorld(await scriptedCluster(await server.start(), POOLS), POOLS);
+      await world.startController({ SESSION_LEAK_AGE_MS: "0" });
     });
-    await world.sessions.cancelSession({ requestId: "c-2", name: "second" });
-    expect(eventsOf(await finished(world, "second"))).toEqual(["QUEUE", "CANCELLED"]);
-    expect(eventsOf((await world.sessions.getSession({ name: "first" })).session ?? {})).toEqual(GOOD);
-    await world.sessions.cancelSession({ requestId: "c-1", name: "first" });
-    expect(eventsOf(await finished(world, "first"))).toEqual([...GOOD, "CANCELLED"]);
-    const again = await world.sessions.cancelSession({ requestId: "c-1", name: "first" });
-    expect(eventsOf(again.session ?? {})).toEqual([...GOOD, "CANCELLED"]);
-    await expectNothingLeft(world);
-  });
 
-  it("ends a session at once whose pool does not exist or is too small", async () => {
-    await submit("nowhere", [{ ...scripted("driver", "driver", "exit", "0"), pool: "gpus" }]);
-    expect((await finished(world, "nowhere")).events?.at(-1)).toMatchObject({ reason: "POOL_UNKNOWN" });
-    await submit("crowd", [
-      scripted("driver", "driver", "exit", "0"),
-      ...[0, 1, 2].map((n) => scripted(`c-${n}`, "client", "serve")),
-    ]);
-    const crowd = await finished(world, "crowd");
-    expect(eventsOf(crowd)).toEqual(["QUEUE", "ERROR"]);
-    expect(crowd.events?.at(-1)).toMatchObject({
-      reason: "POOL_CAPACITY",
-      description: "pool workers has 2 machines, 3 are needed",
+    afterAll(async () => {
+      await world[Symbol.asyncDispose]();
     });
-  });
 
-  it("ends with the API server's words when it will not have a pod", async () => {
-    const limits = [{ type: "Pod", max: { cpu: "1" } }];
-    await world.cluster.api.createNamespacedLimitRange({
-      namespace: "default",
-      body: { metadata: { name: "small" }, spec: { limits } },
-    });
-    await submit("refused", [scripted("driver", "driver", "exit", "0")]);
-    const session = await finished(world, "refused");
-    await world.cluster.api.deleteNamespacedLimitRange({ name: "small", namespace: "default" });
-    expect(session.events?.at(-1)).toMatchObject({ reason: "POD_REFUSED" });
-  });
-
-  it("gives a name to one session, and the same request the same session", async () => {
-    await submit("twin", [scripted("driver", "driver", "exit", "0")]);
-    const first = await world.sessions.getSession({ name: "twin" });
-    await submit("twin", [scripted("driver", "driver", "exit", "0")]);
-    expect((await world.sessions.getSession({ name: "twin" })).session?.uid).toBe(first.session?.uid);
-    const other = world.sessions.submitSession({
-      requestId: "another",
-      name: "twin",
-      spec: { components: [scripted("driver", "driver", "exit", "0")] },
-    });
-    expect(faultOf(await other.catch((error: unknown) => error))).toMatchObject({ code: "already_exists", id: "twin" });
-    await finished(world, "twin");
-  });
-
-  it("answers a long poll when the session changes, and lists sessions page by page", async () => {
-    const { sessions } = await world.sessions.listSessions({});
-    const names = sessions.map(({ name }) => name ?? "");
-    expect(names).toEqual([...names].sort());
-    const paged: string[] = [];
-    let next = "";
-    do {
-      const page = await world.sessions.listSessions({ limit: 2, continue: next });
-      paged.push(...page.sessions.map(({ name }) => name ?? ""));
-      next = page.continue;
-    } while (next !== "");
-    expect(paged).toEqual(names);
-
-    await submit("watched", [scripted("driver", "driver", "serve")]);
-    await sawEvent("watched", "RUN");
-    const { session } = await world.sessions.getSession({ name: "watched" });
-    const watching = world.sessions.watchSession(
-      { name: "watched", afterRevision: session?.revision ?? 0, waitMs: 30_000 },
-      { timeoutMs: 31_000 },
-    );
-    await world.sessions.cancelSession({ requestId: "c", name: "watched" });
-    expect((await watching).session?.cancelRequested).toBe(true);
-    await finished(world, "watched");
-  });
-
-  it("forgets a finished session when its time is over", async () => {
-    await submit("brief", [scripted("driver", "driver", "exit", "0")], { ttlMs: 1000 });
-    await finished(world, "brief");
-    await until("it is gone", async () => {
-      const error: unknown = await world.sessions.getSession({ name: "brief" }).then(
-        () => undefined,
-        (reason: unknown) => reason,
+    async function submit(name: string, components: ReturnType<typeof scripted>[], more: object = {}): Promise<void> {
+      await world.sessions.submitSession(
+        { requestId: `request-of-${name}`, name, spec: { components, ...more } },
+        { timeoutMs: 20_000 },
       );
-      return faultOf(error)?.code === "not_found";
-    });
-  });
+    }
 
-  it("removes pods and machines of a session that nobody knows", async () => {
-    const { api } = world.cluster;
-    const ghost = { [labels.ownerKind]: "session", [labels.owner]: "ghost", [labels.component]: "driver" };
-    await world.ledger.reserve({
-      requestId: "ghost",
-      owner: { kind: "session", id: "ghost" },
-      needs: [{ component: "driver", pool: "drivers" }],
-    });
-    await api.createNamespacedPod({
-      namespace: "default",
-      body: {
-        metadata: { name: "ghost-driver", labels: ghost },
-        spec: { nodeName: "drivers-0", containers: [{ name: "main", image: "scripted", args: ["serve"] }] },
-      },
-    });
-    await until("nothing is left", async () => {
+    async function sawEvent(name: string, event: string): Promise<void> {
+      await until(
+        `${name} is at ${event}`,
+        async () => {
+          const { session } = await world.sessions.getSession({ name });
+          return eventsOf(session ?? {}).includes(event);
+        },
+        { timeoutMs: 30_000 },
+      );
+    }
+
+    it("runs a good session from submission to the last pod deleted", async () => {
+      await submit("good", [
+        scripted("driver", "driver", "exit", "0"),
+        scripted("client-0", "client", "serve"),
+        scripted("server-0", "server", "serve"),
+      ]);
+      const session = await finished(world, "good");
+      expect(eventsOf(session)).toEqual([...GOOD, "DONE"]);
+      expect(world.cluster.bound.slice(-3)).toEqual(["good-server-0", "good-client-0", "good-driver"]);
+      expect(session.components?.map(({ state, exitCode }) => [state, exitCode ?? undefined])).toEqual([
+        ["SUCCEEDED", 0],
+        ["READY", undefined],
+        ["READY", undefined],
+      ]);
       await expectNothingLeft(world);
-      return true;
     });
-  });
 
-  it("answers garbage on every endpoint with a fault and goes on", async () => {
-    const garbage = Buffer.from("ffffffffffffff", "hex");
-    for (const verb of [
-      "submit-session",
-      "get-session",
-      "watch-session",
-      "list-sessions",
-      "cancel-session",
-      "get-logs",
-    ]) {
-      const { headers } = await world.bus.request(`muster.req.session.${verb}`, garbage, { timeoutMs: 5000 });
-      expect([...headers.keys()].join(), verb).toContain("Nats-Service-Error");
-    }
-    const empty: Promise<unknown>[] = [
-      world.sessions.submitSession({}),
-      world.sessions.getSession({}),
-      world.sessions.watchSession({ name: "a.b" }),
-      world.sessions.cancelSession({ name: "*" }),
-      world.sessions.getLogs({ name: ">" }),
-    ];
-    for (const call of empty) {
-      expect(faultOf(await call.catch((error: unknown) => error))?.code).toBe("invalid_request");
-    }
-    const missing = world.sessions.getLogs({ name: "good", component: "nobody" });
-    expect(faultOf(await missing.catch((error: unknown) => error))).toMatchObject({
-      code: "not_found",
-      kind: "component",
+    it.each([
+      ["not-found", "missing", "0", /driver driver failed with exit code 128: StartError/],
+      ["driver-fails", "exit", "3", /driver driver failed with exit code 3/],
+    ])("ends %s as an error that names the driver", async (name, word, code, description) => {
+      await submit(name, [scripted("driver", "driver", word, code), scripted("server-0", "server", "serve")]);
+      const session = await finished(world, name);
+      expect(eventsOf(session).at(-1)).toBe("ERROR");
+      expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
+      expect(session.events?.at(-1)?.description).toMatch(description);
+      await expectNothingLeft(world);
     });
-    await world.bus.publish("muster.cmd.session.garbage.run", garbage, { messageId: "garbage" });
-    await world.bus.publish(
-      "muster.cmd.session.nobody.run",
-      muster.session.v1.RunSession.encode({ name: "nobody", uid: "u" }).finish(),
-      { messageId: "nobody" },
-    );
-    await submit("after-garbage", [scripted("driver", "driver", "exit", "0")]);
-    expect(eventsOf(await finished(world, "after-garbage"))).toEqual([...GOOD, "DONE"]);
+
+    it("ends when a worker crashes at once, and never starts the driver", async () => {
+      await submit("worker-crash", [
+        scripted("driver", "driver", "exit", "0"),
+        scripted("server-0", "server", "flash", "7"),
+      ]);
+      const session = await finished(world, "worker-crash");
+      expect(eventsOf(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "ERROR"]);
+      expect(session.events?.at(-1)?.description).toMatch(/server server-0 failed with exit code 7/);
+      expect(world.cluster.bound).not.toContain("worker-crash-driver");
+    });
+
+    it("is done when the driver ends before anybody saw it ready", async () => {
+      await submit("flash", [scripted("driver", "driver", "flash", "0"), scripted("server-0", "server", "serve")]);
+      expect(eventsOf(await finished(world, "flash"))).toEqual([...GOOD, "DONE"]);
+    });
+
+    it("ignores a worker that ends well", async () => {
+      await submit("worker-ends", [
+        scripted("driver", "driver", "exit", "0"),
+        scripted("client-0", "client", "exit", "0"),
+      ]);
+      expect(eventsOf(await finished(world, "worker-ends"))).toEqual([...GOOD, "DONE"]);
+    });
+
+    it("ends when somebody deletes one of its pods", async () => {
+      await submit("robbed", [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")]);
+      await sawEvent("robbed", "RUN");
+      await world.cluster.api.deleteNamespacedPod({ name: "robbed-server-0", namespace: "default" });
+      const session = await finished(world, "robbed");
+      expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
+      expect(session.warnings?.map(({ code }) => code)).toContain("LOGS_LOST");
+    });
+
+    it("ends at its time limit", async () => {
+      await submit("slow", [{ ...scripted("driver", "driver", "idle"), readyPort: 10_000 }], { timeoutMs: 1500 });
+      const session = await finished(world, "slow");
+      expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
+      expect(session.events?.at(-1)?.description).toContain("driver is NOT_READY");
+    });
+
+    it("cancels a session that runs, and one that waits for it", async () => {
+      await submit("first", [scripted("driver", "driver", "serve")]);
+      await sawEvent("first", "RUN");
+      await submit("second", [scripted("driver", "driver", "serve")]);
+      await until("the second one says why it waits", async () => {
+        const { session } = await world.sessions.getSession({ name: "second" });
+        return session?.waitingBecause !== "";
+      });
+      await world.sessions.cancelSession({ requestId: "c-2", name: "second" });
+      expect(eventsOf(await finished(world, "second"))).toEqual(["QUEUE", "CANCELLED"]);
+      expect(eventsOf((await world.sessions.getSession({ name: "first" })).session ?? {})).toEqual(GOOD);
+      await world.sessions.cancelSession({ requestId: "c-1", name: "first" });
+      expect(eventsOf(await finished(world, "first"))).toEqual([...GOOD, "CANCELLED"]);
+      const again = await world.sessions.cancelSession({ requestId: "c-1", name: "first" });
+      expect(eventsOf(again.session ?? {})).toEqual([...GOOD, "CANCELLED"]);
+      await expectNothingLeft(world);
+    });
+
+    it("ends a session at once whose pool does not exist or is too small", async () => {
+      await submit("nowhere", [{ ...scripted("driver", "driver", "exit", "0"), pool: "gpus" }]);
+      expect((await finished(world, "nowhere")).events?.at(-1)).toMatchObject({ reason: "POOL_UNKNOWN" });
+      await submit("crowd", [
+        scripted("driver", "driver", "exit", "0"),
+        ...[0, 1, 2].map((n) => scripted(`c-${n}`, "client", "serve")),
+      ]);
+      const crowd = await finished(world, "crowd");
+      expect(eventsOf(crowd)).toEqual(["QUEUE", "ERROR"]);
+      expect(crowd.events?.at(-1)).toMatchObject({
+        reason: "POOL_CAPACITY",
+        description: "pool workers has 2 machines, 3 are needed",
+      });
+    });
+
+    // The embedded API server has no policies that refuse a pod, so there is nothing to try there.
+    if (server.real)
+      it("ends with the API server's words when it will not have a pod", async () => {
+        const limits = [{ type: "Pod", max: { cpu: "1" } }];
+        await world.cluster.api.createNamespacedLimitRange({
+          namespace: "default",
+          body: { metadata: { name: "small" }, spec: { limits } },
+        });
+        await submit("refused", [scripted("driver", "driver", "exit", "0")]);
+        const session = await finished(world, "refused");
+        await world.cluster.api.deleteNamespacedLimitRange({ name: "small", namespace: "default" });
+        expect(session.events?.at(-1)).toMatchObject({ reason: "POD_REFUSED" });
+      });
+
+    it("gives a name to one session, and the same request the same session", async () => {
+      await submit("twin", [scripted("driver", "driver", "exit", "0")]);
+      const first = await world.sessions.getSession({ name: "twin" });
+      await submit("twin", [scripted("driver", "driver", "exit", "0")]);
+      expect((await world.sessions.getSession({ name: "twin" })).session?.uid).toBe(first.session?.uid);
+      const other = world.sessions.submitSession({
+        requestId: "another",
+        name: "twin",
+        spec: { components: [scripted("driver", "driver", "exit", "0")] },
+      });
+      expect(faultOf(await other.catch((error: unknown) => error))).toMatchObject({
+        code: "already_exists",
+        id: "twin",
+      });
+      await finished(world, "twin");
+    });
+
+    it("answers a long poll when the session changes, and lists sessions page by page", async () => {
+      const { sessions } = await world.sessions.listSessions({});
+      const names = sessions.map(({ name }) => name ?? "");
+      expect(names).toEqual([...names].sort());
+      const paged: string[] = [];
+      let next = "";
+      do {
+        const page = await world.sessions.listSessions({ limit: 2, continue: next });
+        paged.push(...page.sessions.map(({ name }) => name ?? ""));
+        next = page.continue;
+      } while (next !== "");
+      expect(paged).toEqual(names);
+
+      await submit("watched", [scripted("driver", "driver", "serve")]);
+      await sawEvent("watched", "RUN");
+      const { session } = await world.sessions.getSession({ name: "watched" });
+      const watching = world.sessions.watchSession(
+        { name: "watched", afterRevision: session?.revision ?? 0, waitMs: 30_000 },
+        { timeoutMs: 31_000 },
+      );
+      await world.sessions.cancelSession({ requestId: "c", name: "watched" });
+      expect((await watching).session?.cancelRequested).toBe(true);
+      await finished(world, "watched");
+    });
+
+    it("forgets a finished session when its time is over", async () => {
+      await submit("brief", [scripted("driver", "driver", "exit", "0")], { ttlMs: 1000 });
+      await finished(world, "brief");
+      await until("it is gone", async () => {
+        const error: unknown = await world.sessions.getSession({ name: "brief" }).then(
+          () => undefined,
+          (reason: unknown) => reason,
+        );
+        return faultOf(error)?.code === "not_found";
+      });
+    });
+
+    it("removes pods and machines of a session that nobody knows", async () => {
+      const { api } = world.cluster;
+      const ghost = { [labels.ownerKind]: "session", [labels.owner]: "ghost", [labels.component]: "driver" };
+      await world.ledger.reserve({
+        requestId: "ghost",
+        owner: { kind: "session", id: "ghost" },
+        needs: [{ component: "driver", pool: "drivers" }],
+      });
+      await api.createNamespacedPod({
+        namespace: "default",
+        body: {
+          metadata: { name: "ghost-driver", labels: ghost },
+          spec: { nodeName: "drivers-0", containers: [{ name: "main", image: "scripted", args: ["serve"] }] },
+        },
+      });
+      await until("nothing is left", async () => {
+        await expectNothingLeft(world);
+        return true;
+      });
+    });
+
+    it("answers garbage on every endpoint with a fault and goes on", async () => {
+      const garbage = Buffer.from("ffffffffffffff", "hex");
+      for (const verb of [
+        "submit-session",
+        "get-session",
+        "watch-session",
+        "list-sessions",
+        "cancel-session",
+        "get-logs",
+      ]) {
+        const { headers } = await world.bus.request(`muster.req.session.${verb}`, garbage, { timeoutMs: 5000 });
+        expect([...headers.keys()].join(), verb).toContain("Nats-Service-Error");
+      }
+      const empty: Promise<unknown>[] = [
+        world.sessions.submitSession({}),
+        world.sessions.getSession({}),
+        world.sessions.watchSession({ name: "a.b" }),
+        world.sessions.cancelSession({ name: "*" }),
+        world.sessions.getLogs({ name: ">" }),
+      ];
+      for (const call of empty) {
+        expect(faultOf(await call.catch((error: unknown) => error))?.code).toBe("invalid_request");
+      }
+      const missing = world.sessions.getLogs({ name: "good", component: "nobody" });
+      expect(faultOf(await missing.catch((error: unknown) => error))).toMatchObject({
+        code: "not_found",
+        kind: "component",
+      });
+      await world.bus.publish("muster.cmd.session.garbage.run", garbage, { messageId: "garbage" });
+      await world.bus.publish(
+        "muster.cmd.session.nobody.run",
+        muster.session.v1.RunSession.encode({ name: "nobody", uid: "u" }).finish(),
+        { messageId: "nobody" },
+      );
+      await submit("after-garbage", [scripted("driver", "driver", "exit", "0")]);
+      expect(eventsOf(await finished(world, "after-garbage"))).toEqual([...GOOD, "DONE"]);
+    });
   });
-});
+}

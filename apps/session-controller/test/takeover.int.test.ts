@@ -1,5 +1,6 @@
 import { muster } from "@muster/proto";
-import { kubeAssets, until } from "@muster/testkit";
+import { until } from "@muster/testkit";
+import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
@@ -12,17 +13,16 @@ import {
   type SessionWorld,
 } from "./world.ts";
 
-const assets = kubeAssets();
 const POOLS = { drivers: 1, workers: 2 };
 const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
 
-describe.skipIf(!assets.found)(`taking over on a real API server${assets.found ? "" : `: ${assets.reason}`}`, () => {
+describe("taking over", () => {
   let world: SessionWorld<ScriptedCluster>;
   const published: { name: string; uid: string; events: Map<string, string> }[] = [];
   let listening: AsyncDisposable;
 
   beforeAll(async () => {
-    world = await sessionWorld(await scriptedCluster(POOLS), POOLS);
+    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
     listening = await world.bus.listen("muster.evt.session.*.recorded", ({ payload }) => {
       const { name, uid, event } = muster.session.v1.SessionEventRecorded.decode(payload);
       const session = published.find((each) => each.uid === uid) ?? { name, uid, events: new Map<string, string>() };
