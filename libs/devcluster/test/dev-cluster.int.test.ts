@@ -51,9 +51,7 @@ describe("startDevCluster", () => {
     const pods = [await running(api, "one"), await running(api, "two")];
     expect(pods.map((pod) => pod.spec?.nodeName).sort()).toEqual(["workers-0", "workers-1"]);
     expect(await marked(directory)).toHaveLength(2);
-    await until("the log is there", async () => {
-      return (await api.readNamespacedPodLog({ name: "one", namespace: "default" })) === "up\n";
-    });
+    await up(api, "one");
     await cluster[Symbol.asyncDispose]();
     expect(await marked(directory)).toEqual([]);
     expect(errors).toEqual([]);
@@ -82,10 +80,7 @@ describe.skipIf(!assets.found)(`attachNodes (${assets.found ? "real kube-apiserv
     const nodes = await attachNodes({ kubeconfig: server.kubeconfig, pools: POOLS, stopGraceMs: 200 });
     const api = apiOf(server.kubeconfig);
     await create(api, "one", directory);
-    await running(api, "one");
-    await until("the log is there", async () => {
-      return (await api.readNamespacedPodLog({ name: "one", namespace: "default" })) === "up\n";
-    });
+    await up(api, "one");
     await nodes[Symbol.asyncDispose]();
     expect(await marked(directory)).toEqual([]);
   });
@@ -112,7 +107,7 @@ describe("the cluster as a process", () => {
     const api = apiOf(first.kubeconfig);
     for (const name of ["one", "two"]) {
       await create(api, name, directory);
-      await running(api, name);
+      await up(api, name);
     }
     first.child.kill("SIGKILL");
     await first.exited;
@@ -182,6 +177,14 @@ function running(api: CoreV1Api, name: string): Promise<V1Pod> {
   return until(`pod ${name} runs`, async () => {
     const pod = await api.readNamespacedPod({ name, namespace: "default" });
     return pod.status?.phase === "Running" && pod;
+  });
+}
+
+/** Has written its line, so that a broken pipe does not end it later. */
+async function up(api: CoreV1Api, name: string): Promise<void> {
+  await running(api, name);
+  await until(`pod ${name} is up`, async () => {
+    return (await api.readNamespacedPodLog({ name, namespace: "default" })) === "up\n";
   });
 }
 
