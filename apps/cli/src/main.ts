@@ -15,6 +15,12 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
     first.abort();
   });
 }
+// Whoever started us with a channel and is gone takes us along.
+process.once("disconnect", () => {
+  first.abort();
+  second.abort();
+});
+process.channel?.unref();
 
 const config = readConfig(process.env, join(import.meta.dirname, "../../../.muster/local.json"));
 const io = terminal(config);

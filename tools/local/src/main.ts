@@ -42,7 +42,7 @@ async function main(): Promise<number> {
     return 0;
   }
   const [example = "examples/http-benchmark.yaml"] = positionals;
-  const directory = join(ROOT, ".muster");
+  const directory = process.env["MUSTER_LOCAL_DIRECTORY"] ?? join(ROOT, ".muster");
   try {
     await using stack = await startStack({
       directory,
@@ -54,7 +54,7 @@ async function main(): Promise<number> {
     });
     const code = await runExample(stack, example);
     if (values.keep === true && !stop.signal.aborted) {
-      process.stdout.write(usage(stack));
+      process.stdout.write(usage(stack, directory));
       await once(stop.signal, "abort");
       return 0;
     }
@@ -73,7 +73,7 @@ async function runExample(stack: Stack, example: string): Promise<number> {
   const cli = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "run", resolve(ROOT, example)], {
     env: stack.clientEnv,
     detached: true,
-    stdio: ["ignore", "inherit", "inherit"],
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
   });
   const end = (): void => void cli.kill("SIGKILL");
   stop.signal.addEventListener("abort", end);
@@ -83,7 +83,7 @@ async function runExample(stack: Stack, example: string): Promise<number> {
   return code ?? 1;
 }
 
-function usage(stack: Stack): string {
+function usage(stack: Stack, directory: string): string {
   const kubeconfig = relative(process.cwd(), stack.kubeconfig);
   return `
 Muster is running. In another terminal:
@@ -91,7 +91,7 @@ Muster is running. In another terminal:
   npx muster run examples/failing-session.yaml
   npx muster get sessions
   kubectl --kubeconfig ${kubeconfig} get pods --watch
-Logs: .muster/logs. Ctrl-C here stops everything.
+Logs: ${relative(process.cwd(), directory)}/logs. Ctrl-C here stops everything.
 `;
 }
 

@@ -1,8 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { client, connectNats } from "@muster/bus";
 import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-server";
+import { ReservationService } from "@muster/proto";
 import { type Child, serviceReady, startChild } from "./child.ts";
 import { onlyOne } from "./only-one.ts";
 
@@ -48,6 +51,7 @@ export type Stack = AsyncDisposable & {
 };
 
 const READY_TIMEOUT_MS = 60_000;
+const POOLS_TIMEOUT_MS = 10_000;
 const RESTART_MIN_MS = 500;
 const RESTART_MAX_MS = 30_000;
 
@@ -69,6 +73,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const clientEnv = { ...options.baseEnv, MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
   const serviceEnv = { ...clientEnv, MUSTER_KUBECONFIG: kubeconfig, MUSTER_HTTP_ADDR: "127.0.0.1:0", ...options.env };
   const replicas = await startServices(options, serviceEnv, starting);
+  await poolsSeen(options, nats);
   await writeLocalFile(options.directory, { natsUrl: nats.url, natsToken: nats.token ?? "", kubeconfig });
 
   const all = starting.move();
@@ -165,6 +170,32 @@ async function startServices(
   );
   options.onProgress(`services ${SERVICES.join(", ")} are ready`);
   return replicas;
+}
+
+/**
+ * Waits until the ledger has heard of the nodes, so that the first session does not meet an empty world. A cluster of the user's may have no pools at all; that is
+ * for the session to say.
+ */
+async function poolsSeen(options: StackOptions, nats: { url: string; token: string | undefined }): Promise<void> {
+  const wanted = options.kubeconfig === undefined ? options.pools : {};
+  await using bus = await connectNats({
+    url: nats.url,
+    name: "local-stack",
+    ...(nats.token !== undefined && { token: nats.token }),
+  });
+  const ledger = client(bus, ReservationService);
+  const end = performance.now() + POOLS_TIMEOUT_MS;
+  for (;;) {
+    const { pools } = await ledger.listPools({}, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });
+    const seen = new Map(pools.map(({ name, capacity }) => [name, capacity ?? 0]));
+    const complete = Object.entries(wanted).every(([pool, nodes]) => (seen.get(pool) ?? 0) >= nodes);
+    if ((complete && seen.size > 0) || performance.now() > end) {
+      const words = [...seen].map(([pool, machines]) => `${pool} (${machines})`).join(", ");
+      options.onProgress(`pools: ${words === "" ? "none; label the nodes with pool=NAME" : words}`);
+      return;
+    }
+    await sleep(50, undefined, { signal: options.signal });
+  }
 }
 
 function keepRunning(

@@ -1,0 +1,129 @@
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { until } from "@muster/testkit";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ROOT } from "../src/stack.ts";
+
+let directory: string;
+let mark: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "muster-start-"));
+  mark = randomUUID();
+});
+afterEach(async () => {
+  for (const { pid } of left()) process.kill(pid, "SIGKILL");
+  await rm(directory, { recursive: true, force: true });
+});
+
+function start(...args: string[]) {
+  const child = spawn(process.execPath, [join(ROOT, "tools/local/src/main.ts"), ...args], {
+    cwd: ROOT,
+    env: {
+      PATH: process.env["PATH"],
+      HOME: process.env["HOME"],
+      MUSTER_LOCAL_DIRECTORY: directory,
+      MUSTER_TEST_MARK: mark,
+    },
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (chunk: string) => {
+      output += chunk;
+    });
+  }
+  const exit = once(child, "exit") as Promise<[number | null, string | null]>;
+  /** As a terminal does on Ctrl-C: to the whole foreground process group. */
+  const interrupt = () => process.kill(-(child.pid ?? 0), "SIGINT");
+  const seen = (text: string) =>
+    until(`"${text}" is printed`, () => output.includes(text), { timeoutMs: 60_000, everyMs: 5 }).catch(
+      (error: unknown) => {
+        throw new Error(`${String(error)}\n${output}`);
+      },
+    );
+  return { child, exit, interrupt, seen, output: () => output };
+}
+
+/** Processes that carry our mark in their environment, or stand in or speak of our directory (pods get an environment of their own). */
+function left(): { pid: number; command: string }[] {
+  return readdirSync("/proc")
+    .map(Number)
+    .filter((pid) => Number.isInteger(pid) && pid !== process.pid)
+    .flatMap((pid) => {
+      try {
+        const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+        const environment = readFileSync(`/proc/${pid}/environ`, "utf8");
+        const ours = [command, environment, readlinkSync(`/proc/${pid}/cwd`)];
+        return ours.some((text) => text.includes(directory) || text.includes(mark)) ? [{ pid, command }] : [];
+      } catch {
+        return [];
+      }
+    });
+}
+
+describe.skipIf(!existsSync("/proc/self/environ"))("npm start (needs /proc to look for processes)", () => {
+  it("runs the example, prints its result, exits with 0 and leaves no process", async () => {
+    const run = start();
+    expect(await run.exit, run.output()).toEqual([0, null]);
+    expect(run.output()).toMatch(/requestsPerSecond +[1-9]/);
+    expect(left()).toEqual([]);
+  });
+
+  it("exits with 1 when the session fails", async () => {
+    const run = start("examples/failing-session.yaml");
+    expect(await run.exit, run.output()).toEqual([1, null]);
+    expect(left()).toEqual([]);
+  });
+
+  it.each(["nats-server", "embedded cluster", "are ready", "PROVISION", "RUN"])(
+    'leaves no process when Ctrl-C comes right after "%s"',
+    async (moment) => {
+      const run = start();
+      await run.seen(moment);
+      run.interrupt();
+      expect(await run.exit, run.output()).toEqual([130, null]);
+      expect(left()).toEqual([]);
+    },
+  );
+
+  it("leaves no process when it is killed without a word", async () => {
+    const run = start();
+    await run.seen("RUN");
+    run.child.kill("SIGKILL");
+    await run.exit;
+    await until("everything has ended by itself", () => left().length === 0, { timeoutMs: 30_000 });
+  });
+
+  it("with --keep stays, tells the CLI and kubectl where it is, and refuses a second one beside it", async () => {
+    const run = start("--keep");
+    await run.seen("Muster is running");
+    const local = JSON.parse(await readFile(join(directory, "local.json"), "utf8")) as Record<string, string>;
+    expect(run.output()).toContain("npx muster pools");
+    for (const secret of [local["natsTokenFile"], local["kubeconfig"]]) {
+      expect((await stat(secret ?? "")).mode & 0o077).toBe(0);
+    }
+    const second = start();
+    expect(await second.exit).toEqual([1, null]);
+    expect(second.output()).toContain("exists already");
+
+    const pools = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "pools"], {
+      env: { PATH: process.env["PATH"], MUSTER_LOCAL_FILE: join(directory, "local.json") },
+    });
+    expect(await once(pools, "exit")).toEqual([0, null]);
+    run.interrupt();
+    expect(await run.exit).toEqual([0, null]);
+    expect(left()).toEqual([]);
+  });
+});
+
+it("refuses what it does not know and says what there is", async () => {
+  const run = start("--kube", "x");
+  expect(await run.exit).toEqual([2, null]);
+  expect(run.output()).toContain("npm start -- --kubeconfig FILE");
+});
