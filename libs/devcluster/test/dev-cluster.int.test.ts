@@ -9,7 +9,7 @@ import { faultOf } from "@muster/faults";
 import { kubeClient, loadKube } from "@muster/kube";
 import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { attachNodes, startDevCluster } from "../src/index.ts";
+import { attachNodes, endLeftovers, startDevCluster } from "../src/index.ts";
 
 const MAIN = join(import.meta.dirname, "../src/main.ts");
 const POOLS = [
@@ -24,6 +24,8 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  // What a test that failed half-way may have left.
+  await endLeftovers(join(directory, "nodes"));
   await rm(directory, { recursive: true, force: true });
 });
 
@@ -113,6 +115,18 @@ describe("the cluster as a process", () => {
     await first.exited;
     expect(await marked(directory)).toHaveLength(2);
     await using _second = await startMain(directory, "workers=1");
+    expect(await marked(directory)).toEqual([]);
+  });
+
+  it("can be cleaned up after by a supervisor that does not start it again", async () => {
+    const first = await startMain(directory, "workers=1");
+    const api = apiOf(first.kubeconfig);
+    await create(api, "one", directory);
+    await up(api, "one");
+    expect(await endLeftovers(join(directory, "nodes")).catch(faultOf)).toMatchObject({ code: "already_exists" });
+    first.child.kill("SIGKILL");
+    await first.exited;
+    await endLeftovers(join(directory, "nodes"));
     expect(await marked(directory)).toEqual([]);
   });
 
