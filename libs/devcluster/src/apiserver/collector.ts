@@ -1,5 +1,5 @@
 import { type CollectPolicy, type CollectStep, type Held, planCollection } from "./collect.ts";
-import { listAt } from "./json.ts";
+import { listAt, sameJson } from "./json.ts";
 import { isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
 import type { ObjectName, Registry } from "./registry.ts";
 import { bucketOf } from "./resource.ts";
@@ -48,11 +48,10 @@ function world(store: ObjectStore): Held[] {
     .flatMap((resource) => store.entries(bucketOf(resource)).map(([, object]) => ({ resource, object })));
 }
 
-/** A removal, a mark, or an object that names an owner. */
+/** A removal, anything about an object that is being deleted, or other owners. */
 function mayMatter({ before, after }: Change): boolean {
-  if (after === undefined) return true;
-  if (isDeleting(after) && (before === undefined || !isDeleting(before))) return true;
-  return before === undefined && listAt(after, "metadata", "ownerReferences").length > 0;
+  if (after === undefined || isDeleting(after)) return true;
+  return !sameJson(listAt(before, "metadata", "ownerReferences"), listAt(after, "metadata", "ownerReferences"));
 }
 
 function act(registry: Registry, step: CollectStep): void {

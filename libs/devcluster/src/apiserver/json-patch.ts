@@ -31,7 +31,7 @@ function apply(document: Json, operation: Json): Json {
     case "remove":
       return remove(document, path);
     case "replace":
-      return add(path.length === 0 ? document : remove(document, path), path, value());
+      return replace(document, path, value());
     case "copy":
       return add(document, path, read(document, pointer(operation, "from")));
     case "move": {
@@ -69,6 +69,14 @@ function add(document: Json, path: readonly string[], value: Json): Json {
       return holder.toSpliced(key === "-" ? holder.length : index(key, holder.length), 0, value);
     }) ?? value
   );
+}
+
+/** As Kubernetes does it, a key that is missing is added; a place in a list has to be there. */
+function replace(document: Json, path: readonly string[], value: Json): Json {
+  const put = change(document, path, (holder, key) =>
+    isList(holder) ? holder.with(index(key, holder.length - 1), value) : withKey(holder, key, value),
+  );
+  return put ?? value;
 }
 
 function remove(document: Json, path: readonly string[]): Json {

@@ -11,12 +11,14 @@ import { applyPatch, patchTypeOf } from "./patch.ts";
 import { chooseContainer, type KubeletAccess, locateLog, streamLog } from "./pod-log.ts";
 import { booleanOf, deleteOptionsOf, dryRunOf, integerOf, versionQuery } from "./query.ts";
 import type { ObjectName, Registry } from "./registry.ts";
-import { apiVersionOf } from "./resource.ts";
+import { apiVersionOf, type Resource } from "./resource.ts";
 import { decode } from "./schema.ts";
 import {
   badRequest,
   conflict,
   fail,
+  invalid,
+  invalidValue,
   methodNotAllowed,
   noSuchResource,
   notAcceptable,
@@ -129,7 +131,7 @@ async function create(call: Call): Promise<void> {
   requireJson(exchange.request);
   const dryRun = dryRunOf(exchange.query, "CreateOptions");
   const body = parseObject(await readBody(exchange.request), target.resource.kind);
-  const { object, warnings } = decodeBody(call, body);
+  const { object, warnings } = decodeBody(call, body, refuseBody(target.resource));
   show(call, 201, deps.registry.create(target.resource, target.namespace, object, dryRun), warnings);
 }
 
@@ -138,7 +140,7 @@ async function update(call: Call, subresource?: "status" | "finalize"): Promise<
   requireJson(exchange.request);
   const dryRun = dryRunOf(exchange.query, "UpdateOptions");
   const body = parseObject(await readBody(exchange.request), target.resource.kind);
-  const { object, warnings } = decodeBody(call, body);
+  const { object, warnings } = decodeBody(call, body, refuseBody(target.resource));
   refuseOtherName(target, object);
   const written = deps.registry.update(target, { subresource, change: () => object, dryRun });
   show(call, written.created ? 201 : 200, written.object, warnings);
@@ -164,7 +166,7 @@ async function patch(call: Call, subresource?: "status"): Promise<void> {
         apiVersion: apiVersionOf(target.resource),
         kind: target.resource.kind,
       });
-      const decoded = decodeBody(call, patched);
+      const decoded = decodeBody(call, patched, refusePatch);
       refuseOtherName(target, decoded.object);
       warnings = decoded.warnings;
       return decoded.object;
@@ -176,7 +178,7 @@ async function patch(call: Call, subresource?: "status"): Promise<void> {
 type Decoded = { readonly object: JsonObject; readonly warnings: readonly string[] };
 
 /** Takes what the kind has; unknown fields are refused, told, or dropped in silence, as the client asks. */
-function decodeBody({ exchange, target }: Call, body: JsonObject): Decoded {
+function decodeBody({ exchange, target }: Call, body: JsonObject, refuse: (because: string) => never): Decoded {
   const { resource } = target;
   const kind = textAt(body, "kind");
   const apiVersion = textAt(body, "apiVersion");
@@ -185,13 +187,19 @@ function decodeBody({ exchange, target }: Call, body: JsonObject): Decoded {
     const meant = `${kind || resource.kind} in version "${apiVersion || expected}"`;
     fail(badRequest(`${meant} cannot be handled as a ${resource.kind}: this path is for ${expected} ${resource.kind}`));
   }
-  const { object, warnings } = decode(resource.model, resource.kind, body);
+  const { object, warnings } = decode(resource.model, body, refuse);
   const validation = exchange.query.get("fieldValidation") ?? "Warn";
-  if (validation === "Strict" && warnings.length > 0) {
-    const meant = `${resource.kind} in version "${resource.version}" cannot be handled as a ${resource.kind}`;
-    fail(badRequest(`${meant}: strict decoding error: ${warnings.join(", ")}`));
-  }
+  if (validation === "Strict" && warnings.length > 0) refuse(`strict decoding error: ${warnings.join(", ")}`);
   return { object, warnings: validation === "Ignore" ? [] : warnings };
+}
+
+function refuseBody({ kind, version }: Resource): (because: string) => never {
+  return (because) => fail(badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${because}`));
+}
+
+/** What a patch makes of an object is invalid, while the body that said it was well formed. */
+function refusePatch(because: string): never {
+  return fail(invalid({ group: "", kind: "" }, "", [invalidValue("patch", "", because)]));
 }
 
 function refuseOtherName(target: Target, object: JsonObject): void {

@@ -1,6 +1,5 @@
 import * as client from "@kubernetes/client-node";
 import { isList, isObject, type Json, type JsonObject, mapEntries } from "./json.ts";
-import { badRequest, fail } from "./status.ts";
 
 /**
  * Every field of every built-in kind, read off client-node's generated models: what Kubernetes' decoder knows of them is known here without a list of our own.
@@ -40,13 +39,11 @@ export type Decoded = {
   readonly warnings: readonly string[];
 };
 
-/** Takes from a body what the model has, with types checked, null left out, times and quantities in Kubernetes' own form. Fails with 400 for a wrong type. */
-export function decode(model: string, kind: string, body: JsonObject): Decoded {
+/** Takes from a body what the model has, with types checked, null left out, times and quantities in Kubernetes' own form. `wrong` refuses a value of the wrong type. */
+export function decode(model: string, body: JsonObject, wrong: (because: string) => never): Decoded {
   const warnings: string[] = [];
-  const wrong = (message: string): never =>
-    fail(badRequest(`${kind} in version "v1" cannot be handled as a ${kind}: ${message}`));
   const object = decodeModel(model, body, { path: "", goPath: "", wrong, warnings });
-  return { object, warnings: warnings.sort() };
+  return { object, warnings };
 }
 
 /** Names of the fields of a model, for tests and documents. */

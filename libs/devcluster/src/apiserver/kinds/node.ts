@@ -23,7 +23,7 @@ export const nodes: Resource = defineResource({
     column("Internal-IP", (node) => orNone(addressOf(node, "InternalIP")), "wide"),
     column("External-IP", (node) => orNone(addressOf(node, "ExternalIP")), "wide"),
     column("OS-Image", (node) => orUnknown(textAt(node, "status", "nodeInfo", "osImage")), "wide"),
-    column("Kernel-Version", (node) => orUnknown(textAt(node, "status", "nodeInfo", "kernelVersion")), "wide"),
+    column("Kernel-Version", kernel, "wide"),
     column(
       "Container-Runtime",
       (node) => orUnknown(textAt(node, "status", "nodeInfo", "containerRuntimeVersion")),
@@ -65,6 +65,12 @@ function roles(node: JsonObject): string {
       .sort()
       .join(","),
   );
+}
+
+function kernel(node: JsonObject): string {
+  const version = textAt(node, "status", "nodeInfo", "kernelVersion");
+  const architecture = textAt(node, "status", "nodeInfo", "architecture");
+  return version === "" || architecture === "" ? orUnknown(version) : `${version} (${architecture})`;
 }
 
 function orUnknown(text: string): string {

@@ -1,0 +1,44 @@
+import { afterAll, beforeAll, describe } from "vitest";
+import { type Api, api } from "./conformance/api.ts";
+import { describeClient } from "./conformance/client-node.ts";
+import { type Cluster, clusters } from "./conformance/clusters.ts";
+import { describeDeletion } from "./conformance/deletion.ts";
+import { describeDiscovery } from "./conformance/discovery.ts";
+import { describeKubectl } from "./conformance/kubectl.ts";
+import { describeLists } from "./conformance/lists.ts";
+import { describeLogs } from "./conformance/logs.ts";
+import { describeObjects } from "./conformance/objects.ts";
+import { describePatches } from "./conformance/patches.ts";
+import { describeKinds } from "./conformance/pods.ts";
+import { describeTables } from "./conformance/tables.ts";
+import { describeWatches } from "./conformance/watches.ts";
+
+// One suite for both servers: where they differ, the embedded one is wrong.
+describe.each(clusters())("$title", ({ start, skip }) => {
+  let cluster: Cluster | undefined;
+  let connected: Api | undefined;
+  beforeAll(async () => {
+    if (skip) return;
+    cluster = await start();
+    connected = api(cluster);
+  });
+  afterAll(async () => {
+    await cluster?.[Symbol.asyncDispose]();
+  });
+  const connection = (): Api => {
+    if (connected === undefined) throw new Error("the cluster did not start");
+    return connected;
+  };
+
+  describe.skipIf(skip)("objects", () => describeObjects(connection));
+  describe.skipIf(skip)("lists", () => describeLists(connection));
+  describe.skipIf(skip)("watches", () => describeWatches(connection));
+  describe.skipIf(skip)("patches", () => describePatches(connection));
+  describe.skipIf(skip)("deletions", () => describeDeletion(connection));
+  describe.skipIf(skip)("kinds", () => describeKinds(connection));
+  describe.skipIf(skip)("tables", () => describeTables(connection));
+  describe.skipIf(skip)("discovery", () => describeDiscovery(connection));
+  describe.skipIf(skip)("logs", () => describeLogs(connection));
+  describe.skipIf(skip)("client-node", () => describeClient(connection));
+  describe.skipIf(skip)("kubectl", () => describeKubectl(connection));
+});

@@ -1,0 +1,77 @@
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { kubeApiServer, kubeAssets } from "@muster/testkit";
+import { makeAuthority, signLoopbackServer, type Certificate } from "../../src/apiserver/certificates.ts";
+import { startApiServer } from "../../src/apiserver/start-api-server.ts";
+
+/** An API server under test, whichever it is. */
+export type Cluster = AsyncDisposable & {
+  readonly url: string;
+  readonly token: string;
+  readonly ca: string;
+  readonly kubeconfig: string;
+  /** What a kubelet has to show, for the server to read logs from it. */
+  readonly kubeletCertificate: Certificate;
+  /** There is somebody who collects what lost its owner or its namespace. */
+  readonly collects: boolean;
+};
+
+export type ClusterCase = { readonly title: string; readonly skip: boolean; readonly start: () => Promise<Cluster> };
+
+/** The servers that must answer alike. What is skipped says why in its title. */
+export function clusters(): readonly ClusterCase[] {
+  const assets = kubeAssets();
+  return [
+    { title: "the embedded API server", skip: false, start: embedded },
+    {
+      title: assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`,
+      skip: !assets.found,
+      start: real,
+    },
+  ];
+}
+
+async function embedded(): Promise<Cluster> {
+  const directory = await mkdtemp(join(tmpdir(), "muster-apiserver-"));
+  const defects: unknown[] = [];
+  const server = await startApiServer({ directory, onError: (error) => defects.push(error) });
+  return {
+    ...server,
+    kubeletCertificate: server.kubelet.certificate,
+    collects: true,
+    [Symbol.asyncDispose]: async () => {
+      await server[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+      if (defects.length > 0) throw new AggregateError(defects, "the server met defects");
+    },
+  };
+}
+
+async function real(): Promise<Cluster> {
+  const server = await kubeApiServer();
+  const kubeletCertificate = await signLoopbackServer(await makeAuthority("kubelets"), "kubelet");
+  return { ...server, kubeletCertificate, collects: false };
+}
+
+/** The kubectl to test with, or the reason why there is none. */
+export function findKubectl(): { readonly path: string } | { readonly reason: string } {
+  const assets = process.env["KUBEBUILDER_ASSETS"] ?? "";
+  const candidates = [assets, ...(process.env["PATH"] ?? "").split(":")].filter((directory) => directory !== "");
+  const path = candidates.map((directory) => join(directory, "kubectl")).find((file) => existsSync(file));
+  if (path !== undefined && runs(path)) return { path };
+  const reason = "no kubectl in KUBEBUILDER_ASSETS or on the PATH";
+  if (process.env["CI"] === "true") throw new Error(`CI=true allows no skipped suite: ${reason}`);
+  return { reason };
+}
+
+function runs(path: string): boolean {
+  try {
+    execFileSync(path, ["version", "--client"], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}

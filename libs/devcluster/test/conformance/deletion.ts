@@ -1,0 +1,279 @@
+import { until } from "@muster/testkit";
+import { beforeAll, describe, expect, it } from "vitest";
+import { at, listAt, numberAt, textAt } from "../../src/apiserver/json.ts";
+import { type Answer, type Api, configMap, pod, versionIn } from "./api.ts";
+
+/** Deleting: at once, with grace, with finalizers, with owners. */
+export function describeDeletion(api: () => Api): void {
+  let namespace: string;
+  let maps: string;
+  let pods: string;
+  beforeAll(async () => {
+    namespace = await api().namespace();
+    maps = `/api/v1/namespaces/${namespace}/configmaps`;
+    pods = `/api/v1/namespaces/${namespace}/pods`;
+  });
+  const onNode = { spec: { nodeName: "some-node" } };
+  const periodOf = (answer: Answer): number | undefined =>
+    numberAt(answer.body, "metadata", "deletionGracePeriodSeconds");
+
+  it("removes at once and answers with a Status that names what is gone", async () => {
+    const made = await api().post(maps, configMap("gone"));
+    const answer = await api().delete(`${maps}/gone`);
+    expect(answer.code).toBe(200);
+    expect(answer.body).toEqual({
+      kind: "Status",
+      apiVersion: "v1",
+      metadata: {},
+      status: "Success",
+      details: { name: "gone", kind: "configmaps", uid: textAt(made.body, "metadata", "uid") },
+    });
+    expect((await api().delete(`${maps}/gone`)).code).toBe(404);
+  });
+
+  it("refuses when the uid or the version is another than required", async () => {
+    const made = await api().post(maps, configMap("required"));
+    const other = await api().delete(`${maps}/required`, { preconditions: { uid: "another" } });
+    expect(other.code).toBe(409);
+    expect(other.body).toMatchObject({ reason: "Conflict", details: { name: "required", kind: "ConfigMap" } });
+    expect(textAt(other.body, "message")).toContain(
+      "the UID in the precondition (another) does not match the UID in record",
+    );
+    expect((await api().delete(`${maps}/required`, { preconditions: { resourceVersion: "1" } })).code).toBe(409);
+    const preconditions = { uid: textAt(made.body, "metadata", "uid"), resourceVersion: versionIn(made.body) };
+    expect((await api().delete(`${maps}/required`, { preconditions })).code).toBe(200);
+  });
+
+  it("keeps everything when told to run dry", async () => {
+    await api().post(maps, configMap("dry"));
+    expect((await api().delete(`${maps}/dry?dryRun=All`)).code).toBe(200);
+    expect((await api().get(`${maps}/dry`)).code).toBe(200);
+  });
+
+  it.each([
+    ["abc", 400],
+    ['{"propagationPolicy":"Sideways"}', 422],
+  ])("refuses the options %s", async (raw, code) => {
+    await api().post(maps, configMap("options"));
+    expect((await api().call("DELETE", `${maps}/options`, { raw })).code).toBe(code);
+  });
+
+  describe("with finalizers", () => {
+    it("marks the object, keeps it, and removes it with the last finalizer", async () => {
+      await api().post(maps, configMap("finalized", { metadata: { finalizers: ["a/a", "b/b"] } }));
+      const marked = await api().delete(`${maps}/finalized`);
+      expect(marked.code).toBe(200);
+      expect(textAt(marked.body, "metadata", "deletionTimestamp")).not.toBe("");
+      expect(periodOf(marked)).toBe(0);
+      await api().patch(`${maps}/finalized`, "merge", { metadata: { finalizers: ["b/b"] } });
+      expect((await api().get(`${maps}/finalized`)).code).toBe(200);
+      const last = await api().patch(`${maps}/finalized`, "merge", { metadata: { finalizers: null } });
+      expect(last.code).toBe(200);
+      expect((await api().get(`${maps}/finalized`)).code).toBe(404);
+    });
+
+    it("lets no new finalizer come once the object is marked", async () => {
+      await api().post(maps, configMap("late", { metadata: { finalizers: ["a/a"] } }));
+      await api().delete(`${maps}/late`);
+      const answer = await api().patch(`${maps}/late`, "merge", { metadata: { finalizers: ["a/a", "b/b"] } });
+      expect(answer.code).toBe(422);
+      expect(textAt(answer.body, "message")).toContain("no new finalizers can be added if the object is being deleted");
+    });
+
+    it("does not change the mark when deleted again", async () => {
+      await api().post(maps, configMap("again", { metadata: { finalizers: ["a/a"] } }));
+      const first = await api().delete(`${maps}/again`);
+      const second = await api().delete(`${maps}/again`);
+      expect(second.code).toBe(200);
+      expect(versionIn(second.body)).toBe(versionIn(first.body));
+    });
+
+    it("removes nothing for the pod's node to stop before its own finalizer is gone", async () => {
+      await api().post(pods, pod("held", { ...onNode, metadata: { finalizers: ["a/a"] } }));
+      await api().delete(`${pods}/held`);
+      await api().delete(`${pods}/held`, { gracePeriodSeconds: 0 });
+      const held = await api().get(`${pods}/held`);
+      expect(periodOf(held)).toBe(0);
+      await api().patch(`${pods}/held`, "merge", { metadata: { finalizers: null } });
+      expect((await api().get(`${pods}/held`)).code).toBe(404);
+    });
+  });
+
+  describe("of pods", () => {
+    it("removes a pod at once that never reached a node, and answers with the pod", async () => {
+      await api().post(pods, pod("unscheduled"));
+      const answer = await api().delete(`${pods}/unscheduled`);
+      expect(answer.body).toMatchObject({
+        kind: "Pod",
+        metadata: { name: "unscheduled", deletionGracePeriodSeconds: 0, generation: 2 },
+      });
+      expect((await api().get(`${pods}/unscheduled`)).code).toBe(404);
+    });
+
+    it("removes a pod at once that has ended", async () => {
+      await api().post(pods, pod("ended", onNode));
+      await api().patch(`${pods}/ended/status`, "merge", { status: { phase: "Succeeded" } });
+      await api().delete(`${pods}/ended`);
+      expect((await api().get(`${pods}/ended`)).code).toBe(404);
+    });
+
+    it("gives a pod on a node the time of its spec, and the node the last word", async () => {
+      await api().post(pods, pod("graceful", onNode));
+      const marked = await api().delete(`${pods}/graceful`);
+      expect(marked.body).toMatchObject({ kind: "Pod", metadata: { deletionGracePeriodSeconds: 30, generation: 2 } });
+      const untilMs = Date.parse(textAt(marked.body, "metadata", "deletionTimestamp"));
+      expect(untilMs).toBeGreaterThan(Date.parse(textAt(marked.body, "metadata", "creationTimestamp")) + 29_000);
+      expect((await api().get(`${pods}/graceful`)).code).toBe(200);
+      const final = await api().delete(`${pods}/graceful`, { gracePeriodSeconds: 0 });
+      expect(periodOf(final)).toBe(0);
+      expect((await api().get(`${pods}/graceful`)).code).toBe(404);
+    });
+
+    it("may shorten the time, and never make it longer", async () => {
+      await api().post(pods, pod("shortened", onNode));
+      const first = await api().delete(`${pods}/shortened`, { gracePeriodSeconds: 20 });
+      const longer = await api().delete(`${pods}/shortened`, { gracePeriodSeconds: 25 });
+      expect(versionIn(longer.body)).toBe(versionIn(first.body));
+      const shorter = await api().delete(`${pods}/shortened?gracePeriodSeconds=10`);
+      expect(periodOf(shorter)).toBe(10);
+      const endOf = (answer: Answer): number => Date.parse(textAt(answer.body, "metadata", "deletionTimestamp"));
+      expect(endOf(first) - endOf(shorter)).toBe(10_000);
+    });
+
+    it("counts a negative time as one second", async () => {
+      await api().post(pods, pod("negative", onNode));
+      expect(periodOf(await api().delete(`${pods}/negative`, { gracePeriodSeconds: -5 }))).toBe(1);
+    });
+
+    it("evicts as it deletes", async () => {
+      await api().post(pods, pod("evicted"));
+      const answer = await api().post(`${pods}/evicted/eviction`, {
+        apiVersion: "policy/v1",
+        kind: "Eviction",
+        metadata: { name: "evicted", namespace },
+      });
+      expect(answer.code, answer.text).toBe(201);
+      expect((await api().get(`${pods}/evicted`)).code).toBe(404);
+    });
+  });
+
+  describe("of owners", () => {
+    const ownedBy = (owner: Answer, more: object = {}): object => ({
+      ownerReferences: [
+        {
+          apiVersion: "v1",
+          kind: "ConfigMap",
+          name: textAt(owner.body, "metadata", "name"),
+          uid: textAt(owner.body, "metadata", "uid"),
+          ...more,
+        },
+      ],
+    });
+    const isGone = (name: string): Promise<true> =>
+      until(`${name} is gone`, async () => (await api().get(`${maps}/${name}`)).code === 404);
+
+    it("marks the owner with the way its dependents go", async () => {
+      const made = await api().post(maps, configMap("marked", { metadata: { finalizers: ["a/a"] } }));
+      expect(made.code).toBe(201);
+      const answer = await api().delete(`${maps}/marked`, { propagationPolicy: "Foreground" });
+      expect(listAt(answer.body, "metadata", "finalizers")).toContain("foregroundDeletion");
+      expect(textAt(answer.body, "metadata", "deletionTimestamp")).not.toBe("");
+    });
+
+    it("refuses references that are not whole", async () => {
+      const answer = await api().post(
+        maps,
+        configMap("half", { metadata: { ownerReferences: [{ kind: "ConfigMap" }] } }),
+      );
+      expect([400, 422]).toContain(answer.code);
+    });
+
+    it("collects dependents in the background", async (context) => {
+      context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
+      const owner = await api().post(maps, configMap("owner-1"));
+      await api().post(maps, configMap("child-1", { metadata: ownedBy(owner) }));
+      await api().post(maps, configMap("stranger-1"));
+      await api().delete(`${maps}/owner-1`);
+      await isGone("child-1");
+      expect((await api().get(`${maps}/stranger-1`)).code).toBe(200);
+    });
+
+    it("collects what names an owner that was never there, and leaves kinds that it does not know", async (context) => {
+      context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
+      const unknown = { ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name: "job", uid: "job-uid" }] };
+      await api().post(maps, configMap("child-of-job", { metadata: unknown }));
+      const dangling = { ownerReferences: [{ apiVersion: "v1", kind: "ConfigMap", name: "never", uid: "never" }] };
+      await api().post(maps, configMap("child-of-nobody", { metadata: dangling }));
+      await isGone("child-of-nobody");
+      expect((await api().get(`${maps}/child-of-job`)).code).toBe(200);
+    });
+
+    it("lets dependents go first in the foreground", async (context) => {
+      context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
+      const owner = await api().post(maps, configMap("owner-2"));
+      const metadata = { ...ownedBy(owner, { blockOwnerDeletion: true }), finalizers: ["a/a"] };
+      await api().post(maps, configMap("child-2", { metadata }));
+      await api().delete(`${maps}/owner-2`, { propagationPolicy: "Foreground" });
+      await until("the dependent is marked", async () => {
+        const child = await api().get(`${maps}/child-2`);
+        return at(child.body, "metadata", "deletionTimestamp") !== undefined;
+      });
+      expect((await api().get(`${maps}/owner-2`)).code).toBe(200);
+      await api().patch(`${maps}/child-2`, "merge", { metadata: { finalizers: null } });
+      await isGone("owner-2");
+    });
+
+    it("leaves orphans when asked to", async (context) => {
+      context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
+      const owner = await api().post(maps, configMap("owner-3"));
+      await api().post(maps, configMap("child-3", { metadata: ownedBy(owner) }));
+      await api().delete(`${maps}/owner-3`, { propagationPolicy: "Orphan" });
+      await isGone("owner-3");
+      const child = await api().get(`${maps}/child-3`);
+      expect(child.code).toBe(200);
+      expect(at(child.body, "metadata", "ownerReferences")).toBeUndefined();
+    });
+  });
+
+  describe("of namespaces", () => {
+    it("ends a namespace and lets nothing new in", async () => {
+      const name = await api().namespace();
+      // Something that stays keeps the namespace from going at once.
+      await api().post(
+        `/api/v1/namespaces/${name}/configmaps`,
+        configMap("stays", { metadata: { finalizers: ["a/a"] } }),
+      );
+      const answer = await api().delete(`/api/v1/namespaces/${name}`);
+      expect(answer.body).toMatchObject({
+        kind: "Namespace",
+        status: { phase: "Terminating" },
+        spec: { finalizers: ["kubernetes"] },
+      });
+      const made = await api().post(`/api/v1/namespaces/${name}/configmaps`, configMap("late"));
+      expect(made.code).toBe(403);
+      expect(made.body).toMatchObject({
+        reason: "Forbidden",
+        message: `configmaps "late" is forbidden: unable to create new content in namespace ${name} because it is being terminated`,
+        details: { causes: [{ reason: "NamespaceTerminating" }] },
+      });
+    });
+
+    it("empties a namespace and then removes it", async (context) => {
+      context.skip(!api().cluster.collects, "emptying namespaces is the work of a controller manager");
+      const name = await api().namespace();
+      await api().post(`/api/v1/namespaces/${name}/configmaps`, configMap("inside"));
+      await api().post(`/api/v1/namespaces/${name}/pods`, pod("inside"));
+      await api().delete(`/api/v1/namespaces/${name}`);
+      await until("the namespace is gone", async () => (await api().get(`/api/v1/namespaces/${name}`)).code === 404);
+      expect(listAt((await api().get(`/api/v1/namespaces/${name}/pods`)).body, "items")).toEqual([]);
+    });
+
+    it.each(["default", "kube-system"])("never ends the namespace %s", async (name) => {
+      const answer = await api().delete(`/api/v1/namespaces/${name}`);
+      expect(answer.code).toBe(403);
+      expect(textAt(answer.body, "message")).toBe(
+        `namespaces "${name}" is forbidden: this namespace may not be deleted`,
+      );
+    });
+  });
+}

@@ -1,0 +1,184 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { at, isObject, listAt, numberAt, textAt } from "../../src/apiserver/json.ts";
+import { type Api, configMap, namesIn, pod, versionIn } from "./api.ts";
+
+/** Lists, pages and selectors. */
+export function describeLists(api: () => Api): void {
+  let namespace: string;
+  let maps: string;
+  let pods: string;
+  beforeAll(async () => {
+    namespace = await api().namespace();
+    maps = `/api/v1/namespaces/${namespace}/configmaps`;
+    pods = `/api/v1/namespaces/${namespace}/pods`;
+    const labels = [{ app: "web", tier: "1" }, { app: "web", tier: "2" }, { app: "db" }, {}];
+    for (const [index, labelsOf] of labels.entries())
+      await api().post(maps, configMap(`map-${index}`, { metadata: { labels: labelsOf } }));
+    await api().post(pods, pod("on-a", { spec: { nodeName: "node-a" } }));
+    await api().post(pods, pod("on-b", { spec: { nodeName: "node-b" } }));
+    await api().post(pods, pod("nowhere"));
+  });
+  const list = async (path: string, query: Record<string, string>): Promise<string[]> => {
+    const answer = await api().get(`${path}?${new URLSearchParams(query).toString()}`);
+    expect(answer.code, answer.text).toBe(200);
+    return namesIn(answer.body);
+  };
+
+  it("lists in the order of names, with the version of the moment, and without repeating the kind", async () => {
+    const answer = await api().get(maps);
+    expect(answer.body).toMatchObject({ kind: "ConfigMapList", apiVersion: "v1" });
+    expect(namesIn(answer.body)).toEqual(["map-0", "map-1", "map-2", "map-3"]);
+    const versions = listAt(answer.body, "items").map((item) => (isObject(item) ? Number(versionIn(item)) : 0));
+    expect(Number(versionIn(answer.body))).toBeGreaterThanOrEqual(Math.max(...versions));
+    expect(listAt(answer.body, "items").some((item) => at(item, "kind") !== undefined)).toBe(false);
+  });
+
+  it("lists all namespaces at once, and an unknown namespace as empty", async () => {
+    const all = await api().get("/api/v1/configmaps?labelSelector=app%3Ddb");
+    expect(namesIn(all.body)).toEqual(["map-2"]);
+    expect((await api().get("/api/v1/namespaces/unknown/configmaps")).body).toMatchObject({ items: [] });
+  });
+
+  it.each([
+    ["app=web", ["map-0", "map-1"]],
+    ["app==web", ["map-0", "map-1"]],
+    ["app!=web", ["map-2", "map-3"]],
+    ["app in (web,db)", ["map-0", "map-1", "map-2"]],
+    ["app notin (web)", ["map-2", "map-3"]],
+    ["tier", ["map-0", "map-1"]],
+    ["!tier", ["map-2", "map-3"]],
+    ["app=web,tier>1", ["map-1"]],
+    ["tier<2", ["map-0"]],
+    ["app=web,tier!=1", ["map-1"]],
+    [" app = web , tier in ( 1 ) ", ["map-0"]],
+    ["app=", []],
+    ["", ["map-0", "map-1", "map-2", "map-3"]],
+  ])("selects by the labels %s", async (labelSelector, expected) => {
+    expect(await list(maps, { labelSelector })).toEqual(expected);
+  });
+
+  it.each(["a b", "a in b", "a=b=c", "=", "a in (", "a,", "-a=b", "a>b"])(
+    "refuses the label selector %s",
+    async (labelSelector) => {
+      const answer = await api().get(`${maps}?labelSelector=${encodeURIComponent(labelSelector)}`);
+      expect(answer.code).toBe(400);
+      expect(answer.body).toMatchObject({ reason: "BadRequest" });
+    },
+  );
+
+  it.each([
+    ["metadata.name=on-a", ["on-a"]],
+    ["metadata.name!=on-a", ["nowhere", "on-b"]],
+    ["spec.nodeName=node-b", ["on-b"]],
+    ["spec.nodeName=", ["nowhere"]],
+    ["spec.nodeName!=", ["on-a", "on-b"]],
+    ["status.phase=Pending,spec.nodeName==node-a", ["on-a"]],
+    ["status.phase=Running", []],
+    ["spec.restartPolicy=Always,spec.schedulerName=default-scheduler", ["nowhere", "on-a", "on-b"]],
+  ])("selects pods by the fields %s", async (fieldSelector, expected) => {
+    expect(await list(pods, { fieldSelector })).toEqual(expected);
+  });
+
+  it("selects across namespaces by metadata.namespace", async () => {
+    expect(await list("/api/v1/pods", { fieldSelector: `metadata.namespace=${namespace}` })).toEqual([
+      "nowhere",
+      "on-a",
+      "on-b",
+    ]);
+  });
+
+  it("selects events by what they are about", async () => {
+    const events = `/api/v1/namespaces/${namespace}/events`;
+    for (const name of ["a", "b"]) {
+      await api().post(events, {
+        metadata: { name: `event-${name}` },
+        involvedObject: { kind: "Pod", name, namespace, uid: `uid-${name}` },
+        reason: "Tested",
+        type: "Normal",
+      });
+    }
+    expect(await list(events, { fieldSelector: "involvedObject.name=a,involvedObject.kind=Pod" })).toEqual(["event-a"]);
+    expect(await list(events, { fieldSelector: "involvedObject.uid=uid-b,reason=Tested,type=Normal" })).toEqual([
+      "event-b",
+    ]);
+  });
+
+  it("refuses fields that a resource cannot be selected by", async () => {
+    const answer = await api().get(`${pods}?fieldSelector=spec.hostname%3Da`);
+    expect(answer.code).toBe(400);
+    expect(answer.body).toMatchObject({ reason: "BadRequest", message: "field label not supported: spec.hostname" });
+  });
+
+  it("pages through one state, whatever changes in between", async () => {
+    const first = await api().get(`${maps}?limit=3`);
+    expect(namesIn(first.body)).toEqual(["map-0", "map-1", "map-2"]);
+    expect(numberAt(first.body, "metadata", "remainingItemCount")).toBe(1);
+    const token = encodeURIComponent(textAt(first.body, "metadata", "continue"));
+    await api().post(maps, configMap("map-9"));
+    await api().delete(`${maps}/map-9`);
+    await api().post(maps, configMap("map-35"));
+    const second = await api().get(`${maps}?limit=3&continue=${token}`);
+    expect(namesIn(second.body)).toEqual(["map-3"]);
+    expect(versionIn(second.body)).toBe(versionIn(first.body));
+    expect(at(second.body, "metadata", "continue")).toBeUndefined();
+    await api().delete(`${maps}/map-35`);
+  });
+
+  it("does not count what remains when it selects", async () => {
+    const answer = await api().get(`${maps}?limit=1&labelSelector=app`);
+    expect(textAt(answer.body, "metadata", "continue")).not.toBe("");
+    expect(at(answer.body, "metadata", "remainingItemCount")).toBeUndefined();
+  });
+
+  it("has no limit for a list from the cache", async () => {
+    expect(await list(maps, { limit: "1", resourceVersion: "0" })).toHaveLength(4);
+  });
+
+  it("lists a state that is at least as new as asked for", async () => {
+    const version = versionIn((await api().get(maps)).body);
+    expect(await list(maps, { resourceVersion: version })).toHaveLength(4);
+    expect(await list(maps, { resourceVersion: version, resourceVersionMatch: "NotOlderThan" })).toHaveLength(4);
+  });
+
+  it("lists exactly an earlier state", async () => {
+    const before = await api().get(maps);
+    await api().post(maps, configMap("later"));
+    const exact = await api().get(`${maps}?resourceVersion=${versionIn(before.body)}&resourceVersionMatch=Exact`);
+    expect(namesIn(exact.body)).toEqual(namesIn(before.body));
+    expect(versionIn(exact.body)).toBe(versionIn(before.body));
+    await api().delete(`${maps}/later`);
+  });
+
+  it("answers 504 for a version that is still to come", async () => {
+    const answer = await api().get(`${maps}?resourceVersion=999999999`);
+    expect(answer.code).toBe(504);
+    expect(answer.body).toMatchObject({
+      reason: "Timeout",
+      details: { causes: [{ reason: "ResourceVersionTooLarge" }], retryAfterSeconds: 1 },
+    });
+  });
+
+  it.each([
+    ["limit=many", 400],
+    ["continue=nonsense", 400],
+    ["resourceVersion=new", 400],
+    ["resourceVersionMatch=Exact", 422],
+    ["resourceVersionMatch=Exact&resourceVersion=0", 422],
+    ["resourceVersionMatch=Roughly&resourceVersion=1", 422],
+    ["sendInitialEvents=true", 422],
+  ])("refuses the query %s", async (query, code) => {
+    expect((await api().get(`${maps}?${query}`)).code).toBe(code);
+  });
+
+  describe("deleting a collection", () => {
+    it("deletes what is selected and answers with it", async () => {
+      const place = `/api/v1/namespaces/${await api().namespace()}/configmaps`;
+      for (const app of ["a", "a", "b"]) await api().post(place, { metadata: { generateName: "c-", labels: { app } } });
+      const answer = await api().delete(`${place}?labelSelector=app%3Da`);
+      expect(answer.code).toBe(200);
+      expect(answer.body).toMatchObject({ kind: "ConfigMapList" });
+      expect(namesIn(answer.body)).toHaveLength(2);
+      expect(namesIn((await api().get(place)).body)).toHaveLength(1);
+    });
+  });
+}

@@ -1,0 +1,166 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { at, listAt, textAt } from "../../src/apiserver/json.ts";
+import { type Api, configMap, type Event, nameIn, pod, versionIn } from "./api.ts";
+
+/** Watches: what comes, in which order, and what ends them. */
+export function describeWatches(api: () => Api): void {
+  let maps: string;
+  let pods: string;
+  beforeAll(async () => {
+    const namespace = await api().namespace();
+    maps = `/api/v1/namespaces/${namespace}/configmaps`;
+    pods = `/api/v1/namespaces/${namespace}/pods`;
+  });
+  const now = async (): Promise<string> => versionIn((await api().get(maps)).body);
+  const told = (events: readonly Event[]): string[] => events.map(({ type, object }) => `${type} ${nameIn(object)}`);
+
+  it("tells of everything after a version, in order, with whole objects", async () => {
+    const since = await now();
+    const made = await api().post(maps, configMap("told"));
+    const changed = await api().put(`${maps}/told`, configMap("told", { data: { key: "changed" } }));
+    await api().delete(`${maps}/told`);
+    await using watch = await api().watch(`${maps}?watch=true&resourceVersion=${since}`);
+    expect(watch.code).toBe(200);
+    const events = await watch.take(3);
+    expect(told(events)).toEqual(["ADDED told", "MODIFIED told", "DELETED told"]);
+    const [added, modified, deleted] = events;
+    expect(added?.object).toEqual(made.body);
+    expect(modified?.object).toEqual(changed.body);
+    expect(textAt(deleted?.object, "data", "key")).toBe("changed");
+    expect(Number(versionIn(deleted?.object ?? {}))).toBeGreaterThan(Number(versionIn(changed.body)));
+  });
+
+  it("tells of changes as they come", async () => {
+    await using watch = await api().watch(`${maps}?watch=1&resourceVersion=${await now()}`);
+    await api().post(maps, configMap("live"));
+    expect(told(await watch.take(1))).toEqual(["ADDED live"]);
+    await api().delete(`${maps}/live`);
+    expect(told(await watch.take(1))).toEqual(["DELETED live"]);
+  });
+
+  it.each(["", "&resourceVersion=0"])(
+    "begins with everything there is when no version is named (%s)",
+    async (version) => {
+      const place = `/api/v1/namespaces/${await api().namespace()}/configmaps`;
+      await api().post(place, configMap("a"));
+      await api().post(place, configMap("b"));
+      await using watch = await api().watch(`${place}?watch=true${version}`);
+      expect(told(await watch.take(2)).sort()).toEqual(["ADDED a", "ADDED b"]);
+      await api().post(place, configMap("c"));
+      expect(told(await watch.take(1))).toEqual(["ADDED c"]);
+    },
+  );
+
+  it("says where the initial events end when asked to send them", async () => {
+    const place = `/api/v1/namespaces/${await api().namespace()}/configmaps`;
+    await api().post(place, configMap("a"));
+    const query = "watch=true&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
+    await using watch = await api().watch(`${place}?${query}`);
+    const [added, bookmark] = await watch.take(2);
+    expect([added?.type, bookmark?.type]).toEqual(["ADDED", "BOOKMARK"]);
+    expect(bookmark?.object).toMatchObject({
+      kind: "ConfigMap",
+      apiVersion: "v1",
+      metadata: { annotations: { "k8s.io/initial-events-end": "true" } },
+    });
+    expect(Number(versionIn(bookmark?.object ?? {}))).toBeGreaterThanOrEqual(Number(versionIn(added?.object ?? {})));
+    await api().post(place, configMap("b"));
+    expect(told(await watch.take(1))).toEqual(["ADDED b"]);
+  });
+
+  it("begins with nothing when told not to send initial events", async () => {
+    const place = `/api/v1/namespaces/${await api().namespace()}/configmaps`;
+    await api().post(place, configMap("a"));
+    await using watch = await api().watch(
+      `${place}?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan`,
+    );
+    await api().post(place, configMap("b"));
+    expect(told(await watch.take(1))).toEqual(["ADDED b"]);
+  });
+
+  it.each(["sendInitialEvents=true", "resourceVersionMatch=NotOlderThan"])(
+    "refuses a watch with %s alone",
+    async (query) => {
+      expect((await api().get(`${maps}?watch=true&${query}`)).code).toBe(422);
+    },
+  );
+
+  it("ends by itself after the time that was asked for", async () => {
+    await using watch = await api().watch(`${maps}?watch=true&timeoutSeconds=1&resourceVersion=${await now()}`);
+    expect(await watch.rest()).toEqual([]);
+  });
+
+  it("answers a version that was before its time with 410 or everything since", async () => {
+    await using watch = await api().watch(`/api/v1/namespaces?watch=true&resourceVersion=1`);
+    const [first] = await watch.take(1);
+    expect(watch.code).toBe(200);
+    expect(["ERROR", "ADDED"]).toContain(first?.type);
+    if (first?.type === "ERROR") expect(first.object).toMatchObject({ kind: "Status", code: 410, reason: "Expired" });
+  });
+
+  it("shows what moves into a selector as added, and what moves out as deleted", async () => {
+    const since = await now();
+    const write = (app: string, step: string): Promise<unknown> =>
+      api().patch(`${maps}/moving`, "merge", { metadata: { labels: { app } }, data: { step } });
+    await api().post(maps, configMap("moving"));
+    await write("in", "1");
+    await write("in", "2");
+    await write("out", "3");
+    await api().delete(`${maps}/moving`);
+    await using watch = await api().watch(
+      `${maps}?watch=true&labelSelector=app%3Din&resourceVersion=${since}&timeoutSeconds=1`,
+    );
+    const events = await watch.rest();
+    expect(told(events)).toEqual(["ADDED moving", "MODIFIED moving", "DELETED moving"]);
+    // The last state that the watcher could see, with the version of the change that took it away.
+    expect(textAt(events[2]?.object, "data", "step")).toBe("2");
+    expect(Number(versionIn(events[2]?.object ?? {}))).toBeGreaterThan(Number(versionIn(events[1]?.object ?? {})));
+  });
+
+  it("follows the pods of one node", async () => {
+    await using watch = await api().watch(`${pods}?watch=true&fieldSelector=spec.nodeName%3Dwatched`);
+    await api().post(pods, pod("elsewhere", { spec: { nodeName: "other" } }));
+    await api().post(pods, pod("to-bind"));
+    await api().post(`${pods}/to-bind/binding`, {
+      metadata: { name: "to-bind" },
+      target: { kind: "Node", name: "watched" },
+    });
+    expect(told(await watch.take(1))).toEqual(["ADDED to-bind"]);
+    await api().delete(`${pods}/to-bind`, { gracePeriodSeconds: 0 });
+    expect(told(await watch.take(2))).toEqual(["MODIFIED to-bind", "DELETED to-bind"]);
+  });
+
+  it("follows one object by its name", async () => {
+    await using watch = await api().watch(
+      `${maps}?watch=true&fieldSelector=metadata.name%3Dmine&resourceVersion=${await now()}`,
+    );
+    await api().post(maps, configMap("not-mine"));
+    await api().post(maps, configMap("mine"));
+    expect(told(await watch.take(1))).toEqual(["ADDED mine"]);
+  });
+
+  it("counts one version over all resources", async () => {
+    const map = await api().post(maps, configMap("counted"));
+    const made = await api().post(pods, pod("counted"));
+    expect(Number(versionIn(made.body))).toBeGreaterThan(Number(versionIn(map.body)));
+    await using watch = await api().watch(`${pods}?watch=true&resourceVersion=${versionIn(map.body)}`);
+    expect(told(await watch.take(1))).toEqual(["ADDED counted"]);
+  });
+
+  describe("as tables", () => {
+    it("gives the columns with the first event only", async () => {
+      const accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+      await using watch = await api().watch(`${maps}?watch=true&resourceVersion=${await now()}`, accept);
+      await api().post(maps, configMap("row-1"));
+      await api().post(maps, configMap("row-2"));
+      const [first, second] = await watch.take(2);
+      expect(first?.object).toMatchObject({
+        kind: "Table",
+        columnDefinitions: [{ name: "Name" }, { name: "Data" }, { name: "Age" }],
+      });
+      expect(at(second?.object, "columnDefinitions") ?? null).toBeNull();
+      expect(second?.object).toMatchObject({ rows: [{ object: { metadata: { name: "row-2" } } }] });
+      expect(listAt(listAt(second?.object, "rows")[0], "cells").slice(0, 2)).toEqual(["row-2", 1]);
+    });
+  });
+}
