@@ -83,6 +83,7 @@ export default tseslint.config(
       ],
       // client-node's models and the generated messages are classes that are used as plain data.
       "@typescript-eslint/no-unsafe-class-instance-assignment": "off",
+      "@typescript-eslint/no-misused-spread": "off",
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
       // Ports are records of functions; they have no `this` to lose.
       "@typescript-eslint/unbound-method": "off",

@@ -126,7 +126,7 @@ describe("the main container", () => {
     [
       "ended with another code: failed",
       { main: { state: ended(3) } },
-      { health: "FAILED", reason: "Error", message: "container main ended with 3: Error", exitCode: 3 },
+      { health: "FAILED", reason: "Error", message: "", exitCode: 3 },
     ],
     [
       "was killed for its memory: failed",

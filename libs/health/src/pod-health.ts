@@ -108,7 +108,7 @@ function mainEnded({ pod, name, status }: Judged): PodVerdict | undefined {
   const end = status?.state?.terminated ?? (isNever(pod) ? status?.lastState?.terminated : undefined);
   if (end === undefined) return undefined;
   if (pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed" || !isRestarted(pod, end)) {
-    return outcome(name, end);
+    return outcome(end);
   }
   const { reason = "Restarting" } = end;
   return {
@@ -225,13 +225,13 @@ function endedBy(
     return failed(cause.reason, cause.message);
   }
   const finishedMs = timeMs(end.finishedAt);
-  if ((finishedMs ?? 0) <= atMs && !isRestarted(judged.pod, end)) return outcome(judged.name, end);
+  if ((finishedMs ?? 0) <= atMs && !isRestarted(judged.pod, end)) return outcome(end);
   return failed(cause.reason, cause.message, end);
 }
 
-function outcome(name: string, end: Termination): PodVerdict {
+function outcome(end: Termination): PodVerdict {
   if (end.exitCode === 0) return { health: "SUCCEEDED", reason: end.reason ?? "", message: "", exitCode: 0 };
-  return failed(end.reason ?? "Error", `container ${name} ${describeEnd(end)}`, end);
+  return failed(end.reason ?? "Error", end.message ?? "", end);
 }
 
 function failed(reason: string, message: string, end?: Termination): PodVerdict {

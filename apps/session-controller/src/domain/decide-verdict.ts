@@ -24,7 +24,8 @@ function decideFailure(components: readonly ComponentStatus[], nowMs: number): V
   if (named === undefined) return undefined;
   const exit = named.exitCode === undefined ? "" : ` with exit code ${named.exitCode}`;
   const message = named.message === "" ? "" : `: ${named.message}`;
-  return outcome("ERROR", nowMs, "COMPONENT_FAILED", `${named.kind} ${named.name} failed${exit}${message}`);
+  const who = named.kind === named.name ? named.name : `${named.kind} ${named.name}`;
+  return outcome("ERROR", nowMs, "COMPONENT_FAILED", `${who} failed${exit}${message}`);
 }
 
 function decideObstacle({ obstacles, nowMs }: Snapshot): Verdict | undefined {

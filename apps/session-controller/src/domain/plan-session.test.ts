@@ -236,7 +236,7 @@ describe("a session that runs", () => {
     [
       "ends with the driver's failure",
       { pods: [podSeen("driver", { health: "FAILED", exitCode: 1 })] },
-      ["note-components: pods-changed", "ERROR COMPONENT_FAILED: driver driver failed with exit code 1"],
+      ["note-components: pods-changed", "ERROR COMPONENT_FAILED: driver failed with exit code 1"],
     ],
     [
       "ignores a worker that ends well",
@@ -261,7 +261,7 @@ describe("a session that runs", () => {
     [
       "names the driver first when several failed",
       { pods: [podSeen("server-0", { health: "FAILED" }), podSeen("driver", { health: "FAILED" })] },
-      ["note-components: pods-changed", "ERROR COMPONENT_FAILED: driver driver failed"],
+      ["note-components: pods-changed", "ERROR COMPONENT_FAILED: driver failed"],
     ],
     [
       "ends when its time is over",
