@@ -1,0 +1,82 @@
+import { describe, expect, it } from "vitest";
+import { type CollectStep, type Held, planCollection } from "./collect.ts";
+import type { Json, JsonObject } from "./json.ts";
+import { configMaps, namespaces } from "./kinds/core.ts";
+import { events } from "./kinds/event.ts";
+
+const NOW = Date.UTC(2026, 0, 1);
+const map = (name: string, metadata: JsonObject = {}): Held => ({
+  resource: configMaps,
+  object: { kind: "ConfigMap", apiVersion: "v1", metadata: { name, namespace: "a", uid: `uid-${name}`, ...metadata } },
+});
+const owner = (name: string, more: JsonObject = {}): Json => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  name,
+  uid: `uid-${name}`,
+  ...more,
+});
+const deleting = (finalizer: string): JsonObject => ({
+  deletionTimestamp: "2026-01-01T00:00:00Z",
+  finalizers: [finalizer],
+});
+const plan = (...world: Held[]): string[] => planCollection(world, { eventTtlMs: 1000 }, NOW).map(describeStep);
+
+function describeStep({ do: action, because, held }: CollectStep): string {
+  return `${action} ${JSON.stringify((held.object["metadata"] as JsonObject)["name"])} ${because}`;
+}
+
+describe("collecting", () => {
+  it("leaves what has its owners, or an owner of a kind that is kept elsewhere", () => {
+    const foreign = { apiVersion: "batch/v1", kind: "Job", name: "j", uid: "j" };
+    expect(
+      plan(map("a"), map("b", { ownerReferences: [owner("a")] }), map("c", { ownerReferences: [foreign] })),
+    ).toEqual([]);
+  });
+
+  it("deletes what has lost all its owners", () => {
+    expect(plan(map("b", { ownerReferences: [owner("a")] }))).toEqual(['delete "b" owners-gone']);
+  });
+
+  it("takes the name of one lost owner off what has another", () => {
+    const both = map("c", { ownerReferences: [owner("a"), owner("b")] });
+    const steps = planCollection([map("a"), both], { eventTtlMs: 1000 }, NOW);
+    expect(steps).toMatchObject([{ do: "write", held: { object: { metadata: { ownerReferences: [owner("a")] } } } }]);
+  });
+
+  it("deletes dependents before an owner that waits for them, and releases it when none holds it", () => {
+    const waiting = map("a", deleting("foregroundDeletion"));
+    const blocking = map("b", { ownerReferences: [owner("a", { blockOwnerDeletion: true })] });
+    expect(plan(waiting, blocking)).toEqual(['delete "b" owner-waits']);
+    expect(plan(waiting)).toEqual(['write "a" dependents-done']);
+  });
+
+  it("orphans dependents before it releases their owner", () => {
+    const orphaning = map("a", deleting("orphan"));
+    expect(plan(orphaning, map("b", { ownerReferences: [owner("a")] }))).toEqual(['write "b" owner-orphans']);
+    expect(plan(orphaning)).toEqual(['write "a" dependents-done']);
+  });
+
+  it("does not delete twice what waits for finalizers of its own", () => {
+    expect(plan(map("b", { ownerReferences: [owner("a")], ...deleting("x/y") }))).toEqual([]);
+  });
+
+  it("empties a namespace that ends, and only then lets it go", () => {
+    const object = {
+      metadata: { name: "a", uid: "uid-ns", deletionTimestamp: "2026-01-01T00:00:00Z" },
+      spec: { finalizers: ["kubernetes"] },
+    };
+    const ending: Held = { resource: namespaces, object };
+    expect(plan(ending, map("b"))).toEqual(['delete "b" namespace-ends']);
+    expect(plan(ending, map("b", deleting("x/y")))).toEqual([]);
+    expect(plan(ending)).toEqual(['finalize "a" namespace-empty']);
+  });
+
+  it("deletes events that are old", () => {
+    const event = (name: string, ageMs: number): Held => ({
+      resource: events,
+      object: { metadata: { name, uid: name, creationTimestamp: new Date(NOW - ageMs).toISOString() } },
+    });
+    expect(plan(event("old", 1000), event("young", 999))).toEqual(['delete "old" event-old']);
+  });
+});

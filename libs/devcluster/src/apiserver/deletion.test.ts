@@ -1,0 +1,78 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decideDeletion, isDoneDeleting } from "./deletion.ts";
+import { type JsonObject, numberAt, textAt } from "./json.ts";
+import { configMaps, namespaces } from "./kinds/core.ts";
+import { pods } from "./kinds/pod.ts";
+
+const NOW = Date.UTC(2026, 0, 1);
+const running = (metadata: JsonObject = {}): JsonObject => ({
+  metadata: { uid: "u", resourceVersion: "7", generation: 1, ...metadata },
+  spec: { nodeName: "n", terminationGracePeriodSeconds: 30 },
+});
+
+describe("a deletion", () => {
+  it("removes what nobody has to let go of", () => {
+    const object = { metadata: { uid: "u" } };
+    expect(decideDeletion(configMaps, object, {}, NOW)).toEqual({
+      do: "remove",
+      object,
+      because: "nothing-to-wait-for",
+    });
+  });
+
+  it("marks what has finalizers, in metadata or in the spec of a namespace", () => {
+    const held = decideDeletion(configMaps, { metadata: { finalizers: ["a/a"] } }, {}, NOW);
+    expect(held).toMatchObject({ do: "mark", because: "finalizers" });
+    const namespace = decideDeletion(namespaces, { metadata: {}, spec: { finalizers: ["kubernetes"] } }, {}, NOW);
+    expect(namespace).toMatchObject({ do: "mark", because: "finalizers" });
+  });
+
+  it("refuses another uid or version than required", () => {
+    expect(decideDeletion(pods, running(), { uid: "v" }, NOW).do).toBe("refuse");
+    expect(decideDeletion(pods, running(), { revision: "8" }, NOW).do).toBe("refuse");
+    expect(decideDeletion(pods, running(), { uid: "u", revision: "7" }, NOW).do).toBe("mark");
+  });
+
+  it("turns one way for dependents into another while the object waits", () => {
+    const foreground = decideDeletion(configMaps, { metadata: {} }, { propagation: "Foreground" }, NOW);
+    expect(foreground).toMatchObject({ do: "mark", object: { metadata: { finalizers: ["foregroundDeletion"] } } });
+    const marked = foreground.do === "mark" ? foreground.object : {};
+    const orphan = decideDeletion(configMaps, marked, { propagation: "Orphan" }, NOW);
+    expect(orphan).toMatchObject({ do: "mark", object: { metadata: { finalizers: ["orphan"] } } });
+    expect(decideDeletion(configMaps, marked, { propagation: "Background" }, NOW).do).toBe("remove");
+  });
+
+  it("never gives a pod more time, and removes it once it has none", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.option(fc.integer({ min: -2, max: 60 }), { nil: undefined }), { maxLength: 6 }),
+        (requests) => {
+          let pod = running();
+          let endMs = Number.POSITIVE_INFINITY;
+          for (const [index, gracePeriodSeconds] of requests.entries()) {
+            const step = decideDeletion(pods, pod, { gracePeriodSeconds }, NOW + index * 1000);
+            if (step.do === "remove") {
+              expect(gracePeriodSeconds).toBe(0);
+              return;
+            }
+            if (step.do === "mark") pod = step.object;
+            const end = Date.parse(textAt(pod, "metadata", "deletionTimestamp"));
+            expect(end).toBeLessThanOrEqual(endMs);
+            expect(numberAt(pod, "metadata", "generation")).toBe(2);
+            endMs = end;
+          }
+        },
+      ),
+    );
+  });
+
+  it("is done when finalizers are gone and nobody is waited for", () => {
+    const marked = { deletionTimestamp: "2026-01-01T00:00:00Z" };
+    expect(isDoneDeleting({ metadata: marked })).toBe(true);
+    expect(isDoneDeleting({ metadata: {} })).toBe(false);
+    expect(isDoneDeleting({ metadata: { ...marked, finalizers: ["a/a"] } })).toBe(false);
+    expect(isDoneDeleting({ metadata: { ...marked, deletionGracePeriodSeconds: 5 } })).toBe(false);
+    expect(isDoneDeleting({ metadata: marked, spec: { finalizers: ["kubernetes"] } })).toBe(false);
+  });
+});

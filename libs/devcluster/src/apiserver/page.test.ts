@@ -1,0 +1,52 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decodePosition, encodePosition, pageOf } from "./page.ts";
+import type { Entry } from "./store.ts";
+
+describe("pages", () => {
+  it("together are the whole list, in order, whatever their size", () => {
+    const keys = fc.uniqueArray(fc.stringMatching(/^[a-c]{0,2}\/[a-z-]{1,4}$/));
+    fc.assert(
+      fc.property(keys, fc.integer({ min: 1, max: 7 }), (names, limit) => {
+        const entries: Entry[] = names.sort().map((key) => [key, {}] as const);
+        const read: Entry[] = [];
+        let after: string | undefined;
+        do {
+          const page = pageOf(entries, limit, after);
+          expect(page.entries.length).toBeLessThanOrEqual(limit);
+          read.push(...page.entries);
+          expect(page.remaining).toBe(entries.length - read.length);
+          after = page.next;
+        } while (after !== undefined);
+        expect(read).toEqual(entries);
+      }),
+    );
+  });
+
+  it("have no end before the list when there is no limit", () => {
+    const entries: Entry[] = [
+      ["/a", {}],
+      ["/b", {}],
+    ];
+    expect(pageOf(entries, 0, undefined)).toEqual({ entries, next: undefined, remaining: 0 });
+    expect(pageOf(entries, -1, "/a")).toEqual({ entries: [["/b", {}]], next: undefined, remaining: 0 });
+  });
+});
+
+describe("continue tokens", () => {
+  it("come back as they were", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: -1 }), fc.string({ minLength: 1 }), (revision, after) => {
+        expect(decodePosition(encodePosition({ revision, after }))).toEqual({ revision, after });
+      }),
+    );
+  });
+
+  it("are refused when they are something else", () => {
+    fc.assert(
+      fc.property(fc.string(), (token) => {
+        expect(() => decodePosition(token)).toThrow("continue key is not valid");
+      }),
+    );
+  });
+});
