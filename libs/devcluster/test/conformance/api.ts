@@ -124,13 +124,12 @@ function parse(text: string): JsonObject {
 
 async function openWatch(cluster: Cluster, path: string, accept: string | undefined): Promise<OpenWatch> {
   const response = await open(cluster, "GET", path, accept === undefined ? {} : { accept });
-  // A server that breaks off a watch breaks off the read; the events before it count.
-  response.on("error", () => undefined);
   const lines: Interface = createInterface({ input: response });
   const iterator = lines[Symbol.asyncIterator]();
   const next = async (): Promise<Event | undefined> => {
-    const line = await iterator.next();
-    if (line.done === true || line.value === "") return undefined;
+    // A server that breaks off a watch ends it for the reader too; the events before it count.
+    const line = await iterator.next().catch(() => undefined);
+    if (line === undefined || line.done === true || line.value === "") return undefined;
     const event = parse(line.value);
     return { type: textAt(event, "type"), object: objectAt(event, "object") };
   };
