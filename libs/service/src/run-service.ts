@@ -15,7 +15,9 @@ export type ServiceContext<Config> = {
   /** Unique per process: `<service>-<host>-<pid>-<random>`. */
   readonly instance: string;
   readonly version: string;
-  /** Ready (HTTP /readyz) only while every check returns undefined; a check returns what is missing. Also shown by `/readyz?verbose`. */
+  /**
+   * Ready (HTTP /readyz) once this was called, and only while every check returns undefined; a check returns what is missing. Call it when everything is open.
+   */
   readyWhen(name: string, check: ReadyCheck): void;
 };
 
@@ -25,6 +27,9 @@ export type ServiceDefinition<Config> = {
   /** Runs until the context's signal; returning earlier, or throwing, ends the process with exit code 1. */
   readonly run: (context: ServiceContext<Config>) => Promise<void>;
 };
+
+/** The check that stands until the service has said what its readiness depends on. */
+const STARTING = "started";
 
 /**
  * The whole of a service's main: configuration (all problems in one message, exit code 2), telemetry, logger, signals, and an HTTP server with /livez, /readyz and
@@ -38,7 +43,10 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
   const instance = `${definition.name}-${hostname().split(".")[0] ?? "host"}-${process.pid}-${randomBytes(3).toString("hex")}`;
   const logger = createLogger({ level: common.logLevel, service: definition.name, instance });
   const stop = stopOnSignals(logger, common.stopTimeoutMs);
-  const checks = new Map<string, ReadyCheck>([["running", () => (stop.signal.aborted ? "stopping" : undefined)]]);
+  const checks = new Map<string, ReadyCheck>([
+    ["running", () => (stop.signal.aborted ? "stopping" : undefined)],
+    [STARTING, () => "starting"],
+  ]);
 
   try {
     await using telemetry = startTelemetry({ service: definition.name, version: VERSION, env: process.env });
@@ -57,6 +65,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
       instance,
       version: VERSION,
       readyWhen: (name, check) => {
+        checks.delete(STARTING);
         checks.set(name, check);
       },
     });

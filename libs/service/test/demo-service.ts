@@ -6,11 +6,11 @@ await runService({
   name: "demo",
   readConfig: (env) =>
     readEnv(env, (read) => ({
-      stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail"], "orderly"),
+      stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail", "never-ready"], "orderly"),
       limit: read.integer("DEMO_LIMIT", { fallback: 1, min: 1, max: 9 }),
     })),
   run: async ({ config, signal, logger, readyWhen }) => {
-    readyWhen("limit", () => (config.limit > 1 ? "limit is above 1" : undefined));
+    if (config.stop !== "never-ready") readyWhen("limit", () => (config.limit > 1 ? "limit is above 1" : undefined));
     logger.info({ token: "secret-token", limit: config.limit }, "running");
     if (config.stop === "fail") throw new Error("on purpose");
     await once(signal, "abort");

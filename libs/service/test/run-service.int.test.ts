@@ -43,6 +43,13 @@ it("answers health, readiness with what is missing, and metrics, and stops on SI
   expect(service.lines().at(-1)).toMatchObject({ msg: "stopped", service: "demo", level: "info" });
 });
 
+it("is not ready before the service has said what its readiness depends on", async () => {
+  const service = start({ DEMO_STOP: "never-ready" });
+  const ready = await fetch(`http://${await service.address()}/readyz`);
+  expect(ready.status).toBe(503);
+  expect(await ready.text()).toContain("[-]started starting");
+});
+
 it("keeps secrets out of the log", async () => {
   const service = start();
   await until("it runs", () => service.output().includes("running"));

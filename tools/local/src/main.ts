@@ -10,7 +10,10 @@ const HELP = `Starts Muster on this machine, runs an example session, prints its
   npm start                                run examples/http-benchmark.yaml
   npm start -- --keep                      leave everything running afterwards, until Ctrl-C
   npm start -- --kubeconfig FILE           use that cluster instead of the embedded one; its nodes need the label pool=...
+  npm start -- --nats-url URL              use that NATS server (token in MUSTER_LOCAL_NATS_TOKEN), and no other Muster may use it
   npm start -- examples/failing-session.yaml
+
+Everything it writes is in .muster (or MUSTER_LOCAL_DIRECTORY), which is emptied at each start.
 `;
 const POOLS = { drivers: 2, workers: 6 };
 
@@ -30,7 +33,12 @@ async function main(): Promise<number> {
   try {
     options = parseArgs({
       allowPositionals: true,
-      options: { keep: { type: "boolean" }, kubeconfig: { type: "string" }, help: { type: "boolean", short: "h" } },
+      options: {
+        keep: { type: "boolean" },
+        kubeconfig: { type: "string" },
+        "nats-url": { type: "string" },
+        help: { type: "boolean", short: "h" },
+      },
     });
   } catch (error) {
     say(`error: ${error instanceof Error ? error.message : String(error)}\n\n${HELP}`);
@@ -47,6 +55,9 @@ async function main(): Promise<number> {
     await using stack = await startStack({
       directory,
       ...(values.kubeconfig !== undefined && { kubeconfig: resolve(values.kubeconfig) }),
+      ...(values["nats-url"] !== undefined && {
+        nats: { url: values["nats-url"], token: process.env["MUSTER_LOCAL_NATS_TOKEN"] },
+      }),
       pools: POOLS,
       baseEnv: process.env,
       signal: stop.signal,

@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { client, connectNats } from "@muster/bus";
+import { throwFault } from "@muster/faults";
 import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-server";
 import { ReservationService } from "@muster/proto";
 import { type Child, serviceReady, startChild } from "./child.ts";
@@ -20,6 +21,8 @@ export type StackOptions = {
   readonly directory: string;
   /** Use this cluster instead of an embedded one. */
   readonly kubeconfig?: string;
+  /** Use this NATS server instead of one of our own. Its buckets then belong to this stack: not for a server that another Muster uses. */
+  readonly nats?: { readonly url: string; readonly token: string | undefined };
   /** Nodes of the embedded cluster. */
   readonly pools: Readonly<Record<string, number>>;
   /** Replicas of each service; 1 where nothing is said. */
@@ -50,6 +53,8 @@ export type Stack = AsyncDisposable & {
   readonly clientEnv: Readonly<Record<string, string | undefined>>;
 };
 
+/** File by which a directory of ours is recognised. */
+const OURS = ".muster-local-stack";
 const READY_TIMEOUT_MS = 60_000;
 const POOLS_TIMEOUT_MS = 10_000;
 const RESTART_MIN_MS = 500;
@@ -62,8 +67,7 @@ const RESTART_MAX_MS = 30_000;
 export async function startStack(options: StackOptions): Promise<Stack> {
   await using starting = new AsyncDisposableStack();
   starting.use(await onlyOne(options.directory));
-  await rm(options.directory, { recursive: true, force: true });
-  await mkdir(join(options.directory, "logs"), { recursive: true, mode: 0o700 });
+  await emptyDirectory(options.directory);
 
   const nats = await someNats(options, starting);
   options.signal.throwIfAborted();
@@ -88,15 +92,29 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   };
 }
 
-/** The server that MUSTER_NATS_URL names, or one of our own. */
+/** Empties our own directory; one that holds something else is not ours to empty. */
+async function emptyDirectory(directory: string): Promise<void> {
+  const found = await readdir(directory).catch(() => []);
+  if (found.length > 0 && !found.includes(OURS)) {
+    throwFault({
+      code: "invalid_request",
+      field: "directory",
+      reason: `${directory} holds files that are not Muster's`,
+    });
+  }
+  await rm(directory, { recursive: true, force: true });
+  await mkdir(join(directory, "logs"), { recursive: true, mode: 0o700 });
+  await writeFile(join(directory, OURS), "Emptied at each start of the local stack.\n");
+}
+
+/** The server that was named on purpose, or one of our own. */
 async function someNats(
   options: StackOptions,
   starting: AsyncDisposableStack,
 ): Promise<{ url: string; token: string | undefined }> {
-  const url = options.baseEnv["MUSTER_NATS_URL"];
-  if (url !== undefined && url !== "") {
-    options.onProgress(`nats-server at ${url} (MUSTER_NATS_URL)`);
-    return { url, token: options.baseEnv["MUSTER_NATS_TOKEN"] };
+  if (options.nats !== undefined) {
+    options.onProgress(`nats-server at ${options.nats.url}`);
+    return options.nats;
   }
   const token = randomBytes(24).toString("hex");
   let stopping = false;

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { until } from "@muster/testkit";
@@ -120,6 +120,14 @@ describe.skipIf(!existsSync("/proc/self/environ"))("npm start (needs /proc to lo
     expect(await run.exit).toEqual([0, null]);
     expect(left()).toEqual([]);
   });
+});
+
+it("does not empty a directory that is not its own", async () => {
+  await writeFile(join(directory, "thesis.txt"), "years of work");
+  const run = start();
+  expect(await run.exit).toEqual([1, null]);
+  expect(run.output()).toContain("holds files that are not Muster's");
+  expect(await readFile(join(directory, "thesis.txt"), "utf8")).toBe("years of work");
 });
 
 it("refuses what it does not know and says what there is", async () => {
