@@ -94,7 +94,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
 /** Empties our own directory; one that holds something else is not ours to empty. */
 async function emptyDirectory(directory: string): Promise<void> {
-  const found = await readdir(directory).catch(() => []);
+  const found = await readdir(directory).catch((): string[] => []);
   if (found.length > 0 && !found.includes(OURS)) {
     throwFault({
       code: "invalid_request",
