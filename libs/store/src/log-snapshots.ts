@@ -9,8 +9,11 @@ export type Snapshot<State> = { readonly state: State; readonly sequence: number
 export type Snapshots<State> = {
   /** undefined when there is none. Rejects with a plain Error when there is one that is damaged. */
   read(): Promise<Snapshot<State> | undefined>;
-  /** Replaces the one that is there if that is older; otherwise does nothing. Rejects with conflict when somebody else does the same at this moment. */
-  write(snapshot: Snapshot<State>): Promise<void>;
+  /**
+   * Replaces the one that is there if that is older; otherwise does nothing. Rejects with conflict when somebody else does the same at this moment. Stops where
+   * it is once the signal is aborted: what it leaves behind goes with the next one.
+   */
+  write(snapshot: Snapshot<State>, signal: AbortSignal): Promise<void>;
 };
 
 /** A snapshot may be larger than a message: its bytes lie in parts beside the head, which names them. */
@@ -44,20 +47,19 @@ export async function openSnapshots<State>(
           throw new Error(`snapshot ${bucket.name}/${key} at ${head.sequence} is damaged`);
       }
     },
-    write: async ({ state, sequence }) => {
+    write: async ({ state, sequence }, signal) => {
       const present = await readHead();
       if (present !== undefined && present.sequence >= sequence) return;
       const bytes = codec.encode(state);
       const id = `${sequence}-${randomUUID()}`;
       const parts = Math.ceil(bytes.length / PART_BYTES);
-      for (let part = 0; part < parts; part += 1)
+      for (let part = 0; part < parts && !signal.aborted; part += 1)
         await bucket.create(partKey(key, id, part), bytes.subarray(part * PART_BYTES, (part + 1) * PART_BYTES));
+      if (signal.aborted) return;
       const head = Buffer.from(JSON.stringify({ sequence, id, parts, sha256: digest(bytes) } satisfies Head));
       if (revision === 0) await bucket.create(key, head);
       else await bucket.update(key, head, revision);
-      // What belonged to older ones, also to those whose writer died before it had written a head.
-      for (const { key: old, revision: last } of await bucket.list(`${key}.>`))
-        if (!old.startsWith(`${key}.${id}.`)) await bucket.delete(old, last);
+      await deleteOlder(bucket, key, sequence, signal);
     },
   };
 }
@@ -73,6 +75,26 @@ async function readParts(bucket: Bucket<Uint8Array>, key: string, head: Head): P
   }
   const bytes = Buffer.concat(parts);
   return digest(bytes) === head.sha256 ? bytes : undefined;
+}
+
+/**
+ * Deletes the parts of older snapshots, also of those whose writer died before it had written a head. Parts of newer ones are another writer's: one that was
+ * frozen before it came here may meet them.
+ */
+async function deleteOlder(
+  bucket: Bucket<Uint8Array>,
+  key: string,
+  sequence: number,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const { key: part, revision } of await bucket.list(`${key}.>`)) {
+    if (signal.aborted) return;
+    if (sequenceOfPart(key, part) < sequence) await bucket.delete(part, revision);
+  }
+}
+
+function sequenceOfPart(key: string, part: string): number {
+  return Number.parseInt(part.slice(key.length + 1), 10);
 }
 
 function partKey(key: string, id: string, part: number): string {

@@ -54,7 +54,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
     this.#stream = parts.stream;
     this.#durable = parts.recovered;
     this.#tentative = parts.recovered.state;
-    this.#snapshotter = startSnapshotter(parts);
+    this.#snapshotter = startSnapshotter(parts, this.#deposed.signal);
     const { signal } = parts.config;
     signal?.addEventListener("abort", this.#onLeadLost);
     if (signal?.aborted === true) this.#onLeadLost();
@@ -102,6 +102,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
       this.#deposed.signal.addEventListener("abort", () => resolve());
     });
     while (this.#writing !== undefined && !this.#isDeposed()) await Promise.race([this.#writing, ended]);
+    await Promise.race([this.#snapshotter.idle(), ended]);
     clearTimeout(timer);
     this.#depose(undefined, "it was closed");
     this.#config.signal?.removeEventListener("abort", this.#onLeadLost);
@@ -219,8 +220,8 @@ function nextEntry<State, Event>(
 
 type Snapshotter<State> = { offer(durable: Snapshot<State>): void; idle(): Promise<void> };
 
-/** Writes snapshots beside the log, one at a time, and drops the entries that are old enough then. */
-function startSnapshotter<State, Event>(parts: LogWriterParts<State, Event>): Snapshotter<State> {
+/** Writes snapshots beside the log, one at a time, and drops the entries that are old enough then; nothing more once deposed. */
+function startSnapshotter<State, Event>(parts: LogWriterParts<State, Event>, deposed: AbortSignal): Snapshotter<State> {
   const { config, stream, snapshots } = parts;
   const { everyEntries = EVERY_ENTRIES, keepEntries = 2 * everyEntries } = config.snapshots;
   const onProblem = config.onProblem ?? ((problem: Error) => process.emitWarning(problem));
@@ -228,7 +229,8 @@ function startSnapshotter<State, Event>(parts: LogWriterParts<State, Event>): Sn
   let busy: Promise<void> | undefined;
   const write = async (snapshot: Snapshot<State>): Promise<void> => {
     try {
-      await snapshots.write(snapshot);
+      await snapshots.write(snapshot, deposed);
+      if (deposed.aborted) return;
       nextAt = snapshot.sequence + everyEntries;
       const from = snapshot.sequence - keepEntries + 1;
       if (from > 1) await stream.dropBefore(from);
@@ -241,7 +243,7 @@ function startSnapshotter<State, Event>(parts: LogWriterParts<State, Event>): Sn
   };
   return {
     offer: (durable) => {
-      if (busy === undefined && durable.sequence >= nextAt) busy = write(durable);
+      if (busy === undefined && !deposed.aborted && durable.sequence >= nextAt) busy = write(durable);
     },
     idle: () => busy ?? Promise.resolve(),
   };

@@ -9,6 +9,8 @@ export type Link = AsyncDisposable & {
   cut(): void;
   /** Nothing passes (or no answers do) and nobody is told, as when a cable is pulled. */
   freeze(what?: "all" | "answers"): void;
+  /** Freezes the answers as soon as this text has gone to the server; resolves then. */
+  freezeAfter(text: string): Promise<void>;
   mend(): void;
 };
 
@@ -18,6 +20,13 @@ export async function link(server: TestNats): Promise<Link> {
   let cut = false;
   let frozen = false;
   const answers = new WeakSet<Socket>();
+  let awaited: { readonly text: string; readonly seen: () => void } | undefined;
+  const look = (bytes: Buffer): void => {
+    if (awaited === undefined || !bytes.includes(awaited.text)) return;
+    for (const socket of sockets) if (answers.has(socket)) socket.pause();
+    awaited.seen();
+    awaited = undefined;
+  };
   const proxy = createServer((near) => {
     if (cut) {
       near.destroy();
@@ -31,7 +40,10 @@ export async function link(server: TestNats): Promise<Link> {
     ] as const) {
       sockets.add(from);
       if (frozen) from.pause();
-      from.on("data", (bytes) => to.write(bytes));
+      from.on("data", (bytes) => {
+        if (from === near) look(bytes);
+        to.write(bytes);
+      });
       from.on("error", () => undefined);
       from.on("close", () => {
         sockets.delete(from);
@@ -55,6 +67,10 @@ export async function link(server: TestNats): Promise<Link> {
       frozen = what === "all";
       for (const socket of sockets) if (frozen || answers.has(socket)) socket.pause();
     },
+    freezeAfter: (text) =>
+      new Promise((seen) => {
+        awaited = { text, seen };
+      }),
     mend: () => {
       cut = false;
       frozen = false;

@@ -3,7 +3,8 @@ import type { NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { connected, freshName } from "./connected.ts";
+import { openBucket } from "../src/index.ts";
+import { connected, freshName, jsonCodec } from "./connected.ts";
 import { note, openJournal } from "./journal.ts";
 import { link } from "./link.ts";
 
@@ -342,5 +343,47 @@ describe("snapshots", () => {
     await until("it is reported", () => problems.length > 0);
     expect(problems[0]?.message).toBe(`writing the snapshot of log ${name}`);
     expect(await recovered(connection, name)).toEqual(numbered(10));
+  });
+
+  it("of a later writer are left alone by an older one that was frozen while it replaced its own", async () => {
+    const name = freshName("log");
+    await using wire = await link(server);
+    const through = await connected(wire.server);
+    const problems: Error[] = [];
+    const old = await openJournal(through, name, 1, {
+      snapshot: { everyEntries: 3, keepEntries: 0 },
+      onProblem: (problem) => problems.push(problem),
+    });
+    await old.transact(note("a"));
+    const headIsSent = wire.freezeAfter(` $KV.snapshots.${name} `);
+    await old.transact(note("b"));
+    await headIsSent;
+    {
+      await using later = await openJournal(connection, name, 2, { snapshot: { everyEntries: 2, keepEntries: 0 } });
+      for (const text of numbered(4)) await later.transact(note(text));
+    }
+    wire.mend();
+    await old[Symbol.asyncDispose]();
+    await through.close();
+    expect(problems).toEqual([]);
+    expect(await recovered(connection, name)).toEqual(["a", "b", ...numbered(4)]);
+  });
+
+  it("are given up by a writer that loses its lead while it makes one", async () => {
+    const name = freshName("log");
+    await using wire = await link(server);
+    const through = await connected(wire.server);
+    const lead = new AbortController();
+    const log = await openJournal(through, name, 1, { snapshot: { everyEntries: 2 }, signal: lead.signal });
+    const partIsSent = wire.freezeAfter(` $KV.snapshots.${name}.`);
+    await log.transact(note("a"));
+    await partIsSent;
+    lead.abort(new Error("somebody else leads"));
+    wire.mend();
+    await log[Symbol.asyncDispose]();
+    await through.close();
+    const bucket = await openBucket(connection, { name: "snapshots", codec: jsonCodec<unknown>() });
+    expect(await bucket.get(name)).toBeUndefined();
+    expect(await recovered(connection, name)).toEqual(["a"]);
   });
 });
