@@ -52,7 +52,7 @@ export async function scriptedCluster(
 }
 
 async function addNode(api: CoreV1Api, name: string, pool: string): Promise<void> {
-  const labels = { pool, "kubernetes.io/hostname": name };
+  const labels = { pool, "kubernetes.io/hostname": `host-of-${name}` };
   await api.createNode({ body: { metadata: { name, labels } } });
   // A new node carries the taint of one that is not ready, and nobody here takes it away.
   const node = await api.readNode({ name });
@@ -75,7 +75,7 @@ async function step(api: CoreV1Api, pod: V1Pod, bound: string[], held: ReadonlyS
     return;
   }
   if (pod.spec?.nodeName === undefined) {
-    const node = pod.spec?.nodeSelector?.["kubernetes.io/hostname"] ?? "";
+    const node = wantedNode(pod);
     await api.createNamespacedPodBinding({
       ...address,
       body: { metadata: { name }, target: { kind: "Node", name: node } },
@@ -93,6 +93,11 @@ async function step(api: CoreV1Api, pod: V1Pod, bound: string[], held: ReadonlyS
   } else if (state?.running === undefined) {
     await report(api, pod, { running: { startedAt: new Date() } }, word !== "idle");
   }
+}
+
+function wantedNode(pod: V1Pod): string {
+  const wanted = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  return wanted?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0] ?? "";
 }
 
 async function report(api: CoreV1Api, pod: V1Pod, state: V1ContainerState, ready = false): Promise<void> {

@@ -62,6 +62,15 @@ describe("buildPod", () => {
     await expect(text).toMatchFileSnapshot("../../test/golden/server-pod.txt");
   });
 
+  it("asks for the granted node by its name, which the hostname label need not be, and for no company from any namespace", () => {
+    const { nodeSelector, affinity } = buildPod(request(), POLICY).spec;
+    expect(nodeSelector).toEqual({ pool: "drivers" });
+    expect(affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms).toEqual([
+      { matchFields: [{ key: "metadata.name", operator: "In", values: ["node-7"] }] },
+    ]);
+    expect(affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]?.namespaceSelector).toEqual({});
+  });
+
   it("tells the driver its workers in the order given, with brackets around IPv6", () => {
     expect(envOf(buildPod(request(), POLICY))["QPS_WORKERS"]).toBe("10.0.0.1:10000,[fd00::2]:10000");
   });

@@ -74,13 +74,21 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
       terminationGracePeriodSeconds: seconds(session.killAfterMs),
       activeDeadlineSeconds: seconds(session.timeoutMs + session.killAfterMs + SELF_DESTRUCT_MARGIN_MS),
       automountServiceAccountToken: false,
-      nodeSelector: { [policy.poolLabel]: component.pool, [HOSTNAME]: node },
+      nodeSelector: { [policy.poolLabel]: component.pool },
       affinity: {
+        nodeAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: {
+            // By the node's own name: its hostname label may say something else.
+            nodeSelectorTerms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: [node] }] }],
+          },
+        },
         podAntiAffinity: {
           requiredDuringSchedulingIgnoredDuringExecution: [
             {
               topologyKey: HOSTNAME,
               labelSelector: { matchExpressions: [{ key: labels.exclusive, operator: "Exists" }] },
+              // Empty selects every namespace; without it only pods of this one would be kept apart.
+              namespaceSelector: {},
             },
           ],
         },
