@@ -10,6 +10,7 @@ import { decideReservation } from "../src/domain/decide-reservation.ts";
 import { emptyLedger } from "../src/domain/ledger.ts";
 import { buildMachines } from "../src/domain/machines.ts";
 import { eventOf, planGrants } from "../src/domain/plan-grants.ts";
+import { idOf } from "../src/domain/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/world.ts";
 import { needs, nodeWriter, reservationsOf } from "../test/managers.ts";
 
@@ -60,8 +61,9 @@ function measureDecisions(start: World): { classes: number; "median µs": number
   for (let index = 0; index < 2000; index += 1) {
     const holder = [...take(world.ledger.holders.values(), random(50) + 1)].at(-1) ?? 0;
     const owner = world.ledger.reservations.get(holder)?.owner ?? { kind: "", id: "" };
+    const release = { owner, reservationId: idOf(holder) };
     const begin = performance.now();
-    world = evolveWorld(world, decideRelease(owner, world.ledger, nowMs).events);
+    world = evolveWorld(world, decideRelease(release, world.ledger, nowMs).events);
     world = evolveWorld(
       world,
       planGrants(world, policy, nowMs).steps.map((step) => eventOf(step, nowMs)),
@@ -121,13 +123,17 @@ async function benchBare(bus: NatsBus): Promise<number> {
 async function benchReservations(bus: NatsBus): Promise<number> {
   const reservations = reservationsOf(bus);
   await reservations.listPools({}, { timeoutMs: 30_000 });
-  const held = new Set<number>();
+  /** Worker -> the reservation that it holds. */
+  const held = new Map<number, string>();
   return perSecond(async (worker, turn) => {
     const owner = { kind: "session", id: `w${worker}-${turn >> 1}` };
-    if (held.delete(worker)) await reservations.unreserve({ owner });
-    else {
-      await reservations.reserve({ owner, needs: needs("pool") });
-      held.add(worker);
+    const reservationId = held.get(worker);
+    if (reservationId !== undefined) {
+      held.delete(worker);
+      await reservations.unreserve({ owner, reservationId });
+    } else {
+      const { reservation } = await reservations.reserve({ owner, needs: needs("pool") });
+      held.set(worker, reservation?.id ?? "");
     }
   });
 }

@@ -65,11 +65,24 @@ it("grants by the release itself what the release makes possible", async () => {
   await written(log, keeper.reserve(requestOf("x", ["a"])));
   const queued = await written(log, keeper.reserve(requestOf("y", ["a"])));
   expect(queued.because).toEqual({ code: "POOL_AVAILABILITY", pool: "a", requested: 1, available: 0, ahead: 0 });
-  expect(await written(log, keeper.release(ownerOf("x")))).toBe(true);
-  expect(await written(log, keeper.release(ownerOf("x")))).toBe(false);
+  const release = { owner: ownerOf("x"), reservationId: "r-1" };
+  expect(await written(log, keeper.release(release))).toBe(true);
+  expect(await written(log, keeper.release(release))).toBe(false);
   expect((await written(log, keeper.get(ownerOf("y")))).reservation.grant?.machines[0]?.node).toBe("a1");
   expect(announced).toEqual(["ox", "oy"]);
   expect(outcomes).toEqual(["grant", "queue", "release", "nothing"]);
+});
+
+it("does not release a newer reservation of the owner when the release of an earlier one comes late", async () => {
+  const { log, keeper, outcomes } = start([nodeOf("a1", "a")]);
+  const owner = ownerOf("x");
+  await written(log, keeper.reserve(requestOf("x", ["a"])));
+  await written(log, keeper.release({ owner, reservationId: "r-1" }));
+  const newer = await written(log, keeper.reserve(requestOf("x", ["a"])));
+  expect(await written(log, keeper.release({ owner, reservationId: "r-1" }))).toBe(false);
+  expect(await written(log, keeper.get(owner))).toEqual(newer);
+  expect(await written(log, keeper.release({ owner, reservationId: "r-2" }))).toBe(true);
+  expect(outcomes).toEqual(["grant", "release", "grant", "nothing", "release"]);
 });
 
 it("grants what waits when a node comes, and again after a write that failed", async () => {
@@ -101,7 +114,12 @@ it("announces again what it finds granted when it begins", async () => {
 it("changes nothing and counts the reason when it refuses", async () => {
   const { log, keeper, outcomes } = start([nodeOf("a1", "a")]);
   await expect(keeper.reserve(requestOf("x", ["b"]))).rejects.toMatchObject({ fault: { code: "pool_unknown" } });
-  await expect(keeper.release({ kind: "", id: "" })).rejects.toMatchObject({ fault: { code: "invalid_request" } });
+  await expect(keeper.release({ owner: { kind: "", id: "" }, reservationId: "r-1" })).rejects.toMatchObject({
+    fault: { code: "invalid_request", field: "owner.kind" },
+  });
+  await expect(keeper.release({ owner: ownerOf("x"), reservationId: "" })).rejects.toMatchObject({
+    fault: { code: "invalid_request", field: "reservation_id" },
+  });
   await expect(keeper.get(ownerOf("x"))).rejects.toMatchObject({ fault: { code: "not_found", id: "session/ox" } });
   expect(log.waiting).toBe(0);
   expect(outcomes).toEqual(["pool_unknown"]);

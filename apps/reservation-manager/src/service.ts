@@ -1,9 +1,9 @@
 import { context, type Context, type Span } from "@opentelemetry/api";
-import { FaultError, faultOf, isRetryable, reasonOf, throwFault } from "@muster/faults";
+import { FaultError, faultOf, isRetryable, reasonOf, throwFault, type Fault } from "@muster/faults";
 import type { Log } from "@muster/store";
 import { inSpan } from "@muster/tracing";
-import { checkOwner, type ReservationRequest } from "./domain/check-request.ts";
-import { decideRelease } from "./domain/decide-release.ts";
+import { checkOwner, checkRelease, type ReservationRequest } from "./domain/check-request.ts";
+import { decideRelease, type ReleaseRequest } from "./domain/decide-release.ts";
 import { decideReservation, type ReservationPolicy } from "./domain/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/explain-waiting.ts";
 import { findHold } from "./domain/fit.ts";
@@ -97,13 +97,14 @@ export class LedgerKeeper {
     }
   }
 
-  /** Returns whether there was something to release. */
-  async release(owner: Owner): Promise<boolean> {
-    mustBeOwner(owner);
-    return this.#inSpan("decide release", ownerAttributes(owner), async (span) => {
+  /** Returns whether the owner had this reservation until now. */
+  async release(request: ReleaseRequest): Promise<boolean> {
+    mustBeRight(checkRelease(request));
+    const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
+    return this.#inSpan("decide release", attributes, async (span) => {
       const { outcome, because, steps, complete } = await this.#deps.log.transact((ledger) => {
         const nowMs = this.#deps.now();
-        const verdict = decideRelease(owner, ledger, nowMs);
+        const verdict = decideRelease(request, ledger, nowMs);
         const settled = this.#grant(evolveWorld(this.#worldOf(ledger), verdict.events), nowMs);
         const result = {
           outcome: verdict.do,
@@ -122,7 +123,7 @@ export class LedgerKeeper {
   }
 
   async get(owner: Owner): Promise<ReservationReport> {
-    mustBeOwner(owner);
+    mustBeRight(checkOwner(owner));
     return this.#read((world, nowMs) => {
       const reservation = reservationOf(world.ledger, owner);
       if (reservation === undefined)
@@ -257,8 +258,7 @@ export class LedgerKeeper {
   }
 }
 
-function mustBeOwner(owner: Owner): void {
-  const wrong = checkOwner(owner);
+function mustBeRight(wrong: Fault | undefined): void {
   if (wrong !== undefined) throw new FaultError(wrong);
 }
 

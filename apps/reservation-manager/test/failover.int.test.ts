@@ -46,10 +46,13 @@ type Storm = { over: boolean; grants: number; readonly claims: Claims; readonly 
 
 async function oneOwner(id: string, turns: readonly Turn[], storm: Storm): Promise<void> {
   const { claims, reservations } = storm;
+  let reservationId: string | undefined;
   for (let turn = 0; !storm.over; turn += 1) {
     const { pools, wait } = turns[turn % turns.length] ?? { pools: [], wait: false };
     claims.drop(id);
-    await persist(() => reservations.unreserve({ owner: owner(id) }));
+    const release = { owner: owner(id), reservationId: reservationId ?? "" };
+    if (reservationId !== undefined) await persist(() => reservations.unreserve(release));
+    reservationId = undefined;
     const request = { owner: owner(id), needs: needs(...pools), wait };
     const reply = await persist(() => reservations.reserve(request)).catch((error: unknown) => {
       if (faultOf(error)?.code === "pool_availability") return undefined;
@@ -58,7 +61,8 @@ async function oneOwner(id: string, turns: readonly Turn[], storm: Storm): Promi
     if (reply === undefined) continue;
     // One that had to wait may have been granted meanwhile.
     const { reservation } = await persist(() => reservations.getReservation({ owner: owner(id) }));
-    expect(reservation?.id).toBe(reply.reservation?.id);
+    reservationId = reservation?.id ?? "none";
+    expect(reservationId).toBe(reply.reservation?.id);
     if (reservation?.state !== GRANTED) continue;
     expect(reservation.machines?.map(({ pool }) => pool)).toEqual(pools);
     claims.add(id, reservation.machines ?? []);
@@ -124,7 +128,7 @@ it("goes on with the same ledger when the leader is killed", async () => {
   await using second = startManager(server);
   const reservations = reservationsOf(bus);
   for (const id of ["x", "y", "z"]) await reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true });
-  await persist(() => reservations.unreserve({ owner: owner("x") }));
+  await persist(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-1" }));
   const before = await reservations.listReservations({});
   await leader.end("SIGKILL");
   const after = await persist(() => reservations.listReservations({}, { timeoutMs: 20_000 }));
@@ -160,7 +164,7 @@ it("goes on when NATS was away, with everything that was acknowledged", async ()
   await server.kill();
   await server.start();
   expect((await persist(() => reservations.reserve(request))).reservation).toEqual(reservation);
-  const { released } = await persist(() => reservations.unreserve({ owner: owner("x") }));
+  const { released } = await persist(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-1" }));
   expect(released).toBe(true);
   expect(manager.errors).toEqual([]);
 });

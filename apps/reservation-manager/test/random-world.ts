@@ -1,17 +1,18 @@
 import fc from "fast-check";
 import type { ReservationRequest } from "../src/domain/check-request.ts";
-import { decideRelease } from "../src/domain/decide-release.ts";
+import { decideRelease, type ReleaseRequest } from "../src/domain/decide-release.ts";
 import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decide-reservation.ts";
 import { emptyLedger, type LedgerEvent } from "../src/domain/ledger.ts";
 import { buildMachines, withNode, withoutNode, type NodeFacts } from "../src/domain/machines.ts";
 import { eventOf, planGrants } from "../src/domain/plan-grants.ts";
-import type { Need, Owner } from "../src/domain/reservation.ts";
+import { idOf, sameOwner, type Need, type Owner } from "../src/domain/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/world.ts";
 
 /** One thing that may happen to a reservation manager. */
 export type Operation =
   | { readonly do: "reserve"; readonly request: ReservationRequest }
-  | { readonly do: "release"; readonly owner: Owner }
+  /** The owner's last reservation, or the one before it: a request that comes late. */
+  | { readonly do: "release"; readonly owner: Owner; readonly late?: boolean }
   | { readonly do: "node"; readonly facts: NodeFacts }
   | { readonly do: "lose"; readonly node: string }
   | { readonly do: "wait"; readonly ms: number };
@@ -69,7 +70,7 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
       run.nowMs += operation.ms;
       break;
     case "release":
-      apply(run, decideRelease(operation.owner, run.world.ledger, run.nowMs).events);
+      apply(run, decideRelease(releaseOf(run, operation), run.world.ledger, run.nowMs).events);
       break;
     case "reserve": {
       const verdict = decideReservation(operation.request, run.world, policy, run.nowMs);
@@ -81,6 +82,13 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
   }
   settle(run);
   return undefined;
+}
+
+function releaseOf(run: Run, { owner, late }: { readonly owner: Owner; readonly late?: boolean }): ReleaseRequest {
+  const reservations = run.events.flatMap((event) =>
+    event.kind === "requested" && sameOwner(event.reservation.owner, owner) ? [event.reservation.sequence] : [],
+  );
+  return { owner, reservationId: idOf(reservations.at(late === true ? -2 : -1) ?? 0) };
 }
 
 function settle(run: Run): void {
@@ -114,8 +122,10 @@ const reserve = fc
   });
 
 const release = fc
-  .record({ id, kind })
-  .map((owner): Operation => ({ do: "release", owner: ownerOf(owner.id, owner.kind) }));
+  .record({ id, kind, late: fc.constantFrom(false, false, false, true) })
+  .map(({ id: number, kind: ownerKind, late }): Operation => {
+    return { do: "release", owner: ownerOf(number, ownerKind), late };
+  });
 
 const node = fc
   .record({

@@ -58,8 +58,13 @@ it("answers as the contract says, and tells of grants", async () => {
   expect([...first.reservations, ...second.reservations].map((one) => one.owner?.id)).toEqual(["x", "y"]);
   expect(second.continue).toBe("");
 
-  expect(await reservations.unreserve({ owner: owner("x") })).toMatchObject({ released: true });
-  expect(await reservations.unreserve({ owner: owner("x") })).toMatchObject({ released: false });
+  await expect(reservations.unreserve({ owner: owner("x") })).rejects.toMatchObject({
+    fault: { code: "invalid_request", field: "reservation_id" },
+  });
+  const release = { owner: owner("x"), reservationId: "r-1" };
+  expect(await reservations.unreserve({ ...release, reservationId: "r-2" })).toMatchObject({ released: false });
+  expect(await reservations.unreserve(release)).toMatchObject({ released: true });
+  expect(await reservations.unreserve(release)).toMatchObject({ released: false });
   expect((await reservations.getReservation({ owner: owner("y") })).reservation).toMatchObject({ state: GRANTED });
   await expect(reservations.getReservation({ owner: owner("x") })).rejects.toMatchObject({
     fault: { code: "not_found" },
@@ -137,7 +142,7 @@ it("follows nodes that come, are cordoned, fail, are occupied and go", async () 
   });
   await nodes.remove("a2");
   await poolBecomes("a lost node does not count", { available: 0, capacity: 1, held: 1 });
-  await reservations.unreserve({ owner: owner("y") });
+  await reservations.unreserve({ owner: owner("y"), reservationId: "r-2" });
   await nodes.put("a1", "a", { deleted: true });
   await until("the pool is gone with its last node", async () => (await pool()) === undefined);
   expect(manager.errors).toEqual([]);

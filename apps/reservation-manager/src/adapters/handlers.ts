@@ -10,7 +10,9 @@ const PAGE_MAX = 500;
 export function makeHandlers(keeper: LedgerKeeper): Handlers<typeof ReservationService> {
   return {
     reserve: async (message) => ({ reservation: toWireReservation(await keeper.reserve(toRequest(message))) }),
-    unreserve: async ({ owner }) => ({ released: await keeper.release(toOwner(owner)) }),
+    unreserve: async ({ owner, reservationId }) => ({
+      released: await keeper.release({ owner: toOwner(owner), reservationId }),
+    }),
     getReservation: async ({ owner }) => ({ reservation: toWireReservation(await keeper.get(toOwner(owner))) }),
     listReservations: async ({ ownerKind, limit, continue: after }) => {
       const page = await keeper.list({

@@ -1,5 +1,6 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelValue } from "@muster/names";
+import type { ReleaseRequest } from "./decide-release.ts";
 import type { Need, Owner } from "./reservation.ts";
 
 /** One machine a need; more than this in one gang is more likely a mistake than a wish. */
@@ -25,6 +26,16 @@ export function checkRequest({ owner, needs }: ReservationRequest): Fault | unde
 
 export function checkOwner({ kind, id }: Owner): Fault | undefined {
   return checkDnsLabel("owner.kind", kind) ?? checkDnsLabel("owner.id", id);
+}
+
+export function checkRelease({ owner, reservationId }: ReleaseRequest): Fault | undefined {
+  const wrong = checkOwner(owner);
+  if (wrong !== undefined || reservationId !== "") return wrong;
+  return {
+    code: "invalid_request",
+    field: "reservation_id",
+    reason: "is empty; the id that Reserve answered is needed",
+  };
 }
 
 function checkNeeds(needs: readonly Need[]): Fault | undefined {

@@ -168,6 +168,18 @@ it("changes nothing when it refuses or repeats itself", () => {
   );
 });
 
+it("frees no machines of a newer reservation when the release of an earlier one comes late", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      let before = 0;
+      runAll(steps, (run, operation) => {
+        if (operation.do === "release" && operation.late === true) expect(run.events.length).toBe(before);
+        before = run.events.length;
+      });
+    }),
+  );
+});
+
 it("has nothing left to grant after it has granted", () => {
   fc.assert(
     fc.property(operations, (steps) => {
