@@ -24,8 +24,8 @@ import { evolveWorld, type World } from "./domain/world.ts";
 /** What the ledger's keeper needs from outside. */
 export type LedgerDeps = {
   readonly log: Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
-  /** The live nodes. */
-  readonly nodes: () => readonly NodeFacts[];
+  /** The live nodes; undefined while nobody has told of any node. */
+  readonly nodes: () => readonly NodeFacts[] | undefined;
   readonly now: () => number;
   /** Tells that a grant is on disk, under the trace of the request that it answers where that is known. Must not throw. */
   readonly announce: (reservation: Reservation, caller: Context | undefined) => void;

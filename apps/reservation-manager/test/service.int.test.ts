@@ -2,7 +2,7 @@ import { consumeEvents } from "@muster/bus";
 import { muster, ReservationService, streams, subjects } from "@muster/proto";
 import { natsServer, otlpCollector, until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { connected, needs, nodeWriter, reservationsOf, startManager } from "./managers.ts";
+import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
 
 const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING } =
   muster.reservation.v1.ReservationState;
@@ -104,6 +104,26 @@ it("answers invalid_request to bytes that are no message, on every method", asyn
   const { reserve, unreserve, getReservation } = reservationsOf(bus);
   for (const call of [reserve, unreserve, getReservation])
     await expect(call({})).rejects.toMatchObject({ fault: { code: "invalid_request" } });
+  expect(manager.errors).toEqual([]);
+});
+
+it("refuses nothing for good before the watcher has told of a node", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await using manager = startManager(server);
+  const reservations = reservationsOf(bus);
+  await reservations.listPools({}, { timeoutMs: 20_000 });
+  const request = { owner: owner("x"), needs: needs("a") };
+  await expect(reservations.reserve(request)).rejects.toMatchObject({
+    fault: { code: "unavailable", dependency: "watcher", retryAfterMs: 1000 },
+  });
+  await nodes.put("a1", "a");
+  const { reservation } = await persist(() => reservations.reserve(request));
+  expect(reservation).toMatchObject({ state: GRANTED });
+  await expect(reservations.reserve({ owner: owner("y"), needs: needs("b") })).rejects.toMatchObject({
+    fault: { code: "pool_unknown" },
+  });
   expect(manager.errors).toEqual([]);
 });
 

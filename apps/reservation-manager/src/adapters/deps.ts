@@ -89,7 +89,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     const keeper = new LedgerKeeper(
       {
         log,
-        nodes: () => nodes.entries().flatMap(({ key, value }) => liveNode(key, value, config.poolLabel) ?? []),
+        nodes: () => liveNodes(nodes, config.poolLabel),
         now: Date.now,
         announce: announcer.announce,
         decided: metrics.decided,
@@ -120,6 +120,13 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the ledger cannot be kept now");
   }
+}
+
+/** The view has caught up with the bucket; one without any node, not even one that is gone, shows that no watcher has ever written there. */
+function liveNodes(nodes: Manager["nodes"], poolLabel: string): readonly NodeFacts[] | undefined {
+  const entries = nodes.entries();
+  if (entries.length === 0) return undefined;
+  return entries.flatMap(({ key, value }) => liveNode(key, value, poolLabel) ?? []);
 }
 
 function liveNode(

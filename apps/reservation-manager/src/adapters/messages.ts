@@ -68,8 +68,8 @@ export function toWireReservation({ reservation, because }: ReservationReport): 
 }
 
 export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
-  const { name, free, held, leaving, unusable } = state;
-  return { name, available: free.size, capacity: capacityOf(state), held, unusable: unusable + leaving, waiting };
+  const { name, free, held, occupied, unusable } = state;
+  return { name, available: free.size, capacity: capacityOf(state), held, unusable: unusable + occupied, waiting };
 }
 
 function toWireReason(because: WaitReason): muster.reservation.v1.WaitReason.$Properties {

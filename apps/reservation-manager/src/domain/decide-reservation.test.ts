@@ -2,7 +2,9 @@ import { describe, expect, it } from "vitest";
 import { nodeOf, ownerOf, policy, requestOf, startRun, step } from "../../test/random-world.ts";
 import { NEEDS_MAX, type ReservationRequest } from "./check-request.ts";
 import { decideReservation } from "./decide-reservation.ts";
-import type { NodeFacts } from "./machines.ts";
+import { emptyLedger } from "./ledger.ts";
+import { buildMachines, withNode, type NodeFacts } from "./machines.ts";
+import type { World } from "./world.ts";
 
 const nodes = [nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("b1", "b"), nodeOf("b2", "b"), nodeOf("b3", "b")];
 
@@ -111,7 +113,8 @@ describe("what counts as capacity", () => {
     ["a good node counts", {}, undefined],
     ["a cordoned node does not", { schedulable: false }, 1],
     ["a node that is not ready does not", { ready: false }, 1],
-    ["a node with somebody else's pod does not", { occupants: [ownerOf("stranger")] }, 1],
+    ["a node that an owner occupies who does not hold it counts", { occupants: [ownerOf("former")] }, undefined],
+    ["an occupied node that is not ready does not", { ready: false, occupants: [ownerOf("former")] }, 1],
   ])("%s", (_title, second, capacity) => {
     const fault = refusal(request, [], [nodeOf("a1", "a"), nodeOf("a2", "a", second)]);
     expect(fault).toEqual(
@@ -129,13 +132,36 @@ describe("what counts as capacity", () => {
     expect(run.world.ledger.holders.get("a1")).toBe(2);
   });
 
-  it("does not include a held node on which somebody else's pod appears", () => {
+  it("includes occupied machines for a leader that did not see their release, without giving them away", () => {
+    const run = startRun([nodeOf("a1", "a", { occupants: [ownerOf("former")] })]);
+    expect(step(run, { do: "reserve", request: requestOf("next", ["a"], { wait: false }) })).toMatchObject({
+      fault: { code: "pool_availability", available: 0 },
+    });
+    expect(step(run, { do: "reserve", request: requestOf("next", ["a"]) })).toMatchObject({ do: "queue" });
+    step(run, { do: "node", facts: nodeOf("a1", "a") });
+    expect(run.world.ledger.holders.get("a1")).toBe(1);
+  });
+
+  it("is not known before anything was told of nodes", () => {
+    const machines = buildMachines(undefined, emptyLedger);
+    const decide = (world: World) => decideReservation(requestOf("x", ["a"]), world, policy, 0);
+    const early = decide({ ledger: emptyLedger, machines });
+    expect(early).toEqual({
+      do: "refuse",
+      fault: { code: "unavailable", dependency: "watcher", retryAfterMs: 1000 },
+    });
+    const told = decide({ ledger: emptyLedger, machines: withNode(machines, nodeOf("b1", "b")) });
+    expect(told).toMatchObject({ do: "refuse", fault: { code: "pool_unknown" } });
+    expect(decide({ ledger: emptyLedger, machines: buildMachines([], emptyLedger) })).toEqual(told);
+  });
+
+  it("does not count a held node as held while another owner's pod is seen on it", () => {
     const run = startRun([nodeOf("a1", "a"), nodeOf("a2", "a")]);
     step(run, { do: "reserve", request: requestOf("first", ["a"]) });
     step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first")] }) });
-    expect(run.world.machines.pools.get("a")).toMatchObject({ held: 1, unusable: 0 });
+    expect(run.world.machines.pools.get("a")).toMatchObject({ held: 1, occupied: 0 });
     step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first"), ownerOf("stranger")] }) });
-    expect(run.world.machines.pools.get("a")).toMatchObject({ held: 0, unusable: 1 });
+    expect(run.world.machines.pools.get("a")).toMatchObject({ held: 0, occupied: 1, unusable: 0 });
   });
 });
 

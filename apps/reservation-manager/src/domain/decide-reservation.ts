@@ -2,7 +2,7 @@ import type { Fault } from "@muster/faults";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { assignMachines, findHold, obstacleTo, type Obstacle } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "./ledger.ts";
-import { capacityOf, type Machines } from "./machines.ts";
+import { largestOf, type Machines } from "./machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { countByPool, sameNeeds, type Owner, type PoolNeed, type Reservation } from "./reservation.ts";
 import { placeOf } from "./waiting-queue.ts";
@@ -33,12 +33,15 @@ export type Verdict =
 /** Machines are released, and a place in the queue becomes free, far more often than this. */
 const QUEUE_RETRY_AFTER_MS = 5000;
 const CONCURRENCY_RETRY_AFTER_MS = 1000;
+const WATCHER_RETRY_AFTER_MS = 1000;
+
+const NOTHING_TOLD: Fault = { code: "unavailable", dependency: "watcher", retryAfterMs: WATCHER_RETRY_AFTER_MS };
 
 /**
  * Decides one request on its own: all machines, a place in the queue, or nothing. Requests that wait and fit are expected to have been granted already
  * (`planGrants`), so whatever is free now is free for this one.
  *
- * Refusals in this order, each with the first pool by name: a pool that no node carries, a pool that is too small whoever releases, machines short now.
+ * While nobody has told of nodes nothing is refused for good: only an answer to a request that was granted or queued before is given. Refusals in this order, each with the first pool by name: a pool that no node carries, a pool that is too small whoever releases, machines short now.
  */
 export function decideReservation(
   request: ReservationRequest,
@@ -51,6 +54,7 @@ export function decideReservation(
   const existing = reservationOf(world.ledger, request.owner);
   if (existing !== undefined) return decideAgain(request, existing);
 
+  if (!world.machines.told) return { do: "refuse", fault: NOTHING_TOLD };
   const needs = countByPool(request.needs);
   const impossible = findUnknownPool(needs, world.machines) ?? findSmallPool(needs, world.machines);
   if (impossible !== undefined) return { do: "refuse", fault: impossible };
@@ -87,7 +91,7 @@ function findUnknownPool(needs: readonly PoolNeed[], { pools }: Machines): Fault
 function findSmallPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {
   for (const { pool, count: requested } of needs) {
     const state = pools.get(pool);
-    const capacity = state === undefined ? 0 : capacityOf(state) + state.leaving;
+    const capacity = state === undefined ? 0 : largestOf(state);
     if (requested > capacity) return { code: "pool_capacity", pool, requested, capacity };
   }
   return undefined;

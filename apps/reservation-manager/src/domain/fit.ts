@@ -1,5 +1,5 @@
 import type { Machine, Need, PoolNeed } from "./reservation.ts";
-import { capacityOf, type Machines } from "./machines.ts";
+import { largestOf, type Machines } from "./machines.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "./waiting-queue.ts";
 import type { World } from "./world.ts";
 
@@ -80,6 +80,6 @@ function isAtLimit({ ownerKind, concurrencyLimit }: Demand, { ledger }: World): 
 function isPossible({ needs }: Demand, machines: Machines): boolean {
   return needs.every(({ pool, count }) => {
     const state = machines.pools.get(pool);
-    return state !== undefined && count <= capacityOf(state);
+    return state !== undefined && count <= largestOf(state);
   });
 }

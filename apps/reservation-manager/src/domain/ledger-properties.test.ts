@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { firstNodes, operations, policy, startRun, step, type Operation, type Run } from "../../test/random-world.ts";
 import { findHold, obstacleTo } from "./fit.ts";
 import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
-import { buildMachines, capacityOf, type Machines } from "./machines.ts";
+import { buildMachines, capacityOf, largestOf, type Machines } from "./machines.ts";
 import { planGrants } from "./plan-grants.ts";
 import { countByPool } from "./reservation.ts";
 import { placeOf } from "./waiting-queue.ts";
@@ -43,11 +43,8 @@ function show(ledger: Ledger): unknown {
 
 function showMachines({ nodes, pools }: Machines): unknown {
   return {
-    nodes: [...nodes.entries()].map(([name, { facts, holder }]) => ({ name, facts, holder })),
-    // Only a manager that saw the release knows which nodes are about to become free.
-    pools: [...pools.values()].map(({ name, free, held, leaving, unusable }) => {
-      return { name, free: [...free.keys()], held, unusable: unusable + leaving };
-    }),
+    nodes: [...nodes.entries()],
+    pools: [...pools.values()].map(({ free, ...pool }) => ({ ...pool, free: [...free.keys()] })),
   };
 }
 
@@ -108,10 +105,11 @@ it("counts every live node of a pool once, and never more free than there are", 
         const live = [...run.nodes.values()].flatMap(({ pool }) => (pool === undefined ? [] : [pool]));
         expect([...pools.keys()]).toEqual([...new Set(live)].sort());
         for (const state of pools.values()) {
-          const { name, free, held, leaving, unusable } = state;
-          expect(Math.min(held, leaving, unusable)).toBeGreaterThanOrEqual(0);
+          const { name, free, held, occupied, unusable } = state;
+          expect(Math.min(held, occupied, unusable)).toBeGreaterThanOrEqual(0);
           expect(free.size + held).toBe(capacityOf(state));
-          expect(capacityOf(state) + leaving + unusable).toBe(live.filter((pool) => pool === name).length);
+          expect(largestOf(state)).toBe(capacityOf(state) + occupied);
+          expect(largestOf(state) + unusable).toBe(live.filter((pool) => pool === name).length);
         }
       });
     }),
@@ -225,7 +223,7 @@ it("finds the hold that a look at every waiting request finds", () => {
           if (limit > 0 && holders >= limit) return false;
           return countByPool(reservation.needs).every(({ pool, count }) => {
             const state = world.machines.pools.get(pool);
-            return state !== undefined && capacityOf(state) >= count;
+            return state !== undefined && largestOf(state) >= count;
           });
         });
         expect(findHold(world, policy, nowMs)?.place).toEqual(first);

@@ -13,42 +13,38 @@ export type NodeFacts = {
   readonly occupants: readonly Owner[];
 };
 
-/** Each live node of a pool is exactly one of free, held, leaving and unusable. */
+/** Each live node of a pool is exactly one of free, held, occupied and unusable. */
 export type PoolState = {
   readonly name: string;
   /** Names of the nodes that can be granted now. */
   readonly free: SortedMap<string, true>;
-  /** Usable nodes that the ledger has granted. */
+  /** Nodes that the ledger has granted and that only their holder occupies. */
   readonly held: number;
-  /** Released nodes on which the pods of the last holder are still seen. They come back without help, so they make no request impossible. */
-  readonly leaving: number;
-  /** Not ready, cordoned, or occupied by somebody else; held or not. */
+  /** Ready and schedulable, but with exclusive pods of an owner who does not hold the node, such as the last holder's after its release. Those end, so they make no request impossible. */
+  readonly occupied: number;
+  /** Not ready or cordoned, held or not. */
   readonly unusable: number;
 };
 
 /** The live nodes and who holds them, kept in step with the ledger. Never changed: each change gives a new one. */
 export type Machines = {
+  /** False until somebody has told of nodes: not even that a pool does not exist is known then. */
+  readonly told: boolean;
   readonly nodes: SortedMap<string, MachineRecord>;
   /** Only pools that have a live node. */
   readonly pools: SortedMap<string, PoolState>;
 };
 
 /** A node is known while it lives or is held; a held node that is lost stays its holder's until it is released. */
-type MachineRecord = {
-  readonly facts?: NodeFacts;
-  readonly holder?: Owner;
-  /** The last holder, as long as its pods are seen on the node. */
-  readonly lastHolder?: Owner;
-};
+type MachineRecord = { readonly facts?: NodeFacts; readonly holder?: Owner };
 
-type Standing = "free" | "held" | "leaving" | "unusable";
+type Standing = "free" | "held" | "occupied" | "unusable";
 
-const noMachines: Machines = { nodes: SortedMap.empty(compareText), pools: SortedMap.empty(compareText) };
-
-/** The machines as the nodes and the ledger say, whatever the order of the nodes. */
-export function buildMachines(nodes: Iterable<NodeFacts>, ledger: Ledger): Machines {
-  let machines = noMachines;
-  for (const facts of nodes) machines = replaceRecord(machines, facts.name, { facts });
+/** The machines as the nodes and the ledger say, whatever the order of the nodes; undefined nodes are not known yet, which is not the same as none. */
+export function buildMachines(nodes: Iterable<NodeFacts> | undefined, ledger: Ledger): Machines {
+  const told = nodes !== undefined;
+  let machines: Machines = { told, nodes: SortedMap.empty(compareText), pools: SortedMap.empty(compareText) };
+  for (const facts of nodes ?? []) machines = replaceRecord(machines, facts.name, { facts });
   for (const [node, sequence] of ledger.holders.entries())
     machines = withHolder(machines, node, knownReservation(ledger, sequence).owner);
   return machines;
@@ -59,13 +55,18 @@ export function capacityOf(pool: PoolState): number {
   return pool.free.size + pool.held;
 }
 
+/** The most machines that a request can get once everything else is released: a larger one is impossible as the nodes are now. */
+export function largestOf(pool: PoolState): number {
+  return capacityOf(pool) + pool.occupied;
+}
+
 export function withNode(machines: Machines, facts: NodeFacts): Machines {
-  return replaceRecord(machines, facts.name, { ...machines.nodes.get(facts.name), facts });
+  return replaceRecord({ ...machines, told: true }, facts.name, { ...machines.nodes.get(facts.name), facts });
 }
 
 export function withoutNode(machines: Machines, name: string): Machines {
   const holder = machines.nodes.get(name)?.holder;
-  return replaceRecord(machines, name, holder === undefined ? {} : { holder });
+  return replaceRecord({ ...machines, told: true }, name, holder === undefined ? {} : { holder });
 }
 
 /** The machines after one event of the ledger; `ledger` is the one before it. */
@@ -74,7 +75,7 @@ export function withEvent(machines: Machines, ledger: Ledger, event: LedgerEvent
   const { owner, grant } = knownReservation(ledger, event.sequence);
   if (event.kind === "granted")
     return event.machines.reduce((after, { node }) => withHolder(after, node, owner), machines);
-  return (grant?.machines ?? []).reduce((after, { node }) => withoutHolder(after, node, owner), machines);
+  return (grant?.machines ?? []).reduce((after, { node }) => withoutHolder(after, node), machines);
 }
 
 function withHolder(machines: Machines, node: string, holder: Owner): Machines {
@@ -82,24 +83,16 @@ function withHolder(machines: Machines, node: string, holder: Owner): Machines {
   return replaceRecord(machines, node, facts === undefined ? { holder } : { facts, holder });
 }
 
-function withoutHolder(machines: Machines, node: string, lastHolder: Owner): Machines {
+function withoutHolder(machines: Machines, node: string): Machines {
   const facts = machines.nodes.get(node)?.facts;
-  return replaceRecord(machines, node, facts === undefined ? {} : { facts, lastHolder });
+  return replaceRecord(machines, node, facts === undefined ? {} : { facts });
 }
 
 function replaceRecord(machines: Machines, name: string, next: MachineRecord): Machines {
-  const settled = forgetLastHolder(next);
-  const before = machines.nodes.get(name);
-  const pools = count(count(machines.pools, before, -1), settled, 1);
-  const known = settled.facts !== undefined || settled.holder !== undefined;
-  return { nodes: known ? machines.nodes.set(name, settled) : machines.nodes.delete(name), pools };
-}
-
-function forgetLastHolder(record: MachineRecord): MachineRecord {
-  const { lastHolder, ...rest } = record;
-  if (lastHolder === undefined || record.facts?.occupants.some((owner) => sameOwner(owner, lastHolder)) === true)
-    return record;
-  return rest;
+  const { nodes, told } = machines;
+  const pools = count(count(machines.pools, nodes.get(name), -1), next, 1);
+  const known = next.facts !== undefined || next.holder !== undefined;
+  return { told, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools };
 }
 
 function count(pools: Machines["pools"], record: MachineRecord | undefined, change: 1 | -1): Machines["pools"] {
@@ -107,7 +100,7 @@ function count(pools: Machines["pools"], record: MachineRecord | undefined, chan
   if (record === undefined || facts?.pool === undefined) return pools;
   const before = pools.get(facts.pool) ?? emptyPool(facts.pool);
   const after = countNode(before, facts.name, standingOf(facts, record), change);
-  const live = capacityOf(after) + after.leaving + after.unusable;
+  const live = largestOf(after) + after.unusable;
   return live === 0 ? pools.delete(facts.pool) : pools.set(facts.pool, after);
 }
 
@@ -117,13 +110,11 @@ function countNode(pool: PoolState, node: string, standing: Standing, change: 1 
 }
 
 function emptyPool(name: string): PoolState {
-  return { name, free: SortedMap.empty(compareText), held: 0, leaving: 0, unusable: 0 };
+  return { name, free: SortedMap.empty(compareText), held: 0, occupied: 0, unusable: 0 };
 }
 
-function standingOf(facts: NodeFacts, { holder, lastHolder }: MachineRecord): Standing {
-  if (!facts.ready || !facts.schedulable) return "unusable";
-  if (holder !== undefined) return facts.occupants.every((owner) => sameOwner(owner, holder)) ? "held" : "unusable";
-  if (facts.occupants.length === 0) return "free";
-  const isLeaving = lastHolder !== undefined && facts.occupants.every((owner) => sameOwner(owner, lastHolder));
-  return isLeaving ? "leaving" : "unusable";
+function standingOf({ ready, schedulable, occupants }: NodeFacts, { holder }: MachineRecord): Standing {
+  if (!ready || !schedulable) return "unusable";
+  if (occupants.some((owner) => holder === undefined || !sameOwner(owner, holder))) return "occupied";
+  return holder === undefined ? "free" : "held";
 }

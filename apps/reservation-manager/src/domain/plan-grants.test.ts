@@ -158,6 +158,18 @@ describe("the hold", () => {
     expect(granted.map((reservation) => reservation?.owner.id)).toEqual(["olast", "osmall"]);
   });
 
+  it("is kept while machines that were released still show their last holder's pods", () => {
+    const run = fullPool(2);
+    reserve(run, requestOf("large", ["a", "a"]));
+    wait(run, policy.holdAfterMs + 1);
+    reserve(run, requestOf("small", ["a"]));
+    step(run, { do: "node", facts: nodeOf("a0", "a", { occupants: [ownerOf("h0")] }) });
+    release(run, "h0", "h1");
+    expect(holders(run)).toEqual([]);
+    step(run, { do: "node", facts: nodeOf("a0", "a") });
+    expect(holders(run)).toEqual(["large"]);
+  });
+
   it("is not kept for a request that is larger than its pool has become", () => {
     const run = fullPool(3);
     reserve(run, requestOf("large", ["a", "a", "a"]));
