@@ -168,3 +168,42 @@ it("goes on when NATS was away, with everything that was acknowledged", async ()
   expect(released).toBe(true);
   expect(manager.errors).toEqual([]);
 });
+
+it("is taken over from a leader that is frozen, which swallows no requests and writes nothing when it goes on", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  for (const name of ["a0", "a1"]) await nodes.put(name, "a");
+  await using first = startManager(server);
+  await leaderOf([first]);
+  await using second = startManager(server);
+  const reservations = reservationsOf(bus);
+  const reserve = (id: string) => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true });
+  await reserve("x");
+
+  first.freeze();
+  // Only the frozen leader serves: this one lies in its socket until it goes on.
+  await expect(
+    reservations.reserve({ owner: owner("late"), needs: needs("a"), wait: true }, { timeoutMs: 300 }),
+  ).rejects.toMatchObject({ fault: { code: "deadline_exceeded" } });
+  await leaderOf([second]);
+  await until("no request is swallowed any more", async () => {
+    for (let call = 0; call < 30; call += 1) await reservations.listReservations({}, { timeoutMs: 1000 });
+    return true;
+  });
+  expect((await reserve("y")).reservation?.machines).toMatchObject([{ node: "a1" }]);
+  await reservations.unreserve({ owner: owner("x"), reservationId: "r-1" });
+  expect((await reserve("z")).reservation?.machines).toMatchObject([{ node: "a0" }]);
+  const before = await reservations.listReservations({});
+
+  first.goOn();
+  await until("the old leader knows that it leads no more", () => first.losses === 1);
+  for (let call = 0; call < 30; call += 1) expect(await reservations.listReservations({})).toEqual(before);
+  expect(before.reservations.map((one) => one.owner?.id)).toEqual(["y", "z"]);
+  expect([first.leads, second.leads]).toEqual([1, 1]);
+
+  // What is on disk is what the next leader finds.
+  await second.end("SIGKILL");
+  expect(await persist(() => reservations.listReservations({}, { timeoutMs: 20_000 }))).toEqual(before);
+  expect([first.leads, first.errors, second.errors]).toEqual([2, [], []]);
+});

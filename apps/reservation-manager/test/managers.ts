@@ -16,6 +16,11 @@ export type ManagerProcess = AsyncDisposable & {
   readonly errors: readonly string[];
   /** Where /metrics is, once it has started. */
   readonly http: string | undefined;
+  /** How often it said that it leads no more. */
+  readonly losses: number;
+  /** The process does nothing until it goes on, as when its machine is suspended. */
+  freeze(): void;
+  goOn(): void;
   /** Ends the process; resolves with its exit code, null after SIGKILL. */
   end(signal: "SIGTERM" | "SIGKILL"): Promise<number | null>;
 };
@@ -36,9 +41,11 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
   const exited = once(child, "exit");
   const errors: string[] = [];
   let leads = 0;
+  let losses = 0;
   let http: string | undefined;
   createInterface({ input: child.stderr }).on("line", (line) => {
     if (line.includes('"keeping the ledger"')) leads += 1;
+    if (line.includes('"state":"lost"')) losses += 1;
     http ??= /"http":"([^"]+)"/.exec(line)?.[1];
     if (!line.startsWith("{") || line.includes('"level":"error"')) errors.push(line);
   });
@@ -51,10 +58,15 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
     get leads() {
       return leads;
     },
+    get losses() {
+      return losses;
+    },
     get http() {
       return http;
     },
     errors,
+    freeze: () => child.kill("SIGSTOP"),
+    goOn: () => child.kill("SIGCONT"),
     end,
     [Symbol.asyncDispose]: async () => {
       if (child.exitCode === null && child.signalCode === null) await end("SIGKILL");

@@ -92,6 +92,10 @@ function renderConfiguration(options: NatsServerOptions, portsDirectory: string)
     `log_file: ${quote(join(options.directory, LOG))}`,
     "logfile_size_limit: 10MB",
     "max_payload: 1MB",
+    // A process that is frozen (suspended, or its machine is gone) stays in its queue groups and swallows its share of the requests until the server drops it: with
+    // these after 4 to 6 seconds, about as long as a lead lasts without its leader; by default after minutes.
+    'ping_interval: "2s"',
+    "ping_max: 2",
     `authorization { token: ${quote(options.token)} }`,
     `jetstream { store_dir: ${quote(join(options.directory, "store"))} }`,
     "",
