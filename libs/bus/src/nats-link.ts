@@ -68,7 +68,7 @@ export class NatsLink {
         if (refused || performance.now() + waitMs >= endMs)
           throw new FaultError(
             { code: "unavailable", dependency: "nats", retryAfterMs: CONNECT_RETRY.mostMs },
-            { cause, doing: `connecting to ${url}` },
+            { cause, doing: `connecting to ${addressesOf(url)}` },
           );
         await pause(waitMs);
       }
@@ -157,4 +157,13 @@ export class NatsLink {
     const full = Math.min(RECONNECT_MS.most, Math.max(RECONNECT_MS.least, downMs / 4));
     return Math.round(full * (0.5 + Math.random() / 2));
   }
+}
+
+/** Hosts and ports only: a URL may hold a password, and what is thrown is logged. */
+function addressesOf(url: string): string {
+  const addresses = url.split(",").map((server) => {
+    const full = server.includes("://") ? server.trim() : `nats://${server.trim()}`;
+    return URL.parse(full)?.host ?? "an address that is no URL";
+  });
+  return addresses.join(", ");
 }
