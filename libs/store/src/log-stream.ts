@@ -95,31 +95,44 @@ export async function openLogStream(
       }
     },
     read: (from, to) => readEntries(connection, stream, from, to),
-    append: async (bytes, expectedLast, signal) => {
-      const id = nextId();
-      const giveUp = AbortSignal.any([signal, AbortSignal.timeout(GIVE_UP_MS)]);
-      for (let attempt = 0; ; attempt += 1) {
-        try {
-          return { kind: "written", sequence: await publish(id, bytes, expectedLast) };
-        } catch (error) {
-          const lost = faultOf(toFault(error, ""))?.code === "unavailable";
-          if (attempt === 0 && !lost && !isWrongSequence(error))
-            return { kind: "refused", error: writeFault(name, error) };
-          const truth = await findTruth(() => writerAt(expectedLast + 1), connection, giveUp);
-          if (truth.kind === "unknown") return { kind: "unknown", error };
-          if (truth.writer === id) return { kind: "written", sequence: expectedLast + 1 };
-          if (truth.writer !== undefined || isWrongSequence(error)) return { kind: "deposed", error };
-          if (!lost) return { kind: "refused", error: writeFault(name, error) };
-          // It is not there and may still be on its way: sending it again is safe, because only one can have this place.
-          await pause(backoffMs(attempt), giveUp);
-          if (giveUp.aborted) return { kind: "unknown", error };
-        }
-      }
-    },
+    append: (bytes, expectedLast, signal) =>
+      appendBehind({ connection, name, publish, writerAt }, { id: nextId(), bytes, expectedLast }, signal),
     dropBefore: async (sequence) => {
       await askAbout("shortening", () => manager.streams.purge(name, { seq: sequence }));
     },
   };
+}
+
+type Publishing = {
+  readonly connection: NatsConnection;
+  readonly name: string;
+  readonly publish: (id: string, bytes: Uint8Array, expectedLast: number) => Promise<number>;
+  readonly writerAt: (sequence: number) => Promise<string | undefined>;
+};
+
+async function appendBehind(
+  { connection, name, publish, writerAt }: Publishing,
+  entry: { readonly id: string; readonly bytes: Uint8Array; readonly expectedLast: number },
+  signal: AbortSignal,
+): Promise<Appended> {
+  const { id, bytes, expectedLast } = entry;
+  const giveUp = AbortSignal.any([signal, AbortSignal.timeout(GIVE_UP_MS)]);
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return { kind: "written", sequence: await publish(id, bytes, expectedLast) };
+    } catch (error) {
+      const lost = faultOf(toFault(error, ""))?.code === "unavailable";
+      if (attempt === 0 && !lost && !isWrongSequence(error)) return { kind: "refused", error: writeFault(name, error) };
+      const truth = await findTruth(() => writerAt(expectedLast + 1), connection, giveUp);
+      if (truth.kind === "unknown") return { kind: "unknown", error };
+      if (truth.writer === id) return { kind: "written", sequence: expectedLast + 1 };
+      if (truth.writer !== undefined || isWrongSequence(error)) return { kind: "deposed", error };
+      if (!lost) return { kind: "refused", error: writeFault(name, error) };
+      // It is not there and may still be on its way: sending it again is safe, because only one can have this place.
+      await pause(backoffMs(attempt), giveUp);
+      if (giveUp.aborted) return { kind: "unknown", error };
+    }
+  }
 }
 
 /** Asks until there is an answer, or it is time to give up. */
