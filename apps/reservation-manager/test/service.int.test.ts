@@ -1,5 +1,5 @@
 import { consumeEvents } from "@muster/bus";
-import { muster, ReservationService, streams, subjects } from "@muster/proto";
+import { buckets, muster, ReservationService, streams, subjects } from "@muster/proto";
 import { natsServer, otlpCollector, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
@@ -124,6 +124,25 @@ it("refuses nothing for good before the watcher has told of a node", async () =>
   await expect(reservations.reserve({ owner: owner("y"), needs: needs("b") })).rejects.toMatchObject({
     fault: { code: "pool_unknown" },
   });
+  expect(manager.errors).toEqual([]);
+});
+
+it("goes on without a node whose record does not decode, before and after it has begun", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await nodes.put("a1", "a");
+  const spoil = (name: string) => bus.connection.request(`$KV.${buckets.nodes}.${name}`, Uint8Array.from([0xff]));
+  await spoil("bad1");
+  await using manager = startManager(server);
+  const reservations = reservationsOf(bus);
+  await reservations.listPools({}, { timeoutMs: 20_000 });
+  await spoil("bad2");
+  await nodes.put("a2", "a");
+  await until("the nodes that decode count", async () => {
+    return (await reservations.listPools({})).pools[0]?.capacity === 2;
+  });
+  expect(manager.leads).toBe(1);
   expect(manager.errors).toEqual([]);
 });
 

@@ -40,7 +40,13 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
     },
   });
   await bus.ensureStream(streams.events);
-  const bucket = await openBucket(bus.connection, { name: buckets.nodes, codec: nodeCodec });
+  const bucket = await openBucket(bus.connection, {
+    name: buckets.nodes,
+    codec: nodeCodec,
+    onDecodeError: (problem) => {
+      logger.warn({ err: problem }, "going on without a node");
+    },
+  });
   await using nodes = await openView(bucket, { signal });
   context.readyWhen("nodes", () => (nodes.ageMs() === 0 ? undefined : "the view of the nodes is not current"));
 
