@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startSessionWorld, type SessionWorld } from "./session-world.ts";
+import { AWAY, startSessionWorld, type SessionWorld } from "./session-world.ts";
 
 let world: SessionWorld;
 beforeAll(async () => {
@@ -223,6 +223,18 @@ describe("questions", () => {
     await until("the first line is shown", () => cli.stdout() === "first\n");
     world.logs.set("followed/driver", "first\nsecond\n");
     world.move("followed", "DONE");
+    expect(await cli.ended).toMatchObject({ code: 0, stdout: "first\nsecond\n" });
+  });
+
+  it("follows a log across a time in which it cannot be had", async () => {
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("awaited") }).ended;
+    world.logs.set("awaited/driver", "first\n");
+    const cli = world.muster(["logs", "-f", "awaited", "driver"]);
+    await until("the first line is shown", () => cli.stdout() === "first\n");
+    world.logs.set("awaited/driver", AWAY);
+    await until("it was refused twice", () => world.refusals.count >= 2);
+    world.logs.set("awaited/driver", "first\nsecond\n");
+    world.move("awaited", "DONE");
     expect(await cli.ended).toMatchObject({ code: 0, stdout: "first\nsecond\n" });
   });
 

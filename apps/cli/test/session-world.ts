@@ -13,6 +13,9 @@ type WireSession = ConstructorParameters<typeof muster.session.v1.Session>[0] & 
 type WireComponent = NonNullable<WireSession["components"]>[number];
 type Phase = "QUEUE" | "ACCEPT" | "PROVISION" | "RUN" | "DONE" | "ERROR" | "CANCELLED";
 
+/** A log that cannot be had for now. */
+export const AWAY = "away";
+
 const MAIN = join(import.meta.dirname, "../src/main.ts");
 
 /** A real NATS server, the three services in their simplest true form (sessions move only when the test moves them), and the CLI as a process. */
@@ -23,6 +26,8 @@ export type SessionWorld = AsyncDisposable & {
   /** Sessions as they were submitted, newest state. */
   readonly sessions: ReadonlyMap<string, WireSession>;
   readonly logs: Map<string, string>;
+  /** How often a log was asked for that is AWAY. */
+  readonly refusals: { count: number };
   /** Appends an event to a session, and changes its components. */
   move(
     name: string,
@@ -50,9 +55,10 @@ export async function startSessionWorld(): Promise<SessionWorld> {
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "session-world" }));
   const sessions = new Map<string, WireSession>();
   const logs = new Map<string, string>();
+  const refusals = { count: 0 };
   const services = new AsyncDisposableStack();
   starting.use(services);
-  for (const service of await serveAll(bus, sessions, logs)) services.use(service);
+  for (const service of await serveAll(bus, { sessions, logs, refusals })) services.use(service);
   const children = new Set<() => void>();
   starting.defer(() => {
     for (const end of children) end();
@@ -65,6 +71,7 @@ export async function startSessionWorld(): Promise<SessionWorld> {
     directory,
     sessions,
     logs,
+    refusals,
     move: (name, phase, { components, why = "", reason = "", ...change } = {}) => {
       const session = sessions.get(name);
       if (session === undefined) throw new Error(`no session ${name}`);
@@ -125,8 +132,7 @@ function start(args: readonly string[], env: Record<string, string>, input = "")
 
 async function serveAll(
   bus: NatsBus,
-  sessions: Map<string, WireSession>,
-  logs: Map<string, string>,
+  { sessions, logs, refusals }: Pick<SessionWorld, "logs" | "refusals"> & { sessions: Map<string, WireSession> },
 ): Promise<AsyncDisposable[]> {
   const find = (name: string): WireSession =>
     sessions.get(name) ?? throwFault({ code: "not_found", kind: "session", id: name });
@@ -189,6 +195,10 @@ async function serveAll(
         // Chunks of seven bytes, so that characters and lines are cut.
         getLogs: ({ name, component, offset }) => {
           const log = logs.get(`${name}/${component}`);
+          if (log === AWAY) {
+            refusals.count += 1;
+            return throwFault({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 100 });
+          }
           if (log === undefined) return throwFault({ code: "not_found", kind: "log", id: `${name}/${component}` });
           const bytes = new TextEncoder().encode(log);
           const chunk = bytes.slice(offset, offset + 7);

@@ -39,6 +39,8 @@ export type WatcherStatus = {
 /** Shorter than the 30 s that the service allows, so that an answer always comes before the deadline. */
 const LONG_POLL_MS = 20_000;
 const LONG_POLL_TIMEOUT_MS = 25_000;
+/** Longer than a change of leader or a restart takes, so that those pass unnoticed. */
+const CALL_TIMEOUT_MS = 15_000;
 /** Pages of a list that are read; each has at most 500. */
 const PAGES_MAX = 200;
 
@@ -52,10 +54,11 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
       sessionOf(
         await sessions.submitSession(
           { requestId, name, spec: specToMessage(spec) },
-          { timeoutMs: 10_000, signal: stop },
+          { timeoutMs: CALL_TIMEOUT_MS, signal: stop },
         ),
       ),
-    session: async (name) => sessionOf(await sessions.getSession({ name }, { signal: stop })),
+    session: async (name) =>
+      sessionOf(await sessions.getSession({ name }, { timeoutMs: CALL_TIMEOUT_MS, signal: stop })),
     sessionAfter: async (name, afterRevision, signal) =>
       sessionOf(
         await sessions.watchSession(
@@ -65,24 +68,37 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
       ),
     sessions: () =>
       allPages(async (page) => {
-        const reply = await sessions.listSessions({ continue: page }, { signal: stop });
+        const reply = await sessions.listSessions({ continue: page }, { timeoutMs: CALL_TIMEOUT_MS, signal: stop });
         return { items: reply.sessions.map(sessionFromMessage), next: reply.continue };
       }),
     cancel: async (name) =>
-      sessionOf(await sessions.cancelSession({ requestId: crypto.randomUUID(), name }, { signal: stop })),
+      sessionOf(
+        await sessions.cancelSession(
+          { requestId: crypto.randomUUID(), name },
+          { timeoutMs: CALL_TIMEOUT_MS, signal: stop },
+        ),
+      ),
     log: async (name, component, offset, signal) => {
-      const reply = await sessions.getLogs({ name, component, offset }, { signal: signal ?? stop });
+      const reply = await sessions.getLogs(
+        { name, component, offset },
+        { timeoutMs: CALL_TIMEOUT_MS, signal: signal ?? stop },
+      );
       const { chunk, nextOffset, complete, truncated } = reply;
       return { bytes: chunk, nextOffset, complete, truncated };
     },
-    pools: async () => (await reservations.listPools({}, { signal: stop })).pools.map(poolFromMessage),
+    pools: async () =>
+      (await reservations.listPools({}, { timeoutMs: CALL_TIMEOUT_MS, signal: stop })).pools.map(poolFromMessage),
     reservation: async (kind, id) =>
       reservationFromMessage(
-        (await reservations.getReservation({ owner: { kind, id } }, { signal: stop })).reservation ?? {},
+        (await reservations.getReservation({ owner: { kind, id } }, { timeoutMs: CALL_TIMEOUT_MS, signal: stop }))
+          .reservation ?? {},
       ),
     reservations: () =>
       allPages(async (page) => {
-        const reply = await reservations.listReservations({ continue: page }, { signal: stop });
+        const reply = await reservations.listReservations(
+          { continue: page },
+          { timeoutMs: CALL_TIMEOUT_MS, signal: stop },
+        );
         return { items: reply.reservations.map(reservationFromMessage), next: reply.continue };
       }),
     watcherStatus: async () => {

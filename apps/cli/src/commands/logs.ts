@@ -1,10 +1,11 @@
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import type { MusterServices } from "../adapters/muster-services.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
 import { isFinished } from "../domain/session.ts";
+import { SILENCE_MAX_MS } from "./follow.ts";
 
 /** How long `-f` waits before it asks again for what was written meanwhile. */
 const FOLLOW_EVERY_MS = 500;
@@ -55,10 +56,12 @@ type LogSource = {
 
 async function readLog({ cli, services, name, component, follow, stop }: LogSource, sink: Sink): Promise<void> {
   let offset = 0;
+  let answeredAtMs = cli.now();
   while (!stop.aborted) {
     let over = false;
     try {
       const chunk = await services.log(name, component, offset, stop);
+      answeredAtMs = cli.now();
       if (chunk.truncated && offset === 0) cli.io.err([`note: the beginning of the log of ${component} was not kept`]);
       if (chunk.bytes.length > 0) await sink(chunk.bytes);
       offset = chunk.nextOffset;
@@ -67,6 +70,11 @@ async function readLog({ cli, services, name, component, follow, stop }: LogSour
     } catch (error) {
       if (isAborted(stop)) break;
       const fault = faultOf(error);
+      const patient = follow && cli.now() - answeredAtMs < SILENCE_MAX_MS;
+      if (fault !== undefined && isRetryable(fault) && patient) {
+        await cli.pause(FOLLOW_EVERY_MS, stop);
+        continue;
+      }
       // A component that has not started has no log yet, and one that never started will never have one.
       if (fault?.code !== "not_found") throw error;
       over = !follow || isFinished(await services.session(name));
