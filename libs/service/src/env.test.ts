@@ -31,6 +31,11 @@ it("names every problem, with the value and what would be right, in one message"
   );
 });
 
+it("does not show the credentials of a URL that is wrong", () => {
+  const env = { NAME: "a", MUSTER_NATS_URL: "nats//user:secret@host:4222" };
+  expect(() => readEnv(env, build)).toThrow('MUSTER_NATS_URL is "nats//...@host:4222"');
+});
+
 it("never lets a number through that is not whole or not within its bounds", () => {
   const number = (text: string) => readEnv({ N: text }, (read) => read.integer("N", { min: 1, max: 10 }));
   fc.assert(

@@ -49,7 +49,9 @@ function reader(env: Readonly<Record<string, string | undefined>>, problems: str
       const value = text(name, fallback);
       const parts = value.split(",").map((part) => part.trim());
       if (value === "" || parts.every((part) => URL.canParse(part))) return value;
-      return wrong(`${name} is "${value}"; a URL such as ${fallback ?? "nats://host:4222"} is needed`, value);
+      // What stands before the @ may be a password.
+      const shown = value.replaceAll(/[^/,]*@/g, "...@");
+      return wrong(`${name} is "${shown}"; a URL such as ${fallback ?? "nats://host:4222"} is needed`, value);
     },
     integer: (name, { fallback, min, max }) => {
       const value = optional(name);
