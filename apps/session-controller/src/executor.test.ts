@@ -91,6 +91,17 @@ describe("runSession", () => {
     expect(await running).toBe("finished");
   });
 
+  it("withdraws exactly the request that it has waiting when it is cancelled", async () => {
+    const world = fakeWorld();
+    world.state.grant = false;
+    const running = run(world);
+    await until("it waits", () => world.record().waitingBecause !== "");
+    world.cancel();
+    expect(await running).toBe("finished");
+    expect(world.record()).toMatchObject({ reservationId: "r-1", released: true });
+    expect(world.calls).toContain("release done");
+  });
+
   it("leaves the session as it is when it is told to stop", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const stop = new AbortController();

@@ -37,7 +37,7 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
     },
     run: (name) => Promise.resolve(void did.push(`run ${name}`)),
     deletePod: (name) => Promise.resolve(void did.push(`delete ${name}`)),
-    release: (name) => Promise.resolve(void did.push(`release ${name}`)),
+    release: (name, id) => Promise.resolve(void did.push(`release ${name} ${id}`)),
     forget: ({ record }) => Promise.resolve(void did.push(`forget ${record.name}`)),
     ...more,
   };
@@ -48,7 +48,7 @@ describe("sweep", () => {
   it("finishes the clean-up of a session whose executor gave up on it", async () => {
     const { deps, did, stored } = world(running(over));
     await sweep(deps, POLICY, never);
-    expect(did).toEqual(["save", "release bench", "save"]);
+    expect(did).toEqual(["save", "release bench r-1", "save"]);
     expect(stored()).toMatchObject({ podsDeleted: true, released: true });
   });
 
@@ -63,6 +63,20 @@ describe("sweep", () => {
     const { deps, did } = world({ ...running(), uid: "u-2" }, {}, expired);
     await sweep(deps, POLICY, never);
     expect(did).toEqual([]);
+  });
+
+  it("releases nothing by what it knew of an earlier session of the name", async () => {
+    const listed = running({ ...over, podsDeleted: true });
+    const newer = { ...listed, uid: "u-2" };
+    const { deps, did } = world(newer, { sessions: () => [{ ...listed, ttlMs: listed.spec.ttlMs }] });
+    await sweep(deps, POLICY, never);
+    expect(did).toEqual([]);
+    const unknown = world(newer, {
+      sessions: () => [],
+      listReservations: () => Promise.resolve([{ id: "r-2", session: "bench", createdAtMs: START_MS }]),
+    });
+    await sweep(unknown.deps, POLICY, never);
+    expect(unknown.did).toEqual([]);
   });
 
   it("has unfinished sessions run, and touches nothing else, while the API server is away", async () => {

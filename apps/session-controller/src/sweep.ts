@@ -25,7 +25,8 @@ export type SweepDeps = {
   readonly save: (record: SessionRecord, revision: number) => Promise<number>;
   readonly run: (session: string, uid: string) => Promise<void>;
   readonly deletePod: (pod: string, uid: string) => Promise<void>;
-  readonly release: (session: string) => Promise<void>;
+  /** Gives back exactly this reservation; when it is gone, or another stands under that name, nothing happens. */
+  readonly release: (session: string, reservationId: string) => Promise<void>;
   /** Deletes the kept logs and then the record. */
   readonly forget: (stored: Stored) => Promise<void>;
 };
@@ -82,8 +83,9 @@ async function execute(deps: SweepDeps, step: SweepStep, pods: readonly OwnedPod
       await note(deps, stored, step.uid, { do: "confirm-pods-gone", because: "none-listed" });
       return;
     case "release":
-      if (stored !== undefined && !isFinished(stored.record)) return;
-      await deps.release(step.session);
+      // The session has come meanwhile, is another one, or is not over: the next sweep sees it as it is.
+      if (stored !== undefined && (step.uid === undefined || !isOver(stored, step.uid))) return;
+      if (step.reservationId !== "") await deps.release(step.session, step.reservationId);
       if (step.uid !== undefined) await note(deps, stored, step.uid, { do: "released" });
       return;
     case "delete-pod": {

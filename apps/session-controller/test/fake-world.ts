@@ -90,14 +90,14 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
         for (const pod of pods.values()) if (pod.deleting) pods.set(pod.pod, { ...pod, alive: false });
         return live;
       }),
-    act: (_record, step) =>
+    act: (record, step) =>
       at(step.do, (): Acted => {
         switch (step.do) {
           case "reserve": {
             if (!state.grant) return waiting(state.nowMs);
             state.held = true;
             const machines = spec.components.map(({ name }) => ({ component: name, node: `node-${name}` }));
-            return { got: "reservation", reservation: { state: "granted", machines } };
+            return { got: "reservation", reservation: { state: "granted", id: "r-1", machines } };
           }
           case "create-pod":
             if (!state.held) throw new Error("a pod is made without machines");
@@ -111,6 +111,8 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
           }
           case "release":
             if ([...pods.values()].some(({ alive }) => alive)) throw new Error("released while pods are there");
+            if (step.reservationId !== "r-1" || record.reservationId !== "r-1")
+              throw new Error("another's is released");
             state.held = false;
             return { got: "outcome", outcome: { do: "released" } };
         }
@@ -141,5 +143,5 @@ function succeedDriver(component: string): Partial<PodSeen> {
 }
 
 function waiting(askedAtMs: number): { got: "reservation"; reservation: ReservationSeen } {
-  return { got: "reservation", reservation: { state: "waiting", because: undefined, askedAtMs } };
+  return { got: "reservation", reservation: { state: "waiting", id: "r-1", because: undefined, askedAtMs } };
 }

@@ -7,8 +7,9 @@ import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type Ses
 const POOLS = { drivers: 1, workers: 2 };
 const LOG_LIMIT = 300_000;
 
+// A probe connects and goes away without listening to what it is told.
 const SERVER = `
-  require("node:net").createServer((socket) => socket.end(process.env.WORKER_KIND + " " + process.env.MUSTER_COMPONENT))
+  require("node:net").createServer((socket) => socket.on("error", () => {}).end(process.env.WORKER_KIND + " " + process.env.MUSTER_COMPONENT))
     .listen(Number(process.env.DRIVER_PORT), process.env.POD_IP, () => console.log("listening"));
 `;
 

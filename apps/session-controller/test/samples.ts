@@ -79,7 +79,7 @@ export function podSeen(name: string, more: Partial<PodSeen> = {}): PodSeen {
 
 /** A session whose machines are granted and whose named components have pods. */
 export function provisioning(created: readonly string[], more: Partial<SessionRecord> = {}): SessionRecord {
-  const base = record();
+  const base = record({ reservationId: "r-1" });
   return {
     ...base,
     events: [

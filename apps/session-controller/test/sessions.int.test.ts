@@ -58,8 +58,8 @@ for (const server of API_SERVERS) {
     });
 
     it.each([
-      ["not-found", "missing", "0", /driver driver failed with exit code 128: StartError/],
-      ["driver-fails", "exit", "3", /driver driver failed with exit code 3/],
+      ["not-found", "missing", "0", /driver failed with exit code 128: StartError/],
+      ["driver-fails", "exit", "3", /driver failed with exit code 3/],
     ])("ends %s as an error that names the driver", async (name, word, code, description) => {
       await submit(name, [scripted("driver", "driver", word, code), scripted("server-0", "server", "serve")]);
       const session = await finished(world, name);

@@ -3,13 +3,14 @@ import { faultOf } from "@muster/faults";
 import type { ReservationService } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
+import { decideRelease, type FoundReservation } from "../domain/decide-release.ts";
 import type { ActStep } from "../domain/plan-session.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { ReservationSeen } from "../domain/snapshot.ts";
 import type { Acted } from "../executor.ts";
 import { collectLogs } from "./collect-logs.ts";
 import type { LogStore } from "./log-store.ts";
-import { isRefusal, reservationSeenOf } from "./messages.ts";
+import { foundReservationOf, isRefusal, reservationSeenOf } from "./messages.ts";
 import type { PodLogs } from "./pod-logs.ts";
 import type { Pods } from "./pods.ts";
 import { inStep } from "./trace.ts";
@@ -41,19 +42,39 @@ export function act(deps: ActDeps, record: SessionRecord, step: ActStep): Promis
         await deps.pods.delete(step.pod, step.uid);
         return { got: "nothing" };
       case "release":
-        await release(deps.reservations, record.name, `${record.uid}-release`);
+        await releaseOwn(deps.reservations, record);
         return { got: "outcome", outcome: { do: "released" } };
     }
   });
 }
 
-/** Gives the machines of a session back, or its place in the queue; nothing to give back is no error. */
+/** Gives back the machines of one reservation, or its place in the queue; when it is gone already, that is no error. */
 export async function release(
   reservations: ActDeps["reservations"],
   session: string,
+  reservationId: string,
   requestId: string,
 ): Promise<void> {
-  await reservations.unreserve({ requestId, owner: { kind: "session", id: session } });
+  await reservations.unreserve({ requestId, owner: { kind: "session", id: session }, reservationId });
+}
+
+async function releaseOwn(reservations: ActDeps["reservations"], record: SessionRecord): Promise<void> {
+  const found = record.reservationId === "" ? await findReservation(reservations, record.name) : undefined;
+  const id = decideRelease(record, found);
+  if (id !== undefined) await release(reservations, record.name, id, `${record.uid}-release`);
+}
+
+async function findReservation(
+  reservations: ActDeps["reservations"],
+  session: string,
+): Promise<FoundReservation | undefined> {
+  try {
+    const { reservation } = await reservations.getReservation({ owner: { kind: "session", id: session } });
+    return reservation === null || reservation === undefined ? undefined : foundReservationOf(reservation);
+  } catch (error) {
+    if (faultOf(error)?.code === "not_found") return undefined;
+    throw error;
+  }
 }
 
 async function reserve(deps: ActDeps, record: SessionRecord): Promise<ReservationSeen> {

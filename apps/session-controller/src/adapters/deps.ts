@@ -196,7 +196,7 @@ function sweepDeps(world: World): SweepDeps {
     // Each time under another id: what the stream remembers of an earlier message must not keep a lost session from coming back.
     run: (name, uid) => enqueue(bus, { name, uid }, `${uid}-${randomUUID()}`),
     deletePod: (pod, uid) => acting.pods.delete(pod, uid),
-    release: (session) => release(acting.reservations, session, randomUUID()),
+    release: (session, reservationId) => release(acting.reservations, session, reservationId, randomUUID()),
     forget: async ({ record, revision }) => {
       for (const { pod } of record.components) await logStore.forget(record.name, pod);
       await records.delete(record.name, revision);
@@ -259,8 +259,8 @@ async function listReservations(reservations: ActDeps["reservations"]): Promise<
       limit: RESERVATIONS_PAGE,
       continue: next,
     });
-    for (const { owner, createdAtMs } of page.reservations) {
-      found.push({ session: owner?.id ?? "", createdAtMs: createdAtMs ?? 0 });
+    for (const { id, owner, createdAtMs } of page.reservations) {
+      found.push({ id: id ?? "", session: owner?.id ?? "", createdAtMs: createdAtMs ?? 0 });
     }
     next = page.continue;
   } while (next !== "");

@@ -1,5 +1,6 @@
 import type { Fault } from "@muster/faults";
 import { muster } from "@muster/proto";
+import type { FoundReservation } from "../domain/decide-release.ts";
 import type { SessionDigest } from "../domain/plan-sweep.ts";
 import type {
   ComponentKind,
@@ -90,11 +91,12 @@ export function recordOf(message: muster.session.v1.SessionRecord.$Properties): 
     logsCollected: message.logsCollected ?? false,
     podsDeleted: message.podsDeleted ?? false,
     released: message.released ?? false,
+    reservationId: message.reservationId ?? "",
   };
 }
 
 export function recordMessage(record: SessionRecord): muster.session.v1.SessionRecord.$Properties {
-  const { epoch, executor, requestId, logsCollected, podsDeleted, released } = record;
+  const { epoch, executor, requestId, logsCollected, podsDeleted, released, reservationId } = record;
   return {
     session: sessionMessage(record, 0),
     epoch,
@@ -104,6 +106,7 @@ export function recordMessage(record: SessionRecord): muster.session.v1.SessionR
     logsCollected,
     podsDeleted,
     released,
+    reservationId,
   };
 }
 
@@ -142,8 +145,8 @@ export const recordCodec = {
 };
 
 export function digestOf(record: SessionRecord): SessionDigest {
-  const { name, uid, finishedAtMs, podsDeleted, released, spec } = record;
-  return { name, uid, finishedAtMs, podsDeleted, released, ttlMs: spec.ttlMs };
+  const { name, uid, finishedAtMs, podsDeleted, released, reservationId, spec } = record;
+  return { name, uid, finishedAtMs, podsDeleted, released, reservationId, ttlMs: spec.ttlMs };
 }
 
 export function podSeenOf(state: muster.watch.v1.PodState): PodSeen {
@@ -164,14 +167,24 @@ export function reservationSeenOf(
   reservation: muster.reservation.v1.Reservation.$Properties | null | undefined,
   askedAtMs: number,
 ): ReservationSeen {
+  const id = reservation?.id ?? "";
   if (reservation?.state === muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED) {
     const machines = (reservation.machines ?? []).map(({ component, node }) => ({
       component: component ?? "",
       node: node ?? "",
     }));
-    return { state: "granted", machines };
+    return { state: "granted", id, machines };
   }
-  return { state: "waiting", because: waitReasonOf(reservation?.because), askedAtMs };
+  return { state: "waiting", id, because: waitReasonOf(reservation?.because), askedAtMs };
+}
+
+/** What tells whose a reservation is. */
+export function foundReservationOf(reservation: muster.reservation.v1.Reservation.$Properties): FoundReservation {
+  return {
+    id: reservation.id ?? "",
+    createdAtMs: reservation.createdAtMs ?? 0,
+    needs: (reservation.needs ?? []).map(({ component, pool }) => ({ component: component ?? "", pool: pool ?? "" })),
+  };
 }
 
 /** The name of the session that a grant is for; undefined when it is for somebody else. */

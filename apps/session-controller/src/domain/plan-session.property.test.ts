@@ -99,7 +99,7 @@ function observe(world: World): Snapshot {
 function execute(world: World, step: SessionStep): void {
   switch (step.do) {
     case "reserve":
-      world.reservation = { state: "waiting", because: undefined, askedAtMs: world.nowMs };
+      world.reservation = { state: "waiting", id: "r-1", because: undefined, askedAtMs: world.nowMs };
       return;
     case "create-pod": {
       const pod = `bench-${step.component.name}`;
@@ -169,7 +169,7 @@ function happen(world: World, event: Happening): void {
     case "grant": {
       if (world.reservation.state !== "waiting") return;
       const machines = SPEC.components.map((each) => ({ component: each.name, node: `node-${each.name}` }));
-      world.reservation = { state: "granted", machines };
+      world.reservation = { state: "granted", id: "r-1", machines };
       world.held = true;
       return;
     }

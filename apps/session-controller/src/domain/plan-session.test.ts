@@ -43,24 +43,36 @@ describe("a session in the queue", () => {
       {
         reservation: {
           state: "waiting",
+          id: "r-1",
           because: { code: "POOL_AVAILABILITY", pool: "workers", requested: 2, available: 1, ahead: 3 },
           askedAtMs: START_MS,
         },
       },
-      ["wait: pool workers has 1 machines free, 2 are needed; 3 requests are ahead"],
+      [
+        "note-reservation: ledger-answered",
+        "wait: pool workers has 1 machines free, 2 are needed; 3 requests are ahead",
+      ],
+    ],
+    [
+      "notes the reservation under which it waits before it is cancelled, so that exactly this one is withdrawn",
+      {
+        reservation: { state: "waiting", id: "r-1", because: undefined, askedAtMs: START_MS },
+        record: record({ cancelRequested: true }),
+      },
+      ["note-reservation: ledger-answered", "CANCELLED : cancelled on request"],
     ],
     [
       "asks again when no hint has come for a while",
       {
-        reservation: { state: "waiting", because: undefined, askedAtMs: START_MS - 10_000 },
+        reservation: { state: "waiting", id: "r-1", because: undefined, askedAtMs: START_MS - 10_000 },
         record: record({ waitingBecause: "the ledger has not said why" }),
       },
-      ["reserve: ask-again"],
+      ["note-reservation: ledger-answered", "reserve: ask-again"],
     ],
     [
       "begins when every machine is granted",
-      { reservation: { state: "granted", machines } },
-      ["accept: machines-granted", "PROVISION: accepted"],
+      { reservation: { state: "granted", id: "r-1", machines } },
+      ["note-reservation: ledger-answered", "accept: machines-granted", "PROVISION: accepted"],
     ],
     [
       "ends at once when a pool does not exist",
@@ -83,10 +95,13 @@ describe("a session in the queue", () => {
       "gives up when its time in the queue is over",
       {
         nowMs: START_MS + 86_400_000,
-        reservation: { state: "waiting", because: undefined, askedAtMs: START_MS },
+        reservation: { state: "waiting", id: "r-1", because: undefined, askedAtMs: START_MS },
         record: record({ waitingBecause: "the ledger has not said why" }),
       },
-      ["ERROR QUEUE_TIMEOUT: no machines within 86400000 ms; the ledger has not said why"],
+      [
+        "note-reservation: ledger-answered",
+        "ERROR QUEUE_TIMEOUT: no machines within 86400000 ms; the ledger has not said why",
+      ],
     ],
     [
       "blames the infrastructure when the ledger could not be asked at all",
@@ -99,13 +114,13 @@ describe("a session in the queue", () => {
     ],
     [
       "takes a grant that comes with the last second",
-      { nowMs: START_MS + 86_400_000, reservation: { state: "granted", machines } },
-      ["accept: machines-granted", "PROVISION: accepted"],
+      { nowMs: START_MS + 86_400_000, reservation: { state: "granted", id: "r-1", machines } },
+      ["note-reservation: ledger-answered", "accept: machines-granted", "PROVISION: accepted"],
     ],
     [
       "does not run with a machine missing",
-      { reservation: { state: "granted", machines: machines.slice(1) } },
-      ["INTERNAL_ERROR : the ledger granted no machine for driver"],
+      { reservation: { state: "granted", id: "r-1", machines: machines.slice(1) } },
+      ["note-reservation: ledger-answered", "INTERNAL_ERROR : the ledger granted no machine for driver"],
     ],
   ])("%s", (_title, world, expected) => {
     expect(plan(world)).toEqual(expected);
@@ -345,7 +360,7 @@ describe("a session that is over", () => {
 
 describe("wakeAtMs", () => {
   it("looks again in time for each limit", () => {
-    const waiting = { state: "waiting", because: undefined, askedAtMs: START_MS } as const;
+    const waiting = { state: "waiting", id: "r-1", because: undefined, askedAtMs: START_MS } as const;
     expect(wakeAtMs(snapshot({ reservation: waiting }), POLICY)).toBe(START_MS + POLICY.askAgainMs);
     expect(wakeAtMs(snapshot({ record: running() }), POLICY)).toBe(START_MS + 1 + 900_000);
     expect(wakeAtMs(snapshot({ record: running({ verdict }) }), POLICY)).toBe(START_MS + POLICY.lookAgainMs);

@@ -25,6 +25,7 @@ export type RecordStep =
       readonly components: readonly ComponentStatus[];
       readonly because: "pods-changed";
     }
+  | { readonly do: "note-reservation"; readonly reservationId: string; readonly because: "ledger-answered" }
   | { readonly do: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
   | {
       readonly do: "accept";
@@ -64,7 +65,8 @@ export type ActStep =
       readonly uid: string;
       readonly because: "session-over" | "leftover";
     }
-  | { readonly do: "release"; readonly because: "pods-gone" };
+  /** An empty id: the ledger is asked which reservation is this session's. */
+  | { readonly do: "release"; readonly reservationId: string; readonly because: "pods-gone" };
 
 export type SessionStep = RecordStep | ActStep;
 
@@ -93,7 +95,7 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const { record, nowMs } = snapshot;
   const components = summariseComponents(record, snapshot.pods);
   const verdict = decideVerdict(snapshot, components);
-  const notes = planNotes(record, components);
+  const notes = [...planReservationNote(snapshot), ...planNotes(record, components)];
   if (verdict !== undefined) {
     const ran = verdict.kind === "DONE" && eventOf(record, "RUN") === undefined;
     const run: RecordStep[] = ran
@@ -113,6 +115,13 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
     ...planExplanation(snapshot, components),
     ...(accepted ? planPods(snapshot, components) : planQueue(snapshot, policy)),
   ];
+}
+
+/** Remembered before anything follows from it, so that exactly this reservation is given back and not that of a later session of the name. */
+function planReservationNote({ record, reservation }: Snapshot): RecordStep[] {
+  if (reservation.state !== "waiting" && reservation.state !== "granted") return [];
+  if (eventOf(record, "ACCEPT") !== undefined || reservation.id === record.reservationId) return [];
+  return [{ do: "note-reservation", reservationId: reservation.id, because: "ledger-answered" }];
 }
 
 function planNotes(record: SessionRecord, components: readonly ComponentStatus[]): RecordStep[] {
@@ -209,7 +218,9 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
     return late ? [...deletes, planGivingUp(snapshot)] : [...planExplanation(snapshot, record.components), ...deletes];
   }
   if (record.released) return [{ do: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" }];
-  return late && trouble !== undefined ? [planGivingUp(snapshot)] : [{ do: "release", because: "pods-gone" }];
+  return late && trouble !== undefined
+    ? [planGivingUp(snapshot)]
+    : [{ do: "release", reservationId: record.reservationId, because: "pods-gone" }];
 }
 
 /** The outcome is reported though the clean-up goes on; the sweep finishes it. */

@@ -17,6 +17,7 @@ const world: fc.Arbitrary<SweepSnapshot> = fc.record({
       ttlMs: atMs,
       podsDeleted: fc.boolean(),
       released: fc.boolean(),
+      reservationId: fc.constantFrom("", "r-1"),
     }),
     { selector: (session) => session.name },
   ),
@@ -31,7 +32,9 @@ const world: fc.Arbitrary<SweepSnapshot> = fc.record({
     }),
     { maxLength: 4 },
   ),
-  reservations: fc.uniqueArray(fc.record({ session: name, createdAtMs: atMs }), { selector: ({ session }) => session }),
+  reservations: fc.uniqueArray(fc.record({ id: fc.constantFrom("r-1", "r-2"), session: name, createdAtMs: atMs }), {
+    selector: ({ session }) => session,
+  }),
 });
 
 it("never gives machines back while one of its pods is listed", () => {

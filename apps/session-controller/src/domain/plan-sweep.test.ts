@@ -12,6 +12,7 @@ function session(more: Partial<SessionDigest> = {}): SessionDigest {
     ttlMs: 5000,
     podsDeleted: true,
     released: true,
+    reservationId: "r-1",
     ...more,
   };
 }
@@ -30,7 +31,10 @@ function pod(more: Partial<OwnedPod> = {}): OwnedPod {
 
 function steps(more: Partial<SweepSnapshot>): string[] {
   const world = { nowMs: NOW, sessions: [], pods: [], reservations: [], ...more };
-  return planSweep(world, POLICY).map((step) => `${step.do} ${step.because}`);
+  return planSweep(world, POLICY).map((step) => {
+    const what = step.do === "release" ? ` ${step.reservationId || "nothing"}` : "";
+    return `${step.do}${what} ${step.because}`;
+  });
 }
 
 describe("planSweep", () => {
@@ -46,7 +50,7 @@ describe("planSweep", () => {
     [
       "never expires a session that holds machines",
       { sessions: [session({ ttlMs: 1000, released: false })] },
-      ["release session-over"],
+      ["release r-1 session-over"],
     ],
     [
       "deletes the pods of a session that is over",
@@ -61,7 +65,17 @@ describe("planSweep", () => {
     [
       "releases once no pod is listed",
       { sessions: [session({ podsDeleted: false, released: false })] },
-      ["confirm-pods-gone none-listed", "release session-over"],
+      ["confirm-pods-gone none-listed", "release r-1 session-over"],
+    ],
+    [
+      "releases what is listed rather than what the record says",
+      { sessions: [session({ released: false })], reservations: [{ id: "r-9", session: "bench", createdAtMs: NOW }] },
+      ["release r-9 session-over"],
+    ],
+    [
+      "only notes the release of a session that never had a reservation",
+      { sessions: [session({ released: false, reservationId: "" })] },
+      ["release nothing session-over"],
     ],
     [
       "deletes an old pod of a session that nobody knows",
@@ -76,29 +90,29 @@ describe("planSweep", () => {
     ],
     [
       "releases an old reservation of a session that nobody knows",
-      { reservations: [{ session: "gone", createdAtMs: NOW - 60_000 }] },
-      ["release session-unknown"],
+      { reservations: [{ id: "r-9", session: "gone", createdAtMs: NOW - 60_000 }] },
+      ["release r-9 session-unknown"],
     ],
     [
       "leaves a young reservation of an unknown session alone",
-      { reservations: [{ session: "gone", createdAtMs: NOW }] },
+      { reservations: [{ id: "r-9", session: "gone", createdAtMs: NOW }] },
       [],
     ],
     [
       "leaves the machines of an unknown session held while a pod is on them",
-      { pods: [pod({ deleting: true })], reservations: [{ session: "bench", createdAtMs: 0 }] },
+      { pods: [pod({ deleting: true })], reservations: [{ id: "r-9", session: "bench", createdAtMs: 0 }] },
       [],
     ],
     [
       "releases what a finished session holds again",
-      { sessions: [session()], reservations: [{ session: "bench", createdAtMs: NOW }] },
-      ["release session-over"],
+      { sessions: [session()], reservations: [{ id: "r-9", session: "bench", createdAtMs: NOW }] },
+      ["release r-9 session-over"],
     ],
     [
       "leaves the machines of a running session alone",
       {
         sessions: [session({ finishedAtMs: 0, released: false })],
-        reservations: [{ session: "bench", createdAtMs: 0 }],
+        reservations: [{ id: "r-9", session: "bench", createdAtMs: 0 }],
       },
       ["run not-finished"],
     ],

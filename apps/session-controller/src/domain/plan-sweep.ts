@@ -6,6 +6,8 @@ export type SessionDigest = {
   readonly ttlMs: number;
   readonly podsDeleted: boolean;
   readonly released: boolean;
+  /** Empty: the session was never told of one. */
+  readonly reservationId: string;
 };
 
 /** A pod that carries the labels of a session. `ownerUid` is empty when it says none. */
@@ -18,7 +20,7 @@ export type OwnedPod = {
   readonly createdAtMs: number;
 };
 
-export type OwnedReservation = { readonly session: string; readonly createdAtMs: number };
+export type OwnedReservation = { readonly id: string; readonly session: string; readonly createdAtMs: number };
 
 /** Pods and reservations are listed before the sessions: whatever is there then was made for a session that is listed, or for none. */
 export type SweepSnapshot = {
@@ -54,6 +56,8 @@ export type SweepStep =
       readonly session: string;
       /** Undefined: the session is not known. */
       readonly uid: string | undefined;
+      /** Only this one is given back; empty: there is none, and only the record does not say so. */
+      readonly reservationId: string;
       readonly because: "session-over" | "session-unknown";
     };
 
@@ -64,8 +68,11 @@ export type SweepStep =
 export function planSweep(snapshot: SweepSnapshot, policy: SweepPolicy): SweepStep[] {
   const sessions = new Map(snapshot.sessions.map((session) => [session.name, session]));
   const withPods = new Set(snapshot.pods.map(({ session }) => session));
+  const reserved = new Map(snapshot.reservations.map(({ session, id }) => [session, id]));
   return [
-    ...snapshot.sessions.flatMap((session) => planDigest(session, withPods.has(session.name), snapshot.nowMs)),
+    ...snapshot.sessions.flatMap((session) =>
+      planDigest(session, withPods.has(session.name), reserved.get(session.name), snapshot.nowMs),
+    ),
     ...snapshot.pods.flatMap((pod) => planPod(pod, sessions.get(pod.session), snapshot.nowMs, policy)),
     ...snapshot.reservations.flatMap((reservation) => {
       const session = sessions.get(reservation.session);
@@ -74,13 +81,20 @@ export function planSweep(snapshot: SweepSnapshot, policy: SweepPolicy): SweepSt
   ];
 }
 
-function planDigest(session: SessionDigest, hasPods: boolean, nowMs: number): SweepStep[] {
+function planDigest(
+  session: SessionDigest,
+  hasPods: boolean,
+  listedReservation: string | undefined,
+  nowMs: number,
+): SweepStep[] {
   const { name, uid, finishedAtMs, ttlMs, podsDeleted, released } = session;
   if (finishedAtMs === 0) return [{ do: "run", session: name, uid, because: "not-finished" }];
   if (!released) {
     if (hasPods) return [];
     const gone = { do: "confirm-pods-gone", session: name, uid, because: "none-listed" } as const;
-    return [...(podsDeleted ? [] : [gone]), { do: "release", session: name, uid, because: "session-over" }];
+    const reservationId = listedReservation ?? session.reservationId;
+    const release = { do: "release", session: name, uid, reservationId, because: "session-over" } as const;
+    return [...(podsDeleted ? [] : [gone]), release];
   }
   return nowMs - finishedAtMs >= ttlMs ? [{ do: "expire", session: name, uid, because: "ttl-over" }] : [];
 }
@@ -101,15 +115,15 @@ function planPod(
 }
 
 function planReservation(
-  { session, createdAtMs }: OwnedReservation,
+  { id: reservationId, session, createdAtMs }: OwnedReservation,
   owner: SessionDigest | undefined,
   nowMs: number,
   policy: SweepPolicy,
 ): SweepStep[] {
   if (owner !== undefined) {
     const leaked = owner.finishedAtMs > 0 && owner.released;
-    return leaked ? [{ do: "release", session, uid: owner.uid, because: "session-over" }] : [];
+    return leaked ? [{ do: "release", session, uid: owner.uid, reservationId, because: "session-over" }] : [];
   }
   const old = nowMs - createdAtMs >= policy.leakAgeMs;
-  return old ? [{ do: "release", session, uid: undefined, because: "session-unknown" }] : [];
+  return old ? [{ do: "release", session, uid: undefined, reservationId, because: "session-unknown" }] : [];
 }

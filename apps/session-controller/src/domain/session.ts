@@ -90,6 +90,8 @@ export type SessionRecord = {
   readonly logsCollected: boolean;
   readonly podsDeleted: boolean;
   readonly released: boolean;
+  /** The reservation that waits or holds the machines; empty until the ledger has named it. */
+  readonly reservationId: string;
 };
 
 export function podName(session: string, component: string): string {
@@ -148,5 +150,6 @@ export function buildRecord(session: NewSession): SessionRecord {
     logsCollected: false,
     podsDeleted: false,
     released: false,
+    reservationId: "",
   };
 }

@@ -14,8 +14,13 @@ export type WaitReason = {
 /** What the ledger last answered. `unknown`: it was not asked, or there is a hint that its answer has changed. */
 export type ReservationSeen =
   | { readonly state: "unknown" }
-  | { readonly state: "waiting"; readonly because: WaitReason | undefined; readonly askedAtMs: number }
-  | { readonly state: "granted"; readonly machines: readonly Machine[] }
+  | {
+      readonly state: "waiting";
+      readonly id: string;
+      readonly because: WaitReason | undefined;
+      readonly askedAtMs: number;
+    }
+  | { readonly state: "granted"; readonly id: string; readonly machines: readonly Machine[] }
   | { readonly state: "refused"; readonly fault: Fault };
 
 export type Machine = { readonly component: string; readonly node: string };

@@ -52,6 +52,8 @@ function transitionLive(
   switch (outcome.do) {
     case "note-components":
       return record.verdict === undefined ? { ...record, components: outcome.components } : record;
+    case "note-reservation":
+      return { ...record, reservationId: outcome.reservationId };
     case "explain-wait":
       return { ...record, waitingBecause: outcome.text };
     case "accept":
