@@ -89,7 +89,7 @@ Ctrl-C cancels the sessions and waits for their end; Ctrl-C again leaves at once
 Examples:
   muster run examples/http-benchmark.yaml
   muster run -o json examples/http-benchmark.yaml | jq '.[0].result'
-  muster run --detach --timeout 10m a.yaml b.yaml
+  muster run --detach a.yaml b.yaml
   sed s/v1/v2/ bench.yaml | muster run -`,
     )
     .action(

@@ -102,7 +102,7 @@ export async function serviceReady(child: Child, options: { timeoutMs: number; s
 
 async function ended(child: ChildProcess): Promise<string> {
   try {
-    const [code, signal] = (await once(child, "exit")) as [number | null, string | null];
+    const [code, signal] = (await once(child, "close")) as [number | null, string | null];
     return signal ?? `exit code ${code ?? "unknown"}`;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);

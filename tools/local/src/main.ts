@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { faultOf } from "@muster/faults";
@@ -50,6 +51,11 @@ async function main(): Promise<number> {
     return 0;
   }
   const [example = "examples/http-benchmark.yaml"] = positionals;
+  for (const file of [resolve(ROOT, example), values.kubeconfig]) {
+    if (file === undefined || existsSync(file)) continue;
+    say(`error: there is no file ${file}`);
+    return 2;
+  }
   const directory = process.env["MUSTER_LOCAL_DIRECTORY"] ?? join(ROOT, ".muster");
   try {
     await using stack = await startStack({
@@ -66,14 +72,19 @@ async function main(): Promise<number> {
     const code = await runExample(stack, example);
     if (values.keep === true && !stop.signal.aborted) {
       process.stdout.write(usage(stack, directory));
-      await once(stop.signal, "abort");
-      return 0;
+      const broken = await Promise.race([stack.broken, once(stop.signal, "abort")]);
+      if (typeof broken !== "string") return 0;
+      say(`error: ${broken}; stopping`);
+      return 1;
     }
     return stop.signal.aborted ? 130 : code;
   } catch (error) {
     if (stop.signal.aborted) return 130;
-    const hint = faultOf(error)?.code === "already_exists" ? `; use it, or stop it with Ctrl-C where it runs` : "";
-    say(`error: ${error instanceof Error ? error.message : String(error)}${hint}`);
+    if (faultOf(error)?.code === "already_exists") {
+      say(
+        `error: a local stack runs already in ${directory}; use it with npx muster, or stop it with Ctrl-C where it runs`,
+      );
+    } else say(`error: ${error instanceof Error ? error.message : String(error)}`);
     return 1;
   }
 }

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { client, connectNats } from "@muster/bus";
+import { endLeftovers } from "@muster/devcluster";
 import { throwFault } from "@muster/faults";
 import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-server";
 import { ReservationService } from "@muster/proto";
@@ -47,6 +48,8 @@ export type Stack = AsyncDisposable & {
   readonly natsToken: string | undefined;
   readonly kubeconfig: string;
   readonly replicas: readonly Replica[];
+  /** Resolves when NATS or the embedded cluster has ended by itself: nothing works without them, and what they held is gone. */
+  readonly broken: Promise<string>;
   /** The embedded cluster's process; undefined with a cluster of the user's. */
   readonly cluster: Child | undefined;
   /** Environment with which the CLI finds this stack. */
@@ -69,9 +72,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   starting.use(await onlyOne(options.directory));
   await emptyDirectory(options.directory);
 
-  const nats = await someNats(options, starting);
+  const broken = Promise.withResolvers<string>();
+  const nats = await someNats(options, starting, broken.resolve);
   options.signal.throwIfAborted();
   const cluster = options.kubeconfig === undefined ? await startCluster(options, starting) : undefined;
+  void cluster?.exited.then((how) => {
+    broken.resolve(`the embedded cluster ended (${how}); its log is ${join(options.directory, "logs/devcluster.log")}`);
+  });
   const kubeconfig = options.kubeconfig ?? join(options.directory, "kubeconfig");
 
   const clientEnv = { ...options.baseEnv, MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
@@ -86,6 +93,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     natsToken: nats.token,
     kubeconfig,
     cluster,
+    broken: broken.promise,
     replicas,
     clientEnv,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
@@ -111,21 +119,19 @@ async function emptyDirectory(directory: string): Promise<void> {
 async function someNats(
   options: StackOptions,
   starting: AsyncDisposableStack,
+  onBroken: (what: string) => void,
 ): Promise<{ url: string; token: string | undefined }> {
   if (options.nats !== undefined) {
     options.onProgress(`nats-server at ${options.nats.url}`);
     return options.nats;
   }
   const token = randomBytes(24).toString("hex");
-  let stopping = false;
+  const log = join(options.directory, "nats/nats-server.log");
   const server = starting.use(
     await startNats(options, token, (how) => {
-      if (!stopping) options.onProgress(`nats-server ended (${how})`);
+      onBroken(`nats-server ended (${how}); its log is ${log}`);
     }),
   );
-  starting.defer(() => {
-    stopping = true;
-  });
   return { url: server.url, token };
 }
 
@@ -164,7 +170,11 @@ async function startCluster(options: StackOptions, starting: AsyncDisposableStac
     env: options.baseEnv,
     logFile: join(options.directory, "logs/devcluster.log"),
   });
-  starting.defer(() => child.stop());
+  starting.defer(async () => {
+    await child.stop();
+    // A cluster that was killed could not end the processes of its pods.
+    await endLeftovers(join(options.directory, "cluster/nodes"));
+  });
   await child.line((line) => (line.includes('"kubeconfig"') ? true : undefined));
   options.onProgress(`embedded cluster with ${pools.join(", ")}`);
   return child;
@@ -206,7 +216,8 @@ async function poolsSeen(options: StackOptions, nats: { url: string; token: stri
   for (;;) {
     const { pools } = await ledger.listPools({}, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });
     const seen = new Map(pools.map(({ name, capacity }) => [name, capacity ?? 0]));
-    const complete = Object.entries(wanted).every(([pool, nodes]) => (seen.get(pool) ?? 0) >= nodes);
+    const usable = [...seen.values()].every((machines) => machines > 0);
+    const complete = usable && Object.entries(wanted).every(([pool, nodes]) => (seen.get(pool) ?? 0) >= nodes);
     if ((complete && seen.size > 0) || performance.now() > end) {
       const words = [...seen].map(([pool, machines]) => `${pool} (${machines})`).join(", ");
       options.onProgress(`pools: ${words === "" ? "none; label the nodes with pool=NAME" : words}`);
@@ -228,9 +239,11 @@ function keepRunning(
   let timer: NodeJS.Timeout | undefined;
   const logFile = join(options.directory, `logs/${name}.log`);
   const start = (): Child => {
+    const startedMs = performance.now();
     const child = startChild({ name, entry: join(ROOT, `apps/${service}/src/main.ts`), env, logFile });
     void child.exited.then((how) => {
       if (stopping) return;
+      if (performance.now() - startedMs > RESTART_MAX_MS) restartInMs = RESTART_MIN_MS;
       options.onProgress(`${name} ended (${how}); starting it again in ${restartInMs} ms, its log is ${logFile}`);
       timer = setTimeout(restart, restartInMs);
       restartInMs = Math.min(restartInMs * 2, RESTART_MAX_MS);
@@ -239,7 +252,6 @@ function keepRunning(
   };
   const becomeReady = async (child: Child): Promise<void> => {
     address = await serviceReady(child, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });
-    restartInMs = RESTART_MIN_MS;
   };
   const restart = (): void => {
     if (stopping) return;

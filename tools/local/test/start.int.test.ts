@@ -110,7 +110,7 @@ describe.skipIf(!existsSync("/proc/self/environ"))("npm start (needs /proc to lo
     }
     const second = start();
     expect(await second.exit).toEqual([1, null]);
-    expect(second.output()).toContain("exists already");
+    expect(second.output()).toContain("runs already");
 
     const pools = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "pools"], {
       env: { PATH: process.env["PATH"], MUSTER_LOCAL_FILE: join(directory, "local.json") },
@@ -120,6 +120,24 @@ describe.skipIf(!existsSync("/proc/self/environ"))("npm start (needs /proc to lo
     expect(await run.exit).toEqual([0, null]);
     expect(left()).toEqual([]);
   });
+});
+
+it.each([["--kubeconfig", "/nonexistent"], ["nofile.yaml"]])(
+  "says at once that a file is not there: %s %s",
+  async (...args) => {
+    const run = start(...args);
+    expect(await run.exit).toEqual([2, null]);
+    expect(run.output()).toContain("there is no file");
+  },
+);
+
+it("stops and says so when the embedded cluster is gone under --keep", async () => {
+  const run = start("--keep");
+  await run.seen("Muster is running");
+  const cluster = left().find(({ command }) => command.includes("devcluster/src/main.ts"));
+  process.kill(cluster?.pid ?? 0, "SIGKILL");
+  expect(await run.exit, run.output()).toEqual([1, null]);
+  expect(run.output()).toContain("the embedded cluster ended (SIGKILL)");
 });
 
 it("does not empty a directory that is not its own", async () => {

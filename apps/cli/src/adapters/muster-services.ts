@@ -36,9 +36,9 @@ export type WatcherStatus = {
   readonly nodes: number;
 };
 
-/** Shorter than the 30 s that the service allows, so that an answer always comes before the deadline. */
-const LONG_POLL_MS = 20_000;
-const LONG_POLL_TIMEOUT_MS = 25_000;
+/** Short, because an answer that dies with its service is waited for until the deadline. */
+const LONG_POLL_MS = 4000;
+const LONG_POLL_TIMEOUT_MS = 6000;
 /** Longer than a change of leader or a restart takes, so that those pass unnoticed. */
 const CALL_TIMEOUT_MS = 15_000;
 /** Pages of a list that are read; each has at most 500. */
