@@ -1,6 +1,6 @@
-const RESULT_BYTES = 64 * 1024;
+const RESULT_BYTES = 32 * 1024;
 
-/** The result that a driver leaves: the last line of its log that is a JSON object of at most 64 KiB; empty when there is none. */
+/** The result that a driver leaves: the last line of its log that is a JSON object of at most 32 KiB; empty when there is none. */
 export function pickResult(log: string): string {
   const lines = log.split("\n");
   for (let index = lines.length - 1; index >= 0; index -= 1) {

@@ -13,7 +13,8 @@ export type PodSeen = {
   readonly exitCode: number | undefined;
 };
 
-const MESSAGE_LENGTH = 512;
+/** In characters of up to three bytes; with the most components, all messages together stay well below what a record holds. */
+const MESSAGE_LENGTH = 256;
 
 /** What each component is doing, in declared order: what was remembered, brought up to date by what is seen of exactly its pod. */
 export function summariseComponents(record: SessionRecord, pods: readonly PodSeen[]): ComponentStatus[] {

@@ -124,6 +124,12 @@ describe("validateSession", () => {
       "components",
     ],
     [
+      "refuses very many empty arguments, which have no text and still fill a record",
+      "bench",
+      draft({ components: [component("driver", "driver", { args: Array.from({ length: 20_000 }, () => "") })] }),
+      "components",
+    ],
+    [
       "refuses more components than the limit",
       "bench",
       draft({ components: [driver, ...Array.from({ length: 200 }, (_, index) => component(`c-${index}`, "client"))] }),

@@ -157,6 +157,9 @@ function checkDriver(draft: SessionDraft): Fault | undefined {
   return wrong("components", `a session needs exactly one driver, found ${found}`);
 }
 
+/** What an entry costs in the record beside its text, so that very many empty ones are not free. */
+const ENTRY_BYTES = 8;
+
 function checkCommandBytes(draft: SessionDraft): Fault | undefined {
   const texts = draft.components.flatMap((component) => [
     component.image,
@@ -165,7 +168,7 @@ function checkCommandBytes(draft: SessionDraft): Fault | undefined {
     ...component.args,
     ...component.env.flatMap(({ name, value }) => [name, value]),
   ]);
-  const total = texts.reduce((sum, text) => sum + byteLength(text), 0);
+  const total = texts.reduce((sum, text) => sum + byteLength(text) + ENTRY_BYTES, 0);
   const { commandBytes: max } = SESSION_LIMITS;
   return total > max
     ? wrong("components", `commands, arguments and environment have ${total} bytes together; ${max} at most`)
