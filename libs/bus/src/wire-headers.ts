@@ -1,4 +1,4 @@
-import { describeFault, isFaultError, WIRE_CODE, type Fault } from "@muster/faults";
+import { describeFault, WIRE_CODE, type Fault } from "@muster/faults";
 import { TIMER_MS_MAX } from "./backoff.ts";
 import type { Headers, Reply } from "./bus.ts";
 import { decodeFault, encodeFault } from "./messages.ts";
@@ -53,10 +53,4 @@ export function timeoutOf(headers: Headers, defaultMs: number): number {
 /** Text with anything that would end a header line made harmless. */
 export function headerText(text: string): string {
   return text.replaceAll(NOT_IN_A_HEADER, " ");
-}
-
-/** The text of an error for a header or a log line. */
-export function errorText(error: unknown): string {
-  if (isFaultError(error)) return describeFault(error.fault);
-  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
 }

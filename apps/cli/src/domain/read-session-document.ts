@@ -1,4 +1,4 @@
-import { checkDnsLabel, checkEnvName, checkLabelValue } from "@muster/names";
+import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import type { Fault } from "@muster/faults";
 import { valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
 import {
@@ -28,20 +28,6 @@ export const LIMITS = {
 
 /** Letters that are added to `generateName`. */
 export const GENERATED_LENGTH = 5;
-
-/** Set by the session controller in every pod, as is every name that begins with MUSTER_. */
-const RESERVED_VARIABLES: readonly string[] = [
-  "POD_NAME",
-  "POD_IP",
-  "POD_TIMEOUT",
-  "KILL_AFTER",
-  "QPS_WORKERS",
-  "SCENARIO_JSON",
-  "WORKER_KIND",
-  "DRIVER_PORT",
-  "TRACEPARENT",
-  "TRACESTATE",
-];
 
 export type Read =
   | { readonly ok: true; readonly document: SessionDocument }
@@ -304,7 +290,7 @@ function readEnvironment(reader: ValueReader, path: Path, value: unknown): { nam
     const text = fields["value"] === undefined ? "" : reader.text([...here, "value"], fields["value"]);
     if (name === undefined || text === undefined) continue;
     reportFault(reader, [...here, "name"], checkEnvName("name", name));
-    if (RESERVED_VARIABLES.includes(name) || name.startsWith("MUSTER_"))
+    if (isReservedEnvName(name))
       reader.report([...here, "name"], `"${name}" is set by the session controller; choose another name`);
     if (seen.has(name)) reader.report([...here, "name"], `"${name}" is set twice`);
     seen.add(name);

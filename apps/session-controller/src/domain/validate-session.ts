@@ -1,5 +1,5 @@
 import type { Fault } from "@muster/faults";
-import { checkDnsLabel, checkEnvName, checkLabelValue } from "@muster/names";
+import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
 
 /** What a user asks for: zeros mean the default, and a component may lack its kind. */
@@ -28,20 +28,6 @@ export const SESSION_LIMITS = {
   killAfterMs: { min: 1000, max: 600_000 },
   requestIdLength: 128,
 } as const;
-
-/** Set by the controller in every pod; a component that sets one of them would not get what it asked for. */
-const RESERVED_ENV = new Set([
-  "POD_NAME",
-  "POD_IP",
-  "POD_TIMEOUT",
-  "KILL_AFTER",
-  "QPS_WORKERS",
-  "SCENARIO_JSON",
-  "WORKER_KIND",
-  "DRIVER_PORT",
-  "TRACEPARENT",
-  "TRACESTATE",
-]);
 
 export type Validated =
   { readonly ok: true; readonly spec: SessionSpec } | { readonly ok: false; readonly fault: Fault };
@@ -131,7 +117,7 @@ function checkProgram(component: Pick<Component, "image" | "command" | "args" | 
 function checkEnv(name: string, field: string): Fault | undefined {
   const bad = checkEnvName(field, name);
   if (bad !== undefined) return bad;
-  return RESERVED_ENV.has(name) || name.startsWith("MUSTER_")
+  return isReservedEnvName(name)
     ? wrong(field, `"${name}" is set by the session controller; choose another name`)
     : undefined;
 }
