@@ -127,6 +127,7 @@ export default tseslint.config(
       "libs/faults/src/**/*.ts",
       "libs/health/src/**/*.ts",
       "libs/names/src/**/*.ts",
+      "libs/session-limits/src/**/*.ts",
     ],
     ignores: ["**/*.test.ts"],
     rules: {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
-import { LIMITS } from "../domain/read-session-document.ts";
+import { SESSION_LIMITS } from "@muster/session-limits";
 import { buildDocument, type SessionDocument } from "../domain/session-document.ts";
 import { describeProblem, DOCUMENTS_MAX, FILE_BYTES_MAX, parseDocuments } from "./parse-documents.ts";
 
@@ -327,15 +327,15 @@ describe("limits are named when they are reached", () => {
     ["levels of lists", "- ".repeat(20_000), "nested deeper than 100 levels"],
     [
       "components of a session",
-      withComponents(`- { name: s, kind: server, pool: w, image: i, replicas: ${LIMITS.components} }`, DRIVER),
-      `limit of ${LIMITS.components} components`,
+      withComponents(`- { name: s, kind: server, pool: w, image: i, replicas: ${SESSION_LIMITS.components} }`, DRIVER),
+      `limit of ${SESSION_LIMITS.components} components`,
     ],
     [
       "bytes of an argument",
       withComponents(
-        `- { name: d, kind: driver, pool: w, image: i, args: ["${"x".repeat(LIMITS.commandBytes + 1)}"] }`,
+        `- { name: d, kind: driver, pool: w, image: i, args: ["${"x".repeat(SESSION_LIMITS.textBytes + 1)}"] }`,
       ),
-      `${LIMITS.commandBytes} at most`,
+      `${SESSION_LIMITS.textBytes} at most`,
     ],
     ["aliases of a document", aliasBomb(), "Excessive alias count"],
   ])("%s", (_title, text, message) => {
@@ -424,7 +424,7 @@ function sessions(): fc.Arbitrary<SessionDocument> {
     .string({ unit: "grapheme", minLength: 1 })
     .filter((value) => value.isWellFormed() && !value.includes("\0"));
   const port = fc.option(fc.integer({ min: 1, max: 65_535 }), { nil: undefined });
-  const duration = fc.option(fc.integer({ min: 1000, max: LIMITS.killAfterMs.max }), { nil: undefined });
+  const duration = fc.option(fc.integer({ min: 1000, max: SESSION_LIMITS.killAfterMs.max }), { nil: undefined });
   const component = fc.record({
     name: label,
     kind: fc.constantFrom("server" as const, "client" as const),

@@ -1,4 +1,5 @@
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
+import { POD_NAME_LENGTH_MAX, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 import type { Fault } from "@muster/faults";
 import { valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
 import {
@@ -10,21 +11,6 @@ import {
   type SessionName,
   type SessionSpec,
 } from "./session-document.ts";
-
-/** What the session controller refuses too; known here, it is told with its line. */
-export const LIMITS = {
-  /** Replicas counted. */
-  components: 200,
-  scenarioBytes: 96 * 1024,
-  /** Commands, arguments and environment of all components together. */
-  commandBytes: 128 * 1024,
-  /** A pod is named `<session>-<component>`, and its name is a DNS label. */
-  podNameLength: 63,
-  timeoutMs: { min: 1000, max: 7 * 24 * 3_600_000 },
-  queueTimeoutMs: { min: 1000, max: 30 * 24 * 3_600_000 },
-  ttlMs: { min: 1000, max: 30 * 24 * 3_600_000 },
-  killAfterMs: { min: 1000, max: 600_000 },
-} as const;
 
 /** Letters that are added to `generateName`. */
 export const GENERATED_LENGTH = 5;
@@ -106,10 +92,12 @@ function readSpec(reader: ValueReader, value: unknown, name: SessionName | undef
   return {
     components,
     scenarioJson: spec["scenario"] === undefined ? undefined : readScenario(reader, spec["scenario"]),
-    timeoutMs: optional("timeout", (path, found) => reader.duration(path, found, LIMITS.timeoutMs)),
-    queueTimeoutMs: optional("queueTimeout", (path, found) => reader.duration(path, found, LIMITS.queueTimeoutMs)),
-    ttlMs: optional("ttl", (path, found) => reader.duration(path, found, LIMITS.ttlMs)),
-    killAfterMs: optional("killAfter", (path, found) => reader.duration(path, found, LIMITS.killAfterMs)),
+    timeoutMs: optional("timeout", (path, found) => reader.duration(path, found, SESSION_LIMITS.timeoutMs)),
+    queueTimeoutMs: optional("queueTimeout", (path, found) =>
+      reader.duration(path, found, SESSION_LIMITS.queueTimeoutMs),
+    ),
+    ttlMs: optional("ttl", (path, found) => reader.duration(path, found, SESSION_LIMITS.ttlMs)),
+    killAfterMs: optional("killAfter", (path, found) => reader.duration(path, found, SESSION_LIMITS.killAfterMs)),
     priority: optional("priority", (path, found) => reader.integer(path, found, PRIORITY)),
     workerPort: optional("workerPort", (path, found) => reader.integer(path, found, PORT)),
   };
@@ -124,7 +112,8 @@ function readScenario(reader: ValueReader, value: unknown): string | undefined {
   }
   const json = JSON.stringify(value);
   const bytes = byteLength(json);
-  if (bytes > LIMITS.scenarioBytes) reader.report(path, `has ${bytes} bytes as JSON; ${LIMITS.scenarioBytes} at most`);
+  if (bytes > SESSION_LIMITS.scenarioBytes)
+    reader.report(path, `has ${bytes} bytes as JSON; ${SESSION_LIMITS.scenarioBytes} at most`);
   return json;
 }
 
@@ -157,8 +146,8 @@ function readComponents(reader: ValueReader, value: unknown, session: SessionNam
     const here = [...path, index];
     const { kind, replicas } = readComponent(reader, here, item);
     for (const component of replicas) {
-      if (components.length === LIMITS.components) {
-        reader.report(here, `is over the limit of ${LIMITS.components} components a session, replicas counted`);
+      if (components.length === SESSION_LIMITS.components) {
+        reader.report(here, `is over the limit of ${SESSION_LIMITS.components} components a session, replicas counted`);
         return components;
       }
       checkPodName(reader, [...here, "name"], component.name, session);
@@ -171,7 +160,7 @@ function readComponents(reader: ValueReader, value: unknown, session: SessionNam
     if (replicas.length === 0) kinds.push({ kind, path: here });
   }
   checkDrivers(reader, path, kinds);
-  checkCommandBytes(reader, path, components);
+  checkTextBytes(reader, path, components);
   return components;
 }
 
@@ -188,19 +177,12 @@ function checkDrivers(
   if (second !== undefined) reader.report(second.path, "is a second driver; a session has exactly one");
 }
 
-function checkCommandBytes(reader: ValueReader, path: Path, components: readonly ComponentSpec[]): void {
-  const texts = components.flatMap(({ image, workingDir = "", command, args, env }) => [
-    image,
-    workingDir,
-    ...command,
-    ...args,
-    ...env.flatMap(({ name, value }) => [name, value]),
-  ]);
-  const bytes = texts.reduce((sum, text) => sum + byteLength(text), 0);
-  if (bytes > LIMITS.commandBytes)
+function checkTextBytes(reader: ValueReader, path: Path, components: readonly ComponentSpec[]): void {
+  const bytes = sessionTextBytes(components);
+  if (bytes > SESSION_LIMITS.textBytes)
     reader.report(
       path,
-      `commands, arguments and environment have ${bytes} bytes together, replicas counted; ${LIMITS.commandBytes} at most`,
+      `commands, arguments and environment have ${bytes} bytes together, replicas counted; ${SESSION_LIMITS.textBytes} at most`,
     );
 }
 
@@ -251,7 +233,7 @@ function readImage(reader: ValueReader, path: Path, value: unknown, command: rea
 function replicaNames(reader: ValueReader, path: Path, name: string | undefined, replicas: unknown): string[] {
   if (name === undefined) return [];
   if (replicas === undefined) return [name];
-  const count = reader.integer([...path, "replicas"], replicas, { min: 1, max: LIMITS.components }) ?? 0;
+  const count = reader.integer([...path, "replicas"], replicas, { min: 1, max: SESSION_LIMITS.components }) ?? 0;
   return Array.from({ length: count }, (_, index) => `${name}-${index}`);
 }
 
@@ -259,10 +241,10 @@ function checkPodName(reader: ValueReader, path: Path, component: string, sessio
   if (session === undefined) return;
   const length = "exact" in session ? session.exact.length : session.prefix.length + GENERATED_LENGTH;
   const total = length + 1 + component.length;
-  if (total > LIMITS.podNameLength)
+  if (total > POD_NAME_LENGTH_MAX)
     reader.report(
       path,
-      `the session's name and "${component}" have ${total} characters; ${LIMITS.podNameLength} at most`,
+      `the session's name and "${component}" have ${total} characters; ${POD_NAME_LENGTH_MAX} at most`,
     );
 }
 

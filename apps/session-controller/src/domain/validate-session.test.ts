@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { component, draft, spec } from "../../test/samples.ts";
-import { SESSION_LIMITS, validateSession, type SessionDraft } from "./validate-session.ts";
+import { SESSION_LIMITS } from "@muster/session-limits";
+import { validateSession, type SessionDraft } from "./validate-session.ts";
 
 const DEFAULTS = {
   timeoutMs: 900_000,
@@ -120,7 +121,7 @@ describe("validateSession", () => {
     [
       "refuses more text than a record holds",
       "bench",
-      draft({ components: [component("driver", "driver", { args: ["x".repeat(SESSION_LIMITS.commandBytes)] })] }),
+      draft({ components: [component("driver", "driver", { args: ["x".repeat(SESSION_LIMITS.textBytes)] })] }),
       "components",
     ],
     [

@@ -1,6 +1,7 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
+import { POD_NAME_LENGTH_MAX, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 
 /** What a user asks for: zeros mean the default, and a component may lack its kind. */
 export type SessionDraft = Omit<SessionSpec, "components"> & {
@@ -14,20 +15,6 @@ export type SessionDefaults = {
   readonly killAfterMs: number;
   readonly workerPort: number;
 };
-
-/** Bounds that keep a session within one stored value and a pod within what a kernel accepts. */
-export const SESSION_LIMITS = {
-  components: 200,
-  /** One environment string may have 128 KiB on Linux, and the scenario travels as one. */
-  scenarioBytes: 96 * 1024,
-  /** Commands, arguments and environment of all components together. */
-  commandBytes: 128 * 1024,
-  timeoutMs: { min: 1000, max: 7 * 24 * 3_600_000 },
-  queueTimeoutMs: { min: 1000, max: 30 * 24 * 3_600_000 },
-  ttlMs: { min: 1000, max: 30 * 24 * 3_600_000 },
-  killAfterMs: { min: 1000, max: 600_000 },
-  requestIdLength: 128,
-} as const;
 
 export type Validated =
   { readonly ok: true; readonly spec: SessionSpec } | { readonly ok: false; readonly fault: Fault };
@@ -65,7 +52,7 @@ function checkSession(name: string, draft: SessionDraft): Fault | undefined {
     first(draft.components, (component, index) => checkComponent(name, component, `components[${index}]`)) ??
     checkUnique(draft) ??
     checkDriver(draft) ??
-    checkCommandBytes(draft) ??
+    checkTextBytes(draft) ??
     checkScenario(draft.scenarioJson)
   );
 }
@@ -96,7 +83,7 @@ function checkComponent(
 
 function checkPodName(session: string, component: string, field: string): Fault | undefined {
   const pod = podName(session, component);
-  return pod.length > 63
+  return pod.length > POD_NAME_LENGTH_MAX
     ? wrong(
         field,
         `the pod "${pod}" would have ${pod.length} characters; session and component have 62 at most together`,
@@ -143,19 +130,9 @@ function checkDriver(draft: SessionDraft): Fault | undefined {
   return wrong("components", `a session needs exactly one driver, found ${found}`);
 }
 
-/** What an entry costs in the record beside its text, so that very many empty ones are not free. */
-const ENTRY_BYTES = 8;
-
-function checkCommandBytes(draft: SessionDraft): Fault | undefined {
-  const texts = draft.components.flatMap((component) => [
-    component.image,
-    component.workingDir,
-    ...component.command,
-    ...component.args,
-    ...component.env.flatMap(({ name, value }) => [name, value]),
-  ]);
-  const total = texts.reduce((sum, text) => sum + byteLength(text) + ENTRY_BYTES, 0);
-  const { commandBytes: max } = SESSION_LIMITS;
+function checkTextBytes(draft: SessionDraft): Fault | undefined {
+  const total = sessionTextBytes(draft.components);
+  const { textBytes: max } = SESSION_LIMITS;
   return total > max
     ? wrong("components", `commands, arguments and environment have ${total} bytes together; ${max} at most`)
     : undefined;

@@ -1,0 +1,26 @@
+import { describe, expect, it } from "vitest";
+import { sessionTextBytes } from "./session-limits.ts";
+
+const component = {
+  image: "i",
+  workingDir: "/w",
+  command: ["node"],
+  args: ["-e", "é"],
+  env: [{ name: "A", value: "" }],
+};
+
+describe("sessionTextBytes", () => {
+  it("counts bytes and not characters, and 8 more for each text", () => {
+    expect(sessionTextBytes([component])).toBe(1 + 2 + 4 + 2 + 2 + 1 + 0 + 7 * 8);
+  });
+
+  it("counts a component without a directory as one with an empty one", () => {
+    const { workingDir: _, ...without } = component;
+    expect(sessionTextBytes([without])).toBe(sessionTextBytes([{ ...component, workingDir: "" }]));
+  });
+
+  it("adds up over components", () => {
+    expect(sessionTextBytes([component, component])).toBe(2 * sessionTextBytes([component]));
+    expect(sessionTextBytes([])).toBe(0);
+  });
+});
