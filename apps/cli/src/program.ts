@@ -5,6 +5,7 @@ import { cancelSession, describeSession, getPools, getReservations, getSessions 
 import { logs } from "./commands/logs.ts";
 import { FORMATS, print, type Format } from "./commands/output.ts";
 import { run } from "./commands/run.ts";
+import { schema } from "./commands/schema.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { parseDuration } from "./domain/duration.ts";
 import { VERSION } from "./version.ts";
@@ -173,6 +174,19 @@ function addDoctor(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText("after", `\nExamples:\n  muster doctor\n  muster doctor -o json`)
     .action(answer(({ output }: OutputOption) => doctor(cli, output)));
+  program
+    .command("schema")
+    .description("Print the JSON Schema of session documents, for editors and checks.")
+    .addHelpText(
+      "after",
+      `
+In an editor that knows yaml-language-server, as the first line of a file:
+  # yaml-language-server: $schema=/path/to/session.schema.json
+
+Examples:
+  muster schema > session.schema.json`,
+    )
+    .action(answer(() => Promise.resolve(schema(cli))));
   program
     .command("version")
     .description("Print the version of this command and of Node.")

@@ -1,0 +1,65 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { parse, stringify } from "yaml";
+import { anySession } from "../../test/any-session.ts";
+import { buildSessionSchema } from "./build-session-schema.ts";
+import { readSessionDocument } from "./read-session-document.ts";
+import { buildDocument } from "./session-document.ts";
+
+const ROOT = join(import.meta.dirname, "../../../..");
+const validate = new Ajv2020({ allErrors: true }).compile(buildSessionSchema());
+
+/** A document with one thing put in place of what was there. */
+function changed(path: readonly (string | number)[], value: unknown): unknown {
+  const document: unknown = parse(readFileSync(join(ROOT, "examples/http-benchmark.yaml"), "utf8"));
+  let at = document as Record<string | number, unknown>;
+  for (const part of path.slice(0, -1)) at = at[part] as Record<string | number, unknown>;
+  at[path.at(-1)!] = value;
+  return document;
+}
+
+describe("the schema for editors", () => {
+  it("accepts every session that the command accepts", () => {
+    fc.assert(
+      fc.property(anySession(), (document) => {
+        const written: unknown = parse(stringify(buildDocument(document)));
+        expect(readSessionDocument(written)).toMatchObject({ ok: true });
+        expect(validate(written), JSON.stringify(validate.errors)).toBe(true);
+      }),
+    );
+  });
+
+  it.each(["http-benchmark", "failing-session"])("accepts the example %s, which names it", (name) => {
+    const text = readFileSync(join(ROOT, `examples/${name}.yaml`), "utf8");
+    expect(validate(parse(text)), JSON.stringify(validate.errors)).toBe(true);
+    expect(text).toContain("# yaml-language-server: $schema=../schemas/session.schema.json\n");
+  });
+
+  const first = ["spec", "components", 0];
+  it.each<[string, readonly (string | number)[], unknown]>([
+    ["an unknown field", ["spec", "timeuot"], "2m"],
+    ["an unknown field of a component", [...first, "replica"], 2],
+    ["a duration without a unit", ["spec", "timeout"], 120],
+    ["a kind that does not exist", [...first, "kind"], "worker"],
+    ["a name that is no DNS label", [...first, "name"], "Server"],
+    ["an environment value that is a number", [...first, "env"], [{ name: "A", value: 1 }]],
+    ["a port out of range", [...first, "readyPort"], 70_000],
+    ["a name beside generateName", ["metadata", "name"], "x"],
+    ["another version", ["apiVersion"], "muster.dev/v2"],
+    ["a command that is one string", [...first, "command"], "node"],
+    ["a relative working directory", [...first, "workingDir"], "here"],
+    ["no components", ["spec", "components"], []],
+  ])("refuses what the command refuses: %s", (_what, path, value) => {
+    const document = changed(path, value);
+    expect(readSessionDocument(document)).toMatchObject({ ok: false });
+    expect(validate(document)).toBe(false);
+  });
+
+  it("is the file that editors are pointed to", () => {
+    const file = readFileSync(join(ROOT, "schemas/session.schema.json"), "utf8");
+    expect(JSON.parse(file)).toEqual(buildSessionSchema());
+  });
+});

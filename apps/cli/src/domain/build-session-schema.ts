@@ -1,0 +1,120 @@
+import { POD_NAME_LENGTH_MAX, SESSION_LIMITS } from "@muster/session-limits";
+import { formatDuration } from "./duration.ts";
+import { GENERATED_LENGTH } from "./read-session-document.ts";
+import { API_VERSION, COMPONENT_KINDS } from "./session-document.ts";
+
+type Schema = Readonly<Record<string, unknown>>;
+
+const DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+const LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+const DURATION = "^(\\d+(\\.\\d+)?(ms|d|h|m|s))+$";
+
+/**
+ * JSON Schema (2020-12) of one document of kind Session, for editors: they complete its fields and mark what is wrong. It refuses nothing that the command
+ * accepts. What a schema cannot say (one driver, unique names, sizes together, the range of a duration) the command still checks.
+ */
+export function buildSessionSchema(): Schema {
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "Muster session",
+    description: "A finite test of several roles, each component on a machine of its own.",
+    ...closed(["apiVersion", "kind", "metadata", "spec"], {
+      apiVersion: { const: API_VERSION },
+      kind: { const: "Session" },
+      metadata: metadata(),
+      spec: spec(),
+    }),
+  };
+}
+
+function metadata(): Schema {
+  const prefixMax = POD_NAME_LENGTH_MAX - GENERATED_LENGTH;
+  return {
+    description: "Either name or generateName.",
+    oneOf: [{ required: ["name"] }, { required: ["generateName"] }],
+    ...closed([], {
+      name: { ...label("Name of the session; a DNS label."), maxLength: POD_NAME_LENGTH_MAX },
+      generateName: {
+        type: "string",
+        maxLength: prefixMax,
+        pattern: "^([a-z0-9][-a-z0-9]*)?$",
+        description: `The beginning of the name; ${GENERATED_LENGTH} random letters are added.`,
+      },
+    }),
+  };
+}
+
+function spec(): Schema {
+  const { timeoutMs, queueTimeoutMs, ttlMs, killAfterMs } = SESSION_LIMITS;
+  return closed(["components"], {
+    components: {
+      type: "array",
+      minItems: 1,
+      maxItems: SESSION_LIMITS.components,
+      description: "Exactly one driver, and the workers that it drives.",
+      items: component(),
+    },
+    scenario: { description: "Any data; handed to the driver as JSON in SCENARIO_JSON." },
+    timeout: duration("Time for provisioning and running together.", timeoutMs),
+    queueTimeout: duration("Time in the queue.", queueTimeoutMs),
+    ttl: duration("How long the finished session and its logs are kept.", ttlMs),
+    killAfter: duration("Time between SIGTERM and SIGKILL for each pod.", killAfterMs),
+    priority: integer("Higher goes first.", -(2 ** 31), 2 ** 31 - 1),
+    workerPort: integer("Port on which workers are driven; 10000 unless given.", 1, 65_535),
+  });
+}
+
+function component(): Schema {
+  return {
+    anyOf: [{ required: ["image"] }, { required: ["command"] }],
+    ...closed(["name", "kind", "pool"], {
+      name: label("Unique in the session."),
+      kind: { enum: COMPONENT_KINDS, description: "The driver decides the result; workers are servers and clients." },
+      pool: {
+        type: "string",
+        pattern: LABEL_VALUE,
+        maxLength: 63,
+        description: "The pool that its machine comes from.",
+      },
+      image: {
+        type: "string",
+        pattern: "^\\S+$",
+        description: "Container image; without it the service's default image runs the command.",
+      },
+      command: texts("Program and first arguments, instead of the image's entrypoint."),
+      args: texts("Arguments."),
+      env: {
+        type: "array",
+        description: "Environment variables.",
+        items: closed(["name"], {
+          name: { type: "string", pattern: "^[A-Za-z_][A-Za-z0-9_]*$" },
+          value: { type: "string", description: "Text; numbers and booleans need quotes." },
+        }),
+      },
+      workingDir: { type: "string", pattern: "^/", description: "Absolute path." },
+      readyPort: integer("The component is ready once this TCP port answers.", 1, 65_535),
+      replicas: integer("This many components, named NAME-0, NAME-1 and so on.", 1, SESSION_LIMITS.components),
+    }),
+  };
+}
+
+function closed(required: readonly string[], properties: Readonly<Record<string, Schema>>): Schema {
+  return { type: "object", additionalProperties: false, ...(required.length > 0 && { required }), properties };
+}
+
+function label(description: string): Schema {
+  return { type: "string", pattern: DNS_LABEL, maxLength: 63, description };
+}
+
+function texts(description: string): Schema {
+  return { type: "array", items: { type: "string" }, description };
+}
+
+function integer(description: string, minimum: number, maximum: number): Schema {
+  return { type: "integer", minimum, maximum, description };
+}
+
+function duration(what: string, { min, max }: { readonly min: number; readonly max: number }): Schema {
+  const range = `From ${formatDuration(min)} to ${formatDuration(max)}, such as 90s or 1h30m.`;
+  return { type: "string", pattern: DURATION, maxLength: 64, description: `${what} ${range}` };
+}

@@ -1,0 +1,65 @@
+import { SESSION_LIMITS } from "@muster/session-limits";
+import fc from "fast-check";
+import type { SessionDocument } from "../src/domain/session-document.ts";
+
+/** Any session that is right. */
+export function anySession(): fc.Arbitrary<SessionDocument> {
+  const label = fc.stringMatching(/^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$/);
+  const text: fc.Arbitrary<string> = fc
+    .string({ unit: "grapheme", minLength: 1 })
+    .filter((value) => value.isWellFormed() && !value.includes("\0"));
+  const port = fc.option(fc.integer({ min: 1, max: 65_535 }), { nil: undefined });
+  const duration = fc.option(fc.integer({ min: 1000, max: SESSION_LIMITS.killAfterMs.max }), { nil: undefined });
+  const component = fc.record({
+    name: label,
+    kind: fc.constantFrom("server" as const, "client" as const),
+    pool: label,
+    image: text.filter((value) => !/\s/.test(value)),
+    command: fc.array(text, { maxLength: 3 }),
+    args: fc.array(text, { maxLength: 3 }),
+    env: fc.uniqueArray(fc.record({ name: fc.stringMatching(/^[A-L_]{1,8}$/), value: text }), {
+      selector: ({ name }) => name,
+      maxLength: 3,
+    }),
+    workingDir: fc.option(
+      label.map((name) => `/${name}`),
+      { nil: undefined },
+    ),
+    readyPort: port,
+  });
+  const components = fc
+    .uniqueArray(component, { selector: ({ name }) => name, minLength: 1, maxLength: 4 })
+    .map(([driver, ...workers]) => [{ ...driver!, kind: "driver" as const }, ...workers]);
+  return fc.record({
+    name: fc.oneof(
+      label.map((exact) => ({ exact })),
+      label.map((prefix) => ({ prefix: `${prefix}-` })),
+    ),
+    spec: fc.record({
+      components,
+      scenarioJson: fc.option(scenarios(), { nil: undefined }),
+      timeoutMs: duration,
+      queueTimeoutMs: duration,
+      ttlMs: duration,
+      killAfterMs: duration,
+      priority: fc.option(fc.integer({ min: -1_000_000, max: 1_000_000 }), { nil: undefined }),
+      workerPort: port,
+    }),
+  });
+}
+
+/** JSON whose numbers survive being read, as those of a document do. */
+function scenarios(): fc.Arbitrary<string> {
+  const exact = (_key: string, value: unknown): unknown => {
+    if (
+      typeof value === "number" &&
+      (Object.is(value, -0) || (Number.isInteger(value) && !Number.isSafeInteger(value)))
+    )
+      return 0;
+    return value;
+  };
+  return fc
+    .json({ stringUnit: "grapheme" })
+    .map((json) => JSON.stringify(JSON.parse(json, exact)))
+    .filter((json) => json !== "null");
+}
