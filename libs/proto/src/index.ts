@@ -7,6 +7,6 @@ export type {
   ServiceDescriptor,
 } from "./descriptor.ts";
 export { annotations, labels } from "./labels.ts";
-export { buckets, streams, subjects } from "./subjects.ts";
+export { bucketKeys, buckets, streams, subjects } from "./subjects.ts";
 export { muster } from "../generated/messages.js";
 export { ReservationService, SessionService, WatchService } from "../generated/services.ts";

@@ -39,7 +39,7 @@ export const streams = {
 export const buckets = {
   /** <owner kind>.<owner id>.<pod> -> watch.v1.PodState; written by the watcher. */
   pods: "muster-pods",
-  /** <node> -> watch.v1.NodeState; written by the watcher. */
+  /** <node> -> watch.v1.NodeState, and the mark `bucketKeys.nodesComplete`; written by the watcher. */
   nodes: "muster-nodes",
   /** <session> -> session.v1.SessionRecord; written by the session controller. */
   sessions: "muster-sessions",
@@ -49,6 +49,15 @@ export const buckets = {
   locks: "muster-locks",
   /** <log> -> snapshot of an event-sourced log; written by the log's writer. */
   snapshots: "muster-snapshots",
+} as const;
+
+/** Keys that stand in a bucket beside those of its kind. */
+export const bucketKeys = {
+  /**
+   * In `buckets.nodes` -> watch.v1.NodesComplete, which says what it promises. No node can have this name. A reader of the whole bucket, with the codec of
+   * NodeState, meets it as a state without a name: it has to leave it out.
+   */
+  nodesComplete: "_complete",
 } as const;
 
 /** Keys enter subjects only as one token, so that a pool called `a.b` or `*` cannot become a wildcard. */
