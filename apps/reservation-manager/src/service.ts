@@ -2,6 +2,7 @@ import { context, type Context, type Span } from "@opentelemetry/api";
 import { FaultError, faultOf, isRetryable, reasonOf, throwFault, type Fault } from "@muster/faults";
 import type { Log } from "@muster/store";
 import { inSpan } from "@muster/tracing";
+import { buildExplanation, type Explanation } from "./domain/build-explanation.ts";
 import { checkOwner, checkRelease, type ReservationRequest } from "./domain/check-request.ts";
 import { decideRelease, type ReleaseRequest } from "./domain/decide-release.ts";
 import { decideReservation, type ReservationPolicy } from "./domain/decide-reservation.ts";
@@ -124,12 +125,13 @@ export class LedgerKeeper {
 
   async get(owner: Owner): Promise<ReservationReport> {
     mustBeRight(checkOwner(owner));
-    return this.#read((world, nowMs) => {
-      const reservation = reservationOf(world.ledger, owner);
-      if (reservation === undefined)
-        return throwFault({ code: "not_found", kind: "reservation", id: `${owner.kind}/${owner.id}` });
-      return this.#report(reservation, world, nowMs);
-    });
+    return this.#read((world, nowMs) => this.#report(existing(world, owner), world, nowMs));
+  }
+
+  /** Why the owner's reservation waits, and who has what it waits for. */
+  async explain(owner: Owner): Promise<Explanation> {
+    mustBeRight(checkOwner(owner));
+    return this.#read((world, nowMs) => buildExplanation(existing(world, owner), world, this.#policy, nowMs));
   }
 
   async list(request: PageRequest): Promise<{ reports: readonly ReservationReport[]; next: string | undefined }> {
@@ -256,6 +258,12 @@ export class LedgerKeeper {
       }
     });
   }
+}
+
+function existing({ ledger }: World, owner: Owner): Reservation {
+  const reservation = reservationOf(ledger, owner);
+  const id = `${owner.kind}/${owner.id}`;
+  return reservation ?? throwFault({ code: "not_found", kind: "reservation", id });
 }
 
 function mustBeRight(wrong: Fault | undefined): void {

@@ -146,6 +146,44 @@ it("goes on without a node whose record does not decode, before and after it has
   expect(manager.errors).toEqual([]);
 });
 
+it("explains why a request waits, with a stable code, the numbers and who holds the machines", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await nodes.put("a1", "a");
+  await nodes.put("a2", "a", { ready: false });
+  await using _manager = startManager(server);
+  const reservations = reservationsOf(bus);
+  await reservations.reserve({ owner: owner("x"), needs: needs("a") }, { timeoutMs: 20_000 });
+  await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true, concurrencyLimit: 9 });
+  expect(await reservations.explainReservation({ owner: owner("y") })).toMatchObject({
+    reservation: { id: "r-2", state: WAITING },
+    code: "POOL_AVAILABILITY",
+    message: expect.stringContaining("held by session x (1)") as string,
+    pools: [
+      {
+        pool: "a",
+        requested: 1,
+        available: 0,
+        capacity: 1,
+        held: 1,
+        unusable: 1,
+        unusableNodes: [{ node: "a2", reason: "NOT_READY" }],
+        holders: [{ owner: owner("x"), reservationId: "r-1", machines: 1 }],
+      },
+    ],
+    place: { ahead: 0 },
+    concurrency: { limit: 9, granted: 1, holders: [{ owner: owner("x") }] },
+  });
+  expect(await reservations.explainReservation({ owner: owner("x") })).toMatchObject({
+    code: "",
+    message: "holds 1 machine",
+  });
+  await expect(reservations.explainReservation({ owner: owner("z") })).rejects.toMatchObject({
+    fault: { code: "not_found", id: "session/z" },
+  });
+});
+
 it("follows nodes that come, are cordoned, fail, are occupied and go", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
@@ -164,16 +202,27 @@ it("follows nodes that come, are cordoned, fail, are occupied and go", async () 
   await poolBecomes("the node counts", { name: "a", available: 1, capacity: 1, unusable: 0 });
   await reservations.reserve({ owner: owner("x"), needs: needs("a") });
   await nodes.put("a2", "a", { schedulable: false });
-  await poolBecomes("a cordoned node does not count", { available: 0, capacity: 1, held: 1, unusable: 1 });
+  const unusable = (reason: string) => ({ unusable: 1, unusableByReason: [{ reason, count: 1 }] });
+  await poolBecomes("a cordoned node does not count", { available: 0, capacity: 1, held: 1, ...unusable("CORDONED") });
   await expect(reservations.reserve({ owner: owner("y"), needs: needs("a", "a"), wait: true })).rejects.toMatchObject({
     fault: { code: "pool_capacity", requested: 2, capacity: 1 },
   });
   await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true });
 
   await nodes.put("a2", "a", { occupants: [owner("stranger")] });
-  await poolBecomes("an occupied node does not count", { available: 0, capacity: 1, unusable: 1, waiting: 1 });
+  await poolBecomes("an occupied node does not count", {
+    available: 0,
+    capacity: 1,
+    waiting: 1,
+    ...unusable("OCCUPIED"),
+  });
   await nodes.put("a2", "a", { ready: false });
-  await poolBecomes("a node that is not ready does not count", { available: 0, capacity: 1, unusable: 1, waiting: 1 });
+  await poolBecomes("a node that is not ready does not count", {
+    available: 0,
+    capacity: 1,
+    waiting: 1,
+    ...unusable("NOT_READY"),
+  });
   await nodes.put("a2", "a");
   await until("the waiting request is granted", async () => {
     const { reservation } = await reservations.getReservation({ owner: owner("y") });

@@ -1,6 +1,7 @@
 import type { Handlers } from "@muster/bus";
 import type { ReservationService } from "@muster/proto";
 import type { LedgerKeeper } from "../service.ts";
+import { toWireExplanation } from "./explanation-messages.ts";
 import { toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 
 /** Reservations in one page: what is asked for when nothing is, and the most. */
@@ -22,6 +23,7 @@ export function makeHandlers(keeper: LedgerKeeper): Handlers<typeof ReservationS
       });
       return { reservations: page.reports.map(toWireReservation), continue: page.next ?? "" };
     },
+    explainReservation: async ({ owner }) => toWireExplanation(await keeper.explain(toOwner(owner))),
     listPools: async () => ({ pools: (await keeper.pools()).map(toWirePool) }),
   };
 }

@@ -3,7 +3,7 @@ import { protoCodec, type Codec } from "@muster/store";
 import type { ReservationRequest } from "../domain/check-request.ts";
 import type { WaitReason } from "../domain/explain-waiting.ts";
 import { restoreLedger, type Ledger, type LedgerEvent } from "../domain/ledger.ts";
-import { capacityOf, type NodeFacts } from "../domain/machines.ts";
+import { brokenOf, capacityOf, type NodeFacts } from "../domain/machines.ts";
 import { idOf, type Machine, type Need, type Owner, type Reservation } from "../domain/reservation.ts";
 import type { PoolReport, ReservationReport } from "../service.ts";
 
@@ -68,8 +68,21 @@ export function toWireReservation({ reservation, because }: ReservationReport): 
 }
 
 export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
-  const { name, free, held, occupied, unusable } = state;
-  return { name, available: free.size, capacity: capacityOf(state), held, unusable: unusable + occupied, waiting };
+  const { name, free, held, occupied, notReady, cordoned } = state;
+  const reasons = [
+    { reason: "NOT_READY", count: notReady },
+    { reason: "CORDONED", count: cordoned },
+    { reason: "OCCUPIED", count: occupied },
+  ];
+  return {
+    name,
+    available: free.size,
+    capacity: capacityOf(state),
+    held,
+    unusable: brokenOf(state) + occupied,
+    waiting,
+    unusableByReason: reasons.filter(({ count }) => count > 0),
+  };
 }
 
 function toWireReason(because: WaitReason): muster.reservation.v1.WaitReason.$Properties {

@@ -161,7 +161,7 @@ describe("what counts as capacity", () => {
     step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first")] }) });
     expect(run.world.machines.pools.get("a")).toMatchObject({ held: 1, occupied: 0 });
     step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first"), ownerOf("stranger")] }) });
-    expect(run.world.machines.pools.get("a")).toMatchObject({ held: 0, occupied: 1, unusable: 0 });
+    expect(run.world.machines.pools.get("a")).toMatchObject({ held: 0, occupied: 1, notReady: 0, cordoned: 0 });
   });
 });
 

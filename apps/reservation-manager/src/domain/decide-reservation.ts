@@ -35,7 +35,7 @@ const QUEUE_RETRY_AFTER_MS = 5000;
 const CONCURRENCY_RETRY_AFTER_MS = 1000;
 const WATCHER_RETRY_AFTER_MS = 1000;
 
-const NOTHING_TOLD: Fault = { code: "unavailable", dependency: "watcher", retryAfterMs: WATCHER_RETRY_AFTER_MS };
+const NOT_KNOWN_YET: Fault = { code: "unavailable", dependency: "watcher", retryAfterMs: WATCHER_RETRY_AFTER_MS };
 
 /**
  * Decides one request on its own: all machines, a place in the queue, or nothing. Requests that wait and fit are expected to have been granted already
@@ -54,7 +54,7 @@ export function decideReservation(
   const existing = reservationOf(world.ledger, request.owner);
   if (existing !== undefined) return decideAgain(request, existing);
 
-  if (!world.machines.told) return { do: "refuse", fault: NOTHING_TOLD };
+  if (!world.machines.told) return { do: "refuse", fault: NOT_KNOWN_YET };
   const needs = countByPool(request.needs);
   const impossible = findUnknownPool(needs, world.machines) ?? findSmallPool(needs, world.machines);
   if (impossible !== undefined) return { do: "refuse", fault: impossible };
@@ -98,12 +98,13 @@ function findSmallPool(needs: readonly PoolNeed[], { pools }: Machines): Fault |
 }
 
 function faultOf(obstacle: Obstacle, owner: Owner): Fault {
-  if (obstacle.code === "POOL_AVAILABILITY") {
-    const { pool, requested, available } = obstacle;
-    return { code: "pool_availability", pool, requested, available };
+  if (obstacle.code === "POOLS_NOT_KNOWN_YET") return NOT_KNOWN_YET;
+  if (obstacle.code === "CONCURRENCY_LIMIT") {
+    const what = `number of granted reservations of kind ${owner.kind}`;
+    return { code: "limit_exceeded", what, limit: obstacle.limit, retryAfterMs: CONCURRENCY_RETRY_AFTER_MS };
   }
-  const what = `number of granted reservations of kind ${owner.kind}`;
-  return { code: "limit_exceeded", what, limit: obstacle.limit, retryAfterMs: CONCURRENCY_RETRY_AFTER_MS };
+  const { pool, requested, available } = obstacle;
+  return { code: "pool_availability", pool, requested, available };
 }
 
 function queueIsFull(limit: number): Fault {

@@ -18,7 +18,11 @@ export type Demand = Pick<WaitingClass, "ownerKind" | "concurrencyLimit" | "need
 export type Obstacle =
   | { readonly code: "CONCURRENCY_LIMIT"; readonly limit: number }
   | {
-      readonly code: "POOL_AVAILABILITY";
+      /**
+       * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: too few are known to be
+       * free, and not all nodes are known.
+       */
+      readonly code: "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET";
       readonly pool: string;
       readonly requested: number;
       readonly available: number;
@@ -29,9 +33,14 @@ export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hol
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: demand.concurrencyLimit };
   for (const { pool, count } of demand.needs) {
     const available = availableAt(place, pool, world.machines, hold);
-    if (available < count) return { code: "POOL_AVAILABILITY", pool, requested: count, available };
+    if (available < count) return { code: shortageOf(pool, count, world.machines), pool, requested: count, available };
   }
   return undefined;
+}
+
+function shortageOf(pool: string, count: number, { pools, told }: Machines) {
+  if ((pools.get(pool)?.free.size ?? 0) >= count) return "HELD_FOR_OLDER";
+  return told ? "POOL_AVAILABILITY" : "POOLS_NOT_KNOWN_YET";
 }
 
 /**

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { firstNodes, operations, policy, startRun, step, type Operation, type Run } from "../../test/random-world.ts";
 import { findHold, obstacleTo } from "./fit.ts";
 import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
-import { buildMachines, capacityOf, largestOf, type Machines } from "./machines.ts";
+import { brokenOf, buildMachines, capacityOf, largestOf, unusableNodes, type Machines } from "./machines.ts";
 import { planGrants } from "./plan-grants.ts";
 import { countByPool } from "./reservation.ts";
 import { placeOf } from "./waiting-queue.ts";
@@ -105,11 +105,12 @@ it("counts every live node of a pool once, and never more free than there are", 
         const live = [...run.nodes.values()].flatMap(({ pool }) => (pool === undefined ? [] : [pool]));
         expect([...pools.keys()]).toEqual([...new Set(live)].sort());
         for (const state of pools.values()) {
-          const { name, free, held, occupied, unusable } = state;
-          expect(Math.min(held, occupied, unusable)).toBeGreaterThanOrEqual(0);
+          const { name, free, held, occupied, notReady, cordoned } = state;
+          expect(Math.min(held, occupied, notReady, cordoned)).toBeGreaterThanOrEqual(0);
           expect(free.size + held).toBe(capacityOf(state));
           expect(largestOf(state)).toBe(capacityOf(state) + occupied);
-          expect(largestOf(state) + unusable).toBe(live.filter((pool) => pool === name).length);
+          expect(largestOf(state) + brokenOf(state)).toBe(live.filter((pool) => pool === name).length);
+          expect([...unusableNodes(run.world.machines, name)].length).toBe(occupied + brokenOf(state));
         }
       });
     }),

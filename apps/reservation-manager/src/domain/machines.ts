@@ -13,7 +13,7 @@ export type NodeFacts = {
   readonly occupants: readonly Owner[];
 };
 
-/** Each live node of a pool is exactly one of free, held, occupied and unusable. */
+/** Each live node of a pool is exactly one of free, held, occupied, notReady and cordoned. */
 export type PoolState = {
   readonly name: string;
   /** Names of the nodes that can be granted now. */
@@ -22,8 +22,10 @@ export type PoolState = {
   readonly held: number;
   /** Ready and schedulable, but with exclusive pods of an owner who does not hold the node, such as the last holder's after its release. Those end, so they make no request impossible. */
   readonly occupied: number;
-  /** Not ready or cordoned, held or not. */
-  readonly unusable: number;
+  /** The kubelet does not say Ready; held or not. */
+  readonly notReady: number;
+  /** Ready, but cordoned or tainted; held or not. */
+  readonly cordoned: number;
 };
 
 /** The live nodes and who holds them, kept in step with the ledger. Never changed: each change gives a new one. */
@@ -38,7 +40,15 @@ export type Machines = {
 /** A node is known while it lives or is held; a held node that is lost stays its holder's until it is released. */
 type MachineRecord = { readonly facts?: NodeFacts; readonly holder?: Owner };
 
-type Standing = "free" | "held" | "occupied" | "unusable";
+type Standing = "free" | "held" | "occupied" | "notReady" | "cordoned";
+
+/** A node that can be given to nobody now, and the stable word for why. */
+export type UnusableNode = {
+  readonly node: string;
+  readonly reason: "NOT_READY" | "CORDONED" | "OCCUPIED";
+  /** The first one whose pod is there and who does not hold the node; only with OCCUPIED. */
+  readonly occupant: Owner | undefined;
+};
 
 /** The machines as the nodes and the ledger say, whatever the order of the nodes; undefined nodes are not known yet, which is not the same as none. */
 export function buildMachines(nodes: Iterable<NodeFacts> | undefined, ledger: Ledger): Machines {
@@ -58,6 +68,23 @@ export function capacityOf(pool: PoolState): number {
 /** The most machines that a request can get once everything else is released: a larger one is impossible as the nodes are now. */
 export function largestOf(pool: PoolState): number {
   return capacityOf(pool) + pool.occupied;
+}
+
+/** Nodes whether granted or not that take nobody's work at present; `capacityOf`, occupied and these are all nodes of the pool. */
+export function brokenOf(pool: PoolState): number {
+  return pool.notReady + pool.cordoned;
+}
+
+/** The nodes of one pool that can be given to nobody now, in the order of their names. Looks at every node there is. */
+export function* unusableNodes(machines: Machines, pool: string): Generator<UnusableNode> {
+  for (const record of machines.nodes.values()) {
+    if (record.facts?.pool !== pool) continue;
+    const { name: node } = record.facts;
+    const standing = standingOf(record.facts, record);
+    if (standing === "notReady") yield { node, reason: "NOT_READY", occupant: undefined };
+    if (standing === "cordoned") yield { node, reason: "CORDONED", occupant: undefined };
+    if (standing === "occupied") yield { node, reason: "OCCUPIED", occupant: strangerOn(record.facts, record) };
+  }
 }
 
 export function withNode(machines: Machines, facts: NodeFacts): Machines {
@@ -100,7 +127,7 @@ function count(pools: Machines["pools"], record: MachineRecord | undefined, chan
   if (record === undefined || facts?.pool === undefined) return pools;
   const before = pools.get(facts.pool) ?? emptyPool(facts.pool);
   const after = countNode(before, facts.name, standingOf(facts, record), change);
-  const live = largestOf(after) + after.unusable;
+  const live = largestOf(after) + brokenOf(after);
   return live === 0 ? pools.delete(facts.pool) : pools.set(facts.pool, after);
 }
 
@@ -110,11 +137,16 @@ function countNode(pool: PoolState, node: string, standing: Standing, change: 1 
 }
 
 function emptyPool(name: string): PoolState {
-  return { name, free: SortedMap.empty(compareText), held: 0, occupied: 0, unusable: 0 };
+  return { name, free: SortedMap.empty(compareText), held: 0, occupied: 0, notReady: 0, cordoned: 0 };
 }
 
-function standingOf({ ready, schedulable, occupants }: NodeFacts, { holder }: MachineRecord): Standing {
-  if (!ready || !schedulable) return "unusable";
-  if (occupants.some((owner) => holder === undefined || !sameOwner(owner, holder))) return "occupied";
-  return holder === undefined ? "free" : "held";
+function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
+  if (!facts.ready) return "notReady";
+  if (!facts.schedulable) return "cordoned";
+  if (strangerOn(facts, record) !== undefined) return "occupied";
+  return record.holder === undefined ? "free" : "held";
+}
+
+function strangerOn({ occupants }: NodeFacts, { holder }: MachineRecord): Owner | undefined {
+  return occupants.find((owner) => holder === undefined || !sameOwner(owner, holder));
 }

@@ -93,7 +93,7 @@ describe("the hold", () => {
     release(run, "h0", "h1");
     expect(holders(run)).toEqual(["h2"]);
     expect(reason(run, "small")).toEqual({
-      code: "POOL_AVAILABILITY",
+      code: "HELD_FOR_OLDER",
       pool: "a",
       requested: 1,
       available: 0,

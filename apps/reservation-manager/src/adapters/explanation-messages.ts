@@ -1,0 +1,56 @@
+import type { muster } from "@muster/proto";
+import type { Explanation, Holder, HoldInForce, PoolExplanation } from "../domain/build-explanation.ts";
+import { countByPool, idOf } from "../domain/reservation.ts";
+import { toWireReservation } from "./messages.ts";
+
+export function toWireExplanation(explanation: Explanation): muster.reservation.v1.ExplainReservationReply.$Properties {
+  const { reservation, because, message, pools, place, hold, overtakenUntilMs, concurrency } = explanation;
+  return {
+    reservation: toWireReservation({ reservation, because }),
+    code: because?.code ?? "",
+    message,
+    pools: pools.map(toWirePool),
+    ...(place !== undefined && {
+      place: { ahead: place.ahead, aheadByPriority: [...place.byPriority], aheadMore: place.more },
+    }),
+    ...(hold !== undefined && { hold: toWireHold(hold) }),
+    overtakenUntilMs: overtakenUntilMs ?? 0,
+    ...(concurrency !== undefined && {
+      concurrency: {
+        limit: concurrency.limit,
+        granted: concurrency.granted,
+        holders: concurrency.holders.listed.map(toWireHolder),
+        holdersMore: concurrency.holders.more,
+      },
+    }),
+  };
+}
+
+function toWirePool({
+  unusable,
+  holders,
+  ...numbers
+}: PoolExplanation): muster.reservation.v1.PoolExplanation.$Properties {
+  return {
+    ...numbers,
+    unusable: unusable.listed.length + unusable.more,
+    unusableNodes: unusable.listed.map(({ node, reason, occupant }) => ({
+      node,
+      reason,
+      ...(occupant !== undefined && { occupant }),
+    })),
+    unusableMore: unusable.more,
+    holders: holders.listed.map(toWireHolder),
+    holdersMore: holders.more,
+  };
+}
+
+function toWireHolder({ owner, sequence, machines, sinceMs }: Holder): muster.reservation.v1.Holder.$Properties {
+  return { owner, reservationId: idOf(sequence), machines, sinceMs };
+}
+
+function toWireHold({ reservation, own }: HoldInForce): muster.reservation.v1.Hold.$Properties {
+  const { owner, sequence, createdAtMs, needs } = reservation;
+  const machines = countByPool(needs).map(({ pool, count }) => ({ pool, machines: count }));
+  return { owner, reservationId: idOf(sequence), waitingSinceMs: createdAtMs, machines, own };
+}

@@ -1,0 +1,48 @@
+import { assertNever } from "@muster/faults";
+import type { Bounded, Explanation, Holder, PoolExplanation } from "./build-explanation.ts";
+import type { Owner } from "./reservation.ts";
+
+/** Names in one sentence; the explanation has the rest. */
+const NAMED_MAX = 3;
+
+/** One sentence for people: what is missing, who has it, and how many are looked at earlier. */
+export function describeExplanation(facts: Omit<Explanation, "message">): string {
+  const { reservation, because, pools, concurrency, hold } = facts;
+  if (reservation.grant !== undefined) return `holds ${countOf(reservation.grant.machines.length, "machine")}`;
+  if (because === undefined) return "nothing stands in the way: it is granted next";
+  const pool = pools.find((one) => one.pool === because.pool);
+  const queue = because.ahead === 0 ? "" : `; ${countOf(because.ahead, "request")} ahead of it`;
+  switch (because.code) {
+    case "POOLS_NOT_KNOWN_YET":
+      return `the watcher has not listed all nodes yet; ${because.available} of ${because.requested} machines of pool ${because.pool} are known to be free${queue}`;
+    case "CONCURRENCY_LIMIT":
+      return `${concurrency?.granted ?? 0} reservations of kind ${reservation.owner.kind} are granted, and it goes on below ${reservation.concurrencyLimit}${named(concurrency?.holders, "held by")}${queue}`;
+    case "HELD_FOR_OLDER":
+      return `pool ${because.pool} has ${pool?.available ?? 0} machines free, ${because.requested} are needed, and ${pool?.kept ?? 0} are kept for ${hold === undefined ? "an older request" : ownerName(hold.reservation.owner)}, which has waited too long${queue}`;
+    case "POOL_AVAILABILITY":
+      return `pool ${because.pool} has ${because.available} machines free for it, ${because.requested} are needed${pool === undefined ? "" : describePool(pool)}${queue}`;
+    default:
+      return assertNever(because.code);
+  }
+}
+
+function describePool({ capacity, unusable, holders }: PoolExplanation): string {
+  const nodes = unusable.listed.length + unusable.more;
+  const broken = nodes === 0 ? "" : `; ${countOf(nodes, "node")} cannot be given away`;
+  return ` (of ${capacity})${named(holders, "held by")}${broken}`;
+}
+
+function named(holders: Bounded<Holder> | undefined, verb: string): string {
+  if (holders === undefined || holders.listed.length === 0) return "";
+  const names = holders.listed.slice(0, NAMED_MAX).map(({ owner, machines }) => `${ownerName(owner)} (${machines})`);
+  const more = holders.listed.length + holders.more - names.length;
+  return `; ${verb} ${names.join(", ")}${more === 0 ? "" : ` and ${more} more`}`;
+}
+
+function ownerName({ kind, id }: Owner): string {
+  return `${kind} ${id}`;
+}
+
+function countOf(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
