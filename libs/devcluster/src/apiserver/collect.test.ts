@@ -5,6 +5,7 @@ import { configMaps, namespaces } from "./kinds/core.ts";
 import { events } from "./kinds/event.ts";
 
 const NOW = Date.UTC(2026, 0, 1);
+const policy = { eventTtlMs: 1000, isKept: (_apiVersion: string, kind: string): boolean => kind !== "Job" };
 const map = (name: string, metadata: JsonObject = {}): Held => ({
   resource: configMaps,
   object: { kind: "ConfigMap", apiVersion: "v1", metadata: { name, namespace: "a", uid: `uid-${name}`, ...metadata } },
@@ -20,7 +21,7 @@ const deleting = (finalizer: string): JsonObject => ({
   deletionTimestamp: "2026-01-01T00:00:00Z",
   finalizers: [finalizer],
 });
-const plan = (...world: Held[]): string[] => planCollection(world, { eventTtlMs: 1000 }, NOW).map(describeStep);
+const plan = (...world: Held[]): string[] => planCollection(world, policy, NOW).map(describeStep);
 
 function describeStep({ do: action, because, held }: CollectStep): string {
   return `${action} ${JSON.stringify((held.object["metadata"] as JsonObject)["name"])} ${because}`;
@@ -40,7 +41,7 @@ describe("collecting", () => {
 
   it("takes the name of one lost owner off what has another", () => {
     const both = map("c", { ownerReferences: [owner("a"), owner("b")] });
-    const steps = planCollection([map("a"), both], { eventTtlMs: 1000 }, NOW);
+    const steps = planCollection([map("a"), both], policy, NOW);
     expect(steps).toMatchObject([{ do: "write", held: { object: { metadata: { ownerReferences: [owner("a")] } } } }]);
   });
 

@@ -1,6 +1,5 @@
 import { at, type Json, type JsonObject, listAt, put, textAt, textsAt } from "./json.ts";
 import { finalizersOf, isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
-import { findKind } from "./resources.ts";
 import type { Resource } from "./resource.ts";
 
 /** An object and the resource that it is shown by. */
@@ -23,25 +22,33 @@ export type CollectStep =
 const FOREGROUND = "foregroundDeletion";
 const ORPHAN = "orphan";
 
-export type CollectPolicy = { readonly eventTtlMs: number };
+export type CollectPolicy = {
+  readonly eventTtlMs: number;
+  /** Whether objects of a kind are kept here, so that one that is not found does not exist. */
+  readonly isKept: (apiVersion: string, kind: string) => boolean;
+};
 
 /** One pass over everything: dependents of owners that are gone, namespaces that end, events nobody reads any more. */
 export function planCollection(world: readonly Held[], policy: CollectPolicy, nowMs: number): CollectStep[] {
   const byUid = new Map(world.map((held) => [uidOf(held.object), held]));
   const steps: CollectStep[] = [];
   for (const held of world) {
-    const step = planDependent(held, byUid) ?? planEvent(held, policy, nowMs);
+    const step = planDependent(held, byUid, policy) ?? planEvent(held, policy, nowMs);
     if (step !== undefined) steps.push(step);
   }
   return [...steps, ...planOwners(world), ...planNamespaces(world)];
 }
 
-function planDependent(held: Held, byUid: ReadonlyMap<string, Held>): CollectStep | undefined {
+function planDependent(
+  held: Held,
+  byUid: ReadonlyMap<string, Held>,
+  { isKept }: CollectPolicy,
+): CollectStep | undefined {
   const { object } = held;
   const owners = listAt(object, "metadata", "ownerReferences");
   if (owners.length === 0) return undefined;
   // An owner of a kind that is kept elsewhere may well be there.
-  const isKnown = (owner: Json): boolean => findKind(textAt(owner, "apiVersion"), textAt(owner, "kind")) !== undefined;
+  const isKnown = (owner: Json): boolean => isKept(textAt(owner, "apiVersion"), textAt(owner, "kind"));
   const ownerOf = (owner: Json): JsonObject | undefined => byUid.get(textAt(owner, "uid"))?.object;
   const isGone = (owner: Json): boolean => isKnown(owner) && ownerOf(owner) === undefined;
   const isWaiting = (owner: Json): boolean => isHeldBy(ownerOf(owner), FOREGROUND);

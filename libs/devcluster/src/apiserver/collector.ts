@@ -3,15 +3,16 @@ import { listAt, sameJson } from "./json.ts";
 import { isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
 import type { ObjectName, Registry } from "./registry.ts";
 import { bucketOf } from "./resource.ts";
-import { resources } from "./resources.ts";
+import type { Catalogue } from "./resources.ts";
 import { FailureError } from "./status.ts";
 import type { Change, ObjectStore } from "./store.ts";
 
 export type CollectorDeps = {
   readonly store: ObjectStore;
   readonly registry: Registry;
+  readonly catalogue: Catalogue;
   readonly nowMs: () => number;
-  readonly policy: CollectPolicy;
+  readonly policy: Omit<CollectPolicy, "isKept">;
   readonly onDefect: (error: unknown) => void;
 };
 
@@ -20,10 +21,12 @@ const SWEEP_EVERY_MS = 60_000;
 /** Does what a controller manager does for objects whose owner or namespace is gone: soon after a change that may matter, and every minute. */
 export function startCollector(deps: CollectorDeps): Disposable {
   let scheduled: NodeJS.Immediate | undefined;
+  const isKept = (apiVersion: string, kind: string): boolean => deps.catalogue.findKind(apiVersion, kind) !== undefined;
   const pass = (): void => {
     scheduled = undefined;
     try {
-      for (const step of planCollection(world(deps.store), deps.policy, deps.nowMs())) act(deps.registry, step);
+      for (const step of planCollection(world(deps), { ...deps.policy, isKept }, deps.nowMs()))
+        act(deps.registry, step);
     } catch (error) {
       deps.onDefect(error);
     }
@@ -42,9 +45,9 @@ export function startCollector(deps: CollectorDeps): Disposable {
   };
 }
 
-function world(store: ObjectStore): Held[] {
-  return resources
-    .filter((resource) => resource.storedAs === undefined)
+function world({ store, catalogue }: CollectorDeps): Held[] {
+  return catalogue
+    .kept()
     .flatMap((resource) => store.entries(bucketOf(resource)).map(([, object]) => ({ resource, object })));
 }
 

@@ -1,36 +1,44 @@
 import type { JsonObject } from "./json.ts";
+import { compareVersions } from "./versions.ts";
 import { apiVersionOf, type Resource, type Subresource } from "./resource.ts";
-import { resources } from "./resources.ts";
+import type { Catalogue } from "./resources.ts";
 
 /** The version of Kubernetes whose behaviour the server shows. */
 const MINOR = "36";
 
 /** The document at a path of discovery; undefined when there is none. `address` is host and port. */
-export function discoveryDocument(path: string, address: string): JsonObject | undefined {
+export function discoveryDocument(path: string, address: string, catalogue: Catalogue): JsonObject | undefined {
+  const resources = catalogue.all();
   const segments = path.split("/").filter((segment) => segment !== "");
   const [root = "", first, second, ...more] = segments;
   if (more.length > 0) return undefined;
-  if (segments.length === 0) return { paths: rootPaths() };
+  if (segments.length === 0) return { paths: rootPaths(resources) };
   if (root === "version" && first === undefined) return version();
   if (root === "api" && second === undefined)
-    return first === undefined ? coreVersions(address) : resourceList("", first);
+    return first === undefined ? coreVersions(address) : resourceList(resources, "", first);
   if (root !== "apis") return undefined;
-  if (first === undefined) return { kind: "APIGroupList", apiVersion: "v1", groups: groups().map(group) };
-  if (!groups().includes(first)) return undefined;
-  return second === undefined ? { kind: "APIGroup", apiVersion: "v1", ...group(first) } : resourceList(first, second);
+  if (first === undefined)
+    return { kind: "APIGroupList", apiVersion: "v1", groups: groups(resources).map((name) => group(resources, name)) };
+  if (!groups(resources).includes(first)) return undefined;
+  return second === undefined
+    ? { kind: "APIGroup", apiVersion: "v1", ...group(resources, first) }
+    : resourceList(resources, first, second);
 }
 
 /** Every group and version that has resources: `v1`, `coordination.k8s.io/v1`. */
-export function groupVersions(): string[] {
+export function groupVersions(resources: readonly Resource[]): string[] {
   return [...new Set(resources.map(apiVersionOf))];
 }
 
-function groups(): string[] {
+function groups(resources: readonly Resource[]): string[] {
   return [...new Set(resources.map((resource) => resource.group))].filter((name) => name !== "").sort();
 }
 
-function rootPaths(): string[] {
-  const named = groups().flatMap((name) => [`/apis/${name}`, `/apis/${name}/v1`]);
+function rootPaths(resources: readonly Resource[]): string[] {
+  const named = groups(resources).flatMap((name) => [
+    `/apis/${name}`,
+    ...versionsOf(resources, name).map((version) => `/apis/${name}/${version}`),
+  ]);
   return [
     "/api",
     "/api/v1",
@@ -67,12 +75,18 @@ function coreVersions(address: string): JsonObject {
   };
 }
 
-function group(name: string): JsonObject {
-  const served = { groupVersion: `${name}/v1`, version: "v1" };
-  return { name, versions: [served], preferredVersion: served };
+function group(resources: readonly Resource[], name: string): JsonObject {
+  const versions = versionsOf(resources, name).map((version) => ({ groupVersion: `${name}/${version}`, version }));
+  return { name, versions, preferredVersion: versions[0] ?? {} };
 }
 
-function resourceList(groupName: string, versionName: string): JsonObject | undefined {
+/** The best first. */
+function versionsOf(resources: readonly Resource[], name: string): string[] {
+  const versions = resources.filter((resource) => resource.group === name).map((resource) => resource.version);
+  return [...new Set(versions)].sort(compareVersions);
+}
+
+function resourceList(resources: readonly Resource[], groupName: string, versionName: string): JsonObject | undefined {
   const served = resources.filter((resource) => resource.group === groupName && resource.version === versionName);
   const [first] = served;
   if (first === undefined) return undefined;

@@ -1,16 +1,17 @@
 import { groupVersions } from "./discovery.ts";
 import type { JsonObject } from "./json.ts";
 import { apiVersionOf, type Resource } from "./resource.ts";
-import { resources } from "./resources.ts";
+import type { Catalogue } from "./resources.ts";
 
 /**
  * As much of OpenAPI as kubectl needs before it sends anything: that each kind can be patched, and that the server itself validates fields. It has no schemas, so `kubectl explain`
  * knows nothing.
  */
-export function openApiDocument(path: string): JsonObject | undefined {
+export function openApiDocument(path: string, catalogue: Catalogue): JsonObject | undefined {
+  const resources = catalogue.all();
   if (path === "/openapi/v2") return { swagger: "2.0", info, paths: Object.fromEntries(resources.flatMap(v2Paths)) };
   if (path === "/openapi/v3") {
-    const roots = groupVersions().map(rootOf);
+    const roots = groupVersions(resources).map(rootOf);
     const entries = roots.map((root) => [root, { serverRelativeURL: `/openapi/v3/${root}` }] as const);
     return { paths: Object.fromEntries(entries) };
   }

@@ -3,11 +3,12 @@ import { negotiate } from "./accept.ts";
 import { isAuthorized } from "./authenticate.ts";
 import { generatedName } from "./names.ts";
 import { humanDuration } from "./duration.ts";
+import { catalogue } from "./resources.ts";
 import { parseTarget } from "./target.ts";
 
 describe("a path", () => {
   const place = (path: string): string | undefined => {
-    const target = parseTarget(path);
+    const target = parseTarget(path, catalogue());
     return target && [target.resource.plural, target.namespace, target.name, target.subresource].join(" ").trim();
   };
   it.each([

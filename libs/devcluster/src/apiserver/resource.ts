@@ -1,6 +1,7 @@
 import type { JsonObject } from "./json.ts";
 import { nameOf, namespaceOf } from "./metadata.ts";
 import type { Check } from "./names.ts";
+import { decode, type Decoded } from "./schema.ts";
 import type { SelectableFields } from "./selectors.ts";
 import type { Problem } from "./status.ts";
 import type { Column } from "./table.ts";
@@ -19,6 +20,8 @@ export type Resource = {
   readonly subresources: readonly Subresource[];
   /** The model of client-node that lists its fields. */
   readonly model: string;
+  /** Takes from a body what the resource has; `wrong` refuses a value of the wrong type. */
+  readonly decode: (body: JsonObject, wrong: (because: string) => never) => Decoded;
   readonly checkName: Check;
   readonly fields: SelectableFields;
   readonly columns: readonly Column[];
@@ -71,6 +74,7 @@ export function defineResource(given: Given): Resource {
     shortNames: [],
     categories: [],
     subresources: [],
+    decode: (body, wrong) => decode(given.model, body, wrong),
     checkName: () => undefined,
     defaults: (object) => object,
     validate: () => [],

@@ -3,9 +3,9 @@ import { events, newEvents } from "./kinds/event.ts";
 import { nodes } from "./kinds/node.ts";
 import { pods } from "./kinds/pod.ts";
 import { services } from "./kinds/service.ts";
-import { apiVersionOf, type Resource } from "./resource.ts";
+import { apiVersionOf, bucketOf, type Resource } from "./resource.ts";
 
-/** Every resource that the server has. A new kind is a line here and a file in kinds/. */
+/** Every resource that the server always has. A new kind is a line here and a file in kinds/. */
 export const resources: readonly Resource[] = [
   configMaps,
   events,
@@ -19,10 +19,30 @@ export const resources: readonly Resource[] = [
   newEvents,
 ];
 
-export function findResource(group: string, version: string, plural: string): Resource | undefined {
-  return resources.find((one) => one.group === group && one.version === version && one.plural === plural);
-}
+/** What the server serves now. */
+export type Catalogue = {
+  all(): readonly Resource[];
+  find(group: string, version: string, plural: string): Resource | undefined;
+  findKind(apiVersion: string, kind: string): Resource | undefined;
+  /** One resource for each set of objects, in whichever form they are stored. */
+  kept(): readonly Resource[];
+};
 
-export function findKind(apiVersion: string, kind: string): Resource | undefined {
-  return resources.find((one) => apiVersionOf(one) === apiVersion && one.kind === kind);
+/** The built-in resources, and those that `custom` knows at the time. */
+export function catalogue(custom: () => readonly Resource[] = () => []): Catalogue {
+  const all = (): readonly Resource[] => [...resources, ...custom()];
+  return {
+    all,
+    find: (group, version, plural) =>
+      all().find((one) => one.group === group && one.version === version && one.plural === plural),
+    findKind: (apiVersion, kind) => all().find((one) => apiVersionOf(one) === apiVersion && one.kind === kind),
+    kept: () =>
+      [
+        ...new Map(
+          all()
+            .toReversed()
+            .map((one) => [bucketOf(one), one]),
+        ).values(),
+      ].reverse(),
+  };
 }

@@ -12,7 +12,7 @@ import { chooseContainer, type KubeletAccess, locateLog, streamLog } from "./pod
 import { booleanOf, deleteOptionsOf, dryRunOf, integerOf, versionQuery } from "./query.ts";
 import type { ObjectName, Registry } from "./registry.ts";
 import { apiVersionOf, type Resource } from "./resource.ts";
-import { decode } from "./schema.ts";
+import type { Decoded } from "./schema.ts";
 import {
   badRequest,
   conflict,
@@ -175,8 +175,6 @@ async function patch(call: Call, subresource?: "status"): Promise<void> {
   show(call, written.created ? 201 : 200, written.object, warnings);
 }
 
-type Decoded = { readonly object: JsonObject; readonly warnings: readonly string[] };
-
 /** Takes what the kind has; unknown fields are refused, told, or dropped in silence, as the client asks. */
 function decodeBody({ exchange, target }: Call, body: JsonObject, refuse: (because: string) => never): Decoded {
   const { resource } = target;
@@ -187,7 +185,7 @@ function decodeBody({ exchange, target }: Call, body: JsonObject, refuse: (becau
     const meant = `${kind || resource.kind} in version "${apiVersion || expected}"`;
     fail(badRequest(`${meant} cannot be handled as a ${resource.kind}: this path is for ${expected} ${resource.kind}`));
   }
-  const { object, warnings } = decode(resource.model, body, refuse);
+  const { object, warnings } = resource.decode(body, refuse);
   const validation = exchange.query.get("fieldValidation") ?? "Warn";
   if (validation === "Strict" && warnings.length > 0) refuse(`strict decoding error: ${warnings.join(", ")}`);
   return { object, warnings: validation === "Ignore" ? [] : warnings };

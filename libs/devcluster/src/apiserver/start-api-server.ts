@@ -13,6 +13,7 @@ import { namespaces } from "./kinds/core.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { KubeletAccess } from "./pod-log.ts";
 import { registry as makeRegistry } from "./registry.ts";
+import { type Catalogue, catalogue } from "./resources.ts";
 import { type RestDeps, serveTarget } from "./rest.ts";
 import { fail, methodNotAllowed, noSuchResource, notAcceptable, unauthorized } from "./status.ts";
 import { objectStore } from "./store.ts";
@@ -77,15 +78,23 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   ]);
   const kubelet = options.kubelet ?? { token: randomBytes(32).toString("hex"), ca: authority.cert };
   const store = objectStore({ historyLimit: options.historyLimit ?? HISTORY_LIMIT });
+  const served = catalogue();
   const random = (below: number): number => randomInt(Math.max(1, Math.floor(below)));
   const registry = makeRegistry({ store, nowMs, newUid: randomUUID, random });
   const watches = makeWatches({ store, nowMs, random, limits: { ...WATCH_LIMITS, ...options.watchLimits } });
   for (const name of FIRST_NAMESPACES) registry.create(namespaces, "", { metadata: { name } }, false);
-  const collector = startCollector({ store, registry, nowMs, policy: { eventTtlMs: EVENT_TTL_MS }, onDefect });
+  const collector = startCollector({
+    store,
+    registry,
+    catalogue: served,
+    nowMs,
+    policy: { eventTtlMs: EVENT_TTL_MS },
+    onDefect,
+  });
 
   const deps: RestDeps = { registry, store, watches, nowMs, kubelet };
   const server = createServer({ ...certificate, minVersion: "TLSv1.2" }, (request, response) => {
-    serve(deps, { token, onDefect }, request, response).catch(onDefect);
+    serve(deps, { token, onDefect, catalogue: served }, request, response).catch(onDefect);
   });
   const port = await listen(server, options.port ?? 0);
   const url = `https://127.0.0.1:${port}`;
@@ -111,7 +120,11 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   };
 }
 
-type Guard = { readonly token: string; readonly onDefect: (error: unknown) => void };
+type Guard = {
+  readonly token: string;
+  readonly onDefect: (error: unknown) => void;
+  readonly catalogue: Catalogue;
+};
 
 async function serve(deps: RestDeps, guard: Guard, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { pathname, searchParams } = parseUrl(request.url ?? "/");
@@ -126,9 +139,9 @@ async function serve(deps: RestDeps, guard: Guard, request: IncomingMessage, res
       answerFailure(exchange, unauthorized());
       return;
     }
-    const target = parseTarget(pathname);
+    const target = parseTarget(pathname, guard.catalogue);
     if (target !== undefined) await serveTarget(deps, exchange, target);
-    else serveDocument(exchange);
+    else serveDocument(exchange, guard.catalogue);
   } catch (error) {
     answerError(exchange, error, guard.onDefect);
   } finally {
@@ -137,10 +150,12 @@ async function serve(deps: RestDeps, guard: Guard, request: IncomingMessage, res
   }
 }
 
-function serveDocument(exchange: Exchange): void {
+function serveDocument(exchange: Exchange, served: Catalogue): void {
   const { request, path } = exchange;
   const isOpenApi = path.startsWith("/openapi/");
-  const document = isOpenApi ? openApiDocument(path) : discoveryDocument(path, request.headers.host ?? "");
+  const document = isOpenApi
+    ? openApiDocument(path, served)
+    : discoveryDocument(path, request.headers.host ?? "", served);
   if (document === undefined) return fail(noSuchResource());
   if (request.method !== "GET") return fail(methodNotAllowed());
   const accept = request.headers.accept ?? "*/*";

@@ -1,5 +1,5 @@
 import type { Resource } from "./resource.ts";
-import { findResource } from "./resources.ts";
+import type { Catalogue } from "./resources.ts";
 
 /** What a path of the API points at. */
 export type Target = {
@@ -12,20 +12,24 @@ export type Target = {
 };
 
 /** `/api/v1/namespaces/a/pods/b/log` and its like; undefined for paths that name no resource of the server. */
-export function parseTarget(path: string): Target | undefined {
+export function parseTarget(path: string, catalogue: Catalogue): Target | undefined {
   const segments = decodeSegments(path);
   if (segments === undefined) return undefined;
   const [root, ...rest] = segments;
-  if (root === "api") return resolve("", rest);
-  return root === "apis" ? resolve(rest[0] ?? "", rest.slice(1)) : undefined;
+  if (root === "api") return resolve(catalogue, "", rest);
+  return root === "apis" ? resolve(catalogue, rest[0] ?? "", rest.slice(1)) : undefined;
 }
 
-function resolve(group: string, [version = "", ...segments]: readonly string[]): Target | undefined {
+function resolve(
+  catalogue: Catalogue,
+  group: string,
+  [version = "", ...segments]: readonly string[],
+): Target | undefined {
   const [first = "", namespace = "", plural] = segments;
   const isNamespaced =
-    first === "namespaces" && plural !== undefined && findResource(group, version, plural)?.namespaced === true;
+    first === "namespaces" && plural !== undefined && catalogue.find(group, version, plural)?.namespaced === true;
   const [type = "", name = "", subresource = "", ...more] = isNamespaced ? segments.slice(2) : segments;
-  const resource = findResource(group, version, type);
+  const resource = catalogue.find(group, version, type);
   if (resource === undefined || more.length > 0) return undefined;
   // A single object of a namespaced kind is only found through its namespace.
   if (resource.namespaced && !isNamespaced && name !== "") return undefined;
