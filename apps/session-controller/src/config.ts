@@ -24,38 +24,43 @@ const DAY_MS = 86_400_000;
 
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  return readEnv(env, (read) => ({
-    nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
-    kube: {
-      kubeconfig: read.optional("MUSTER_KUBECONFIG"),
-      namespace: read.text("MUSTER_NAMESPACE", "default"),
-      poolLabel: read.text("SESSION_POOL_LABEL", "pool"),
-      imageDefault: read.text("SESSION_DEFAULT_IMAGE", "busybox:stable"),
-    },
-    executorsMost: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
-    queue: {
-      inFlightMost: read.integer("SESSION_IN_FLIGHT", { fallback: 1000, min: 1, max: 100_000 }),
-      ackWaitMs: read.integer("SESSION_ACK_WAIT_MS", { fallback: 15_000, min: 300, max: 600_000 }),
-    },
-    defaults: {
-      timeoutMs: read.integer("SESSION_TIMEOUT_MS", { fallback: 900_000, min: 1000, max: 7 * DAY_MS }),
-      queueTimeoutMs: read.integer("SESSION_QUEUE_TIMEOUT_MS", { fallback: DAY_MS, min: 1000, max: 30 * DAY_MS }),
-      ttlMs: read.integer("SESSION_TTL_MS", { fallback: DAY_MS, min: 1000, max: 30 * DAY_MS }),
-      killAfterMs: read.integer("SESSION_KILL_AFTER_MS", { fallback: 10_000, min: 1000, max: 600_000 }),
-      workerPort: read.integer("SESSION_WORKER_PORT", { fallback: 10_000, min: 1, max: 65_535 }),
-    },
-    session: {
-      askAgainMs: read.integer("SESSION_ASK_AGAIN_MS", { fallback: 10_000, min: 50, max: 600_000 }),
-      cleanupLimitMs: read.integer("SESSION_CLEANUP_LIMIT_MS", { fallback: 120_000, min: 100, max: DAY_MS }),
-      lookAgainMs: read.integer("SESSION_LOOK_AGAIN_MS", { fallback: 1000, min: 50, max: 60_000 }),
-    },
-    sweep: {
-      everyMs: read.integer("SESSION_SWEEP_MS", { fallback: 30_000, min: 100, max: DAY_MS }),
-      leakAgeMs: read.integer("SESSION_LEAK_AGE_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
-    },
-    logs: {
-      perContainerBytes: read.integer("SESSION_LOG_LIMIT_BYTES", { fallback: 2 ** 20, min: 1024, max: 2 ** 28 }),
-      totalBytes: read.integer("SESSION_LOGS_LIMIT_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 40 }),
-    },
-  }));
+  return readEnv(env, (read) => {
+    const ackWaitMs = read.integer("SESSION_ACK_WAIT_MS", { fallback: 15_000, min: 300, max: 600_000 });
+    return {
+      nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+      kube: {
+        kubeconfig: read.optional("MUSTER_KUBECONFIG"),
+        namespace: read.text("MUSTER_NAMESPACE", "default"),
+        poolLabel: read.text("SESSION_POOL_LABEL", "pool"),
+        imageDefault: read.text("SESSION_DEFAULT_IMAGE", "busybox:stable"),
+      },
+      executorsMost: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
+      queue: {
+        inFlightMost: read.integer("SESSION_IN_FLIGHT", { fallback: 1000, min: 1, max: 100_000 }),
+        ackWaitMs,
+      },
+      defaults: {
+        timeoutMs: read.integer("SESSION_TIMEOUT_MS", { fallback: 900_000, min: 1000, max: 7 * DAY_MS }),
+        queueTimeoutMs: read.integer("SESSION_QUEUE_TIMEOUT_MS", { fallback: DAY_MS, min: 1000, max: 30 * DAY_MS }),
+        ttlMs: read.integer("SESSION_TTL_MS", { fallback: DAY_MS, min: 1000, max: 30 * DAY_MS }),
+        killAfterMs: read.integer("SESSION_KILL_AFTER_MS", { fallback: 10_000, min: 1000, max: 600_000 }),
+        workerPort: read.integer("SESSION_WORKER_PORT", { fallback: 10_000, min: 1, max: 65_535 }),
+      },
+      session: {
+        askAgainMs: read.integer("SESSION_ASK_AGAIN_MS", { fallback: 10_000, min: 50, max: 600_000 }),
+        cleanupLimitMs: read.integer("SESSION_CLEANUP_LIMIT_MS", { fallback: 120_000, min: 100, max: DAY_MS }),
+        lookAgainMs: read.integer("SESSION_LOOK_AGAIN_MS", { fallback: 1000, min: 50, max: 60_000 }),
+        // Nobody takes over from an executor before its message is due again.
+        trustRecordMs: ackWaitMs / 2,
+      },
+      sweep: {
+        everyMs: read.integer("SESSION_SWEEP_MS", { fallback: 30_000, min: 100, max: DAY_MS }),
+        leakAgeMs: read.integer("SESSION_LEAK_AGE_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
+      },
+      logs: {
+        perContainerBytes: read.integer("SESSION_LOG_LIMIT_BYTES", { fallback: 2 ** 20, min: 1024, max: 2 ** 28 }),
+        totalBytes: read.integer("SESSION_LOGS_LIMIT_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 40 }),
+      },
+    };
+  });
 }

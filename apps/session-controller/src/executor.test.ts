@@ -1,10 +1,10 @@
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { fakeWorld, Killed } from "../test/fake-world.ts";
-import { runSession } from "./executor.ts";
+import { runSession, type ExecutorDeps } from "./executor.ts";
 
 /** Short, so that a test that waits for pods to go waits a moment only. */
-const POLICY = { askAgainMs: 5, cleanupLimitMs: 1000, lookAgainMs: 1 };
+const POLICY = { askAgainMs: 5, cleanupLimitMs: 1000, lookAgainMs: 1, trustRecordMs: 500 };
 const never = new AbortController().signal;
 
 function run(world: ReturnType<typeof fakeWorld>, executor = "controller-a", signal = never) {
@@ -72,6 +72,41 @@ describe("runSession", () => {
     expect(world.record().executor).toBe("another");
   });
 
+  it.each(["reserve", "create-pod", "collect-logs", "delete-pod", "release"])(
+    "does no %s after a pause in which another executor has taken the session over",
+    async (call) => {
+      const world = fakeWorld();
+      const deps = world.deps("controller-a");
+      let replaced = false;
+      const stopped: ExecutorDeps = {
+        ...deps,
+        // The process stops between deciding on the step and doing it.
+        logger: {
+          ...deps.logger,
+          info: (fields) => {
+            if (replaced || !JSON.stringify(fields).includes(`"do":"${call}"`)) return;
+            replaced = true;
+            world.takeAway();
+            world.state.monotonicMs += POLICY.trustRecordMs + 1;
+            world.calls.length = 0;
+          },
+        },
+      };
+      expect(await runSession(stopped, POLICY, world.session, never)).toBe("lost");
+      expect(replaced).toBe(true);
+      expect(world.calls).not.toContain(call);
+      expect(world.record().executor).toBe("another");
+    },
+  );
+
+  it("goes on after a pause in which nobody has taken the session over", async () => {
+    const world = fakeWorld();
+    const deps = world.deps("controller-a");
+    const slow: ExecutorDeps = { ...deps, monotonicMs: () => (world.state.monotonicMs += POLICY.trustRecordMs + 1) };
+    expect(await runSession(slow, POLICY, world.session, never)).toBe("finished");
+    expect(world.pods.size).toBe(3);
+  });
+
   it("notices a cancellation at once, and ends as cancelled", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);
@@ -100,6 +135,48 @@ describe("runSession", () => {
     expect(await running).toBe("finished");
     expect(world.record()).toMatchObject({ reservationId: "r-1", released: true });
     expect(world.calls).toContain("release done");
+  });
+
+  it("ends a session whose pod went away while nobody watched", async () => {
+    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const stop = new AbortController();
+    const first = run(world, "controller-a", stop.signal);
+    await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
+    stop.abort();
+    await first;
+    world.pods.delete("bench-server-0");
+    expect(await run(world, "controller-b")).toBe("finished");
+    expect(world.record().events.at(-1)).toMatchObject({
+      kind: "ERROR",
+      reason: "COMPONENT_FAILED",
+      description: "server server-0 failed: PodGone: the pod is gone, and nobody saw how it ended",
+    });
+  });
+
+  it("notices a pod that went away unseen while it runs the session itself", async () => {
+    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const running = run(world);
+    await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
+    world.pods.delete("bench-client-0");
+    world.state.monotonicMs += 10_000;
+    world.wakeups.podChanged("bench");
+    expect(await running).toBe("finished");
+    expect(world.record().events.at(-1)?.description).toContain("client client-0 failed: PodGone");
+  });
+
+  it("does not take a pod for gone that is there and only unseen", async () => {
+    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const first = world.deps("controller-a");
+    const blind: ExecutorDeps = { ...first, pods: () => [] };
+    const stop = new AbortController();
+    const running = runSession(blind, POLICY, world.session, stop.signal);
+    await until("a pod is made", () => world.pods.size > 0);
+    world.state.monotonicMs += 10_000;
+    world.wakeups.podChanged("bench");
+    await until("it listed", () => world.calls.includes("list done"));
+    expect(world.record().verdict).toBeUndefined();
+    stop.abort();
+    expect(await running).toBe("stopped");
   });
 
   it("leaves the session as it is when it is told to stop", async () => {

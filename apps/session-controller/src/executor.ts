@@ -3,15 +3,17 @@ import type { Logger } from "@muster/service";
 import { planSession, phaseOf, wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
 import { eventOf, isFinished, type SessionRecord } from "./domain/session.ts";
 import type { LivePod, Obstacle, ReservationSeen, SessionPolicy, Snapshot } from "./domain/snapshot.ts";
-import type { PodSeen } from "./domain/summarise-components.ts";
+import { isAnyUnseen, type PodSeen } from "./domain/summarise-components.ts";
 import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
 import type { Waker } from "./wakeups.ts";
 
 export type Stored = { readonly record: SessionRecord; readonly revision: number };
 
-/** What an executor needs from outside. All but `pods`, `now` and `span` reject with FaultError. */
+/** What an executor needs from outside. All but `pods`, `now`, `monotonicMs` and `span` reject with FaultError. */
 export type ExecutorDeps = {
   readonly now: () => number;
+  /** Counts on while the process is stopped, and is never set. */
+  readonly monotonicMs: () => number;
   /** Named in the record of every session that this process runs. */
   readonly executor: string;
   readonly logger: Logger;
@@ -50,6 +52,12 @@ type Run = {
   revision: number;
   /** The stored record may be newer. */
   stale: boolean;
+  /** On the monotonic clock: pods of which nothing is seen are looked for at the API server from this moment on. */
+  lookForPodsAtMs: number;
+  /** On the monotonic clock: the session was ours at this moment. */
+  oursAtMs: number;
+  /** A check of that which is under way; the steps of one pass share it. */
+  checking: Promise<void> | undefined;
   reservation: ReservationSeen;
   obstacles: readonly Obstacle[];
   trouble: { readonly of: "list" | "steps"; readonly text: string } | undefined;
@@ -80,7 +88,7 @@ export async function runSession(
     while (!isAborted(signal)) {
       await beginRound(deps, run);
       const steps = planSession(await observe(deps, run), policy);
-      if (steps.length > 0) await pass(deps, run, steps);
+      if (steps.length > 0) await pass(deps, policy, run, steps);
       await announce(deps, run);
       run.failures = run.failed ? run.failures + 1 : 0;
       if (isFinished(run.record) && run.announced === run.record.events.length) return "finished";
@@ -100,14 +108,15 @@ async function takeOver(
   signal: AbortSignal,
 ): Promise<Run | undefined> {
   while (!signal.aborted) {
+    const oursAtMs = deps.monotonicMs();
     const stored = await deps.load(name);
     if (stored?.record.uid !== uid) return undefined;
-    if (isFinished(stored.record)) return newRun(stored);
+    if (isFinished(stored.record)) return newRun(stored, oursAtMs);
     const record = transitionTakeOver(stored.record, deps.executor);
     try {
       const revision = await deps.save(record, stored.revision);
       deps.logger.info({ session: name, epoch: record.epoch, phase: phaseOf(record) }, "session taken over");
-      return newRun({ record, revision });
+      return newRun({ record, revision }, oursAtMs);
     } catch (error) {
       if (faultOf(error)?.code !== "conflict") throw error;
     }
@@ -115,11 +124,15 @@ async function takeOver(
   return undefined;
 }
 
-function newRun({ record, revision }: Stored): Run {
+function newRun({ record, revision }: Stored, oursAtMs: number): Run {
   return {
     record,
     revision,
     stale: false,
+    // What the executor before us has made may have gone since; what we make ourselves is given the time to be seen.
+    lookForPodsAtMs: record.components.some(({ podUid }) => podUid !== "") ? oursAtMs : oursAtMs + LOOK_EVERY_MS,
+    oursAtMs,
+    checking: undefined,
     reservation: { state: "unknown" },
     obstacles: [],
     trouble: undefined,
@@ -132,16 +145,22 @@ function newRun({ record, revision }: Stored): Run {
 async function observe(deps: ExecutorDeps, run: Run): Promise<Snapshot> {
   const { record, reservation, obstacles } = run;
   const livePods = await observeLivePods(deps, run);
+  // After the list: a pod that went away before it is seen to have ended, if anybody saw it.
   const pods = record.verdict === undefined ? deps.pods(record) : [];
   return { nowMs: deps.now(), record, reservation, pods, livePods, obstacles, trouble: run.trouble?.text };
 }
 
 async function observeLivePods(deps: ExecutorDeps, run: Run): Promise<readonly LivePod[] | undefined> {
   const { record } = run;
-  if (record.verdict === undefined || record.podsDeleted || isFinished(record)) return undefined;
+  if (record.podsDeleted || isFinished(record)) return undefined;
+  if (record.verdict === undefined && !isLookDue(deps, run)) {
+    if (run.trouble?.of === "list" && !isAnyUnseen(record, deps.pods(record))) run.trouble = undefined;
+    return undefined;
+  }
   try {
     const listed = await deps.listPods(record);
     if (run.trouble?.of === "list") run.trouble = undefined;
+    run.lookForPodsAtMs = deps.monotonicMs() + LOOK_EVERY_MS;
     return listed;
   } catch (error) {
     run.trouble = { of: "list", text: textOf(error) };
@@ -150,8 +169,13 @@ async function observeLivePods(deps: ExecutorDeps, run: Run): Promise<readonly L
   }
 }
 
+/** A pod that ended and went away while nobody watched is missed by looking for it, now and then. */
+function isLookDue(deps: ExecutorDeps, { record, lookForPodsAtMs }: Run): boolean {
+  return deps.monotonicMs() >= lookForPodsAtMs && isAnyUnseen(record, deps.pods(record));
+}
+
 /** Does all steps, and remembers together what came of them. A step that fails takes nothing from the others. */
-async function pass(deps: ExecutorDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
+async function pass(deps: ExecutorDeps, policy: SessionPolicy, run: Run, steps: readonly SessionStep[]): Promise<void> {
   await deps.span(run.record, phaseOf(run.record), async () => {
     const before = run.record;
     const obstacles: Obstacle[] = [];
@@ -164,6 +188,7 @@ async function pass(deps: ExecutorDeps, run: Run, steps: readonly SessionStep[])
         return;
       }
       try {
+        await ensureOurs(deps, policy, run);
         const acted = await deps.act(before, step);
         if (acted.got === "outcome") outcomes.push(acted.outcome);
         if (acted.got === "reservation") run.reservation = acted.reservation;
@@ -182,6 +207,18 @@ async function pass(deps: ExecutorDeps, run: Run, steps: readonly SessionStep[])
   });
 }
 
+/**
+ * A process that was stopped for a while may have been replaced, and its machines given to somebody else, without its noticing; so it looks before it touches
+ * the world. Nothing can be done about a request that was already on its way when the process stopped: what it makes, the sweep removes.
+ */
+async function ensureOurs(deps: ExecutorDeps, policy: SessionPolicy, run: Run): Promise<void> {
+  if (deps.monotonicMs() - run.oursAtMs <= policy.trustRecordMs) return;
+  run.checking ??= reload(deps, run).finally(() => {
+    run.checking = undefined;
+  });
+  await run.checking;
+}
+
 function noteEffects(run: Run, obstacles: readonly Obstacle[], failures: readonly string[]): void {
   run.obstacles = obstacles;
   const [first] = failures;
@@ -194,9 +231,11 @@ function noteEffects(run: Run, obstacles: readonly Obstacle[], failures: readonl
 async function remember(deps: ExecutorDeps, run: Run, outcomes: readonly Outcome[]): Promise<void> {
   while (outcomes.length > 0) {
     const next = outcomes.reduce(transitionRecord, run.record);
+    const oursAtMs = deps.monotonicMs();
     try {
       run.revision = await deps.save(next, run.revision);
       run.record = next;
+      run.oursAtMs = oursAtMs;
       return;
     } catch (error) {
       const fault = faultOf(error);
@@ -208,12 +247,14 @@ async function remember(deps: ExecutorDeps, run: Run, outcomes: readonly Outcome
 }
 
 async function reload(deps: ExecutorDeps, run: Run): Promise<void> {
+  const oursAtMs = deps.monotonicMs();
   const stored = await deps.load(run.record.name);
   if (stored === undefined || stored.record.uid !== run.record.uid || stored.record.epoch !== run.record.epoch) {
     throw new Lost();
   }
   run.record = stored.record;
   run.revision = stored.revision;
+  run.oursAtMs = oursAtMs;
 }
 
 /** Publishes what is not published yet. The record is the truth, so a failure only means trying again. */

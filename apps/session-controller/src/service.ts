@@ -85,8 +85,10 @@ async function execute(
   try {
     const end = await deps.metrics.inHand(() => runSession(deps.executor, config.session, message, signal));
     deps.executor.logger.info({ session: message.name, end }, "session left");
-    // Whoever has taken a lost session over holds a message of its own, or the sweep queues it again.
     if (end === "stopped") delivery.retry(0);
+    // Whoever has taken a lost session over holds the same message. To acknowledge it would take it from them; handed back after this time it stays theirs while
+    // they are alive, because each sign of life of theirs puts it off again, and comes to another executor if they die.
+    if (end === "lost") delivery.retry(config.queue.ackWaitMs);
   } finally {
     clearInterval(alive);
   }

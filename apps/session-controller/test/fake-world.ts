@@ -30,7 +30,14 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
   const pods = new Map<string, FakePod>();
   const calls: string[] = [];
   const published = new Map<number, string>();
-  const state = { nowMs: START_MS, held: false, dieAt: Infinity, failing: new Set<string>(), grant: true };
+  const state = {
+    nowMs: START_MS,
+    monotonicMs: 0,
+    held: false,
+    dieAt: Infinity,
+    failing: new Set<string>(),
+    grant: true,
+  };
 
   /** Every call counts as two places to die: before it has an effect, and after. */
   const at = async <Result>(name: string, work: () => Result): Promise<Result> => {
@@ -75,6 +82,7 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
 
   const deps = (executor: string): ExecutorDeps => ({
     now: () => state.nowMs,
+    monotonicMs: () => state.monotonicMs,
     executor,
     logger: silent,
     load: () => at("load", () => stored),

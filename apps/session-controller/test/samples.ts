@@ -11,7 +11,12 @@ import type { SessionDraft } from "../src/domain/validate-session.ts";
 
 export const START_MS = Date.UTC(2026, 0, 1);
 
-export const POLICY: SessionPolicy = { askAgainMs: 10_000, cleanupLimitMs: 120_000, lookAgainMs: 1000 };
+export const POLICY: SessionPolicy = {
+  askAgainMs: 10_000,
+  cleanupLimitMs: 120_000,
+  lookAgainMs: 1000,
+  trustRecordMs: 7500,
+};
 
 export function component(name: string, kind: ComponentKind, more: Partial<Component> = {}): Component {
   const base = { image: "bench:1", command: [], args: [], env: [], workingDir: "", readyPort: 0 };

@@ -27,6 +27,8 @@ export type SessionWorld<Cluster extends TestCluster = TestCluster> = AsyncDispo
   readonly cluster: Cluster;
   readonly sessions: Client<typeof SessionService>;
   readonly ledger: Client<typeof ReservationService>;
+  /** A watcher is running from the beginning. */
+  readonly watcher: { kill(): Promise<void>; start(): Promise<void> };
   startController(env?: Readonly<Record<string, string>>): Promise<Controller>;
 };
 
@@ -49,7 +51,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
     return child;
   };
   const bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
-  await start("watcher", {});
+  let watcher = await start("watcher", {});
   await start("reservation-manager", {});
   const ledger = client(bus, ReservationService);
   await until("the ledger knows every machine", async () => {
@@ -64,6 +66,12 @@ export async function sessionWorld<Cluster extends TestCluster>(
     cluster,
     sessions: client(bus, SessionService),
     ledger,
+    watcher: {
+      kill: () => ended(watcher, "SIGKILL"),
+      start: async () => {
+        watcher = await start("watcher", {});
+      },
+    },
     startController: async (env = {}) => {
       const child = await start("session-controller", {
         SESSION_ACK_WAIT_MS: "900",

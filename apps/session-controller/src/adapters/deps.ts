@@ -135,6 +135,7 @@ function executorDeps(world: World): ExecutorDeps {
   const { context, bus, pods, wakeups, acting } = world;
   return {
     now: acting.now,
+    monotonicMs: () => performance.now(),
     executor: context.instance,
     logger: context.logger,
     load: (name) => load(world.records, name),

@@ -93,7 +93,7 @@ export function wakeAtMs(snapshot: Snapshot, policy: SessionPolicy): number | un
 
 function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const { record, nowMs } = snapshot;
-  const components = summariseComponents(record, snapshot.pods);
+  const components = summariseComponents(record, snapshot.pods, listedUids(snapshot));
   const verdict = decideVerdict(snapshot, components);
   const notes = [...planReservationNote(snapshot), ...planNotes(record, components)];
   if (verdict !== undefined) {
@@ -115,6 +115,10 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
     ...planExplanation(snapshot, components),
     ...(accepted ? planPods(snapshot, components) : planQueue(snapshot, policy)),
   ];
+}
+
+function listedUids({ livePods }: Snapshot): ReadonlySet<string> | undefined {
+  return livePods === undefined ? undefined : new Set(livePods.map(({ uid }) => uid));
 }
 
 /** Remembered before anything follows from it, so that exactly this reservation is given back and not that of a later session of the name. */

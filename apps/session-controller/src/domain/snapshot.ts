@@ -46,7 +46,7 @@ export type Snapshot = {
   readonly record: SessionRecord;
   readonly reservation: ReservationSeen;
   readonly pods: readonly PodSeen[];
-  /** Listed at the API server once the session is over; undefined: not listed. */
+  /** Listed at the API server, after the record was written: once the session is over, and before that when it is quiet around a pod; undefined: not listed. */
   readonly livePods: readonly LivePod[] | undefined;
   readonly obstacles: readonly Obstacle[];
   /** What of the infrastructure failed in the pass before, for people; undefined when nothing did. */
@@ -60,4 +60,6 @@ export type SessionPolicy = {
   readonly cleanupLimitMs: number;
   /** Pods that are going away are looked at again this often. */
   readonly lookAgainMs: number;
+  /** A session whose record was neither read nor written for this long may have been taken over; so it is read before anything is done. */
+  readonly trustRecordMs: number;
 };

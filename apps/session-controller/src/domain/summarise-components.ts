@@ -16,12 +16,25 @@ export type PodSeen = {
 /** In characters of up to three bytes; with the most components, all messages together stay well below what a record holds. */
 const MESSAGE_LENGTH = 256;
 
-/** What each component is doing, in declared order: what was remembered, brought up to date by what is seen of exactly its pod. */
-export function summariseComponents(record: SessionRecord, pods: readonly PodSeen[]): ComponentStatus[] {
+/**
+ * What each component is doing, in declared order: what was remembered, brought up to date by what is seen of exactly its pod. A pod that was made, that nobody
+ * has seen end, and that the API server no longer lists, is gone. `listedUids` must have been listed after the record was written; undefined: not listed.
+ */
+export function summariseComponents(
+  record: SessionRecord,
+  pods: readonly PodSeen[],
+  listedUids: ReadonlySet<string> | undefined,
+): ComponentStatus[] {
   const byName = new Map(pods.map((pod) => [pod.pod, pod]));
   return record.components.map((component) => {
     const seen = byName.get(podName(record.name, component.name));
-    if (seen === undefined || seen.uid !== component.podUid || hasEnded(component)) return component;
+    if (hasEnded(component)) return component;
+    if (seen?.uid !== component.podUid) {
+      const gone = component.podUid !== "" && listedUids?.has(component.podUid) === false;
+      return gone
+        ? { ...component, state: "FAILED", message: "PodGone: the pod is gone, and nobody saw how it ended" }
+        : component;
+    }
     return {
       ...component,
       node: seen.node === "" ? component.node : seen.node,
@@ -31,6 +44,14 @@ export function summariseComponents(record: SessionRecord, pods: readonly PodSee
       exitCode: seen.exitCode,
     };
   });
+}
+
+/** True when a pod was made of which nothing is seen: only the API server can say whether it is still there. */
+export function isAnyUnseen(record: SessionRecord, pods: readonly PodSeen[]): boolean {
+  const seen = new Set(pods.map(({ uid }) => uid));
+  return record.components.some(
+    (component) => component.podUid !== "" && !hasEnded(component) && !seen.has(component.podUid),
+  );
 }
 
 export function hasEnded(component: Pick<ComponentStatus, "state">): boolean {

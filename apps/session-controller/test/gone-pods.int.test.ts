@@ -1,0 +1,71 @@
+import { buckets, muster } from "@muster/proto";
+import { openBucket, protoCodec } from "@muster/store";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EMBEDDED } from "./api-servers.ts";
+import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+
+const POOLS = { drivers: 1, workers: 2 };
+const NAMESPACE = "default";
+
+describe("pods that nobody saw end", () => {
+  let world: SessionWorld<ScriptedCluster>;
+
+  beforeAll(async () => {
+    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+  });
+
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  async function submit(name: string): Promise<void> {
+    const components = [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")];
+    await world.sessions.submitSession({ requestId: name, name, spec: { components } }, { timeoutMs: 20_000 });
+  }
+
+  async function removePod(name: string): Promise<void> {
+    await world.cluster.api.deleteNamespacedPod({ name, namespace: NAMESPACE, gracePeriodSeconds: 0 });
+    await until(`${name} is gone`, async () => {
+      const { items } = await world.cluster.api.listNamespacedPod({ namespace: NAMESPACE });
+      return items.every(({ metadata }) => metadata?.name !== name);
+    });
+  }
+
+  async function expectGone(name: string, component: string): Promise<void> {
+    const session = await finished(world, name);
+    expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
+    expect(session.events?.at(-1)?.description).toContain(`${component} failed: PodGone`);
+    await expectNothingLeft(world);
+  }
+
+  it("ends the session when its pod was made and deleted while no watcher ran", async () => {
+    const controller = await world.startController();
+    await world.watcher.kill();
+    await submit("unwatched");
+    await until("the server runs", () => world.cluster.bound.includes("unwatched-server-0"));
+    await removePod("unwatched-server-0");
+    await world.watcher.start();
+    await expectGone("unwatched", "server server-0");
+    await controller.kill();
+  });
+
+  it("ends the session when how its pod ended was forgotten while nobody was there", async () => {
+    const first = await world.startController();
+    await submit("forgotten");
+    await until("it runs", async () =>
+      eventsOf((await world.sessions.getSession({ name: "forgotten" })).session ?? {}).includes("RUN"),
+    );
+    await first.kill();
+    await world.watcher.kill();
+    await removePod("forgotten-driver");
+    const codec = protoCodec(muster.watch.v1.PodState);
+    const states = await openBucket(world.bus.connection, { name: buckets.pods, codec });
+    for (const { key, revision } of await states.list("session.forgotten.>")) await states.delete(key, revision);
+    await world.watcher.start();
+    const second = await world.startController();
+    await expectGone("forgotten", "driver");
+    await second.kill();
+  });
+});
