@@ -6,6 +6,8 @@ export type Config = {
   /** The label of nodes whose value is the name of their pool. */
   readonly poolLabel: string;
   readonly lockTtlMs: number;
+  /** How old the watcher's mark that all nodes are known may be. */
+  readonly nodesFreshMs: number;
   readonly policy: ReservationPolicy;
 };
 
@@ -19,6 +21,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
     poolLabel: read.text("RESERVATION_POOL_LABEL", "pool"),
     lockTtlMs: read.integer("RESERVATION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
+    nodesFreshMs: read.integer("RESERVATION_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
     policy: {
       holdAfterMs: read.integer("RESERVATION_HOLD_AFTER_MS", { fallback: 600_000, min: 0, max: 30 * DAY_MS }),
       machinesPerPlan: MACHINES_PER_PLAN,

@@ -13,6 +13,7 @@ function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog()) {
     {
       log,
       nodes: () => [...nodes.values()],
+      allNodesKnown: () => true,
       now: () => 0,
       announce: ({ owner }) => announced.push(owner.id),
       decided: (outcome) => outcomes.push(outcome),

@@ -12,6 +12,7 @@ import { knownReservation, reservationOf, type Ledger, type LedgerEvent } from "
 import { buildPage, type PageRequest } from "./domain/list-page.ts";
 import {
   buildMachines,
+  withCompleteness,
   withNode,
   withoutNode,
   type Machines,
@@ -25,8 +26,10 @@ import { evolveWorld, type World } from "./domain/world.ts";
 /** What the ledger's keeper needs from outside. */
 export type LedgerDeps = {
   readonly log: Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
-  /** The live nodes; undefined while nobody has told of any node. */
-  readonly nodes: () => readonly NodeFacts[] | undefined;
+  /** The live nodes that are known. */
+  readonly nodes: () => readonly NodeFacts[];
+  /** Whether these are all there are. */
+  readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
   /** Tells that a grant is on disk, under the trace of the request that it answers where that is known. Must not throw. */
   readonly announce: (reservation: Reservation, caller: Context | undefined) => void;
@@ -221,7 +224,7 @@ export class LedgerKeeper {
   #worldOf(ledger: Ledger): World {
     if (this.#machines?.version !== ledger.version)
       this.#machines = { version: ledger.version, value: buildMachines(this.#deps.nodes(), ledger) };
-    return { ledger, machines: this.#machines.value };
+    return { ledger, machines: withCompleteness(this.#machines.value, this.#deps.allNodesKnown(this.#deps.now())) };
   }
 
   /** Makes the machines those of the ledger after this decision, and passes the result on. */

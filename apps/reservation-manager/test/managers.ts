@@ -4,10 +4,10 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
-import { buckets, ReservationService, type muster } from "@muster/proto";
-import { openBucket, type Bucket } from "@muster/store";
+import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
+import { openBucket } from "@muster/store";
 import type { TestNats } from "@muster/testkit";
-import { nodeCodec } from "../src/adapters/messages.ts";
+import { nodeCodec, type NodeEntry } from "../src/adapters/messages.ts";
 
 /** One replica of the service as a process of its own. */
 export type ManagerProcess = AsyncDisposable & {
@@ -100,18 +100,26 @@ export async function persist<Result>(call: () => Promise<Result>): Promise<Resu
 export type NodeWriter = {
   put(name: string, pool: string, more?: Partial<muster.watch.v1.NodeState.$Properties>): Promise<void>;
   remove(name: string): Promise<void>;
+  /** Sets the mark that all nodes are there; done once by every `nodeWriter` that is not told otherwise. */
+  complete(atMs?: number): Promise<void>;
 };
 
-export async function nodeWriter(bus: NatsBus): Promise<NodeWriter> {
-  const bucket: Bucket<unknown, muster.watch.v1.NodeState.$Properties> = await openBucket(bus.connection, {
-    name: buckets.nodes,
-    codec: nodeCodec,
-  });
+export async function nodeWriter(
+  bus: NatsBus,
+  options: { complete: boolean } = { complete: true },
+): Promise<NodeWriter> {
+  const bucket = await openBucket(bus.connection, { name: buckets.nodes, codec: nodeCodec });
+  const write = async (key: string, value: NodeEntry): Promise<void> => {
+    const entry = await bucket.get(key);
+    await (entry === undefined ? bucket.create(key, value) : bucket.update(key, value, entry.revision));
+  };
+  const complete = (atMs = Date.now()): Promise<void> => write(bucketKeys.nodesComplete, { kind: "complete", atMs });
+  if (options.complete) await complete();
   return {
-    put: async (name, pool, more = {}) => {
+    complete,
+    put: (name, pool, more = {}) => {
       const state = { name, labels: { pool }, ready: true, schedulable: true, ...more };
-      const entry = await bucket.get(name);
-      await (entry === undefined ? bucket.create(name, state) : bucket.update(name, state, entry.revision));
+      return write(name, { kind: "node", state: muster.watch.v1.NodeState.create(state) });
     },
     remove: async (name) => {
       const entry = await bucket.get(name);

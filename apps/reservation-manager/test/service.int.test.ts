@@ -107,24 +107,43 @@ it("answers invalid_request to bytes that are no message, on every method", asyn
   expect(manager.errors).toEqual([]);
 });
 
-it("refuses nothing for good before the watcher has told of a node", async () => {
+it("refuses nothing for good before the watcher has told of all nodes, nor after it was silent for too long", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  const nodes = await nodeWriter(bus, { complete: false });
   await using manager = startManager(server);
   const reservations = reservationsOf(bus);
   await reservations.listPools({}, { timeoutMs: 20_000 });
-  const request = { owner: owner("x"), needs: needs("a") };
-  await expect(reservations.reserve(request)).rejects.toMatchObject({
-    fault: { code: "unavailable", dependency: "watcher", retryAfterMs: 1000 },
-  });
+  const reserve = (id: string, ...pools: string[]) =>
+    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true });
+  const unavailable = { fault: { code: "unavailable", retryAfterMs: 1000 } };
+  await expect(reserve("x", "a")).rejects.toMatchObject(unavailable);
   await nodes.put("a1", "a");
-  const { reservation } = await persist(() => reservations.reserve(request));
-  expect(reservation).toMatchObject({ state: GRANTED });
-  await expect(reservations.reserve({ owner: owner("y"), needs: needs("b") })).rejects.toMatchObject({
+  expect((await persist(() => reserve("x", "a"))).reservation).toMatchObject({ state: GRANTED });
+  expect((await reserve("y", "a")).reservation?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET" });
+  await expect(reserve("z", "b")).rejects.toMatchObject(unavailable);
+  await expect(reserve("z", "a", "a")).rejects.toMatchObject(unavailable);
+
+  await nodes.complete(Date.now() - 600_000);
+  await expect(reserve("z", "b")).rejects.toMatchObject(unavailable);
+
+  await nodes.complete();
+  await expect(persist(() => reserve("z", "b"))).rejects.toMatchObject({ fault: { code: "pool_unknown" } });
+  await expect(reserve("z", "a", "a")).rejects.toMatchObject({ fault: { code: "pool_capacity" } });
+  const { code } = await reservations.explainReservation({ owner: owner("y") });
+  expect(code).toBe("POOL_AVAILABILITY");
+  expect(manager.errors).toEqual([]);
+});
+
+it("knows that there is no pool at all when the watcher says that there is no node", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  await nodeWriter(bus);
+  await using _manager = startManager(server);
+  const request = { owner: owner("x"), needs: needs("a"), wait: true };
+  await expect(reservationsOf(bus).reserve(request, { timeoutMs: 20_000 })).rejects.toMatchObject({
     fault: { code: "pool_unknown" },
   });
-  expect(manager.errors).toEqual([]);
 });
 
 it("goes on without a node whose record does not decode, before and after it has begun", async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connectNats, serve, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
-import { buckets, ReservationService, streams, type muster } from "@muster/proto";
+import { bucketKeys, buckets, ReservationService, streams } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { lead, openBucket, openLog, openView, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
@@ -11,13 +11,13 @@ import { idOf } from "../domain/reservation.ts";
 import { LedgerKeeper } from "../service.ts";
 import { makeAnnouncer } from "./announcer.ts";
 import { makeHandlers } from "./handlers.ts";
-import { entryCodec, nodeCodec, snapshotCodec, toNodeFacts } from "./messages.ts";
+import { entryCodec, nodeCodec, snapshotCodec, toNodeFacts, type NodeEntry } from "./messages.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
 
 type Manager = {
   readonly context: ServiceContext<Config>;
   readonly bus: NatsBus;
-  readonly nodes: View<muster.watch.v1.NodeState>;
+  readonly nodes: View<NodeEntry>;
   readonly metrics: LedgerMetrics;
   /** The keeper while this process leads. */
   keeper: LedgerKeeper | undefined;
@@ -95,7 +95,8 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     const keeper = new LedgerKeeper(
       {
         log,
-        nodes: () => liveNodes(nodes, config.poolLabel),
+        nodes: () => nodes.entries().flatMap(({ key, value }) => liveNode(key, value, config.poolLabel) ?? []),
+        allNodesKnown: (nowMs) => allNodesKnown(nodes, config.nodesFreshMs, nowMs),
         now: Date.now,
         announce: announcer.announce,
         decided: metrics.decided,
@@ -104,6 +105,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       config.policy,
     );
     const unlisten = nodes.onChange((name) => {
+      if (name === bucketKeys.nodesComplete) return;
       keeper.observe(name, liveNode(name, nodes.get(name)?.value, config.poolLabel));
     });
     manager.keeper = keeper;
@@ -128,19 +130,15 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
   }
 }
 
-/** The view has caught up with the bucket; one without any node, not even one that is gone, shows that no watcher has ever written there. */
-function liveNodes(nodes: Manager["nodes"], poolLabel: string): readonly NodeFacts[] | undefined {
-  const entries = nodes.entries();
-  if (entries.length === 0) return undefined;
-  return entries.flatMap(({ key, value }) => liveNode(key, value, poolLabel) ?? []);
+/** A mark that is much older than the watcher's habit is left over from a watcher that is gone, and proves nothing about now. */
+function allNodesKnown(nodes: Manager["nodes"], freshMs: number, nowMs: number): boolean {
+  const mark = nodes.get(bucketKeys.nodesComplete)?.value;
+  return mark?.kind === "complete" && nowMs - mark.atMs <= freshMs;
 }
 
-function liveNode(
-  name: string,
-  state: muster.watch.v1.NodeState | undefined,
-  poolLabel: string,
-): NodeFacts | undefined {
-  const facts = state === undefined ? undefined : toNodeFacts(state, poolLabel);
+/** Undefined for a node that is gone, and for what is no node. */
+function liveNode(name: string, entry: NodeEntry | undefined, poolLabel: string): NodeFacts | undefined {
+  const facts = entry?.kind === "node" ? toNodeFacts(entry.state, poolLabel) : undefined;
   return facts === undefined ? undefined : { ...facts, name };
 }
 

@@ -1,5 +1,5 @@
 import { muster } from "@muster/proto";
-import { protoCodec, type Codec } from "@muster/store";
+import type { Codec } from "@muster/store";
 import type { ReservationRequest } from "../domain/check-request.ts";
 import type { WaitReason } from "../domain/explain-waiting.ts";
 import { restoreLedger, type Ledger, type LedgerEvent } from "../domain/ledger.ts";
@@ -28,7 +28,23 @@ export const snapshotCodec: Codec<Ledger> = {
   },
 };
 
-export const nodeCodec = protoCodec(muster.watch.v1.NodeState);
+/** One entry of the watcher's bucket: a node, or the mark that it has told of every node that it saw at that time. */
+export type NodeEntry =
+  | { readonly kind: "node"; readonly state: muster.watch.v1.NodeState }
+  | { readonly kind: "complete"; readonly atMs: number };
+
+/** Told apart by the name, which every node has and the mark has not. */
+export const nodeCodec: Codec<NodeEntry> = {
+  encode: (entry) =>
+    entry.kind === "node"
+      ? muster.watch.v1.NodeState.encode(entry.state).finish()
+      : muster.watch.v1.NodesComplete.encode({ atMs: entry.atMs }).finish(),
+  decode: (bytes) => {
+    const state = muster.watch.v1.NodeState.decode(bytes);
+    if (state.name !== "") return { kind: "node", state };
+    return { kind: "complete", atMs: muster.watch.v1.NodesComplete.decode(bytes).atMs };
+  },
+};
 
 /** The facts of a live node; undefined when the node is gone. */
 export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string): NodeFacts | undefined {

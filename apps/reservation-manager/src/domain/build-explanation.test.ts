@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "../../test/random-world.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import type { ReservationRequest } from "./check-request.ts";
-import { buildMachines, type NodeFacts } from "./machines.ts";
+import { buildMachines, withCompleteness, type NodeFacts } from "./machines.ts";
 import { reservationOf } from "./ledger.ts";
 
 function runOf(nodes: readonly NodeFacts[], ...requests: readonly ReservationRequest[]): Run {
@@ -144,12 +144,12 @@ it("names the concurrency limit, who uses it and since when", () => {
   });
 });
 
-it("says that the pools are not known yet as long as the watcher has not told of all nodes", () => {
+it("says that the pools are not known yet, for want of a complete list of nodes", () => {
   const run = runOf([nodeOf("a1", "a")], requestOf("one", ["a"]), requestOf("x", ["a"]));
-  run.world = { ...run.world, machines: buildMachines(undefined, run.world.ledger) };
+  run.world = { ...run.world, machines: withCompleteness(buildMachines([], run.world.ledger), false) };
   const { because, message, pools } = explain(run, "x");
   expect(because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET", pool: "a", requested: 1, available: 0 });
-  expect(message).toContain("the watcher has not listed all nodes yet");
+  expect(message).toContain("not all nodes are known at present");
   expect(pools).toMatchObject([{ capacity: 0, holders: { listed: [holder("one", 1, 1, 1)] } }]);
 });
 

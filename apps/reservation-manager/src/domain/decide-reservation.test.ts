@@ -3,8 +3,8 @@ import { nodeOf, ownerOf, policy, requestOf, startRun, step } from "../../test/r
 import { NEEDS_MAX, type ReservationRequest } from "./check-request.ts";
 import { decideReservation } from "./decide-reservation.ts";
 import { emptyLedger } from "./ledger.ts";
-import { buildMachines, withNode, type NodeFacts } from "./machines.ts";
-import type { World } from "./world.ts";
+import { buildMachines, withCompleteness, type NodeFacts } from "./machines.ts";
+import { evolveWorld, type World } from "./world.ts";
 
 const nodes = [nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("b1", "b"), nodeOf("b2", "b"), nodeOf("b3", "b")];
 
@@ -142,17 +142,33 @@ describe("what counts as capacity", () => {
     expect(run.world.ledger.holders.get("a1")).toBe(1);
   });
 
-  it("is not known before anything was told of nodes", () => {
-    const machines = buildMachines(undefined, emptyLedger);
-    const decide = (world: World) => decideReservation(requestOf("x", ["a"]), world, policy, 0);
-    const early = decide({ ledger: emptyLedger, machines });
-    expect(early).toEqual({
-      do: "refuse",
-      fault: { code: "unavailable", dependency: "watcher", retryAfterMs: 1000 },
+  describe("while not all nodes are known", () => {
+    const machines = withCompleteness(buildMachines([nodeOf("a1", "a")], emptyLedger), false);
+    const decide = (request: ReservationRequest, world: World = { ledger: emptyLedger, machines }) =>
+      decideReservation(request, world, policy, 0);
+    const notKnown = { do: "refuse", fault: { code: "unavailable", retryAfterMs: 1000 } };
+
+    it("is no reason for a refusal: the owner is asked to come back", () => {
+      expect(decide(requestOf("x", ["b"]))).toMatchObject(notKnown);
+      expect(decide(requestOf("x", ["a", "a"]))).toMatchObject(notKnown);
+      expect(decide(requestOf("x", ["a", "a"], { wait: false }))).toMatchObject(notKnown);
     });
-    const told = decide({ ledger: emptyLedger, machines: withNode(machines, nodeOf("b1", "b")) });
-    expect(told).toMatchObject({ do: "refuse", fault: { code: "pool_unknown" } });
-    expect(decide({ ledger: emptyLedger, machines: buildMachines([], emptyLedger) })).toEqual(told);
+
+    it("does not stop a request that fits, nor the queue of those that will", () => {
+      const first = decide(requestOf("x", ["a"]));
+      expect(first).toMatchObject({ do: "grant" });
+      if (first.do !== "grant") return;
+      const after = evolveWorld({ ledger: emptyLedger, machines }, first.events);
+      expect(decide(requestOf("x", ["a"]), after)).toMatchObject({ do: "answer" });
+      expect(decide(requestOf("y", ["a"]), after)).toMatchObject({ do: "queue", because: "POOLS_NOT_KNOWN_YET" });
+      expect(decide(requestOf("y", ["a"], { wait: false }), after)).toMatchObject(notKnown);
+    });
+
+    it("is followed by the final answer once they are", () => {
+      const known = { ledger: emptyLedger, machines: withCompleteness(machines, true) };
+      expect(decide(requestOf("x", ["b"]), known)).toMatchObject({ fault: { code: "pool_unknown" } });
+      expect(decide(requestOf("x", ["a", "a"]), known)).toMatchObject({ fault: { code: "pool_capacity" } });
+    });
   });
 
   it("does not count a held node as held while another owner's pod is seen on it", () => {

@@ -33,15 +33,20 @@ export type Verdict =
 /** Machines are released, and a place in the queue becomes free, far more often than this. */
 const QUEUE_RETRY_AFTER_MS = 5000;
 const CONCURRENCY_RETRY_AFTER_MS = 1000;
-const WATCHER_RETRY_AFTER_MS = 1000;
+const NODES_RETRY_AFTER_MS = 1000;
 
-const NOT_KNOWN_YET: Fault = { code: "unavailable", dependency: "watcher", retryAfterMs: WATCHER_RETRY_AFTER_MS };
+const NOT_KNOWN_YET: Fault = {
+  code: "unavailable",
+  dependency: "the list of all nodes (POOLS_NOT_KNOWN_YET)",
+  retryAfterMs: NODES_RETRY_AFTER_MS,
+};
 
 /**
  * Decides one request on its own: all machines, a place in the queue, or nothing. Requests that wait and fit are expected to have been granted already
  * (`planGrants`), so whatever is free now is free for this one.
  *
- * While nobody has told of nodes nothing is refused for good: only an answer to a request that was granted or queued before is given. Refusals in this order, each with the first pool by name: a pool that no node carries, a pool that is too small whoever releases, machines short now.
+ * Refusals in this order, each with the first pool by name: a pool that no node carries, a pool that is too small whoever releases, machines short now. While
+ * not all nodes are known none of these is given: what does not fit the nodes that are known is to be asked again.
  */
 export function decideReservation(
   request: ReservationRequest,
@@ -54,10 +59,9 @@ export function decideReservation(
   const existing = reservationOf(world.ledger, request.owner);
   if (existing !== undefined) return decideAgain(request, existing);
 
-  if (!world.machines.told) return { do: "refuse", fault: NOT_KNOWN_YET };
   const needs = countByPool(request.needs);
   const impossible = findUnknownPool(needs, world.machines) ?? findSmallPool(needs, world.machines);
-  if (impossible !== undefined) return { do: "refuse", fault: impossible };
+  if (impossible !== undefined) return { do: "refuse", fault: world.machines.complete ? impossible : NOT_KNOWN_YET };
 
   const { owner, priority, concurrencyLimit } = request;
   const { nextSequence: sequence, queue } = world.ledger;

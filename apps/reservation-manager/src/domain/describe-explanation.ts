@@ -14,7 +14,7 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
   const queue = because.ahead === 0 ? "" : `; ${countOf(because.ahead, "request")} ahead of it`;
   switch (because.code) {
     case "POOLS_NOT_KNOWN_YET":
-      return `the watcher has not listed all nodes yet; ${because.available} of ${because.requested} machines of pool ${because.pool} are known to be free${queue}`;
+      return `not all nodes are known at present; ${because.available} of ${because.requested} machines of pool ${because.pool} are known to be free${queue}`;
     case "CONCURRENCY_LIMIT":
       return `${concurrency?.granted ?? 0} reservations of kind ${reservation.owner.kind} are granted, and it goes on below ${reservation.concurrencyLimit}${named(concurrency?.holders, "held by")}${queue}`;
     case "HELD_FOR_OLDER":

@@ -38,9 +38,9 @@ export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hol
   return undefined;
 }
 
-function shortageOf(pool: string, count: number, { pools, told }: Machines) {
+function shortageOf(pool: string, count: number, { pools, complete }: Machines) {
   if ((pools.get(pool)?.free.size ?? 0) >= count) return "HELD_FOR_OLDER";
-  return told ? "POOL_AVAILABILITY" : "POOLS_NOT_KNOWN_YET";
+  return complete ? "POOL_AVAILABILITY" : "POOLS_NOT_KNOWN_YET";
 }
 
 /**

@@ -30,8 +30,8 @@ export type PoolState = {
 
 /** The live nodes and who holds them, kept in step with the ledger. Never changed: each change gives a new one. */
 export type Machines = {
-  /** False until somebody has told of nodes: not even that a pool does not exist is known then. */
-  readonly told: boolean;
+  /** Every live node is known. False: there may be more pools and more machines than these, so nothing is impossible for want of them. */
+  readonly complete: boolean;
   readonly nodes: SortedMap<string, MachineRecord>;
   /** Only pools that have a live node. */
   readonly pools: SortedMap<string, PoolState>;
@@ -50,11 +50,10 @@ export type UnusableNode = {
   readonly occupant: Owner | undefined;
 };
 
-/** The machines as the nodes and the ledger say, whatever the order of the nodes; undefined nodes are not known yet, which is not the same as none. */
-export function buildMachines(nodes: Iterable<NodeFacts> | undefined, ledger: Ledger): Machines {
-  const told = nodes !== undefined;
-  let machines: Machines = { told, nodes: SortedMap.empty(compareText), pools: SortedMap.empty(compareText) };
-  for (const facts of nodes ?? []) machines = replaceRecord(machines, facts.name, { facts });
+/** The machines as these nodes, which are all there are, and the ledger say; whatever the order of the nodes. */
+export function buildMachines(nodes: Iterable<NodeFacts>, ledger: Ledger): Machines {
+  let machines: Machines = { complete: true, nodes: SortedMap.empty(compareText), pools: SortedMap.empty(compareText) };
+  for (const facts of nodes) machines = replaceRecord(machines, facts.name, { facts });
   for (const [node, sequence] of ledger.holders.entries())
     machines = withHolder(machines, node, knownReservation(ledger, sequence).owner);
   return machines;
@@ -87,13 +86,18 @@ export function* unusableNodes(machines: Machines, pool: string): Generator<Unus
   }
 }
 
+/** The same machines when nothing changes. */
+export function withCompleteness(machines: Machines, complete: boolean): Machines {
+  return machines.complete === complete ? machines : { ...machines, complete };
+}
+
 export function withNode(machines: Machines, facts: NodeFacts): Machines {
-  return replaceRecord({ ...machines, told: true }, facts.name, { ...machines.nodes.get(facts.name), facts });
+  return replaceRecord(machines, facts.name, { ...machines.nodes.get(facts.name), facts });
 }
 
 export function withoutNode(machines: Machines, name: string): Machines {
   const holder = machines.nodes.get(name)?.holder;
-  return replaceRecord({ ...machines, told: true }, name, holder === undefined ? {} : { holder });
+  return replaceRecord(machines, name, holder === undefined ? {} : { holder });
 }
 
 /** The machines after one event of the ledger; `ledger` is the one before it. */
@@ -116,10 +120,10 @@ function withoutHolder(machines: Machines, node: string): Machines {
 }
 
 function replaceRecord(machines: Machines, name: string, next: MachineRecord): Machines {
-  const { nodes, told } = machines;
+  const { nodes, complete } = machines;
   const pools = count(count(machines.pools, nodes.get(name), -1), next, 1);
   const known = next.facts !== undefined || next.holder !== undefined;
-  return { told, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools };
+  return { complete, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools };
 }
 
 function count(pools: Machines["pools"], record: MachineRecord | undefined, change: 1 | -1): Machines["pools"] {
