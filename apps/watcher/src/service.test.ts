@@ -1,7 +1,10 @@
 import { fixedClock } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
+import { bucketKeys } from "@muster/proto";
+import { isNode, type NodeRecord } from "./adapters/messages.ts";
+import { nodesPublication } from "./adapters/nodes-publication.ts";
 import { publication } from "./adapters/publication.ts";
-import type { NodeState, WatchedNode } from "./domain/node-state.ts";
+import type { WatchedNode } from "./domain/node-state.ts";
 import type { PodState, WatchedPod } from "./domain/pod-state.ts";
 import { keepPublished, pass, type WatcherDeps } from "./service.ts";
 import { makeWakeup } from "./wakeup.ts";
@@ -9,21 +12,23 @@ import { fakeBucket } from "../test/fake-bucket.ts";
 
 const policy = { startGraceMs: 5000, keepDeletedMs: 10_000 };
 
-/** A cluster that a test writes, and two buckets that behave as the real ones. */
-function fakeWorld() {
+/** A cluster that a test writes, and two buckets that behave as the real ones. The nodes are marked as complete from the beginning, unless they are not. */
+async function fakeWorld({ marked = true } = {}) {
   const clock = fixedClock();
   const pods = new Map<string, WatchedPod>();
   const nodes = new Map<string, WatchedNode>();
   const podBucket = fakeBucket<PodState>();
-  const nodeBucket = fakeBucket<NodeState>();
+  const nodeBucket = fakeBucket<NodeRecord>();
+  if (marked) await nodeBucket.create(bucketKeys.nodesComplete, { atMs: clock.now() });
   const blind: string[] = [];
   let version = 1;
   let sees = true;
+  let current = true;
   const wakeup = makeWakeup();
 
   function replica(): WatcherDeps {
     const podSide = publication(podBucket, podBucket.view(), () => undefined);
-    const nodeSide = publication(nodeBucket, nodeBucket.view(), () => undefined);
+    const { nodes: nodeSide, mark } = nodesPublication(nodeBucket, nodeBucket.view(), () => undefined);
     return {
       observe: () => {
         if (!sees) return { blind: "nothing was heard" };
@@ -34,10 +39,14 @@ function fakeWorld() {
           nodes: { seen: [...nodes.values()], sight },
           publishedPods: podSide.published(),
           publishedNodes: nodeSide.published(),
+          nodesMark: mark.published().map(({ state, revision }) => ({ ...state, revision }))[0],
+          nodesCurrent: current,
         };
       },
       writePod: podSide.write,
       writeNode: nodeSide.write,
+      writeMark: ({ atMs, expectedRevision }) =>
+        mark.write({ do: "put", key: bucketKeys.nodesComplete, state: { atMs }, expectedRevision, because: "new" }),
       recorded: (_plan, write) => write(),
       blind: (reason) => blind.push(reason),
       wait: wakeup.wait,
@@ -52,6 +61,8 @@ function fakeWorld() {
     wakeup,
     replica,
     closeEyes: () => (sees = false),
+    interrupt: () => (current = false),
+    mark: () => nodeBucket.revision(bucketKeys.nodesComplete),
     putPod: (name: string, part: Partial<WatchedPod> = {}) => {
       version += 1;
       pods.set(name, {
@@ -93,17 +104,18 @@ function fakeWorld() {
 
 describe("a pass", () => {
   it("converges, then stays quiet", async () => {
-    const world = fakeWorld();
+    const world = await fakeWorld();
     const deps = world.replica();
     world.putNode("n");
     world.putPod("p");
     expect(await pass(deps, policy)).toMatchObject({ written: 2, failed: 0 });
     expect(await pass(deps, policy)).toMatchObject({ written: 0, failed: 0 });
-    expect(world.nodeBucket.value("n")?.occupants).toEqual([{ kind: "session", id: "s" }]);
+    const told = world.nodeBucket.value("n");
+    expect(told && isNode(told) && told.occupants).toEqual([{ kind: "session", id: "s" }]);
   });
 
   it("does not plan its own writes again while the bucket has not told of them", async () => {
-    const world = fakeWorld();
+    const world = await fakeWorld();
     world.podBucket.delay();
     const deps = world.replica();
     world.putPod("p");
@@ -120,7 +132,7 @@ describe("a pass", () => {
   });
 
   it("carries on after writes that failed, without repeating those that did not", async () => {
-    const world = fakeWorld();
+    const world = await fakeWorld();
     const deps = world.replica();
     for (const name of ["p", "q", "r"]) world.putPod(name);
     world.podBucket.failNext(2);
@@ -130,7 +142,7 @@ describe("a pass", () => {
   });
 
   it("of two replicas lets one write each state", async () => {
-    const world = fakeWorld();
+    const world = await fakeWorld();
     world.podBucket.delay();
     const [one, two] = [world.replica(), world.replica()];
     world.putPod("p");
@@ -143,7 +155,7 @@ describe("a pass", () => {
   });
 
   it("publishes nothing while it is blind", async () => {
-    const world = fakeWorld();
+    const world = await fakeWorld();
     const deps = world.replica();
     world.putPod("p");
     await pass(deps, policy);
@@ -155,8 +167,70 @@ describe("a pass", () => {
   });
 });
 
+describe("the mark that every node is told of", () => {
+  it("comes after every node that was there", async () => {
+    const world = await fakeWorld({ marked: false });
+    for (let index = 0; index < 200; index += 1) world.putNode(`n${index}`);
+    await pass(world.replica(), policy);
+    const revisions = Array.from({ length: 200 }, (_, index) => world.nodeBucket.revision(`n${index}`) ?? Infinity);
+    expect(world.mark()).toBeGreaterThan(Math.max(...revisions));
+  });
+
+  it("is there for a cluster without nodes", async () => {
+    const world = await fakeWorld({ marked: false });
+    await pass(world.replica(), policy);
+    expect(world.mark()).toBeDefined();
+  });
+
+  it("is not written while a node could not be", async () => {
+    const world = await fakeWorld({ marked: false });
+    for (const name of ["m", "n"]) world.putNode(name);
+    const deps = world.replica();
+    world.nodeBucket.failNext(1);
+    await pass(deps, policy);
+    expect(world.mark()).toBeUndefined();
+    await pass(deps, policy);
+    expect(world.mark()).toBeGreaterThan(world.nodeBucket.revision("m") ?? Infinity);
+  });
+
+  it("is not written by a watcher that is blind, or that cannot see what is published", async () => {
+    const world = await fakeWorld({ marked: false });
+    world.closeEyes();
+    await pass(world.replica(), policy);
+    const other = await fakeWorld({ marked: false });
+    other.interrupt();
+    await pass(other.replica(), policy);
+    expect([world.mark(), other.mark()]).toEqual([undefined, undefined]);
+  });
+
+  it("is renewed by one of two replicas, after the nodes that came since", async () => {
+    const world = await fakeWorld();
+    const before = world.mark();
+    const [one, two] = [world.replica(), world.replica()];
+    world.clock.advance(15_000);
+    world.putNode("n");
+    await pass(one, policy);
+    const renewed = world.mark();
+    await pass(two, policy);
+    expect(renewed).toBeGreaterThan(world.nodeBucket.revision("n") ?? Infinity);
+    expect(renewed).not.toBe(before);
+    expect(world.mark()).toBe(renewed);
+  });
+
+  it("is no node: it is neither declared gone nor forgotten", async () => {
+    const world = await fakeWorld();
+    const deps = world.replica();
+    world.putNode("n");
+    for (let index = 0; index < 5; index += 1) {
+      world.clock.advance(15_000);
+      await pass(deps, policy);
+    }
+    expect(world.nodeBucket.value(bucketKeys.nodesComplete)).toEqual({ atMs: world.clock.now() });
+  });
+});
+
 it("keeps passing at every change until the signal", async () => {
-  const world = fakeWorld();
+  const world = await fakeWorld();
   const deps = world.replica();
   const stop = new AbortController();
   const done = keepPublished(deps, policy, stop.signal);

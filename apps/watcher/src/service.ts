@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { planPass, type PassPlan, type WatcherPolicy, type WatcherSnapshot } from "./domain/plan-pass.ts";
+import type { MarkStep } from "./domain/plan-mark.ts";
 import type { NodeState } from "./domain/node-state.ts";
 import type { PublishStep } from "./domain/plan-publish.ts";
 import type { PodState } from "./domain/pod-state.ts";
@@ -9,6 +10,7 @@ export type WatcherDeps = {
   observe: () => WatcherSnapshot | { readonly blind: string };
   writePod: (step: PublishStep<PodState>) => Promise<WriteOutcome>;
   writeNode: (step: PublishStep<NodeState>) => Promise<WriteOutcome>;
+  writeMark: (step: MarkStep) => Promise<WriteOutcome>;
   /** Runs the writes of a plan that is not empty, under one span. */
   recorded: (plan: PassPlan, write: () => Promise<readonly WriteOutcome[]>) => Promise<readonly WriteOutcome[]>;
   /** Told when the watcher cannot see, each time. */
@@ -40,25 +42,23 @@ export async function pass(deps: WatcherDeps, policy: WatcherPolicy): Promise<Pa
     return { written: 0, failed: 0, nextMs: Infinity };
   }
   const plan = planPass(world, policy);
-  if (plan.pods.length + plan.nodes.length === 0) return { written: 0, failed: 0, nextMs: plan.nextMs - world.nowMs };
-  const outcomes = await deps.recorded(plan, async () => [
-    ...(await writeAll(plan.pods, deps.writePod)),
-    ...(await writeAll(plan.nodes, deps.writeNode)),
-  ]);
+  const outcomes = await write(deps, plan);
   const count = (wanted: WriteOutcome): number => outcomes.filter((outcome) => outcome === wanted).length;
   return { written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
 }
 
-/** Passes until the signal: at every change, and when time alone changes something. */
-export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, signal: AbortSignal): Promise<void> {
-  let failures = 0;
-  while (!signal.aborted) {
-    const { failed, nextMs } = await pass(deps, policy);
-    failures = failed > 0 ? failures + 1 : 0;
-    const backoffMs = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** (failures - 1));
-    if (failures > 0) await sleep(backoffMs, undefined, { signal }).catch(() => undefined);
-    else await deps.wait(Math.max(0, Math.min(TICK_MS, nextMs)), signal);
-  }
+/** The mark comes last: it says that everything before it is written. What is refused for good is not waited for. */
+async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteOutcome[]> {
+  const { pods, nodes, mark } = plan;
+  const told =
+    pods.length + nodes.length === 0
+      ? []
+      : await deps.recorded(plan, async () => [
+          ...(await writeAll(pods, deps.writePod)),
+          ...(await writeAll(nodes, deps.writeNode)),
+        ]);
+  const missing = told.slice(pods.length).some((outcome) => outcome === "lost" || outcome === "failed");
+  return missing || mark === undefined ? told : [...told, await deps.writeMark(mark)];
 }
 
 async function writeAll<Step>(

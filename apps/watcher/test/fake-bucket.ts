@@ -50,6 +50,7 @@ export function fakeBucket<State>() {
       entries: visible,
     }),
     value: (key: string): State | undefined => entries.get(key)?.value,
+    revision: (key: string): number | undefined => entries.get(key)?.revision,
     get attempts() {
       return attempts;
     },

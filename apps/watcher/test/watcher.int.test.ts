@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { client, connectNats, type NatsBus } from "@muster/bus";
 import { loadKube } from "@muster/kube";
-import { buckets, WatchService } from "@muster/proto";
+import { bucketKeys, buckets, WatchService } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { openBucket, type Bucket } from "@muster/store";
 import { startApiServer } from "@muster/devcluster";
@@ -271,6 +271,30 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     expect(text).toEqual(text.filter((line, index) => line !== text[index - 1]));
     expect(lines).toContainEqual({ ready: true, schedulable: true, occupants: ["occupant"], deleted: false });
     expect(lines.at(-1)).toEqual({ ready: false, schedulable: false, occupants: [], deleted: true });
+  });
+
+  it("marks the nodes as complete after all of them, again after the bucket was lost, and never before", async () => {
+    const act = actors(api.kubeconfig);
+    const names = Array.from({ length: 20 }, (_, index) => `marked-${index}`);
+    await Promise.all(names.map(act.createNode));
+    const drop = () => bus.connection.request(`$JS.API.STREAM.DELETE.KV_${buckets.nodes}`);
+    const marked = async () => {
+      const entries = await nodes.list();
+      const mark = entries.find(({ key }) => key === bucketKeys.nodesComplete);
+      if (mark === undefined) return undefined;
+      return names.filter((name) => !entries.some(({ key, revision }) => key === name && revision < mark.revision));
+    };
+    await drop();
+    await openBucket(bus.connection, { name: buckets.nodes, codec: nodeCodec });
+    await using _one = await replica();
+    await using _two = await replica();
+    await until("the bucket is marked", async () => (await marked()) !== undefined);
+    expect(await marked()).toEqual([]);
+
+    await drop();
+    await until("the bucket is there again and marked", async () => (await marked()) !== undefined);
+    expect(await marked()).toEqual([]);
+    await Promise.all(names.map(act.deleteNode));
   });
 
   it("runs as a process: answers, says when it is ready, and is as good as new after SIGKILL", async () => {

@@ -1,17 +1,20 @@
 import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
 import type { NatsBus } from "@muster/bus";
 import { informer, listWatch, type Informer } from "@muster/kube";
-import { buckets, labels } from "@muster/proto";
+import { bucketKeys, buckets, labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
-import { openBucket, openView, type Codec, type View } from "@muster/store";
+import { openBucket, openView, type Bucket, type Codec, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import type { WatchedNode } from "../domain/node-state.ts";
+import type { NodesMark } from "../domain/plan-mark.ts";
+import type { WatcherSnapshot } from "../domain/plan-pass.ts";
 import type { PublishStep, Sight } from "../domain/plan-publish.ts";
 import type { WatchedPod } from "../domain/pod-state.ts";
 import type { WatcherDeps, WriteOutcome } from "../service.ts";
 import { makeWakeup } from "../wakeup.ts";
 import { watchedNode, watchedPod } from "./kube-objects.ts";
-import { nodeCodec, podCodec } from "./messages.ts";
+import { nodeRecordCodec, podCodec } from "./messages.ts";
+import { nodesPublication } from "./nodes-publication.ts";
 import { publication, type Publication } from "./publication.ts";
 import { inPassSpan, watcherMetrics } from "./telemetry.ts";
 
@@ -47,8 +50,18 @@ export async function openWatcher(
   // The first list of an empty cluster changes nothing, and still tells that what was published is gone.
   for (const followed of [pods, nodes]) followed.synced.then(onChange, () => undefined);
 
-  const podSide = await openSide(stack, bus, { name: buckets.pods, codec: podCodec, onChange, logger });
-  const nodeSide = await openSide(stack, bus, { name: buckets.nodes, codec: nodeCodec, onChange, logger });
+  const writingFailed =
+    (bucket: string) =>
+    (error: unknown, { key, because }: { readonly key: string; readonly because: string }): void =>
+      logger.warn({ err: error, bucket, key, because }, "writing failed");
+  const podsTold = await openTold(stack, bus, { name: buckets.pods, codec: podCodec, onChange, logger });
+  const nodesTold = await openTold(stack, bus, { name: buckets.nodes, codec: nodeRecordCodec, onChange, logger });
+  const podSide = publication(podsTold.bucket, podsTold.view, writingFailed(buckets.pods));
+  const { nodes: nodeSide, mark: markSide } = nodesPublication(
+    nodesTold.bucket,
+    nodesTold.view,
+    writingFailed(buckets.nodes),
+  );
   const metrics = stack.use(watcherMetrics({ pods: pods.ageMs, nodes: nodes.ageMs }));
   const counted = async <State>(
     bucket: "pods" | "nodes",
@@ -76,10 +89,17 @@ export async function openWatcher(
           nodes: { seen: nodes.list(), sight: sightOf(nodes, nowMs) },
           publishedPods: podSide.published(),
           publishedNodes: nodeSide.published(),
+          nodesMark: markOf(markSide),
+          nodesCurrent: nodesTold.view.ageMs() === 0,
         };
       },
       writePod: (step) => counted("pods", podSide, step),
       writeNode: (step) => counted("nodes", nodeSide, step),
+      writeMark: ({ atMs, expectedRevision, because }) => {
+        const to = { key: bucketKeys.nodesComplete, state: { atMs }, expectedRevision };
+        logger.debug({ because }, "marking the nodes as complete");
+        return markSide.write({ do: "put", ...to, because: because === "absent" ? "new" : "changed" });
+      },
       recorded: inPassSpan,
       blind: (reason) => logger.warn({ reason }, "not publishing"),
       wait: wakeup.wait,
@@ -90,7 +110,7 @@ export async function openWatcher(
       pods: pods.list().length,
       nodes: nodes.list().length,
     }),
-    notReady: () => whatIsMissing() ?? stale(podSide.view, config) ?? stale(nodeSide.view, config),
+    notReady: () => whatIsMissing() ?? stale(podsTold.view, config) ?? stale(nodesTold.view, config),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }
@@ -126,7 +146,10 @@ function followNodes(
   });
 }
 
-async function openSide<State>(
+/** A bucket and what it says now. */
+type Told<State> = { readonly bucket: Bucket<State>; readonly view: View<State> };
+
+async function openTold<State>(
   stack: AsyncDisposableStack,
   bus: Pick<NatsBus, "connection">,
   options: {
@@ -135,7 +158,7 @@ async function openSide<State>(
     readonly onChange: () => void;
     readonly logger: Logger;
   },
-): Promise<Publication<State> & { readonly view: View<State> }> {
+): Promise<Told<State>> {
   const { name, codec, onChange, logger } = options;
   const bucket = await openBucket(bus.connection, {
     name,
@@ -144,10 +167,12 @@ async function openSide<State>(
   });
   const view = stack.use(await openView(bucket));
   view.onChange(onChange);
-  const side = publication(bucket, view, (error, step) =>
-    logger.warn({ err: error, bucket: name, key: step.key, because: step.because }, "writing failed"),
-  );
-  return { ...side, view };
+  return { bucket, view };
+}
+
+function markOf(side: Publication<NodesMark>): WatcherSnapshot["nodesMark"] {
+  const mark = side.published().at(0);
+  return mark && { atMs: mark.state.atMs, revision: mark.revision };
 }
 
 function missing(what: string, followed: Informer<unknown>, limitMs: number): string | undefined {

@@ -1,10 +1,11 @@
 import type { Health } from "@muster/health";
 import { muster, type PropertiesOf } from "@muster/proto";
 import type { NodeState } from "../domain/node-state.ts";
+import type { NodesMark } from "../domain/plan-mark.ts";
 import type { Owner, PodState } from "../domain/pod-state.ts";
 import { protoCodec, type Codec } from "@muster/store";
 
-const { PodState: PodMessage, NodeState: NodeMessage } = muster.watch.v1;
+const { PodState: PodMessage, NodeState: NodeMessage, NodesComplete: MarkMessage } = muster.watch.v1;
 const { Health: WireHealth } = muster.health.v1;
 
 const TO_WIRE = {
@@ -24,6 +25,26 @@ const FROM_WIRE = new Map<number, Health>([
 
 export const podCodec = domainCodec(protoCodec(PodMessage), podToWire, podFromWire);
 export const nodeCodec = domainCodec(protoCodec(NodeMessage), nodeToWire, nodeFromWire);
+export const markCodec: Codec<NodesMark> = domainCodec(
+  protoCodec(MarkMessage),
+  ({ atMs }) => ({ atMs }),
+  ({ atMs }) => ({ atMs }),
+);
+
+/** What the bucket of nodes holds: their states, each with a name, and the mark. */
+export type NodeRecord = NodeState | NodesMark;
+
+export const nodeRecordCodec: Codec<NodeRecord> = {
+  encode: (record) => (isNode(record) ? nodeCodec.encode(record) : markCodec.encode(record)),
+  decode: (bytes) => {
+    const node = nodeCodec.decode(bytes);
+    return node.name === "" ? markCodec.decode(bytes) : node;
+  },
+};
+
+export function isNode(record: NodeRecord): record is NodeState {
+  return "name" in record;
+}
 
 export function podToWire(state: PodState): PropertiesOf<typeof PodMessage> {
   const { exitCode, health, ...rest } = state;

@@ -49,14 +49,18 @@ function world(part: {
   readonly nodes?: readonly WatchedNode[];
   readonly toldPods?: readonly PodState[];
   readonly toldNodes?: readonly NodeState[];
+  readonly markedAtMs?: number;
 }): WatcherSnapshot {
   const { pods = [], podsSeen = 100, nodes = [], toldPods = [], toldNodes = [] } = part;
+  const { markedAtMs: atMs = NOW } = part;
   return {
     nowMs: NOW,
     pods: { seen: pods, sight: { version: podsSeen, listedAtMs: 0 } },
     nodes: { seen: nodes, sight: { version: 100, listedAtMs: 0 } },
     publishedPods: toldPods.map((state) => ({ key: `session.s.${state.pod}`, state, revision: 1 })),
     publishedNodes: toldNodes.map((state) => ({ key: state.name, state, revision: 1 })),
+    nodesMark: { atMs, revision: 1 },
+    nodesCurrent: true,
   };
 }
 
@@ -85,7 +89,7 @@ describe("a pod", () => {
     };
     const plan = planPass(world({ pods: [pod({ facts })] }), policy);
     expect(plan.nextMs).toBe(NOW + 4000);
-    expect(planPass(world({ pods: [pod()] }), policy).nextMs).toBe(Infinity);
+    expect(planPass(world({ pods: [pod()] }), policy).nextMs).toBe(NOW + 15_000);
   });
 
   it("is looked at again when its last state may be forgotten", () => {

@@ -1,4 +1,5 @@
 import { buildNodeState, buildOccupants, nodeRules, type NodeState, type WatchedNode } from "./node-state.ts";
+import { planMark, type MarkStep, type NodesMark } from "./plan-mark.ts";
 import {
   nextForgetMs,
   planPublish,
@@ -16,6 +17,9 @@ export type WatcherSnapshot = {
   readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: Sight };
   readonly publishedPods: readonly Published<PodState>[];
   readonly publishedNodes: readonly Published<NodeState>[];
+  readonly nodesMark: (NodesMark & { readonly revision: number }) | undefined;
+  /** What is said to be published for nodes is what is published now, and not what was some time ago. */
+  readonly nodesCurrent: boolean;
 };
 
 export type WatcherPolicy = {
@@ -28,20 +32,29 @@ export type WatcherPolicy = {
 export type PassPlan = {
   readonly pods: readonly PublishStep<PodState>[];
   readonly nodes: readonly PublishStep<NodeState>[];
+  /** To be written after all nodes are, and only if none of them failed. */
+  readonly mark: MarkStep | undefined;
   /** When there may be something to do even if nothing happens. Infinity: never. */
   readonly nextMs: number;
 };
 
 /** Everything that one pass has to write. Planning the world that a plan leads to plans nothing. */
 export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): PassPlan {
-  const { nowMs, pods, nodes, publishedPods, publishedNodes } = snapshot;
+  const { nowMs, pods, nodes, publishedPods, publishedNodes, nodesMark: mark, nodesCurrent } = snapshot;
   const wanted = desiredPods(pods.seen, { ...policy, nowMs });
   const podSnapshot = { nowMs, sight: pods.sight, desired: wanted.desired, published: publishedPods };
   const nodeSnapshot = { nowMs, sight: nodes.sight, desired: desiredNodes(snapshot), published: publishedNodes };
+  const marking = planMark({ nowMs, mark, bucketCurrent: nodesCurrent });
   return {
     pods: planPublish(podSnapshot, policy, podRules),
     nodes: planPublish(nodeSnapshot, policy, nodeRules(pods.sight)),
-    nextMs: Math.min(wanted.nextMs, nextForgetMs(publishedPods, policy), nextForgetMs(publishedNodes, policy)),
+    mark: marking.step,
+    nextMs: Math.min(
+      wanted.nextMs,
+      marking.nextMs,
+      nextForgetMs(publishedPods, policy),
+      nextForgetMs(publishedNodes, policy),
+    ),
   };
 }
 

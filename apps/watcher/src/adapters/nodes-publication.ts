@@ -1,0 +1,43 @@
+import type { Bucket, Entry, View } from "@muster/store";
+import type { NodeState } from "../domain/node-state.ts";
+import type { NodesMark } from "../domain/plan-mark.ts";
+import { isNode, type NodeRecord } from "./messages.ts";
+import { publication, type Publication } from "./publication.ts";
+
+type Written = Pick<Bucket<NodeRecord>, "create" | "update" | "delete">;
+type Seen<State> = Pick<View<State>, "get" | "entries">;
+type OnFault = (error: unknown, step: { readonly key: string; readonly because: string }) => void;
+
+/** The two kinds of things in the bucket of nodes, each by itself. Both are read from one view, so that the mark is never seen before what it speaks of. */
+export function nodesPublication(
+  bucket: Written,
+  view: Seen<NodeRecord>,
+  onFault: OnFault,
+): { readonly nodes: Publication<NodeState>; readonly mark: Publication<NodesMark> } {
+  return {
+    nodes: publication<NodeState>(bucket, only(view, nodeOf), onFault),
+    mark: publication<NodesMark>(bucket, only(view, markOf), onFault),
+  };
+}
+
+function only<State>(view: Seen<NodeRecord>, pick: (record: NodeRecord) => State | undefined): Seen<State> {
+  const narrow = ({ key, value, revision }: Entry<NodeRecord>): Entry<State> | undefined => {
+    const picked = pick(value);
+    return picked === undefined ? undefined : { key, value: picked, revision };
+  };
+  return {
+    get: (key) => {
+      const entry = view.get(key);
+      return entry && narrow(entry);
+    },
+    entries: () => view.entries().flatMap((entry) => narrow(entry) ?? []),
+  };
+}
+
+function nodeOf(record: NodeRecord): NodeState | undefined {
+  return isNode(record) ? record : undefined;
+}
+
+function markOf(record: NodeRecord): NodesMark | undefined {
+  return isNode(record) ? undefined : record;
+}
