@@ -61,6 +61,18 @@ async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteO
   return missing || mark === undefined ? told : [...told, await deps.writeMark(mark)];
 }
 
+/** Passes until the signal: at every change, and when time alone changes something. */
+export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, signal: AbortSignal): Promise<void> {
+  let failures = 0;
+  while (!signal.aborted) {
+    const { failed, nextMs } = await pass(deps, policy);
+    failures = failed > 0 ? failures + 1 : 0;
+    const backoffMs = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** (failures - 1));
+    if (failures > 0) await sleep(backoffMs, undefined, { signal }).catch(() => undefined);
+    else await deps.wait(Math.max(0, Math.min(TICK_MS, nextMs)), signal);
+  }
+}
+
 async function writeAll<Step>(
   steps: readonly Step[],
   write: (step: Step) => Promise<WriteOutcome>,
