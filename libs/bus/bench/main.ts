@@ -3,6 +3,7 @@ import { connect } from "@nats-io/transport-node";
 import { ReservationService } from "@muster/proto";
 import { natsServer } from "@muster/testkit";
 import { client, connectNats, serve } from "../src/index.ts";
+import { answered } from "../test/answered.ts";
 
 const IN_FLIGHT = 256;
 const CALLS = 30_000;
@@ -24,14 +25,7 @@ bareService.subscribe("bench.bare", {
 
 await using service = await connectNats({ url, token, name: "service" });
 await using caller = await connectNats({ url, token, name: "caller" });
-const nothing = (): Promise<object> => Promise.resolve({});
-const handlers = {
-  reserve: nothing,
-  unreserve: nothing,
-  getReservation: () => Promise.resolve({ reservation }),
-  listReservations: nothing,
-  listPools: nothing,
-};
+const handlers = answered({ getReservation: () => Promise.resolve({ reservation }) });
 const owner = { kind: "session", id: "benchmark-of-the-bus" };
 const reservation = {
   id: "r-1",

@@ -18,6 +18,12 @@ export type Bus = AsyncDisposable & {
   publish(subject: string, payload: Uint8Array, options: PublishOptions): Promise<Published>;
   /** Makes sure that a stream exists with this configuration. Idempotent; safe from many processes at once. */
   ensureStream(stream: StreamConfig): Promise<void>;
+  /** The first message at or after a sequence whose subject falls under the pattern; undefined when there is none. Rejects with not_found for a stream that does not exist. */
+  readMessage(stream: string, subject: string, from: number): Promise<StoredMessage | undefined>;
+  /** Takes one message out of a stream; false when it is not there. */
+  removeMessage(stream: string, sequence: number): Promise<boolean>;
+  /** What a stream holds now; undefined when it does not exist. */
+  streamState(stream: string): Promise<StreamState | undefined>;
   /** Hands each message of a durable consumer to the handler until disposed; disposing finishes the messages in hand first. */
   consume(options: ConsumeOptions, handler: (delivery: Delivery) => Promise<void>): Promise<AsyncDisposable>;
 };
@@ -62,6 +68,15 @@ export type StreamConfig = {
   /** Window in which a repeated message id is recognised. */
   readonly duplicateWindowMs?: number;
 };
+
+/** A message as it lies in a stream. */
+export type StoredMessage = Message & {
+  readonly sequence: number;
+  /** Milliseconds since 1970 at which the stream took it. */
+  readonly atMs: number;
+};
+
+export type StreamState = { readonly messages: number; readonly bytes: number };
 
 export type ConsumeOptions = {
   readonly stream: string;

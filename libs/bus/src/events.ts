@@ -1,13 +1,21 @@
 import { SpanKind } from "@opentelemetry/api";
-import { subjects, type AnyMessageType, type MessageOf, type PropertiesOf } from "@muster/proto";
+import { streams, type AnyMessageType, type MessageOf, type PropertiesOf } from "@muster/proto";
 import { FaultError } from "@muster/faults";
 import { extractTrace, injectTrace, inSpan } from "@muster/tracing";
-import type { Bus, ConsumeOptions, Delivery, Headers, Published } from "./bus.ts";
+import { bury } from "./bury.ts";
+import type { Bus, ConsumeOptions, Delivery, Published } from "./bus.ts";
 import { encodeMessage, tryDecode, typeName } from "./messages.ts";
-import { header, headerText } from "./wire-headers.ts";
+import { header } from "./wire-headers.ts";
 
 /** One event in hand. `giveUp` puts it on `muster.dead.<area>` with the reason before it ends it. */
 export type EventContext = Omit<Delivery, "payload" | "headers">;
+
+export type EventOptions = ConsumeOptions & {
+  /** What cannot be handled goes to `muster.dead.<area>`. */
+  readonly area: string;
+  /** A message whose handler has failed this often goes there, too. Absent: it is tried again for ever. */
+  readonly attemptsMax?: number;
+};
 
 /** Appends one typed event or command to its stream, with trace context and the full type name in headers. */
 export function publishEvent<Type extends AnyMessageType>(
@@ -30,14 +38,16 @@ export function publishEvent<Type extends AnyMessageType>(
  * Hands each event to the handler as a typed message, under the trace of its sender. Acknowledged after the handler returns, unless the handler has ended it
  * itself. A payload that does not decode goes to `muster.dead.<area>` with the reason and is never delivered again. Handlers may see a message twice.
  */
-export function consumeEvents<Type extends AnyMessageType>(
+export async function consumeEvents<Type extends AnyMessageType>(
   bus: Bus,
-  options: ConsumeOptions & { readonly area: string },
+  options: EventOptions,
   type: Type,
   handler: (message: MessageOf<Type>, context: EventContext) => Promise<void>,
 ): Promise<AsyncDisposable> {
+  const { attemptsMax = Number.POSITIVE_INFINITY } = options;
   const spanName = `process ${options.subject}`;
   const span = { kind: SpanKind.CONSUMER, attributes: attributesOf("process", options.subject) };
+  await bus.ensureStream(streams.dead);
   return bus.consume(options, (delivery) =>
     inSpan("@muster/bus", spanName, { ...span, parent: extractTrace(delivery.headers) }, async () => {
       const message = tryDecode(type, delivery.payload);
@@ -45,8 +55,14 @@ export function consumeEvents<Type extends AnyMessageType>(
         await bury(bus, options, delivery, `payload is not a ${typeName(type)}`);
         return;
       }
-      const { context, end } = contextOf(bus, options, delivery);
-      await handler(message, context);
+      const { context, end, hasEnded } = contextOf(bus, options, delivery);
+      try {
+        await handler(message, context);
+      } catch (error) {
+        if (delivery.attempt < attemptsMax || hasEnded()) throw error;
+        await bury(bus, options, delivery, `failed ${delivery.attempt} times, at last because ${textOf(error)}`);
+        return;
+      }
       await end();
     }),
   );
@@ -55,9 +71,9 @@ export function consumeEvents<Type extends AnyMessageType>(
 /** The handler's view of a delivery, and what follows once the handler has returned. */
 function contextOf(
   bus: Bus,
-  options: ConsumeOptions & { readonly area: string },
+  options: EventOptions,
   delivery: Delivery,
-): { context: EventContext; end: () => Promise<void> } {
+): { context: EventContext; end: () => Promise<void>; hasEnded: () => boolean } {
   let ended = false;
   let burial: Promise<void> | undefined;
   const { subject, sequence, attempt } = delivery;
@@ -88,26 +104,11 @@ function contextOf(
     if (burial !== undefined) await burial;
     else if (!ended) await delivery.ack();
   };
-  return { context, end };
+  return { context, end, hasEnded: () => ended };
 }
 
-/** Puts the message where people look, then ends it. When that fails the message comes again. */
-async function bury(
-  bus: Bus,
-  options: ConsumeOptions & { readonly area: string },
-  delivery: Delivery,
-  reason: string,
-): Promise<void> {
-  const { stream, durable, area } = options;
-  const headers: Headers = new Map([
-    // The server acts on its own headers: those of the first publication must not steer this one.
-    ...[...delivery.headers].filter(([name]) => !name.startsWith("Nats-")),
-    [header.deadReason, headerText(reason).slice(0, 512)],
-    [header.deadSubject, delivery.subject],
-  ]);
-  const messageId = `${stream}.${durable}.${delivery.sequence}`;
-  await bus.publish(subjects.dead(area), delivery.payload, { messageId, headers });
-  delivery.giveUp(reason);
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function encodeEvent<Type extends AnyMessageType>(type: Type, message: PropertiesOf<Type>): Uint8Array {

@@ -11,14 +11,18 @@ export type {
   Reply,
   RequestOptions,
   ServiceIdentity,
+  StoredMessage,
   StreamConfig,
+  StreamState,
 } from "./bus.ts";
 export { client } from "./client.ts";
 export type { CallOptions, Client } from "./client.ts";
 export { serve } from "./serve.ts";
 export type { CallContext, Handlers, ServeOptions } from "./serve.ts";
 export { consumeEvents, publishEvent } from "./events.ts";
-export type { EventContext } from "./events.ts";
+export type { EventContext, EventOptions } from "./events.ts";
+export { deadLetters } from "./dead-letters.ts";
+export type { DeadLetter, DeadLetters, DeadLetterSummary } from "./dead-letters.ts";
 export { connectNats } from "./nats-bus.ts";
 export type { NatsBus, NatsOptions } from "./nats-bus.ts";
 export type { DiscoveredService } from "./nats-services.ts";

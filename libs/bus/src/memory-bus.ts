@@ -4,6 +4,7 @@ import { within } from "./backoff.ts";
 import type { Bus, ConsumeOptions, Delivery, Endpoint, Headers, Message, Reply, StreamConfig } from "./bus.ts";
 import { deliver } from "./delivery.ts";
 import { InHand } from "./in-hand.ts";
+import { checkSize, excessiveBytes, tooLarge } from "./message-size.ts";
 import { MemoryStream, type Timers } from "./memory-stream.ts";
 import { matchesSubject, overlap } from "./subject-pattern.ts";
 import { replyOfFault } from "./wire-headers.ts";
@@ -73,7 +74,7 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
     },
     signal: (subject, payload, headers = NO_HEADERS) => {
       if (closed) return;
-      checkSize(subject, payload);
+      checkSize(subject, payload, headers, MAX_PAYLOAD_BYTES);
       const message = { subject, payload: payload.slice(), headers };
       for (const { pattern, handler } of world.listeners)
         if (matchesSubject(pattern, subject))
@@ -93,7 +94,7 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
     },
     publish: async (subject, payload, publishOptions) => {
       open(`publishing to ${subject}`);
-      checkSize(subject, payload);
+      checkSize(subject, payload, publishOptions.headers, MAX_PAYLOAD_BYTES);
       await Promise.resolve();
       const stream = [...world.streams.values()].find((candidate) => candidate.binds(subject));
       if (stream === undefined) throw new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 });
@@ -104,6 +105,23 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
       open(`making sure of stream ${config.name}`);
       await Promise.resolve();
       ensureStream(world, config);
+    },
+    readMessage: async (name, subject, from) => {
+      open(`reading stream ${name}`);
+      await Promise.resolve();
+      const stream = world.streams.get(name);
+      if (stream === undefined) throw new FaultError({ code: "not_found", kind: "stream", id: name });
+      return stream.next(subject, from);
+    },
+    removeMessage: async (name, sequence) => {
+      open(`removing message ${sequence} of stream ${name}`);
+      await Promise.resolve();
+      return world.streams.get(name)?.remove(sequence) ?? false;
+    },
+    streamState: async (name) => {
+      open(`looking at stream ${name}`);
+      await Promise.resolve();
+      return world.streams.get(name)?.state();
     },
     consume: async (consumeOptions, handler) => {
       open(`consuming ${consumeOptions.stream}`);
@@ -117,12 +135,6 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
   };
 }
 
-function checkSize(subject: string, payload: Uint8Array): void {
-  if (payload.length <= MAX_PAYLOAD_BYTES) return;
-  const what = `size in bytes of a message to ${subject}`;
-  throw new FaultError({ code: "limit_exceeded", what, limit: MAX_PAYLOAD_BYTES, retryAfterMs: 0 });
-}
-
 function request(
   world: MemoryWorld,
   message: Message,
@@ -130,7 +142,7 @@ function request(
 ): Promise<Reply> {
   const { timeoutMs, signal } = options;
   const operation = `request to ${message.subject}`;
-  checkSize(message.subject, message.payload);
+  checkSize(message.subject, message.payload, message.headers, MAX_PAYLOAD_BYTES);
   const responders = world.responders.get(message.subject);
   const responder = responders?.shift();
   return new Promise((resolve, reject) => {
@@ -183,9 +195,9 @@ function respond(world: MemoryWorld, endpoints: readonly Endpoint[], drainMs: nu
 }
 
 function checkReply(subject: string, reply: Reply): Reply {
-  if (reply.payload.length <= MAX_PAYLOAD_BYTES) return { ...reply, payload: reply.payload.slice() };
-  const what = `size in bytes of the reply to ${subject}`;
-  return replyOfFault({ code: "limit_exceeded", what, limit: MAX_PAYLOAD_BYTES, retryAfterMs: 0 });
+  const bytes = excessiveBytes(reply.payload, reply.headers, MAX_PAYLOAD_BYTES);
+  if (bytes === undefined) return { ...reply, payload: reply.payload.slice() };
+  return replyOfFault(tooLarge(`reply to ${subject}`, bytes, MAX_PAYLOAD_BYTES));
 }
 
 function ensureStream(world: MemoryWorld, config: StreamConfig): void {

@@ -1,5 +1,14 @@
 import { FaultError } from "@muster/faults";
-import type { ConsumeOptions, Delivery, Message, Published, PublishOptions, StreamConfig } from "./bus.ts";
+import type {
+  ConsumeOptions,
+  Delivery,
+  Message,
+  Published,
+  PublishOptions,
+  StoredMessage,
+  StreamConfig,
+  StreamState,
+} from "./bus.ts";
 import { deliveryOf } from "./delivery.ts";
 import { STREAM_DEFAULTS } from "./stream-defaults.ts";
 import { matchesSubject } from "./subject-pattern.ts";
@@ -12,13 +21,11 @@ export type Timers = {
   readonly after: (delayMs: number, run: () => void) => () => void;
 };
 
-type Stored = Message & { readonly sequence: number; readonly atMs: number };
-
 /** A JetStream stream: messages in order, repeated ids dropped, limits kept as the retention says. */
 export class MemoryStream {
   config: StreamConfig;
   readonly #consumers = new Map<string, MemoryConsumer>();
-  readonly #messages = new Map<number, Stored>();
+  readonly #messages = new Map<number, StoredMessage>();
   readonly #timers: Timers;
   readonly #seen = new Map<string, { sequence: number; atMs: number }>();
   #last = 0;
@@ -59,9 +66,30 @@ export class MemoryStream {
     return { sequence, duplicate: false };
   }
 
-  message(sequence: number): Stored | undefined {
+  message(sequence: number): StoredMessage | undefined {
     this.#expire(this.#timers.now());
     return this.#messages.get(sequence);
+  }
+
+  /** The first message at or after the sequence whose subject falls under the pattern. */
+  next(subject: string, from: number): StoredMessage | undefined {
+    this.#expire(this.#timers.now());
+    for (const message of this.#messages.values())
+      if (message.sequence >= from && matchesSubject(subject, message.subject)) return message;
+    return undefined;
+  }
+
+  /** False when it is not there. */
+  remove(sequence: number): boolean {
+    this.#expire(this.#timers.now());
+    if (!this.#messages.has(sequence)) return false;
+    this.#remove(sequence);
+    return true;
+  }
+
+  state(): StreamState {
+    this.#expire(this.#timers.now());
+    return { messages: this.#messages.size, bytes: this.#bytes };
   }
 
   /** Called by a consumer whose message has ended. */
@@ -154,7 +182,7 @@ export class MemoryConsumer {
     this.#arm();
   }
 
-  #redelivery(): { message: Stored; attempt: number } | undefined {
+  #redelivery(): { message: StoredMessage; attempt: number } | undefined {
     const nowMs = this.#timers.now();
     for (const [sequence, { attempt, dueMs }] of this.#pending) {
       if (dueMs > nowMs) continue;
@@ -165,7 +193,7 @@ export class MemoryConsumer {
     return undefined;
   }
 
-  #fresh(): { message: Stored; attempt: number } | undefined {
+  #fresh(): { message: StoredMessage; attempt: number } | undefined {
     if (this.options === undefined || this.#pending.size >= this.options.maxInFlight) return undefined;
     while (this.#cursor < this.#stream.last) {
       this.#cursor += 1;
@@ -176,7 +204,7 @@ export class MemoryConsumer {
     return undefined;
   }
 
-  #hand(message: Stored, attempt: number): Delivery {
+  #hand(message: StoredMessage, attempt: number): Delivery {
     const { sequence, subject, payload, headers } = message;
     this.#pending.set(sequence, { attempt, dueMs: this.#timers.now() + (this.options?.ackWaitMs ?? 0) });
     return deliveryOf({ subject, payload: payload.slice(), headers }, sequence, attempt, {

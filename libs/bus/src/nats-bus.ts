@@ -2,8 +2,9 @@ import type { NatsConnection } from "@nats-io/nats-core";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { within } from "./backoff.ts";
 import type { Bus, Headers } from "./bus.ts";
+import { checkSize } from "./message-size.ts";
 import { consumeOnNats } from "./nats-consume.ts";
-import { natsError, payloadTooLarge } from "./nats-fault.ts";
+import { natsError } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
 import { NatsLink } from "./nats-link.ts";
 import { NatsRequests } from "./nats-requests.ts";
@@ -57,6 +58,9 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
     listen: async (subject, handler) => owned(await listen(link, subject, handler)),
     publish: streams.publish,
     ensureStream: streams.ensure,
+    readMessage: streams.read,
+    removeMessage: streams.remove,
+    streamState: streams.state,
     consume: async (consumeOptions, handler) =>
       owned(await consumeOnNats({ link, manager, options: consumeOptions, handler, drainMs })),
     services: () => discoverOnNats(link),
@@ -71,11 +75,12 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
 }
 
 function signal(link: NatsLink, subject: string, payload: Uint8Array, headers: Headers | undefined): void {
+  checkSize(subject, payload, headers, link.maxPayload);
   if (!link.up) return;
   try {
     link.connection.publish(subject, payload, headers === undefined ? {} : { headers: toNatsHeaders(headers) });
   } catch (error) {
-    throw payloadTooLarge(error, subject, link.maxPayload) ?? natsError(error, { operation: `signal to ${subject}` });
+    throw natsError(error, { operation: `signal to ${subject}` });
   }
 }
 

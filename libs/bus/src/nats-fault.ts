@@ -9,6 +9,8 @@ export const NATS_AWAY: Fault = { code: "unavailable", dependency: "nats", retry
 /** Numbers of the JetStream API's errors. */
 export const JS_ERROR = {
   consumerNotFound: 10014,
+  noMessageFound: 10037,
+  sequenceNotFound: 10043,
   storageInsufficient: 10047,
   streamConfigInvalid: 10052,
   streamNameInUse: 10058,
@@ -64,17 +66,6 @@ export function natsError(error: unknown, context: NatsContext): FaultError {
   return isFaultError(error)
     ? error
     : new FaultError(natsFault(error, context), { cause: error, doing: context.operation });
-}
-
-/**
- * The fault of a message that is larger than the server takes; undefined for any other error. The payload is the one argument of a publish that the client library
- * refuses and that has not been checked before.
- */
-export function payloadTooLarge(error: unknown, subject: string, limit: number): FaultError | undefined {
-  const thrown = isFaultError(error) ? error.cause : error;
-  if (!(thrown instanceof Error) || thrown.name !== "InvalidArgumentError") return undefined;
-  const what = `size in bytes of a message to ${subject} (max_payload of the NATS server)`;
-  return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs: 0 }, { cause: error });
 }
 
 /** Nobody listens where the request went: nothing has been done. */

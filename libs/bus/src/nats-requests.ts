@@ -1,7 +1,8 @@
 import { createInbox, type Msg } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
 import type { Reply, RequestOptions } from "./bus.ts";
-import { NATS_AWAY, natsError, payloadTooLarge } from "./nats-fault.ts";
+import { checkSize } from "./message-size.ts";
+import { NATS_AWAY, natsError } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
 
@@ -51,6 +52,7 @@ export class NatsRequests {
       const closed = this.#link.connection.isClosed();
       if (!closed && signal?.aborted !== true && (!up || timeoutMs <= 0)) throw new FaultError(NATS_AWAY);
     }
+    checkSize(subject, payload, options.headers, this.#link.maxPayload);
     if (signal?.aborted === true || this.#link.connection.isClosed())
       throw new FaultError({ code: "cancelled", operation });
     return this.#send(subject, payload, options, operation, timeoutMs);
@@ -88,8 +90,7 @@ export class NatsRequests {
           headers === undefined ? { reply } : { reply, headers: toNatsHeaders(headers) },
         );
       } catch (error) {
-        const large = payloadTooLarge(error, subject, this.#link.maxPayload);
-        this.#fail(token, large ?? natsError(error, { operation }));
+        this.#fail(token, natsError(error, { operation }));
       }
     });
   }

@@ -4,6 +4,7 @@ import { answering, type Answering } from "./answer.ts";
 import { backoffMs, pause, within } from "./backoff.ts";
 import type { Endpoint, Reply, ServiceIdentity } from "./bus.ts";
 import { InHand } from "./in-hand.ts";
+import { excessiveBytes, tooLarge } from "./message-size.ts";
 import { natsError, isNoResponders } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
@@ -14,8 +15,6 @@ const REPLY_WAIT_MS = 30_000;
 const REPLY_RETRY = { firstMs: 20, mostMs: 500 };
 /** The server says at once when nobody is there; after this long somebody was. */
 const REPLY_HEARD_MS = 2000;
-/** What headers cost beside their own lines. */
-const HEADER_FRAME_BYTES = 16;
 /** Services that have not answered a question by then are not there. */
 const DISCOVERY = { mostMs: 1000, quietMs: 250 };
 
@@ -132,9 +131,6 @@ async function insist(link: NatsLink, request: Msg, reply: Reply): Promise<void>
 /** The reply, or the fault that says that it is larger than the server takes. */
 function fitting(link: NatsLink, request: Msg, reply: Reply): Reply {
   const limit = link.maxPayload;
-  let bytes = reply.payload.length;
-  for (const [key, value] of reply.headers) bytes += key.length + 3 * value.length + 4;
-  if (bytes + HEADER_FRAME_BYTES <= limit) return reply;
-  const what = `size in bytes of the reply to ${request.subject} (max_payload of the NATS server)`;
-  return replyOfFault({ code: "limit_exceeded", what, limit, retryAfterMs: 0 });
+  const bytes = excessiveBytes(reply.payload, reply.headers, limit);
+  return bytes === undefined ? reply : replyOfFault(tooLarge(`reply to ${request.subject}`, bytes, limit));
 }

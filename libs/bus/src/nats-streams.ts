@@ -1,6 +1,7 @@
 import {
   DiscardPolicy,
   jetstream,
+  PubHeaders,
   RetentionPolicy,
   StorageType,
   type JetStreamClient,
@@ -10,9 +11,10 @@ import {
 import { nanos, type MsgHdrs } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
 import { backoffMs, pause } from "./backoff.ts";
-import type { Published, PublishOptions, StreamConfig } from "./bus.ts";
-import { apiCodeOf, JS_ERROR, natsError, natsFault, payloadTooLarge } from "./nats-fault.ts";
-import { toNatsHeaders } from "./nats-headers.ts";
+import type { Published, PublishOptions, StoredMessage, StreamConfig, StreamState } from "./bus.ts";
+import { checkSize } from "./message-size.ts";
+import { apiCodeOf, JS_ERROR, natsError, natsFault } from "./nats-fault.ts";
+import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
 import { STREAM_DEFAULTS } from "./stream-defaults.ts";
 
@@ -24,6 +26,9 @@ const RETRY = { firstMs: 50, mostMs: 500 };
 export type NatsStreams = {
   readonly ensure: (stream: StreamConfig) => Promise<void>;
   readonly publish: (subject: string, payload: Uint8Array, options: PublishOptions) => Promise<Published>;
+  readonly read: (stream: string, subject: string, from: number) => Promise<StoredMessage | undefined>;
+  readonly remove: (stream: string, sequence: number) => Promise<boolean>;
+  readonly state: (stream: string) => Promise<StreamState | undefined>;
 };
 
 export function natsStreams(link: NatsLink): NatsStreams {
@@ -36,14 +41,47 @@ export function natsStreams(link: NatsLink): NatsStreams {
       await patiently(link, doing, () => ensureStream(jsm, buildStreamConfig(stream)));
     },
     publish: async (subject, payload, options) => {
-      const send = (): Promise<Published> => append(js, manager, subject, payload, options);
-      try {
-        return await patiently(link, `publishing to ${subject}`, send);
-      } catch (error) {
-        throw payloadTooLarge(error, subject, link.maxPayload) ?? error;
-      }
+      const { messageId, headers = [] } = options;
+      checkSize(subject, payload, new Map([...headers, [PubHeaders.MsgIdHdr, messageId]]), link.maxPayload);
+      return patiently(link, `publishing to ${subject}`, () => append(js, manager, subject, payload, options));
     },
+    read: (stream, subject, from) =>
+      patiently(link, `reading stream ${stream}`, async () => {
+        const query = { seq: from, next_by_subj: subject };
+        const stored = await (await manager).streams.getMessage(stream, query);
+        if (stored === null) return undefined;
+        const { subject: sentTo, data: payload, header, seq: sequence, time } = stored;
+        return { subject: sentTo, payload, headers: fromNatsHeaders(header), sequence, atMs: time.getTime() };
+      }),
+    remove: (stream, sequence) =>
+      patiently(link, `removing message ${sequence} of stream ${stream}`, async () =>
+        absentAs(false, MESSAGE_ABSENT, async () => (await manager).streams.deleteMessage(stream, sequence, false)),
+      ),
+    state: (stream) =>
+      patiently(link, `looking at stream ${stream}`, async () =>
+        absentAs(undefined, [JS_ERROR.streamNotFound], async () => {
+          const { messages, bytes } = (await (await manager).streams.info(stream)).state;
+          return { messages, bytes };
+        }),
+      ),
   };
+}
+
+const MESSAGE_ABSENT: readonly number[] = [JS_ERROR.streamNotFound, JS_ERROR.noMessageFound, JS_ERROR.sequenceNotFound];
+
+/** The value that stands for what does not exist. */
+async function absentAs<Result, Absent>(
+  absent: Absent,
+  codes: readonly number[],
+  look: () => Promise<Result>,
+): Promise<Result | Absent> {
+  try {
+    return await look();
+  } catch (error) {
+    const code = apiCodeOf(error);
+    if (code !== undefined && codes.includes(code)) return absent;
+    throw error;
+  }
 }
 
 /** What the server is asked for; the rest are its defaults. */

@@ -13,9 +13,15 @@ export const header = {
   timeout: "Muster-Timeout-Ms",
   /** Names one call, for its cancellation. */
   callId: "Muster-Call-Id",
-  /** Why a message was put on a dead-letter subject, and where it came from. */
+  /** Why a message was put on a dead-letter subject, where it came from, and what became of it there. */
   deadReason: "Muster-Dead-Reason",
   deadSubject: "Muster-Dead-Subject",
+  deadStream: "Muster-Dead-Stream",
+  deadConsumer: "Muster-Dead-Consumer",
+  deadSequence: "Muster-Dead-Sequence",
+  deadDeliveries: "Muster-Dead-Deliveries",
+  /** Bytes of a payload that did not fit beside the reason and was left out. */
+  deadLost: "Muster-Dead-Lost-Bytes",
 } as const;
 
 const NO_HEADERS: Headers = new Map<string, string>();

@@ -1,9 +1,10 @@
-import { faultOf, type Fault } from "@muster/faults";
+import { describeFault, faultOf, type Fault } from "@muster/faults";
 import { ReservationService, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { client, serve, type Bus, type CallContext, type Handlers, type ServeOptions } from "../src/index.ts";
+import { answered } from "./answered.ts";
 
 /** Where buses meet: one nats-server, or one memory. */
 export type TestWorld = AsyncDisposable & { connect(name: string): Promise<Bus> };
@@ -31,7 +32,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       options: Partial<ServeOptions> = {},
     ): Promise<AsyncDisposable> => {
       const bus = await world.connect("service");
-      await serve(bus, ReservationService, { ...unanswered, ...handlers }, { ...identity, ...options });
+      await serve(bus, ReservationService, answered(handlers), { ...identity, ...options });
       return bus;
     };
 
@@ -85,7 +86,10 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
     it("refuses a request that is too large, and names the limit", async () => {
       await using _service = await served({});
       const call = client(caller, ReservationService).reserve({ requestId: "x".repeat(1_100_000) });
-      expect(await faultFrom(call)).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
+      const fault = await faultFrom(call);
+      expect(fault).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
+      expect(describeFault(fault)).toMatch(/^size of 11\d{5} bytes of a message to muster\.req\.reservation\.reserve /);
+      expect(await client(caller, ReservationService).listPools({})).toBeDefined();
     });
 
     it("answers limit_exceeded in place of a reply that is too large", async () => {
@@ -94,6 +98,19 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       });
       const fault = await faultFrom(client(caller, ReservationService).reserve({}));
       expect(fault).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
+      expect(describeFault(fault)).toMatch(/^size of 11\d{5} bytes of a reply to muster\.req\.reservation\.reserve /);
+    });
+
+    it.each([
+      { bytes: 1_048_576, header: 0, taken: true },
+      { bytes: 1_048_577, header: 0, taken: false },
+      { bytes: 100, header: 1_048_576 - 100 - 12 - 5, taken: true },
+      { bytes: 100, header: 1_048_576 - 100 - 12 - 4, taken: false },
+    ])("takes a message exactly as large as the server does: $bytes bytes and a header of $header", async (size) => {
+      const headers = size.header === 0 ? undefined : new Map([["A", "x".repeat(size.header)]]);
+      const options = { timeoutMs: 5000, ...(headers && { headers }) };
+      const fault = await faultFrom(caller.request("nobody.answers", new Uint8Array(size.bytes), options));
+      expect(fault.code).toBe(size.taken ? "unavailable" : "limit_exceeded");
     });
 
     it("ends the caller's wait and the handler's work at the deadline", async () => {
@@ -213,13 +230,12 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const started = Promise.withResolvers<undefined>();
       const held = Promise.withResolvers<object>();
       const bus = await world.connect("service");
-      const handlers: Reservations = {
-        ...unanswered,
+      const handlers = answered({
         listPools: () => {
           started.resolve(undefined);
           return held.promise;
         },
-      };
+      });
       const service = await serve(bus, ReservationService, handlers, { ...identity, graceMs: 20_000 });
       const call = client(caller, ReservationService).listPools({});
       await started.promise;
@@ -237,7 +253,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
     it("aborts what does not finish in time when it stops, and says that it may be tried again", async () => {
       const { context, handler } = heldCall();
       const bus = await world.connect("service");
-      const handlers = { ...unanswered, getReservation: handler };
+      const handlers = answered({ getReservation: handler });
       const service = await serve(bus, ReservationService, handlers, { ...identity, graceMs: 20 });
       const call = faultFrom(client(caller, ReservationService).getReservation({}));
       const { signal } = await context;
@@ -310,14 +326,6 @@ function heldCall(): { context: Promise<CallContext>; handler: Reservations["get
   };
   return { context: called.promise, handler };
 }
-
-const unanswered: Reservations = {
-  reserve: () => Promise.resolve({}),
-  unreserve: () => Promise.resolve({}),
-  getReservation: () => Promise.resolve({}),
-  listReservations: () => Promise.resolve({}),
-  listPools: () => Promise.resolve({}),
-};
 
 const everyFault: Fault[] = [
   { code: "invalid_request", field: "owner.id", reason: "has a line\r\nbreak, and a name with ü" },

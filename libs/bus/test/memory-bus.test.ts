@@ -1,5 +1,6 @@
 import { memoryBus, MemoryWorld } from "../src/index.ts";
 import { callSuite, type TestWorld } from "./call-suite.ts";
+import { deadLetterSuite } from "./dead-letter-suite.ts";
 import { eventSuite } from "./event-suite.ts";
 
 function openWorld(): Promise<TestWorld> {
@@ -12,3 +13,4 @@ function openWorld(): Promise<TestWorld> {
 
 callSuite("the in-memory twin", openWorld);
 eventSuite("the in-memory twin", openWorld);
+deadLetterSuite("the in-memory twin", openWorld);

@@ -1,6 +1,7 @@
 import { natsServer } from "@muster/testkit";
 import { connectNats, type NatsBus } from "../src/index.ts";
 import { callSuite, type TestWorld } from "./call-suite.ts";
+import { deadLetterSuite } from "./dead-letter-suite.ts";
 import { eventSuite } from "./event-suite.ts";
 
 async function openWorld(): Promise<TestWorld> {
@@ -21,3 +22,4 @@ async function openWorld(): Promise<TestWorld> {
 
 callSuite("NATS", openWorld);
 eventSuite("NATS", openWorld);
+deadLetterSuite("NATS", openWorld);

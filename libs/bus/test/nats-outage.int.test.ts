@@ -5,6 +5,7 @@ import { ReservationService, muster } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { client, connectNats, consumeEvents, publishEvent, serve, type Handlers, type NatsBus } from "../src/index.ts";
+import { answered } from "./answered.ts";
 import { faultFrom } from "./call-suite.ts";
 
 const Granted = muster.reservation.v1.ReservationGranted;
@@ -233,6 +234,5 @@ it("gives up on something that accepts connections and is no NATS server", async
 function handlersWith(
   listPools: Handlers<typeof ReservationService>["listPools"],
 ): Handlers<typeof ReservationService> {
-  const other = (): Promise<object> => Promise.resolve({});
-  return { reserve: other, unreserve: other, getReservation: other, listReservations: other, listPools };
+  return answered({ listPools });
 }

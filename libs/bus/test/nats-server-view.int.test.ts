@@ -3,6 +3,7 @@ import { ReservationService, SessionService, streams, subjects } from "@muster/p
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { client, connectNats, serve, type Handlers, type NatsBus } from "../src/index.ts";
+import { answered } from "./answered.ts";
 
 let server: TestNats;
 let bus: NatsBus;
@@ -18,14 +19,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-const answered = (): Promise<object> => Promise.resolve({});
-const reservations: Handlers<typeof ReservationService> = {
-  reserve: answered,
-  unreserve: answered,
-  getReservation: answered,
-  listReservations: () => Promise.reject(new Error("a defect")),
-  listPools: answered,
-};
+const reservations = answered({ listReservations: () => Promise.reject(new Error("a defect")) });
 const identity = { version: "1.2.3", description: "the ledger" };
 
 it("finds no service where none runs", async () => {
@@ -62,7 +56,7 @@ it("shows every replica with name, version, description and endpoints, and what 
 });
 
 it("is not shown any more when it has stopped", async () => {
-  const handlers = new Proxy({}, { get: () => answered }) as Handlers<typeof SessionService>;
+  const handlers = new Proxy({}, { get: () => () => Promise.resolve({}) }) as Handlers<typeof SessionService>;
   const service = await serve(bus, SessionService, handlers, identity);
   expect((await bus.services()).map(({ name }) => name)).toEqual(["session"]);
   await service[Symbol.asyncDispose]();

@@ -4,6 +4,7 @@ import { natsServer, otlpCollector, until } from "@muster/testkit";
 import { inSpan, startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { client, connectNats, consumeEvents, publishEvent, serve } from "../src/index.ts";
+import { answered } from "./answered.ts";
 
 it("makes one trace of a call, the event that it publishes, and the handler of that event", async () => {
   await using collector = await otlpCollector();
@@ -14,17 +15,13 @@ it("makes one trace of a call, the event that it publishes, and the handler of t
   const Granted = muster.reservation.v1.ReservationGranted;
   const subject = subjects.reservationGranted("session", "s-1");
   await bus.ensureStream({ name: "E", subjects: [subjects.anyReservationGranted], retention: "limits" });
-  const other = (): Promise<object> => Promise.resolve({});
-  const handlers = {
+  const handlers = answered({
     reserve: async () => {
       await publishEvent(bus, subject, Granted, {}, { messageId: "1" });
       return {};
     },
-    unreserve: other,
-    getReservation: other,
     listReservations: () => Promise.reject(new Error("on purpose")),
-    listPools: other,
-  };
+  });
   await using _service = await serve(bus, ReservationService, handlers, { version: "1.0.0", description: "" });
   const traceIds: (string | undefined)[] = [];
   const consuming = { stream: "E", durable: "d", subject: subjects.anyReservationGranted, maxInFlight: 1 };

@@ -13,6 +13,16 @@ export const subjects = {
     `muster.evt.reservation.${token(`${ownerKind}_${ownerId}`)}.granted`,
   /** muster.evt.reservation.*.granted */
   anyReservationGranted: "muster.evt.reservation.*.granted",
+  /** muster.evt.reservation.<owner kind>_<owner id>.released */
+  reservationReleased: (ownerKind: string, ownerId: string) =>
+    `muster.evt.reservation.${token(`${ownerKind}_${ownerId}`)}.released`,
+  /** muster.evt.reservation.*.released */
+  anyReservationReleased: "muster.evt.reservation.*.released",
+  /** muster.evt.reservation.<owner kind>_<owner id>.expired */
+  reservationExpired: (ownerKind: string, ownerId: string) =>
+    `muster.evt.reservation.${token(`${ownerKind}_${ownerId}`)}.expired`,
+  /** muster.evt.reservation.*.expired */
+  anyReservationExpired: "muster.evt.reservation.*.expired",
   /** muster.evt.session.<session>.recorded */
   sessionEventRecorded: (session: string) => `muster.evt.session.${token(session)}.recorded`,
   /** muster.evt.session.*.recorded */
@@ -32,7 +42,14 @@ export const streams = {
   events: { name: "MUSTER_EVENTS", subjects: ["muster.evt.>"], retention: "limits" },
   sessionCommands: { name: "MUSTER_SESSION_COMMANDS", subjects: ["muster.cmd.session.*.run"], retention: "workqueue" },
   ledger: { name: "MUSTER_LEDGER", subjects: ["muster.log.reservation"], retention: "log" },
-  dead: { name: "MUSTER_DEAD", subjects: ["muster.dead.>"], retention: "limits" },
+  dead: {
+    name: "MUSTER_DEAD",
+    subjects: ["muster.dead.>"],
+    retention: "limits",
+    // A month to look at them; beyond either limit the oldest go.
+    maxAgeMs: 30 * 24 * 3_600_000,
+    maxBytes: 64 * 1024 * 1024,
+  },
 } as const;
 
 /** Key-value buckets. */

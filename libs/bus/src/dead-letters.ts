@@ -1,0 +1,128 @@
+import { FaultError, faultOf } from "@muster/faults";
+import { streams, subjects } from "@muster/proto";
+import type { Bus, Headers, Published, StoredMessage } from "./bus.ts";
+import { header } from "./wire-headers.ts";
+
+/** A message that could not be handled, and why. */
+export type DeadLetter = {
+  /** Names it, for as long as it lies here. */
+  readonly id: number;
+  /** Whose consumer gave it up: `session`. */
+  readonly area: string;
+  readonly reason: string;
+  /** Where it was sent. */
+  readonly subject: string;
+  /** Full name of its protobuf message; empty when the sender did not say. */
+  readonly type: string;
+  readonly stream: string;
+  readonly consumer: string;
+  /** How often it had been delivered when it was given up. */
+  readonly deliveries: number;
+  /** Milliseconds since 1970 at which it was given up. */
+  readonly atMs: number;
+  readonly payload: Uint8Array;
+  /** Bytes of a payload that was too large to be kept beside the reason; such a letter cannot be sent again. Undefined: the payload is there. */
+  readonly lostBytes: number | undefined;
+  /** As they were sent, without those that are about its death. */
+  readonly headers: Headers;
+};
+
+export type DeadLetterSummary = {
+  readonly letters: number;
+  readonly bytes: number;
+  /** Beyond this size, and after this time, the oldest letters vanish. */
+  readonly maxBytes: number;
+  readonly maxAgeMs: number;
+};
+
+export type DeadLetters = {
+  summary(): Promise<DeadLetterSummary>;
+  /** Oldest first, from the one after `after` (an id; 0: the first), at most `limit` (default 100). */
+  list(options?: { readonly area?: string; readonly after?: number; readonly limit?: number }): Promise<DeadLetter[]>;
+  /** Rejects with not_found. */
+  show(id: number): Promise<DeadLetter>;
+  /**
+   * Sends the message again to where it was first sent, under a message id of its own, and takes the letter away. The id follows from the letter, so asking twice, also
+   * after an answer that was lost, sends it once; only when the letter could not be taken away, and is replayed after the duplicate window of its stream (2 minutes), it
+   * is sent again. `duplicate`: it was there already, or its work queue still holds a command of that subject.
+   * Rejects with not_found (no such letter), invalid_request (its payload was not kept), unavailable (no stream takes the subject): the letter stays.
+   */
+  replay(id: number): Promise<Published>;
+  /** Takes it away for good; false when it is not there. */
+  drop(id: number): Promise<boolean>;
+};
+
+const PAGE = 100;
+const DEAD_PREFIX = "Muster-Dead-";
+const STREAM = streams.dead.name;
+const ANY = subjects.dead("a").replace(/a$/, ">");
+
+/** What was given up, in all areas. A system in which nothing was ever given up has no stream for it, which is an empty list. */
+export function deadLetters(bus: Bus): DeadLetters {
+  const find = async (id: number): Promise<StoredMessage> => {
+    const found = Number.isSafeInteger(id) && id > 0 ? await next(bus, ANY, id) : undefined;
+    if (found?.sequence !== id) throw new FaultError({ code: "not_found", kind: "dead letter", id: String(id) });
+    return found;
+  };
+  return {
+    summary: async () => {
+      const { messages, bytes } = (await bus.streamState(STREAM)) ?? { messages: 0, bytes: 0 };
+      const { maxBytes, maxAgeMs } = streams.dead;
+      return { letters: messages, bytes, maxBytes, maxAgeMs };
+    },
+    list: async ({ area, after = 0, limit = PAGE } = {}) => {
+      const subject = area === undefined ? ANY : subjects.dead(area);
+      const letters: DeadLetter[] = [];
+      for (let from = after + 1; letters.length < limit;) {
+        const found = await next(bus, subject, from);
+        if (found === undefined) break;
+        letters.push(letterOf(found));
+        from = found.sequence + 1;
+      }
+      return letters;
+    },
+    show: async (id) => letterOf(await find(id)),
+    replay: async (id) => {
+      const letter = letterOf(await find(id));
+      if (letter.lostBytes !== undefined)
+        throw new FaultError({
+          code: "invalid_request",
+          field: `dead letter ${id}`,
+          reason: `its ${letter.lostBytes} bytes were not kept; it can only be dropped`,
+        });
+      const { subject, payload, headers, atMs } = letter;
+      const published = await bus.publish(subject, payload, { messageId: `replay.${id}.${atMs}`, headers });
+      await bus.removeMessage(STREAM, id);
+      return published;
+    },
+    drop: (id) => bus.removeMessage(STREAM, id),
+  };
+}
+
+async function next(bus: Bus, subject: string, from: number): Promise<StoredMessage | undefined> {
+  try {
+    return await bus.readMessage(STREAM, subject, from);
+  } catch (error) {
+    if (faultOf(error)?.code === "not_found") return undefined;
+    throw error;
+  }
+}
+
+function letterOf({ subject, payload, headers, sequence, atMs }: StoredMessage): DeadLetter {
+  const text = (name: string): string => headers.get(name) ?? "";
+  const lost = headers.get(header.deadLost);
+  return {
+    id: sequence,
+    area: subject.split(".").at(-1) ?? "",
+    reason: text(header.deadReason),
+    subject: text(header.deadSubject),
+    type: text(header.type),
+    stream: text(header.deadStream),
+    consumer: text(header.deadConsumer),
+    deliveries: Number(text(header.deadDeliveries)),
+    atMs,
+    payload,
+    lostBytes: lost === undefined ? undefined : Number(lost),
+    headers: new Map([...headers].filter(([name]) => !name.startsWith(DEAD_PREFIX) && !name.startsWith("Nats-"))),
+  };
+}

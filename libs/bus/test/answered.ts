@@ -1,0 +1,13 @@
+import type { ReservationService } from "@muster/proto";
+import type { Handlers } from "../src/index.ts";
+
+type Reservations = Handlers<typeof ReservationService>;
+
+const empty = (): Promise<object> => Promise.resolve({});
+
+/** Handlers that answer every method with an empty message, except for those that are given. */
+export function answered(handlers: Partial<Reservations> = {}): Reservations {
+  return new Proxy(handlers as Reservations, {
+    get: (given, name): unknown => Reflect.get(given, name) ?? empty,
+  });
+}

@@ -1,0 +1,206 @@
+import { muster } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { consumeEvents, deadLetters, publishEvent, type Bus, type EventOptions } from "../src/index.ts";
+import { faultFrom, type TestWorld } from "./call-suite.ts";
+
+const Granted = muster.reservation.v1.ReservationGranted;
+const granted = { reservation: { id: "r-1" } };
+
+/** Promises of dead letters, kept by every kind of bus. */
+export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
+  describe(`dead letters on ${kind}`, () => {
+    let world: TestWorld;
+    let bus: Bus;
+    let other: Bus;
+    let count = 0;
+    let options: EventOptions;
+    let subject: string;
+    beforeAll(async () => {
+      world = await openWorld();
+      bus = await world.connect("one");
+      other = await world.connect("two");
+    });
+    afterAll(async () => {
+      await world[Symbol.asyncDispose]();
+    });
+
+    /** A stream and an area of its own for each test. */
+    beforeEach(async () => {
+      count += 1;
+      const stream = `DEADLY_${count}`;
+      await bus.ensureStream({ name: stream, subjects: [`deadly.${count}.>`], retention: "limits" });
+      const consuming = { durable: "worker", subject: `deadly.${count}.*`, maxInFlight: 16, ackWaitMs: 20_000 };
+      options = { stream, area: `area-${count}`, ...consuming };
+      subject = `deadly.${count}.a`;
+    });
+
+    /** Consumes, and gives every first delivery of a message up until told otherwise. */
+    const consume = async (seen: { giveUp: boolean; deliveries: number }): Promise<AsyncDisposable> =>
+      consumeEvents(bus, options, Granted, (_event, { giveUp }) => {
+        seen.deliveries += 1;
+        if (seen.giveUp) giveUp("no such pool");
+        return Promise.resolve();
+      });
+
+    const letters = () => deadLetters(other).list({ area: options.area });
+
+    const oneLetter = async (): Promise<number> => {
+      await publishEvent(bus, subject, Granted, granted, { messageId: "first" });
+      const [letter] = await until("there is a letter", async () => {
+        const found = await letters();
+        return found.length > 0 && found;
+      });
+      return letter?.id ?? 0;
+    };
+
+    it("tells what was sent where, why it was given up, by whom, after how many deliveries, and when", async () => {
+      await using _consumer = await consume({ giveUp: true, deliveries: 0 });
+      const startMs = Date.now();
+      const id = await oneLetter();
+      const letter = await deadLetters(other).show(id);
+      expect(letter).toMatchObject({
+        id,
+        area: options.area,
+        reason: "no such pool",
+        subject,
+        type: "muster.reservation.v1.ReservationGranted",
+        stream: options.stream,
+        consumer: "worker",
+        deliveries: 1,
+        lostBytes: undefined,
+      });
+      expect(Granted.toObject(Granted.decode(letter.payload))).toEqual(granted);
+      expect(letter.atMs).toBeGreaterThanOrEqual(startMs - 1000);
+      expect([...letter.headers.keys()].filter((name) => name.startsWith("Muster-Dead"))).toEqual([]);
+    });
+
+    it("lists one area, or all, oldest first, page by page", async () => {
+      await using _consumer = await consume({ giveUp: true, deliveries: 0 });
+      for (let n = 1; n <= 5; n += 1) await publishEvent(bus, subject, Granted, granted, { messageId: String(n) });
+      const all = await until("there are five", async () => {
+        const found = await letters();
+        return found.length === 5 && found;
+      });
+      const ids = all.map(({ id }) => id);
+      expect(ids).toEqual([...ids].sort((a, b) => a - b));
+      const { area } = options;
+      const first = await deadLetters(bus).list({ area, limit: 2 });
+      const second = await deadLetters(bus).list({ area, limit: 3, after: first.at(-1)?.id ?? 0 });
+      expect([...first, ...second].map(({ id }) => id)).toEqual(ids);
+      const everywhere = (await deadLetters(bus).list({ limit: 1000 })).map(({ id }) => id);
+      expect(everywhere.filter((id) => ids.includes(id))).toEqual(ids);
+    });
+
+    it("sends a letter again to its first subject, once, and takes it away", async () => {
+      const seen = { giveUp: true, deliveries: 0 };
+      await using _consumer = await consume(seen);
+      const id = await oneLetter();
+      seen.giveUp = false;
+      expect(await deadLetters(other).replay(id)).toMatchObject({ duplicate: false });
+      await until("it is handled", () => seen.deliveries === 2);
+      expect(await letters()).toEqual([]);
+      expect(await faultFrom(deadLetters(bus).replay(id))).toMatchObject({ code: "not_found" });
+      expect((await bus.streamState(options.stream))?.messages).toBe(2);
+    });
+
+    it("sends it once when two ask at the same time, and when the answer of the first was lost", async () => {
+      const seen = { giveUp: true, deliveries: 0 };
+      await using _consumer = await consume(seen);
+      const id = await oneLetter();
+      seen.giveUp = false;
+      // The letter could not be taken away: as if the process had died in between.
+      const dying: Bus = { ...bus, removeMessage: () => Promise.reject(new Error("died here")) };
+      await expect(deadLetters(dying).replay(id)).rejects.toThrow("died here");
+      const again = await Promise.allSettled([deadLetters(bus).replay(id), deadLetters(other).replay(id)]);
+      expect(again.filter(({ status }) => status === "fulfilled").length).toBeGreaterThan(0);
+      for (const one of again)
+        if (one.status === "fulfilled") expect(one.value.duplicate).toBe(true);
+        else expect(one.reason).toMatchObject({ fault: { code: "not_found" } });
+      expect((await bus.streamState(options.stream))?.messages).toBe(2);
+      expect(await letters()).toEqual([]);
+    });
+
+    it("makes a new letter of a message that dies again, with headers that do not pile up", async () => {
+      await using _consumer = await consume({ giveUp: true, deliveries: 0 });
+      const id = await oneLetter();
+      const before = await deadLetters(bus).show(id);
+      await deadLetters(bus).replay(id);
+      const [second] = await until("it has died again", async () => {
+        const found = await letters();
+        return found.length === 1 && found[0]?.id !== id && found;
+      });
+      expect(second).toMatchObject({ subject, reason: "no such pool", deliveries: 1 });
+      expect([...(second?.headers.keys() ?? [])]).toEqual([...before.headers.keys()]);
+      await deadLetters(bus).replay(second?.id ?? 0);
+      expect((await bus.streamState(options.stream))?.messages).toBe(3);
+    });
+
+    it("keeps a letter whose subject no stream takes any more", async () => {
+      await using _consumer = await consume({ giveUp: true, deliveries: 0 });
+      const id = await oneLetter();
+      await bus.ensureStream({ name: options.stream, subjects: [`deadly.${count}.moved`], retention: "limits" });
+      expect(await faultFrom(deadLetters(bus).replay(id))).toMatchObject({ code: "unavailable" });
+      expect(await letters()).toHaveLength(1);
+    });
+
+    it("drops a letter for good, and says whether it was there", async () => {
+      await using _consumer = await consume({ giveUp: true, deliveries: 0 });
+      const id = await oneLetter();
+      expect(await deadLetters(bus).drop(id)).toBe(true);
+      expect(await deadLetters(bus).drop(id)).toBe(false);
+      expect(await letters()).toEqual([]);
+      expect(await faultFrom(deadLetters(bus).show(id))).toMatchObject({ code: "not_found", kind: "dead letter" });
+    });
+
+    it.each([0, -1, 1.5, Number.NaN, 1_000_000])("finds no letter %d", async (id) => {
+      expect(await faultFrom(deadLetters(bus).show(id))).toMatchObject({ code: "not_found" });
+    });
+
+    it("gives up what has failed as often as it may, with the last error as the reason", async () => {
+      const attempts: number[] = [];
+      await using _consumer = await consumeEvents(
+        bus,
+        { ...options, attemptsMax: 2 },
+        Granted,
+        (_event, { attempt }) => {
+          attempts.push(attempt);
+          return Promise.reject(new Error(`on purpose ${attempt}`));
+        },
+      );
+      const id = await oneLetter();
+      expect(attempts).toEqual([1, 2]);
+      expect(await deadLetters(bus).show(id)).toMatchObject({
+        deliveries: 2,
+        reason: "failed 2 times, at last because on purpose 2",
+      });
+    });
+
+    it("keeps the reason of a message that leaves no room for it, and says what was lost", async () => {
+      const payload = Granted.encode({ reservation: { id: "x".repeat(1_048_450) } }).finish();
+      await bus.publish(subject, payload, { messageId: "large", headers: new Map([["Own", "y"]]) });
+      await using _consumer = await consume({ giveUp: true, deliveries: 0 });
+      const [letter] = await until("there is a letter", async () => {
+        const found = await letters();
+        return found.length === 1 && found;
+      });
+      expect(letter).toMatchObject({ subject, reason: "no such pool", lostBytes: payload.length });
+      expect(await faultFrom(deadLetters(bus).replay(letter?.id ?? 0))).toMatchObject({ code: "invalid_request" });
+      expect(await letters()).toHaveLength(1);
+    });
+
+    it("says how many there are, and how many there may be", async () => {
+      const { letters: number, maxBytes, maxAgeMs } = await deadLetters(bus).summary();
+      expect(number).toBe((await deadLetters(bus).list({ limit: 1000 })).length);
+      expect({ maxBytes, maxAgeMs }).toEqual({ maxBytes: 67_108_864, maxAgeMs: 2_592_000_000 });
+    });
+
+    it("is an empty list where nothing has ever been given up", async () => {
+      await using fresh = await openWorld();
+      const empty = deadLetters(await fresh.connect("fresh"));
+      expect(await empty.list()).toEqual([]);
+      expect(await empty.summary()).toMatchObject({ letters: 0, bytes: 0 });
+      expect(await empty.drop(1)).toBe(false);
+    });
+  });
+}
