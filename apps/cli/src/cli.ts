@@ -33,6 +33,8 @@ export type Connected = AsyncDisposable & {
   readonly services: MusterServices;
   readonly nats: () => Promise<NatsObservation>;
   readonly replicas: () => Promise<readonly ServiceReplica[]>;
+  /** Calls the listener with the name of each session that has a new event, until disposed. A hint may be lost. */
+  readonly onSessionEvent: (listener: (session: string) => void) => Promise<AsyncDisposable>;
 };
 
 export type Io = {

@@ -1,7 +1,9 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import type { Cli } from "./cli.ts";
+import { complete, completion, SHELLS, type Shell } from "./commands/completion.ts";
 import { doctor } from "./commands/doctor.ts";
-import { cancelSession, describeSession, getPools, getReservations, getSessions } from "./commands/get.ts";
+import { events } from "./commands/events.ts";
+import { cancelSession, describeSession, explain, getPools, getReservations, getSessions } from "./commands/get.ts";
 import { logs } from "./commands/logs.ts";
 import { FORMATS, print, type Format } from "./commands/output.ts";
 import { run } from "./commands/run.ts";
@@ -56,7 +58,9 @@ export function buildProgram(
   addRun(program, cli, answer);
   addQueries(program, cli, answer);
   addLogs(program, cli, answer);
+  addReasons(program, cli, answer);
   addDoctor(program, cli, answer);
+  addEditorAndShell(program, cli, answer);
   return {
     parse: async (args) => {
       await program.parseAsync(args, { from: "user" });
@@ -167,13 +171,40 @@ function addLogs(program: Command, cli: Cli, answer: Answer): void {
     );
 }
 
-function addDoctor(program: Command, cli: Cli, answer: Answer): void {
+function addReasons(program: Command, cli: Cli, answer: Answer): void {
   program
-    .command("doctor")
-    .description("Check everything that a session needs, and say what to do about what is missing.")
+    .command("explain")
+    .description(
+      "Say why a session is where it is: a stable word, numbers, and who holds the machines that it waits for.",
+    )
+    .argument("<session>", "name of the session")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster doctor\n  muster doctor -o json`)
-    .action(answer(({ output }: OutputOption) => doctor(cli, output)));
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json`,
+    )
+    .action(answer((name: string, { output }: OutputOption) => explain(cli, name, output)));
+  program
+    .command("events")
+    .description("List what happened to sessions, oldest first.")
+    .argument("[session]", "only this session")
+    .option(
+      "-f, --follow",
+      "go on with what happens; ends with the session, or with Ctrl-C. With -o json a line for each event",
+    )
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster events\n  muster events -f http-benchmark-x7k2p\n  muster events -f -o json | jq .phase`,
+    )
+    .action(
+      answer((name: string | undefined, { follow, output }: OutputOption & { follow?: true }) =>
+        events(cli, name, { follow: follow === true, output }),
+      ),
+    );
+}
+
+function addEditorAndShell(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("schema")
     .description("Print the JSON Schema of session documents, for editors and checks.")
@@ -187,6 +218,32 @@ Examples:
   muster schema > session.schema.json`,
     )
     .action(answer(() => Promise.resolve(schema(cli))));
+  program
+    .command("completion")
+    .description("Print the script that completes commands and names in a shell.")
+    .addArgument(new Argument("<shell>", "which shell").choices(SHELLS))
+    .addHelpText(
+      "after",
+      `
+Examples:
+  source <(muster completion bash)
+  muster completion zsh > "\${fpath[1]}/_muster"
+  muster completion fish > ~/.config/fish/completions/muster.fish`,
+    )
+    .action(answer((shell: Shell) => Promise.resolve(completion(cli, shell))));
+  program
+    .command("__complete", { hidden: true })
+    .argument("[words...]")
+    .action(answer((words: string[]) => complete(cli, program, words)));
+}
+
+function addDoctor(program: Command, cli: Cli, answer: Answer): void {
+  program
+    .command("doctor")
+    .description("Check everything that a session needs, and say what to do about what is missing.")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster doctor\n  muster doctor -o json`)
+    .action(answer(({ output }: OutputOption) => doctor(cli, output)));
   program
     .command("version")
     .description("Print the version of this command and of Node.")

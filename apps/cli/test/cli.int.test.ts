@@ -1,6 +1,7 @@
-import { spawnSync } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AWAY, startSessionWorld, type SessionWorld } from "./session-world.ts";
@@ -28,7 +29,7 @@ spec:
 async function runSession(name: string, ...options: string[]) {
   const cli = world.muster(["run", await world.file(`${name}.yaml`, sessionYaml(name)), ...options]);
   await until("the session is submitted", () => world.sessions.has(name));
-  await until("the CLI follows it", () => cli.stderr().includes("QUEUE"));
+  if (!options.includes("--detach")) await until("the CLI follows it", () => cli.stderr().includes("QUEUE"));
   return cli;
 }
 
@@ -244,6 +245,96 @@ describe("questions", () => {
     expect(stdout).toContain("session unwanted is being cancelled");
     expect(code).toBe(0);
     expect(world.sessions.get("unwanted")?.cancelRequested).toBe(true);
+  });
+});
+
+describe("muster explain", () => {
+  it("says why a session waits, with numbers and who holds the machines", async () => {
+    await runSession("waiting", "--detach");
+    const { stdout, code } = await world.muster(["explain", "waiting"]).ended;
+    expect(stdout).toMatch(
+      /^session waiting QUEUE for \d+\.\ds: POOL_AVAILABILITY\n {2}pool drivers has 1 machine free/,
+    );
+    expect(stdout).toContain("next: mend the 1 unusable node of pool drivers\n");
+    expect(stdout).toMatch(/drivers +session\/busy +1 +\d+m\d\ds +holds/);
+    expect(stdout).toMatch(/drivers +- +1 +- +NOT_READY d-3/);
+    expect(stdout).toContain("queue: 3 requests ahead (3 of priority 5)\n");
+    expect(code).toBe(0);
+    const machine = await world.muster(["explain", "waiting", "-o", "json"]).ended;
+    expect(JSON.parse(machine.stdout)).toMatchObject({
+      code: "POOL_AVAILABILITY",
+      reservation: { pools: [{ pool: "drivers", holders: [{ owner: "session/busy", machines: 1 }] }] },
+    });
+  });
+
+  it("says of a session that is over how it ended, without asking the ledger", async () => {
+    await runSession("over", "--detach");
+    world.move("over", "ERROR", { reason: "COMPONENT_FAILED", why: "server exited with 3" });
+    const { stdout } = await world.muster(["explain", "over"]).ended;
+    expect(stdout).toMatch(
+      /^session over ERROR since [^]*: FINISHED\n {2}it is over, ERROR: COMPONENT_FAILED server exited with 3\nnext: muster logs over\n$/,
+    );
+  });
+});
+
+describe("muster events", () => {
+  it("lists the events of one session or of all, oldest first", async () => {
+    await runSession("told-a", "--detach");
+    await runSession("told-b", "--detach");
+    world.move("told-a", "DONE", {});
+    const one = await world.muster(["events", "told-a", "-o", "json"]).ended;
+    expect(JSON.parse(one.stdout)).toMatchObject([
+      { session: "told-a", phase: "QUEUE" },
+      { session: "told-a", phase: "DONE" },
+    ]);
+    const all = await world.muster(["events"]).ended;
+    expect(all.stdout).toMatch(/told-a[^]*QUEUE[^]*told-b[^]*QUEUE[^]*told-a[^]*DONE/);
+  });
+
+  it("follows a session until it is over and prints each event once", async () => {
+    await runSession("told-live", "--detach");
+    const cli = world.muster(["events", "-f", "told-live", "-o", "json"]);
+    await until("the first event is printed", () => cli.stdout().includes("QUEUE"));
+    world.move("told-live", "RUN", {});
+    world.announce("told-live");
+    await until("the second event is printed", () => cli.stdout().includes("RUN"));
+    world.move("told-live", "DONE", {});
+    world.announce("told-live");
+    const { stdout, code } = await cli.ended;
+    const phases = stdout
+      .trim()
+      .split("\n")
+      .map((line) => (JSON.parse(line) as { phase: string }).phase);
+    expect(phases).toEqual(["QUEUE", "RUN", "DONE"]);
+    expect(code).toBe(0);
+  });
+});
+
+describe("muster completion", () => {
+  it.each(["bash", "zsh", "fish"])("prints a script for %s that asks the command itself", async (shell) => {
+    const { stdout, code } = await world.muster(["completion", shell]).ended;
+    expect(stdout).toContain("muster __complete -- ");
+    expect(code).toBe(0);
+  });
+
+  it("makes bash offer commands, choices, and the names of sessions", async () => {
+    await runSession("tabbed-session", "--detach");
+    const script = (await world.muster(["completion", "bash"]).ended).stdout;
+    const offers = async (line: string): Promise<string[]> => {
+      const program = `${script}
+        muster() { "${process.execPath}" "${join(import.meta.dirname, "../src/main.ts")}" "$@"; }
+        COMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _muster; printf '%s\\n' "\${COMPREPLY[@]}"`;
+      const { stdout } = await promisify(execFile)("bash", ["-c", program], {
+        encoding: "utf8",
+        env: { PATH: process.env["PATH"], MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
+      });
+      return stdout.trim().split("\n");
+    };
+    expect(await offers("muster ex")).toEqual(["explain"]);
+    expect(await offers("muster get sessions -o ''")).toEqual(["table", "json", "yaml"]);
+    expect(await offers("muster describe session tabb")).toEqual(["tabbed-session"]);
+    expect(await offers("muster logs tabbed-session dr")).toEqual(["driver"]);
+    expect(await offers("muster run ''")).toEqual([""]);
   });
 });
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats, serve, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { muster, ReservationService, SessionService, WatchService } from "@muster/proto";
+import { muster, ReservationService, subjects, SessionService, WatchService } from "@muster/proto";
 import { natsServer, until } from "@muster/testkit";
 
 const Kind = muster.session.v1.SessionEventKind;
@@ -34,6 +34,8 @@ export type SessionWorld = AsyncDisposable & {
     phase: Phase,
     change?: Omit<WireSession, "components"> & { components?: WireComponent; why?: string; reason?: string },
   ): void;
+  /** Tells whoever listens that the session has a new event. */
+  announce(name: string): void;
   file(name: string, text: string): Promise<string>;
   muster(args: readonly string[], options?: { readonly env?: Record<string, string>; readonly input?: string }): Cli;
   stopServices(): Promise<void>;
@@ -86,6 +88,11 @@ export async function startSessionWorld(): Promise<SessionWorld> {
         components: (session.components ?? []).map((component) => ({ ...component, ...components })),
         finishedAtMs: ["DONE", "ERROR", "CANCELLED"].includes(phase) ? Date.now() : 0,
       });
+    },
+    announce: (name) => {
+      const { SessionEventRecorded } = muster.session.v1;
+      const payload = SessionEventRecorded.encode({ name }).finish();
+      bus.signal(subjects.sessionEventRecorded(name), payload);
     },
     file: async (name, text) => {
       const path = join(directory, name);
@@ -144,6 +151,24 @@ async function serveAll(
     state: muster.reservation.v1.ReservationState.RESERVATION_STATE_WAITING,
     createdAtMs: Date.now(),
     because: { code: "POOL_AVAILABILITY", pool: "drivers", requested: 2, available: 1, ahead: 3 },
+  };
+  const explanation = {
+    reservation,
+    code: "POOL_AVAILABILITY",
+    message: "pool drivers has 1 machine free, 2 are needed",
+    pools: [
+      {
+        pool: "drivers",
+        requested: 2,
+        available: 1,
+        capacity: 2,
+        held: 1,
+        unusable: 1,
+        unusableNodes: [{ node: "d-3", reason: "NOT_READY" }],
+        holders: [{ owner: { kind: "session", id: "busy" }, machines: 1, sinceMs: Date.now() - 60_000 }],
+      },
+    ],
+    place: { ahead: 3, aheadByPriority: [{ priority: 5, requests: 3 }] },
   };
   return [
     await serve(
@@ -215,9 +240,14 @@ async function serveAll(
       {
         reserve: () => throwFault({ code: "internal", operation: "reserve" }),
         unreserve: () => throwFault({ code: "internal", operation: "unreserve" }),
+        renewReservation: () => throwFault({ code: "internal", operation: "renewReservation" }),
         getReservation: ({ owner }) =>
           owner?.id === "waiting"
             ? Promise.resolve({ reservation })
+            : throwFault({ code: "not_found", kind: "reservation", id: owner?.id ?? "" }),
+        explainReservation: ({ owner }) =>
+          owner?.id === "waiting"
+            ? Promise.resolve(explanation)
             : throwFault({ code: "not_found", kind: "reservation", id: owner?.id ?? "" }),
         listReservations: () => Promise.resolve({ reservations: [reservation] }),
         listPools: () =>

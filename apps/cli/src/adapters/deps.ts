@@ -2,7 +2,7 @@ import { randomInt, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { connectNats, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
-import { streams } from "@muster/proto";
+import { muster, streams, subjects } from "@muster/proto";
 import type { Cli, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
@@ -45,6 +45,10 @@ export function makeCli(options: {
         services: musterServices(bus, stop),
         nats: () => observeNats(bus),
         replicas: () => bus.services(),
+        onSessionEvent: (listener) =>
+          bus.listen(subjects.anySessionEventRecorded, ({ payload }) => {
+            listener(muster.session.v1.SessionEventRecorded.decode(payload).name);
+          }),
         [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose](),
       };
     },

@@ -1,5 +1,5 @@
 import { muster } from "@muster/proto";
-import type { Pool, Reservation } from "../domain/reservation.ts";
+import type { Holder, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import type { ComponentKind, SessionSpec } from "../domain/session-document.ts";
 import type { Phase, Session } from "../domain/session.ts";
 
@@ -7,6 +7,7 @@ type Wire = typeof muster.session.v1;
 type SpecMessage = ConstructorParameters<Wire["SessionSpec"]>[0];
 type SessionMessage = NonNullable<ConstructorParameters<Wire["Session"]>[0]>;
 type PoolMessage = NonNullable<ConstructorParameters<typeof muster.reservation.v1.Pool>[0]>;
+type ExplanationMessage = muster.reservation.v1.ExplainReservationReply.$Properties;
 type ReservationMessage = NonNullable<ConstructorParameters<typeof muster.reservation.v1.Reservation>[0]>;
 
 const { ComponentKind: WireKind, SessionEventKind: WireEvent } = muster.session.v1;
@@ -137,6 +138,57 @@ export function reservationFromMessage(message: ReservationMessage): Reservation
         }
       : undefined,
   };
+}
+
+export function explanationFromMessage(message: ExplanationMessage): ReservationExplanation {
+  const { place, hold, concurrency } = message;
+  return {
+    reservation: reservationFromMessage(message.reservation ?? {}),
+    code: message.code ?? "",
+    message: message.message ?? "",
+    pools: (message.pools ?? []).map((pool) => ({
+      pool: pool.pool ?? "",
+      requested: pool.requested ?? 0,
+      available: pool.available ?? 0,
+      kept: pool.kept ?? 0,
+      capacity: pool.capacity ?? 0,
+      held: pool.held ?? 0,
+      unusable: pool.unusable ?? 0,
+      unusableNodes: (pool.unusableNodes ?? []).map(({ node, reason, occupant }) => ({
+        node: node ?? "",
+        reason: reason ?? "",
+        occupant: ownerText(occupant),
+      })),
+      unusableMore: pool.unusableMore ?? 0,
+      holders: (pool.holders ?? []).map(holderFromMessage),
+      holdersMore: pool.holdersMore ?? 0,
+    })),
+    place: {
+      ahead: place?.ahead ?? 0,
+      byPriority: (place?.aheadByPriority ?? []).map(({ priority, requests }) => ({
+        priority: priority ?? 0,
+        requests: requests ?? 0,
+      })),
+    },
+    hold: hold
+      ? { owner: ownerText(hold.owner), own: hold.own ?? false, waitingSinceMs: hold.waitingSinceMs ?? 0 }
+      : undefined,
+    concurrency: concurrency
+      ? {
+          limit: concurrency.limit ?? 0,
+          granted: concurrency.granted ?? 0,
+          holders: (concurrency.holders ?? []).map(holderFromMessage),
+        }
+      : undefined,
+  };
+}
+
+function holderFromMessage({ owner, machines, sinceMs }: muster.reservation.v1.Holder.$Properties): Holder {
+  return { owner: ownerText(owner), machines: machines ?? 0, sinceMs: sinceMs ?? 0 };
+}
+
+function ownerText(owner: muster.common.v1.Owner.$Properties | null | undefined): string {
+  return owner ? `${owner.kind ?? ""}/${owner.id ?? ""}` : "";
 }
 
 function specFromMessage(message: NonNullable<SpecMessage>): SessionSpec {

@@ -1,9 +1,15 @@
 import { client, type Bus } from "@muster/bus";
 import { ReservationService, SessionService, WatchService } from "@muster/proto";
-import type { Pool, Reservation } from "../domain/reservation.ts";
+import type { Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import type { SessionSpec } from "../domain/session-document.ts";
 import type { Session } from "../domain/session.ts";
-import { poolFromMessage, reservationFromMessage, sessionFromMessage, specToMessage } from "./messages.ts";
+import {
+  explanationFromMessage,
+  poolFromMessage,
+  reservationFromMessage,
+  sessionFromMessage,
+  specToMessage,
+} from "./messages.ts";
 
 /** What the services can be asked for, in domain types. Every call rejects with FaultError and nothing else. */
 export type MusterServices = {
@@ -17,6 +23,7 @@ export type MusterServices = {
   pools(): Promise<Pool[]>;
   reservation(ownerKind: string, ownerId: string): Promise<Reservation>;
   reservations(): Promise<Reservation[]>;
+  explanation(ownerKind: string, ownerId: string): Promise<ReservationExplanation>;
   watcherStatus(): Promise<WatcherStatus>;
 };
 
@@ -101,6 +108,10 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
         );
         return { items: reply.reservations.map(reservationFromMessage), next: reply.continue };
       }),
+    explanation: async (kind, id) =>
+      explanationFromMessage(
+        await reservations.explainReservation({ owner: { kind, id } }, { timeoutMs: CALL_TIMEOUT_MS, signal: stop }),
+      ),
     watcherStatus: async () => {
       const { ageMs, synced, pods, nodes } = await watcher.getStatus({}, { timeoutMs: 2000, signal: stop });
       return { ageMs, synced, pods, nodes };

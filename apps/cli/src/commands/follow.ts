@@ -1,6 +1,7 @@
 import { faultOf, isRetryable, type Fault } from "@muster/faults";
 import type { MusterServices } from "../adapters/muster-services.ts";
 import { isFinished, type Session } from "../domain/session.ts";
+import { isAborted } from "../is-aborted.ts";
 
 /** A service that is silent for this long is reported; the session itself goes on. */
 export const SILENCE_MAX_MS = 120_000;
@@ -41,9 +42,4 @@ export async function follow(deps: FollowDeps, start: Session, signal: AbortSign
     }
   }
   return session;
-}
-
-/** Read through a function, because it changes while somebody waits. */
-function isAborted(signal: AbortSignal): boolean {
-  return signal.aborted;
 }

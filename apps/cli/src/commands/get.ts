@@ -1,3 +1,5 @@
+import { faultOf } from "@muster/faults";
+import type { MusterServices } from "../adapters/muster-services.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import {
@@ -8,8 +10,11 @@ import {
   buildSessionRecord,
   buildSessionTable,
 } from "../domain/build-views.ts";
+import { buildExplanation, explainSession } from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
+import type { ReservationExplanation } from "../domain/reservation.ts";
+import { isFinished, phaseOf } from "../domain/session.ts";
 import { print, type Format } from "./output.ts";
 
 /** `muster get sessions [NAME]` */
@@ -85,6 +90,28 @@ export async function cancelSession(cli: Cli, name: string, format: Format): Pro
     data: () => buildSessionRecord(session),
   });
   return EXIT.ok;
+}
+
+/** `muster explain NAME` */
+export async function explain(cli: Cli, name: string, format: Format): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  const session = await connected.services.session(name);
+  const reservation = isFinished(session) ? undefined : await explanationOf(connected.services, name);
+  print(cli.io, format, {
+    table: (style) => buildExplanation(session, reservation, cli.now(), style),
+    data: () => ({ session: name, phase: phaseOf(session), ...explainSession(session, reservation), reservation }),
+  });
+  return EXIT.ok;
+}
+
+async function explanationOf(services: MusterServices, session: string): Promise<ReservationExplanation | undefined> {
+  try {
+    return await services.explanation("session", session);
+  } catch (error) {
+    // Before an executor has asked for machines, and after they were given back, the ledger knows nothing of the session.
+    if (faultOf(error)?.code === "not_found") return undefined;
+    throw error;
+  }
 }
 
 /** With a name the thing itself, without one the list of all. */

@@ -6,6 +6,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
 import { isFinished } from "../domain/session.ts";
 import { SILENCE_MAX_MS } from "./follow.ts";
+import { isAborted } from "../is-aborted.ts";
 
 /** How long `-f` waits before it asks again for what was written meanwhile. */
 const FOLLOW_EVERY_MS = 500;
@@ -84,11 +85,6 @@ async function readLog({ cli, services, name, component, follow, stop }: LogSour
     await cli.pause(FOLLOW_EVERY_MS, stop);
   }
   await sink(undefined);
-}
-
-/** Read through a function, because it changes while somebody waits. */
-function isAborted(signal: AbortSignal): boolean {
-  return signal.aborted;
 }
 
 /** Prints whole lines after the component's name; what has no line end yet waits for it. */

@@ -30,3 +30,39 @@ export type Reservation = {
       }
     | undefined;
 };
+
+/** Who holds machines, and since when. `owner` is `KIND/ID`. */
+export type Holder = { readonly owner: string; readonly machines: number; readonly sinceMs: number };
+
+export type PoolExplanation = {
+  readonly pool: string;
+  readonly requested: number;
+  readonly available: number;
+  /** Free, and kept for an older request. */
+  readonly kept: number;
+  readonly capacity: number;
+  readonly held: number;
+  readonly unusable: number;
+  readonly unusableNodes: readonly { readonly node: string; readonly reason: string; readonly occupant: string }[];
+  readonly unusableMore: number;
+  readonly holders: readonly Holder[];
+  readonly holdersMore: number;
+};
+
+/** All that the ledger says about one reservation and what it waits for; numbers of one moment. */
+export type ReservationExplanation = {
+  readonly reservation: Reservation;
+  /** Stable; empty when the reservation does not wait. */
+  readonly code: string;
+  readonly message: string;
+  readonly pools: readonly PoolExplanation[];
+  readonly place: {
+    readonly ahead: number;
+    readonly byPriority: readonly { readonly priority: number; readonly requests: number }[];
+  };
+  /** Undefined when machines are kept for nobody. */
+  readonly hold: { readonly owner: string; readonly own: boolean; readonly waitingSinceMs: number } | undefined;
+  /** Undefined when the request has no limit. */
+  readonly concurrency:
+    { readonly limit: number; readonly granted: number; readonly holders: readonly Holder[] } | undefined;
+};

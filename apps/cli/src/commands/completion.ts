@@ -1,0 +1,89 @@
+import type { Command } from "commander";
+import type { Cli } from "../cli.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { planCompletion, type CommandShape, type NameSource, type OptionShape } from "../domain/plan-completion.ts";
+
+export const SHELLS = ["bash", "zsh", "fish"] as const;
+export type Shell = (typeof SHELLS)[number];
+
+/** Somebody waits with a finger on the key. */
+const ASK_MS = 2000;
+/** More names than anybody reads. */
+const NAMES_MAX = 500;
+
+/** Where nothing is offered the shell completes file names. */
+const SCRIPTS: Readonly<Record<Shell, string>> = {
+  bash: `_muster() {
+  local IFS=$'\\n'
+  COMPREPLY=($(muster __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _muster muster`,
+  zsh: `#compdef muster
+_muster() {
+  local -a offers
+  offers=("\${(@f)$(muster __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "\${offers[1]}" ]]; then compadd -a offers; else _files; fi
+}
+compdef _muster muster`,
+  fish: `function __muster_offers
+  set -l typed (commandline -opc) (commandline -ct)
+  muster __complete -- $typed[2..] 2>/dev/null
+end
+complete -c muster -a '(__muster_offers)'`,
+};
+
+/** `muster completion SHELL`: the script that makes the shell ask `muster __complete`. */
+export function completion(cli: Cli, shell: Shell): ExitCode {
+  cli.io.out([SCRIPTS[shell]]);
+  return EXIT.ok;
+}
+
+/** `muster __complete -- WORDS`: what can stand in place of the last word, one a line. Says nothing where the services do not answer. */
+export async function complete(cli: Cli, program: Command, line: readonly string[]): Promise<ExitCode> {
+  const { words, source } = planCompletion(shapesOf(program), optionsOf(program), line);
+  const names = source === undefined ? [] : await namesOf(cli, source);
+  const current = line.at(-1) ?? "";
+  const offers = [...words, ...names.filter((name) => name.startsWith(current)).slice(0, NAMES_MAX)];
+  cli.io.out(offers);
+  return EXIT.ok;
+}
+
+function shapesOf(program: Command): CommandShape[] {
+  return program.commands
+    .filter((command) => !command.name().startsWith("__"))
+    .map((command) => ({
+      name: command.name(),
+      options: optionsOf(command),
+      arguments: command.registeredArguments.map((argument) => ({
+        name: argument.name(),
+        choices: argument.argChoices ?? [],
+        variadic: argument.variadic,
+      })),
+    }));
+}
+
+function optionsOf(command: Command): OptionShape[] {
+  return command.options.map((option) => ({
+    flags: [option.long, option.short].filter((flag) => flag !== undefined),
+    takesValue: option.required || option.optional,
+    choices: option.argChoices ?? [],
+  }));
+}
+
+async function namesOf(cli: Cli, source: NameSource): Promise<string[]> {
+  try {
+    await using connected = await cli.connect(AbortSignal.any([cli.interrupts.first, AbortSignal.timeout(ASK_MS)]));
+    const { services } = connected;
+    switch (source.names) {
+      case "sessions":
+        return (await services.sessions()).map(({ name }) => name);
+      case "pools":
+        return (await services.pools()).map(({ name }) => name);
+      case "components":
+        return (await services.session(source.of)).components.map(({ name }) => name);
+    }
+  } catch {
+    // A completion that prints an error would print it into the line that is being typed.
+    return [];
+  }
+}

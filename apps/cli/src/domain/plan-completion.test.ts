@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import { planCompletion, type CommandShape } from "./plan-completion.ts";
+
+const output = { flags: ["--output", "-o"], takesValue: true, choices: ["table", "json"] };
+const follow = { flags: ["--follow", "-f"], takesValue: false, choices: [] };
+const argument = (name: string, choices: string[] = [], variadic = false) => ({ name, choices, variadic });
+const COMMANDS: CommandShape[] = [
+  { name: "run", options: [output], arguments: [argument("file", [], true)] },
+  { name: "get", options: [output], arguments: [argument("resource", ["sessions", "pools"]), argument("name")] },
+  { name: "logs", options: [follow], arguments: [argument("session"), argument("component")] },
+  { name: "cancel", options: [], arguments: [argument("name")] },
+];
+const COMMON = [{ flags: ["--nats-url"], takesValue: true, choices: [] }];
+const plan = (...line: string[]) => planCompletion(COMMANDS, COMMON, line);
+
+describe("what can follow on a command line", () => {
+  it.each<[string, string[], string[]]>([
+    ["nothing typed: every command", [""], ["run", "get", "logs", "cancel"]],
+    ["the beginning of a command", ["l"], ["logs"]],
+    ["the choices of an argument", ["get", ""], ["sessions", "pools"]],
+    ["the values of an option", ["get", "sessions", "-o", "j"], ["json"]],
+    ["an argument after an option with its value", ["get", "-o", "json", "p"], ["pools"]],
+    ["the options of a command and the common ones", ["logs", "--"], ["--follow", "--nats-url", "--help"]],
+    ["a command after a common option", ["--nats-url", "x", "c"], ["cancel"]],
+    ["nothing for the value of an option that can be anything", ["--nats-url", "r"], []],
+    ["nothing where no argument is left", ["cancel", "a", ""], []],
+    ["nothing after a command that does not exist", ["fly", ""], []],
+    ["files are left to the shell", ["run", "a.yaml", ""], []],
+  ])("%s", (_what, line, words) => {
+    expect(plan(...line).words).toEqual(words);
+  });
+
+  it.each<[string[], object | undefined]>([
+    [["logs", ""], { names: "sessions" }],
+    [["logs", "-f", "s", ""], { names: "components", of: "s" }],
+    [["cancel", ""], { names: "sessions" }],
+    [["get", "sessions", ""], { names: "sessions" }],
+    [["get", "pools", ""], { names: "pools" }],
+    [["get", ""], undefined],
+    [["run", ""], undefined],
+  ])("asks for the names that belong there: %j", (line, source) => {
+    expect(plan(...line).source).toEqual(source);
+  });
+});

@@ -1,0 +1,97 @@
+/** A command as far as completing it needs. */
+export type CommandShape = {
+  readonly name: string;
+  readonly options: readonly OptionShape[];
+  readonly arguments: readonly ArgumentShape[];
+};
+
+export type OptionShape = {
+  readonly flags: readonly string[];
+  readonly takesValue: boolean;
+  readonly choices: readonly string[];
+};
+
+export type ArgumentShape = { readonly name: string; readonly choices: readonly string[]; readonly variadic: boolean };
+
+/** Names that only the services know. `of` is the session whose components are meant. */
+export type NameSource =
+  { readonly names: "sessions" } | { readonly names: "pools" } | { readonly names: "components"; readonly of: string };
+
+export type Completion = {
+  /** What may stand here; the ones that begin with what was typed. */
+  readonly words: readonly string[];
+  /** Names to be asked for beside the words. */
+  readonly source: NameSource | undefined;
+};
+
+const NOTHING: Completion = { words: [], source: undefined };
+
+/** What can follow on a command line. `line` is what was typed after `muster`; its last element is the word that is being typed, and may be empty. */
+export function planCompletion(
+  commands: readonly CommandShape[],
+  common: readonly OptionShape[],
+  line: readonly string[],
+): Completion {
+  const current = line.at(-1) ?? "";
+  const { command, positionals, open } = readLine(commands, common, line.slice(0, -1));
+  if (open !== undefined) return words(open.choices, current);
+  const options = [...(command?.options ?? []), ...common];
+  if (current.startsWith("-")) {
+    return words([...options.flatMap(({ flags }) => flags), "--help"], current);
+  }
+  if (command === undefined) {
+    return positionals.length > 0
+      ? NOTHING
+      : words(
+          commands.map(({ name }) => name),
+          current,
+        );
+  }
+  const { arguments: shapes } = command;
+  const shape = shapes[positionals.length] ?? (shapes.at(-1)?.variadic === true ? shapes.at(-1) : undefined);
+  if (shape === undefined) return NOTHING;
+  return { ...words(shape.choices, current), source: sourceOf(command.name, shape.name, positionals) };
+}
+
+type Line = {
+  readonly command: CommandShape | undefined;
+  /** What stands after the command's name, options left out. */
+  readonly positionals: readonly string[];
+  /** The option whose value comes next. */
+  readonly open: OptionShape | undefined;
+};
+
+function readLine(commands: readonly CommandShape[], common: readonly OptionShape[], before: readonly string[]): Line {
+  let command: CommandShape | undefined;
+  let open: OptionShape | undefined;
+  const positionals: string[] = [];
+  for (const word of before) {
+    if (open !== undefined) {
+      open = undefined;
+      continue;
+    }
+    if (word.startsWith("-") && word !== "-") {
+      const option = [...(command?.options ?? []), ...common].find(({ flags }) => flags.includes(word));
+      if (option?.takesValue === true) open = option;
+      continue;
+    }
+    const named: CommandShape | undefined =
+      command === undefined && positionals.length === 0 ? commands.find(({ name }) => name === word) : undefined;
+    if (named === undefined) positionals.push(word);
+    else command = named;
+  }
+  return { command, positionals, open };
+}
+
+function sourceOf(command: string, argument: string, positionals: readonly string[]): NameSource | undefined {
+  const [first = ""] = positionals;
+  if (argument === "component") return { names: "components", of: first };
+  if (argument === "session") return { names: "sessions" };
+  if (argument !== "name") return undefined;
+  if (first.startsWith("pool")) return { names: "pools" };
+  return command === "get" && first === "" ? undefined : { names: "sessions" };
+}
+
+function words(choices: readonly string[], current: string): Completion {
+  return { words: choices.filter((choice) => choice.startsWith(current)), source: undefined };
+}
