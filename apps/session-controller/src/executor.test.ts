@@ -1,10 +1,12 @@
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { fakeWorld, Killed } from "../test/fake-world.ts";
+import { component, spec } from "../test/samples.ts";
 import { runSession, type ExecutorDeps } from "./executor.ts";
 
 /** Short, so that a test that waits for pods to go waits a moment only. */
 const POLICY = { askAgainMs: 5, cleanupLimitMs: 1000, lookAgainMs: 1, trustRecordMs: 500 };
+const CANCELLED = { kind: "CANCELLED", atMs: 1, description: "", reason: "" } as const;
 const never = new AbortController().signal;
 
 function run(world: ReturnType<typeof fakeWorld>, executor = "controller-a", signal = never) {
@@ -98,6 +100,48 @@ describe("runSession", () => {
       expect(world.record().executor).toBe("another");
     },
   );
+
+  it.each([
+    ["removes them when the session is ending", { verdict: CANCELLED }, []],
+    ["leaves them to its successor while the session runs on", {}, ["bench-server-0", "bench-server-1"]],
+  ] as const)("whose pods were made after it was replaced %s", async (_title, taken, left) => {
+    const components = [
+      component("server-0", "server"),
+      component("server-1", "server"),
+      component("driver", "driver"),
+    ];
+    const world = fakeWorld({ spec: spec({ components }) });
+    const deps = world.deps("controller-a");
+    const late: ExecutorDeps = {
+      ...deps,
+      act: async (record, step) => {
+        // Both requests were on their way when the process stopped.
+        if (step.do === "create-pod" && world.record().executor !== "another") world.takeAway(taken);
+        return deps.act(record, step);
+      },
+    };
+    expect(await runSession(late, POLICY, world.session, never)).toBe("lost");
+    const staying = [...world.pods.values()].filter(({ deleting }) => !deleting).map(({ pod }) => pod);
+    expect(staying.toSorted()).toEqual(left);
+    expect(world.pods.size).toBe(2);
+  });
+
+  it.each([
+    ["gives back the machines when the session has given them back", { verdict: CANCELLED, released: true }, false],
+    ["leaves the machines to its successor, which gives them back", { verdict: CANCELLED }, true],
+  ] as const)("whose request for machines was late %s", async (_title, taken, held) => {
+    const world = fakeWorld();
+    const deps = world.deps("controller-a");
+    const late: ExecutorDeps = {
+      ...deps,
+      act: async (record, step) => {
+        if (step.do === "reserve") world.takeAway(taken);
+        return deps.act(record, step);
+      },
+    };
+    expect(await runSession(late, POLICY, world.session, never)).toBe("lost");
+    expect(world.state.held).toBe(held);
+  });
 
   it("goes on after a pause in which nobody has taken the session over", async () => {
     const world = fakeWorld();

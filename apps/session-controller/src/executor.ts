@@ -1,10 +1,11 @@
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { describeFault, faultOf } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import { planSession, phaseOf, wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
 import { eventOf, isFinished, type SessionRecord } from "./domain/session.ts";
 import type { LivePod, Obstacle, ReservationSeen, SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { isAnyUnseen, type PodSeen } from "./domain/summarise-components.ts";
-import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
+import type { Outcome } from "./domain/transition-record.ts";
+import { ensureOurs, Lost, reload, remember, takeBack, takeOver, type Held } from "./hold-session.ts";
 import type { Waker } from "./wakeups.ts";
 
 export type Stored = { readonly record: SessionRecord; readonly revision: number };
@@ -47,17 +48,11 @@ const BACKOFF = { firstMs: 200, mostMs: 10_000 };
 const STEPS_AT_ONCE = 32;
 
 /** What one executor knows beyond the record; all of it can be found again by the next one. */
-type Run = {
-  record: SessionRecord;
-  revision: number;
+type Run = Held & {
   /** The stored record may be newer. */
   stale: boolean;
   /** On the monotonic clock: pods of which nothing is seen are looked for at the API server from this moment on. */
   lookForPodsAtMs: number;
-  /** On the monotonic clock: the session was ours at this moment. */
-  oursAtMs: number;
-  /** A check of that which is under way; the steps of one pass share it. */
-  checking: Promise<void> | undefined;
   reservation: ReservationSeen;
   obstacles: readonly Obstacle[];
   trouble: { readonly of: "list" | "steps"; readonly text: string } | undefined;
@@ -67,9 +62,6 @@ type Run = {
   failures: number;
   announced: number;
 };
-
-/** Thrown when the record turns out to belong to somebody else. */
-class Lost extends Error {}
 
 /**
  * Takes a session over and runs it until it is finished: observe, plan, act, remember, and again whenever something changes. Whatever happens to this process,
@@ -82,8 +74,9 @@ export async function runSession(
   signal: AbortSignal,
 ): Promise<RunEnd> {
   using waker = deps.wake(session.name);
-  const run = await takeOver(deps, session, signal);
-  if (run === undefined) return signal.aborted ? "stopped" : "gone";
+  const held = await takeOver(deps, session, signal);
+  if (held === undefined) return signal.aborted ? "stopped" : "gone";
+  const run = newRun(held);
   try {
     while (!isAborted(signal)) {
       await beginRound(deps, run);
@@ -101,38 +94,13 @@ export async function runSession(
   }
 }
 
-/** Raises the epoch, so that whoever had the session before can no longer write. */
-async function takeOver(
-  deps: ExecutorDeps,
-  { name, uid }: { readonly name: string; readonly uid: string },
-  signal: AbortSignal,
-): Promise<Run | undefined> {
-  while (!signal.aborted) {
-    const oursAtMs = deps.monotonicMs();
-    const stored = await deps.load(name);
-    if (stored?.record.uid !== uid) return undefined;
-    if (isFinished(stored.record)) return newRun(stored, oursAtMs);
-    const record = transitionTakeOver(stored.record, deps.executor);
-    try {
-      const revision = await deps.save(record, stored.revision);
-      deps.logger.info({ session: name, epoch: record.epoch, phase: phaseOf(record) }, "session taken over");
-      return newRun({ record, revision }, oursAtMs);
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict") throw error;
-    }
-  }
-  return undefined;
-}
-
-function newRun({ record, revision }: Stored, oursAtMs: number): Run {
+function newRun(held: Held): Run {
+  const { record, oursAtMs } = held;
   return {
-    record,
-    revision,
+    ...held,
     stale: false,
     // What the executor before us has made may have gone since; what we make ourselves is given the time to be seen.
     lookForPodsAtMs: record.components.some(({ podUid }) => podUid !== "") ? oursAtMs : oursAtMs + LOOK_EVERY_MS,
-    oursAtMs,
-    checking: undefined,
     reservation: { state: "unknown" },
     obstacles: [],
     trouble: undefined,
@@ -174,49 +142,75 @@ function isLookDue(deps: ExecutorDeps, { record, lookForPodsAtMs }: Run): boolea
   return deps.monotonicMs() >= lookForPodsAtMs && isAnyUnseen(record, deps.pods(record));
 }
 
+/** What came of the steps of one pass, which were planned for this record. */
+type Effects = {
+  readonly before: SessionRecord;
+  readonly outcomes: Outcome[];
+  readonly obstacles: Obstacle[];
+  readonly failures: string[];
+  reservation: ReservationSeen | undefined;
+};
+
 /** Does all steps, and remembers together what came of them. A step that fails takes nothing from the others. */
 async function pass(deps: ExecutorDeps, policy: SessionPolicy, run: Run, steps: readonly SessionStep[]): Promise<void> {
   await deps.span(run.record, phaseOf(run.record), async () => {
-    const before = run.record;
-    const obstacles: Obstacle[] = [];
-    const outcomes: Outcome[] = [];
-    const failures: string[] = [];
-    const one = async (step: SessionStep): Promise<void> => {
-      deps.logger.info({ session: before.name, step: summaryOf(step) }, "session step");
-      if (!isAct(step)) {
-        outcomes.push(step);
-        return;
-      }
-      try {
-        await ensureOurs(deps, policy, run);
-        const acted = await deps.act(before, step);
-        if (acted.got === "outcome") outcomes.push(acted.outcome);
-        if (acted.got === "reservation") run.reservation = acted.reservation;
-        if (acted.got === "obstacle") obstacles.push(acted.obstacle);
-      } catch (error) {
-        failures.push(textOf(error));
-      }
-    };
-    const queue = steps.values();
-    const lane = async (): Promise<void> => {
-      for (const step of queue) await one(step);
-    };
-    await Promise.all(Array.from({ length: STEPS_AT_ONCE }, lane));
-    if (steps.some(isAct)) noteEffects(run, obstacles, failures);
-    await remember(deps, run, outcomes);
+    const effects: Effects = { before: run.record, outcomes: [], obstacles: [], failures: [], reservation: undefined };
+    try {
+      await doSteps(deps, policy, run, steps, effects);
+      if (effects.reservation !== undefined) run.reservation = effects.reservation;
+      if (steps.some(isAct)) noteEffects(run, effects.obstacles, effects.failures);
+      await remember(deps, run, effects.outcomes);
+    } catch (error) {
+      const { outcomes, reservation = run.reservation } = effects;
+      if (error instanceof Lost) await takeBack(deps, run, { outcomes, reservation });
+      throw error;
+    }
   });
 }
 
-/**
- * A process that was stopped for a while may have been replaced, and its machines given to somebody else, without its noticing; so it looks before it touches
- * the world. Nothing can be done about a request that was already on its way when the process stopped: what it makes, the sweep removes.
- */
-async function ensureOurs(deps: ExecutorDeps, policy: SessionPolicy, run: Run): Promise<void> {
-  if (deps.monotonicMs() - run.oursAtMs <= policy.trustRecordMs) return;
-  run.checking ??= reload(deps, run).finally(() => {
-    run.checking = undefined;
-  });
-  await run.checking;
+/** Rejects only when no step is under way any more, so that all effects are known by then. */
+async function doSteps(
+  deps: ExecutorDeps,
+  policy: SessionPolicy,
+  run: Run,
+  steps: readonly SessionStep[],
+  effects: Effects,
+): Promise<void> {
+  const queue = steps.values();
+  let broken = false;
+  const lane = async (): Promise<void> => {
+    for (const step of queue) {
+      deps.logger.info({ session: run.record.name, step: summaryOf(step) }, "session step");
+      try {
+        if (isAct(step)) await doAct(deps, policy, run, step, effects);
+        else effects.outcomes.push(step);
+      } catch (error) {
+        broken = true;
+        throw error;
+      }
+      if (broken) return;
+    }
+  };
+  const ends = await Promise.allSettled(Array.from({ length: Math.min(STEPS_AT_ONCE, steps.length) }, lane));
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
+}
+
+async function doAct(
+  deps: ExecutorDeps,
+  policy: SessionPolicy,
+  run: Run,
+  step: ActStep,
+  effects: Effects,
+): Promise<void> {
+  try {
+    await ensureOurs(deps, policy, run);
+    const acted = await deps.act(effects.before, step);
+    if (acted.got === "outcome") effects.outcomes.push(acted.outcome);
+    if (acted.got === "reservation") effects.reservation = acted.reservation;
+    if (acted.got === "obstacle") effects.obstacles.push(acted.obstacle);
+  } catch (error) {
+    effects.failures.push(textOf(error));
+  }
 }
 
 function noteEffects(run: Run, obstacles: readonly Obstacle[], failures: readonly string[]): void {
@@ -225,36 +219,6 @@ function noteEffects(run: Run, obstacles: readonly Obstacle[], failures: readonl
   run.trouble = first === undefined ? undefined : { of: "steps", text: first };
   // A pod that is in the way needs its time to go.
   if (first !== undefined || obstacles.some(({ kind }) => kind === "leftover")) run.failed = true;
-}
-
-/** Writes the outcomes into the record. When a user's write came first they go onto that; when another executor's did, the session is lost. */
-async function remember(deps: ExecutorDeps, run: Run, outcomes: readonly Outcome[]): Promise<void> {
-  while (outcomes.length > 0) {
-    const next = outcomes.reduce(transitionRecord, run.record);
-    const oursAtMs = deps.monotonicMs();
-    try {
-      run.revision = await deps.save(next, run.revision);
-      run.record = next;
-      run.oursAtMs = oursAtMs;
-      return;
-    } catch (error) {
-      const fault = faultOf(error);
-      if (fault === undefined || !isRetryable(fault)) throw error;
-      // After anything but a conflict it is not known whether the write has happened; reading tells, and writing again is harmless.
-      await reload(deps, run);
-    }
-  }
-}
-
-async function reload(deps: ExecutorDeps, run: Run): Promise<void> {
-  const oursAtMs = deps.monotonicMs();
-  const stored = await deps.load(run.record.name);
-  if (stored === undefined || stored.record.uid !== run.record.uid || stored.record.epoch !== run.record.epoch) {
-    throw new Lost();
-  }
-  run.record = stored.record;
-  run.revision = stored.revision;
-  run.oursAtMs = oursAtMs;
 }
 
 /** Publishes what is not published yet. The record is the truth, so a failure only means trying again. */

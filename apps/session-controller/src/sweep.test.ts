@@ -26,6 +26,7 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
   const deps: SweepDeps = {
     now: () => NOW,
     logger: silent,
+    rest: () => Promise.resolve(),
     listPods: () => Promise.resolve([]),
     listReservations: () => Promise.resolve([]),
     sessions: () => (listed === undefined ? [] : [{ ...listed, ttlMs: listed.spec.ttlMs }]),

@@ -18,6 +18,8 @@ import type { Stored } from "./executor.ts";
 export type SweepDeps = {
   readonly now: () => number;
   readonly logger: Logger;
+  /** Resolves after the time, at the signal, or as soon as a pod is seen whose session is over. */
+  readonly rest: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly listPods: () => Promise<readonly OwnedPod[]>;
   readonly listReservations: () => Promise<readonly OwnedReservation[]>;
   readonly sessions: () => readonly SessionDigest[];
@@ -31,6 +33,9 @@ export type SweepDeps = {
   readonly forget: (stored: Stored) => Promise<void>;
 };
 
+/** However much there is to see, this much time is between two sweeps. */
+const REST_LEAST_MS = 500;
+
 /** Sweeps until the signal. A sweep that fails, wholly or in part, is made good by the next one. */
 export async function sweepForever(
   deps: SweepDeps,
@@ -39,7 +44,9 @@ export async function sweepForever(
 ): Promise<void> {
   while (!signal.aborted) {
     await sweep(deps, policy, signal);
-    await sleep(policy.everyMs, undefined, { signal }).catch(() => undefined);
+    const leastMs = Math.min(REST_LEAST_MS, policy.everyMs);
+    await sleep(leastMs, undefined, { signal }).catch(() => undefined);
+    await deps.rest(policy.everyMs - leastMs, signal);
   }
 }
 

@@ -51,6 +51,21 @@ export function createWakeups(): Wakeups {
   };
 }
 
+/** Wakes one who waits for the time to pass, before it has. A ring that nobody waits for ends the next wait at once. */
+export type Bell = { ring(): void; wait(ms: number, signal: AbortSignal): Promise<void> };
+
+export function createBell(): Bell {
+  const mailbox = new Mailbox();
+  return {
+    ring: () => {
+      mailbox.tell({ podsChanged: true });
+    },
+    wait: async (ms, signal) => {
+      await mailbox.wait({ ms, knownRevision: 0, signal });
+    },
+  };
+}
+
 const NOTHING: Wakeup = { revision: 0, podsChanged: false, granted: false };
 /** What a timer can hold; whoever waits longer looks once more in between. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;

@@ -142,7 +142,8 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
     session: { name: "bench", uid: "u-1" },
     record: () => stored.record,
     cancel: () => write(transitionCancel(stored.record, state.nowMs), stored.revision),
-    takeAway: () => write({ ...stored.record, epoch: stored.record.epoch + 1, executor: "another" }, stored.revision),
+    takeAway: (more: Partial<SessionRecord> = {}) =>
+      write({ ...stored.record, epoch: stored.record.epoch + 1, executor: "another", ...more }, stored.revision),
   };
 }
 

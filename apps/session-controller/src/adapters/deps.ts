@@ -12,7 +12,7 @@ import type { OwnedReservation, SessionDigest } from "../domain/plan-sweep.ts";
 import type { ExecutorDeps, Stored } from "../executor.ts";
 import type { RequestDeps } from "../requests.ts";
 import type { SweepDeps } from "../sweep.ts";
-import { createWakeups, type Wakeups } from "../wakeups.ts";
+import { createBell, createWakeups, type Bell, type Wakeups } from "../wakeups.ts";
 import { act, release, type ActDeps } from "./act.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
 import {
@@ -65,12 +65,16 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const index = await openView(digesting(records), { signal });
   const pods = await openView(podStates, { filter: "session.>", signal });
   const wakeups = createWakeups();
+  const leftover = createBell();
   index.onChange((name) => {
     wakeups.recordChanged(name, index.get(name)?.revision ?? Number.MAX_SAFE_INTEGER);
   });
   pods.onChange((key) => {
     const session = key.split(".")[1];
-    if (session !== undefined) wakeups.podChanged(session);
+    if (session === undefined) return;
+    wakeups.podChanged(session);
+    const owner = index.get(session)?.value;
+    if (pods.get(key)?.value.deleted === false && (owner?.finishedAtMs ?? 0) > 0) leftover.ring();
   });
   const grants = await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
     const session = grantedSession(payload);
@@ -85,6 +89,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     index,
     pods,
     wakeups,
+    leftover,
     logStore,
     acting: actDeps(context, bus, logStore),
   };
@@ -112,6 +117,8 @@ type World = {
   readonly index: Index;
   readonly pods: PodStates;
   readonly wakeups: Wakeups;
+  /** Rings when a pod is seen whose session is over. */
+  readonly leftover: Bell;
   readonly logStore: LogStore;
   readonly acting: ActDeps;
 };
@@ -189,6 +196,7 @@ function sweepDeps(world: World): SweepDeps {
   return {
     now: acting.now,
     logger: context.logger,
+    rest: (ms, signal) => world.leftover.wait(ms, signal),
     listPods: () => acting.pods.ofAllSessions(),
     listReservations: () => listReservations(acting.reservations),
     sessions: () => index.entries().map(({ value }) => value),

@@ -1,0 +1,117 @@
+import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { phaseOf } from "./domain/plan-session.ts";
+import { isFinished, podName, type SessionRecord } from "./domain/session.ts";
+import type { ReservationSeen, SessionPolicy } from "./domain/snapshot.ts";
+import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
+import type { ExecutorDeps, Stored } from "./executor.ts";
+
+/** A session that this executor has, as far as it knows. */
+export type Held = {
+  record: SessionRecord;
+  revision: number;
+  /** On the monotonic clock: the session was ours at this moment. */
+  oursAtMs: number;
+  /** A check of that which is under way; the steps of one pass share it. */
+  checking: Promise<void> | undefined;
+};
+
+/** Thrown when the record turns out to belong to somebody else. */
+export class Lost extends Error {}
+
+/** Raises the epoch, so that whoever had the session before can no longer write. Undefined: there is no such session, or the signal came first. */
+export async function takeOver(
+  deps: ExecutorDeps,
+  { name, uid }: { readonly name: string; readonly uid: string },
+  signal: AbortSignal,
+): Promise<Held | undefined> {
+  while (!signal.aborted) {
+    const oursAtMs = deps.monotonicMs();
+    const stored = await deps.load(name);
+    if (stored?.record.uid !== uid) return undefined;
+    if (isFinished(stored.record)) return { ...stored, oursAtMs, checking: undefined };
+    const record = transitionTakeOver(stored.record, deps.executor);
+    try {
+      const revision = await deps.save(record, stored.revision);
+      deps.logger.info({ session: name, epoch: record.epoch, phase: phaseOf(record) }, "session taken over");
+      return { record, revision, oursAtMs, checking: undefined };
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict") throw error;
+    }
+  }
+  return undefined;
+}
+
+/**
+ * A process that was stopped for a while may have been replaced, and its machines given to somebody else, without its noticing; so it looks before it touches
+ * the world. A request that was already on its way when the process stopped cannot be called back: `takeBack` and the sweep remove what it makes.
+ */
+export async function ensureOurs(deps: ExecutorDeps, policy: SessionPolicy, held: Held): Promise<void> {
+  if (deps.monotonicMs() - held.oursAtMs <= policy.trustRecordMs) return;
+  held.checking ??= reload(deps, held).finally(() => {
+    held.checking = undefined;
+  });
+  await held.checking;
+}
+
+/** Writes the outcomes into the record. When a user's write came first they go onto that; when another executor's did, the session is lost. */
+export async function remember(deps: ExecutorDeps, held: Held, outcomes: readonly Outcome[]): Promise<void> {
+  while (outcomes.length > 0) {
+    const next = outcomes.reduce(transitionRecord, held.record);
+    const oursAtMs = deps.monotonicMs();
+    try {
+      held.revision = await deps.save(next, held.revision);
+      held.record = next;
+      held.oursAtMs = oursAtMs;
+      return;
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined || !isRetryable(fault)) throw error;
+      // After anything but a conflict it is not known whether the write has happened; reading tells, and writing again is harmless.
+      await reload(deps, held);
+    }
+  }
+}
+
+/** Reads the record again; throws Lost when it is not ours any more. */
+export async function reload(deps: ExecutorDeps, held: Held): Promise<void> {
+  const oursAtMs = deps.monotonicMs();
+  const stored = await deps.load(held.record.name);
+  if (!isStillOurs(held, stored)) throw new Lost();
+  held.record = stored.record;
+  held.revision = stored.revision;
+  held.oursAtMs = oursAtMs;
+}
+
+function isStillOurs({ record }: Held, stored: Stored | undefined): stored is Stored {
+  return stored !== undefined && stored.record.uid === record.uid && stored.record.epoch === record.epoch;
+}
+
+/**
+ * What an executor still made though the session was no longer its own: a session that runs on owns it, because its successor finds it by its name; of a session
+ * that is ending or gone nobody may look for it any more, so it is removed here. Should this fail, the sweep removes it.
+ */
+export async function takeBack(
+  deps: ExecutorDeps,
+  { record }: Held,
+  made: { readonly outcomes: readonly Outcome[]; readonly reservation: ReservationSeen },
+): Promise<void> {
+  const { outcomes, reservation } = made;
+  try {
+    const stored = await deps.load(record.name);
+    const now = stored?.record.uid === record.uid ? stored.record : undefined;
+    if (now !== undefined && now.verdict === undefined) return;
+    for (const outcome of outcomes) {
+      if (outcome.do !== "pod-created") continue;
+      const pod = podName(record.name, outcome.component);
+      deps.logger.warn({ session: record.name, pod, uid: outcome.uid }, "removing a pod that was made too late");
+      await deps.act(record, { do: "delete-pod", pod, uid: outcome.uid, because: "session-over" });
+    }
+    if (now?.released === false || !("id" in reservation)) return;
+    const { id: reservationId } = reservation;
+    await deps.act({ ...record, reservationId }, { do: "release", reservationId, because: "pods-gone" });
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    deps.logger.warn({ session: record.name, reason: describeFault(fault) }, "left for the sweep to remove");
+  }
+}

@@ -1,0 +1,161 @@
+import { buckets, muster } from "@muster/proto";
+import { openBucket, protoCodec } from "@muster/store";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EMBEDDED } from "./api-servers.ts";
+import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { slowApi } from "./slow-api.ts";
+import {
+  eventsOf,
+  expectNothingLeft,
+  finished,
+  scripted,
+  sessionWorld,
+  type Controller,
+  type SessionWorld,
+} from "./world.ts";
+
+const POOLS = { drivers: 1, workers: 2 };
+const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
+const NO_SWEEP = { SESSION_SWEEP_MS: "86400000" };
+
+describe("a controller that is stopped for a while (SIGSTOP) and continued", () => {
+  let world: SessionWorld<ScriptedCluster>;
+
+  beforeAll(async () => {
+    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+  });
+
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  async function submit(name: string, ...args: string[]): Promise<void> {
+    const components = [
+      scripted("driver", "driver", ...args),
+      scripted("server-0", "server", "serve"),
+      scripted("client-0", "client", "serve"),
+    ];
+    await world.sessions.submitSession({ requestId: name, name, spec: { components } }, { timeoutMs: 5000 });
+  }
+
+  async function record(name: string): Promise<muster.session.v1.SessionRecord> {
+    const codec = protoCodec(muster.session.v1.SessionRecord);
+    const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec });
+    const found = await records.get(name);
+    if (found === undefined) throw new Error(`${name} is not stored`);
+    return found.value;
+  }
+
+  async function sawEvent(name: string, event: string): Promise<void> {
+    await until(`${name} is at ${event}`, async () => eventsOf((await record(name)).session ?? {}).includes(event), {
+      timeoutMs: 30_000,
+    });
+  }
+
+  async function runBy(name: string, controller: Controller): Promise<void> {
+    await until(
+      `${name} is run by ${controller.pid}`,
+      async () => (await record(name)).executor.includes(`-${controller.pid}-`),
+      { timeoutMs: 30_000 },
+    );
+  }
+
+  /** A request may have gone to a controller that does not answer; it is sent again until one does. */
+  async function cancelAndWait(name: string): Promise<void> {
+    await until(`the cancellation of ${name} is accepted`, () =>
+      world.sessions.cancelSession({ requestId: "c", name }, { timeoutMs: 1000 }).then(
+        () => true,
+        () => false,
+      ),
+    );
+    await until(`${name} is over`, async () => ((await record(name)).session?.finishedAtMs ?? 0) > 0, {
+      timeoutMs: 40_000,
+    });
+  }
+
+  async function eventuallyNothingLeft(): Promise<void> {
+    await until("nothing is left", () =>
+      expectNothingLeft(world).then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
+
+  it.each(["PROVISION", "RUN"])(
+    "makes no pod late when it was stopped at %s and wakes up after the end",
+    async (event) => {
+      const controllers = [await world.startController(), await world.startController()];
+      const name = `stopped-at-${event.toLowerCase()}`;
+      await submit(name, "serve");
+      await sawEvent(name, event);
+      const { executor } = await record(name);
+      const sleeper = controllers.find(({ pid }) => executor.includes(`-${pid}-`));
+      const other = controllers.find(({ pid }) => !executor.includes(`-${pid}-`));
+      if (sleeper === undefined || other === undefined) throw new Error("the session names no controller");
+      process.kill(sleeper.pid, "SIGSTOP");
+      await runBy(name, other);
+      await sawEvent(name, "RUN");
+      await cancelAndWait(name);
+      await other.kill();
+      process.kill(sleeper.pid, "SIGCONT");
+      // The one that woke up runs the next session, so it has left this one.
+      const next = `after-${name}`;
+      await until(`${next} is accepted`, () =>
+        submit(next, "exit", "0").then(
+          () => true,
+          () => false,
+        ),
+      );
+      expect(eventsOf(await finished(world, next))).toEqual([...GOOD, "DONE"]);
+      expect(eventsOf(await finished(world, name))).toEqual([...GOOD, "CANCELLED"]);
+      expect(world.cluster.bound.filter((pod) => pod.startsWith(name)).toSorted()).toEqual(
+        ["client-0", "driver", "server-0"].map((component) => `${name}-${component}`),
+      );
+      await eventuallyNothingLeft();
+      await sleeper.kill();
+    },
+  );
+
+  it.each([
+    ["wakes-up", "removes the pod itself", "SIGCONT"],
+    ["dies", "has the pod removed by a sweep that it wakes", "SIGKILL"],
+  ] as const)("whose request made a pod late, and that %s, %s", async (title, _then, signal) => {
+    const name = `late-${title}`;
+    await using slow = await slowApi(world.cluster.kubeconfig);
+    const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
+    const held = slow.hold(`${name}-client-0`);
+    await submit(name, "serve");
+    await held.arrived;
+    process.kill(sleeper.pid, "SIGSTOP");
+    const other = await world.startController(NO_SWEEP);
+    await runBy(name, other);
+    await sawEvent(name, "RUN");
+    await cancelAndWait(name);
+    await expectNothingLeft(world);
+
+    if (signal === "SIGKILL") await sleeper.kill();
+    expect(await held.letGo()).toBe(201);
+    if (signal === "SIGCONT") process.kill(sleeper.pid, signal);
+    await eventuallyNothingLeft();
+    expect(eventsOf((await record(name)).session ?? {})).toEqual([...GOOD, "CANCELLED"]);
+    await other.kill();
+    await sleeper.kill();
+  });
+
+  it("runs the session on when its successor dies, without the help of a sweep", async () => {
+    const first = await world.startController(NO_SWEEP);
+    await submit("to-and-fro", "serve");
+    await sawEvent("to-and-fro", "RUN");
+    const second = await world.startController(NO_SWEEP);
+    process.kill(first.pid, "SIGSTOP");
+    await runBy("to-and-fro", second);
+    process.kill(first.pid, "SIGCONT");
+    await second.kill();
+    await runBy("to-and-fro", first);
+    await cancelAndWait("to-and-fro");
+    expect(eventsOf(await finished(world, "to-and-fro"))).toEqual([...GOOD, "CANCELLED"]);
+    await first.kill();
+  });
+});
