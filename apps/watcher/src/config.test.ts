@@ -5,9 +5,9 @@ import { readConfig } from "./config.ts";
 it("stands on its own without any variable", () => {
   expect(readConfig({})).toEqual({
     nats: { url: "nats://127.0.0.1:4222", token: undefined },
-    kube: { kubeconfig: undefined, namespace: undefined, relistEveryMs: 600_000 },
+    kube: { kubeconfig: undefined, relistEveryMs: 600_000 },
     ageLimitMs: 180_000,
-    policy: { startGraceMs: 120_000, keepDeletedMs: 600_000 },
+    policy: { namespace: "default", startGraceMs: 120_000, keepDeletedMs: 600_000 },
   });
 });
 

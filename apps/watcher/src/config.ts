@@ -5,8 +5,6 @@ export type Config = {
   readonly nats: { readonly url: string; readonly token: string | undefined };
   readonly kube: {
     readonly kubeconfig: string | undefined;
-    /** Undefined: pods of all namespaces. */
-    readonly namespace: string | undefined;
     readonly relistEveryMs: number;
   };
   /** A view older than this is neither published nor called ready. */
@@ -22,12 +20,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
     kube: {
       kubeconfig: read.optional("MUSTER_KUBECONFIG"),
-      namespace: read.optional("WATCHER_NAMESPACE"),
       relistEveryMs: read.integer("WATCHER_RELIST_MS", { fallback: 600_000, min: 1000, max: DAY_MS }),
     },
     // A quiet API server speaks once a minute, when it sends its bookmarks.
     ageLimitMs: read.integer("WATCHER_AGE_LIMIT_MS", { fallback: 180_000, min: 1000, max: DAY_MS }),
     policy: {
+      namespace: read.text("MUSTER_NAMESPACE", "default"),
       startGraceMs: read.integer("WATCHER_START_GRACE_MS", { fallback: 120_000, min: 0, max: DAY_MS }),
       keepDeletedMs: read.integer("WATCHER_KEEP_DELETED_MS", { fallback: 600_000, min: 0, max: DAY_MS }),
     },

@@ -10,7 +10,7 @@ import { keepPublished, pass, type WatcherDeps } from "./service.ts";
 import { makeWakeup } from "./wakeup.ts";
 import { fakeBucket } from "../test/fake-bucket.ts";
 
-const policy = { startGraceMs: 5000, keepDeletedMs: 10_000 };
+const policy = { namespace: "ns", startGraceMs: 5000, keepDeletedMs: 10_000 };
 
 /** A cluster that a test writes, and two buckets that behave as the real ones. The nodes are marked as complete from the beginning, unless they are not. */
 async function fakeWorld({ marked = true } = {}) {

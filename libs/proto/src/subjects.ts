@@ -54,7 +54,7 @@ export const streams = {
 
 /** Key-value buckets. */
 export const buckets = {
-  /** <owner kind>.<owner id>.<pod> -> watch.v1.PodState; written by the watcher. */
+  /** <owner kind>.<owner id>.<pod> -> watch.v1.PodState, of the pods of Muster's one namespace; written by the watcher. */
   pods: "muster-pods",
   /** <node> -> watch.v1.NodeState, and the mark `bucketKeys.nodesComplete`; written by the watcher. */
   nodes: "muster-nodes",

@@ -117,12 +117,11 @@ export async function openWatcher(
 
 function followPods(
   kube: KubeConfig,
-  { kube: { namespace, relistEveryMs } }: Pick<Config, "kube">,
+  { kube: { relistEveryMs } }: Pick<Config, "kube">,
   logger: Logger,
 ): Informer<WatchedPod | undefined> {
-  const path = namespace === undefined ? "/api/v1/pods" : `/api/v1/namespaces/${namespace}/pods`;
   return informer<V1Pod, WatchedPod | undefined>({
-    source: listWatch<V1Pod>(kube, path, { labelSelector: labels.owner }),
+    source: listWatch<V1Pod>(kube, "/api/v1/pods", { labelSelector: labels.owner }),
     project: (pod) => {
       const kept = watchedPod(pod);
       if (kept === undefined) logger.debug({ pod: pod.metadata?.name }, "ignoring a pod whose owner is no DNS label");

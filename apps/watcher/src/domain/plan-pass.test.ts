@@ -5,7 +5,7 @@ import { planPass, type WatcherSnapshot } from "./plan-pass.ts";
 import type { PodState, WatchedPod } from "./pod-state.ts";
 
 const NOW = 1_000_000;
-const policy = { startGraceMs: 5000, keepDeletedMs: 10_000 };
+const policy = { namespace: "ns", startGraceMs: 5000, keepDeletedMs: 10_000 };
 
 function pod(part: Partial<WatchedPod> = {}): WatchedPod {
   return {
@@ -97,11 +97,14 @@ describe("a pod", () => {
     expect(planPass(world({ toldPods: [told] }), policy).nextMs).toBe(NOW + 9000);
   });
 
-  it("of a name that its owner uses in two namespaces is the one in the first, whatever the order", () => {
-    const two = [pod({ namespace: "b", uid: "ub" }), pod({ namespace: "a", uid: "ua" })];
+  it("of another namespace is not told, whatever its name, but occupies its node", () => {
+    const two = [pod({ namespace: "a", uid: "ua" }), pod()];
     for (const pods of [two, [...two].reverse()]) {
-      expect(planPass(world({ pods }), policy).pods).toMatchObject([{ state: { namespace: "a", uid: "ua" } }]);
+      const plan = planPass(world({ pods, nodes: [node()] }), policy);
+      expect(plan.pods).toMatchObject([{ state: { namespace: "ns", uid: "u" } }]);
     }
+    const plan = planPass(world({ pods: two.slice(0, 1), nodes: [node()] }), policy);
+    expect(plan).toMatchObject({ pods: [], nodes: [{ state: { occupants: [{ id: "s" }] } }] });
   });
 });
 
@@ -177,7 +180,7 @@ describe("a node", () => {
 const anyPod = fc
   .record({
     name: fc.constantFrom("p", "q"),
-    namespace: fc.constantFrom("a", "b"),
+    namespace: fc.constantFrom("ns", "other"),
     owner: fc.constantFrom({ kind: "session", id: "s" }, { kind: "job", id: "j" }),
     node: fc.constantFrom("", "n", "m"),
     exclusive: fc.boolean(),

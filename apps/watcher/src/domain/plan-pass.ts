@@ -23,6 +23,8 @@ export type WatcherSnapshot = {
 };
 
 export type WatcherPolicy = {
+  /** Pods of this namespace are told of. Those of others only occupy nodes: a pod's key says owner and name, and is one pod only where one namespace is meant. */
+  readonly namespace: string;
   /** How long trouble at a pod's start may last before it counts as failed. */
   readonly startGraceMs: number;
   /** How long the state of a pod or node that is gone is kept. */
@@ -60,20 +62,17 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
 
 function desiredPods(
   pods: readonly WatchedPod[],
-  policy: { readonly startGraceMs: number; readonly nowMs: number },
+  policy: WatcherPolicy & { readonly nowMs: number },
 ): { readonly desired: readonly Desired<PodState>[]; readonly nextMs: number } {
-  const desired = new Map<string, Desired<PodState>>();
+  const desired: Desired<PodState>[] = [];
   let nextMs = Infinity;
   for (const pod of pods) {
-    const key = podKey(pod);
-    const rival = desired.get(key);
-    // One owner has one pod of a name; if somebody made another one in another namespace, the first namespace is told, on every replica.
-    if (rival !== undefined && rival.state.namespace < pod.namespace) continue;
+    if (pod.namespace !== policy.namespace) continue;
     const { state, reevaluateAtMs = Infinity } = buildPodState(pod, policy);
-    desired.set(key, { key, state, createdAtMs: pod.createdAtMs });
+    desired.push({ key: podKey(pod), state, createdAtMs: pod.createdAtMs });
     nextMs = Math.min(nextMs, reevaluateAtMs);
   }
-  return { desired: [...desired.values()], nextMs };
+  return { desired, nextMs };
 }
 
 function desiredNodes({ nowMs, pods, nodes }: WatcherSnapshot): readonly Desired<NodeState>[] {
