@@ -1,14 +1,14 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { CoreV1Api, type KubeConfig } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { kubeClient, kubeFault, loadKube } from "@muster/kube";
+import { loadKube } from "@muster/kube";
 import { claimDirectory } from "./kubelet/claim-directory.ts";
+import { clusterAccess } from "./kubelet/cluster-access.ts";
 import { NODES_MAX } from "./kubelet/pod-addresses.ts";
 import { killLeftovers } from "./kubelet/process-tree.ts";
 import { type Kubelet, type KubeletOptions, startKubelet } from "./kubelet/start-kubelet.ts";
-import { startScheduler } from "./scheduler/start-scheduler.ts";
+import { startControlPlane } from "./start-control-plane.ts";
 
 export type NodePool = {
   readonly name: string;
@@ -30,8 +30,6 @@ export type AttachOptions = Pick<KubeletOptions, "certificate" | "path" | "stopG
 
 export type AttachedNodes = AsyncDisposable & { readonly nodes: readonly Kubelet[] };
 
-const CALL_TIMEOUT_MS = 10_000;
-
 /** Gives an API server a scheduler and nodes that run pods as local processes. Resolves when every node is ready; disposing ends the processes first. */
 export async function attachNodes(options: AttachOptions): Promise<AttachedNodes> {
   const { kubeconfig: file, pools, directory: given, access: named, ...shared } = options;
@@ -41,7 +39,7 @@ export async function attachNodes(options: AttachOptions): Promise<AttachedNodes
   await using started = new AsyncDisposableStack();
   const directory = given ?? temporaryDirectory(started);
   const access = named ?? (await clusterAccess(kubeconfig));
-  started.use(await startScheduler({ ...shared, kubeconfig }));
+  started.use(await startControlPlane({ ...shared, kubeconfig }));
 
   const wanted = pools.flatMap((pool) => Array.from({ length: pool.nodes }, (_, index) => nodeOf(pool, index)));
   // Processes of a node that an earlier life had and this one has not would run for ever.
@@ -88,20 +86,6 @@ export async function endLeftovers(directory: string, except: readonly string[] 
     if (except.includes(name) || !existsSync(join(directory, name, "processes"))) continue;
     using _claim = claimDirectory(join(directory, name));
     await killLeftovers(join(directory, name));
-  }
-}
-
-/** What a cluster publishes for servers that want to know its clients. */
-async function clusterAccess(kubeconfig: KubeConfig): Promise<KubeletOptions["access"]> {
-  const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
-  const name = "extension-apiserver-authentication";
-  try {
-    const published = await api.readNamespacedConfigMap({ name, namespace: "kube-system" });
-    const clientCa = published.data?.["client-ca-file"];
-    return clientCa === undefined ? {} : { clientCa };
-  } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return {};
-    throw error;
   }
 }
 

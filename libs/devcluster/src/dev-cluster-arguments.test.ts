@@ -4,11 +4,21 @@ import { readDevClusterArguments } from "./dev-cluster-arguments.ts";
 
 describe("readDevClusterArguments", () => {
   it("reads pools, directory, port and the second place for the kubeconfig", () => {
-    const args = ["--directory", "d", "--pools", "drivers=1,workers=3", "--kubeconfig=k", "--port", "6443"];
+    const args = [
+      "--directory",
+      "d",
+      "--pools",
+      "drivers=1,workers=3",
+      "--kubeconfig=k",
+      "--port",
+      "6443",
+      "--simulated",
+    ];
     expect(readDevClusterArguments(args)).toEqual({
       directory: "d",
       kubeconfig: "k",
       port: 6443,
+      simulated: true,
       pools: [
         { name: "drivers", nodes: 1 },
         { name: "workers", nodes: 3 },

@@ -4,7 +4,7 @@ import { checkDnsLabel } from "@muster/names";
 import type { NodePool } from "./attach-nodes.ts";
 import type { DevClusterOptions } from "./dev-cluster.ts";
 
-const USAGE = "--directory DIR --pools NAME=NODES[,NAME=NODES...] [--kubeconfig FILE] [--port PORT]";
+const USAGE = "--directory DIR --pools NAME=NODES[,NAME=NODES...] [--kubeconfig FILE] [--port PORT] [--simulated]";
 
 /** Reads the command line of a cluster of its own process. Throws one invalid_request that names everything that is wrong. */
 export function readDevClusterArguments(args: readonly string[]): DevClusterOptions {
@@ -22,16 +22,19 @@ export function readDevClusterArguments(args: readonly string[]): DevClusterOpti
     directory: values.directory ?? "",
     pools,
     port,
+    simulated: values.simulated ?? false,
     ...(values.kubeconfig === undefined ? {} : { kubeconfig: values.kubeconfig }),
   };
 }
 
 function parse(args: readonly string[]): {
-  values: { directory?: string; pools?: string; kubeconfig?: string; port?: string };
+  values: { directory?: string; pools?: string; kubeconfig?: string; port?: string; simulated?: boolean };
 } {
   const text = { type: "string" } as const;
   try {
-    return parseArgs({ args: [...args], options: { directory: text, pools: text, kubeconfig: text, port: text } });
+    const simulated = { type: "boolean" } as const;
+    const options = { directory: text, pools: text, kubeconfig: text, port: text, simulated };
+    return parseArgs({ args: [...args], options });
   } catch (error) {
     return wrong(error instanceof Error ? error.message : String(error));
   }

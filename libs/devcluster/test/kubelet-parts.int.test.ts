@@ -9,7 +9,7 @@ import { faultOf } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { generate } from "selfsigned";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openContainerLog } from "../src/kubelet/container-log.ts";
+import { openContainerLog, readContainerLog } from "../src/kubelet/container-log.ts";
 import { startKubeletServer } from "../src/kubelet/kubelet-server.ts";
 import { claimPodAddresses } from "../src/kubelet/pod-addresses.ts";
 import { CONTAINER_VARIABLE, killLeftovers, recordProcess } from "../src/kubelet/process-tree.ts";
@@ -167,7 +167,9 @@ async function startServer(
     access,
     now: Date.now,
     findLog: ({ container }) =>
-      container === "main" ? { found: true, log } : { found: false, status: 404, message: "no such container" },
+      container === "main"
+        ? { found: true, read: (request, signal) => readContainerLog(log, request, signal) }
+        : { found: false, status: 404, message: "no such container" },
   });
 }
 

@@ -1,9 +1,8 @@
 import type { V1Probe } from "@kubernetes/client-node";
-import { probeContainer, type ProbeTarget } from "./probe-container.ts";
 import { type ProbeState, type ProbeTiming, probeTiming, startProbe, transitionProbe } from "./transition-probe.ts";
 
 export type ContainerProbeDeps = {
-  readonly target: Omit<ProbeTarget, "timeoutMs">;
+  readonly ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean>;
   readonly now: () => number;
   readonly onReady: (ready: boolean) => void;
   readonly onError: (error: unknown) => void;
@@ -28,8 +27,8 @@ export class ContainerProbe {
   tick(nowMs: number): void {
     if (this.#isAsking || nowMs < this.#state.nextAtMs) return;
     this.#isAsking = true;
-    const { target, onError } = this.#deps;
-    probeContainer(this.#probe, { ...target, timeoutMs: this.#timing.timeoutMs })
+    const { ask, onError } = this.#deps;
+    ask(this.#probe, this.#timing.timeoutMs)
       .catch((error: unknown) => {
         onError(error);
         return false;

@@ -4,14 +4,15 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { TLSSocket } from "node:tls";
-import { type ContainerLog, type LogRequest, readContainerLog } from "./container-log.ts";
+import type { LogRequest } from "./container-log.ts";
+import type { LogReader } from "./pod-runtime.ts";
 
 /** Who may ask: whoever has the token, or a client certificate of the authority. Without either nobody may. */
 export type KubeletAccess = { readonly bearerToken?: string; readonly clientCa?: string };
 
 /** A log to read, or the status and text that say why there is none. */
 export type FoundLog =
-  | { readonly found: true; readonly log: ContainerLog | string }
+  | { readonly found: true; readonly read: LogReader }
   | { readonly found: false; readonly status: 400 | 404; readonly message: string };
 
 export type KubeletServer = AsyncDisposable & { readonly port: number };
@@ -92,17 +93,17 @@ async function answer(
     refuse(response, found.status, found.message);
     return;
   }
-  await sendLog(response, found.log, asked);
+  await sendLog(response, found.read, asked);
 }
 
-async function sendLog(response: ServerResponse, log: ContainerLog | string, asked: LogRequest): Promise<void> {
+async function sendLog(response: ServerResponse, read: LogReader, asked: LogRequest): Promise<void> {
   const gone = new AbortController();
   response.on("close", () => {
     gone.abort();
   });
   response.writeHead(200, { "content-type": "text/plain" });
   response.flushHeaders();
-  for await (const bytes of readContainerLog(log, asked, gone.signal)) {
+  for await (const bytes of read(asked, gone.signal)) {
     if (bytes.length > 0 && !response.write(bytes) && !gone.signal.aborted) {
       await once(response, "drain", { signal: gone.signal }).catch(() => undefined);
     }

@@ -74,8 +74,13 @@ describe("planPod", () => {
   });
 
   it("tries a container again whose configuration was incomplete, later", () => {
-    const waiting = transitionContainer(main(), { event: "config-error", message: "no", retryAtMs: NOW + 5 });
-    expect(plan({ containers: [waiting] })).toEqual([{ do: "wait", untilMs: NOW + 5, because: "config" }]);
+    const waiting = transitionContainer(main(), {
+      event: "delayed",
+      reason: "CreateContainerConfigError",
+      message: "no",
+      retryAtMs: NOW + 5,
+    });
+    expect(plan({ containers: [waiting] })).toEqual([{ do: "wait", untilMs: NOW + 5, because: "not-yet" }]);
     expect(plan({ containers: [waiting], nowMs: NOW + 5 })).toEqual([start("main", "retry")]);
   });
 

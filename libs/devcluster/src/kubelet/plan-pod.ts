@@ -17,7 +17,7 @@ export type PodStep =
       readonly signal: "SIGTERM" | "SIGKILL";
       readonly because: Ending["because"];
     }
-  | { readonly do: "wait"; readonly untilMs: number; readonly because: "crash-loop" | "config" | "grace" | "deadline" }
+  | { readonly do: "wait"; readonly untilMs: number; readonly because: "crash-loop" | "not-yet" | "grace" | "deadline" }
   | { readonly do: "delete"; readonly because: "ended" };
 
 export type PodSnapshot = {
@@ -112,7 +112,7 @@ function planContainer(container: ContainerRecord, policy: string, nowMs: number
       const isCrashLoop = state.reason === "CrashLoopBackOff";
       const { retryAtMs } = state;
       if (retryAtMs !== undefined && nowMs < retryAtMs) {
-        return [{ do: "wait", untilMs: retryAtMs, because: isCrashLoop ? "crash-loop" : "config" }];
+        return [{ do: "wait", untilMs: retryAtMs, because: isCrashLoop ? "crash-loop" : "not-yet" }];
       }
       const because = isCrashLoop ? "restart" : retryAtMs === undefined ? "new" : "retry";
       return [{ do: "start", container: name, because }];

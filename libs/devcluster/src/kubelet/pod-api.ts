@@ -2,6 +2,7 @@ import type { CoreV1Api, V1Pod } from "@kubernetes/client-node";
 import { kubeFault } from "@muster/kube";
 import type { Environment } from "./build-environment.ts";
 import type { PodWorkerDeps } from "./pod-worker.ts";
+import type { ConfigReader } from "./start-container.ts";
 
 export type PodName = { readonly name: string; readonly namespace: string; readonly uid: string };
 
@@ -9,7 +10,7 @@ export type PodName = { readonly name: string; readonly namespace: string; reado
 export function podApi(
   api: CoreV1Api,
   { name, namespace, uid }: PodName,
-): Pick<PodWorkerDeps, "readPod" | "saveStatus" | "deletePod" | "config"> {
+): Pick<PodWorkerDeps, "readPod" | "saveStatus" | "deletePod"> & { readonly config: ConfigReader } {
   return {
     readPod: async () => {
       const pod = await unlessMissing(api.readNamespacedPod({ name, namespace }));

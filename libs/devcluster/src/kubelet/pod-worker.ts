@@ -1,26 +1,16 @@
-import { existsSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { V1Container, V1Pod } from "@kubernetes/client-node";
 import { type ReconcileLoop, reconcileLoop } from "../reconcile-loop.ts";
 import { HOST_IP } from "./build-node.ts";
 import { buildPodStatus } from "./build-pod-status.ts";
-import { type ContainerLog, openContainerLog, tailOfLog } from "./container-log.ts";
 import { ContainerProbe } from "./container-probe.ts";
 import type { FoundLog } from "./kubelet-server.ts";
 import { decideEnding, planPod, type PodStep } from "./plan-pod.ts";
 import type { PodAddresses } from "./pod-addresses.ts";
+import type { ContainerRun, PodRuntime } from "./pod-runtime.ts";
 import { type Ending, isTerminal, podPhase } from "./pod-phase.ts";
 import { type ReporterDeps, type StatusReporter, statusReporter } from "./report-status.ts";
-import { runProcess, type RunningProcess } from "./run-process.ts";
 import { seedContainers } from "./seed-containers.ts";
-import {
-  type ConfigReader,
-  podDirectory,
-  type PodDirectory,
-  prepareContainer,
-  terminationMessage,
-} from "./start-container.ts";
 import { type ContainerEvent, type ContainerRecord, transitionContainer } from "./transition-container.ts";
 
 /** What the worker of one pod needs from outside. */
@@ -30,28 +20,22 @@ export type PodWorkerDeps = ReporterDeps & {
   readonly pod: () => V1Pod | undefined;
   /** Without grace, and only the pod with this uid. */
   readonly deletePod: () => Promise<void>;
-  readonly config: ConfigReader;
-  readonly addresses: PodAddresses;
-  readonly nodeDirectory: string;
-  /** PATH for processes, after the directory of this node; a standard one when undefined. */
-  readonly path: string | undefined;
+  readonly runtime: PodRuntime;
+  readonly addresses: Pick<PodAddresses, "allocate" | "release">;
+  /** While true nothing is decided or told. */
+  readonly isFrozen?: () => boolean;
   readonly onError: (error: unknown, doing: string) => void;
   /** The pod is gone and nothing of it is left. */
   readonly onDone: () => void;
 };
 
-/** A container whose configuration is incomplete is tried again this often. */
-const CONFIG_RETRY_MS = 10_000;
-
-/** Owns the processes of one pod: brings them to what the API server says, and tells the API server what they are. */
+/** Owns the containers of one pod: brings them to what the API server says, and tells the API server what they are. */
 export class PodWorker {
   readonly #deps: PodWorkerDeps;
-  readonly #directory: PodDirectory;
   readonly #report: StatusReporter;
   readonly #loop: ReconcileLoop;
   readonly #startedAtMs: number;
-  readonly #processes = new Map<string, RunningProcess>();
-  readonly #logs = new Map<string, ContainerLog>();
+  readonly #runs = new Map<string, ContainerRun>();
   readonly #probes = new Map<string, ContainerProbe>();
   #pod: V1Pod;
   #containers: ContainerRecord[];
@@ -64,7 +48,6 @@ export class PodWorker {
     const nowMs = deps.now();
     this.#deps = deps;
     this.#pod = pod;
-    this.#directory = podDirectory(deps.nodeDirectory, pod.metadata?.uid ?? "");
     this.#containers = seedContainers(pod, nowMs);
     this.#startedAtMs = pod.status?.startTime === undefined ? nowMs : new Date(pod.status.startTime).getTime();
     this.#report = statusReporter(deps);
@@ -97,11 +80,8 @@ export class PodWorker {
     if (record === undefined) {
       return { found: false, status: 404, message: `container "${container}" in pod "${pod}" is not known` };
     }
-    const run = record.runs - (previous ? 2 : 1);
-    const path = this.#logPath(container, run);
-    const open = this.#logs.get(container);
-    if (open?.path === path) return { found: true, log: open };
-    if (run >= 0 && existsSync(path)) return { found: true, log: path };
+    const read = this.#deps.runtime.findLog(container, record.runs - (previous ? 2 : 1));
+    if (read !== undefined) return { found: true, read };
     const message = previous
       ? `previous terminated container "${container}" in pod "${pod}" not found`
       : `container "${container}" in pod "${pod}" is waiting to start${reasonOf(record)}`;
@@ -111,18 +91,25 @@ export class PodWorker {
   /** Ends the processes and says nothing about it: the node stops, and the next life of its kubelet finds out. */
   async stop(graceMs: number): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
-    const running = [...this.#processes.values()];
-    const ended = Promise.all(running.map((process) => process.ended));
-    for (const process of running) process.signal("SIGTERM");
+    const running = [...this.#runs.values()];
+    const ended = Promise.all(running.map((run) => run.ended));
+    for (const run of running) run.signal("SIGTERM");
     const patience = new AbortController();
     await Promise.race([ended, sleep(graceMs, undefined, { signal: patience.signal }).catch(() => undefined)]);
     patience.abort();
-    for (const process of running) process.signal("SIGKILL");
+    for (const run of running) run.signal("SIGKILL");
     await ended;
     this.#releaseAddress();
   }
 
+  /** The machine is lost: nothing is decided or told any more. */
+  async abandon(): Promise<void> {
+    await this.#loop[Symbol.asyncDispose]();
+    this.#releaseAddress();
+  }
+
   async #pass(): Promise<void> {
+    if (this.#deps.isFrozen?.() === true) return;
     const cached = this.#deps.pod();
     if (cached !== undefined) this.#pod = cached;
     const nowMs = this.#deps.now();
@@ -138,11 +125,11 @@ export class PodWorker {
       await this.#deps.deletePod();
       this.#isDeleteSent = true;
     }
-    if (this.#processes.size === 0 && isTerminal(podPhase(this.#pod, this.#containers, this.#ending))) {
+    if (this.#runs.size === 0 && isTerminal(podPhase(this.#pod, this.#containers, this.#ending))) {
       this.#releaseAddress();
     }
-    if (cached === undefined && this.#processes.size === 0) {
-      rmSync(this.#directory.root, { recursive: true, force: true });
+    if (cached === undefined && this.#runs.size === 0) {
+      this.#deps.runtime.remove();
       this.#deps.onDone();
     } else if (steps.some((step) => step.do === "start" || step.do === "hold")) {
       this.poke();
@@ -172,7 +159,7 @@ export class PodWorker {
         return;
       }
       case "signal":
-        this.#processes.get(step.container)?.signal(step.signal);
+        this.#runs.get(step.container)?.signal(step.signal);
         this.#change(step.container, { event: "signalled", signal: step.signal });
         return;
       case "wait":
@@ -187,74 +174,71 @@ export class PodWorker {
     const run = this.#containers.find((each) => each.name === name)?.runs ?? 0;
     const containerId = `process://${this.#pod.metadata?.uid ?? ""}/${name}/${run}`;
     this.#podIp ??= this.#pod.spec?.hostNetwork === true ? HOST_IP : this.#deps.addresses.allocate();
-    const prepared = await prepareContainer({
-      pod: this.#pod,
-      container,
-      podIp: this.#podIp,
-      directory: this.#directory,
-      config: this.#deps.config,
-      path: this.#deps.path,
-      containerId,
-    });
-    if (!prepared.ready) {
-      const retryAtMs = this.#deps.now() + CONFIG_RETRY_MS;
-      this.#change(name, { event: "config-error", message: prepared.message, retryAtMs });
-      return;
+    const outcome = await this.#deps.runtime.start({ pod: this.#pod, container, run, podIp: this.#podIp, containerId });
+    switch (outcome.is) {
+      case "waiting":
+        this.#change(name, { event: "delayed", ...outcome });
+        return;
+      case "failed":
+        this.#end(name, { exitCode: 128, reason: "StartError", message: outcome.message, containerId });
+        return;
+      case "running":
+        this.#follow(container, outcome.run, containerId);
     }
-    rmSync(this.#logPath(name, run - 2), { force: true });
-    rmSync(`${this.#logPath(name, run - 2)}.1`, { force: true });
-    const log = openContainerLog(this.#logPath(name, run), { now: this.#deps.now });
-    this.#logs.set(name, log);
-    const startedAtMs = this.#deps.now();
-    const started = await runProcess(prepared.command, log, this.#deps.nodeDirectory);
-    if (!started.started) {
-      this.#end(name, { exitCode: 128, reason: "StartError", message: started.message, containerId });
-      return;
-    }
-    const { process } = started;
-    this.#processes.set(name, process);
+  }
+
+  #follow(container: V1Container, run: ContainerRun, containerId: string): void {
+    const { name } = container;
+    const { startedAtMs } = run;
+    this.#runs.set(name, run);
     this.#change(name, { event: "started", atMs: startedAtMs, containerId });
-    this.#watch(container, { ...prepared.command, podIp: this.#podIp });
-    process.ended
-      .then((exitCode) => {
-        const reason = exitCode === 0 ? "Completed" : "Error";
-        const logText = (): Buffer => tailOfLog(log);
-        const message = terminationMessage(container, this.#directory, { exitCode, logText });
-        this.#end(name, { exitCode, reason, message, containerId, startedAtMs });
-      })
-      .catch((error: unknown) => {
-        this.#deps.onError(error, `ending ${containerId}`);
+    this.#watch(container, run, containerId);
+    run.ended
+      .then(({ exitCode, message }) => {
         this.#end(name, {
-          exitCode: 137,
-          reason: "ContainerStatusUnknown",
-          message: undefined,
+          exitCode,
+          reason: exitCode === 0 ? "Completed" : "Error",
+          message,
           containerId,
           startedAtMs,
         });
+      })
+      .catch((error: unknown) => {
+        this.#deps.onError(error, `ending ${containerId}`);
+        const reason = "ContainerStatusUnknown";
+        this.#end(name, { exitCode: 137, reason, message: undefined, containerId, startedAtMs });
       });
   }
 
   /** Without a probe a container is ready as soon as it runs. */
-  #watch(
-    container: V1Container,
-    process: { env: Readonly<Record<string, string>>; workingDirectory: string; containerId: string; podIp: string },
-  ): void {
-    const { readinessProbe } = container;
+  #watch(container: V1Container, run: ContainerRun, containerId: string): void {
+    const { name, readinessProbe } = container;
+    const { readiness } = run;
+    const tell = (ready: boolean): void => this.#change(name, { event: "probed", ready });
+    if (readiness.by === "itself") {
+      tell(readiness.isReady);
+      readiness.onReady(() => {
+        if (this.#runs.get(name) !== run) return;
+        tell(true);
+        this.poke();
+      });
+      return;
+    }
     if (readinessProbe === undefined) {
-      this.#change(container.name, { event: "probed", ready: true });
+      tell(true);
       return;
     }
     const probe = new ContainerProbe(readinessProbe, {
-      target: { container, ...process },
+      ask: readiness.ask,
       now: this.#deps.now,
-      onError: (error) => this.#deps.onError(error, `probing ${process.containerId}`),
+      onError: (error) => this.#deps.onError(error, `probing ${containerId}`),
       onReady: (ready) => {
-        if (this.#probes.get(container.name) !== probe) return;
-        this.#change(container.name, { event: "probed", ready });
+        if (this.#probes.get(name) !== probe) return;
+        tell(ready);
         this.poke();
       },
     });
-    this.#probes.set(container.name, probe);
+    this.#probes.set(name, probe);
   }
 
   #end(
@@ -267,7 +251,7 @@ export class PodWorker {
       startedAtMs?: number;
     },
   ): void {
-    this.#processes.delete(name);
+    this.#runs.delete(name);
     this.#probes.delete(name);
     const { startedAtMs } = run;
     this.#change(name, { event: "ended", run: { ...run, startedAtMs, finishedAtMs: this.#deps.now() } });
@@ -283,10 +267,6 @@ export class PodWorker {
     const found = [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])].find((each) => each.name === name);
     if (found === undefined) throw new Error(`container ${name} is in no spec`);
     return found;
-  }
-
-  #logPath(container: string, run: number): string {
-    return join(this.#directory.logs, container, `${run}.log`);
   }
 
   #releaseAddress(): void {

@@ -2,14 +2,15 @@ import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { CoreV1Api, type KubeConfig, type V1Pod } from "@kubernetes/client-node";
 import { informer, kubeClient, listWatch } from "@muster/kube";
-import { generate } from "selfsigned";
-import { HOST_IP, type NodeFacts } from "./build-node.ts";
+import type { NodeFacts } from "./build-node.ts";
 import { claimDirectory } from "./claim-directory.ts";
 import { type FindLog, type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
+import { makeKubeletCertificate } from "./kubelet-certificate.ts";
 import { readSystem, startHeartbeat } from "./node-heartbeat.ts";
 import { podApi } from "./pod-api.ts";
 import { claimPodAddresses } from "./pod-addresses.ts";
 import { PodWorker } from "./pod-worker.ts";
+import { processRuntime } from "./process-runtime.ts";
 import { killLeftovers } from "./process-tree.ts";
 
 export type KubeletOptions = {
@@ -55,7 +56,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   const workers = new Map<string, PodWorker>();
   const server = started.use(
     await startKubeletServer({
-      certificate: options.certificate ?? (await makeCertificate()),
+      certificate: options.certificate ?? (await makeKubeletCertificate()),
       access: options.access,
       now,
       findLog: (which) => findLog(workersByName, which),
@@ -77,16 +78,16 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   const ensureWorker = (pod: V1Pod): void => {
     const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
     if (workers.has(uid)) return;
+    const { config, ...ownApi } = podApi(api, { name, namespace, uid });
     const worker = new PodWorker(pod, {
-      ...podApi(api, { name, namespace, uid }),
+      ...ownApi,
+      runtime: processRuntime(pod, { now, config, nodeDirectory: directory, path: options.path }),
       now,
       pod: () => {
         const cached = pods.get(`${namespace}/${name}`);
         return cached?.metadata?.uid === uid ? cached : undefined;
       },
       addresses,
-      nodeDirectory: directory,
-      path: options.path,
       onError,
       onDone: () => workers.delete(uid),
     });
@@ -131,15 +132,6 @@ function removeStrangers(directory: string, workers: ReadonlyMap<string, PodWork
   for (const uid of readdirSync(join(directory, "pods"))) {
     if (!workers.has(uid)) rmSync(join(directory, "pods", uid), { recursive: true, force: true });
   }
-}
-
-async function makeCertificate(): Promise<{ cert: string; key: string }> {
-  const made = await generate([{ name: "commonName", value: "muster-kubelet" }], {
-    keyType: "ec",
-    algorithm: "sha256",
-    extensions: [{ name: "subjectAltName", altNames: [{ type: 7, ip: HOST_IP }] }],
-  });
-  return { cert: made.cert, key: made.private };
 }
 
 /** Managed fields are most of an object, and nobody here reads them. */

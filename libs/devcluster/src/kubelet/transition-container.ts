@@ -1,3 +1,5 @@
+import type { WaitingReason } from "./pod-runtime.ts";
+
 /** How one run of a container ended; `startedAtMs` is absent when it never began. */
 export type EndedRun = {
   readonly exitCode: number;
@@ -11,7 +13,7 @@ export type EndedRun = {
 export type ContainerState =
   | {
       readonly is: "waiting";
-      readonly reason: "PodInitializing" | "ContainerCreating" | "CreateContainerConfigError" | "CrashLoopBackOff";
+      readonly reason: WaitingReason | "PodInitializing" | "CrashLoopBackOff";
       readonly message?: string;
       /** When to try again; absent: as soon as it is this container's turn. */
       readonly retryAtMs?: number;
@@ -36,7 +38,12 @@ export type ContainerRecord = {
 };
 
 export type ContainerEvent =
-  | { readonly event: "config-error"; readonly message: string; readonly retryAtMs: number }
+  | {
+      readonly event: "delayed";
+      readonly reason: WaitingReason;
+      readonly message?: string;
+      readonly retryAtMs: number;
+    }
   | { readonly event: "held"; readonly message: string; readonly untilMs: number }
   | { readonly event: "started"; readonly atMs: number; readonly containerId: string }
   | { readonly event: "signalled"; readonly signal: "SIGTERM" | "SIGKILL" }
@@ -65,9 +72,10 @@ export function newContainer(name: string, kind: "init" | "main", podHasInit: bo
 /** One step in the life of a container. */
 export function transitionContainer(record: ContainerRecord, change: ContainerEvent): ContainerRecord {
   switch (change.event) {
-    case "config-error": {
-      const { message, retryAtMs } = change;
-      return { ...record, state: { is: "waiting", reason: "CreateContainerConfigError", message, retryAtMs } };
+    case "delayed": {
+      const { reason, message, retryAtMs } = change;
+      const state = { is: "waiting", reason, retryAtMs, ...(message === undefined ? {} : { message }) } as const;
+      return { ...record, state, last: lastRun(record) };
     }
     case "held": {
       const { message, untilMs } = change;

@@ -1,0 +1,47 @@
+import type { V1Container, V1Pod, V1Probe } from "@kubernetes/client-node";
+import type { LogRequest } from "./container-log.ts";
+
+/** Yields what a reader asked for, until the run has ended or the signal aborts. */
+export type LogReader = (request: LogRequest, signal: AbortSignal) => AsyncIterable<Buffer>;
+
+/** One run of one container; the first is 0. */
+export type RunRequest = {
+  readonly pod: V1Pod;
+  readonly container: V1Container;
+  readonly run: number;
+  readonly podIp: string;
+  readonly containerId: string;
+};
+
+export type WaitingReason = "ContainerCreating" | "CreateContainerConfigError" | "ErrImagePull" | "ImagePullBackOff";
+
+/** What came of a start: a run, one that never began, or a reason to ask again later. */
+export type RunOutcome =
+  | { readonly is: "running"; readonly run: ContainerRun }
+  | { readonly is: "failed"; readonly message: string }
+  | {
+      readonly is: "waiting";
+      readonly reason: WaitingReason;
+      readonly message?: string;
+      readonly retryAtMs: number;
+    };
+
+export type ContainerRun = {
+  readonly startedAtMs: number;
+  /** Resolves when nothing of the container runs any more and its log is complete. */
+  readonly ended: Promise<{ readonly exitCode: number; readonly message: string | undefined }>;
+  readonly signal: (signal: "SIGTERM" | "SIGKILL") => void;
+  /** How readiness is known: the container tells it itself, or it is asked as its probes say. */
+  readonly readiness:
+    | { readonly by: "itself"; readonly isReady: boolean; readonly onReady: (listener: () => void) => void }
+    | { readonly by: "probe"; readonly ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean> };
+};
+
+/** Runs the containers of one pod. What the kubelet decides is the same whatever runs them. */
+export type PodRuntime = {
+  readonly start: (request: RunRequest) => Promise<RunOutcome>;
+  /** Undefined when that run has left no log. */
+  readonly findLog: (container: string, run: number) => LogReader | undefined;
+  /** Forgets everything of the pod; called once none of its containers runs. */
+  readonly remove: () => void;
+};

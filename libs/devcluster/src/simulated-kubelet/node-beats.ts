@@ -1,0 +1,130 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { V1Node } from "@kubernetes/client-node";
+import type { Informer } from "@muster/kube";
+import type { SimulatedNode } from "./simulated-node.ts";
+import type { SimulatedNodeApi } from "./simulated-node-api.ts";
+
+export type BeatsOptions = {
+  readonly nodes: readonly SimulatedNode[];
+  readonly api: SimulatedNodeApi;
+  /** The nodes as the API server has them. */
+  readonly seen: Informer<V1Node>;
+  readonly leaseEveryMs: number;
+  readonly onError: (error: unknown, doing: string) => void;
+};
+
+/** Keeps many nodes known and alive. Disposing tells the API server that those which live are not ready any more. */
+export type NodeBeats = AsyncDisposable & {
+  readonly register: (node: SimulatedNode) => Promise<void>;
+  readonly report: (node: SimulatedNode) => Promise<void>;
+  readonly remove: (node: SimulatedNode) => Promise<void>;
+};
+
+/** Kubernetes' kubelet as well: a status that has not changed is told again every five minutes only. */
+const STATUS_EVERY_MS = 300_000;
+const TICK_MS = 250;
+/** What one tick may send at most; nodes that are later have their turn in the next one. */
+const BEATS_PER_TICK = 200;
+const REGISTER_ATTEMPTS = 5;
+const RETRY_MS = 500;
+
+type Times = { leaseAtMs: number; statusAtMs: number; isBusy: boolean };
+
+/** Registers all nodes, and goes on with a lease each now and then; the nodes' turns are spread over the interval. Resolves when all are ready. */
+export async function startBeats(options: BeatsOptions): Promise<NodeBeats> {
+  const { nodes, api, seen, leaseEveryMs, onError } = options;
+  const times = new Map<string, Times>();
+  const removed = new Set<string>();
+  await Promise.all(nodes.map((node) => registered(node, api)));
+  for (const [index, { facts }] of nodes.entries()) {
+    const spread = index / nodes.length;
+    times.set(facts.name, {
+      leaseAtMs: performance.now() + leaseEveryMs * spread,
+      statusAtMs: performance.now() + STATUS_EVERY_MS * (1 + spread),
+      isBusy: false,
+    });
+  }
+  const byName = new Map(nodes.map((node) => [node.facts.name, node]));
+
+  const beat = async (node: SimulatedNode, own: Times): Promise<void> => {
+    const { name } = node.facts;
+    const nowMs = performance.now();
+    own.isBusy = true;
+    try {
+      if (nowMs >= own.leaseAtMs) {
+        await api.renewLease(name);
+        own.leaseAtMs = nowMs + leaseEveryMs;
+      }
+      if (nowMs >= own.statusAtMs) {
+        await api.report(node.facts, { ready: true });
+        own.statusAtMs = nowMs + STATUS_EVERY_MS;
+      }
+    } catch (error) {
+      onError(error, `reporting node ${name}`);
+      own.leaseAtMs = Math.max(own.leaseAtMs, nowMs + RETRY_MS);
+    } finally {
+      own.isBusy = false;
+    }
+  };
+  const timer = setInterval(() => {
+    const nowMs = performance.now();
+    const due = nodes.filter((node) => {
+      const own = times.get(node.facts.name);
+      return node.state() === "alive" && own?.isBusy === false && nowMs >= Math.min(own.leaseAtMs, own.statusAtMs);
+    });
+    for (const node of due.slice(0, BEATS_PER_TICK)) {
+      const own = times.get(node.facts.name);
+      if (own !== undefined) void beat(node, own);
+    }
+  }, TICK_MS);
+  // Somebody who missed the heartbeats has called the node unknown: it lives, and says so.
+  const stopSeeing = seen.onChange(({ key, after }) => {
+    const own = times.get(key);
+    if (own !== undefined && after !== undefined && !isReady(after) && byName.get(key)?.state() === "alive")
+      own.statusAtMs = 0;
+  });
+
+  return {
+    register: async (node) => {
+      removed.delete(node.facts.name);
+      await registered(node, api);
+    },
+    report: async (node) => {
+      if (node.state() !== "alive") return;
+      await api.renewLease(node.facts.name);
+      await api.report(node.facts, { ready: true });
+    },
+    remove: async (node) => {
+      removed.add(node.facts.name);
+      await api.remove(node.facts.name);
+    },
+    [Symbol.asyncDispose]: async () => {
+      clearInterval(timer);
+      stopSeeing();
+      const living = nodes.filter((node) => node.state() === "alive" && !removed.has(node.facts.name));
+      await Promise.all(
+        living.map((node) =>
+          api
+            .report(node.facts, { ready: false })
+            .catch((error: unknown) => onError(error, `taking leave of node ${node.facts.name}`)),
+        ),
+      );
+    },
+  };
+}
+
+async function registered(node: SimulatedNode, api: SimulatedNodeApi): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await api.register(node.facts);
+      return;
+    } catch (error) {
+      if (attempt >= REGISTER_ATTEMPTS) throw error;
+      await sleep(RETRY_MS * attempt);
+    }
+  }
+}
+
+function isReady(node: V1Node): boolean {
+  return node.status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") ?? false;
+}

@@ -1,0 +1,65 @@
+import type { V1Container } from "@kubernetes/client-node";
+import { buildCommand, buildEnvironment } from "../kubelet/build-environment.ts";
+import { HOST_IP } from "../kubelet/build-node.ts";
+import type { PodRuntime, RunRequest } from "../kubelet/pod-runtime.ts";
+import { readScript } from "./read-script.ts";
+import { SimulatedRun } from "./simulated-run.ts";
+
+/** The runs of one machine, which go on whether or not its kubelet does. */
+export type SimulatedMachine = { readonly runs: Set<SimulatedRun> };
+
+export function tickMachine(machine: SimulatedMachine, nowMs: number): void {
+  for (const run of machine.runs) {
+    run.tick(nowMs);
+    if (run.isOver()) machine.runs.delete(run);
+  }
+}
+
+/** "Runs" the containers of one pod without any process. Logs are kept in memory, of the present run of a container and the one before. */
+export function simulatedRuntime(machine: SimulatedMachine, now: () => number): PodRuntime {
+  const runs = new Map<string, SimulatedRun>();
+  const createdAtMs = new Map<string, number>();
+  return {
+    start: (request) => {
+      const key = `${request.container.name}/${request.run}`;
+      const found = readScript(commandOf(request));
+      if (!found.read) return Promise.resolve({ is: "failed", message: found.message });
+      const { script } = found;
+      const begunAtMs = createdAtMs.get(key) ?? now();
+      createdAtMs.set(key, begunAtMs);
+      if (now() < begunAtMs + script.startMs) {
+        return Promise.resolve({ is: "waiting", reason: "ContainerCreating", retryAtMs: begunAtMs + script.startMs });
+      }
+      createdAtMs.delete(key);
+      const run = new SimulatedRun(script, now());
+      machine.runs.add(run);
+      runs.set(key, run);
+      runs.delete(`${request.container.name}/${request.run - 2}`);
+      return Promise.resolve({ is: "running", run: run.asContainerRun(now) });
+    },
+    findLog: (container, run) => {
+      const found = runs.get(`${container}/${run}`);
+      return found === undefined ? undefined : (request, signal) => found.readLog(request, signal);
+    },
+    remove: () => {
+      for (const run of runs.values()) machine.runs.delete(run);
+      runs.clear();
+    },
+  };
+}
+
+/** Variables are replaced as far as they are known without asking the API server. */
+function commandOf({ pod, container, podIp }: RunRequest): readonly string[] {
+  const plain = [...(container.command ?? []), ...(container.args ?? [])];
+  if (!plain.some((part) => part.includes("$"))) return plain;
+  const known: V1Container = {
+    ...container,
+    envFrom: [],
+    env: (container.env ?? []).filter(({ valueFrom }) => valueFrom === undefined || valueFrom.fieldRef !== undefined),
+  };
+  const none = new Map<string, never>();
+  const sources = { pod, podIp, hostIp: HOST_IP, base: {}, configMaps: none, secrets: none };
+  const built = buildEnvironment(known, sources);
+  const command = buildCommand(container, built.built ? built.env : {});
+  return command.built ? command.command : plain;
+}

@@ -1,0 +1,231 @@
+import { CoreV1Api, type KubeConfig, Log, type V1Container, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
+import { listWatch, loadKube } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { PassThrough } from "node:stream";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { type SimulatedNodes, startSimulatedNodes } from "../src/index.ts";
+import { apiServers, type TestApiServer } from "./api-servers.ts";
+
+for (const { title, skip, start } of apiServers()) {
+  describe.skipIf(skip)(`simulated nodes against ${title}`, () => {
+    let server: TestApiServer;
+    let config: KubeConfig;
+    let api: CoreV1Api;
+    let nodes: SimulatedNodes;
+    let namespace: string;
+    let count = 0;
+    // The clock runs, and a test may push it ahead.
+    let aheadMs = 0;
+    const errors: unknown[] = [];
+
+    beforeAll(async () => {
+      server = await start();
+      config = loadKube(server.kubeconfig);
+      api = config.makeApiClient(CoreV1Api);
+      nodes = await startSimulatedNodes({
+        kubeconfig: server.kubeconfig,
+        pools: { drivers: 2, workers: { nodes: 3, labels: { zone: "z1" }, capacity: { cpu: "64", pods: "200" } } },
+        ...server.kubelet,
+        now: () => Date.now() + aheadMs,
+        onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
+      });
+    });
+
+    afterAll(async () => {
+      await nodes[Symbol.asyncDispose]();
+      const left = await api.listNode();
+      await server[Symbol.asyncDispose]();
+      const ready = left.items.map((node) => node.status?.conditions?.find((each) => each.type === "Ready")?.status);
+      expect(new Set(ready)).toEqual(new Set(["False"]));
+      expect(errors).toEqual([]);
+    });
+
+    beforeEach(async () => {
+      namespace = `case-${++count}`;
+      await api.createNamespace({ body: { metadata: { name: namespace } } });
+    });
+
+    it("registers ready nodes with labels and capacity, without the taint of a new node", async () => {
+      expect(nodes.names).toEqual(["drivers-0", "drivers-1", "workers-0", "workers-1", "workers-2"]);
+      const node = await api.readNode({ name: "workers-2" });
+      expect(node.metadata?.labels).toMatchObject({
+        pool: "workers",
+        zone: "z1",
+        "kubernetes.io/hostname": "workers-2",
+      });
+      expect(node.spec?.taints).toBeUndefined();
+      expect(node.status?.allocatable).toMatchObject({ cpu: "64", memory: "8Gi", pods: "200" });
+      expect(node.status?.conditions?.find((each) => each.type === "Ready")?.status).toBe("True");
+    });
+
+    it.each<[string, string[], string, number, string]>([
+      ["ends well", ["--run-ms=10"], "Succeeded", 0, "Completed"],
+      ["ends with 3", ["--run-ms=10", "--exit=3"], "Failed", 3, "Error"],
+      ["is no simulation", ["--what"], "Failed", 128, "StartError"],
+    ])("walks a pod that %s through its life", async (_title, flags, phase, exitCode, reason) => {
+      await create("pod", container(["--start-ms=30", "--ready-ms=30", ...flags]));
+      const pod = await inPhase("pod", phase);
+      expect(pod.status?.containerStatuses).toMatchObject([
+        { ready: false, restartCount: 0, state: { terminated: { exitCode, reason } } },
+      ]);
+      expect(pod.status?.podIP).toMatch(/^10\.0\.[0-4]\.\d+$/);
+      expect(pod.status?.startTime).toBeDefined();
+    });
+
+    it("shows each stage: creating, running, ready", async () => {
+      await create("pod", container(["--start-ms=3600000", "--ready-ms=7200000"]));
+      await until("the container is created", async () => {
+        const waiting = (await read("pod")).status?.containerStatuses?.[0]?.state?.waiting;
+        return waiting?.reason === "ContainerCreating" && (await read("pod")).status?.podIP !== undefined;
+      });
+      aheadMs += 3_600_000;
+      const running = await inPhase("pod", "Running");
+      expect(running.status?.containerStatuses).toMatchObject([{ ready: false, started: true }]);
+      aheadMs += 7_200_000;
+      await until("it is ready", async () => isReady(await read("pod")));
+      await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
+    });
+
+    it("serves logs: whole, in part, and followed to the end", async () => {
+      const env = [{ name: "NAME", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } }];
+      const flags = ["--run-ms=3600000", '--print={"result":1}', "--print=of $(NAME)", "--print-at-end=bye"];
+      await create("pod", { ...container(flags), env });
+      await inPhase("pod", "Running");
+      expect(await logs("pod")).toBe('{"result":1}\nof pod\n');
+      expect(await api.readNamespacedPodLog({ name: "pod", namespace, tailLines: 1 })).toBe("of pod\n");
+      const followed = follow("pod");
+      aheadMs += 3_600_000;
+      expect(await followed).toBe('{"result":1}\nof pod\nbye\n');
+      await inPhase("pod", "Succeeded");
+      expect(await logs("pod")).toBe('{"result":1}\nof pod\nbye\n');
+    });
+
+    it("gives the grace period and tells the last exit code", async () => {
+      await create("polite", container(["--term-ms=5000", "--term-exit=7"]));
+      await create("deaf", container(["--ignore-term"]), { terminationGracePeriodSeconds: 60 });
+      for (const name of ["polite", "deaf"]) await inPhase(name, "Running");
+      const last = { polite: lastExitCode("polite"), deaf: lastExitCode("deaf") };
+      for (const name of ["polite", "deaf"]) await api.deleteNamespacedPod({ name, namespace });
+      await until("the end has begun", async () => (await read("deaf")).metadata?.deletionTimestamp !== undefined);
+      aheadMs += 5_000;
+      expect(await last.polite).toBe(7);
+      aheadMs += 60_000;
+      expect(await last.deaf).toBe(137);
+      await until("both are gone", async () => (await api.listNamespacedPod({ namespace })).items.length === 0);
+    });
+
+    it("restarts as the policy says, after its back-off", async () => {
+      await create("pod", container(["--run-ms=10", "--exit=1"]), { restartPolicy: "OnFailure" });
+      await until("it waits for its second restart", async () => {
+        const status = (await read("pod")).status?.containerStatuses?.[0];
+        return status?.restartCount === 1 && status.state?.waiting?.reason === "CrashLoopBackOff";
+      });
+      await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
+    });
+
+    it("leaves the pods of a machine that is off as they are, and counts them as lost when it starts again", async () => {
+      await create("pod", container([]), { nodeName: "drivers-0", restartPolicy: "Always" });
+      await inPhase("pod", "Running");
+      const last = lastExitCode("pod");
+      await nodes.kill("drivers-0");
+      await api.deleteNamespacedPod({ name: "pod", namespace });
+      await expect(api.readNamespacedPodLog({ name: "pod", namespace })).rejects.toThrow();
+      aheadMs += 3_600_000;
+      expect((await read("pod")).status?.phase).toBe("Running");
+      await nodes.restart("drivers-0");
+      expect(await last).toBe(137);
+    });
+
+    it("goes on with what ran when its kubelet is restarted, and after it hung", async () => {
+      await create("pod", container(["--run-ms=3600000"]), { nodeName: "drivers-1" });
+      await inPhase("pod", "Running");
+      await nodes.restart("drivers-1");
+      nodes.freeze("drivers-1");
+      aheadMs += 3_600_000;
+      await create("other", container(["--run-ms=1"]), { nodeName: "drivers-0" });
+      await inPhase("other", "Succeeded");
+      expect((await read("pod")).status?.phase).toBe("Running");
+      await nodes.thaw("drivers-1");
+      const pod = await inPhase("pod", "Succeeded");
+      expect(pod.status?.containerStatuses?.[0]?.restartCount).toBe(0);
+    });
+
+    it("deletes a node with its object, and registers it again", async () => {
+      await nodes.delete("workers-0");
+      await expect(api.readNode({ name: "workers-0" })).rejects.toMatchObject({ code: 404 });
+      await nodes.restart("workers-0");
+      await create("pod", container(["--run-ms=1"]), { nodeName: "workers-0" });
+      await inPhase("pod", "Succeeded");
+    });
+
+    it("runs 300 pods, each with its own address while it runs", async () => {
+      const names = Array.from({ length: 300 }, (_, index) => `pod-${index}`);
+      await Promise.all(
+        names.map((name) => create(name, container(["--start-ms=5"]), { nodeSelector: { pool: "workers" } })),
+      );
+      const pods = await until(
+        "all are ready",
+        async () => {
+          const { items } = await api.listNamespacedPod({ namespace });
+          return items.every(isReady) && items;
+        },
+        { timeoutMs: 50_000, everyMs: 250 },
+      );
+      expect(new Set(pods.map((pod) => pod.status?.podIP)).size).toBe(300);
+      await api.deleteCollectionNamespacedPod({ namespace });
+      await until("all are gone", async () => (await api.listNamespacedPod({ namespace })).items.length === 0, {
+        timeoutMs: 50_000,
+        everyMs: 250,
+      });
+      await until("nobody takes care of them any more", () => nodes.podCount() < 300);
+    });
+
+    function container(flags: readonly string[]): V1Container {
+      return { name: "main", image: "none", command: ["simulate"], args: [...flags] };
+    }
+
+    async function create(name: string, main: V1Container, spec: Partial<V1PodSpec> = {}): Promise<void> {
+      const body = { metadata: { name }, spec: { restartPolicy: "Never", ...spec, containers: [main] } };
+      await api.createNamespacedPod({ namespace, body });
+    }
+
+    function read(name: string): Promise<V1Pod> {
+      return api.readNamespacedPod({ name, namespace });
+    }
+
+    function inPhase(name: string, phase: string): Promise<V1Pod> {
+      return until(`pod ${name} is ${phase}`, async () => {
+        const pod = await read(name);
+        return pod.status?.phase === phase && pod;
+      });
+    }
+
+    function isReady(pod: V1Pod): boolean {
+      return pod.status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") ?? false;
+    }
+
+    function logs(name: string): Promise<string> {
+      return api.readNamespacedPodLog({ name, namespace });
+    }
+
+    async function follow(name: string): Promise<string> {
+      const stream = new PassThrough();
+      await new Log(config).log(namespace, name, "main", stream, { follow: true });
+      const parts: string[] = [];
+      for await (const part of stream.setEncoding("utf8")) parts.push(String(part));
+      return parts.join("");
+    }
+
+    /** The exit code that was told last before the pod went away. */
+    async function lastExitCode(name: string): Promise<number | undefined> {
+      const source = listWatch<V1Pod>(config, `/api/v1/namespaces/${namespace}/pods`);
+      const { signal } = new AbortController();
+      const { resourceVersion } = await source.list({ limit: 0, signal });
+      for await (const event of source.watch({ resourceVersion, timeoutSeconds: 60, signal })) {
+        if (event.type !== "DELETED" || event.object.metadata?.name !== name) continue;
+        return event.object.status?.containerStatuses?.[0]?.state?.terminated?.exitCode;
+      }
+      return undefined;
+    }
+  });
+}
