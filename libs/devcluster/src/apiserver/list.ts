@@ -37,7 +37,8 @@ export function matcher(target: Target, { labels, fields }: Selectors): (key: st
 
 type ListDeps = { readonly store: ObjectStore; readonly nowMs: () => number };
 
-const TOO_OLD =
+/** In the words of Kubernetes. */
+export const CONTINUE_TOO_OLD =
   "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 /** A page of a resource. All pages of one list show the state of one revision. */
@@ -93,6 +94,6 @@ function continued(store: ObjectStore, bucket: string, token: string, query: URL
   // What is left of a list that the history has lost can still be had, of another state.
   if (revision < 0) return { entries: store.entries(bucket), revision: store.revision(), after, limit };
   const entries = store.entriesAt(bucket, revision);
-  if (entries === undefined) return fail(expired(TOO_OLD, encodePosition({ revision: -1, after })));
+  if (entries === undefined) return fail(expired(CONTINUE_TOO_OLD, encodePosition({ revision: -1, after })));
   return { entries, revision, after, limit };
 }

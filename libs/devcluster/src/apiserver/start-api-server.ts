@@ -1,24 +1,23 @@
 import { randomBytes, randomInt, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:https";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
-import { answer, answerError, answerFailure, answerText, type Exchange } from "./answer.ts";
+import { answerError, answerFailure, answerText, type Exchange } from "./answer.ts";
 import { isAuthorized } from "./authenticate.ts";
 import { type Certificate, makeAuthority, signLoopbackServer } from "./certificates.ts";
 import { startCollector } from "./collector.ts";
-import { discoveryDocument } from "./discovery.ts";
+import { serveDocument } from "./documents.ts";
 import { namespaces } from "./kinds/core.ts";
-import { openApiDocument } from "./openapi.ts";
 import type { KubeletAccess } from "./pod-log.ts";
 import { registry as makeRegistry } from "./registry.ts";
 import { type Catalogue, catalogue } from "./resources.ts";
 import { type RestDeps, serveTarget } from "./rest.ts";
-import { fail, methodNotAllowed, noSuchResource, notAcceptable, unauthorized } from "./status.ts";
+import { unauthorized } from "./status.ts";
 import { objectStore } from "./store.ts";
 import { parseTarget } from "./target.ts";
 import { type WatchLimits, watches as makeWatches } from "./watch.ts";
+import { writeKubeconfig } from "./write-kubeconfig.ts";
 
 export type ApiServerOptions = {
   /** Gets the kubeconfig, mode 0600. */
@@ -98,7 +97,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   });
   const port = await listen(server, options.port ?? 0);
   const url = `https://127.0.0.1:${port}`;
-  const kubeconfig = await writeKubeconfig(options.directory, { url, ca: authority.cert, token });
+  const kubeconfig = join(options.directory, "kubeconfig");
+  await writeKubeconfig(kubeconfig, { url, ca: authority.cert, token });
   return {
     url,
     port,
@@ -150,19 +150,6 @@ async function serve(deps: RestDeps, guard: Guard, request: IncomingMessage, res
   }
 }
 
-function serveDocument(exchange: Exchange, served: Catalogue): void {
-  const { request, path } = exchange;
-  const isOpenApi = path.startsWith("/openapi/");
-  const document = isOpenApi
-    ? openApiDocument(path, served)
-    : discoveryDocument(path, request.headers.host ?? "", served);
-  if (document === undefined) return fail(noSuchResource());
-  if (request.method !== "GET") return fail(methodNotAllowed());
-  const accept = request.headers.accept ?? "*/*";
-  if (!/application\/json|application\/\*|\*\/\*/.test(accept)) return fail(notAcceptable());
-  answer(exchange, 200, document);
-}
-
 /** Anything a client sends as a target becomes some path. */
 function parseUrl(target: string): URL {
   const base = "https://127.0.0.1";
@@ -174,24 +161,4 @@ async function listen(server: Server, port: number): Promise<number> {
   await once(server, "listening");
   const address = server.address();
   return typeof address === "object" && address !== null ? address.port : port;
-}
-
-type Credentials = { readonly url: string; readonly ca: string; readonly token: string };
-
-async function writeKubeconfig(directory: string, { url, ca, token }: Credentials): Promise<string> {
-  await mkdir(directory, { recursive: true, mode: 0o700 });
-  const file = join(directory, "kubeconfig");
-  const name = "muster-devcluster";
-  const content = {
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [{ name, cluster: { server: url, "certificate-authority-data": Buffer.from(ca).toString("base64") } }],
-    users: [{ name, user: { token } }],
-    contexts: [{ name, context: { cluster: name, user: name, namespace: "default" } }],
-    "current-context": name,
-  };
-  await writeFile(file, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
-  // The mode above holds for new files only.
-  await chmod(file, 0o600);
-  return file;
 }

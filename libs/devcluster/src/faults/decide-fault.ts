@@ -1,0 +1,108 @@
+import type { RequestFacts, Verb } from "./request-facts.ts";
+
+/** Which requests are meant. What is left out holds for all of them. */
+export type FaultMatch = {
+  readonly verbs?: readonly Verb[];
+  /** `pods`, `pods/status`. */
+  readonly resources?: readonly string[];
+  readonly namespaces?: readonly string[];
+  readonly names?: readonly string[];
+  /** The clients whose kubeconfigs were made for these names. */
+  readonly who?: readonly string[];
+  /** A part of the User-Agent header. */
+  readonly userAgent?: string;
+};
+
+/** What happens to a request. */
+export type RequestFault =
+  /** The API server does not see the request; the client gets this answer. */
+  | { readonly do: "answer"; readonly code: 409 | 429 | 500 | 503 | 504; readonly retryAfterSeconds?: number }
+  /** 410, for a watch that names a version and for a further page of a list. Other requests do not match. */
+  | { readonly do: "expire" }
+  /** Passed on later. Delays of several rules add up, and another rule may still do more. */
+  | { readonly do: "delay"; readonly ms: number }
+  /** The connection breaks before the API server sees the request. */
+  | { readonly do: "drop" }
+  /** The API server does as it is told, and the connection breaks before the client hears of it. */
+  | { readonly do: "lose-answer" }
+  /** The connection breaks in the middle of the answer, after so many bytes of its body and always before the end. */
+  | { readonly do: "cut-answer"; readonly afterBytes: number }
+  /** The watch opens, and nothing is ever heard on it. Other requests do not match. */
+  | { readonly do: "silence" };
+
+export type FaultRule = {
+  /** Names the rule in counters, and is a part of what its draws come from. */
+  readonly id: string;
+  readonly match: FaultMatch;
+  readonly fault: RequestFault;
+  /** Only so many times. */
+  readonly times?: number;
+  /** Of the requests that match, this part, from 0 to 1; default all. */
+  readonly share?: number;
+};
+
+export type RuleState = { readonly rule: FaultRule; readonly matched: number; readonly injected: number };
+
+export type FaultVerdict = {
+  readonly delayMs: number;
+  /** Undefined: passed on. */
+  readonly fault: Exclude<RequestFault, { do: "delay" }> | undefined;
+  /** The rules that acted. */
+  readonly because: readonly string[];
+};
+
+/**
+ * What happens to one request, and the rules after it. Rules act in their order; once one has acted that is no delay, the others do not see the request.
+ * The n-th request that matches a rule is always drawn alike for the same seed, whatever other rules there are.
+ */
+export function decideFault(
+  rules: readonly RuleState[],
+  request: RequestFacts,
+  seed: number,
+): { readonly rules: readonly RuleState[]; readonly verdict: FaultVerdict } {
+  let delayMs = 0;
+  let fault: FaultVerdict["fault"];
+  const because: string[] = [];
+  const after = rules.map((state) => {
+    const { rule, matched, injected } = state;
+    if (fault !== undefined || injected >= (rule.times ?? Number.POSITIVE_INFINITY)) return state;
+    if (!matchesRule(rule, request)) return state;
+    if (drawShare(seed, rule.id, matched) >= (rule.share ?? 1)) return { ...state, matched: matched + 1 };
+    because.push(rule.id);
+    if (rule.fault.do === "delay") delayMs += rule.fault.ms;
+    else fault = rule.fault;
+    return { rule, matched: matched + 1, injected: injected + 1 };
+  });
+  return { rules: after, verdict: { delayMs, fault, because } };
+}
+
+/** Whether a request is one of those that are meant. */
+export function matchesRequest(match: FaultMatch, request: RequestFacts): boolean {
+  const isIn = (list: readonly string[] | undefined, value: string): boolean => list?.includes(value) ?? true;
+  return (
+    isIn(match.verbs, request.verb) &&
+    isIn(match.resources, request.resource) &&
+    isIn(match.namespaces, request.namespace) &&
+    isIn(match.names, request.name) &&
+    isIn(match.who, request.who) &&
+    request.userAgent.includes(match.userAgent ?? "")
+  );
+}
+
+function matchesRule({ match, fault }: FaultRule, request: RequestFacts): boolean {
+  if (fault.do === "expire" && !request.resumes) return false;
+  if (fault.do === "silence" && request.verb !== "watch") return false;
+  return matchesRequest(match, request);
+}
+
+/** A number from 0 up to 1 that looks random and depends on its arguments alone. */
+export function drawShare(seed: number, id: string, turn: number): number {
+  let hash = 0x811c9dc5;
+  for (const character of `${seed}/${id}/${turn}`) {
+    hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193);
+  }
+  // Without this, neighbouring turns would differ in few bits only.
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32;
+}

@@ -1,0 +1,113 @@
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { answerFailure, type Exchange } from "../apiserver/answer.ts";
+import { failureStatus, unauthorized } from "../apiserver/status.ts";
+import { buildExpiredPage, buildFaultAnswer, WATCH_TOO_OLD } from "./build-fault-answer.ts";
+import type { FaultVerdict } from "./decide-fault.ts";
+import type { OpenWatches } from "./open-watches.ts";
+import { CONNECTION_HEADERS, cutAnswer, passAnswer } from "./pass-answer.ts";
+import type { RequestFacts } from "./request-facts.ts";
+import type { Upstream } from "./upstream.ts";
+
+export type FaultyDeps = {
+  readonly upstream: Upstream;
+  readonly watches: OpenWatches;
+  readonly onUpstreamError: () => void;
+};
+
+/** What is known of a request; undefined when nobody knows its token. */
+export type Judged = { readonly facts: RequestFacts | undefined; readonly verdict: FaultVerdict | undefined };
+
+/** Does to one request what was decided for it. */
+export function serveFaulty(
+  deps: FaultyDeps,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { facts, verdict }: Judged,
+): void {
+  response.on("error", () => request.destroy());
+  request.on("error", () => response.destroy());
+  if (facts === undefined || verdict === undefined) {
+    request.resume();
+    answerFailure(exchangeOf(request, response), unauthorized());
+    return;
+  }
+  if (verdict.delayMs === 0) {
+    act(deps, request, response, { facts, fault: verdict.fault });
+    return;
+  }
+  const later = setTimeout(() => act(deps, request, response, { facts, fault: verdict.fault }), verdict.delayMs);
+  response.once("close", () => clearTimeout(later));
+}
+
+type Decided = { readonly facts: RequestFacts; readonly fault: FaultVerdict["fault"] };
+
+function act(deps: FaultyDeps, request: IncomingMessage, response: ServerResponse, { facts, fault }: Decided): void {
+  const exchange = exchangeOf(request, response);
+  switch (fault?.do) {
+    case undefined:
+      pass(deps, request, response, (incoming) => {
+        const passed = passAnswer(incoming, response);
+        if (facts.verb === "watch") response.once("close", deps.watches.add({ request: facts, ...passed }));
+      });
+      return;
+    case "silence":
+      pass(deps, request, response, (incoming) => passAnswer(incoming, response).silence());
+      return;
+    case "cut-answer":
+      pass(deps, request, response, (incoming) => cutAnswer(incoming, response, fault.afterBytes));
+      return;
+    case "lose-answer":
+      // The head comes only after the API server has done it.
+      pass(deps, request, response, () => response.destroy());
+      return;
+    case "drop":
+      response.destroy();
+      return;
+    case "answer":
+      request.resume();
+      answerFailure(exchange, buildFaultAnswer(fault, facts));
+      return;
+    case "expire":
+      request.resume();
+      if (facts.verb === "list") answerFailure(exchange, buildExpiredPage(exchange.query.get("continue") ?? ""));
+      else {
+        response.writeHead(200, { "content-type": "application/json" });
+        response.end(`${JSON.stringify({ type: "ERROR", object: failureStatus(WATCH_TOO_OLD) })}\n`);
+      }
+  }
+}
+
+/** Sends the request on. When the client goes away, so does the request; when the API server does, the client's connection breaks. */
+function pass(
+  { upstream, onUpstreamError }: FaultyDeps,
+  request: IncomingMessage,
+  response: ServerResponse,
+  onAnswer: (incoming: IncomingMessage) => void,
+): void {
+  const options = upstream.options(request.url ?? "/");
+  const headers: OutgoingHttpHeaders = {};
+  for (const [name, value] of Object.entries(request.headers)) {
+    if (name !== "host" && name !== "authorization" && !CONNECTION_HEADERS.includes(name)) headers[name] = value;
+  }
+  // A body whose length nobody knows needs chunks, which Node uses by itself for some methods only.
+  if (request.headers["transfer-encoding"] !== undefined) headers["transfer-encoding"] = "chunked";
+  const forwarded = httpsRequest({
+    ...options,
+    method: request.method ?? "GET",
+    headers: { ...headers, ...options.headers },
+  });
+  response.once("close", () => forwarded.destroy());
+  forwarded.once("response", onAnswer);
+  forwarded.on("error", () => {
+    if (response.destroyed || response.writableEnded) return;
+    onUpstreamError();
+    response.destroy();
+  });
+  request.pipe(forwarded);
+}
+
+function exchangeOf(request: IncomingMessage, response: ServerResponse): Exchange {
+  const { pathname, searchParams } = new URL(`https://127.0.0.1${request.url ?? "/"}`);
+  return { request, response, path: pathname, query: searchParams };
+}
