@@ -1,3 +1,4 @@
+import type { DeadLetterBox } from "./adapters/dead-letters.ts";
 import type { MusterServices } from "./adapters/muster-services.ts";
 import type { TableStyle } from "./domain/build-table.ts";
 import type { NatsObservation, ServiceReplica } from "./domain/build-doctor-report.ts";
@@ -31,6 +32,7 @@ export type Interrupts = {
 
 export type Connected = AsyncDisposable & {
   readonly services: MusterServices;
+  readonly deadLetters: DeadLetterBox;
   readonly nats: () => Promise<NatsObservation>;
   readonly replicas: () => Promise<readonly ServiceReplica[]>;
   /** Calls the listener with the name of each session that has a new event, until disposed. A hint may be lost. */

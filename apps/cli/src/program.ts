@@ -1,6 +1,7 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import type { Cli } from "./cli.ts";
 import { complete, completion, SHELLS, type Shell } from "./commands/completion.ts";
+import { dropDeadLetters, listDeadLetters, replayDeadLetters, showDeadLetter } from "./commands/dead-letters.ts";
 import { doctor } from "./commands/doctor.ts";
 import { events } from "./commands/events.ts";
 import { cancelSession, describeSession, explain, getPools, getReservations, getSessions } from "./commands/get.ts";
@@ -60,6 +61,7 @@ export function buildProgram(
   addLogs(program, cli, answer);
   addReasons(program, cli, answer);
   addDoctor(program, cli, answer);
+  addDeadLetters(program, cli, answer);
   addEditorAndShell(program, cli, answer);
   return {
     parse: async (args) => {
@@ -204,6 +206,38 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
     );
 }
 
+function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
+  const letters = program
+    .command("dead-letters")
+    .description("Messages that no service could handle, and why; send them again, or take them away.")
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster dead-letters list\n  muster dead-letters show 12\n  muster dead-letters replay 12 13\n  muster dead-letters drop 14`,
+    );
+  letters
+    .command("list")
+    .description("List them, oldest first.")
+    .option("--area <area>", "only those of this area: session")
+    .addOption(outputOption())
+    .action(answer(({ area, output }: OutputOption & { area?: string }) => listDeadLetters(cli, area, output)));
+  letters
+    .command("show")
+    .description("Show one, with the message itself.")
+    .argument("<id>", "its id", letterArgument)
+    .addOption(outputOption())
+    .action(answer((id: number, { output }: OutputOption) => showDeadLetter(cli, id, output)));
+  letters
+    .command("replay")
+    .description("Send messages again to where they were first sent, once the cause is mended.")
+    .argument("<id...>", "their ids", lettersArgument)
+    .action(answer((ids: number[]) => replayDeadLetters(cli, ids)));
+  letters
+    .command("drop")
+    .description("Take them away for good.")
+    .argument("<id...>", "their ids", lettersArgument)
+    .action(answer((ids: number[]) => dropDeadLetters(cli, ids)));
+}
+
 function addEditorAndShell(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("schema")
@@ -269,4 +303,13 @@ function durationArgument(text: string): number {
   const ms = parseDuration(text);
   if (ms === undefined || ms === 0) throw new InvalidArgumentError("A duration with its unit is needed, such as 10m.");
   return ms;
+}
+
+function letterArgument(text: string): number {
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError("The id of a letter is a whole number.");
+  return Number(text);
+}
+
+function lettersArgument(text: string, before: number[] | undefined): number[] {
+  return [...(before ?? []), letterArgument(text)];
 }

@@ -310,6 +310,35 @@ describe("muster events", () => {
   });
 });
 
+describe("muster dead-letters", () => {
+  it("shows what could not be handled and why, sends it again, and takes it away", async () => {
+    const [first, second] = await world.bury(["lost-a", "lost-b"]);
+    const list = await world.muster(["dead-letters", "list"]).ended;
+    expect(list.stdout).toMatch(
+      /ID +AREA +AGE +TRIES +SUBJECT +REASON\n\d+ +session .*muster\.cmd\.session\.lost-a\.run +.*no such session/,
+    );
+    const shown = await world.muster(["dead-letters", "show", String(first), "-o", "json"]).ended;
+    expect(JSON.parse(shown.stdout)).toMatchObject({ id: first, area: "session", message: { name: "lost-a" } });
+    const doctor = await world.muster(["doctor"]).ended;
+    expect(doctor.stdout).toContain("2 messages could not be handled");
+    const again = await world.muster(["dead-letters", "replay", String(first)]).ended;
+    expect(again.stdout).toBe(`letter ${first}: sent again\n`);
+    const dropped = await world.muster(["dead-letters", "drop", String(second), "9999"]).ended;
+    expect(dropped.stdout).toBe(`letter ${second}: dropped\nletter 9999: is not there; nothing changed\n`);
+    const none = await world.muster(["dead-letters", "list"]).ended;
+    expect(none.stdout).toBe("no dead letters\n");
+  });
+
+  it("refuses what is no id, and says which letter does not exist", async () => {
+    const wrong = await world.muster(["dead-letters", "show", "x"]).ended;
+    expect(wrong).toMatchObject({ code: 2 });
+    expect(wrong.stderr).toContain("The id of a letter is a whole number.");
+    const absent = await world.muster(["dead-letters", "replay", "9999"]).ended;
+    expect(absent).toMatchObject({ code: 4 });
+    expect(absent.stderr).toMatch(/^error: letter 9999: [^]*\n1 letter of 1 left as it was\n$/);
+  });
+});
+
 describe("muster completion", () => {
   it.each(["bash", "zsh", "fish"])("prints a script for %s that asks the command itself", async (shell) => {
     const { stdout, code } = await world.muster(["completion", shell]).ended;

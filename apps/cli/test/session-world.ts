@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { connectNats, serve, type NatsBus } from "@muster/bus";
+import { connectNats, consumeEvents, deadLetters, publishEvent, serve, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { muster, ReservationService, subjects, SessionService, WatchService } from "@muster/proto";
+import { muster, ReservationService, SessionService, streams, subjects, WatchService } from "@muster/proto";
 import { natsServer, until } from "@muster/testkit";
 
 const Kind = muster.session.v1.SessionEventKind;
@@ -36,6 +36,8 @@ export type SessionWorld = AsyncDisposable & {
   ): void;
   /** Tells whoever listens that the session has a new event. */
   announce(name: string): void;
+  /** Gives commands to run these sessions up, and tells the ids of their letters. */
+  bury(names: readonly string[]): Promise<number[]>;
   file(name: string, text: string): Promise<string>;
   muster(args: readonly string[], options?: { readonly env?: Record<string, string>; readonly input?: string }): Cli;
   stopServices(): Promise<void>;
@@ -93,6 +95,28 @@ export async function startSessionWorld(): Promise<SessionWorld> {
       const { SessionEventRecorded } = muster.session.v1;
       const payload = SessionEventRecorded.encode({ name }).finish();
       bus.signal(subjects.sessionEventRecorded(name), payload);
+    },
+    bury: async (names) => {
+      const { RunSession } = muster.session.v1;
+      await bus.ensureStream(streams.sessionCommands);
+      const { name: stream } = streams.sessionCommands;
+      const consuming = { stream, durable: "burier", subject: subjects.anyRunSession, maxInFlight: 1, ackWaitMs: 9000 };
+      {
+        await using _burier = await consumeEvents(
+          bus,
+          { ...consuming, area: "session" },
+          RunSession,
+          (_, { giveUp }) => {
+            giveUp("no such session");
+            return Promise.resolve();
+          },
+        );
+        for (const name of names) {
+          await publishEvent(bus, subjects.runSession(name), RunSession, { name, uid: "u" }, { messageId: name });
+        }
+        await until("all are given up", async () => (await deadLetters(bus).list()).length === names.length);
+      }
+      return (await deadLetters(bus).list()).map(({ id }) => id);
     },
     file: async (name, text) => {
       const path = join(directory, name);

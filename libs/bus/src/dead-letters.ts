@@ -60,7 +60,7 @@ const ANY = subjects.dead("a").replace(/a$/, ">");
 /** What was given up, in all areas. A system in which nothing was ever given up has no stream for it, which is an empty list. */
 export function deadLetters(bus: Bus): DeadLetters {
   const find = async (id: number): Promise<StoredMessage> => {
-    const found = Number.isSafeInteger(id) && id > 0 ? await next(bus, ANY, id) : undefined;
+    const found = isId(id) ? await next(bus, ANY, id) : undefined;
     if (found?.sequence !== id) throw new FaultError({ code: "not_found", kind: "dead letter", id: String(id) });
     return found;
   };
@@ -95,8 +95,16 @@ export function deadLetters(bus: Bus): DeadLetters {
       await bus.removeMessage(STREAM, id);
       return published;
     },
-    drop: (id) => bus.removeMessage(STREAM, id),
+    // The server's answer about an id that was never given out cannot be told from a failure, so it is not asked.
+    drop: async (id) => {
+      if (!isId(id)) return false;
+      return (await next(bus, ANY, id))?.sequence === id && (await bus.removeMessage(STREAM, id));
+    },
   };
+}
+
+function isId(id: number): boolean {
+  return Number.isSafeInteger(id) && id > 0;
 }
 
 async function next(bus: Bus, subject: string, from: number): Promise<StoredMessage | undefined> {

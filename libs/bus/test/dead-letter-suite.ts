@@ -155,6 +155,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
 
     it.each([0, -1, 1.5, Number.NaN, 1_000_000])("finds no letter %d", async (id) => {
       expect(await faultFrom(deadLetters(bus).show(id))).toMatchObject({ code: "not_found" });
+      expect(await deadLetters(bus).drop(id)).toBe(false);
     });
 
     it("gives up what has failed as often as it may, with the last error as the reason", async () => {

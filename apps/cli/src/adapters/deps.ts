@@ -9,6 +9,7 @@ import type { Config } from "../config.ts";
 import type { NatsObservation } from "../domain/build-doctor-report.ts";
 import { decideConnection, type Connection, type LocalStack } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import { deadLetterBox } from "./dead-letters.ts";
 import { musterServices } from "./muster-services.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
@@ -43,6 +44,7 @@ export function makeCli(options: {
       const bus = await connectTo(connection(), stop);
       return {
         services: musterServices(bus, stop),
+        deadLetters: deadLetterBox(bus),
         nats: () => observeNats(bus),
         replicas: () => bus.services(),
         onSessionEvent: (listener) =>

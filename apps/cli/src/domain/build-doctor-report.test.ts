@@ -84,7 +84,7 @@ it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
     { nats: { value: { version: "2", roundTripMs: 1, jetStreamTrouble: undefined, deadLetters: 3 } } },
     "dead letters",
     "warning",
-    /nats stream view/,
+    /dead-letters list/,
   ],
 ])("says what to do when %s", (_title, change, name, status, next) => {
   const checks = buildChecks({ ...healthy, ...change });

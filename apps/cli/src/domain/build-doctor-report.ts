@@ -1,6 +1,7 @@
 import { buildTable, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 import { colourOf } from "./paint.ts";
+import { plural } from "./plural.ts";
 import type { Connection } from "./decide-connection.ts";
 import type { Pool } from "./reservation.ts";
 
@@ -91,7 +92,7 @@ function checkServices(replicas: Observations["replicas"]): Check[] {
     const found = replicas.value.filter(({ name }) => name === area);
     const versions = [...new Set(found.map(({ version }) => version))].sort();
     if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
-    const detail = `${found.length} ${found.length === 1 ? "replica" : "replicas"}, version ${versions.join(" and ")}`;
+    const detail = `${plural(found.length, "replica")}, version ${versions.join(" and ")}`;
     return versions.length === 1
       ? ok(app, detail)
       : warning(app, detail, "finish the update: replicas differ in version");
@@ -102,7 +103,7 @@ function checkWatcher(watcher: Observations["watcher"]): Check {
   const name = "watcher's view";
   if ("trouble" in watcher) return failed(name, watcher.trouble, `start watcher, or ${LOGS}`);
   const { ageMs, synced, pods, nodes } = watcher.value;
-  const detail = `${pods} pods and ${nodes} nodes, heard from Kubernetes ${formatElapsed(ageMs)} ago`;
+  const detail = `${plural(pods, "pod")} and ${plural(nodes, "node")}, heard from Kubernetes ${formatElapsed(ageMs)} ago`;
   if (!synced) return failed(name, `${detail}; the first list is not complete`, `wait a moment, or ${LOGS}`);
   if (ageMs > WATCHER_AGE_MAX_MS) return failed(name, detail, "check that the watcher reaches the Kubernetes API");
   return ok(name, detail);
@@ -121,7 +122,11 @@ function checkPools(pools: Observations["pools"]): Check {
 
 function checkDeadLetters(count: number | undefined): Check {
   if (count === undefined || count === 0) return ok("dead letters", "none");
-  return warning("dead letters", `${count} messages could not be handled`, "`nats stream view MUSTER_DEAD` shows them");
+  return warning(
+    "dead letters",
+    `${plural(count, "message")} could not be handled`,
+    "`muster dead-letters list` shows them and why; `replay` sends them again, `drop` takes them away",
+  );
 }
 
 function ok(check: string, detail: string): Check {

@@ -1,0 +1,55 @@
+import { deadLetters, type Bus, type DeadLetter as BusDeadLetter } from "@muster/bus";
+import { muster } from "@muster/proto";
+import type { DeadLetter } from "../domain/build-dead-letters.ts";
+
+/** What the command does with dead letters; each call rejects with FaultError. */
+export type DeadLetterBox = {
+  list(area: string | undefined, limit: number): Promise<DeadLetter[]>;
+  show(id: number): Promise<DeadLetter>;
+  replay(id: number): Promise<{ readonly duplicate: boolean }>;
+  drop(id: number): Promise<boolean>;
+};
+
+export function deadLetterBox(bus: Bus): DeadLetterBox {
+  const letters = deadLetters(bus);
+  return {
+    list: async (area, limit) => (await letters.list({ limit, ...(area !== undefined && { area }) })).map(readable),
+    show: async (id) => readable(await letters.show(id)),
+    replay: (id) => letters.replay(id),
+    drop: (id) => letters.drop(id),
+  };
+}
+
+function readable({
+  id,
+  area,
+  reason,
+  subject,
+  type,
+  deliveries,
+  atMs,
+  payload,
+  lostBytes,
+}: BusDeadLetter): DeadLetter {
+  return { id, area, reason, subject, type, deliveries, atMs, lostBytes, message: decoded(type, payload) };
+}
+
+/** The letter may be one because its payload does not decode, and its type may be newer than this command. */
+function decoded(type: string, payload: Uint8Array): unknown {
+  const message = MESSAGES.get(type);
+  try {
+    if (message !== undefined) return message.decode(payload).toJSON();
+  } catch {
+    // Shown as it is.
+  }
+  return Buffer.from(payload).toString("base64");
+}
+
+type Decoder = { decode(bytes: Uint8Array): { toJSON(): unknown } };
+
+/** What travels as an event or a command, and so can become a dead letter. */
+const MESSAGES = new Map<string, Decoder>([
+  ["muster.session.v1.RunSession", muster.session.v1.RunSession],
+  ["muster.session.v1.SessionEventRecorded", muster.session.v1.SessionEventRecorded],
+  ["muster.reservation.v1.ReservationGranted", muster.reservation.v1.ReservationGranted],
+]);

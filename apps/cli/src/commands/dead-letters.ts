@@ -1,0 +1,72 @@
+import { describeFault, faultOf } from "@muster/faults";
+import type { Cli, Connected } from "../cli.ts";
+import { buildDeadLetter, buildDeadLetterRecord, buildDeadLetterTable } from "../domain/build-dead-letters.ts";
+import { decideExit, EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { plural } from "../domain/plural.ts";
+import { print, type Format } from "./output.ts";
+
+/** More than anybody reads at once; `--area` and dropping show the rest. */
+const LETTERS_MAX = 500;
+
+/** `muster dead-letters list`: the messages that no service could handle, oldest first. */
+export async function listDeadLetters(cli: Cli, area: string | undefined, format: Format): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  const letters = await connected.deadLetters.list(area, LETTERS_MAX);
+  print(cli.io, format, {
+    table: (style) => (letters.length === 0 ? ["no dead letters"] : buildDeadLetterTable(letters, cli.now(), style)),
+    data: () => letters.map(buildDeadLetterRecord),
+  });
+  if (letters.length === LETTERS_MAX) cli.io.err([`note: the oldest ${LETTERS_MAX}; there may be more`]);
+  return EXIT.ok;
+}
+
+/** `muster dead-letters show ID` */
+export async function showDeadLetter(cli: Cli, id: number, format: Format): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  const letter = await connected.deadLetters.show(id);
+  print(cli.io, format, {
+    table: (style) => buildDeadLetter(letter, style),
+    data: () => buildDeadLetterRecord(letter),
+  });
+  return EXIT.ok;
+}
+
+/** `muster dead-letters replay ID...`: sends messages again to where they were first sent, and takes their letters away. */
+export function replayDeadLetters(cli: Cli, ids: readonly number[]): Promise<ExitCode> {
+  return each(cli, ids, async ({ deadLetters }, id) => {
+    const { duplicate } = await deadLetters.replay(id);
+    return duplicate ? `letter ${id}: its work is queued already; taken away` : `letter ${id}: sent again`;
+  });
+}
+
+/** `muster dead-letters drop ID...`: takes letters away for good. */
+export function dropDeadLetters(cli: Cli, ids: readonly number[]): Promise<ExitCode> {
+  return each(cli, ids, async ({ deadLetters }, id) =>
+    (await deadLetters.drop(id)) ? `letter ${id}: dropped` : `letter ${id}: is not there; nothing changed`,
+  );
+}
+
+/** Goes on after one that is refused; the exit code is that of the first refusal. */
+async function each(
+  cli: Cli,
+  ids: readonly number[],
+  act: (connected: Connected, id: number) => Promise<string>,
+): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  let refused: { readonly code: ExitCode; count: number } | undefined;
+  for (const id of ids) {
+    try {
+      cli.io.out([await act(connected, id)]);
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined) throw error;
+      refused = { code: refused?.code ?? decideExit(fault).code, count: (refused?.count ?? 0) + 1 };
+      cli.io.err([`error: letter ${id}: ${describeFault(fault)}`]);
+    }
+  }
+  if (refused === undefined) return EXIT.ok;
+  cli.io.err([
+    `${plural(refused.count, "letter")} of ${ids.length} left as ${refused.count === 1 ? "it was" : "they were"}`,
+  ]);
+  return refused.code;
+}

@@ -1,0 +1,49 @@
+import { buildTable, type TableStyle } from "./build-table.ts";
+import { formatElapsed } from "./duration.ts";
+
+/** A message that no service could handle, and why. */
+export type DeadLetter = {
+  readonly id: number;
+  readonly area: string;
+  readonly reason: string;
+  readonly subject: string;
+  readonly type: string;
+  readonly deliveries: number;
+  readonly atMs: number;
+  /** The message as data; as base64 where this command does not know its type. */
+  readonly message: unknown;
+  /** Bytes of a payload that was too large to be kept; such a letter can only be dropped. */
+  readonly lostBytes: number | undefined;
+};
+
+export function buildDeadLetterTable(letters: readonly DeadLetter[], nowMs: number, style: TableStyle): string[] {
+  const rows = letters.map(({ id, area, atMs, deliveries, subject, reason }) => [
+    String(id),
+    area,
+    formatElapsed(nowMs - atMs),
+    String(deliveries),
+    subject,
+    reason,
+  ]);
+  return buildTable(["ID", "AREA", "AGE", "TRIES", "SUBJECT", "REASON"], rows, style);
+}
+
+export function buildDeadLetter(letter: DeadLetter, style: TableStyle): string[] {
+  const { id, area, reason, subject, type, deliveries, atMs, message, lostBytes } = letter;
+  const fields = [
+    ["area", area],
+    ["given up", new Date(atMs).toISOString()],
+    ["reason", reason],
+    ["subject", subject],
+    ["type", type === "" ? "-" : type],
+    ["deliveries", String(deliveries)],
+  ];
+  const content =
+    lostBytes === undefined ? JSON.stringify(message, undefined, 2).split("\n") : [`${lostBytes} bytes were not kept`];
+  return [...buildTable(["LETTER", String(id)], fields, style), "", ...content];
+}
+
+/** The stable form for `-o json`. */
+export function buildDeadLetterRecord({ atMs, ...letter }: DeadLetter): Record<string, unknown> {
+  return { ...letter, at: new Date(atMs).toISOString() };
+}
