@@ -43,6 +43,7 @@ export function parseDocuments(file: string, text: string): Parsed {
   const bytes = Buffer.byteLength(text);
   if (bytes > FILE_BYTES_MAX)
     return onlyProblem(file, `the file has ${bytes} bytes; ${FILE_BYTES_MAX} at most are read`);
+  if (text.includes("\0")) return onlyProblem(file, "the file is not text; a YAML file is needed");
   const lines = new LineCounter();
   const tokens = [...new Parser(lines.addNewLine).parse(text)];
   const count = tokens.filter((token) => token.type === "document").length;

@@ -62,7 +62,8 @@ async function readText(stream: AsyncIterable<unknown>, path: string, bytesMax: 
       if (size > bytesMax) break;
     }
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    // Node names the file once more at the end.
+    const reason = (error instanceof Error ? error.message : String(error)).replace(/, \w+( '.*')?$/, "");
     throw new CommandError(EXIT.usage, `reading ${path}: ${reason}`, { cause: error });
   }
   return new TextDecoder().decode(Buffer.concat(chunks));

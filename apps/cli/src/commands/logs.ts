@@ -66,7 +66,10 @@ async function readLog({ cli, services, name, component, follow, stop }: LogSour
       if (chunk.truncated && offset === 0) cli.io.err([`note: the beginning of the log of ${component} was not kept`]);
       if (chunk.bytes.length > 0) await sink(chunk.bytes);
       offset = chunk.nextOffset;
-      if (chunk.complete || (!follow && chunk.bytes.length === 0)) break;
+      if (chunk.complete || (!follow && chunk.bytes.length === 0)) {
+        if (offset === 0) cli.io.err([`note: ${component} has written nothing${chunk.complete ? "" : " yet"}`]);
+        break;
+      }
       if (chunk.bytes.length > 0) continue;
     } catch (error) {
       if (isAborted(stop)) break;

@@ -146,7 +146,7 @@ async function followAll(
   const enough = new AbortController();
   const leave = AbortSignal.any([interrupts.second, timeout.signal]);
   const newest = new Map(submitted.map((session) => [session.name, session]));
-  const asked = new Set<string>();
+  const asked = new Map<string, Asked>();
   let lost: ExitCode | undefined;
   using view = progressView(cli.io, cli.now);
   for (const session of submitted) view.update(session);
@@ -183,13 +183,15 @@ async function followAll(
   return { sessions, lost };
 }
 
+type Asked = "asked" | "answered";
+
 type Cancelling = {
   readonly cli: Cli;
   readonly services: MusterServices;
   readonly view: ProgressView;
   readonly newest: readonly Session[];
-  /** Names of the sessions that were asked to end. */
-  readonly asked: Set<string>;
+  /** Names of the sessions whose cancellation was asked for, and whether that was answered. */
+  readonly asked: Map<string, Asked>;
 };
 
 async function cancelAll({ cli, services, view, newest, asked }: Cancelling): Promise<void> {
@@ -200,8 +202,9 @@ async function cancelAll({ cli, services, view, newest, asked }: Cancelling): Pr
   await Promise.all(
     open.map(async ({ name }) => {
       try {
-        asked.add(name);
+        asked.set(name, "asked");
         await services.cancel(name);
+        asked.set(name, "answered");
       } catch (error) {
         // What the second Ctrl-C has cut off may well have arrived.
         if (cli.interrupts.second.aborted) return;
@@ -215,7 +218,7 @@ async function cancelAll({ cli, services, view, newest, asked }: Cancelling): Pr
 function sayLeft(left: {
   readonly view: ProgressView;
   readonly sessions: readonly Session[];
-  readonly asked: ReadonlySet<string>;
+  readonly asked: ReadonlyMap<string, Asked>;
   readonly timeoutMs: number | undefined;
 }): void {
   const why = left.timeoutMs === undefined ? "" : ` after ${formatDuration(left.timeoutMs)}`;
@@ -223,8 +226,10 @@ function sayLeft(left: {
     .filter((session) => !isFinished(session))
     .map(({ name, cancelRequested }) => {
       const shows = `\`muster get session ${name}\` shows it`;
-      return cancelRequested || left.asked.has(name)
-        ? `left${why}: session ${name} is being cancelled; ${shows}`
+      const asked = cancelRequested ? "answered" : left.asked.get(name);
+      if (asked === "answered") return `left${why}: session ${name} is being cancelled; ${shows}`;
+      return asked === "asked"
+        ? `left${why}: nobody has answered whether session ${name} is cancelled; ${shows}, \`muster cancel ${name}\` asks again`
         : `left${why}: session ${name} goes on; ${shows}, \`muster cancel ${name}\` ends it`;
     });
   left.view.say(lines);
