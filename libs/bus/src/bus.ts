@@ -12,8 +12,11 @@ export type Bus = AsyncDisposable & {
   respond(service: ServiceIdentity, endpoints: readonly Endpoint[]): Promise<AsyncDisposable>;
   /** Sends to whoever listens now; nobody is told when nobody does. */
   signal(subject: string, payload: Uint8Array, headers?: Headers): void;
-  /** Listens to signals until disposed. Every listener gets every signal. */
-  listen(subject: string, handler: (message: Message) => void): Promise<AsyncDisposable>;
+  /**
+   * Listens to signals until disposed. Every listener gets every signal, in order; one whose handler returns a promise gets the next when it has settled, and loses
+   * those for which it has no more room, which the connection's status and a metric tell.
+   */
+  listen(subject: string, handler: (message: Message) => unknown, options?: ListenOptions): Promise<AsyncDisposable>;
   /** Appends to the stream that binds the subject; resolved once it is on disk. A repeated message id within the stream's window is dropped and said so. */
   publish(subject: string, payload: Uint8Array, options: PublishOptions): Promise<Published>;
   /** Makes sure that a stream exists with this configuration. Idempotent; safe from many processes at once. */
@@ -57,6 +60,11 @@ export type PublishOptions = { readonly messageId: string; readonly headers?: He
 
 export type Published = { readonly sequence: number; readonly duplicate: boolean };
 
+export type ListenOptions = {
+  /** Signals that may wait for the handler; more are dropped. Default 1000. */
+  readonly pendingMax?: number;
+};
+
 export type StreamConfig = {
   readonly name: string;
   readonly subjects: readonly string[];
@@ -83,7 +91,7 @@ export type ConsumeOptions = {
   /** Name of the durable consumer; replicas that use one name share its messages. */
   readonly durable: string;
   readonly subject: string;
-  /** Messages in hand at once, in all replicas together. */
+  /** Messages that handlers of this consumption may have in hand at once; each replica has its own. A message that waits for its next attempt is in nobody's hand. */
   readonly maxInFlight: number;
   /** A message that is neither acknowledged nor kept alive for this long goes to another replica. */
   readonly ackWaitMs: number;

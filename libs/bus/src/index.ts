@@ -5,6 +5,7 @@ export type {
   Endpoint,
   FailedDelivery,
   Headers,
+  ListenOptions,
   Message,
   Published,
   PublishOptions,
@@ -25,6 +26,7 @@ export { deadLetters } from "./dead-letters.ts";
 export type { DeadLetter, DeadLetters, DeadLetterSummary } from "./dead-letters.ts";
 export { connectNats } from "./nats-bus.ts";
 export type { NatsBus, NatsOptions } from "./nats-bus.ts";
+export type { BusStatus } from "./nats-link.ts";
 export type { DiscoveredService } from "./nats-services.ts";
 export { natsError, natsFault } from "./nats-fault.ts";
 export { faultFromProto, faultToProto } from "./messages.ts";

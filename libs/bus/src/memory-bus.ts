@@ -4,6 +4,7 @@ import { within } from "./backoff.ts";
 import type { Bus, ConsumeOptions, Delivery, Endpoint, Headers, Message, Reply, StreamConfig } from "./bus.ts";
 import { deliver } from "./delivery.ts";
 import { InHand } from "./in-hand.ts";
+import { describeSlowListener, listening } from "./listening.ts";
 import { checkSize, excessiveBytes, tooLarge } from "./message-size.ts";
 import { MemoryStream, type Timers } from "./memory-stream.ts";
 import { matchesSubject, overlap } from "./subject-pattern.ts";
@@ -41,6 +42,8 @@ export class MemoryWorld {
 export type MemoryOptions = {
   /** A world of its own when absent. */
   readonly world?: MemoryWorld;
+  /** Told when a listener is too slow and loses signals. */
+  readonly onStatus?: (status: "slow_consumer", detail: string) => void;
   /** Disposing waits this long for what is in hand, then leaves it. Default 10 s. */
   readonly drainMs?: number;
 };
@@ -82,16 +85,36 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
             handler(message);
           });
     },
-    listen: async (subject, handler) => {
+    listen: async (subject, handler, listenOptions = {}) => {
       open(`listening to ${subject}`);
       await Promise.resolve();
-      const listener = { pattern: subject, handler };
+      const { take, idle } = listening(subject, handler, listenOptions, (slow) => {
+        options.onStatus?.("slow_consumer", describeSlowListener(slow));
+      });
+      const listener = { pattern: subject, handler: take };
       world.listeners.add(listener);
       return owned(async () => {
-        await Promise.resolve();
         world.listeners.delete(listener);
+        await within(drainMs, idle());
       });
     },
+    ...streamsOf(world, open),
+    consume: async (consumeOptions, handler) => {
+      open(`consuming ${consumeOptions.stream}`);
+      await Promise.resolve();
+      return owned(consume(world, consumeOptions, handler, drainMs));
+    },
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([...parts].map((part) => part[Symbol.asyncDispose]()));
+      closed = true;
+    },
+  };
+}
+
+type StreamVerbs = Pick<Bus, "publish" | "ensureStream" | "readMessage" | "removeMessage" | "streamState">;
+
+function streamsOf(world: MemoryWorld, open: (operation: string) => void): StreamVerbs {
+  return {
     publish: async (subject, payload, publishOptions) => {
       open(`publishing to ${subject}`);
       checkSize(subject, payload, publishOptions.headers, MAX_PAYLOAD_BYTES);
@@ -122,15 +145,6 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
       open(`looking at stream ${name}`);
       await Promise.resolve();
       return world.streams.get(name)?.state();
-    },
-    consume: async (consumeOptions, handler) => {
-      open(`consuming ${consumeOptions.stream}`);
-      await Promise.resolve();
-      return owned(consume(world, consumeOptions, handler, drainMs));
-    },
-    [Symbol.asyncDispose]: async () => {
-      await Promise.all([...parts].map((part) => part[Symbol.asyncDispose]()));
-      closed = true;
     },
   };
 }
@@ -220,13 +234,19 @@ function consume(
   const stream = world.streams.get(options.stream);
   if (stream === undefined) throw new FaultError({ code: "not_found", kind: "stream", id: options.stream });
   const inHand = new InHand();
-  const leave = stream.consumer(options).join({
+  const consumer = stream.consumer(options);
+  const leave = consumer.join({
+    hasRoom: () => inHand.count < options.maxInFlight,
     take: (delivery) => {
-      void inHand.run(async () => {
-        // Never within the caller's own turn: a publisher does not run the handlers of its consumers.
-        await Promise.resolve();
-        await deliver(delivery, handler, options.onRetry);
-      });
+      void inHand
+        .run(async () => {
+          // Never within the caller's own turn: a publisher does not run the handlers of its consumers.
+          await Promise.resolve();
+          await deliver(delivery, handler, options.onRetry);
+        })
+        .then(() => {
+          consumer.pump();
+        });
     },
   });
   options.signal?.addEventListener("abort", leave, { once: true });

@@ -140,7 +140,11 @@ export class MemoryStream {
   }
 }
 
-type Member = { readonly take: (delivery: Delivery) => void };
+type Member = {
+  /** False while its hands are full; the consumer is pumped when one is free again. */
+  readonly hasRoom: () => boolean;
+  readonly take: (delivery: Delivery) => void;
+};
 
 /** A durable consumer: remembers where it is and what is in hand, whoever takes part in it at the moment. */
 export class MemoryConsumer {
@@ -172,11 +176,11 @@ export class MemoryConsumer {
   /** Hands out what may be handed out now. */
   pump(): void {
     for (;;) {
-      const member = this.#members[0];
+      const member = this.#members.find(({ hasRoom }) => hasRoom());
       const next = member === undefined ? undefined : (this.#redelivery() ?? this.#fresh());
       if (member === undefined || next === undefined) break;
       // The one who takes goes to the end of the row.
-      this.#members.push(...this.#members.splice(0, 1));
+      this.#members.push(...this.#members.splice(this.#members.indexOf(member), 1));
       member.take(this.#hand(next.message, next.attempt));
     }
     this.#arm();
@@ -194,7 +198,7 @@ export class MemoryConsumer {
   }
 
   #fresh(): { message: StoredMessage; attempt: number } | undefined {
-    if (this.options === undefined || this.#pending.size >= this.options.maxInFlight) return undefined;
+    if (this.options === undefined) return undefined;
     while (this.#cursor < this.#stream.last) {
       this.#cursor += 1;
       const message = this.#stream.message(this.#cursor);
@@ -238,11 +242,11 @@ export class MemoryConsumer {
     this.pump();
   }
 
-  /** One timer, for the next redelivery; none while nobody takes part. */
+  /** One timer, for the next redelivery; none while nobody takes part or has room: whoever has room again pumps. */
   #arm(): void {
     this.#disarm();
     this.#disarm = () => undefined;
-    if (this.#members.length === 0 || this.#pending.size === 0) return;
+    if (this.#pending.size === 0 || !this.#members.some(({ hasRoom }) => hasRoom())) return;
     const dueMs = Math.min(...[...this.#pending.values()].map((pending) => pending.dueMs));
     this.#disarm = this.#timers.after(Math.max(0, dueMs - this.#timers.now()), () => {
       this.pump();

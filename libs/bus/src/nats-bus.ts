@@ -1,12 +1,13 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { within } from "./backoff.ts";
-import type { Bus, Headers } from "./bus.ts";
+import type { Bus, Headers, ListenOptions } from "./bus.ts";
+import { listening } from "./listening.ts";
 import { checkSize } from "./message-size.ts";
 import { consumeOnNats } from "./nats-consume.ts";
 import { natsError } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
-import { NatsLink } from "./nats-link.ts";
+import { NatsLink, type BusStatus } from "./nats-link.ts";
 import { NatsRequests } from "./nats-requests.ts";
 import { discoverOnNats, respondOnNats, type DiscoveredService } from "./nats-services.ts";
 import { natsStreams } from "./nats-streams.ts";
@@ -17,8 +18,8 @@ export type NatsOptions = {
   /** Shown in the server's connection list: the service's name. */
   readonly name: string;
   readonly token?: string;
-  /** Told when the connection is lost and when it is back. */
-  readonly onStatus?: (status: "disconnected" | "reconnected", detail: string) => void;
+  /** Told when the connection is lost, when it is back, and what is wrong with its use. */
+  readonly onStatus?: (status: BusStatus, detail: string) => void;
   /** Disposing waits this long for what is in hand, then leaves it. Default 10 s. */
   readonly drainMs?: number;
 };
@@ -55,7 +56,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
     signal: (subject, payload, headers) => {
       signal(link, subject, payload, headers);
     },
-    listen: async (subject, handler) => owned(await listen(link, subject, handler)),
+    listen: async (subject, handler, listenOptions = {}) => owned(await listen(link, subject, handler, listenOptions)),
     publish: streams.publish,
     ensureStream: streams.ensure,
     readMessage: streams.read,
@@ -88,17 +89,22 @@ async function listen(
   link: NatsLink,
   subject: string,
   handler: Parameters<Bus["listen"]>[1],
+  options: ListenOptions,
 ): Promise<AsyncDisposable> {
+  const { take, idle } = listening(subject, handler, options, (slow) => {
+    link.slow(slow);
+  });
   try {
     const subscription = link.connection.subscribe(subject, {
       callback: (error, { subject: sentTo, data: payload, headers }) => {
-        if (error === null) handler({ subject: sentTo, payload, headers: fromNatsHeaders(headers) });
+        if (error === null) take({ subject: sentTo, payload, headers: fromNatsHeaders(headers) });
       },
     });
     await link.flush();
     return {
       [Symbol.asyncDispose]: async () => {
         if (!subscription.isClosed() && !link.connection.isClosed()) await within(2000, subscription.drain());
+        await within(2000, idle());
       },
     };
   } catch (error) {

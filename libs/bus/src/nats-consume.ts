@@ -2,6 +2,7 @@ import { AckPolicy, DeliverPolicy, type JetStreamManager } from "@nats-io/jetstr
 import { createInbox, nanos, type Msg } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
 import { backoffMs, pause, within } from "./backoff.ts";
+import type { ConsumerState } from "./bus-metrics.ts";
 import type { ConsumeOptions, Delivery } from "./bus.ts";
 import { deliver, deliveryOf } from "./delivery.ts";
 import { InHand } from "./in-hand.ts";
@@ -12,6 +13,8 @@ import { headerText } from "./wire-headers.ts";
 
 /** A request for messages lives this long on the server, which says in between that it is still there. */
 const PULL = { expiresMs: 30_000, heartbeatMs: 5000, batchMax: 256 };
+/** In hand or waiting for the next attempt, in all replicas together: beyond it no new message is delivered. The server keeps some 100 bytes for each. */
+const PENDING_MAX = 200_000;
 const RESTART = { firstMs: 50, mostMs: 2000 };
 /** A session that lasted this long was a good one: the next failure starts the back-off anew. */
 const HEALTHY_MS = 10_000;
@@ -27,6 +30,9 @@ export type Consuming = {
   readonly drainMs: number;
 };
 
+/** What this consumption has in hand, across all the sessions of pulling. `freed` is the present session's. */
+type Hands = { readonly inHand: InHand; freed: () => void };
+
 /**
  * Consumes until disposed: through lost connections, restarts of the server and deletions of the consumer, which is made again. Only the first attempt may fail, so that a
  * stream that does not exist is noticed at start.
@@ -34,9 +40,11 @@ export type Consuming = {
 export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposable> {
   const { link, options, drainMs } = consuming;
   const inHand = new InHand();
+  const hands: Hands = { inHand, freed: () => undefined };
   const stop = new AbortController();
   await ensureConsumer(consuming);
-  const done = keepPulling(consuming, inHand, stop.signal);
+  const done = keepPulling(consuming, hands, stop.signal);
+  const forget = link.metrics.observe(options.stream, options.durable, () => stateOf(consuming));
   const end = (): void => {
     stop.abort();
   };
@@ -45,6 +53,7 @@ export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposab
   return {
     [Symbol.asyncDispose]: async () => {
       options.signal?.removeEventListener("abort", end);
+      forget();
       end();
       await within(drainMs, done);
       await within(drainMs, inHand.idle());
@@ -53,13 +62,25 @@ export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposab
   };
 }
 
-async function keepPulling(consuming: Consuming, inHand: InHand, stop: AbortSignal): Promise<void> {
+/** As the server sees the consumer; undefined while nobody can be asked. */
+async function stateOf({ link, manager, options }: Consuming): Promise<ConsumerState | undefined> {
+  if (!link.up) return undefined;
+  try {
+    const info = await manager.consumers.info(options.stream, options.durable);
+    return { waiting: info.num_pending, unacknowledged: info.num_ack_pending, redelivered: info.num_redelivered };
+  } catch {
+    // It is being made again, or the server has just gone: the next scrape sees.
+    return undefined;
+  }
+}
+
+async function keepPulling(consuming: Consuming, hands: Hands, stop: AbortSignal): Promise<void> {
   let failures = 0;
   for (let first = true; !stop.aborted; first = false) {
     const startMs = performance.now();
     try {
       if (!first) await ensureConsumer(consuming);
-      await pullUntilBroken(consuming, inHand, stop);
+      await pullUntilBroken(consuming, hands, stop);
     } catch {
       // The stream or the server is away: tried again below, for ever, because consumers outlive what they consume from.
     }
@@ -71,12 +92,12 @@ async function keepPulling(consuming: Consuming, inHand: InHand, stop: AbortSign
 
 /** Creates the consumer, or brings it to this configuration. Both are harmless when another replica does the same. */
 async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
-  const { stream, durable, subject, maxInFlight, ackWaitMs } = options;
+  const { stream, durable, subject, ackWaitMs } = options;
   const changeable = {
     filter_subject: subject,
     ack_wait: nanos(ackWaitMs),
-    // The limit holds for all replicas together because the server keeps it.
-    max_ack_pending: maxInFlight,
+    // What is in hand is limited by what is asked for. The server counts also what waits for its next attempt, and that must not stop the others.
+    max_ack_pending: PENDING_MAX,
     max_deliver: -1,
   };
   try {
@@ -93,23 +114,29 @@ async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
   }
 }
 
-/** Asks for messages, one request at a time, until something is wrong that only starting anew can mend. */
-async function pullUntilBroken(consuming: Consuming, inHand: InHand, stop: AbortSignal): Promise<void> {
+/**
+ * Asks for as many messages as there is room for in our hands, one request at a time, until something is wrong that only starting anew can mend. The next request follows
+ * when the one before has ended and a hand is free.
+ */
+async function pullUntilBroken(consuming: Consuming, hands: Hands, stop: AbortSignal): Promise<void> {
   const { link, options } = consuming;
   const { connection } = link;
   const next = `$JS.API.CONSUMER.MSG.NEXT.${options.stream}.${options.durable}`;
   const inbox = createInbox();
-  const batch = Math.min(options.maxInFlight, PULL.batchMax);
-  const body = JSON.stringify({ batch, expires: nanos(PULL.expiresMs), idle_heartbeat: nanos(PULL.heartbeatMs) });
   const broken = Promise.withResolvers<undefined>();
   const end = (): void => {
     broken.resolve(undefined);
   };
+  /** Of the request that the server holds. */
   let expected = 0;
   let heardMs = performance.now();
   const pull = (): void => {
+    const batch = Math.min(options.maxInFlight - hands.inHand.count, PULL.batchMax);
+    if (expected > 0 || batch <= 0 || stop.aborted || !link.up) return;
     expected = batch;
-    connection.publish(next, body, { reply: inbox });
+    heardMs = performance.now();
+    const body = { batch, expires: nanos(PULL.expiresMs), idle_heartbeat: nanos(PULL.heartbeatMs) };
+    connection.publish(next, JSON.stringify(body), { reply: inbox });
   };
   const subscription = connection.subscribe(inbox, {
     callback: (error, message) => {
@@ -117,26 +144,31 @@ async function pullUntilBroken(consuming: Consuming, inHand: InHand, stop: Abort
       if (error !== null) end();
       else if (isMessage(message)) {
         expected -= 1;
-        if (expected === 0 && !stop.aborted) pull();
         if (stop.aborted) message.respond("-NAK");
-        else take(consuming, inHand, message);
+        else void take(consuming, hands, message);
+        pull();
       } else {
         const verdict = judgeStatus(message.headers?.code ?? 0);
-        if (verdict === "pull-again" && !stop.aborted) pull();
+        if (verdict === "pull-again") {
+          expected = 0;
+          pull();
+        }
         if (verdict === "broken") end();
       }
     },
   });
   // The server answers each request within its time and is heard in between: silence means that it has forgotten the request.
   const watch = setInterval(() => {
-    if (link.up && performance.now() - heardMs > 2.5 * PULL.heartbeatMs) end();
+    if (link.up && expected > 0 && performance.now() - heardMs > 2.5 * PULL.heartbeatMs) end();
   }, PULL.heartbeatMs);
   const forget = link.onReconnect(end);
   stop.addEventListener("abort", end, { once: true });
+  hands.freed = pull;
   try {
     pull();
     await broken.promise;
   } finally {
+    hands.freed = () => undefined;
     clearInterval(watch);
     forget();
     stop.removeEventListener("abort", end);
@@ -155,10 +187,11 @@ function judgeStatus(code: number): "fine" | "pull-again" | "broken" {
   return code === 404 || code === 408 ? "pull-again" : "broken";
 }
 
-function take(consuming: Consuming, inHand: InHand, message: Msg): void {
+async function take(consuming: Consuming, hands: Hands, message: Msg): Promise<void> {
   const { handler, options } = consuming;
   const delivery = deliveryFrom(consuming, message);
-  void inHand.run(() => deliver(delivery, handler, options.onRetry));
+  await hands.inHand.run(() => deliver(delivery, handler, options.onRetry));
+  hands.freed();
 }
 
 function deliveryFrom({ link, options }: Consuming, message: Msg): Delivery {

@@ -2,6 +2,8 @@ import { connect } from "@nats-io/transport-node";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
 import { backoffMs, pause } from "./backoff.ts";
+import { busMetrics } from "./bus-metrics.ts";
+import { describeSlowListener, type SlowListener } from "./listening.ts";
 import { natsError } from "./nats-fault.ts";
 
 const CONNECT_RETRY = { firstMs: 50, mostMs: 1000 };
@@ -12,11 +14,17 @@ const PINGS_UNANSWERED_MAX = 2;
 /** Until a server has said what it takes: what servers take when nobody changes it. */
 const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
+/**
+ * What a connection says of itself: lost; back; a listener here is too slow and loses signals; the server has refused something. The detail names the server or the
+ * subject, and what to do.
+ */
+export type BusStatus = "disconnected" | "reconnected" | "slow_consumer" | "refused";
+
 export type LinkOptions = {
   readonly url: string;
   readonly name: string;
   readonly token?: string;
-  readonly onStatus?: (status: "disconnected" | "reconnected", detail: string) => void;
+  readonly onStatus?: (status: BusStatus, detail: string) => void;
   readonly timeoutMs?: number;
 };
 
@@ -26,14 +34,17 @@ export type LinkOptions = {
  */
 export class NatsLink {
   readonly connection: NatsConnection;
+  readonly metrics = busMetrics();
+  readonly #onStatus: LinkOptions["onStatus"];
   #up = true;
   #losses = 0;
   #downSinceMs = 0;
   readonly #waiting = new Set<(up: boolean) => void>();
   readonly #onReconnect = new Set<() => void>();
 
-  private constructor(connection: NatsConnection) {
+  private constructor(connection: NatsConnection, onStatus: LinkOptions["onStatus"]) {
     this.connection = connection;
+    this.#onStatus = onStatus;
   }
 
   /** Tries until timeoutMs (default 10 s); then FaultError unavailable. A token that is refused fails at once. */
@@ -58,9 +69,9 @@ export class NatsLink {
           // Capturing a stack for every request costs more than the request.
           noAsyncTraces: true,
         });
-        const link = new NatsLink(connection);
+        const link = new NatsLink(connection, onStatus);
         delay.of = () => link.#reconnectDelayMs();
-        void link.#follow(onStatus);
+        void link.#follow();
         return link;
       } catch (cause) {
         const waitMs = backoffMs(attempt, CONNECT_RETRY);
@@ -128,18 +139,26 @@ export class NatsLink {
     }
   }
 
-  async #follow(onStatus: LinkOptions["onStatus"]): Promise<void> {
+  /** A listener here cannot keep up: counted, and said once each time. */
+  slow(listener: SlowListener): void {
+    this.metrics.dropped(listener.subject, Math.max(1, listener.dropped - 1));
+    this.#onStatus?.("slow_consumer", describeSlowListener(listener));
+  }
+
+  async #follow(): Promise<void> {
     for await (const status of this.connection.status()) {
       if (status.type === "disconnect") {
         if (this.#up) this.#downSinceMs = performance.now();
         this.#up = false;
         this.#losses += 1;
-        onStatus?.("disconnected", status.server);
+        this.#onStatus?.("disconnected", status.server);
       } else if (status.type === "reconnect") {
         this.#up = true;
         this.#wake(true);
         for (const listener of this.#onReconnect) listener();
-        onStatus?.("reconnected", status.server);
+        this.#onStatus?.("reconnected", status.server);
+      } else if (status.type === "error") {
+        this.#onStatus?.("refused", status.error.message);
       }
     }
     this.#up = false;

@@ -3,11 +3,21 @@ import { ReservationService, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { client, serve, type Bus, type CallContext, type Handlers, type ServeOptions } from "../src/index.ts";
+import {
+  client,
+  serve,
+  type Bus,
+  type CallContext,
+  type Handlers,
+  type Message,
+  type ServeOptions,
+} from "../src/index.ts";
 import { answered } from "./answered.ts";
 
 /** Where buses meet: one nats-server, or one memory. */
-export type TestWorld = AsyncDisposable & { connect(name: string): Promise<Bus> };
+export type TestWorld = AsyncDisposable & {
+  connect(name: string, onStatus?: (status: string, detail: string) => void): Promise<Bus>;
+};
 
 type Reservations = Handlers<typeof ReservationService>;
 
@@ -261,6 +271,30 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(signal.aborted).toBe(true);
       expect(await call).toMatchObject({ code: "unavailable", dependency: "reservation" });
       await bus[Symbol.asyncDispose]();
+    });
+
+    it("drops signals beyond what a slow listener may have waiting, says so, and keeps their order", async () => {
+      const said: [string, string][] = [];
+      await using slow = await world.connect("slow", (...status) => said.push(status));
+      const held = Promise.withResolvers<undefined>();
+      const heard: number[] = [];
+      const handler = async ({ payload }: Message): Promise<void> => {
+        heard.push(payload[0] ?? 0);
+        await held.promise;
+      };
+      await slow.listen("test.slow.*", handler, { pendingMax: 3 });
+      for (let n = 1; n <= 7; n += 1) caller.signal("test.slow.a", new Uint8Array([n]));
+      await until("it is said", () => said.length === 1);
+      caller.signal("test.slow.end", new Uint8Array([8]));
+      await slow.request("nobody.answers", new Uint8Array(), { timeoutMs: 5000 }).catch(() => undefined);
+      held.resolve(undefined);
+      await until("what waited has been heard", () => heard.length === 4 && said.length === 2);
+      expect(heard).toEqual([1, 2, 3, 4]);
+      expect(said.map(([status]) => status)).toEqual(["slow_consumer", "slow_consumer"]);
+      expect(said[0]?.[1]).toContain("3 signals of test.slow.* wait for their handler; 1 dropped");
+      expect(said[1]?.[1]).toMatch(/test\.slow\.\* wait for their handler; [34] dropped; it has to do less/);
+      caller.signal("test.slow.a", new Uint8Array([9]));
+      await until("it hears again", () => heard.at(-1) === 9);
     });
 
     it("brings each signal to every listener of its subject", async () => {

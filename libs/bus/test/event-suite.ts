@@ -229,31 +229,73 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(deliveries).toBe(1);
     });
 
-    it("has no more in hand than the limit in all replicas together, and keeps it full", async () => {
+    it("has no more in hand than its limit in any replica, and keeps it full", async () => {
       const { subject, consuming } = await stream();
       const options = { ...consuming, maxInFlight: 3 };
-      const waiting: (() => void)[] = [];
-      let inHand = 0;
       let most = 0;
       let done = 0;
-      const handler = async (delivery: Delivery): Promise<void> => {
-        inHand += 1;
-        most = Math.max(most, inHand);
-        await new Promise<void>((resolve) => waiting.push(resolve));
-        // Counted down before the acknowledgement, because the next message may arrive before it is confirmed.
-        inHand -= 1;
-        await delivery.ack();
-        done += 1;
-      };
-      await using _one = await bus.consume(options, handler);
-      await using _two = await other.consume(options, handler);
+      const hands = [bus, other].map((replica) => ({ replica, held: [] as (() => void)[] }));
+      const consumers: AsyncDisposable[] = [];
+      for (const { replica, held } of hands)
+        consumers.push(
+          await replica.consume(options, async (delivery) => {
+            await new Promise<void>((resolve) => {
+              held.push(resolve);
+              most = Math.max(most, held.length);
+            });
+            await delivery.ack();
+            done += 1;
+          }),
+        );
       for (let n = 0; n < 12; n += 1) await bus.publish(subject("a"), nothing, { messageId: String(n) });
-      for (let step = 0; step < 12; step += 1) {
-        await until("the places are taken", () => inHand === Math.min(3, 12 - step) && waiting.length > 0);
-        waiting.shift()?.();
+      for (let step = 0; step < 7; step += 1) {
+        await until("all places are taken", () => hands.every(({ held }) => held.length === 3));
+        hands[step % 2]?.held.shift()?.();
+        await until("it is done", () => done === step + 1);
       }
-      await until("all are done", () => done === 12);
+      await until("the last are done", () => {
+        for (const { held } of hands) held.shift()?.();
+        return done === 12;
+      });
       expect(most).toBe(3);
+      for (const consumer of consumers) await consumer[Symbol.asyncDispose]();
+    });
+
+    it("lets all others pass while more messages than it may have in hand wait for their next attempt", async () => {
+      const { subject, consuming } = await stream();
+      const poisoned = new Set<number>();
+      const options = { ...consuming, maxInFlight: 4 };
+      const good: string[] = [];
+      await using _consumer = await bus.consume(options, async (delivery) => {
+        if (delivery.subject.endsWith(".bad")) {
+          poisoned.add(delivery.sequence);
+          delivery.retry(3_600_000);
+          return;
+        }
+        good.push(delivery.subject);
+        await delivery.ack();
+      });
+      for (let n = 0; n < 20; n += 1) await other.publish(subject("bad"), nothing, { messageId: `bad-${n}` });
+      for (let n = 0; n < 20; n += 1) await other.publish(subject("good"), nothing, { messageId: `good-${n}` });
+      await until("all good ones are done", () => good.length === 20);
+      expect(poisoned.size).toBe(20);
+    });
+
+    it("waits longer before each attempt, also when another process makes it", async () => {
+      const { subject, consuming } = await stream();
+      const failures: FailedDelivery[] = [];
+      const options = { ...consuming, onRetry: (failure: FailedDelivery) => failures.push(failure) };
+      const failing = (): Promise<void> => Promise.reject(new Error("on purpose"));
+      await bus.publish(subject("a"), nothing, { messageId: "1" });
+      for (const [attempt, replica] of [bus, other, bus].entries()) {
+        await using _consumer = await replica.consume(options, failing);
+        await until("it has failed once more", () => failures.length === attempt + 1);
+      }
+      expect(failures.map(({ attempt, delayMs }) => [attempt, delayMs])).toEqual([
+        [1, 1000],
+        [2, 2000],
+        [3, 4000],
+      ]);
     });
 
     it("finishes what is in hand when it stops; the rest waits for the next", async () => {

@@ -6,7 +6,7 @@ import { eventSuite } from "./event-suite.ts";
 function openWorld(): Promise<TestWorld> {
   const world = new MemoryWorld();
   return Promise.resolve({
-    connect: () => Promise.resolve(memoryBus({ world })),
+    connect: (_name, onStatus = () => undefined) => Promise.resolve(memoryBus({ world, onStatus })),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   });
 }

@@ -8,8 +8,8 @@ async function openWorld(): Promise<TestWorld> {
   const server = await natsServer();
   const buses: NatsBus[] = [];
   return {
-    connect: async (name) => {
-      const bus = await connectNats({ url: server.url, token: server.token, name });
+    connect: async (name, onStatus = () => undefined) => {
+      const bus = await connectNats({ url: server.url, token: server.token, name, onStatus });
       buses.push(bus);
       return bus;
     },

@@ -103,7 +103,6 @@ it("brings an existing consumer to a changed configuration", async () => {
   expect((await consumers.info(name, "changing")).config).toMatchObject({
     ack_policy: "explicit",
     filter_subject: subjects.anySessionEventRecorded,
-    max_ack_pending: 9,
     ack_wait: 7000 * 1e6,
   });
 });

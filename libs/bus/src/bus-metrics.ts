@@ -1,0 +1,50 @@
+import { metrics } from "@opentelemetry/api";
+
+/** State of a durable consumer at a scrape; every replica that takes part says the same of it. */
+export type ConsumerState = { readonly waiting: number; readonly unacknowledged: number; readonly redelivered: number };
+
+export type BusMetrics = {
+  /** Signals that a listener was too slow for. */
+  readonly dropped: (subject: string, count: number) => void;
+  /** Observes the consumer whenever the metrics are read, until told otherwise. */
+  readonly observe: (stream: string, durable: string, look: () => Promise<ConsumerState | undefined>) => () => void;
+};
+
+/** Made once a connection, after telemetry has started. Attributes are names of streams, consumers and patterns of subjects: as few as there are in the code. */
+export function busMetrics(): BusMetrics {
+  const meter = metrics.getMeter("@muster/bus");
+  const dropped = meter.createCounter("muster.bus.signals.dropped", {
+    description: "Signals that a listener was too slow for, by pattern of the subject",
+  });
+  const gauges = {
+    waiting: meter.createObservableGauge("muster.bus.consumer.waiting", {
+      description: "Messages of the stream that the consumer has not delivered yet: its lag",
+    }),
+    unacknowledged: meter.createObservableGauge("muster.bus.consumer.unacknowledged", {
+      description: "Messages in hand or waiting for their next attempt, in all replicas",
+    }),
+    redelivered: meter.createObservableGauge("muster.bus.consumer.redelivered", {
+      description: "Messages that were delivered more than once and have not ended",
+    }),
+  };
+  const all = Object.values(gauges);
+  return {
+    dropped: (subject, count) => {
+      dropped.add(count, { "messaging.destination.template": subject });
+    },
+    observe: (stream, durable, look) => {
+      const attributes = { "messaging.destination.name": stream, "messaging.consumer.group.name": durable };
+      const read: Parameters<typeof meter.addBatchObservableCallback>[0] = async (result) => {
+        const state = await look();
+        if (state === undefined) return;
+        result.observe(gauges.waiting, state.waiting, attributes);
+        result.observe(gauges.unacknowledged, state.unacknowledged, attributes);
+        result.observe(gauges.redelivered, state.redelivered, attributes);
+      };
+      meter.addBatchObservableCallback(read, all);
+      return () => {
+        meter.removeBatchObservableCallback(read, all);
+      };
+    },
+  };
+}

@@ -1,0 +1,63 @@
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:http";
+import { natsServer, until } from "@muster/testkit";
+import { startTelemetry, type Telemetry } from "@muster/tracing";
+import { expect, it } from "vitest";
+import { connectNats } from "../src/index.ts";
+
+it("shows how far behind a consumer is and what a slow listener lost", async () => {
+  await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
+  await using server = await natsServer();
+  await using bus = await connectNats({ url: server.url, token: server.token, name: "tested" });
+  await bus.ensureStream({ name: "LAG", subjects: ["lag.>"], retention: "limits" });
+  const held = Promise.withResolvers<undefined>();
+  let inHand = 0;
+  const consuming = { stream: "LAG", durable: "slow", subject: "lag.>", maxInFlight: 2, ackWaitMs: 60_000 };
+  await bus.consume(consuming, async (delivery) => {
+    inHand += 1;
+    await held.promise;
+    await delivery.ack();
+  });
+  for (let n = 0; n < 7; n += 1) await bus.publish("lag.a", new Uint8Array(), { messageId: String(n) });
+  await until("the hands are full", () => inHand === 2);
+  const of = 'messaging_destination_name="LAG",messaging_consumer_group_name="slow"';
+  await until("the lag is shown", async () => (await scrape(telemetry)).includes(`muster_bus_consumer_waiting{${of}`));
+  const text = await scrape(telemetry);
+  expect(text).toMatch(new RegExp(`muster_bus_consumer_waiting\\{${of}[^}]*\\} 5`));
+  expect(text).toMatch(new RegExp(`muster_bus_consumer_unacknowledged\\{${of}[^}]*\\} 2`));
+
+  await bus.listen("lost.*", () => held.promise, { pendingMax: 1 });
+  for (let n = 0; n < 5; n += 1) bus.signal("lost.a", new Uint8Array());
+  const lost = 'muster_bus_signals_dropped_total{messaging_destination_template="lost.*"';
+  await until("the first loss is counted", async () => (await scrape(telemetry)).includes(lost));
+  held.resolve(undefined);
+  await until("all are counted", async () => /signals_dropped_total\{[^}]*\} 3/.test(await scrape(telemetry)));
+});
+
+it("goes on answering scrapes while the server is away", async () => {
+  await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
+  await using server = await natsServer();
+  await using bus = await connectNats({ url: server.url, token: server.token, name: "tested", drainMs: 100 });
+  await bus.ensureStream({ name: "GONE", subjects: ["gone.>"], retention: "limits" });
+  const consuming = { stream: "GONE", durable: "d", subject: "gone.>", maxInFlight: 2, ackWaitMs: 60_000 };
+  await bus.consume(consuming, () => Promise.resolve());
+  await until("it is shown", async () => (await scrape(telemetry)).includes('name="GONE"'));
+  await server.kill();
+  expect(await scrape(telemetry)).toContain("target_info");
+  await server.start();
+});
+
+async function scrape(telemetry: Telemetry): Promise<string> {
+  const http = createServer((request, response) => {
+    telemetry.answerScrape(request, response);
+  }).listen(0, "127.0.0.1");
+  await once(http, "listening");
+  try {
+    const { port } = http.address() as AddressInfo;
+    return await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  } finally {
+    http.closeAllConnections();
+    http.close();
+  }
+}
