@@ -89,7 +89,14 @@ function randomRequest(id: string, random: (below: number) => number): Reservati
 }
 
 function request(id: string, pools: readonly string[], priority: number): ReservationRequest {
-  return { owner: { kind: "session", id }, needs: needs(...pools), wait: true, priority, concurrencyLimit: 0 };
+  return {
+    owner: { kind: "session", id },
+    needs: needs(...pools),
+    wait: true,
+    priority,
+    concurrencyLimit: 0,
+    ttlMs: 0,
+  };
 }
 
 async function benchService(): Promise<void> {

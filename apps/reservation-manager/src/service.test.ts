@@ -9,19 +9,39 @@ function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog()) {
   const nodes = new Map(live.map((node) => [node.name, node]));
   const announced: string[] = [];
   const outcomes: string[] = [];
+  const clock = makeClock();
   const keeper = new LedgerKeeper(
     {
       log,
       nodes: () => [...nodes.values()],
       allNodesKnown: () => true,
-      now: () => 0,
-      announce: ({ owner }) => announced.push(owner.id),
+      now: () => clock.nowMs,
+      announce: ({ kind, reservation }) => announced.push(`${reservation.owner.id} ${kind}`),
       decided: (outcome) => outcomes.push(outcome),
       pause: () => Promise.resolve(),
+      until: clock.until,
     },
-    policy,
+    { ...policy, expiryGraceMs: 100 },
   );
-  return { log, nodes, announced, outcomes, keeper };
+  return { clock, log, nodes, announced, outcomes, keeper };
+}
+
+/** Time that passes when the test says so. */
+function makeClock() {
+  const alarms: { atMs: number; ring: () => void }[] = [];
+  const clock = {
+    nowMs: 0,
+    alarms,
+    until: (atMs: number) =>
+      new Promise<void>((resolve) => {
+        alarms.push({ atMs, ring: resolve });
+      }),
+    pass: (ms: number) => {
+      clock.nowMs += ms;
+      for (const { atMs, ring } of alarms) if (atMs <= clock.nowMs) ring();
+    },
+  };
+  return clock;
 }
 
 /** What the promise became once the log has written. */
@@ -41,7 +61,7 @@ it("answers and announces only what is on disk", async () => {
   expect([answered, announced]).toEqual([false, []]);
   log.commit();
   expect((await answer).reservation.grant?.machines).toEqual([{ component: "c0", pool: "a", node: "a1" }]);
-  expect(announced).toEqual(["ox"]);
+  expect(announced).toEqual(["ox granted"]);
 });
 
 it("decides on what is on its way to disk, so that two requests at once never get one node", async () => {
@@ -70,7 +90,7 @@ it("grants by the release itself what the release makes possible", async () => {
   expect(await written(log, keeper.release(release))).toBe(true);
   expect(await written(log, keeper.release(release))).toBe(false);
   expect((await written(log, keeper.get(ownerOf("y")))).reservation.grant?.machines[0]?.node).toBe("a1");
-  expect(announced).toEqual(["ox", "oy"]);
+  expect(announced).toEqual(["ox granted", "ox released", "oy granted"]);
   expect(outcomes).toEqual(["grant", "queue", "release", "nothing"]);
 });
 
@@ -109,7 +129,7 @@ it("announces again what it finds granted when it begins", async () => {
   const first = start([nodeOf("a1", "a")]);
   await written(first.log, first.keeper.reserve(requestOf("x", ["a"])));
   await written(first.log, first.keeper.reserve(requestOf("y", ["a"])));
-  expect(start([], first.log).announced).toEqual(["ox"]);
+  expect(start([], first.log).announced).toEqual(["ox granted"]);
 });
 
 it("changes nothing and counts the reason when it refuses", async () => {
@@ -124,4 +144,45 @@ it("changes nothing and counts the reason when it refuses", async () => {
   await expect(keeper.get(ownerOf("x"))).rejects.toMatchObject({ fault: { code: "not_found", id: "session/ox" } });
   expect(log.waiting).toBe(0);
   expect(outcomes).toEqual(["pool_unknown"]);
+});
+
+it("ends a reservation whose time limit passes without a renewal, and gives its machines on", async () => {
+  const { log, keeper, announced, outcomes, clock } = start([nodeOf("a1", "a")]);
+  const stop = new AbortController();
+  const running = keeper.run(stop.signal);
+  log.commit();
+  const lease = await written(log, keeper.reserve(requestOf("x", ["a"], { ttlMs: 1000 })));
+  expect(lease.reservation.expiresAtMs).toBe(1000);
+  await written(log, keeper.reserve(requestOf("y", ["a"])));
+  log.commit();
+  await until("the alarm is set", () => (log.commit(), clock.alarms.some(({ atMs }) => atMs === 1000)));
+
+  clock.pass(600);
+  const renewal = { owner: ownerOf("x"), reservationId: "r-1", ttlMs: 1000 };
+  expect((await written(log, keeper.renew(renewal))).reservation.expiresAtMs).toBe(1600);
+  clock.pass(600);
+  await until("the alarm is set anew", () => (log.commit(), clock.alarms.some(({ atMs }) => atMs === 1600)));
+  expect([...log.state.holders.values()]).toEqual([1]);
+
+  clock.pass(400);
+  await until("the machine is the next one's", () => (log.commit(), log.state.holders.get("a1") === 2));
+  expect(announced).toEqual(["ox granted", "ox expired", "oy granted"]);
+  expect(outcomes).toEqual(["grant", "queue", "renew", "expire"]);
+  await expect(keeper.renew(renewal)).rejects.toMatchObject({ fault: { code: "not_found", id: "r-1" } });
+  stop.abort();
+  await running;
+});
+
+it("lets no owner pay for the time in which nobody led: what is overdue may be renewed first", async () => {
+  const { log } = start([nodeOf("a1", "a")]);
+  const first = start([nodeOf("a1", "a")], log);
+  await written(log, first.keeper.reserve(requestOf("x", ["a"], { ttlMs: 50 })));
+  const second = start([nodeOf("a1", "a")], log);
+  second.clock.nowMs = 99;
+  const renewal = { owner: ownerOf("x"), reservationId: "r-1", ttlMs: 50 };
+  expect((await written(log, second.keeper.renew(renewal))).reservation.expiresAtMs).toBe(149);
+  second.clock.nowMs = 200;
+  const late = second.keeper.renew(renewal);
+  log.commit();
+  await expect(late).rejects.toMatchObject({ fault: { code: "not_found" } });
 });

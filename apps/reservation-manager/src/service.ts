@@ -3,8 +3,9 @@ import { FaultError, faultOf, isRetryable, reasonOf, throwFault, type Fault } fr
 import type { Log } from "@muster/store";
 import { inSpan } from "@muster/tracing";
 import { buildExplanation, type Explanation } from "./domain/build-explanation.ts";
-import { checkOwner, checkRelease, type ReservationRequest } from "./domain/check-request.ts";
+import { checkOwner, checkRelease, checkRenewal, type ReservationRequest } from "./domain/check-request.ts";
 import { decideRelease, type ReleaseRequest } from "./domain/decide-release.ts";
+import { decideRenewal, type RenewalRequest } from "./domain/decide-renewal.ts";
 import { decideReservation, type ReservationPolicy } from "./domain/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/explain-waiting.ts";
 import { findHold } from "./domain/fit.ts";
@@ -19,7 +20,8 @@ import {
   type NodeFacts,
   type PoolState,
 } from "./domain/machines.ts";
-import { eventOf, planGrants, type GrantPlan, type GrantStep } from "./domain/plan-grants.ts";
+import { expiryEvent, nextExpiryAt, planExpiry, type ExpiryPolicy, type ExpiryStep } from "./domain/plan-expiry.ts";
+import { eventOf, planGrants, type GrantStep } from "./domain/plan-grants.ts";
 import { idOf, type Owner, type Reservation } from "./domain/reservation.ts";
 import { evolveWorld, type World } from "./domain/world.ts";
 
@@ -31,15 +33,35 @@ export type LedgerDeps = {
   /** Whether these are all there are. */
   readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
-  /** Tells that a grant is on disk, under the trace of the request that it answers where that is known. Must not throw. */
-  readonly announce: (reservation: Reservation, caller: Context | undefined) => void;
+  /** Tells of what is on disk, under the trace of the request that it answers where that is known. Must not throw. */
+  readonly announce: (news: News, caller: Context | undefined) => void;
   /** Told about each decision: for metrics. */
   readonly decided: (outcome: string) => void;
   /** Waits before a pass that failed is tried again; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal) => Promise<void>;
+  /** Waits until then, or a while if that is long; returns early when the signal is aborted. */
+  readonly until: (atMs: number, signal: AbortSignal) => Promise<void>;
 };
 
+/** What became of a reservation: as it is now when granted, as it was before when it is over. */
+export type News = { readonly kind: "granted" | "released" | "expired"; readonly reservation: Reservation };
+
+export type KeeperPolicy = ReservationPolicy &
+  ExpiryPolicy & {
+    /** Nothing expires for so long after this process began to lead: before, nobody could renew. */
+    readonly expiryGraceMs: number;
+  };
+
 export type ReservationReport = { readonly reservation: Reservation; readonly because: WaitReason | undefined };
+
+/** The world with nothing overdue and nothing that waits and fits, unless the plan was cut (`complete`), and how it got there. */
+type Settled = {
+  readonly steps: readonly (GrantStep | ExpiryStep)[];
+  readonly complete: boolean;
+  readonly world: World;
+  readonly events: readonly LedgerEvent[];
+};
+
 export type PoolReport = { readonly state: PoolState; readonly waiting: number };
 
 const TRACER = "@muster/reservation-manager";
@@ -50,21 +72,27 @@ const TRACER = "@muster/reservation-manager";
  */
 export class LedgerKeeper {
   readonly #deps: LedgerDeps;
-  readonly #policy: ReservationPolicy;
+  readonly #policy: KeeperPolicy;
+  readonly #expireFromMs: number;
   /** Traces of the requests that made the reservations which are not granted yet. */
   readonly #callers = new Map<number, Context>();
+  /** Reservations that end with a decision which is not on disk yet. */
+  readonly #ending = new Map<number, Reservation>();
   /** The machines that belong to the ledger of this version, the one that the next decision is expected to see. */
   #machines: { readonly version: number; readonly value: Machines } | undefined;
   #wake = Promise.withResolvers<undefined>();
+  /** When `run` looks again by itself. */
+  #alarmAtMs = Number.POSITIVE_INFINITY;
 
-  constructor(deps: LedgerDeps, policy: ReservationPolicy) {
+  constructor(deps: LedgerDeps, policy: KeeperPolicy) {
     this.#deps = deps;
     this.#policy = policy;
+    this.#expireFromMs = deps.now() + policy.expiryGraceMs;
     deps.log.onCommit((events, ledger) => {
       for (const event of events) this.#committed(event, ledger);
     });
     for (const reservation of deps.log.state.reservations.values())
-      if (reservation.grant !== undefined) deps.announce(reservation, undefined);
+      if (reservation.grant !== undefined) deps.announce({ kind: "granted", reservation }, undefined);
   }
 
   /** Rejects with FaultError: what `decideReservation` refuses with, and what the log rejects with. */
@@ -79,25 +107,55 @@ export class LedgerKeeper {
     });
   }
 
-  /** Those that wait and fit come first, and are granted by decisions of their own: only then is what is free really free. */
-  async #decide(request: ReservationRequest) {
+  #decide(request: ReservationRequest) {
+    return this.#settled((settled, nowMs) => {
+      const verdict = decideReservation(request, settled, this.#policy, nowMs);
+      if (verdict.do === "refuse") return throwFault(verdict.fault);
+      const world = evolveWorld(settled, verdict.events);
+      if (verdict.do === "grant" || verdict.do === "queue") this.#callers.set(verdict.sequence, context.active());
+      const report = this.#report(knownReservation(world.ledger, verdict.sequence), world, nowMs);
+      const result = { report, outcome: verdict.do, because: verdict.because };
+      return { events: verdict.events, result: this.#keep(world, result) };
+    });
+  }
+
+  /** Rejects with not_found when the reservation is over. */
+  async renew(request: RenewalRequest): Promise<ReservationReport> {
+    mustBeRight(checkRenewal(request));
+    const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
+    return this.#inSpan("decide renewal", attributes, async (span) => {
+      const { report, outcome, because } = await this.#settled((settled, nowMs) => {
+        const verdict = decideRenewal(request, settled.ledger, nowMs);
+        if (verdict.do === "refuse") return throwFault(verdict.fault);
+        const world = evolveWorld(settled, verdict.events);
+        const renewed = this.#report(knownReservation(world.ledger, verdict.sequence), world, nowMs);
+        const result = { report: renewed, outcome: verdict.do, because: verdict.because };
+        return { events: verdict.events, result: this.#keep(world, result) };
+      });
+      span.setAttributes({ "muster.outcome": outcome, "muster.because": because });
+      this.#deps.decided(outcome);
+      return report;
+    });
+  }
+
+  /**
+   * Decides once nothing is overdue and nothing that waits fits: only then is what is free really free. Expiries and grants before are decisions of their own.
+   */
+  async #settled<Result>(
+    decide: (world: World, nowMs: number) => { events: readonly LedgerEvent[]; result: Result },
+  ): Promise<Result> {
     for (;;) {
       const decided = await this.#deps.log.transact((ledger) => {
         const nowMs = this.#deps.now();
-        const settled = this.#grant(this.#worldOf(ledger), nowMs);
-        if (settled.events.length > 0) {
-          this.#keep(settled.world, undefined);
-          return { events: settled.events, result: undefined };
+        const settled = this.#settle(this.#worldOf(ledger), nowMs);
+        if (settled.events.length === 0) {
+          const { events, result } = decide(settled.world, nowMs);
+          return { events, result: { value: result } };
         }
-        const verdict = decideReservation(request, settled.world, this.#policy, nowMs);
-        if (verdict.do === "refuse") return throwFault(verdict.fault);
-        const world = evolveWorld(settled.world, verdict.events);
-        if (verdict.do !== "answer") this.#callers.set(verdict.sequence, context.active());
-        const report = this.#report(knownReservation(world.ledger, verdict.sequence), world, nowMs);
-        const result = { report, outcome: verdict.do, because: verdict.because };
-        return { events: verdict.events, result: this.#keep(world, result) };
+        this.#keep(settled.world, undefined);
+        return { events: settled.events, result: undefined };
       });
-      if (decided !== undefined) return decided;
+      if (decided !== undefined) return decided.value;
     }
   }
 
@@ -109,7 +167,8 @@ export class LedgerKeeper {
       const { outcome, because, steps, complete } = await this.#deps.log.transact((ledger) => {
         const nowMs = this.#deps.now();
         const verdict = decideRelease(request, ledger, nowMs);
-        const settled = this.#grant(evolveWorld(this.#worldOf(ledger), verdict.events), nowMs);
+        this.#remember(ledger, verdict.events);
+        const settled = this.#settle(evolveWorld(this.#worldOf(ledger), verdict.events), nowMs);
         const result = {
           outcome: verdict.do,
           because: verdict.because,
@@ -173,25 +232,26 @@ export class LedgerKeeper {
     this.#wake.resolve(undefined);
   }
 
-  /** Grants what fits now, and again whenever nodes change, until the signal. Rejects with defects only. */
+  /** Ends what is overdue and grants what fits, and again whenever nodes change or a time limit passes, until the signal. Rejects with defects only. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#wake.resolve(undefined);
     signal.addEventListener("abort", stop, { once: true });
     while (!signal.aborted) {
       this.#wake = Promise.withResolvers<undefined>();
+      this.#alarmAtMs = Number.POSITIVE_INFINITY;
       const done = await this.#pass().catch((error: unknown) => {
         const fault = faultOf(error);
         if (fault === undefined || !isRetryable(fault)) throw error;
         return false;
       });
-      await (done ? this.#wake.promise : this.#deps.pause(signal));
+      await (done ? this.#nextTurn() : this.#deps.pause(signal));
     }
     signal.removeEventListener("abort", stop);
   }
 
   async #pass(): Promise<true> {
     const { steps, complete } = await this.#deps.log.transact((ledger) => {
-      const settled = this.#grant(this.#worldOf(ledger), this.#deps.now());
+      const settled = this.#settle(this.#worldOf(ledger), this.#deps.now());
       return { events: settled.events, result: this.#keep(settled.world, settled) };
     });
     if (!complete) this.#wake.resolve(undefined);
@@ -201,6 +261,18 @@ export class LedgerKeeper {
         return Promise.resolve();
       });
     return true;
+  }
+
+  async #nextTurn(): Promise<void> {
+    const next = nextExpiryAt(this.#deps.log.state, this.#expireFromMs);
+    if (next === undefined) {
+      await this.#wake.promise;
+      return;
+    }
+    this.#alarmAtMs = next;
+    const over = new AbortController();
+    await Promise.race([this.#wake.promise, this.#deps.until(next, over.signal)]);
+    over.abort();
   }
 
   #read<Result>(look: (world: World, nowMs: number) => Result): Promise<Result> {
@@ -214,10 +286,26 @@ export class LedgerKeeper {
     return { reservation, because: explainWaiting(reservation, world, findHold(world, this.#policy, nowMs)) };
   }
 
-  #grant(world: World, nowMs: number): GrantPlan & { world: World; events: readonly LedgerEvent[] } {
-    const plan = planGrants(world, this.#policy, nowMs);
-    const events = plan.steps.map((step) => eventOf(step, nowMs));
-    return { ...plan, world: evolveWorld(world, events), events };
+  #settle(world: World, nowMs: number): Settled {
+    const overdue = planExpiry(world.ledger, this.#policy, nowMs, this.#expireFromMs);
+    const expired = overdue.map((step) => expiryEvent(step, nowMs));
+    this.#remember(world.ledger, expired);
+    const left = evolveWorld(world, expired);
+    const plan = planGrants(left, this.#policy, nowMs);
+    const granted = plan.steps.map((step) => eventOf(step, nowMs));
+    return {
+      steps: [...overdue, ...plan.steps],
+      complete: plan.complete && overdue.length < this.#policy.expiriesPerPlan,
+      world: evolveWorld(left, granted),
+      events: [...expired, ...granted],
+    };
+  }
+
+  /** Once an end is on disk the ledger knows no more what has ended. */
+  #remember(ledger: Ledger, events: readonly LedgerEvent[]): void {
+    for (const event of events)
+      if (event.kind === "released" || event.kind === "expired")
+        this.#ending.set(event.sequence, knownReservation(ledger, event.sequence));
   }
 
   /** Another version than expected means that decisions were given up on their way to disk: the machines are built anew. */
@@ -234,12 +322,19 @@ export class LedgerKeeper {
   }
 
   #committed(event: LedgerEvent, ledger: Ledger): void {
-    if (event.kind === "requested") return;
-    const caller = this.#callers.get(event.sequence);
-    this.#callers.delete(event.sequence);
-    // A reservation that was granted and released by one write is nobody's news.
-    const reservation = ledger.reservations.get(event.sequence);
-    if (event.kind === "granted" && reservation !== undefined) this.#deps.announce(reservation, caller);
+    if (event.kind === "requested" || event.kind === "renewed") {
+      const { expiresAtMs } = event.kind === "requested" ? event.reservation : event;
+      if (expiresAtMs !== undefined && expiresAtMs < this.#alarmAtMs) this.#wake.resolve(undefined);
+      return;
+    }
+    const { kind, sequence } = event;
+    const caller = this.#callers.get(sequence);
+    this.#callers.delete(sequence);
+    // What was granted and is over by one write is told as over only.
+    const reservation = kind === "granted" ? ledger.reservations.get(sequence) : this.#ending.get(sequence);
+    if (kind !== "granted") this.#ending.delete(sequence);
+    if (kind === "expired") this.#deps.decided("expire");
+    if (reservation !== undefined) this.#deps.announce({ kind, reservation }, caller);
   }
 
   /** A refusal is an answer and no failure of the decision, so it is shown as an attribute, and counted under its reason. */
@@ -289,11 +384,12 @@ function reportAttributes({ reservation, because }: ReservationReport): Record<s
   };
 }
 
-function showSteps(span: Span, steps: readonly GrantStep[]): void {
-  for (const { sequence, because } of steps)
-    span.addEvent("grant", {
-      "muster.reservation": idOf(sequence),
-      "muster.because": because.code,
-      "muster.ahead": because.ahead,
+function showSteps(span: Span, steps: Settled["steps"]): void {
+  for (const step of steps)
+    span.addEvent(step.do, {
+      "muster.reservation": idOf(step.sequence),
+      ...(step.do === "grant"
+        ? { "muster.because": step.because.code, "muster.ahead": step.because.ahead }
+        : { "muster.because": step.because }),
     });
 }

@@ -4,6 +4,8 @@ import { decideRelease, type ReleaseRequest } from "../src/domain/decide-release
 import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decide-reservation.ts";
 import { emptyLedger, type LedgerEvent } from "../src/domain/ledger.ts";
 import { buildMachines, withNode, withoutNode, type NodeFacts } from "../src/domain/machines.ts";
+import { expiryEvent, planExpiry, type ExpiryPolicy } from "../src/domain/plan-expiry.ts";
+import { decideRenewal } from "../src/domain/decide-renewal.ts";
 import { eventOf, planGrants } from "../src/domain/plan-grants.ts";
 import { idOf, sameOwner, type Need, type Owner } from "../src/domain/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/world.ts";
@@ -13,6 +15,8 @@ export type Operation =
   | { readonly do: "reserve"; readonly request: ReservationRequest }
   /** The owner's last reservation, or the one before it: a request that comes late. */
   | { readonly do: "release"; readonly owner: Owner; readonly late?: boolean }
+  /** The same, for a renewal. */
+  | { readonly do: "renew"; readonly owner: Owner; readonly ttlMs: number; readonly late?: boolean }
   | { readonly do: "node"; readonly facts: NodeFacts }
   | { readonly do: "lose"; readonly node: string }
   | { readonly do: "wait"; readonly ms: number };
@@ -26,7 +30,12 @@ export type Run = {
   readonly verdicts: Verdict[];
 };
 
-export const policy: ReservationPolicy = { holdAfterMs: 1000, queueLimit: 1000, machinesPerPlan: 500 };
+export const policy: ReservationPolicy & ExpiryPolicy = {
+  expiriesPerPlan: 500,
+  holdAfterMs: 1000,
+  queueLimit: 1000,
+  machinesPerPlan: 500,
+};
 
 export function ownerOf(id: number | string, kind = "session"): Owner {
   return { kind, id: `o${id}` };
@@ -42,7 +51,15 @@ export function requestOf(
   pools: readonly string[],
   more: Partial<ReservationRequest> = {},
 ): ReservationRequest {
-  return { owner: ownerOf(id), needs: needsOf(...pools), wait: true, priority: 0, concurrencyLimit: 0, ...more };
+  return {
+    owner: ownerOf(id),
+    needs: needsOf(...pools),
+    wait: true,
+    priority: 0,
+    concurrencyLimit: 0,
+    ttlMs: 0,
+    ...more,
+  };
 }
 
 export function nodeOf(name: string, pool: string, more: Partial<NodeFacts> = {}): NodeFacts {
@@ -69,6 +86,15 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
     case "wait":
       run.nowMs += operation.ms;
       break;
+    case "renew": {
+      const verdict = decideRenewal(
+        { ...releaseOf(run, operation), ttlMs: operation.ttlMs },
+        run.world.ledger,
+        run.nowMs,
+      );
+      if (verdict.do === "renew") apply(run, verdict.events);
+      break;
+    }
     case "release":
       apply(run, decideRelease(releaseOf(run, operation), run.world.ledger, run.nowMs).events);
       break;
@@ -92,6 +118,10 @@ function releaseOf(run: Run, { owner, late }: { readonly owner: Owner; readonly 
 }
 
 function settle(run: Run): void {
+  apply(
+    run,
+    planExpiry(run.world.ledger, policy, run.nowMs, 0).map((expiry) => expiryEvent(expiry, run.nowMs)),
+  );
   const { steps } = planGrants(run.world, policy, run.nowMs);
   apply(
     run,
@@ -116,6 +146,7 @@ const reserve = fc
     wait: fc.constantFrom(true, true, true, false),
     priority: fc.integer({ min: -1, max: 1 }),
     concurrencyLimit: fc.constantFrom(0, 0, 1, 3),
+    ttlMs: fc.constantFrom(0, 0, 0, 300, 1500),
   })
   .map(({ id: number, kind: ownerKind, pools, ...more }): Operation => {
     return { do: "reserve", request: requestOf(number, pools, { ...more, owner: ownerOf(number, ownerKind) }) };
@@ -125,6 +156,12 @@ const release = fc
   .record({ id, kind, late: fc.constantFrom(false, false, false, true) })
   .map(({ id: number, kind: ownerKind, late }): Operation => {
     return { do: "release", owner: ownerOf(number, ownerKind), late };
+  });
+
+const renew = fc
+  .record({ id, kind, ttlMs: fc.constantFrom(0, 200, 2000), late: fc.constantFrom(false, false, true) })
+  .map(({ id: number, kind: ownerKind, ttlMs, late }): Operation => {
+    return { do: "renew", owner: ownerOf(number, ownerKind), ttlMs, late };
   });
 
 const node = fc
@@ -148,6 +185,7 @@ export const operations = fc.array(
   fc.oneof(
     { weight: 12, arbitrary: reserve },
     { weight: 8, arbitrary: release },
+    { weight: 3, arbitrary: renew },
     { weight: 2, arbitrary: goodNode.map((facts): Operation => ({ do: "node", facts })) },
     { weight: 2, arbitrary: node.map((facts): Operation => ({ do: "node", facts })) },
     {

@@ -1,4 +1,4 @@
-import { consumeEvents } from "@muster/bus";
+import { consumeEvents, type NatsBus } from "@muster/bus";
 import { buckets, muster, ReservationService, streams, subjects } from "@muster/proto";
 import { natsServer, otlpCollector, until } from "@muster/testkit";
 import { expect, it } from "vitest";
@@ -8,6 +8,28 @@ const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING }
   muster.reservation.v1.ReservationState;
 
 const owner = (id: string) => ({ kind: "session", id });
+
+/** Everything that is told of reservations: what happened, and the id. */
+async function followNews(bus: NatsBus): Promise<AsyncDisposable & { readonly told: string[] }> {
+  const told: string[] = [];
+  const { ReservationGranted, ReservationReleased, ReservationExpired } = muster.reservation.v1;
+  const kinds = [
+    ["granted", subjects.anyReservationGranted, ReservationGranted],
+    ["released", subjects.anyReservationReleased, ReservationReleased],
+    ["expired", subjects.anyReservationExpired, ReservationExpired],
+  ] as const;
+  const stack = new AsyncDisposableStack();
+  for (const [kind, subject, type] of kinds) {
+    const subscription = { stream: streams.events.name, durable: kind, subject, maxInFlight: 10, ackWaitMs: 5000 };
+    stack.use(
+      await consumeEvents(bus, { ...subscription, area: "test" }, type, ({ reservation }) => {
+        told.push(`${kind} ${reservation?.id ?? ""}`);
+        return Promise.resolve();
+      }),
+    );
+  }
+  return { told, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
 
 it("answers as the contract says, and tells of grants", async () => {
   await using server = await natsServer();
@@ -70,21 +92,48 @@ it("answers as the contract says, and tells of grants", async () => {
     fault: { code: "not_found" },
   });
 
-  const granted: string[] = [];
-  const subscription = {
-    stream: streams.events.name,
-    durable: "test",
-    subject: subjects.anyReservationGranted,
-    maxInFlight: 10,
-    ackWaitMs: 5000,
-    area: "test",
-  };
-  await using _consumer = await consumeEvents(bus, subscription, muster.reservation.v1.ReservationGranted, (event) => {
-    granted.push(event.reservation?.id ?? "");
-    return Promise.resolve();
+  await using news = await followNews(bus);
+  await until("both grants and the release were told", () => news.told.length === 3);
+  expect(news.told.sort()).toEqual(["granted r-1", "granted r-2", "released r-1"]);
+  expect(manager.errors).toEqual([]);
+});
+
+it("ends a reservation whose time limit passes, granted or waiting, and tells of it; a renewed one lives on", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await nodes.put("a1", "a");
+  await nodes.put("b1", "b");
+  await using manager = startManager(server, { RESERVATION_EXPIRY_GRACE_MS: "0" });
+  const reservations = reservationsOf(bus);
+  await reservations.listPools({}, { timeoutMs: 20_000 });
+  await using news = await followNews(bus);
+
+  const lease = { owner: owner("lease"), needs: needs("a"), ttlMs: 300 };
+  const kept = { owner: owner("kept"), needs: needs("b"), ttlMs: 300 };
+  const { reservation } = await reservations.reserve(kept, { timeoutMs: 20_000 });
+  const renewal = { owner: owner("kept"), reservationId: reservation?.id ?? "", ttlMs: 600_000 };
+  const renewed = await reservations.renewReservation(renewal);
+  expect(renewed.reservation).toMatchObject({ id: "r-1", state: GRANTED, machines: reservation?.machines });
+  expect(renewed.reservation?.expiresAtMs).toBeGreaterThan(reservation?.expiresAtMs ?? Number.POSITIVE_INFINITY);
+  await reservations.reserve(lease);
+  await reservations.reserve({ owner: owner("gone"), needs: needs("a"), wait: true, ttlMs: 1 });
+  await reservations.reserve({ owner: owner("next"), needs: needs("a"), wait: true });
+
+  await until("the machine is given on", async () => {
+    const { reservation: next } = await reservations.getReservation({ owner: owner("next") });
+    return next?.state === GRANTED;
   });
-  await until("both grants were told", () => granted.length === 2);
-  expect(granted.sort()).toEqual(["r-1", "r-2"]);
+  for (const id of ["lease", "gone"])
+    await expect(reservations.getReservation({ owner: owner(id) })).rejects.toMatchObject({
+      fault: { code: "not_found" },
+    });
+  await expect(
+    reservations.renewReservation({ owner: owner("lease"), reservationId: "r-2", ttlMs: 300 }),
+  ).rejects.toMatchObject({ fault: { code: "not_found", id: "r-2" } });
+  expect((await reservations.getReservation({ owner: owner("kept") })).reservation).toMatchObject({ state: GRANTED });
+  await until("all was told", () => news.told.length === 5);
+  expect(news.told.sort()).toEqual(["expired r-2", "expired r-3", "granted r-1", "granted r-2", "granted r-4"]);
   expect(manager.errors).toEqual([]);
 });
 
@@ -101,8 +150,8 @@ it("answers invalid_request to bytes that are no message, on every method", asyn
       expect([verb, fault.code, fault.reason]).toEqual([verb, 3, "INVALID_REQUEST"]);
     }
   }
-  const { reserve, unreserve, getReservation } = reservationsOf(bus);
-  for (const call of [reserve, unreserve, getReservation])
+  const { reserve, unreserve, renewReservation, getReservation, explainReservation } = reservationsOf(bus);
+  for (const call of [reserve, unreserve, renewReservation, getReservation, explainReservation])
     await expect(call({})).rejects.toMatchObject({ fault: { code: "invalid_request" } });
   expect(manager.errors).toEqual([]);
 });

@@ -9,6 +9,8 @@ const builders = {
   sessionEventRecorded: subjects.sessionEventRecorded,
   request: (key: string) => subjects.request("session", key),
   reservationGranted: (key: string) => subjects.reservationGranted("session", key),
+  reservationReleased: (key: string) => subjects.reservationReleased("session", key),
+  reservationExpired: (key: string) => subjects.reservationExpired("session", key),
 };
 
 it.each(Object.entries(builders))("%s lets a key in as one token or not at all", (_name, build) => {
@@ -30,6 +32,8 @@ it.each(Object.entries(builders))("%s lets a key in as one token or not at all",
 it("binds every event and command to exactly one stream", () => {
   const examples = [
     subjects.reservationGranted("session", "a"),
+    subjects.reservationReleased("session", "a"),
+    subjects.reservationExpired("session", "a"),
     subjects.sessionEventRecorded("a"),
     subjects.runSession("a"),
     subjects.ledger,

@@ -1,28 +1,35 @@
 import { context, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
 import { publishEvent, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
-import { idOf, type Reservation } from "../domain/reservation.ts";
+import { idOf } from "../domain/reservation.ts";
+import type { News } from "../service.ts";
 import { toWireReservation } from "./messages.ts";
 
-/** Publishes grants that are on disk, in the background. */
+/** Publishes what is on disk, in the background. */
 export type Announcer = AsyncDisposable & {
-  announce(reservation: Reservation, caller: Context | undefined): void;
+  announce(news: News, caller: Context | undefined): void;
 };
 
-type Announcement = { readonly reservation: Reservation; readonly caller: Context | undefined };
+type Announcement = { readonly news: News; readonly caller: Context | undefined };
 
-/** Enough to fill the connection; the rest waits in memory, at most one a granted reservation. */
+const WIRE = {
+  granted: { subject: subjects.reservationGranted, type: muster.reservation.v1.ReservationGranted },
+  released: { subject: subjects.reservationReleased, type: muster.reservation.v1.ReservationReleased },
+  expired: { subject: subjects.reservationExpired, type: muster.reservation.v1.ReservationExpired },
+};
+
+/** Enough to fill the connection; the rest waits in memory. */
 const IN_FLIGHT_MAX = 64;
 
 /**
- * A grant is published until it is on disk or the announcer is disposed. What is lost then is published by the next leader, which announces every grant that it
- * finds: the message id makes a repeated one vanish.
+ * News is published until it is on disk or the announcer is disposed. A grant that is lost then is published by the next leader, which announces every grant that
+ * it finds: the message id makes a repeated one vanish. An end that is lost then is not told again: who asks is answered that there is no such reservation.
  */
 export function makeAnnouncer(
   bus: Bus,
   deps: {
     readonly pause: (signal: AbortSignal) => Promise<void>;
-    readonly failed: (reservation: Reservation, error: unknown) => void;
+    readonly failed: (news: News, error: unknown) => void;
   },
 ): Announcer {
   const waiting: Announcement[] = [];
@@ -34,15 +41,15 @@ export function makeAnnouncer(
       try {
         await publish(bus, next);
       } catch (error) {
-        deps.failed(next.reservation, error);
+        deps.failed(next.news, error);
         waiting.push(next);
         await deps.pause(stop.signal);
       }
     }
   };
   return {
-    announce: (reservation, caller) => {
-      waiting.push({ reservation, caller });
+    announce: (news, caller) => {
+      waiting.push({ news, caller });
       if (workers.size >= IN_FLIGHT_MAX) return;
       const worker = work().finally(() => workers.delete(worker));
       workers.add(worker);
@@ -54,16 +61,12 @@ export function makeAnnouncer(
   };
 }
 
-async function publish(bus: Bus, { reservation, caller }: Announcement): Promise<void> {
+async function publish(bus: Bus, { news, caller }: Announcement): Promise<void> {
+  const { kind, reservation } = news;
   const { owner, sequence } = reservation;
+  const { subject, type } = WIRE[kind];
   const message = { reservation: toWireReservation({ reservation, because: undefined }) };
   await context.with(caller ?? ROOT_CONTEXT, () =>
-    publishEvent(
-      bus,
-      subjects.reservationGranted(owner.kind, owner.id),
-      muster.reservation.v1.ReservationGranted,
-      message,
-      { messageId: `${idOf(sequence)}-granted` },
-    ),
+    publishEvent(bus, subject(owner.kind, owner.id), type, message, { messageId: `${idOf(sequence)}-${kind}` }),
   );
 }

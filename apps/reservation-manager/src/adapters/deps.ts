@@ -26,6 +26,8 @@ type Manager = {
 /** A request with the most needs and the longest names, granted at once, takes about 520 KiB. */
 const MAX_ENTRY_BYTES = 768 * 1024;
 const RETRY_MS = 500;
+/** Timers hold 24 days; whoever waits longer looks again. */
+const ALARM_MAX_MS = 86_400_000;
 
 /** Follows the nodes for ever, and keeps the ledger whenever this process leads. */
 export async function runManager(context: ServiceContext<Config>): Promise<void> {
@@ -88,8 +90,9 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     });
     await using announcer = makeAnnouncer(bus, {
       pause,
-      failed: ({ sequence }, error) => {
-        logger.warn({ reservation: idOf(sequence), err: error }, "announcing a grant failed, trying again");
+      failed: ({ kind, reservation }, error) => {
+        const news = { reservation: idOf(reservation.sequence), kind };
+        logger.warn({ ...news, err: error }, "an announcement failed, trying again");
       },
     });
     const keeper = new LedgerKeeper(
@@ -101,6 +104,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
         announce: announcer.announce,
         decided: metrics.decided,
         pause,
+        until: (atMs, until) => pause(until, Math.min(Math.max(0, atMs - Date.now()), ALARM_MAX_MS)),
       },
       config.policy,
     );
@@ -146,6 +150,6 @@ function toCounts(ledger: Ledger): { reservations: number; waiting: number } {
   return { reservations: ledger.reservations.size, waiting: ledger.queue.places.size };
 }
 
-async function pause(signal: AbortSignal): Promise<void> {
-  await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
+async function pause(signal: AbortSignal, ms: number = RETRY_MS): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => undefined);
 }

@@ -14,6 +14,9 @@ export function makeHandlers(keeper: LedgerKeeper): Handlers<typeof ReservationS
     unreserve: async ({ owner, reservationId }) => ({
       released: await keeper.release({ owner: toOwner(owner), reservationId }),
     }),
+    renewReservation: async ({ owner, reservationId, ttlMs }) => ({
+      reservation: toWireReservation(await keeper.renew({ owner: toOwner(owner), reservationId, ttlMs })),
+    }),
     getReservation: async ({ owner }) => ({ reservation: toWireReservation(await keeper.get(toOwner(owner))) }),
     listReservations: async ({ ownerKind, limit, continue: after }) => {
       const page = await keeper.list({

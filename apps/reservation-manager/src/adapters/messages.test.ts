@@ -29,6 +29,7 @@ it("never hands out the number of a reservation that is gone, not even after a s
       wait: true,
       priority: 0,
       concurrencyLimit: 0,
+      ttlMs: 0,
     },
   });
   step(run, { do: "release", owner: { kind: "session", id: "x" } });

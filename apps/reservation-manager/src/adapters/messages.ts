@@ -55,8 +55,8 @@ export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string)
 }
 
 export function toRequest(message: muster.reservation.v1.ReserveRequest): ReservationRequest {
-  const { owner, needs, wait, priority, concurrencyLimit } = message;
-  return { owner: toOwner(owner), needs: needs.map(toNeed), wait, priority, concurrencyLimit };
+  const { owner, needs, wait, priority, concurrencyLimit, ttlMs } = message;
+  return { owner: toOwner(owner), needs: needs.map(toNeed), wait, priority, concurrencyLimit, ttlMs };
 }
 
 /** A missing owner has an empty kind and id, which no owner may have. */
@@ -65,13 +65,14 @@ export function toOwner(owner: WireOwner | null | undefined): Owner {
 }
 
 export function toWireReservation({ reservation, because }: ReservationReport): WireReservation {
-  const { sequence, owner, needs, priority, createdAtMs, grant } = reservation;
+  const { sequence, owner, needs, priority, createdAtMs, expiresAtMs, grant } = reservation;
   return {
     id: idOf(sequence),
     owner,
     needs: [...needs],
     priority,
     createdAtMs,
+    ...(expiresAtMs !== undefined && { expiresAtMs }),
     ...(grant === undefined
       ? { state: wire.ReservationState.RESERVATION_STATE_WAITING }
       : {
@@ -114,16 +115,23 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
       return { atMs, granted: { id: idOf(event.sequence), machines: [...event.machines] } };
     case "released":
       return { atMs, released: { id: idOf(event.sequence) } };
+    case "renewed":
+      return { atMs, renewed: { id: idOf(event.sequence), expiresAtMs: event.expiresAtMs ?? 0 } };
+    case "expired":
+      return { atMs, expired: { id: idOf(event.sequence) } };
   }
 }
 
 function toEvent(message: muster.reservation.v1.LedgerEvent.$Properties): LedgerEvent {
-  const { requested, granted, released } = message;
+  const { requested, granted, released, renewed, expired } = message;
   const atMs = message.atMs ?? 0;
   if (requested) return { kind: "requested", reservation: toReservation(requested), atMs };
   if (granted)
     return { kind: "granted", sequence: toSequence(granted.id), machines: toMachines(granted.machines), atMs };
   if (released) return { kind: "released", sequence: toSequence(released.id), atMs };
+  if (renewed)
+    return { kind: "renewed", sequence: toSequence(renewed.id), expiresAtMs: zeroIsAbsent(renewed.expiresAtMs), atMs };
+  if (expired) return { kind: "expired", sequence: toSequence(expired.id), atMs };
   throw new Error("the ledger's log has an event of an unknown kind");
 }
 
@@ -133,7 +141,9 @@ function toWireRequested(reservation: Reservation): muster.reservation.v1.Ledger
 }
 
 function toReservation(requested: muster.reservation.v1.LedgerRequested.$Properties): Reservation {
-  const { id, owner, needs, state, machines, priority, createdAtMs, grantedAtMs } = requested.reservation ?? {};
+  const { id, owner, needs, state, machines, priority, createdAtMs, expiresAtMs, grantedAtMs } =
+    requested.reservation ?? {};
+  const limit = zeroIsAbsent(expiresAtMs);
   const reservation = {
     sequence: toSequence(id),
     owner: toOwner(owner),
@@ -141,9 +151,14 @@ function toReservation(requested: muster.reservation.v1.LedgerRequested.$Propert
     priority: priority ?? 0,
     concurrencyLimit: requested.concurrencyLimit ?? 0,
     createdAtMs: createdAtMs ?? 0,
+    ...(limit !== undefined && { expiresAtMs: limit }),
   };
   if (state !== wire.ReservationState.RESERVATION_STATE_GRANTED) return reservation;
   return { ...reservation, grant: { atMs: grantedAtMs ?? 0, machines: toMachines(machines) } };
+}
+
+function zeroIsAbsent(number: number | null | undefined): number | undefined {
+  return number === 0 ? undefined : (number ?? undefined);
 }
 
 function toNeed(need: muster.reservation.v1.Need.$Properties): Need {

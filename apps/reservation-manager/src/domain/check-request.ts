@@ -1,10 +1,14 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelValue } from "@muster/names";
+import type { RenewalRequest } from "./decide-renewal.ts";
 import type { ReleaseRequest } from "./decide-release.ts";
 import type { Need, Owner } from "./reservation.ts";
 
 /** One machine a need; more than this in one gang is more likely a mistake than a wish. */
 export const NEEDS_MAX = 1000;
+
+/** Ten years: longer ones are mistakes, and numbers that a time cannot be added to. */
+const TTL_MAX_MS = 3650 * 86_400_000;
 
 /** What an owner asks for: all of it, or nothing. */
 export type ReservationRequest = {
@@ -14,18 +18,24 @@ export type ReservationRequest = {
   readonly wait: boolean;
   readonly priority: number;
   readonly concurrencyLimit: number;
+  /** 0: no time limit. */
+  readonly ttlMs: number;
 };
 
 /** What is wrong with a request whatever the ledger says; undefined when nothing is. */
-export function checkRequest({ owner, needs }: ReservationRequest): Fault | undefined {
+export function checkRequest({ owner, needs, ttlMs }: ReservationRequest): Fault | undefined {
   if (needs.length === 0) return { code: "invalid_request", field: "needs", reason: "is empty; one need at least" };
   if (needs.length > NEEDS_MAX)
     return { code: "limit_exceeded", what: "needs of one reservation", limit: NEEDS_MAX, retryAfterMs: 0 };
-  return checkOwner(owner) ?? checkNeeds(needs);
+  return checkOwner(owner) ?? checkNeeds(needs) ?? checkTtl(ttlMs);
 }
 
 export function checkOwner({ kind, id }: Owner): Fault | undefined {
   return checkDnsLabel("owner.kind", kind) ?? checkDnsLabel("owner.id", id);
+}
+
+export function checkRenewal(request: RenewalRequest): Fault | undefined {
+  return checkRelease(request) ?? checkTtl(request.ttlMs);
 }
 
 export function checkRelease({ owner, reservationId }: ReleaseRequest): Fault | undefined {
@@ -36,6 +46,11 @@ export function checkRelease({ owner, reservationId }: ReleaseRequest): Fault | 
     field: "reservation_id",
     reason: "is empty; the id that Reserve answered is needed",
   };
+}
+
+function checkTtl(ttlMs: number): Fault | undefined {
+  if (ttlMs <= TTL_MAX_MS) return undefined;
+  return { code: "invalid_request", field: "ttl_ms", reason: `is ${ttlMs}; ${TTL_MAX_MS} is the most` };
 }
 
 function checkNeeds(needs: readonly Need[]): Fault | undefined {

@@ -4,6 +4,7 @@ import { assignMachines, findHold, obstacleTo, type Obstacle } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "./ledger.ts";
 import { largestOf, type Machines } from "./machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
+import { renewal } from "./decide-renewal.ts";
 import { countByPool, sameNeeds, type Owner, type PoolNeed, type Reservation } from "./reservation.ts";
 import { placeOf } from "./waiting-queue.ts";
 import type { World } from "./world.ts";
@@ -15,7 +16,13 @@ export type ReservationPolicy = GrantPolicy & {
 
 /** `events` are what the ledger has to remember; a refusal has none. */
 export type Verdict =
-  | { readonly do: "answer"; readonly sequence: number; readonly events: readonly []; readonly because: "SAME_NEEDS" }
+  | {
+      readonly do: "answer";
+      readonly sequence: number;
+      /** A renewal, where the request names a time limit. */
+      readonly events: readonly LedgerEvent[];
+      readonly because: "SAME_NEEDS";
+    }
   | {
       readonly do: "grant";
       readonly sequence: number;
@@ -57,15 +64,16 @@ export function decideReservation(
   const wrong = checkRequest(request);
   if (wrong !== undefined) return { do: "refuse", fault: wrong };
   const existing = reservationOf(world.ledger, request.owner);
-  if (existing !== undefined) return decideAgain(request, existing);
+  if (existing !== undefined) return decideAgain(request, existing, nowMs);
 
   const needs = countByPool(request.needs);
   const impossible = findUnknownPool(needs, world.machines) ?? findSmallPool(needs, world.machines);
   if (impossible !== undefined) return { do: "refuse", fault: world.machines.complete ? impossible : NOT_KNOWN_YET };
 
-  const { owner, priority, concurrencyLimit } = request;
+  const { owner, priority, concurrencyLimit, ttlMs } = request;
   const { nextSequence: sequence, queue } = world.ledger;
-  const reservation = { sequence, owner, needs: request.needs, priority, concurrencyLimit, createdAtMs: nowMs };
+  const asked = { sequence, owner, needs: request.needs, priority, concurrencyLimit, createdAtMs: nowMs };
+  const reservation: Reservation = ttlMs === 0 ? asked : { ...asked, expiresAtMs: nowMs + ttlMs };
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
   const demand = { ownerKind: owner.kind, concurrencyLimit, needs };
   const obstacle = obstacleTo(demand, placeOf(reservation), world, findHold(world, policy, nowMs));
@@ -80,9 +88,12 @@ export function decideReservation(
   return { do: "queue", sequence, events: [requested], because: obstacle.code };
 }
 
-function decideAgain(request: ReservationRequest, existing: Reservation): Verdict {
-  if (sameNeeds(request.needs, existing.needs))
-    return { do: "answer", sequence: existing.sequence, events: [], because: "SAME_NEEDS" };
+function decideAgain(request: ReservationRequest, existing: Reservation, nowMs: number): Verdict {
+  const { sequence } = existing;
+  if (sameNeeds(request.needs, existing.needs)) {
+    const events = request.ttlMs === 0 ? [] : [renewal(sequence, request.ttlMs, nowMs)];
+    return { do: "answer", sequence, events, because: "SAME_NEEDS" };
+  }
   const { kind, id } = request.owner;
   return { do: "refuse", fault: { code: "reservation_differs", ownerKind: kind, ownerId: id } };
 }

@@ -12,7 +12,18 @@ export type LedgerEvent =
       readonly machines: readonly Machine[];
       readonly atMs: number;
     }
-  | { readonly kind: "released"; readonly sequence: number; readonly atMs: number };
+  | { readonly kind: "released"; readonly sequence: number; readonly atMs: number }
+  /** Undefined: no time limit any more. */
+  | {
+      readonly kind: "renewed";
+      readonly sequence: number;
+      readonly expiresAtMs: number | undefined;
+      readonly atMs: number;
+    }
+  | { readonly kind: "expired"; readonly sequence: number; readonly atMs: number };
+
+/** When a reservation with a time limit ends, the earliest first. */
+export type Expiry = { readonly atMs: number; readonly sequence: number };
 
 /** Who holds which machine, and who waits. Never changed: every event gives a new ledger that shares most of the old one. */
 export type Ledger = {
@@ -27,6 +38,8 @@ export type Ledger = {
   readonly holders: SortedMap<string, number>;
   /** Owner kind -> granted reservations. */
   readonly grantedByKind: SortedMap<string, number>;
+  /** Of the reservations with a time limit. */
+  readonly expiries: SortedMap<Expiry, true>;
 };
 
 export const emptyLedger: Ledger = {
@@ -37,6 +50,7 @@ export const emptyLedger: Ledger = {
   queue: emptyQueue,
   holders: SortedMap.empty(compareText),
   grantedByKind: SortedMap.empty(compareText),
+  expiries: SortedMap.empty(compareExpiries),
 };
 
 /** The ledger after one event. Throws on an event that no decision could have made: going on would give one machine to two owners. */
@@ -47,7 +61,10 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
       return addWaiting(after, event.reservation);
     case "granted":
       return grant(after, knownReservation(ledger, event.sequence), event.machines, event.atMs);
+    case "renewed":
+      return renew(after, knownReservation(ledger, event.sequence), event.expiresAtMs);
     case "released":
+    case "expired":
       return release(after, knownReservation(ledger, event.sequence));
     default:
       return assertNever(event);
@@ -92,6 +109,13 @@ export function restoreLedger(reservations: readonly Reservation[], nextSequence
     queue: buildQueue(reservations.filter(({ grant: granted }) => granted === undefined)),
     holders: SortedMap.from(compareText, holders),
     grantedByKind: SortedMap.from(compareText, grantedByKind),
+    expiries: SortedMap.from(
+      compareExpiries,
+      reservations.flatMap((reservation): [Expiry, true][] => {
+        const expiry = expiryOf(reservation);
+        return expiry === undefined ? [] : [[expiry, true]];
+      }),
+    ),
   };
   if (ledger.holders.size !== holders.length || ledger.owners.size !== reservations.length)
     throw new Error("the snapshot of the ledger gives a node to two reservations, or two reservations to one owner");
@@ -107,6 +131,17 @@ function addWaiting(ledger: Ledger, reservation: Reservation): Ledger {
     reservations: ledger.reservations.set(reservation.sequence, reservation),
     owners: ledger.owners.set(key, reservation.sequence),
     queue: enqueue(ledger.queue, reservation),
+    expiries: withExpiry(ledger.expiries, undefined, reservation),
+  };
+}
+
+function renew(ledger: Ledger, reservation: Reservation, expiresAtMs: number | undefined): Ledger {
+  const { expiresAtMs: _before, ...rest } = reservation;
+  const renewed = expiresAtMs === undefined ? rest : { ...rest, expiresAtMs };
+  return {
+    ...ledger,
+    reservations: ledger.reservations.set(reservation.sequence, renewed),
+    expiries: withExpiry(ledger.expiries, reservation, renewed),
   };
 }
 
@@ -133,6 +168,7 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
     ...ledger,
     reservations: ledger.reservations.delete(sequence),
     owners: ledger.owners.delete(ownerKey(owner)),
+    expiries: withExpiry(ledger.expiries, reservation, undefined),
   };
   if (granted === undefined) return { ...after, queue: dequeue(ledger.queue, reservation) };
   return {
@@ -140,4 +176,23 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
     holders: granted.machines.reduce((holders, { node }) => holders.delete(node), ledger.holders),
     grantedByKind: addTo(ledger.grantedByKind, owner.kind, -1),
   };
+}
+
+function withExpiry(
+  expiries: Ledger["expiries"],
+  before: Reservation | undefined,
+  after: Reservation | undefined,
+): Ledger["expiries"] {
+  const was = before && expiryOf(before);
+  const is = after && expiryOf(after);
+  const without = was === undefined ? expiries : expiries.delete(was);
+  return is === undefined ? without : without.set(is, true);
+}
+
+function expiryOf({ expiresAtMs: atMs, sequence }: Reservation): Expiry | undefined {
+  return atMs === undefined ? undefined : { atMs, sequence };
+}
+
+function compareExpiries(a: Expiry, b: Expiry): number {
+  return compareNumbers(a.atMs, b.atMs) || compareNumbers(a.sequence, b.sequence);
 }

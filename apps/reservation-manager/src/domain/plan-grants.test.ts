@@ -158,6 +158,25 @@ describe("the hold", () => {
     expect(granted.map((reservation) => reservation?.owner.id)).toEqual(["olast", "osmall"]);
   });
 
+  it("is lifted before those behind it are looked at, so that the first of them goes first", () => {
+    const run = fullPool(3);
+    step(run, { do: "node", facts: nodeOf("b0", "b") });
+    step(run, { do: "node", facts: nodeOf("c0", "c") });
+    const job = (id: string) => ({ owner: ownerOf(id, "job") });
+    reserve(run, requestOf("b", ["b"], job("b")));
+    reserve(run, requestOf("c", ["c"], job("c")));
+    reserve(run, requestOf("held", ["a", "c"], { concurrencyLimit: 4 }));
+    wait(run, policy.holdAfterMs + 1);
+    reserve(run, requestOf("first", ["a", "a"], job("first")));
+    reserve(run, requestOf("session", ["b"], { concurrencyLimit: 4 }));
+    reserve(run, requestOf("second", ["a"], job("second")));
+    const world = withFree(run, nodeOf("a8", "a"), nodeOf("a9", "a"), nodeOf("b9", "b"));
+    const granted = planGrants(world, policy, run.nowMs).steps.map(({ sequence }) =>
+      world.ledger.reservations.get(sequence),
+    );
+    expect(granted.map((reservation) => reservation?.owner.id)).toEqual(["osession", "ofirst"]);
+  });
+
   it("is kept while machines that were released still show their last holder's pods", () => {
     const run = fullPool(2);
     reserve(run, requestOf("large", ["a", "a"]));

@@ -40,7 +40,7 @@ export function planGrants(world: World, policy: GrantPolicy, nowMs: number): Gr
     if (round.steps.length === 0) return { steps, complete: true };
     machinesLeft -= countMachines(round.steps);
     if (machinesLeft <= 0) return { steps, complete: false };
-    // A grant can lift a hold (its request reached a concurrency limit), so requests that did not fit before may fit now.
+    // A grant can lift another request's hold (it reached a concurrency limit), so requests that did not fit before may fit now.
     after = round.world;
   }
 }
@@ -69,7 +69,10 @@ function planRound(
     steps.push(step);
     machinesLeft -= step.machines.length;
     world = evolveWorld(world, [eventOf(step, nowMs)]);
+    const heldBefore = hold?.place.sequence;
     hold = findHold(world, policy, nowMs);
+    // Requests that were passed over may fit without the hold, and come before the rest of this walk.
+    if (heldBefore !== hold?.place.sequence && heldBefore !== step.sequence) break;
     const next = waiting.places.first({ ...place, sequence: place.sequence + 1 });
     if (next !== undefined) candidates = candidates.set(next[0], waiting);
   }

@@ -18,6 +18,8 @@ export type Reservation = {
   /** Granted only while fewer reservations than this of the owner's kind are; 0: no limit. */
   readonly concurrencyLimit: number;
   readonly createdAtMs: number;
+  /** Ends by itself then, waiting or granted, unless it is renewed; undefined: no time limit. */
+  readonly expiresAtMs?: number;
   readonly grant?: { readonly atMs: number; readonly machines: readonly Machine[] };
 };
 

@@ -1,0 +1,172 @@
+import type { ReservationRequest } from "../src/domain/check-request.ts";
+import type { NodeFacts } from "../src/domain/machines.ts";
+import { policy, type Operation } from "./random-world.ts";
+
+/** One reservation as somebody with pencil and paper would keep it. */
+type Line = {
+  readonly number: number;
+  readonly request: ReservationRequest;
+  readonly since: number;
+  until: number;
+  /** Empty while it waits. */
+  nodes: string[];
+};
+
+/**
+ * The rules of the ledger without any index, cache or shortcut: every question is answered by looking at everything. What the ledger decides has to be
+ * the same.
+ */
+export class NaiveLedger {
+  readonly #nodes: Map<string, NodeFacts>;
+  #lines: Line[] = [];
+  readonly #numbers = new Map<string, number[]>();
+  #next = 1;
+  #now = 0;
+
+  constructor(nodes: readonly NodeFacts[]) {
+    this.#nodes = new Map(nodes.map((node) => [node.name, node]));
+  }
+
+  /** Does one operation; for a request says what becomes of it in a few words. */
+  step(operation: Operation): string {
+    const said = this.#do(operation);
+    this.#settle();
+    return said;
+  }
+
+  /** Who holds what, and who waits, in the order of arrival. */
+  show(): string[] {
+    return this.#lines.map(({ number, nodes, until }) => `${number} [${nodes.join(" ")}] until ${until}`);
+  }
+
+  #do(operation: Operation): string {
+    switch (operation.do) {
+      case "node":
+        this.#nodes.set(operation.facts.name, operation.facts);
+        return "";
+      case "lose":
+        this.#nodes.delete(operation.node);
+        return "";
+      case "wait":
+        this.#now += operation.ms;
+        return "";
+      case "release":
+        this.#end(this.#meant(operation));
+        return "";
+      case "renew": {
+        const line = this.#meant(operation);
+        if (line !== undefined) line.until = limitOf(operation.ttlMs, this.#now);
+        return "";
+      }
+      case "reserve":
+        return this.#reserve(operation.request);
+    }
+  }
+
+  #end(line: Line | undefined): void {
+    this.#lines = this.#lines.filter((other) => other !== line);
+  }
+
+  #meant({ owner, late }: Extract<Operation, { do: "release" | "renew" }>): Line | undefined {
+    const number = this.#numbers.get(`${owner.kind} ${owner.id}`)?.at(late === true ? -2 : -1);
+    return this.#lines.find((line) => line.number === number);
+  }
+
+  #reserve(request: ReservationRequest): string {
+    const { owner, needs, ttlMs } = request;
+    const own = this.#lines.find(
+      (line) => line.request.owner.kind === owner.kind && line.request.owner.id === owner.id,
+    );
+    if (own !== undefined) {
+      const wants = (all: ReservationRequest["needs"]) =>
+        all.map(({ component, pool }) => `${component} ${pool}`).sort();
+      if (wants(own.request.needs).join() !== wants(needs).join()) return "reservation_differs";
+      if (ttlMs > 0) own.until = limitOf(ttlMs, this.#now);
+      return `answer ${own.number}`;
+    }
+    const pools = [...new Set(needs.map(({ pool }) => pool))].sort();
+    const live = [...this.#nodes.values()];
+    for (const pool of pools) if (!live.some((node) => node.pool === pool)) return `pool_unknown ${pool}`;
+    for (const pool of pools)
+      if (this.#good(pool).length < count(needs, pool))
+        return `pool_capacity ${pool} ${count(needs, pool)} of ${this.#good(pool).length}`;
+
+    const line = { number: this.#next, request, since: this.#now, until: limitOf(ttlMs, this.#now), nodes: [] };
+    const obstacle = this.#obstacle(line);
+    if (obstacle !== undefined && !request.wait) return obstacle;
+    this.#next += 1;
+    const key = `${owner.kind} ${owner.id}`;
+    this.#numbers.set(key, [...(this.#numbers.get(key) ?? []), line.number]);
+    this.#lines.push(line);
+    if (obstacle === undefined) this.#grant(line);
+    return obstacle === undefined ? `grant ${line.number}` : `queue ${line.number}`;
+  }
+
+  #settle(): void {
+    this.#lines = this.#lines.filter(({ until }) => until > this.#now);
+    for (let next = this.#nextGrant(); next !== undefined; next = this.#nextGrant()) this.#grant(next);
+  }
+
+  #nextGrant(): Line | undefined {
+    return this.#waiting().find((line) => this.#obstacle(line) === undefined);
+  }
+
+  #waiting(): Line[] {
+    return this.#lines.filter(({ nodes }) => nodes.length === 0).sort(inOrder);
+  }
+
+  #grant(line: Line): void {
+    for (const { pool } of line.request.needs) line.nodes.push(this.#free(pool, line)[0] ?? "none");
+  }
+
+  #obstacle(line: Line): string | undefined {
+    if (this.#atLimit(line)) return "limit_exceeded";
+    const hold = this.#hold();
+    for (const pool of [...new Set(line.request.needs.map((need) => need.pool))].sort()) {
+      const free = this.#free(pool).length;
+      const kept = hold !== undefined && inOrder(line, hold) > 0 ? count(hold.request.needs, pool) : 0;
+      const left = Math.max(0, free - kept);
+      if (left < count(line.request.needs, pool))
+        return `pool_availability ${pool} ${count(line.request.needs, pool)} of ${left}`;
+    }
+    return undefined;
+  }
+
+  #hold(): Line | undefined {
+    return this.#waiting().find(
+      (line) =>
+        this.#now - line.since > policy.holdAfterMs &&
+        !this.#atLimit(line) &&
+        line.request.needs.every(({ pool }) => this.#good(pool).length >= count(line.request.needs, pool)),
+    );
+  }
+
+  #atLimit({ request: { owner, concurrencyLimit } }: Line): boolean {
+    const granted = this.#lines.filter(({ nodes, request }) => nodes.length > 0 && request.owner.kind === owner.kind);
+    return concurrencyLimit > 0 && granted.length >= concurrencyLimit;
+  }
+
+  #good(pool: string): NodeFacts[] {
+    return [...this.#nodes.values()].filter((node) => node.pool === pool && node.ready && node.schedulable);
+  }
+
+  #free(pool: string, besides?: Line): string[] {
+    const taken = new Set([...this.#lines, ...(besides === undefined ? [] : [besides])].flatMap(({ nodes }) => nodes));
+    return this.#good(pool)
+      .filter(({ name, occupants }) => occupants.length === 0 && !taken.has(name))
+      .map(({ name }) => name)
+      .sort();
+  }
+}
+
+function inOrder(a: Line, b: Line): number {
+  return b.request.priority - a.request.priority || a.since - b.since || a.number - b.number;
+}
+
+function limitOf(ttlMs: number, now: number): number {
+  return ttlMs === 0 ? Number.POSITIVE_INFINITY : now + ttlMs;
+}
+
+function count(needs: ReservationRequest["needs"], pool: string): number {
+  return needs.filter((need) => need.pool === pool).length;
+}
