@@ -5,6 +5,9 @@ import { type Cluster, clusters } from "./conformance/clusters.ts";
 import { describeDeletion } from "./conformance/deletion.ts";
 import { describeDiscovery } from "./conformance/discovery.ts";
 import { describeKubectl } from "./conformance/kubectl.ts";
+import { describeBodies } from "./conformance/bodies.ts";
+import { describeEveryday } from "./conformance/everyday.ts";
+import { describeOpenApi } from "./conformance/openapi.ts";
 import { describeLists } from "./conformance/lists.ts";
 import { describeLogs } from "./conformance/logs.ts";
 import { describeObjects } from "./conformance/objects.ts";
@@ -41,4 +44,7 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("logs", () => describeLogs(connection));
   describe.skipIf(skip)("client-node", () => describeClient(connection));
   describe.skipIf(skip)("kubectl", () => describeKubectl(connection));
+  describe.skipIf(skip)("bodies", () => describeBodies(connection));
+  describe.skipIf(skip)("OpenAPI", () => describeOpenApi(connection));
+  describe.skipIf(skip)("everyday kubectl", () => describeEveryday(connection));
 });

@@ -29,6 +29,11 @@ export function answerFailure(exchange: Exchange, failure: Failure): void {
   answer(exchange, failure.code, failureStatus(failure));
 }
 
+export function answerBytes({ response }: Exchange, type: string, bytes: Uint8Array): void {
+  response.writeHead(200, { "content-type": type, "content-length": bytes.length });
+  response.end(bytes);
+}
+
 export function answerText({ response }: Exchange, code: number, text: string): void {
   response.writeHead(code, { "content-type": "text/plain; charset=utf-8", "content-length": Buffer.byteLength(text) });
   response.end(text);

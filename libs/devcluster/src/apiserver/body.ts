@@ -1,5 +1,7 @@
 import type { IncomingMessage } from "node:http";
+import { parse } from "yaml";
 import { isList, isObject, type Json, type JsonObject } from "./json.ts";
+import { decodeProtobuf } from "./protobuf.ts";
 import { badRequest, fail, FailureError, tooLarge, unsupportedMediaType } from "./status.ts";
 
 /** etcd's limit, which the API server takes over. */
@@ -9,8 +11,12 @@ const DRAIN_LIMIT_BYTES = 4 * BODY_LIMIT_BYTES;
 /** Deeper objects do not exist in the API, and each level costs stack. */
 const DEPTH_LIMIT = 200;
 
-/** The whole body. Fails with 413 above the limit. */
-export function readBody(request: IncomingMessage): Promise<string> {
+/** The whole body as text. Fails with 413 above the limit. */
+export async function readBody(request: IncomingMessage): Promise<string> {
+  return (await readBytes(request)).toString("utf8");
+}
+
+function readBytes(request: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
@@ -26,7 +32,7 @@ export function readBody(request: IncomingMessage): Promise<string> {
     });
     request.once("error", reject);
     request.once("close", () => reject(new Error("the client went away before its body was complete")));
-    request.once("end", () => resolve(Buffer.concat(chunks).toString("utf8")));
+    request.once("end", () => resolve(Buffer.concat(chunks)));
   });
 }
 
@@ -35,11 +41,66 @@ export function mediaType(request: IncomingMessage): string {
   return (request.headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase() ?? "";
 }
 
-/** Bodies of objects are JSON; anything else is 415. */
-export function requireJson(request: IncomingMessage): void {
+const PROTOBUF = "application/vnd.kubernetes.protobuf";
+const YAML = "application/yaml";
+const OBJECT_TYPES = ["application/json", YAML, PROTOBUF];
+
+/** Fails with 415 for a body that is no object in a form that the server reads. */
+export function requireObjectType(request: IncomingMessage): void {
   const type = mediaType(request);
-  if (type !== "" && type !== "application/json" && type !== "*/*") fail(unsupportedMediaType(["application/json"]));
+  if (type !== "" && type !== "*/*" && !OBJECT_TYPES.includes(type)) fail(unsupportedMediaType(OBJECT_TYPES));
 }
+
+/** How a body that does not say its kind is taken. */
+type Expected = { readonly apiVersion: string; readonly kind: string };
+
+/** The object of a body, whichever form it has. */
+export async function readObject(request: IncomingMessage, expected: Expected): Promise<JsonObject> {
+  requireObjectType(request);
+  return parseAs(mediaType(request), await readBytes(request), expected);
+}
+
+/** The options of a deletion; {} when there is no body. */
+export async function readOptions(request: IncomingMessage): Promise<JsonObject> {
+  const bytes = await readBytes(request);
+  if (bytes.length === 0) return {};
+  requireObjectType(request);
+  return parseAs(mediaType(request), bytes, { apiVersion: "v1", kind: "DeleteOptions" });
+}
+
+function parseAs(type: string, bytes: Buffer, expected: Expected): JsonObject {
+  if (type === PROTOBUF)
+    return decodeProtobuf(bytes, expected) ?? fail(unsupportedMediaType(["application/json", YAML]));
+  const what = `the object provided is unrecognized (must be of type ${expected.kind})`;
+  const text = bytes.toString("utf8");
+  if (type === YAML) {
+    const parsed = parseYaml(text, `${what}: yaml`);
+    return isObject(parsed) ? parsed : fail(badRequest(`${what}: yaml: an object is needed`));
+  }
+  const parsed = parseJson(text, `${what}: couldn't get version/kind`);
+  return isObject(parsed)
+    ? parsed
+    : fail(badRequest(`${what}: couldn't get version/kind; json parse error: an object is needed`));
+}
+
+/** Fails with 400 for text that is no YAML. Kubernetes reads YAML 1.1, where `yes` and `on` are booleans. */
+export function parseYaml(text: string, what: string): Json {
+  let parsed: unknown;
+  try {
+    parsed = parse(text, {
+      version: "1.1",
+      customTags: (tags) => tags.filter((tag) => typeof tag === "string" || !tag.tag.endsWith(":timestamp")),
+      maxAliasCount: YAML_ALIAS_LIMIT,
+      logLevel: "error",
+    });
+  } catch (error) {
+    return fail(badRequest(`${what}: ${error instanceof Error ? error.message : String(error)}`));
+  }
+  // Sets and binary values become what JSON can say.
+  return parseJson(JSON.stringify(parsed ?? null), what);
+}
+
+const YAML_ALIAS_LIMIT = 100;
 
 /** Fails with 400 for text that is no JSON, or nested deeper than anything in the API. */
 export function parseJson(text: string, what: string): Json {
@@ -52,12 +113,6 @@ export function parseJson(text: string, what: string): Json {
   if (!isJson(parsed)) return fail(badRequest(`${what}: json parse error: not JSON`));
   if (isDeeper(text, DEPTH_LIMIT)) return fail(badRequest(`${what}: json parse error: exceeded max depth`));
   return parsed;
-}
-
-export function parseObject(text: string, kind: string): JsonObject {
-  const what = `the object provided is unrecognized (must be of type ${kind}): couldn't get version/kind`;
-  const parsed = parseJson(text, what);
-  return isObject(parsed) ? parsed : fail(badRequest(`${what}; json parse error: an object is needed`));
 }
 
 /** JSON.parse gives nothing else; the check is for the type alone. */

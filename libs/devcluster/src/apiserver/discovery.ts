@@ -100,7 +100,10 @@ function resourceList(resources: readonly Resource[], groupName: string, version
 
 function describe(resource: Resource): JsonObject[] {
   const { plural, singular, namespaced, kind, shortNames, categories } = resource;
-  const verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+  const verbs =
+    resource.answer === undefined
+      ? ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+      : ["create"];
   const main: JsonObject = {
     name: plural,
     singularName: singular,

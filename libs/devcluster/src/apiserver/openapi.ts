@@ -1,11 +1,12 @@
 import { groupVersions } from "./discovery.ts";
-import type { JsonObject } from "./json.ts";
+import { definitionOf, definitions, referTo } from "./definitions.ts";
+import { isList, isObject, type Json, type JsonObject, objectAt, textAt } from "./json.ts";
 import { apiVersionOf, type Resource } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 
 /**
- * As much of OpenAPI as kubectl needs before it sends anything: that each kind can be patched, and that the server itself validates fields. It has no schemas, so `kubectl explain`
- * knows nothing.
+ * OpenAPI as far as clients read it: which parameters a patch takes, and the schema of each kind, for `kubectl explain` and typed clients. Paths of subresources and of lists are left
+ * out.
  */
 export function openApiDocument(path: string, catalogue: Catalogue): JsonObject | undefined {
   const resources = catalogue.all();
@@ -16,40 +17,107 @@ export function openApiDocument(path: string, catalogue: Catalogue): JsonObject 
     return { paths: Object.fromEntries(entries) };
   }
   const served = resources.filter((resource) => path === `/openapi/v3/${rootOf(apiVersionOf(resource))}`);
-  return served.length === 0 ? undefined : { openapi: "3.0.0", info, paths: Object.fromEntries(served.map(v3Path)) };
+  if (served.length === 0) return undefined;
+  const schemas = Object.fromEntries(served.map((resource) => [nameOfKind(resource), schemaOf(resource)]));
+  return {
+    openapi: "3.0.0",
+    info,
+    paths: Object.fromEntries(served.flatMap(v3Paths)),
+    components: { schemas: withReferences(schemas) },
+  };
 }
 
-const info = { title: "Kubernetes", version: "v1.36.0" };
+const info = { title: "Kubernetes", version: "1.36" };
 const QUERY = ["dryRun", "fieldManager", "fieldValidation", "force"];
 const PATCHES = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+const STRATEGIC = "application/strategic-merge-patch+json";
+const ANY: JsonObject = { type: "object" };
 
 function rootOf(groupVersion: string): string {
   return groupVersion.includes("/") ? `apis/${groupVersion}` : `api/${groupVersion}`;
 }
 
-function itemPath(resource: Resource): string {
-  const middle = resource.namespaced ? "namespaces/{namespace}/" : "";
-  return `/${rootOf(apiVersionOf(resource))}/${middle}${resource.plural}/{name}`;
+/** `io.k8s.api.core.v1.Pod`; the group backwards for what is custom: `com.example.v1.Widget`. */
+function nameOfKind(resource: Resource): string {
+  const { group, version, kind } = resource;
+  const known = definitionOf(apiVersionOf(resource), kind);
+  return known ?? [...group.split(".").reverse(), version, kind].join(".");
 }
 
-function v3Path(resource: Resource): [string, JsonObject] {
-  const patch = {
-    parameters: QUERY.map((name) => ({ name, in: "query", schema: { type: name === "force" ? "boolean" : "string" } })),
-    requestBody: { content: Object.fromEntries(PATCHES.map((type) => [type, {}])) },
-    ...operation(resource),
+function schemaOf(resource: Resource): JsonObject {
+  const { group, version, kind, schema } = resource;
+  if (schema === undefined) return objectAt(definitions(), nameOfKind(resource));
+  return { ...schema, "x-kubernetes-group-version-kind": [{ group, version, kind }] };
+}
+
+/** The schemas and all that they refer to. */
+function withReferences(schemas: JsonObject): JsonObject {
+  const found = new Map<string, Json>();
+  const visit = (value: Json): void => {
+    if (isList(value)) value.forEach(visit);
+    if (!isObject(value)) return;
+    const name = textAt(value, "$ref").replace("#/components/schemas/", "");
+    const definition = objectAt(definitions(), name);
+    if (name !== "" && !found.has(name)) {
+      found.set(name, definition);
+      visit(definition);
+    }
+    Object.values(value).forEach(visit);
   };
-  return [itemPath(resource), { patch }];
+  for (const [name, schema] of Object.entries(schemas)) {
+    found.set(name, schema);
+    visit(schema);
+  }
+  return Object.fromEntries([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function collectionPath(resource: Resource): string {
+  const middle = resource.namespaced ? "namespaces/{namespace}/" : "";
+  return `/${rootOf(apiVersionOf(resource))}/${middle}${resource.plural}`;
+}
+
+function v3Paths(resource: Resource): [string, JsonObject][] {
+  const body = (types: readonly string[], schema: JsonObject): JsonObject => ({
+    content: Object.fromEntries(types.map((type) => [type, { schema }])),
+  });
+  const self = referTo(nameOfKind(resource));
+  const parameters = QUERY.map((name) => ({
+    name,
+    in: "query",
+    schema: { type: name === "force" ? "boolean" : "string", uniqueItems: true },
+  }));
+  const act = (action: string, more: JsonObject = {}): JsonObject => ({
+    ...operation(resource, action),
+    responses: { "200": { description: "OK", ...body(["application/json"], self) } },
+    ...more,
+  });
+  const patches = resource.schema === undefined ? [...PATCHES, STRATEGIC] : PATCHES;
+  const written = { parameters: parameters.slice(0, 3), requestBody: body(["application/json"], self) };
+  const path = collectionPath(resource);
+  if (resource.answer !== undefined) return [[path, { post: act("post", written) }]];
+  return [
+    [path, { get: operation(resource, "list"), post: act("post", written) }],
+    [
+      `${path}/{name}`,
+      {
+        get: act("get"),
+        put: act("put", written),
+        patch: act("patch", { parameters, requestBody: body(patches, ANY) }),
+        delete: operation(resource, "delete"),
+      },
+    ],
+  ];
 }
 
 function v2Paths(resource: Resource): [string, JsonObject][] {
   const parameters = QUERY.map((name) => ({ name, in: "query", type: name === "force" ? "boolean" : "string" }));
-  return [[itemPath(resource), { patch: { parameters, ...operation(resource) } }]];
+  return [[`${collectionPath(resource)}/{name}`, { patch: { parameters, ...operation(resource, "patch") } }]];
 }
 
-function operation({ group, version, kind }: Resource): JsonObject {
+function operation({ group, version, kind }: Resource, action: string): JsonObject {
   return {
     responses: { "200": { description: "OK" } },
-    "x-kubernetes-action": "patch",
+    "x-kubernetes-action": action,
     "x-kubernetes-group-version-kind": { group, version, kind },
   };
 }

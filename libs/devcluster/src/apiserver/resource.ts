@@ -1,3 +1,4 @@
+import type { Schema } from "./definitions.ts";
 import type { JsonObject } from "./json.ts";
 import { nameOf, namespaceOf } from "./metadata.ts";
 import type { Check } from "./names.ts";
@@ -18,8 +19,8 @@ export type Resource = {
   readonly categories: readonly string[];
   readonly namespaced: boolean;
   readonly subresources: readonly Subresource[];
-  /** The model of client-node that lists its fields. */
-  readonly model: string;
+  /** Its fields; undefined for a kind that is built in, whose schema is known by its name. */
+  readonly schema: Schema | undefined;
   /** Takes from a body what the resource has; `wrong` refuses a value of the wrong type. */
   readonly decode: (body: JsonObject, wrong: (because: string) => never) => Decoded;
   readonly checkName: Check;
@@ -49,6 +50,8 @@ export type Resource = {
   readonly deleteReturnsObject: boolean;
   /** Seconds that a deletion waits for somebody to stop what the object stands for; undefined: there is nothing to wait for. */
   readonly gracePeriodSeconds: ((object: JsonObject, wanted: number | undefined) => number) | undefined;
+  /** What is answered at once to an object that is posted; such objects are kept nowhere, and nothing else can be done with them. */
+  readonly answer: ((object: JsonObject) => JsonObject) | undefined;
   /** Where the objects are kept, if another resource keeps them in its own form. */
   readonly storedAs: StoredForm | undefined;
 };
@@ -62,11 +65,12 @@ export type StoredForm = {
   readonly fromStored: (object: JsonObject) => JsonObject;
 };
 
-type Given = Pick<Resource, "kind" | "plural" | "model" | "columns"> & Partial<Resource>;
+type Given = Pick<Resource, "kind" | "plural" | "columns"> & Partial<Resource>;
 
 /** A resource of the core group with nothing special about it, but for what is given. */
 export function defineResource(given: Given): Resource {
   const namespaced = given.namespaced ?? true;
+  const apiVersion = apiVersionOf({ group: "", version: "v1", ...given });
   return {
     group: "",
     version: "v1",
@@ -74,7 +78,8 @@ export function defineResource(given: Given): Resource {
     shortNames: [],
     categories: [],
     subresources: [],
-    decode: (body, wrong) => decode(given.model, body, wrong),
+    schema: undefined,
+    decode: (body, wrong) => decode({ apiVersion, kind: given.kind }, body, wrong),
     checkName: () => undefined,
     defaults: (object) => object,
     validate: () => [],
@@ -88,6 +93,7 @@ export function defineResource(given: Given): Resource {
     createOnUpdate: false,
     deleteReturnsObject: false,
     gracePeriodSeconds: undefined,
+    answer: undefined,
     storedAs: undefined,
     ...given,
     namespaced,

@@ -2,6 +2,7 @@ import { configMaps, leases, namespaces, secrets, serviceAccounts } from "./kind
 import { events, newEvents } from "./kinds/event.ts";
 import { nodes } from "./kinds/node.ts";
 import { pods } from "./kinds/pod.ts";
+import { accessReviews, rulesReviews, subjectReviews } from "./kinds/review.ts";
 import { services } from "./kinds/service.ts";
 import { apiVersionOf, bucketOf, type Resource } from "./resource.ts";
 
@@ -17,6 +18,9 @@ export const resources: readonly Resource[] = [
   services,
   leases,
   newEvents,
+  accessReviews,
+  rulesReviews,
+  subjectReviews,
 ];
 
 /** What the server serves now. */

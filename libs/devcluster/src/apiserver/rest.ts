@@ -1,6 +1,6 @@
 import { negotiate } from "./accept.ts";
 import { answer, type Exchange } from "./answer.ts";
-import { mediaType, parseJson, parseObject, readBody, requireJson } from "./body.ts";
+import { mediaType, parseJson, parseYaml, readBody, readObject, readOptions, requireObjectType } from "./body.ts";
 import { buildItem, type View } from "./encode.ts";
 import { isObject, type JsonObject, objectAt, textAt } from "./json.ts";
 import { bindPod } from "./kinds/pod.ts";
@@ -49,6 +49,10 @@ export async function serveTarget(deps: RestDeps, exchange: Exchange, target: Ta
     includeObject: include === "Object" || include === "None" ? include : "Metadata",
   };
   const call: Call = { deps, exchange, target, view };
+  if (target.resource.answer !== undefined) {
+    if (target.name !== "") return fail(noSuchResource());
+    return exchange.request.method === "POST" ? create(call) : fail(methodNotAllowed());
+  }
   if (target.name === "") return serveCollection(call);
   if (target.subresource === "") return serveItem(call);
   const known = target.resource.subresources.find((name) => name === target.subresource);
@@ -128,18 +132,22 @@ function watch({ deps, exchange, target, view }: Call): void {
 
 async function create(call: Call): Promise<void> {
   const { deps, exchange, target } = call;
-  requireJson(exchange.request);
+  requireObjectType(exchange.request);
   const dryRun = dryRunOf(exchange.query, "CreateOptions");
-  const body = parseObject(await readBody(exchange.request), target.resource.kind);
+  const body = await readObject(exchange.request, expectedOf(target.resource));
   const { object, warnings } = decodeBody(call, body, refuseBody(target.resource));
+  if (target.resource.answer !== undefined) {
+    show(call, 201, target.resource.answer(object), warnings);
+    return;
+  }
   show(call, 201, deps.registry.create(target.resource, target.namespace, object, dryRun), warnings);
 }
 
 async function update(call: Call, subresource?: "status" | "finalize"): Promise<void> {
   const { deps, exchange, target } = call;
-  requireJson(exchange.request);
+  requireObjectType(exchange.request);
   const dryRun = dryRunOf(exchange.query, "UpdateOptions");
-  const body = parseObject(await readBody(exchange.request), target.resource.kind);
+  const body = await readObject(exchange.request, expectedOf(target.resource));
   const { object, warnings } = decodeBody(call, body, refuseBody(target.resource));
   refuseOtherName(target, object);
   const written = deps.registry.update(target, { subresource, change: () => object, dryRun });
@@ -150,8 +158,9 @@ async function patch(call: Call, subresource?: "status"): Promise<void> {
   const { deps, exchange, target } = call;
   const type = patchTypeOf(mediaType(exchange.request));
   const dryRun = dryRunOf(exchange.query, "PatchOptions");
-  const document = parseJson(await readBody(exchange.request), "error decoding patch");
   const upsert = type === "application/apply-patch+yaml";
+  const text = await readBody(exchange.request);
+  const document = upsert ? parseYaml(text, "error decoding YAML") : parseJson(text, "error decoding patch");
   let warnings: readonly string[] = [];
   const written = deps.registry.update(target, {
     subresource,
@@ -173,6 +182,10 @@ async function patch(call: Call, subresource?: "status"): Promise<void> {
     },
   });
   show(call, written.created ? 201 : 200, written.object, warnings);
+}
+
+function expectedOf(resource: Resource): { apiVersion: string; kind: string } {
+  return { apiVersion: apiVersionOf(resource), kind: resource.kind };
 }
 
 /** Takes what the kind has; unknown fields are refused, told, or dropped in silence, as the client asks. */
@@ -240,17 +253,13 @@ async function deleteCollection(call: Call): Promise<void> {
 
 /** A deletion may come without a body. */
 async function optionalBody(exchange: Exchange): Promise<JsonObject> {
-  const text = await readBody(exchange.request);
-  if (text === "") return {};
-  requireJson(exchange.request);
-  const parsed = parseJson(text, "couldn't get version/kind");
-  return isObject(parsed) ? parsed : fail(badRequest("couldn't get version/kind; an object is needed"));
+  return readOptions(exchange.request);
 }
 
 async function bind({ deps, exchange, target }: Call): Promise<void> {
-  requireJson(exchange.request);
+  requireObjectType(exchange.request);
   const dryRun = dryRunOf(exchange.query, "CreateOptions");
-  const body = parseObject(await readBody(exchange.request), "Binding");
+  const body = await readObject(exchange.request, { apiVersion: "v1", kind: "Binding" });
   const node = textAt(body, "target", "name");
   if (node === "") fail({ code: 500, reason: "", message: "target.name: Required value" });
   const binding = { group: "", plural: "pods/binding" };
@@ -271,8 +280,7 @@ async function bind({ deps, exchange, target }: Call): Promise<void> {
 }
 
 async function evict({ deps, exchange, target }: Call): Promise<void> {
-  requireJson(exchange.request);
-  const body = parseObject(await readBody(exchange.request), "Eviction");
+  const body = await readObject(exchange.request, { apiVersion: "policy/v1", kind: "Eviction" });
   const { dryRun, ...options } = deleteOptionsOf(exchange.query, objectAt(body, "deleteOptions"));
   deps.registry.delete(target, options, dryRun);
   answer(exchange, 201, successStatus(undefined, 201));

@@ -1,8 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "./json.ts";
-import { decode, fieldsOf } from "./schema.ts";
+import { decode as decodeKind } from "./schema.ts";
 import { resources } from "./resources.ts";
+
+const decode = (kind: string, body: JsonObject, wrong: (because: string) => never): ReturnType<typeof decodeKind> =>
+  decodeKind({ apiVersion: "v1", kind }, body, wrong);
 
 const refuse = (because: string): never => {
   throw new Error(because);
@@ -10,13 +13,18 @@ const refuse = (because: string): never => {
 
 describe("decoding", () => {
   it("knows the fields of every resource, metadata among them", () => {
-    for (const { model } of resources)
-      expect(fieldsOf(model).get("metadata")).toEqual({ is: "model", model: "V1ObjectMeta" });
+    const metadata = { name: "a", labels: { b: "c" } };
+    for (const { kind, decode: take } of resources) {
+      expect(take({ kind, metadata, no: 1 }, refuse), kind).toEqual({
+        object: { kind, metadata },
+        warnings: ['unknown field "no"'],
+      });
+    }
   });
 
   it("drops unknown fields, and names each with its place, in the order of the document", () => {
     const body = { spec: { containers: [{ name: "a", no: 1 }, { alsoNo: 1 }], nor: 1 }, neither: {} };
-    expect(decode("V1Pod", body, refuse)).toEqual({
+    expect(decode("Pod", body, refuse)).toEqual({
       object: { spec: { containers: [{ name: "a" }, {}] } },
       warnings: ["spec.containers[0].no", "spec.containers[1].alsoNo", "spec.nor", "neither"].map(
         (field) => `unknown field "${field}"`,
@@ -25,35 +33,35 @@ describe("decoding", () => {
   });
 
   it("leaves null out", () => {
-    expect(decode("V1Pod", { metadata: { creationTimestamp: null, labels: null }, spec: null }, refuse).object).toEqual(
-      { metadata: {} },
-    );
+    expect(decode("Pod", { metadata: { creationTimestamp: null, labels: null }, spec: null }, refuse).object).toEqual({
+      metadata: {},
+    });
   });
 
   it.each<[string, JsonObject, string]>([
     [
-      "V1Pod",
+      "Pod",
       { metadata: { labels: [] } },
       "cannot unmarshal array into Go struct field ObjectMeta.metadata.labels of type map[string]string",
     ],
     [
-      "V1Pod",
+      "Pod",
       { spec: { hostNetwork: "yes" } },
       "cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool",
     ],
     [
-      "V1Pod",
+      "Pod",
       { spec: { priority: 1.5 } },
       "cannot unmarshal number 1.5 into Go struct field PodSpec.spec.priority of type int32",
     ],
     [
-      "V1Pod",
+      "Pod",
       { spec: { priority: 2 ** 31 } },
       "cannot unmarshal number into Go struct field PodSpec.spec.priority of type int32",
     ],
-    ["V1Secret", { data: { a: "not base64!" } }, "illegal base64 data"],
-    ["V1Pod", { metadata: { creationTimestamp: "yesterday" } }, 'cannot parse "yesterday"'],
-    ["V1Service", { spec: { ports: [{ targetPort: true }] } }, "cannot unmarshal bool"],
+    ["Secret", { data: { a: "not base64!" } }, "illegal base64 data"],
+    ["Pod", { metadata: { creationTimestamp: "yesterday" } }, 'cannot parse "yesterday"'],
+    ["Service", { spec: { ports: [{ targetPort: true }] } }, "cannot unmarshal bool"],
   ])("refuses for a %s the body %j", (model, body, because) => {
     expect(() => decode(model, body, refuse)).toThrow(because);
   });
@@ -67,11 +75,11 @@ describe("decoding", () => {
       fc.property(noise, (body) => {
         let first;
         try {
-          first = decode("V1Pod", JSON.parse(JSON.stringify(body)) as JsonObject, refuse);
+          first = decode("Pod", JSON.parse(JSON.stringify(body)) as JsonObject, refuse);
         } catch {
           return;
         }
-        expect(decode("V1Pod", first.object, refuse)).toEqual({ object: first.object, warnings: [] });
+        expect(decode("Pod", first.object, refuse)).toEqual({ object: first.object, warnings: [] });
       }),
     );
   });

@@ -1,9 +1,7 @@
-import * as client from "@kubernetes/client-node";
-import { isList, isObject, type Json, type JsonObject, mapEntries } from "./json.ts";
+import { definitionOf, definitions, referenceOf, resolveSchema, type Schema } from "./definitions.ts";
+import { isList, isObject, type Json, type JsonObject, mapEntries, objectAt, textAt } from "./json.ts";
 
-/**
- * Every field of every built-in kind, read off client-node's generated models: what Kubernetes' decoder knows of them is known here without a list of our own.
- */
+/** What Kubernetes' decoder knows of a field. */
 type FieldType =
   | { readonly is: "text" | "boolean" | "any" | "time" | "micro-time" | "int-or-string" | "bytes" | "quantity" }
   | { readonly is: "number"; readonly format: string }
@@ -16,21 +14,14 @@ const QUANTITY = /^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$/;
 const TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
 const BASE64 = /^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** Texts and maps of texts that hold quantities: numbers are taken there too, and kept as texts. */
-const QUANTITY_FIELDS = new Set([
-  "V1ResourceRequirements.limits",
-  "V1ResourceRequirements.requests",
-  "V1VolumeResourceRequirements.limits",
-  "V1VolumeResourceRequirements.requests",
-  "V1NodeStatus.capacity",
-  "V1NodeStatus.allocatable",
-  "V1PodSpec.overhead",
-  "V1ContainerStatus.allocatedResources",
-  "V1EmptyDirVolumeSource.sizeLimit",
-  "V1ResourceFieldSelector.divisor",
-]);
+/** Definitions that are one value and not a struct. */
+const VALUES: Readonly<Record<string, FieldType>> = {
+  "io.k8s.apimachinery.pkg.api.resource.Quantity": { is: "quantity" },
+  "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": { is: "micro-time" },
+  "io.k8s.apimachinery.pkg.apis.meta.v1.Time": { is: "time" },
+  "io.k8s.apimachinery.pkg.util.intstr.IntOrString": { is: "int-or-string" },
+};
 
-const models = new Map<string, unknown>(Object.entries(client));
 const cache = new Map<string, Fields>();
 
 export type Decoded = {
@@ -39,55 +30,58 @@ export type Decoded = {
   readonly warnings: readonly string[];
 };
 
-/** Takes from a body what the model has, with types checked, null left out, times and quantities in Kubernetes' own form. `wrong` refuses a value of the wrong type. */
-export function decode(model: string, body: JsonObject, wrong: (because: string) => never): Decoded {
+/** Takes from a body what a built-in kind has, with types checked, null left out, times and quantities in Kubernetes' own form. `wrong` refuses a value of the wrong type. */
+export function decode(
+  { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
+  body: JsonObject,
+  wrong: (because: string) => never,
+): Decoded {
+  const model = definitionOf(apiVersion, kind);
+  if (model === undefined) throw new Error(`no definition of ${apiVersion} ${kind}`);
+  return decodeDefinition(model, body, "", wrong);
+}
+
+/** The same for a definition by its name, that stands at `path` of an object. */
+export function decodeDefinition(
+  model: string,
+  body: JsonObject,
+  path: string,
+  wrong: (because: string) => never,
+): Decoded {
   const warnings: string[] = [];
-  const object = decodeModel(model, body, { path: "", goPath: "", wrong, warnings });
+  const object = decodeModel(model, body, { path, goPath: path, wrong, warnings });
   return { object, warnings };
 }
 
-/** Names of the fields of a model, for tests and documents. */
-export function fieldsOf(model: string): Fields {
+function fieldsOf(model: string): Fields {
   const known = cache.get(model);
   if (known !== undefined) return known;
-  const found = models.get(model);
-  if (!hasTypeMap(found)) throw new Error(`client-node has no model ${model}`);
+  const properties = objectAt(definitions(), model, "properties");
   const fields = new Map(
-    found
-      .getAttributeTypeMap()
-      .map(({ baseName, type, format }) => [baseName, parseType(type, format, `${model}.${baseName}`)]),
+    Object.entries(properties).map(([key, schema]) => [key, parseType(isObject(schema) ? schema : {})] as const),
   );
   cache.set(model, fields);
   return fields;
 }
 
-type TypeMap = { getAttributeTypeMap: () => { baseName: string; type: string; format: string }[] };
-
-function hasTypeMap(model: unknown): model is TypeMap {
-  return typeof model === "function" && "getAttributeTypeMap" in model;
-}
-
-function parseType(type: string, format: string, where: string): FieldType {
-  const list = /^(?:Array|Set)<(.*)>$/.exec(type)?.[1];
-  if (list !== undefined) return { is: "list", of: parseType(list, format, where) };
-  const map = /^\{ \[key: string\]: (.*); \}$/.exec(type)?.[1];
-  if (map !== undefined) return { is: "map", of: parseType(map, format, where) };
+function parseType(schema: Schema): FieldType {
+  const name = referenceOf(schema);
+  const value = VALUES[name];
+  if (value !== undefined) return value;
+  const { type, format, properties, items, additionalProperties } = resolveSchema(schema);
+  if (isObject(properties) && name !== "") return { is: "model", model: name };
   switch (type) {
     case "string":
-      if (QUANTITY_FIELDS.has(where)) return { is: "quantity" };
       return { is: format === "byte" ? "bytes" : "text" };
     case "boolean":
       return { is: "boolean" };
+    case "integer":
     case "number":
-      return { is: "number", format };
-    case "Date":
-      return { is: "time" };
-    case "V1MicroTime":
-      return { is: "micro-time" };
-    case "IntOrString":
-      return { is: "int-or-string" };
+      return { is: "number", format: textAt(schema, "format") };
+    case "array":
+      return { is: "list", of: parseType(isObject(items) ? items : {}) };
     default:
-      return models.has(type) ? { is: "model", model: type } : { is: "any" };
+      return isObject(additionalProperties) ? { is: "map", of: parseType(additionalProperties) } : { is: "any" };
   }
 }
 
@@ -228,5 +222,5 @@ function goType(type: FieldType): string {
 }
 
 function goName(model: string): string {
-  return model.replace(/^(V1|CoreV1|EventsV1)/, "");
+  return model.slice(model.lastIndexOf(".") + 1);
 }

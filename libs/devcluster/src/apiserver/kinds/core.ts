@@ -10,7 +10,6 @@ const IMMORTAL = ["default", "kube-public", "kube-system"];
 export const namespaces: Resource = defineResource({
   kind: "Namespace",
   plural: "namespaces",
-  model: "V1Namespace",
   shortNames: ["ns"],
   namespaced: false,
   subresources: ["status", "finalize"],
@@ -33,7 +32,6 @@ export const namespaces: Resource = defineResource({
 export const configMaps: Resource = defineResource({
   kind: "ConfigMap",
   plural: "configmaps",
-  model: "V1ConfigMap",
   shortNames: ["cm"],
   checkName: checkSubdomain,
   columns: [NAME, column("Data", (map) => count(map, "data") + count(map, "binaryData")), AGE],
@@ -44,7 +42,6 @@ export const configMaps: Resource = defineResource({
 export const secrets: Resource = defineResource({
   kind: "Secret",
   plural: "secrets",
-  model: "V1Secret",
   checkName: checkSubdomain,
   fields: { type: (secret) => textAt(secret, "type") },
   columns: [
@@ -64,7 +61,6 @@ export const secrets: Resource = defineResource({
 export const serviceAccounts: Resource = defineResource({
   kind: "ServiceAccount",
   plural: "serviceaccounts",
-  model: "V1ServiceAccount",
   shortNames: ["sa"],
   checkName: checkSubdomain,
   columns: [NAME, AGE],
@@ -74,7 +70,6 @@ export const leases: Resource = defineResource({
   group: "coordination.k8s.io",
   kind: "Lease",
   plural: "leases",
-  model: "V1Lease",
   checkName: checkSubdomain,
   columns: [NAME, column("Holder", (lease) => textAt(lease, "spec", "holderIdentity")), AGE],
   unconditionalUpdate: false,

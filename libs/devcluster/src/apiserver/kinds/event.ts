@@ -24,11 +24,9 @@ const ofInvolved =
   (event) =>
     textAt(event, "involvedObject", key);
 
-/** Events of the core group. Updating one that is gone creates it, as recorders count on. */
-export const events: Resource = defineResource({
+const shared = {
   kind: "Event",
   plural: "events",
-  model: "CoreV1Event",
   shortNames: ["ev"],
   checkName: checkSubdomain,
   columns,
@@ -47,13 +45,15 @@ export const events: Resource = defineResource({
     type: (event) => textAt(event, "type"),
   },
   validate: validateEvent,
-});
+} satisfies Partial<Resource>;
+
+/** Events of the core group. Updating one that is gone creates it, as recorders count on. */
+export const events: Resource = defineResource(shared);
 
 /** The same events as `events.k8s.io` names their fields. */
 export const newEvents: Resource = defineResource({
-  ...events,
+  ...shared,
   group: "events.k8s.io",
-  model: "EventsV1Event",
   storedAs: { bucket: "/events", toStored: toCore, fromStored: fromCore },
 });
 

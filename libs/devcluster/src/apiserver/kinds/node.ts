@@ -8,7 +8,6 @@ const ROLE = "node-role.kubernetes.io/";
 export const nodes: Resource = defineResource({
   kind: "Node",
   plural: "nodes",
-  model: "V1Node",
   shortNames: ["no"],
   namespaced: false,
   subresources: ["status"],

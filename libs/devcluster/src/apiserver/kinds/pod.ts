@@ -9,7 +9,6 @@ import { validatePod, validatePodChange } from "./pod-validation.ts";
 export const pods: Resource = defineResource({
   kind: "Pod",
   plural: "pods",
-  model: "V1Pod",
   shortNames: ["po"],
   categories: ["all"],
   subresources: ["status", "binding", "log", "eviction"],

@@ -23,7 +23,6 @@ const ADDRESSES = 62_500;
 export const services: Resource = defineResource({
   kind: "Service",
   plural: "services",
-  model: "V1Service",
   shortNames: ["svc"],
   categories: ["all"],
   subresources: ["status"],

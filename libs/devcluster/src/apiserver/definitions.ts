@@ -1,0 +1,60 @@
+import { readFileSync } from "node:fs";
+import { isObject, type JsonObject, listAt, objectAt, textAt, withDefaults } from "./json.ts";
+
+/** A schema of OpenAPI v3, with Kubernetes' extensions. */
+export type Schema = JsonObject;
+
+const REFERENCE = "#/components/schemas/";
+
+let loaded: JsonObject | undefined;
+let kinds: ReadonlyMap<string, string> | undefined;
+
+/** Kubernetes' own schemas by name, generated from its release: see generate-schemas.ts. */
+export function definitions(): JsonObject {
+  loaded ??= readJson("kubernetes.json");
+  return loaded;
+}
+
+/** A generated file of this package. */
+export function readJson(name: string): JsonObject {
+  const parsed: unknown = JSON.parse(readFileSync(new URL(`../../schemas/${name}`, import.meta.url), "utf8"));
+  if (!isObject(parsed)) throw new Error(`${name} holds no object`);
+  return parsed;
+}
+
+/** The name of the definition of a built-in kind; undefined for other kinds. */
+export function definitionOf(apiVersion: string, kind: string): string | undefined {
+  kinds ??= indexKinds();
+  return kinds.get(`${apiVersion}/${kind}`);
+}
+
+function indexKinds(): ReadonlyMap<string, string> {
+  const all = definitions();
+  return new Map(
+    Object.keys(all).flatMap((name) =>
+      listAt(all, name, "x-kubernetes-group-version-kind").map((one) => {
+        const group = textAt(one, "group");
+        const version = textAt(one, "version");
+        return [`${group === "" ? version : `${group}/${version}`}/${textAt(one, "kind")}`, name] as const;
+      }),
+    ),
+  );
+}
+
+/** The name that a schema refers to, directly or as the one part of an `allOf`; "" when it refers to none. */
+export function referenceOf(schema: Schema): string {
+  const direct = textAt(schema, "$ref") || textAt(listAt(schema, "allOf")[0], "$ref");
+  return direct.startsWith(REFERENCE) ? direct.slice(REFERENCE.length) : "";
+}
+
+export function referTo(name: string): Schema {
+  return { $ref: REFERENCE + name };
+}
+
+/** The schema with what it refers to; its own words win. */
+export function resolveSchema(schema: Schema): Schema {
+  const name = referenceOf(schema);
+  if (name === "") return schema;
+  const { allOf: _allOf, $ref: _ref, ...own } = schema;
+  return withDefaults(own, objectAt(definitions(), name));
+}

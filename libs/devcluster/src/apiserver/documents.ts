@@ -1,0 +1,28 @@
+import { answer, answerBytes, type Exchange } from "./answer.ts";
+import { discoveryDocument } from "./discovery.ts";
+import { openApiDocument } from "./openapi.ts";
+import type { Catalogue } from "./resources.ts";
+import { fail, methodNotAllowed, noSuchResource, notAcceptable } from "./status.ts";
+
+const OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/** The name that is asked for is no media type by the rules, so the answer has another. */
+const OPENAPI_V2_ANSWER = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/** Discovery and OpenAPI: what the server says about itself. Fails with 404 for other paths. */
+export function serveDocument(exchange: Exchange, catalogue: Catalogue): void {
+  const { request, path } = exchange;
+  const isOpenApi = path.startsWith("/openapi/");
+  const document = isOpenApi
+    ? openApiDocument(path, catalogue)
+    : discoveryDocument(path, request.headers.host ?? "", catalogue);
+  if (document === undefined) return fail(noSuchResource());
+  if (request.method !== "GET") return fail(methodNotAllowed());
+  const accept = request.headers.accept ?? "*/*";
+  if (path === "/openapi/v2" && accept.startsWith(OPENAPI_V2_PROTOBUF)) {
+    // kubectl looks here, and in this form only, for kinds that the newer documents do not have. The empty message says that there are no more.
+    answerBytes(exchange, OPENAPI_V2_ANSWER, new Uint8Array());
+    return;
+  }
+  if (!/application\/json|application\/\*|\*\/\*/.test(accept)) return fail(notAcceptable());
+  answer(exchange, 200, document);
+}
