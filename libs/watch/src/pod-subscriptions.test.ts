@@ -1,0 +1,295 @@
+import { setImmediate as turn } from "node:timers/promises";
+import fc from "fast-check";
+import { FaultError, faultOf } from "@muster/faults";
+import { describe, expect, it } from "vitest";
+import { fakeStates } from "../test/fake-states.ts";
+import { followPods } from "./pod-subscriptions.ts";
+import type { PodWatchEvent } from "./pod-watch-event.ts";
+import type { PodNews } from "./subscriber.ts";
+
+const owner = { kind: "session", id: "s" };
+
+function state(pod: string, observedAtMs: number, part: Partial<PodWatchEvent> = {}): PodWatchEvent {
+  return {
+    owner,
+    component: pod,
+    pod,
+    uid: `uid-${pod}`,
+    podIp: "",
+    node: "",
+    health: "READY",
+    error: undefined,
+    reason: "",
+    exitCode: undefined,
+    deleting: false,
+    deleted: false,
+    observedAtMs,
+    ...part,
+  };
+}
+
+/** Everything that was sent has arrived: what is followed here answers within one turn of the event loop. */
+async function settled(): Promise<void> {
+  for (let turns = 0; turns < 3; turns += 1) await turn();
+}
+
+const brief = (news: PodNews | undefined): string => {
+  switch (news?.kind) {
+    case undefined:
+      return "end";
+    case "current":
+      return `${news.because}: ${news.pods.map(({ pod, observedAtMs }) => `${pod}@${observedAtMs}`).join(" ")}`;
+    case "changed":
+      return `${news.event.pod}@${news.event.observedAtMs}`;
+    case "overflowed":
+      return `overflowed by ${news.missed}`;
+  }
+};
+
+/** Reads until nothing waits. */
+async function drain(news: AsyncIterableIterator<PodNews, undefined>, into: PodNews[] = []): Promise<PodNews[]> {
+  const pending = Symbol("pending");
+  let asked = reads.get(news) ?? news.next();
+  for (;;) {
+    reads.set(news, asked);
+    await settled();
+    const result = await Promise.race([asked, Promise.resolve(pending)]);
+    if (result === pending || typeof result === "symbol") return into;
+    reads.delete(news);
+    if (result.done === true) return into;
+    into.push(result.value);
+    asked = news.next();
+  }
+}
+/** A read that was begun and is still waiting is the next one to go on with. */
+const reads = new WeakMap<object, Promise<IteratorResult<PodNews, undefined>>>();
+
+describe("a subscription", () => {
+  it("that starts late gets the current state of every pod of its session, then changes", async () => {
+    const states = fakeStates();
+    states.put(state("a", 1));
+    states.put(state("b", 2));
+    states.put(state("a", 3));
+    states.put(state("x", 4, { owner: { kind: "session", id: "other" } }));
+    await using pods = followPods(states.bucket);
+    await settled();
+    const news = pods.subscribe(owner);
+    expect((await drain(news)).map(brief)).toEqual(["subscribed: a@3 b@2"]);
+    states.put(state("b", 5));
+    states.put(state("c", 6));
+    states.put(state("b", 7));
+    expect((await drain(news)).map(brief)).toEqual(["b@5", "c@6", "b@7"]);
+  });
+
+  it("of a session without pods has an empty current state", async () => {
+    await using pods = followPods(fakeStates().bucket);
+    expect((await drain(pods.subscribe(owner))).map(brief)).toEqual(["subscribed: "]);
+  });
+
+  it("whose buffer is full is told so, and then the current state; nothing is dropped silently", async () => {
+    const states = fakeStates();
+    await using pods = followPods(states.bucket, { eventBufferSize: 2 });
+    const news = pods.subscribe(owner);
+    await drain(news);
+    // The read that waits takes the first one.
+    for (let at = 1; at <= 6; at += 1) {
+      states.put(state("a", at));
+      await settled();
+    }
+    expect((await drain(news)).map(brief)).toEqual(["a@1", "a@2", "a@3", "overflowed by 3", "overflowed: a@6"]);
+    states.put(state("a", 7));
+    expect((await drain(news)).map(brief)).toEqual(["a@7"]);
+  });
+
+  it("gets the current state after a gap in the connection", async () => {
+    const states = fakeStates();
+    states.put(state("a", 1));
+    states.put(state("b", 1));
+    await using pods = followPods(states.bucket);
+    const news = pods.subscribe(owner);
+    await drain(news);
+    states.interrupt();
+    states.put(state("a", 2, { health: "NOT_READY" }));
+    states.put(state("a", 3, { health: "FAILED", deleted: true }));
+    states.forget("session.s.a");
+    states.put(state("b", 4));
+    expect(await drain(news)).toEqual([]);
+    states.resume();
+    expect((await drain(news)).map(brief)).toEqual(["resync: b@4"]);
+  });
+
+  it("that begins during a gap waits for its end", async () => {
+    const states = fakeStates();
+    await using pods = followPods(states.bucket);
+    await settled();
+    states.interrupt();
+    await settled();
+    const news = pods.subscribe(owner);
+    states.put(state("a", 1));
+    expect(await drain(news)).toEqual([]);
+    states.resume();
+    expect((await drain(news)).map(brief)).toEqual(["subscribed: a@1"]);
+  });
+
+  it("is not told that the end of a pod, once told, is forgotten", async () => {
+    const states = fakeStates();
+    await using pods = followPods(states.bucket);
+    const news = pods.subscribe(owner);
+    states.put(state("a", 1, { deleted: true }));
+    await drain(news);
+    states.forget("session.s.a");
+    expect(await drain(news)).toEqual([]);
+  });
+
+  it("gets the current state when a pod's state was lost with the bucket", async () => {
+    const states = fakeStates();
+    await using pods = followPods(states.bucket);
+    const news = pods.subscribe(owner);
+    states.put(state("a", 1));
+    await drain(news);
+    states.forget("session.s.a");
+    expect((await drain(news)).map(brief)).toEqual(["resync: "]);
+  });
+});
+
+describe("in one process", () => {
+  const code = (call: () => unknown): string | undefined => {
+    try {
+      call();
+      return undefined;
+    } catch (error) {
+      return faultOf(error)?.code;
+    }
+  };
+
+  it("a second subscription for a session, and an unsubscribe without one, are errors", async () => {
+    await using pods = followPods(fakeStates().bucket);
+    expect(code(() => pods.unsubscribe(owner))).toBe("not_found");
+    pods.subscribe(owner);
+    expect(code(() => pods.subscribe(owner))).toBe("already_exists");
+    expect(code(() => pods.subscribe({ kind: "job", id: "s" }))).toBeUndefined();
+    pods.unsubscribe(owner);
+    expect(code(() => pods.unsubscribe(owner))).toBe("not_found");
+    expect(code(() => pods.subscribe(owner))).toBeUndefined();
+  });
+
+  it("what waits can still be read after an unsubscribe, and then the subscription ends", async () => {
+    const states = fakeStates();
+    await using pods = followPods(states.bucket);
+    const news = pods.subscribe(owner);
+    await news.next();
+    states.put(state("a", 1));
+    await settled();
+    pods.unsubscribe(owner);
+    states.put(state("a", 2));
+    await settled();
+    const told: string[] = [];
+    for await (const each of news) told.push(brief(each));
+    expect(told).toEqual(["a@1"]);
+  });
+
+  it("leaving the loop, the signal and the end of everything each free the session", async () => {
+    const states = fakeStates();
+    await using pods = followPods(states.bucket);
+    for await (const _news of pods.subscribe(owner)) break;
+    const stop = new AbortController();
+    const stopped = pods.subscribe(owner, { signal: stop.signal });
+    stop.abort();
+    expect(await stopped.next()).toEqual({ done: true, value: undefined });
+    expect(await pods.subscribe(owner, { signal: stop.signal }).next()).toEqual({ done: true, value: undefined });
+    const last = pods.subscribe(owner);
+    await last.next();
+    const waiting = last.next();
+    await pods[Symbol.asyncDispose]();
+    expect(await waiting).toEqual({ done: true, value: undefined });
+  });
+
+  it("every subscription rejects once the states cannot be followed any more, after what it had", async () => {
+    const states = fakeStates();
+    await using pods = followPods(states.bucket);
+    const news = pods.subscribe(owner);
+    states.put(state("a", 1));
+    await drain(news);
+    states.put(state("a", 2));
+    states.fail(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 0 }));
+    await settled();
+    expect(brief((await reads.get(news))?.value)).toBe("a@2");
+    await expect(news.next()).rejects.toMatchObject({ fault: { code: "unavailable" } });
+    expect(await news.next()).toEqual({ done: true, value: undefined });
+  });
+
+  it("a buffer without room is refused", () => {
+    for (const eventBufferSize of [0, -1, 1.5, NaN])
+      expect(code(() => followPods(fakeStates().bucket, { eventBufferSize }))).toBe("invalid_request");
+  });
+});
+
+type Act = { readonly do: "put" | "end" | "forget" | "read" | "interrupt" | "resume" | "drain"; readonly pod: string };
+const anyAct: fc.Arbitrary<Act> = fc.record({
+  do: fc.oneof(
+    { weight: 8, arbitrary: fc.constant("put" as const) },
+    { weight: 2, arbitrary: fc.constantFrom("end" as const, "read" as const) },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom("forget" as const, "interrupt" as const, "resume" as const, "drain" as const),
+    },
+  ),
+  pod: fc.constantFrom("a", "b", "c"),
+});
+
+it("whatever changes, gaps and slow readers there are, the reader ends with the truth, and the order of a pod is never reversed", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(anyAct, { maxLength: 60 }), fc.integer({ min: 1, max: 4 }), async (acts, size) => {
+      const states = fakeStates();
+      await using pods = followPods(states.bucket, { eventBufferSize: size });
+      const news = pods.subscribe(owner);
+      const told: PodNews[] = [];
+      let at = 0;
+      let changes = 0;
+      for (const act of acts) {
+        at += 1;
+        const key = `session.s.${act.pod}`;
+        if (act.do === "put" || act.do === "end") {
+          states.put(state(act.pod, at, { deleted: act.do === "end" }));
+          changes += 1;
+        } else if (act.do === "forget") {
+          if (states.truth.get(key)?.deleted === true) states.forget(key);
+        } else if (act.do === "read") {
+          const asked = reads.get(news) ?? news.next();
+          reads.set(news, asked);
+        } else if (act.do === "drain") await drain(news, told);
+        else states[act.do]();
+        await settled();
+      }
+      states.resume();
+      await settled();
+      await drain(news, told);
+
+      const seen = new Map<string, PodWatchEvent>();
+      const newest = new Map<string, number>();
+      const tell = (event: PodWatchEvent): void => {
+        expect(event.observedAtMs).toBeGreaterThanOrEqual(newest.get(event.pod) ?? 0);
+        newest.set(event.pod, event.observedAtMs);
+        seen.set(event.pod, event);
+      };
+      for (const [index, each] of told.entries()) {
+        if (each.kind === "changed") tell(each.event);
+        if (each.kind === "overflowed") expect(told[index + 1]).toMatchObject({ kind: "current" });
+        if (each.kind !== "current") continue;
+        seen.clear();
+        each.pods.forEach(tell);
+      }
+      // A pod whose end was told may be forgotten there without a word.
+      const living = (events: Iterable<PodWatchEvent>): string[] =>
+        [...events]
+          .filter(({ deleted }) => !deleted)
+          .map(({ pod, observedAtMs }) => `${pod}@${observedAtMs}`)
+          .sort();
+      expect(living(seen.values())).toEqual(living(states.truth.values()));
+      for (const [key, event] of states.truth) expect(seen.get(key.split(".")[2]!)).toEqual(event);
+      if (!told.some((each) => each.kind === "current" && each.because !== "subscribed"))
+        expect(told.filter(({ kind }) => kind === "changed").length).toBeLessThanOrEqual(changes);
+    }),
+    { numRuns: 300 },
+  );
+});

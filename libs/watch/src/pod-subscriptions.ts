@@ -1,0 +1,130 @@
+import type { NatsConnection } from "@nats-io/nats-core";
+import { throwFault } from "@muster/faults";
+import { buckets } from "@muster/proto";
+import { openBucket, type Change, type Watchable } from "@muster/store";
+import { podStateCodec } from "./messages.ts";
+import type { Owner, PodWatchEvent } from "./pod-watch-event.ts";
+import { makePodsByOwner, ownerOf } from "./pods-by-owner.ts";
+import { makeSubscriber, type PodNews } from "./subscriber.ts";
+import { makeSubscription, type Following, type Subscription } from "./subscription.ts";
+
+/** The pods of many owners, each owner's told to one subscriber. One connection and one copy of the states serve all of them. */
+export type PodSubscriptions = AsyncDisposable & {
+  /**
+   * The current state of every pod of the owner, then each change, in order per pod; the same again, after a word that says so, when the reader was too slow or the
+   * connection was gone. An owner without pods has a current state that is empty. Ends at the signal, when unsubscribed (what waits is told first), when its reader
+   * leaves the loop, and when the subscriptions are disposed; rejects with FaultError unavailable once the connection is closed for good.
+   * Throws already_exists while the owner has a subscription.
+   */
+  subscribe(owner: Owner, options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<PodNews, undefined>;
+  /** Ends the owner's subscription; a later one begins anew. Throws not_found where there is none. */
+  unsubscribe(owner: Owner): void;
+};
+
+export type PodSubscriptionsOptions = {
+  /** Changes that wait for one slow reader; default 32. */
+  readonly eventBufferSize?: number;
+  /** Only owners of this kind; default all. */
+  readonly ownerKind?: string;
+  /** Told of a state that cannot be read, and goes on without it. By default a process warning. */
+  readonly onDecodeError?: (error: Error) => void;
+};
+
+const EVENT_BUFFER_SIZE = 32;
+
+/** Follows the states that the watcher writes until disposed. Rejects with FaultError when the bucket cannot be opened; later interruptions are survived. */
+export async function openPodSubscriptions(
+  connection: NatsConnection,
+  options: PodSubscriptionsOptions = {},
+): Promise<PodSubscriptions> {
+  const { onDecodeError } = options;
+  const bucket = await openBucket(connection, {
+    name: buckets.pods,
+    codec: podStateCodec,
+    ...(onDecodeError !== undefined && { onDecodeError }),
+  });
+  return followPods(bucket, options);
+}
+
+/** The same on anything that can be watched as a bucket of pod states. */
+export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscriptionsOptions = {}): PodSubscriptions {
+  const size = validSize(options.eventBufferSize ?? EVENT_BUFFER_SIZE);
+  const pods = makePodsByOwner();
+  const subscriptions = new Map<string, Subscription>();
+  const following: Following = { whole: false, ended: false, failure: undefined };
+  const stop = new AbortController();
+
+  const onStatus = (status: "current" | "interrupted"): void => {
+    const before = following.whole;
+    following.whole = status === "current";
+    if (before || !following.whole) return;
+    for (const subscription of subscriptions.values()) {
+      subscription.subscriber.resync();
+      subscription.ring();
+    }
+  };
+  const take = (change: Exclude<Change<PodWatchEvent>, { kind: "synced" }>): void => {
+    const key = change.kind === "put" ? change.entry.key : change.key;
+    const subscription = subscriptions.get(ownerOf(key));
+    if (change.kind === "put") {
+      pods.put(key, change.entry.value);
+      // What is found after an interruption is told by the current state at its end.
+      if (following.whole) subscription?.subscriber.change(change.entry.value);
+    } else if (pods.delete(key)?.deleted === false) {
+      // The watcher forgets only pods whose end was told. This one was lost with the bucket.
+      subscription?.subscriber.resync();
+    }
+    subscription?.ring();
+  };
+  const follow = async (): Promise<void> => {
+    const filter = options.ownerKind === undefined ? ">" : `${options.ownerKind}.>`;
+    for await (const change of bucket.watch({ filter, signal: stop.signal, onStatus })) {
+      if (change.kind === "synced") onStatus("current");
+      else take(change);
+    }
+  };
+  const finish = (failure: Error | undefined): void => {
+    following.ended = true;
+    following.failure = failure;
+    for (const { ring } of subscriptions.values()) ring();
+  };
+  const running = follow().then(
+    () => finish(undefined),
+    (error: unknown) => finish(error instanceof Error ? error : new Error(String(error))),
+  );
+
+  return {
+    subscribe: (owner, { signal } = {}) => {
+      const id = idOf(owner);
+      if (subscriptions.has(id)) throwFault({ code: "already_exists", kind: "subscription", id });
+      const { subscription, iterator } = makeSubscription({
+        subscriber: makeSubscriber(size),
+        following,
+        pods: () => pods.of(id),
+        signal,
+        forget: () => subscriptions.delete(id),
+      });
+      if (signal?.aborted !== true) subscriptions.set(id, subscription);
+      return iterator;
+    },
+    unsubscribe: (owner) => {
+      const id = idOf(owner);
+      const subscription = subscriptions.get(id) ?? throwFault({ code: "not_found", kind: "subscription", id });
+      subscription.end();
+    },
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      for (const { end } of [...subscriptions.values()]) end();
+      await running;
+    },
+  };
+}
+
+function idOf({ kind, id }: Owner): string {
+  return `${kind}.${id}`;
+}
+
+function validSize(size: number): number {
+  if (Number.isSafeInteger(size) && size >= 1) return size;
+  return throwFault({ code: "invalid_request", field: "eventBufferSize", reason: `${size} is not a number from 1 on` });
+}

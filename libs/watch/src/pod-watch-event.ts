@@ -1,0 +1,31 @@
+import type { Health } from "@muster/health";
+
+/** Whose a pod is; a session is `{ kind: "session", id: <its name> }`. */
+export type Owner = { readonly kind: string; readonly id: string };
+
+/** How one pod is. Of two about one pod the one that was told later is the newer. */
+export type PodWatchEvent = {
+  readonly owner: Owner;
+  /** Name of the component (session) or replica (job) that the pod is. */
+  readonly component: string;
+  readonly pod: string;
+  /** Tells a pod from an earlier one of the same name. */
+  readonly uid: string;
+  /** Empty while it has none. */
+  readonly podIp: string;
+  /** Empty while it is on none. */
+  readonly node: string;
+  readonly health: Health;
+  /** What is wrong, for people: reason and message; undefined when nothing is. */
+  readonly error: string | undefined;
+  /** The stable word in it, such as ImagePullBackOff; empty when there is none. */
+  readonly reason: string;
+  /** Of the main container, once it has ended. */
+  readonly exitCode: number | undefined;
+  /** The API server was asked to delete the pod, and it still exists. */
+  readonly deleting: boolean;
+  /** Gone from the API server: the last word about this uid. */
+  readonly deleted: boolean;
+  /** When the watcher saw it, milliseconds since 1970 by its clock. */
+  readonly observedAtMs: number;
+};

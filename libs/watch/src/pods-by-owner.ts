@@ -1,0 +1,34 @@
+import type { PodWatchEvent } from "./pod-watch-event.ts";
+
+/** The last state of every pod, by owner. */
+export type PodsByOwner = {
+  of(owner: string): readonly PodWatchEvent[];
+  put(key: string, event: PodWatchEvent): void;
+  /** Returns the state that is no more. */
+  delete(key: string): PodWatchEvent | undefined;
+};
+
+export function makePodsByOwner(): PodsByOwner {
+  const byOwner = new Map<string, Map<string, PodWatchEvent>>();
+  return {
+    of: (owner) => [...(byOwner.get(owner)?.values() ?? [])],
+    put: (key, event) => {
+      const owner = ownerOf(key);
+      const pods = byOwner.get(owner) ?? new Map<string, PodWatchEvent>();
+      byOwner.set(owner, pods.set(key, event));
+    },
+    delete: (key) => {
+      const owner = ownerOf(key);
+      const pods = byOwner.get(owner);
+      const last = pods?.get(key);
+      pods?.delete(key);
+      if (pods?.size === 0) byOwner.delete(owner);
+      return last;
+    },
+  };
+}
+
+/** `<kind>.<id>` of `<kind>.<id>.<pod>`; the name of a pod may have dots of its own. */
+export function ownerOf(key: string): string {
+  return key.split(".", 2).join(".");
+}

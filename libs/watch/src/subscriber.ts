@@ -1,0 +1,60 @@
+import type { PodWatchEvent } from "./pod-watch-event.ts";
+
+/** What a subscriber is told. */
+export type PodNews =
+  /** Every pod of the owner as it is now. Replaces all that was told before; a pod that is not in it is forgotten. */
+  | {
+      readonly kind: "current";
+      readonly pods: readonly PodWatchEvent[];
+      /** It is the beginning; changes did not fit into the buffer; or the connection was gone for a while, and changes in between are told only by what they led to. */
+      readonly because: "subscribed" | "overflowed" | "resync";
+    }
+  | { readonly kind: "changed"; readonly event: PodWatchEvent }
+  /** The buffer was full: this many changes are told by nothing but the current state, which comes next. */
+  | { readonly kind: "overflowed"; readonly missed: number };
+
+type Current = Extract<PodNews, { kind: "current" }>;
+
+/** What waits for one reader: at most `size` changes, and then perhaps the word that the current state has to be told. Takes no more room, however late the reader is. */
+export type Subscriber = {
+  /** A pod is now like this. Never waits. */
+  change(event: PodWatchEvent): void;
+  /** Changes may have been missed. */
+  resync(): void;
+  /** What comes next, with the pods as they are at this moment; undefined when nothing waits. `whole`: the pods can be relied on. */
+  take(whole: boolean, pods: () => readonly PodWatchEvent[]): PodNews | undefined;
+};
+
+export function makeSubscriber(size: number): Subscriber {
+  const waiting: PodWatchEvent[] = [];
+  let missed = 0;
+  let current: Current["because"] | undefined = "subscribed";
+  return {
+    change: (event) => {
+      // The current state that comes next will have it, and nobody was told otherwise.
+      if (current !== undefined && missed === 0) return;
+      if (current === undefined && waiting.length < size) {
+        waiting.push(event);
+        return;
+      }
+      missed += 1;
+      current = "overflowed";
+    },
+    resync: () => {
+      current ??= "resync";
+    },
+    take: (whole, pods) => {
+      const event = waiting.shift();
+      if (event !== undefined) return { kind: "changed", event };
+      if (missed > 0) {
+        const news: PodNews = { kind: "overflowed", missed };
+        missed = 0;
+        return news;
+      }
+      if (current === undefined || !whole) return undefined;
+      const news: PodNews = { kind: "current", pods: pods(), because: current };
+      current = undefined;
+      return news;
+    },
+  };
+}

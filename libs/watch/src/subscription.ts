@@ -1,0 +1,74 @@
+import type { PodWatchEvent } from "./pod-watch-event.ts";
+import type { PodNews, Subscriber } from "./subscriber.ts";
+
+/** How the states are followed: `whole` while nothing is missing, `ended` once there will be no more, with the error that ended them. */
+export type Following = { whole: boolean; ended: boolean; failure: Error | undefined };
+
+/** One subscription, as those see it who fill it. */
+export type Subscription = {
+  readonly subscriber: Subscriber;
+  /** Something may have come. */
+  ring(): void;
+  /** Nothing more comes; what waits can still be read. */
+  end(): void;
+};
+
+export type SubscriptionOptions = {
+  readonly subscriber: Subscriber;
+  readonly following: Following;
+  readonly pods: () => readonly PodWatchEvent[];
+  readonly signal: AbortSignal | undefined;
+  /** Called once, when the subscription ends for whatever reason. */
+  readonly forget: () => void;
+};
+
+/** A subscription and the iterator that reads it. */
+export function makeSubscription(options: SubscriptionOptions): {
+  readonly subscription: Subscription;
+  readonly iterator: AsyncIterableIterator<PodNews, undefined>;
+} {
+  const { subscriber, following, pods, signal } = options;
+  let open = true;
+  let reading = true;
+  let arrived = Promise.withResolvers<undefined>();
+  const ring = (): void => {
+    arrived.resolve(undefined);
+    arrived = Promise.withResolvers();
+  };
+  const end = (): void => {
+    if (!open) return;
+    open = false;
+    signal?.removeEventListener("abort", leave);
+    options.forget();
+    ring();
+  };
+  const leave = (): void => {
+    reading = false;
+    end();
+  };
+  signal?.addEventListener("abort", leave);
+  if (signal?.aborted === true) leave();
+
+  const next = async (): Promise<IteratorResult<PodNews, undefined>> => {
+    for (;;) {
+      const news = reading ? subscriber.take(following.whole, pods) : undefined;
+      if (news !== undefined) return { done: false, value: news };
+      if (!open) return { done: true, value: undefined };
+      if (following.ended) {
+        leave();
+        if (following.failure !== undefined) throw following.failure;
+        continue;
+      }
+      await arrived.promise;
+    }
+  };
+  const iterator: AsyncIterableIterator<PodNews, undefined> = {
+    next,
+    return: () => {
+      leave();
+      return Promise.resolve({ done: true, value: undefined });
+    },
+    [Symbol.asyncIterator]: () => iterator,
+  };
+  return { subscription: { subscriber, ring, end }, iterator };
+}

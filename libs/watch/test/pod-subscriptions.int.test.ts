@@ -1,0 +1,156 @@
+import { connect } from "@nats-io/transport-node";
+import type { NatsConnection } from "@nats-io/nats-core";
+import { buckets, muster } from "@muster/proto";
+import { openBucket, type Bucket } from "@muster/store";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { openPodSubscriptions, type PodNews } from "../src/index.ts";
+import { podStateCodec } from "../src/messages.ts";
+
+const { HEALTH_READY, HEALTH_FAILED } = muster.health.v1.Health;
+
+let server: TestNats;
+let connection: NatsConnection;
+let states: Bucket<unknown, muster.watch.v1.PodState.$Properties>;
+let owners = 0;
+let owner: { readonly kind: string; readonly id: string };
+
+beforeAll(async () => {
+  server = await natsServer();
+  connection = await connected();
+  states = await openBucket(connection, { name: buckets.pods, codec: podStateCodec });
+});
+afterAll(async () => {
+  await connection.close();
+  await server[Symbol.asyncDispose]();
+});
+beforeEach(() => {
+  owners += 1;
+  owner = { kind: "session", id: `s${owners}` };
+});
+
+function connected(): Promise<NatsConnection> {
+  const { url, token } = server;
+  return connect({ servers: url, token, maxReconnectAttempts: -1, reconnectTimeWait: 20, reconnectJitter: 0 });
+}
+
+/** Writes one state after another of a pod, each of them whatever NATS does meanwhile. */
+function writer(pod: string) {
+  const key = `${owner.kind}.${owner.id}.${pod}`;
+  const mine = owner;
+  let at = 0;
+  return async (part: muster.watch.v1.PodState.$Properties = {}): Promise<void> => {
+    at += 1;
+    const state = { owner: mine, component: pod, pod, uid: "u", health: HEALTH_READY, observedAtMs: at, ...part };
+    await until("the state is written", async () => {
+      const found = await states.get(key);
+      await (found === undefined ? states.create(key, state) : states.update(key, state, found.revision));
+      return true;
+    });
+  };
+}
+
+/** Reads all the time and remembers what was told. */
+function recorder(news: AsyncIterable<PodNews>): { readonly told: PodNews[]; readonly done: Promise<void> } {
+  const told: PodNews[] = [];
+  const read = async (): Promise<void> => {
+    for await (const each of news) told.push(each);
+  };
+  return { told, done: read() };
+}
+
+const events = (told: readonly PodNews[]) =>
+  told.flatMap((news) => (news.kind === "changed" ? [news.event] : news.kind === "current" ? news.pods : []));
+
+it("tells the current state of every pod of the session, then changes in order, with their fields", async () => {
+  const [driver, server0] = [writer("driver"), writer("server-0")];
+  await driver();
+  await server0();
+  await using pods = await openPodSubscriptions(connection);
+  const { told, done } = recorder(pods.subscribe(owner));
+  await until("the current state is told", () => told.length > 0);
+  await driver({ podIp: "10.0.0.1", node: "n" });
+  await driver({ health: HEALTH_FAILED, reason: "Error", message: "it broke", exitCode: 3, deleted: true });
+  await until("the end is told", () => events(told).at(-1)?.deleted === true);
+  pods.unsubscribe(owner);
+  await done;
+
+  expect(told[0]).toMatchObject({
+    kind: "current",
+    because: "subscribed",
+    pods: [{ pod: "driver" }, { pod: "server-0" }],
+  });
+  expect(told.slice(1).map(({ kind }) => kind)).toEqual(["changed", "changed"]);
+  expect(events(told).slice(2)).toMatchObject([
+    { owner, component: "driver", podIp: "10.0.0.1", node: "n", health: "READY", error: undefined },
+    { pod: "driver", health: "FAILED", error: "Error: it broke", reason: "Error", exitCode: 3, deleted: true },
+  ]);
+});
+
+it("a subscriber that never reads hurts nobody else, and is told what it missed when it does read", async () => {
+  const silent = owner;
+  const loud = writer("driver");
+  owner = { kind: "session", id: `${owner.id}-other` };
+  const other = writer("driver");
+  await using pods = await openPodSubscriptions(connection, { eventBufferSize: 8 });
+  const unread = pods.subscribe(silent);
+  await unread.next();
+  const { told } = recorder(pods.subscribe(owner));
+  for (let round = 0; round < 100; round += 1) {
+    await loud();
+    await other();
+  }
+  await until("the other has heard everything", () => events(told).at(-1)?.observedAtMs === 100);
+  expect(told.filter(({ kind }) => kind === "overflowed")).toEqual([]);
+
+  const late: PodNews[] = [];
+  for await (const news of unread) {
+    late.push(news);
+    if (news.kind === "current") break;
+  }
+  expect(late.map(({ kind }) => kind)).toEqual([
+    ...Array.from({ length: 8 }, () => "changed"),
+    "overflowed",
+    "current",
+  ]);
+  expect(late.at(-2)).toEqual({ kind: "overflowed", missed: 92 });
+  expect(late.at(-1)).toMatchObject({ because: "overflowed", pods: [{ observedAtMs: 100 }] });
+});
+
+it("a gap in the connection, here a restart of the server, is followed by the current state", async () => {
+  const [driver, client] = [writer("driver"), writer("client")];
+  await using reading = await connected();
+  await using pods = await openPodSubscriptions(reading);
+  const { told } = recorder(pods.subscribe(owner));
+  await driver();
+  await client();
+  await until("both are told", () => events(told).length >= 2);
+  await server.kill();
+  await server.start();
+  await driver({ health: HEALTH_FAILED });
+  await until("the gap is told", () => told.some((news) => news.kind === "current" && news.because === "resync"));
+  await client({ health: HEALTH_FAILED, deleted: true });
+  await until("what came after it, too", () => events(told).at(-1)?.deleted === true);
+  const last = new Map(events(told).map((event) => [event.pod, event]));
+  expect(last.get("driver")).toMatchObject({ health: "FAILED", observedAtMs: 2 });
+  for (const pod of ["driver", "client"]) {
+    const times = events(told).flatMap((event) => (event.pod === pod ? [event.observedAtMs] : []));
+    expect(times).toEqual(times.toSorted((one, two) => one - two));
+  }
+});
+
+it("a connection that is closed for good ends every subscription with unavailable", async () => {
+  const own = await connected();
+  await using pods = await openPodSubscriptions(own);
+  const { told, done } = recorder(pods.subscribe(owner));
+  await until("it began", () => told.length > 0);
+  await own.close();
+  await expect(done).rejects.toMatchObject({ fault: { code: "unavailable" } });
+});
+
+it("follows only owners of the kind that was asked for", async () => {
+  await writer("driver")();
+  await using pods = await openPodSubscriptions(connection, { ownerKind: "job" });
+  const first = await pods.subscribe(owner).next();
+  expect(first.value).toMatchObject({ kind: "current", pods: [] });
+});
