@@ -367,6 +367,47 @@ describe("trouble at the start", () => {
     }
   });
 });
+describe("a pod that loses its node", () => {
+  const judgeGone = (sketch: Sketch, seconds: number) =>
+    podHealth(pod(sketch), {
+      startGraceMs: GRACE,
+      nowMs: CREATED + seconds * 1000,
+      nodeGone: { sinceMs: CREATED + 30_000, graceMs: 40_000 },
+    });
+
+  it("is as it was while the node may come back, and failed once it did not", () => {
+    expect(judgeGone({ main: { state: runs } }, 69)).toMatchObject({
+      health: "READY",
+      reevaluateAtMs: CREATED + 70_000,
+    });
+    expect(judgeGone({ main: { state: runs } }, 70)).toMatchObject({ health: "FAILED", reason: "NodeLost" });
+  });
+
+  it("keeps an end that was reported before", () => {
+    expect(judgeGone({ main: { state: ended(0) } }, 100)).toMatchObject({ health: "SUCCEEDED" });
+    expect(judgeGone({ main: { state: ended(3) } }, 100)).toMatchObject({ health: "FAILED", exitCode: 3 });
+  });
+
+  it("fails before that for trouble of its own", () => {
+    const sketch = { main: { state: waits("ErrImagePull") } };
+    expect(judgeGone(sketch, 60).reevaluateAtMs).toBe(CREATED + 70_000);
+    const late = podHealth(pod(sketch), {
+      startGraceMs: 35_000,
+      nowMs: CREATED + 31_000,
+      nodeGone: { sinceMs: CREATED + 30_000, graceMs: 40_000 },
+    });
+    expect(late.reevaluateAtMs).toBe(CREATED + 35_000);
+  });
+});
+
+it("a readiness that never comes is not ready, for ever, whoever limits the time", () => {
+  expect(judge({ probe: true, main: { state: runs, ready: false } }, 1_000_000)).toEqual({
+    health: "NOT_READY",
+    reason: "ProbeFailing",
+    message: "the probe of container main has not succeeded",
+  });
+});
+
 const state = fc.oneof(
   fc.constant(runs),
   fc

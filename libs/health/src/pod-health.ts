@@ -15,6 +15,8 @@ export type HealthPolicy = {
   readonly nowMs: number;
   /** Name of the container by which the pod is judged; the first one when absent. */
   readonly mainContainer?: string;
+  /** The pod is bound to a node that is not there, since then. Nobody reports its end any more: it is lost once the grace is over, in which the node may come back. */
+  readonly nodeGone?: { readonly sinceMs: number; readonly graceMs: number };
 };
 
 export type PodVerdict = {
@@ -70,9 +72,17 @@ export function podHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict {
   const judged: Judged = { pod, policy, name, main, status };
   for (const rule of RULES) {
     const verdict = rule(judged);
-    if (verdict !== undefined) return verdict;
+    if (verdict !== undefined) return withoutNode(verdict, policy);
   }
-  return { health: "UNKNOWN", reason: "", message: "" };
+  return withoutNode({ health: "UNKNOWN", reason: "", message: "" }, policy);
+}
+
+/** What a pod was when its node went away is not what it is; only an end that was reported before stands. */
+function withoutNode(verdict: PodVerdict, { nodeGone, nowMs }: HealthPolicy): PodVerdict {
+  if (nodeGone === undefined || verdict.health === "SUCCEEDED" || verdict.health === "FAILED") return verdict;
+  const endMs = nodeGone.sinceMs + nodeGone.graceMs;
+  if (nowMs >= endMs) return failed("NodeLost", "the node of the pod is gone");
+  return { ...verdict, reevaluateAtMs: Math.min(endMs, verdict.reevaluateAtMs ?? endMs) };
 }
 
 function beingDeleted(judged: Judged): PodVerdict | undefined {
