@@ -35,7 +35,13 @@ export type Headers = ReadonlyMap<string, string>;
 
 export type Message = { readonly subject: string; readonly payload: Uint8Array; readonly headers: Headers };
 
-export type RequestOptions = { readonly timeoutMs: number; readonly headers?: Headers; readonly signal?: AbortSignal };
+export type RequestOptions = {
+  readonly timeoutMs: number;
+  readonly headers?: Headers;
+  readonly signal?: AbortSignal;
+  /** Sent again, perhaps to another replica, whenever there was no answer for so long: whoever had it may be dead. The first answer counts. */
+  readonly again?: { readonly afterMs: number; readonly headers: (leftMs: number) => Headers };
+};
 
 export type Reply = { readonly payload: Uint8Array; readonly headers: Headers };
 

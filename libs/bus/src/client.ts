@@ -9,7 +9,7 @@ import {
 } from "@muster/proto";
 import { injectTrace, inSpan } from "@muster/tracing";
 import { backoffMs, pause } from "./backoff.ts";
-import type { Bus, Reply } from "./bus.ts";
+import type { Bus, Headers, Reply, RequestOptions } from "./bus.ts";
 import { encodeMessage, tryDecode, typeName } from "./messages.ts";
 import { faultOfReply, header } from "./wire-headers.ts";
 
@@ -17,7 +17,15 @@ export type CallOptions = {
   /** Time for the whole call, retries included. Default 5000. Crosses the wire and ends the work there too. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
+  /** For this call; default: that of the client. */
+  readonly repeat?: Repeat;
 };
+
+/**
+ * Whether a call may be made more than once. `safely` (the default: every request of Muster reads, or carries an id by which its service knows it again): also after the
+ * service has answered unavailable, and beside one that is not answered for a third of the call's time. `never`: only while nobody is there to receive it.
+ */
+export type Repeat = "safely" | "never";
 
 /** A service as its callers see it: one function a method, typed by the generated code. Each rejects with FaultError and nothing else. */
 export type Client<Service extends ServiceDescriptor> = {
@@ -33,14 +41,24 @@ export const DEFAULT_TIMEOUT_MS = 5000;
 
 /** Between two attempts while nobody answers. */
 const RETRY = { firstMs: 20, mostMs: 500 };
+/** A call is asked again beside itself when it has had no answer for this part of its time, but not sooner than in `leastMs`, nor when it may take longer than `mostMs`: then it waits for something. */
+const SILENCE = { part: 1 / 3, leastMs: 500, mostMs: 10_000 };
 /** With less than this left nobody is asked again: an attempt that runs out of time cannot say any more that nothing was done. */
 const LAST_ATTEMPT_MS = 50;
 /** Hint for callers that found nobody within their deadline. */
 const ABSENT_RETRY_MS = 1000;
 
-/** Calls a service. While nobody answers (a restart, a change of leader) it asks again until the deadline, because nothing has been done yet. */
-export function client<Service extends ServiceDescriptor>(bus: Bus, service: Service): Client<Service> {
-  const calls = Object.entries(service.methods).map(([name, method]) => [name, callOf(bus, service, method)]);
+/**
+ * Calls a service. A restart, a change of leader and the death of a replica are not seen by callers who have the time: they are asked again, with back-off, until the
+ * deadline and never beyond it.
+ */
+export function client<Service extends ServiceDescriptor>(
+  bus: Bus,
+  service: Service,
+  options: { readonly repeat?: Repeat } = {},
+): Client<Service> {
+  const { repeat = "safely" } = options;
+  const calls = Object.entries(service.methods).map(([name, method]) => [name, callOf(bus, service, method, repeat)]);
   // The entries have the keys of the descriptor, which Object.fromEntries cannot express.
   return Object.fromEntries(calls) as Client<Service>;
 }
@@ -52,16 +70,17 @@ type Route = {
   readonly subject: string;
   readonly operation: string;
   readonly type: string;
+  readonly repeat: Repeat;
 };
 
 /** A call whose types the descriptor has and the compiler has lost. */
 type AnyCall = (request: object, options?: CallOptions) => Promise<unknown>;
 
-function callOf(bus: Bus, service: ServiceDescriptor, method: MethodDescriptor): AnyCall {
+function callOf(bus: Bus, service: ServiceDescriptor, method: MethodDescriptor, repeat: Repeat): AnyCall {
   const { area } = service;
   const subject = subjects.request(area, method.verb);
   const operation = `${area}.${method.verb}`;
-  const route: Route = { bus, area, subject, operation, type: typeName(method.request) };
+  const route: Route = { bus, area, subject, operation, type: typeName(method.request), repeat };
   const spanName = `send ${subject}`;
   const span = {
     kind: SpanKind.CLIENT,
@@ -76,8 +95,6 @@ function callOf(bus: Bus, service: ServiceDescriptor, method: MethodDescriptor):
   return (request, options = {}) =>
     inSpan("@muster/bus", spanName, span, async () => {
       const reply = await ask(route, encodeRequest(method, request), options);
-      const fault = faultOfReply(reply);
-      if (fault !== undefined) throw new FaultError(fault);
       const message: unknown = tryDecode(method.reply, reply.payload);
       if (message === undefined) throw new FaultError({ code: "internal", operation });
       return message;
@@ -95,14 +112,14 @@ function encodeRequest(method: MethodDescriptor, request: object): Uint8Array {
 
 async function ask(route: Route, payload: Uint8Array, options: CallOptions): Promise<Reply> {
   const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
-  if (signal === undefined) return askUntil(route, payload, timeoutMs, undefined, undefined);
+  if (signal === undefined) return askUntil(route, payload, options, timeoutMs, undefined);
   const callId = crypto.randomUUID();
   const cancel = (): void => {
     route.bus.signal(subjects.cancel(route.area), new Uint8Array(), new Map([[header.callId, callId]]));
   };
   signal.addEventListener("abort", cancel, { once: true });
   try {
-    return await askUntil(route, payload, timeoutMs, signal, callId);
+    return await askUntil(route, payload, options, timeoutMs, callId);
   } finally {
     signal.removeEventListener("abort", cancel);
   }
@@ -111,35 +128,66 @@ async function ask(route: Route, payload: Uint8Array, options: CallOptions): Pro
 async function askUntil(
   route: Route,
   payload: Uint8Array,
+  options: CallOptions,
   timeoutMs: number,
-  signal: AbortSignal | undefined,
   callId: string | undefined,
 ): Promise<Reply> {
-  const { bus, area, subject, operation } = route;
+  const { signal, repeat = route.repeat } = options;
   const endMs = performance.now() + timeoutMs;
   let leftMs = timeoutMs;
   for (let attempt = 1; ; attempt += 1) {
-    if (signal?.aborted === true) throw new FaultError({ code: "cancelled", operation });
-    try {
-      const headers = requestHeaders(route, leftMs, callId);
-      return await bus.request(
-        subject,
-        payload,
-        signal === undefined ? { timeoutMs: leftMs, headers } : { timeoutMs: leftMs, headers, signal },
-      );
-    } catch (cause) {
-      const fault = faultOf(cause);
-      if (fault?.code === "deadline_exceeded")
-        throw new FaultError({ code: "deadline_exceeded", operation, timeoutMs }, { cause });
-      if (fault?.code === "cancelled") throw new FaultError({ code: "cancelled", operation }, { cause });
-      if (fault?.code !== "unavailable") throw cause;
-      leftMs = endMs - performance.now();
-      if (leftMs > 0) await pause(Math.min(backoffMs(attempt, RETRY), leftMs), signal);
-      leftMs = endMs - performance.now();
-      if (leftMs < LAST_ATTEMPT_MS)
-        throw new FaultError({ code: "unavailable", dependency: area, retryAfterMs: ABSENT_RETRY_MS }, { cause });
+    if (signal?.aborted === true) throw new FaultError({ code: "cancelled", operation: route.operation });
+    const asked = await askOnce(route, payload, timeoutMs, requestOptions(route, leftMs, { repeat, signal, callId }));
+    let failure: FaultError;
+    if ("payload" in asked) {
+      const fault = faultOfReply(asked);
+      if (fault === undefined) return asked;
+      failure = new FaultError(fault);
+      if (fault.code !== "unavailable" || repeat === "never") throw failure;
+    } else {
+      failure = asked;
     }
+    leftMs = endMs - performance.now();
+    if (leftMs > 0) await pause(Math.min(backoffMs(attempt, RETRY), leftMs), signal);
+    leftMs = endMs - performance.now();
+    if (leftMs < LAST_ATTEMPT_MS) throw failure;
   }
+}
+
+/** The reply, or the error when nobody was there, so that nothing has been done. */
+async function askOnce(
+  route: Route,
+  payload: Uint8Array,
+  timeoutMs: number,
+  options: RequestOptions,
+): Promise<Reply | FaultError> {
+  const { bus, area, subject, operation } = route;
+  try {
+    return await bus.request(subject, payload, options);
+  } catch (cause) {
+    const fault = faultOf(cause);
+    if (fault?.code === "deadline_exceeded")
+      throw new FaultError({ code: "deadline_exceeded", operation, timeoutMs }, { cause });
+    if (fault?.code === "cancelled") throw new FaultError({ code: "cancelled", operation }, { cause });
+    if (fault?.code !== "unavailable") throw cause;
+    return new FaultError({ code: "unavailable", dependency: area, retryAfterMs: ABSENT_RETRY_MS }, { cause });
+  }
+}
+
+function requestOptions(
+  route: Route,
+  timeoutMs: number,
+  { repeat, signal, callId }: { repeat: Repeat; signal: AbortSignal | undefined; callId: string | undefined },
+): RequestOptions {
+  const headers = requestHeaders(route, timeoutMs, callId);
+  if (repeat === "never" || timeoutMs > SILENCE.mostMs)
+    return signal === undefined ? { timeoutMs, headers } : { timeoutMs, headers, signal };
+  const afterMs = Math.max(SILENCE.leastMs, timeoutMs * SILENCE.part);
+  const again = {
+    afterMs,
+    headers: (leftMs: number): Headers => new Map([...headers, [header.timeout, String(Math.ceil(leftMs))]]),
+  };
+  return signal === undefined ? { timeoutMs, headers, again } : { timeoutMs, headers, again, signal };
 }
 
 function requestHeaders(route: Route, timeoutMs: number, callId: string | undefined): Map<string, string> {

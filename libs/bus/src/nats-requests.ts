@@ -65,34 +65,54 @@ export class NatsRequests {
     operation: string,
     timeoutMs: number,
   ): Promise<Reply> {
-    const { headers, signal } = options;
+    const { headers, signal, again } = options;
     this.#last += 1;
     const token = String(this.#last);
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#fail(token, new FaultError({ code: "deadline_exceeded", operation, timeoutMs: options.timeoutMs }));
-      }, timeoutMs);
-      const abort = (): void => {
-        this.#fail(token, new FaultError({ code: "cancelled", operation }));
-      };
-      signal?.addEventListener("abort", abort, { once: true });
-      const stop = (): void => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", abort);
-      };
-      this.#waiting.set(token, { resolve, reject, operation, stop });
-      const reply = `${this.#inbox}.${token}`;
-      try {
-        const { connection } = this.#link;
-        connection.publish(
-          subject,
-          payload,
-          headers === undefined ? { reply } : { reply, headers: toNatsHeaders(headers) },
-        );
-      } catch (error) {
-        this.#fail(token, natsError(error, { operation }));
+    const { resolve, reject, promise } = Promise.withResolvers<Reply>();
+    const endMs = performance.now() + timeoutMs;
+    const late = (): void => {
+      this.#fail(token, new FaultError({ code: "deadline_exceeded", operation, timeoutMs: options.timeoutMs }));
+    };
+    const silent = (): void => {
+      const leftMs = endMs - performance.now();
+      if (again === undefined || leftMs <= again.afterMs) {
+        timer = setTimeout(late, leftMs);
+      } else {
+        timer = setTimeout(silent, again.afterMs);
+        if (this.#link.up) this.#publish(token, operation, subject, payload, again.headers(leftMs));
       }
-    });
+    };
+    let timer =
+      again === undefined || timeoutMs <= again.afterMs
+        ? setTimeout(late, timeoutMs)
+        : setTimeout(silent, again.afterMs);
+    const abort = (): void => {
+      this.#fail(token, new FaultError({ code: "cancelled", operation }));
+    };
+    signal?.addEventListener("abort", abort, { once: true });
+    const stop = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+    };
+    this.#waiting.set(token, { resolve, reject, operation, stop });
+    this.#publish(token, operation, subject, payload, headers);
+    return promise;
+  }
+
+  #publish(
+    token: string,
+    operation: string,
+    subject: string,
+    payload: Uint8Array,
+    headers: RequestOptions["headers"],
+  ): void {
+    const reply = `${this.#inbox}.${token}`;
+    try {
+      const options = headers === undefined ? { reply } : { reply, headers: toNatsHeaders(headers) };
+      this.#link.connection.publish(subject, payload, options);
+    } catch (error) {
+      this.#fail(token, natsError(error, { operation }));
+    }
   }
 
   #answered(message: Msg): void {

@@ -59,7 +59,8 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
 
     it.each(everyFault)("carries the fault $code as it is", async (fault) => {
       await using _service = await served({ listPools: () => Promise.reject(new FaultThrown(fault)) });
-      expect(await faultFrom(client(caller, ReservationService).listPools({}))).toEqual(fault);
+      const { listPools } = client(caller, ReservationService, { repeat: "never" });
+      expect(await faultFrom(listPools({}))).toEqual(fault);
     });
 
     it("answers a defect as internal and tells the service about it", async () => {
@@ -182,16 +183,50 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(fault).toHaveProperty("retryAfterMs", expect.any(Number));
     });
 
-    it("asks once when the service itself answers unavailable, for that may have done something", async () => {
+    it("asks again when the service answers unavailable, and the caller sees only the answer", async () => {
       let calls = 0;
       await using _service = await served({
         listPools: () => {
           calls += 1;
-          return Promise.reject(new FaultThrown({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 10 }));
+          if (calls < 4) return Promise.reject(new FaultThrown(kubernetesAway));
+          return Promise.resolve({ pools: [{ name: "a" }] });
         },
       });
-      const fault = await faultFrom(client(caller, ReservationService).listPools({}));
-      expect(fault).toEqual({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 10 });
+      expect((await client(caller, ReservationService).listPools({})).pools).toMatchObject([{ name: "a" }]);
+      expect(calls).toBe(4);
+    });
+
+    it("passes the last unavailable answer on at the deadline, and not later", async () => {
+      let calls = 0;
+      await using _service = await served({
+        listPools: () => {
+          calls += 1;
+          return Promise.reject(new FaultThrown(kubernetesAway));
+        },
+      });
+      const startMs = performance.now();
+      const fault = await faultFrom(client(caller, ReservationService).listPools({}, { timeoutMs: 300 }));
+      expect(fault).toEqual(kubernetesAway);
+      expect(performance.now() - startMs).toBeLessThan(5000);
+      expect(calls).toBeGreaterThan(1);
+      const cancelled = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000, signal: soon() });
+      expect(await faultFrom(cancelled)).toMatchObject({ code: "cancelled" });
+    });
+
+    it.each([{ of: "the client" }, { of: "the call" }])("asks once when $of says never to repeat", async ({ of }) => {
+      let calls = 0;
+      await using _service = await served({
+        listPools: () => {
+          calls += 1;
+          return Promise.reject(new FaultThrown(kubernetesAway));
+        },
+      });
+      const fault = await faultFrom(
+        of === "the client"
+          ? client(caller, ReservationService, { repeat: "never" }).listPools({})
+          : client(caller, ReservationService).listPools({}, { repeat: "never" }),
+      );
+      expect(fault).toEqual(kubernetesAway);
       expect(calls).toBe(1);
     });
 
@@ -359,6 +394,13 @@ function heldCall(): { context: Promise<CallContext>; handler: Reservations["get
     return new Promise(() => undefined);
   };
   return { context: called.promise, handler };
+}
+
+const kubernetesAway: Fault = { code: "unavailable", dependency: "kubernetes", retryAfterMs: 10 };
+
+/** Aborted while the call waits to ask again. */
+function soon(): AbortSignal {
+  return AbortSignal.timeout(50);
 }
 
 const everyFault: Fault[] = [
