@@ -13,12 +13,14 @@ describe("readDevClusterArguments", () => {
       "--port",
       "6443",
       "--simulated",
+      "--persist",
     ];
     expect(readDevClusterArguments(args)).toEqual({
       directory: "d",
       kubeconfig: "k",
       port: 6443,
       simulated: true,
+      persist: true,
       pools: [
         { name: "drivers", nodes: 1 },
         { name: "workers", nodes: 3 },

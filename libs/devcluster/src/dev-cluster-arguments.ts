@@ -4,7 +4,8 @@ import { checkDnsLabel } from "@muster/names";
 import type { NodePool } from "./attach-nodes.ts";
 import type { DevClusterOptions } from "./dev-cluster.ts";
 
-const USAGE = "--directory DIR --pools NAME=NODES[,NAME=NODES...] [--kubeconfig FILE] [--port PORT] [--simulated]";
+const USAGE =
+  "--directory DIR --pools NAME=NODES[,NAME=NODES...] [--kubeconfig FILE] [--port PORT] [--persist] [--simulated]";
 
 /** Reads the command line of a cluster of its own process. Throws one invalid_request that names everything that is wrong. */
 export function readDevClusterArguments(args: readonly string[]): DevClusterOptions {
@@ -23,17 +24,25 @@ export function readDevClusterArguments(args: readonly string[]): DevClusterOpti
     pools,
     port,
     simulated: values.simulated ?? false,
+    persist: values.persist ?? false,
     ...(values.kubeconfig === undefined ? {} : { kubeconfig: values.kubeconfig }),
   };
 }
 
-function parse(args: readonly string[]): {
-  values: { directory?: string; pools?: string; kubeconfig?: string; port?: string; simulated?: boolean };
-} {
+type Values = {
+  directory?: string;
+  pools?: string;
+  kubeconfig?: string;
+  port?: string;
+  persist?: boolean;
+  simulated?: boolean;
+};
+
+function parse(args: readonly string[]): { values: Values } {
   const text = { type: "string" } as const;
+  const flag = { type: "boolean" } as const;
   try {
-    const simulated = { type: "boolean" } as const;
-    const options = { directory: text, pools: text, kubeconfig: text, port: text, simulated };
+    const options = { directory: text, pools: text, kubeconfig: text, port: text, persist: flag, simulated: flag };
     return parseArgs({ args: [...args], options });
   } catch (error) {
     return wrong(error instanceof Error ? error.message : String(error));

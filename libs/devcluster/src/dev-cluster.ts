@@ -11,11 +11,13 @@ export type DevClusterOptions = Pick<AttachOptions, "pools" | "path" | "stopGrac
   readonly port?: number;
   /** Default false. True: the nodes only pretend to run their pods, see `startSimulatedNodes`. */
   readonly simulated?: boolean;
+  /** What the API server knows outlives it, in the folder `state` of the directory. */
+  readonly persist?: boolean;
   /** A second place for the kubeconfig. */
   readonly kubeconfig?: string;
 };
 
-/** A whole cluster in this process. Disposing ends the nodes with their processes, then the API server; what it knew is gone. */
+/** A whole cluster in this process. Disposing ends the nodes with their processes, then the API server; what it knew is gone unless it persists. */
 export type DevCluster = AsyncDisposable & {
   /** The file. */
   readonly kubeconfig: string;
@@ -27,13 +29,14 @@ export type DevCluster = AsyncDisposable & {
 
 /** Starts an API server, a scheduler, and a node for each place in the pools. Resolves when all nodes are ready. */
 export async function startDevCluster(options: DevClusterOptions): Promise<DevCluster> {
-  const { directory, port, kubeconfig: copy, simulated = false, ...shared } = options;
+  const { directory, port, persist, kubeconfig: copy, simulated = false, ...shared } = options;
   const { now, onError } = options;
   await using started = new AsyncDisposableStack();
   const server = started.use(
     await startApiServer({
       directory,
       ...(port === undefined ? {} : { port }),
+      ...(persist === undefined ? {} : { persist }),
       ...(now === undefined ? {} : { now }),
       ...(onError === undefined ? {} : { onError: (error) => onError(error, "serving the API") }),
     }),

@@ -34,6 +34,8 @@ export function startCollector(deps: CollectorDeps): Disposable {
   const unsubscribe = deps.store.subscribe((_bucket, change) => {
     if (mayMatter(change)) scheduled ??= setImmediate(pass);
   });
+  // A life before may have ended between the removal of an owner and that of its dependents.
+  scheduled = setImmediate(pass);
   const sweep = setInterval(pass, SWEEP_EVERY_MS);
   sweep.unref();
   return {

@@ -1,13 +1,15 @@
-import { randomBytes, randomInt, randomUUID } from "node:crypto";
+import { randomInt, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:https";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { answerError, answerFailure, answerText, type Exchange } from "./answer.ts";
 import { isAuthorized } from "./authenticate.ts";
-import { type Certificate, makeAuthority, signLoopbackServer } from "./certificates.ts";
+import { type Certificate, signLoopbackServer } from "./certificates.ts";
 import { startCollector } from "./collector.ts";
+import { keepCredentials, makeCredentials } from "./credentials.ts";
 import { serveDocument } from "./documents.ts";
+import { openJournal } from "./journal.ts";
 import { namespaces } from "./kinds/core.ts";
 import type { KubeletAccess } from "./pod-log.ts";
 import { registry as makeRegistry } from "./registry.ts";
@@ -22,6 +24,8 @@ import { writeKubeconfig } from "./write-kubeconfig.ts";
 export type ApiServerOptions = {
   /** Gets the kubeconfig, mode 0600. */
   readonly directory: string;
+  /** Keep objects, revisions and credentials in the folder `state` of the directory, and go on from what is there. Give a port with it, for clients to find the server again. */
+  readonly persist?: boolean;
   /** Default 0: any free port. Always on 127.0.0.1. */
   readonly port?: number;
   /** Who has it may do anything; default a random one. */
@@ -65,40 +69,52 @@ const WATCH_LIMITS: WatchLimits = {
   timeoutMaxMs: 3_600_000,
 };
 
-/** Starts a Kubernetes API server with everything in memory, and resolves once it answers. */
+/** Starts a Kubernetes API server, and resolves once it answers. */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
   const nowMs = options.now ?? Date.now;
   const onDefect = options.onError ?? (() => undefined);
-  const token = options.token ?? randomBytes(32).toString("hex");
-  const authority = await makeAuthority("muster-devcluster");
+  const state = join(options.directory, "state");
+  await using started = new AsyncDisposableStack();
+  const persist = options.persist === true;
+  const journal = persist ? started.use(openJournal({ directory: state, onProblem: onDefect })) : undefined;
+  const { authority, ...secrets } = persist
+    ? await keepCredentials(join(state, "credentials.json"), nowMs())
+    : await makeCredentials();
+  const token = options.token ?? secrets.token;
   const [certificate, kubeletCertificate] = await Promise.all([
     signLoopbackServer(authority, "kube-apiserver"),
     signLoopbackServer(authority, "kubelet"),
   ]);
-  const kubelet = options.kubelet ?? { token: randomBytes(32).toString("hex"), ca: authority.cert };
-  const store = objectStore({ historyLimit: options.historyLimit ?? HISTORY_LIMIT });
+  const kubelet = options.kubelet ?? { token: secrets.kubeletToken, ca: authority.cert };
+  const store = objectStore({ historyLimit: options.historyLimit ?? HISTORY_LIMIT, journal });
   const served = catalogue();
   const random = (below: number): number => randomInt(Math.max(1, Math.floor(below)));
   const registry = makeRegistry({ store, nowMs, newUid: randomUUID, random });
   const watches = makeWatches({ store, nowMs, random, limits: { ...WATCH_LIMITS, ...options.watchLimits } });
-  for (const name of FIRST_NAMESPACES) registry.create(namespaces, "", { metadata: { name } }, false);
-  const collector = startCollector({
-    store,
-    registry,
-    catalogue: served,
-    nowMs,
-    policy: { eventTtlMs: EVENT_TTL_MS },
-    onDefect,
-  });
+  for (const name of FIRST_NAMESPACES) {
+    const isThere = registry.find({ resource: namespaces, namespace: "", name }) !== undefined;
+    if (!isThere) registry.create(namespaces, "", { metadata: { name } }, false);
+  }
+  started.use(
+    startCollector({ store, registry, catalogue: served, nowMs, policy: { eventTtlMs: EVENT_TTL_MS }, onDefect }),
+  );
 
   const deps: RestDeps = { registry, store, watches, nowMs, kubelet };
   const server = createServer({ ...certificate, minVersion: "TLSv1.2" }, (request, response) => {
     serve(deps, { token, onDefect, catalogue: served }, request, response).catch(onDefect);
   });
   const port = await listen(server, options.port ?? 0);
+  started.defer(async () => {
+    const closed = once(server, "close");
+    server.close();
+    watches.close();
+    server.closeAllConnections();
+    await closed;
+  });
   const url = `https://127.0.0.1:${port}`;
   const kubeconfig = join(options.directory, "kubeconfig");
   await writeKubeconfig(kubeconfig, { url, ca: authority.cert, token });
+  const all = started.move();
   return {
     url,
     port,
@@ -109,14 +125,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     openWatches: watches.count,
     closeWatches: watches.close,
     expireHistory: store.expireHistory,
-    [Symbol.asyncDispose]: async () => {
-      collector[Symbol.dispose]();
-      const closed = once(server, "close");
-      server.close();
-      watches.close();
-      server.closeAllConnections();
-      await closed;
-    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Journal, Kept } from "./journal.ts";
 import { type JsonObject, put } from "./json.ts";
 import { revisionOf } from "./metadata.ts";
 
@@ -40,8 +41,15 @@ type Bucket = {
   start: number;
 };
 
-/** `historyLimit`: steps that are remembered for each bucket. */
-export function objectStore({ historyLimit }: { readonly historyLimit: number }): ObjectStore {
+export type StoreOptions = {
+  /** Steps that are remembered for each bucket. */
+  readonly historyLimit: number;
+  /** Where everything is written before anybody hears of it; without one nothing outlives the process. */
+  readonly journal?: Journal | undefined;
+};
+
+/** Begins with what the journal has. */
+export function objectStore({ historyLimit, journal }: StoreOptions): ObjectStore {
   const buckets = new Map<string, Bucket>();
   const listeners = new Set<(bucket: string, change: Change) => void>();
   let revision = 1;
@@ -58,14 +66,36 @@ export function objectStore({ historyLimit }: { readonly historyLimit: number })
     const { changes, start } = open(name);
     return after < start ? undefined : changes.slice(firstAfter(changes, after));
   };
-  const entries = (name: string): readonly Entry[] => {
+  const entries = (name: string): readonly Entry[] => sortedEntries(open(name));
+
+  const apply = (name: string, key: string, after: JsonObject | undefined): Change => {
     const bucket = open(name);
-    bucket.sortedKeys ??= [...bucket.objects.keys()].sort();
-    return bucket.sortedKeys.flatMap((key) => {
-      const object = bucket.objects.get(key);
-      return object === undefined ? [] : [[key, object] as const];
-    });
+    const before = bucket.objects.get(key);
+    if (after === undefined) bucket.objects.delete(key);
+    else bucket.objects.set(key, after);
+    if ((before === undefined) !== (after === undefined)) bucket.sortedKeys = undefined;
+    const change: Change = { revision, key, before, after };
+    bucket.changes.push(change);
+    trim(bucket, historyLimit);
+    return change;
   };
+  const forget = (): void => {
+    forgotten = revision;
+    for (const bucket of buckets.values()) {
+      bucket.changes = [];
+      bucket.start = revision;
+    }
+  };
+  const everything = (): Iterable<Kept> => allOf(buckets);
+
+  for (const record of journal?.replay() ?? []) {
+    if (record.do === "keep") open(record.bucket).objects.set(record.key, record.object);
+    else {
+      revision = record.revision;
+      if (record.do === "write") apply(record.bucket, record.key, record.object);
+      else forget();
+    }
+  }
 
   return {
     revision: () => revision,
@@ -76,16 +106,12 @@ export function objectStore({ historyLimit }: { readonly historyLimit: number })
       return changes === undefined ? undefined : undo(entries(name), changes);
     },
     commit: (name, key, object) => {
-      const bucket = open(name);
-      const before = bucket.objects.get(key);
-      revision += 1;
-      const after = object === undefined ? undefined : put(object, ["metadata", "resourceVersion"], String(revision));
-      if (after === undefined) bucket.objects.delete(key);
-      else bucket.objects.set(key, after);
-      if ((before === undefined) !== (after === undefined)) bucket.sortedKeys = undefined;
-      const change: Change = { revision, key, before, after };
-      bucket.changes.push(change);
-      trim(bucket, historyLimit);
+      const next = revision + 1;
+      const after = object === undefined ? undefined : put(object, ["metadata", "resourceVersion"], String(next));
+      journal?.append({ do: "write", revision: next, bucket: name, key, object: after });
+      revision = next;
+      const change = apply(name, key, after);
+      journal?.compactWhenLarge(revision, everything);
       for (const listener of listeners) listener(name, change);
       return change;
     },
@@ -97,14 +123,25 @@ export function objectStore({ historyLimit }: { readonly historyLimit: number })
       };
     },
     expireHistory: () => {
+      journal?.append({ do: "forget", revision: revision + 1 });
       revision += 1;
-      forgotten = revision;
-      for (const bucket of buckets.values()) {
-        bucket.changes = [];
-        bucket.start = revision;
-      }
+      forget();
     },
   };
+}
+
+function sortedEntries(bucket: Bucket): readonly Entry[] {
+  bucket.sortedKeys ??= [...bucket.objects.keys()].sort();
+  return bucket.sortedKeys.flatMap((key) => {
+    const object = bucket.objects.get(key);
+    return object === undefined ? [] : [[key, object] as const];
+  });
+}
+
+function* allOf(buckets: ReadonlyMap<string, Bucket>): Generator<Kept> {
+  for (const [bucket, { objects }] of buckets) {
+    for (const [key, object] of objects) yield { bucket, key, object };
+  }
 }
 
 /** The state before some steps, from the state after them. */

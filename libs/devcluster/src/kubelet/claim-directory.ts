@@ -6,11 +6,16 @@ import { identityOf } from "./process-tree.ts";
 /** Makes a node's directory this process's own. Throws already_exists while another process that lives has it; the claim of one that died is taken over. */
 export function claimDirectory(directory: string): Disposable {
   mkdirSync(join(directory, "pods"), { recursive: true, mode: 0o700 });
+  return claimFor("kubelet", directory);
+}
+
+/** The same for a directory that is there, and for whatever kind of thing works in it. */
+export function claimFor(kind: string, directory: string): Disposable {
   const file = join(directory, "owner");
   const own = JSON.stringify({ pid: process.pid, identity: identityOf(process.pid) });
   const owner = readOwner(file);
   if (owner !== undefined && owner.pid !== process.pid && identityOf(owner.pid) === owner.identity) {
-    throwFault({ code: "already_exists", kind: "kubelet", id: `of process ${owner.pid} in ${directory}` });
+    throwFault({ code: "already_exists", kind, id: `of process ${owner.pid} in ${directory}` });
   }
   writeFileSync(file, own, { mode: 0o600 });
   return { [Symbol.dispose]: () => rmSync(file, { force: true }) };

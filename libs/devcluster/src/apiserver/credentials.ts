@@ -1,0 +1,55 @@
+import { randomBytes, X509Certificate } from "node:crypto";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { type Certificate, makeAuthority } from "./certificates.ts";
+import { at, isObject, type Json, textAt } from "./json.ts";
+
+/** By what a server is known and knows others. */
+export type Credentials = {
+  /** Signs the server's certificate, and kubelets'. */
+  readonly authority: Certificate;
+  /** Of the one user. */
+  readonly token: string;
+  /** That the server shows to kubelets. */
+  readonly kubeletToken: string;
+};
+
+/** An authority that ends sooner is replaced. */
+const REPLACE_BEFORE_MS = 24 * 3_600_000;
+
+export async function makeCredentials(): Promise<Credentials> {
+  const secret = (): string => randomBytes(32).toString("hex");
+  return { authority: await makeAuthority("muster-devcluster"), token: secret(), kubeletToken: secret() };
+}
+
+/** Those of the file, mode 0600; new ones when there is none, or when its authority is about to end. */
+export async function keepCredentials(file: string, nowMs: number): Promise<Credentials> {
+  const known = await read(file);
+  if (known !== undefined && endOf(known) - nowMs > REPLACE_BEFORE_MS) return known;
+  const made = await makeCredentials();
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  const draft = `${file}.new`;
+  await writeFile(draft, JSON.stringify(made), { mode: 0o600, flush: true });
+  await rename(draft, file);
+  return made;
+}
+
+async function read(file: string): Promise<Credentials | undefined> {
+  try {
+    const parsed: unknown = JSON.parse(await readFile(file, "utf8"));
+    if (!isObject(parsed)) return undefined;
+    const authority = certificateOf(at(parsed, "authority"));
+    return { authority, token: textAt(parsed, "token"), kubeletToken: textAt(parsed, "kubeletToken") };
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function certificateOf(value: Json | undefined): Certificate {
+  return { cert: textAt(value, "cert"), key: textAt(value, "key") };
+}
+
+function endOf({ authority }: Credentials): number {
+  return Date.parse(new X509Certificate(authority.cert).validTo);
+}

@@ -1,0 +1,63 @@
+import { crc32 } from "node:zlib";
+import { isList, isObject, type Json, type JsonObject } from "./json.ts";
+
+/** One line of the journal. */
+export type JournalRecord =
+  /** An object of a snapshot. */
+  | { readonly do: "keep"; readonly bucket: string; readonly key: string; readonly object: JsonObject }
+  /** The revision, and nothing before it can be asked for: the end of a snapshot, or history that was dropped on demand. */
+  | { readonly do: "forget"; readonly revision: number }
+  | {
+      readonly do: "write";
+      readonly revision: number;
+      readonly bucket: string;
+      readonly key: string;
+      /** Undefined for a removal. */
+      readonly object: JsonObject | undefined;
+    };
+
+/** A line: a checksum, so that damage shows, and JSON, so that a person can read it. */
+export function encodeRecord(record: JournalRecord): Buffer {
+  const text = JSON.stringify(fieldsOf(record));
+  return Buffer.from(`${checksum(text)} ${text}\n`);
+}
+
+/** Undefined for a line that is not as it was written. */
+export function decodeRecord(line: Buffer): JournalRecord | undefined {
+  const text = line.subarray(9).toString("utf8");
+  if (line.subarray(0, 8).toString("latin1") !== checksum(text) || line[8] !== 32) return undefined;
+  const parsed: unknown = JSON.parse(text);
+  return isList(parsed) ? recordOf(parsed) : undefined;
+}
+
+function checksum(text: string): string {
+  return crc32(text).toString(16).padStart(8, "0");
+}
+
+function fieldsOf(record: JournalRecord): Json {
+  switch (record.do) {
+    case "keep":
+      return ["keep", record.bucket, record.key, record.object];
+    case "forget":
+      return ["forget", record.revision];
+    case "write":
+      return ["write", record.revision, record.bucket, record.key, record.object ?? null];
+  }
+}
+
+function recordOf([kind, ...fields]: readonly Json[]): JournalRecord | undefined {
+  if (kind === "forget") {
+    const [revision] = fields;
+    return typeof revision === "number" ? { do: "forget", revision } : undefined;
+  }
+  if (kind === "keep") {
+    const [bucket, key, object] = fields;
+    if (typeof bucket !== "string" || typeof key !== "string" || !isObject(object)) return undefined;
+    return { do: "keep", bucket, key, object };
+  }
+  const [revision, bucket, key, object] = fields;
+  if (kind !== "write" || typeof revision !== "number" || typeof bucket !== "string" || typeof key !== "string") {
+    return undefined;
+  }
+  return { do: "write", revision, bucket, key, object: isObject(object) ? object : undefined };
+}

@@ -1,0 +1,160 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { until } from "@muster/testkit";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { at, isObject, listAt, textAt } from "../src/apiserver/json.ts";
+import { openJournal } from "../src/apiserver/journal.ts";
+import { objectStore } from "../src/apiserver/store.ts";
+import { type ApiServer, startApiServer } from "../src/index.ts";
+import { type Answer, type Api, api, configMap, nameIn, versionIn } from "./conformance/api.ts";
+
+const PROGRAM = join(import.meta.dirname, "programs/api-server.ts");
+const MAPS = "/api/v1/namespaces/default/configmaps";
+
+let directory: string;
+let processes: ChildProcess[] = [];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "muster-persist-"));
+});
+afterEach(async () => {
+  await Promise.all(processes.map(kill));
+  processes = [];
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, "exit");
+  child.kill("SIGKILL");
+  await exited;
+}
+
+/** Starts the server as a process of its own, on the port of its life before when there was one. */
+async function start(port = 0): Promise<{ child: ChildProcess; client: Api; port: number }> {
+  const child = spawn(process.execPath, [PROGRAM, directory, String(port)], { stdio: ["ignore", "pipe", "inherit"] });
+  processes.push(child);
+  const lines = createInterface({ input: child.stdout });
+  const [line] = (await once(lines, "line")) as [string];
+  const said: unknown = JSON.parse(line);
+  if (!isObject(said)) throw new Error(line);
+  const url = textAt(said, "url");
+  const client = api({
+    url,
+    token: textAt(said, "token"),
+    ca: textAt(said, "ca"),
+    kubeconfig: textAt(said, "kubeconfig"),
+    kubeletCertificate: { cert: "", key: "" },
+    collects: true,
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  });
+  return { child, client, port: Number(new URL(url).port) };
+}
+
+/** What a writer was told: the last acknowledged value of each name, and writes whose answer never came. */
+type Told = { readonly acknowledged: Map<string, Answer>; readonly unknown: Set<string> };
+
+/** Creates, patches and deletes until the server is gone. */
+async function storm(client: Api, writer: number, told: Told): Promise<void> {
+  for (let turn = 0; ; turn++) {
+    const name = `map-${writer}-${turn % 5}`;
+    try {
+      const answer = await write(client, name, turn);
+      if (answer.code < 300) told.acknowledged.set(name, answer);
+    } catch {
+      told.unknown.add(name);
+      return;
+    }
+  }
+}
+
+function write(client: Api, name: string, turn: number): Promise<Answer> {
+  if (turn % 11 === 10) return client.delete(`${MAPS}/${name}`);
+  if (turn % 3 === 0) return client.post(MAPS, configMap(name, { data: { turn: String(turn) } }));
+  return client.patch(`${MAPS}/${name}`, "merge", { data: { turn: String(turn) } });
+}
+
+describe("an API server that keeps its state", () => {
+  it("has every acknowledged write after it was killed in a storm of them, and goes on from there", async () => {
+    let { child, client, port } = await start();
+    for (let life = 0; life < 2; life++) {
+      const told: Told = { acknowledged: new Map(), unknown: new Set() };
+      const writers = Array.from({ length: 4 }, (_, writer) => storm(client, writer, told));
+      await until("there is something to lose", () => told.acknowledged.size >= 15);
+      await kill(child);
+      await Promise.all(writers);
+      ({ child, client, port } = await start(port));
+
+      const list = await client.get(MAPS);
+      const found = new Map(listAt(list.body, "items").map((item) => [textAt(item, "metadata", "name"), item]));
+      for (const [name, { body }] of told.acknowledged) {
+        if (told.unknown.has(name)) continue;
+        const wasDeleted = textAt(body, "kind") === "Status";
+        expect(at(found.get(name), "data"), name).toEqual(wasDeleted ? undefined : at(body, "data"));
+      }
+      const acknowledged = [...told.acknowledged.values()].map(({ body }) => Number(versionIn(body)));
+      expect(Number(versionIn(list.body))).toBeGreaterThanOrEqual(Math.max(...acknowledged));
+      const next = await client.post(MAPS, configMap(`after-${life}`));
+      expect(Number(versionIn(next.body))).toBe(Number(versionIn(list.body)) + 1);
+    }
+  });
+
+  it("gives a watch that comes back with its version what it has missed", async () => {
+    const first = await start();
+    const seen = await first.client.post(MAPS, configMap("seen"));
+    await first.client.post(MAPS, configMap("missed"));
+    await kill(first.child);
+    const { client } = await start(first.port);
+    await using watch = await client.watch(`${MAPS}?watch=true&resourceVersion=${versionIn(seen.body)}`);
+    expect((await watch.take(1)).map(({ type, object }) => [type, nameIn(object)])).toEqual([["ADDED", "missed"]]);
+    await client.post(MAPS, configMap("new"));
+    expect((await watch.take(1)).map(({ object }) => nameIn(object))).toEqual(["new"]);
+  });
+
+  it("keeps its credentials, so that clients need no new kubeconfig", async () => {
+    const first = await start();
+    await kill(first.child);
+    const second = await start(first.port);
+    expect(second.client.cluster.token).toBe(first.client.cluster.token);
+    expect((await first.client.get(MAPS)).code).toBe(200);
+    expect((await stat(join(directory, "state/credentials.json"))).mode & 0o777).toBe(0o600);
+    expect((await stat(join(directory, "state/journal"))).mode & 0o777).toBe(0o600);
+  });
+
+  it("lets nobody else have its state while it runs", async () => {
+    await start();
+    await expect(startApiServer({ directory, persist: true })).rejects.toMatchObject({
+      fault: { code: "already_exists", kind: "API server" },
+    });
+  });
+
+  it("goes on after an orderly end too", async () => {
+    const kept = await (async () => {
+      await using server = await startApiServer({ directory, persist: true });
+      return (await clientOf(server).post(MAPS, configMap("kept"))).body;
+    })();
+    await using server = await startApiServer({ directory, persist: true });
+    expect((await clientOf(server).get(`${MAPS}/kept`)).body).toEqual(kept);
+  });
+
+  it("collects what its life before had not got to", async () => {
+    const owner = { apiVersion: "v1", kind: "ConfigMap", name: "gone", uid: "gone" };
+    const metadata = { name: "child", namespace: "default", uid: "child", ownerReferences: [owner] };
+    {
+      using journal = openJournal({ directory: join(directory, "state"), onProblem: () => undefined });
+      const store = objectStore({ historyLimit: 1, journal });
+      store.commit("/configmaps", "default/child", { apiVersion: "v1", kind: "ConfigMap", metadata });
+    }
+    await using server = await startApiServer({ directory, persist: true });
+    const client = clientOf(server);
+    await until("the child is gone", async () => (await client.get(`${MAPS}/child`)).code === 404);
+  });
+});
+
+function clientOf(server: ApiServer): Api {
+  return api({ ...server, kubeletCertificate: server.kubelet.certificate, collects: true });
+}
