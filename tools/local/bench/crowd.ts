@@ -1,0 +1,123 @@
+import { muster } from "@muster/proto";
+import { benchStack, percentile, type BenchStack, type Spec } from "./bench-stack.ts";
+
+const SESSIONS = 1000;
+const DRIVERS = 100;
+const WORKERS = 400;
+/** Machines of one session: a driver and two workers, so that the drivers are what is short. */
+const WORKERS_EACH = 2;
+const RUN_MS = 1000;
+const SUBMIT_AT_ONCE = 64;
+const GIVE_UP_MS = 900_000;
+
+const { ComponentKind, SessionEventKind } = muster.session.v1;
+type Session = muster.session.v1.Session.$Properties;
+
+/** A thousand sessions submitted at once to five hundred simulated nodes: nothing starves, and memory stays where it is. */
+export async function crowd(): Promise<void> {
+  await using world = await benchStack({ pools: { drivers: DRIVERS, workers: WORKERS }, simulated: true });
+  const before = await world.memory();
+  const startMs = performance.now();
+  await submitAll(world);
+  const submittedMs = performance.now() - startMs;
+  const peak = new Map(before);
+  const ended = await followAll(world, startMs, peak);
+  const wholeMs = performance.now() - startMs;
+  const after = await world.memory();
+  const rounds = Math.ceil(SESSIONS / Math.min(DRIVERS, Math.floor(WORKERS / WORKERS_EACH)));
+  console.log(`crowd: ${SESSIONS} sessions of ${1 + WORKERS_EACH} pods over ${DRIVERS + WORKERS} simulated nodes`);
+  console.log(
+    `  submitted in ${seconds(submittedMs)}, all over after ${seconds(wholeMs)}: ${((SESSIONS * 1000) / wholeMs).toFixed(1)} sessions a second`,
+  );
+  console.log(
+    `  the machines alone need ${seconds(rounds * RUN_MS)} (${rounds} rounds of ${RUN_MS} ms): ratio ${((rounds * RUN_MS) / wholeMs).toFixed(2)}`,
+  );
+  reportOrder(ended);
+  console.log("  memory, MiB:            before    peak   after");
+  for (const [name, mib] of before) {
+    const row = [mib, peak.get(name) ?? 0, after.get(name) ?? 0].map((value) => value.toFixed(0).padStart(8)).join("");
+    console.log(`  ${name.padEnd(20)} ${row}`);
+  }
+}
+
+async function submitAll({ sessions }: BenchStack): Promise<void> {
+  const names = Array.from({ length: SESSIONS }, (_, index) => nameOf(index)).values();
+  const lane = async (): Promise<void> => {
+    for (const name of names) {
+      await sessions.submitSession({ requestId: name, name, spec: spec() }, { timeoutMs: 60_000 });
+    }
+  };
+  await Promise.all(Array.from({ length: SUBMIT_AT_ONCE }, lane));
+}
+
+/** Looks every second until all are over, and keeps the most memory that was seen. */
+async function followAll(world: BenchStack, startMs: number, peak: Map<string, number>): Promise<Session[]> {
+  for (;;) {
+    for (const [name, mib] of await world.memory()) peak.set(name, Math.max(mib, peak.get(name) ?? 0));
+    const all = await listAll(world);
+    const left = all.filter(({ finishedAtMs }) => (finishedAtMs ?? 0) === 0).length;
+    if (process.stderr.isTTY) process.stderr.write(`\r  ${SESSIONS - left} of ${SESSIONS} over `);
+    if (left === 0) return all;
+    if (performance.now() - startMs > GIVE_UP_MS)
+      throw new Error(`${left} sessions are not over after ${seconds(GIVE_UP_MS)}`);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+}
+
+async function listAll({ sessions }: BenchStack): Promise<Session[]> {
+  const all: Session[] = [];
+  let next = "";
+  do {
+    const page = await sessions.listSessions({ continue: next }, { timeoutMs: 60_000 });
+    all.push(...page.sessions);
+    next = page.continue;
+  } while (next !== "");
+  return all;
+}
+
+/** Sessions of one shape are granted machines in the order of their submission; how far one came out of its place says how fair it was. */
+function reportOrder(ended: readonly Session[]): void {
+  const at = ({ events }: Session, kind: number): number =>
+    new Map(events?.map((event) => [Number(event.kind), event.atMs ?? 0])).get(kind) ?? 0;
+  const { SESSION_EVENT_KIND_ACCEPT: accept, SESSION_EVENT_KIND_DONE: done } = SessionEventKind;
+  const submitted = [...ended].sort((a, b) => (a.createdAtMs ?? 0) - (b.createdAtMs ?? 0));
+  const accepted = [...ended].sort((a, b) => at(a, accept) - at(b, accept));
+  const place = new Map(accepted.map(({ name }, index) => [name, index]));
+  const moved = submitted.map(({ name }, index) => Math.abs((place.get(name) ?? 0) - index));
+  const waits = ended.map((session) => at(session, accept) - (session.createdAtMs ?? 0));
+  const count = ended.filter((session) => at(session, done) > 0).length;
+  console.log(
+    `  ${count} DONE; in the queue p50 ${seconds(percentile(waits, 0.5))}, longest ${seconds(percentile(waits, 1))}`,
+  );
+  console.log(
+    `  places between order of submission and of start: p50 ${percentile(moved, 0.5)}, most ${percentile(moved, 1)}`,
+  );
+}
+
+function nameOf(index: number): string {
+  return `crowd-${String(index).padStart(4, "0")}`;
+}
+
+function spec(): Spec {
+  const component = (name: string, kind: muster.session.v1.ComponentKind, pool: string, flags: readonly string[]) => ({
+    name,
+    kind,
+    pool,
+    command: ["simulate", ...flags],
+  });
+  return {
+    components: [
+      component("server", ComponentKind.COMPONENT_KIND_SERVER, "workers", []),
+      component("client", ComponentKind.COMPONENT_KIND_CLIENT, "workers", []),
+      component("driver", ComponentKind.COMPONENT_KIND_DRIVER, "drivers", [
+        `--run-ms=${RUN_MS}`,
+        '--print={"ok":true}',
+      ]),
+    ],
+    killAfterMs: 1000,
+  };
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
