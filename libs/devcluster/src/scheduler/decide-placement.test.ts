@@ -1,18 +1,20 @@
-import type { V1Node, V1Pod, V1PodSpec } from "@kubernetes/client-node";
+import type { V1Node, V1Pod, V1PodAffinityTerm, V1PodSpec } from "@kubernetes/client-node";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { awaitsPlacement, decidePlacement } from "./decide-placement.ts";
+import { ClusterState } from "./cluster-state.ts";
+import { awaitsPlacement, decidePlacement, type Placement } from "./decide-placement.ts";
+import { matchesNodeTerm, matchesSelector } from "./match-labels.ts";
 
 describe("decidePlacement", () => {
   it("binds to the node with the fewest pods, then to the first by name", () => {
     const nodes = [node("b"), node("a"), node("c")];
-    expect(decidePlacement(pod("new"), nodes, [])).toEqual({ do: "bind", node: "a", because: "fits" });
+    expect(place(pod("new"), nodes, [])).toEqual({ do: "bind", node: "a", because: "fits" });
     const placed = [pod("one", { nodeName: "a" }), pod("two", { nodeName: "b" })];
-    expect(decidePlacement(pod("new"), nodes, placed)).toMatchObject({ do: "bind", node: "c" });
+    expect(place(pod("new"), nodes, placed)).toMatchObject({ do: "bind", node: "c" });
   });
 
   it("says when there is no node at all", () => {
-    expect(decidePlacement(pod("new"), [], [])).toMatchObject({
+    expect(place(pod("new"), [], [])).toMatchObject({
       because: "no-nodes",
       message: "no nodes available to schedule pods",
     });
@@ -26,13 +28,18 @@ describe("decidePlacement", () => {
       { tolerations: [{ key: "gpu", value: "no" }] },
       "1 node(s) had untolerated taint {gpu: yes}",
     ],
-    ["a node that is not ready", { status: { conditions: [] } }, {}, "1 node(s) were not ready"],
+    [
+      "a node that is not ready",
+      { status: { conditions: [] } },
+      {},
+      "1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }",
+    ],
     ["another pool", {}, { nodeSelector: { pool: "b" } }, "1 node(s) didn't match Pod's node affinity/selector"],
     ["too little cpu", {}, requests({ cpu: "4001m" }), "1 Insufficient cpu"],
     ["too little memory", {}, requests({ memory: "9Gi" }), "1 Insufficient memory"],
     ["a resource that the node lacks", {}, requests({ "nvidia.com/gpu": "1" }), "1 Insufficient nvidia.com/gpu"],
   ])("waits because of %s", (_title, nodePart, podPart, reason) => {
-    const placement = decidePlacement(pod("new", podPart), [node("a", nodePart)], []);
+    const placement = place(pod("new", podPart), [node("a", nodePart)], []);
     expect(placement).toMatchObject({
       do: "wait",
       because: "no-fit",
@@ -46,7 +53,7 @@ describe("decidePlacement", () => {
       node("b", { metadata: { name: "b", labels: { pool: "other" } } }),
       node("c", { metadata: { name: "c", labels: { pool: "other" } } }),
     ];
-    expect(decidePlacement(pod("new", { nodeSelector: { pool: "x" } }), nodes, [])).toMatchObject({
+    expect(place(pod("new", { nodeSelector: { pool: "x" } }), nodes, [])).toMatchObject({
       message:
         "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match Pod's node affinity/selector.",
       reasons: new Map([
@@ -62,27 +69,27 @@ describe("decidePlacement", () => {
     ["everything", [{ operator: "Exists" }]],
   ])("accepts a taint when the pod tolerates %s", (_title, tolerations = []) => {
     const tainted = node("a", { spec: { taints: [{ key: "gpu", value: "yes", effect: "NoSchedule" }] } });
-    expect(decidePlacement(pod("new", { tolerations }), [tainted], []).do).toBe("bind");
+    expect(place(pod("new", { tolerations }), [tainted], []).do).toBe("bind");
   });
 
   it("ignores taints that only prefer", () => {
     const tainted = node("a", { spec: { taints: [{ key: "gpu", effect: "PreferNoSchedule" }] } });
-    expect(decidePlacement(pod("new"), [tainted], []).do).toBe("bind");
+    expect(place(pod("new"), [tainted], []).do).toBe("bind");
   });
 
   it("keeps pods apart in both directions: by the new pod's terms and by those of pods already there", () => {
     const apart = antiAffinity({ app: "web" });
     const web = pod("web-0", { nodeName: "a", ...apart }, { app: "web" });
-    expect(decidePlacement(pod("web-1", apart, { app: "web" }), [node("a")], [web])).toMatchObject({
+    expect(place(pod("web-1", apart, { app: "web" }), [node("a")], [web])).toMatchObject({
       message: "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.",
     });
-    expect(decidePlacement(pod("web-2", {}, { app: "web" }), [node("a")], [web])).toMatchObject({
+    expect(place(pod("web-2", {}, { app: "web" }), [node("a")], [web])).toMatchObject({
       message: "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.",
     });
-    expect(decidePlacement(pod("web-1", apart, { app: "web" }), [node("a"), node("b")], [web])).toMatchObject({
+    expect(place(pod("web-1", apart, { app: "web" }), [node("a"), node("b")], [web])).toMatchObject({
       node: "b",
     });
-    expect(decidePlacement(pod("db", {}, { app: "db" }), [node("a")], [web]).do).toBe("bind");
+    expect(place(pod("db", {}, { app: "db" }), [node("a")], [web]).do).toBe("bind");
   });
 
   it("counts a limit without a request, init containers at their largest, and not the pods that have ended", () => {
@@ -91,10 +98,89 @@ describe("decidePlacement", () => {
       initContainers: [{ name: "init", resources: { requests: { cpu: "3" } } }],
     };
     const here = pod("here", { ...spec, nodeName: "a" });
-    expect(decidePlacement(pod("new", requests({ cpu: "1" })), [node("a")], [here]).do).toBe("bind");
-    expect(decidePlacement(pod("new", requests({ cpu: "2" })), [node("a")], [here]).do).toBe("wait");
+    expect(place(pod("new", requests({ cpu: "1" })), [node("a")], [here]).do).toBe("bind");
+    expect(place(pod("new", requests({ cpu: "2" })), [node("a")], [here]).do).toBe("wait");
     const ended = { ...here, status: { phase: "Succeeded" } };
-    expect(decidePlacement(pod("new", requests({ cpu: "2" })), [node("a")], [ended]).do).toBe("bind");
+    expect(place(pod("new", requests({ cpu: "2" })), [node("a")], [ended]).do).toBe("bind");
+  });
+
+  it.each<[string, Partial<V1PodSpec>, number]>([
+    [
+      "a sidecar beside the containers",
+      {
+        containers: [{ name: "main", resources: { requests: { cpu: "1" } } }],
+        initContainers: [{ name: "side", restartPolicy: "Always", resources: { requests: { cpu: "1" } } }],
+      },
+      2,
+    ],
+    [
+      "an init container beside the sidecars that started before it, and not those after it",
+      {
+        initContainers: [
+          { name: "first", restartPolicy: "Always", resources: { requests: { cpu: "1" } } },
+          { name: "init", resources: { requests: { cpu: "2" } } },
+          { name: "second", restartPolicy: "Always", resources: { requests: { cpu: "1" } } },
+        ],
+      },
+      3,
+    ],
+    ["the overhead", { overhead: { cpu: "3" } }, 3],
+  ])("counts %s", (_title, spec, cpu) => {
+    const fits = node("a", { status: { ...node("a").status, allocatable: { cpu: `${cpu}` } } });
+    const lacks = node("a", { status: { ...node("a").status, allocatable: { cpu: `${cpu * 1000 - 1}m` } } });
+    expect(place(pod("new", spec), [fits], []).do).toBe("bind");
+    expect(place(pod("new", spec), [lacks], [])).toMatchObject({
+      message: "0/1 nodes are available: 1 Insufficient cpu.",
+    });
+  });
+
+  it("goes near to the pods it names, and the first of a group anywhere", () => {
+    const nodes = ["a", "b", "c"].map((name) =>
+      node(name, { metadata: { name, labels: { zone: name === "c" ? "z2" : "z1" } } }),
+    );
+    const near = affinity({ app: "web" }, "zone");
+    expect(place(pod("web-0", near, { app: "web" }), nodes, [])).toMatchObject({ do: "bind" });
+    expect(place(pod("db", near, { app: "db" }), nodes, [])).toMatchObject({
+      message: "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.",
+    });
+    const placed = [pod("web-0", { nodeName: "c" }, { app: "web" })];
+    expect(place(pod("db", near, { app: "db" }), nodes, placed)).toMatchObject({ node: "c" });
+  });
+
+  it("forgets a pod that has left, and a node that is gone", () => {
+    const state = stateOf([node("a"), node("b")], [pod("big", { nodeName: "a", ...requests({ cpu: "4" }) })]);
+    const wanted = pod("new", { ...requests({ cpu: "1" }), nodeSelector: { pool: "a" } });
+    expect(decidePlacement(wanted, state)).toMatchObject({ node: "b" });
+    state.removeNode("b");
+    expect(decidePlacement(wanted, state)).toMatchObject({ message: "0/1 nodes are available: 1 Insufficient cpu." });
+    state.removePod("big");
+    expect(decidePlacement(wanted, state)).toMatchObject({ node: "a" });
+    state.removeNode("a");
+    expect(decidePlacement(wanted, state)).toMatchObject({ because: "no-nodes" });
+  });
+
+  it("breaks no rule, and places every pod that fits somewhere", () => {
+    fc.assert(
+      fc.property(fc.array(anyNode(), { maxLength: 6 }), fc.array(anyPod(), { maxLength: 25 }), (nodeParts, specs) => {
+        const nodes = nodeParts.map((part, index) => part(`n${index}`));
+        const state = stateOf(nodes, []);
+        const placed: V1Pod[] = [];
+        for (const [index, part] of specs.entries()) {
+          const wanted = part(`p${index}`);
+          const fitting = nodes.filter((each) => fits(wanted, each, nodes, placed)).map((each) => each.metadata?.name);
+          const placement = decidePlacement(wanted, state);
+          if (placement.do === "wait") {
+            expect(fitting).toEqual([]);
+            continue;
+          }
+          expect(fitting).toContain(placement.node);
+          const bound = { ...wanted, spec: { containers: [], ...wanted.spec, nodeName: placement.node } };
+          placed.push(bound);
+          state.setPod(bound);
+        }
+      }),
+      { numRuns: 500 },
+    );
   });
 
   it("never exceeds a node, never breaks a selector, and does not depend on the order of nodes and pods", () => {
@@ -109,8 +195,8 @@ describe("decidePlacement", () => {
         const placed: V1Pod[] = [];
         for (const [index, each] of wishes.entries()) {
           const wanted = pod(`p${index}`, { ...requests({ cpu: `${each.milliCpu}m` }), nodeSelector: each.selector });
-          const placement = decidePlacement(wanted, nodes, placed);
-          expect(decidePlacement(wanted, nodes.toReversed(), placed.toReversed())).toEqual(placement);
+          const placement = place(wanted, nodes, placed);
+          expect(place(wanted, nodes.toReversed(), placed.toReversed())).toEqual(placement);
           if (placement.do === "wait") continue;
           placed.push({ ...wanted, spec: { containers: [], ...wanted.spec, nodeName: placement.node } });
         }
@@ -142,6 +228,17 @@ describe("awaitsPlacement", () => {
   });
 });
 
+function place(wanted: V1Pod, nodes: readonly V1Node[], pods: readonly V1Pod[]): Placement {
+  return decidePlacement(wanted, stateOf(nodes, pods));
+}
+
+function stateOf(nodes: readonly V1Node[], pods: readonly V1Pod[]): ClusterState {
+  const state = new ClusterState();
+  for (const each of nodes) state.setNode(each);
+  for (const each of pods) state.setPod(each);
+  return state;
+}
+
 function wish(): fc.Arbitrary<{ milliCpu: number; selector: Record<string, string> }> {
   const selector = fc.constantFrom<Record<string, string>[]>({}, { pool: "even" }, { pool: "odd" });
   return fc.record({ milliCpu: fc.integer({ min: 0, max: 2500 }), selector });
@@ -168,6 +265,118 @@ function pod(name: string, spec: Partial<V1PodSpec> = {}, labels: Record<string,
 
 function requests(resources: Record<string, string>): Partial<V1PodSpec> {
   return { containers: [{ name: "main", resources: { requests: resources } }] };
+}
+
+/** Every rule once more, in the plainest words and without any index. */
+function fits(wanted: V1Pod, at: V1Node, nodes: readonly V1Node[], placed: readonly V1Pod[]): boolean {
+  const labels = at.metadata?.labels ?? {};
+  const name = at.metadata?.name ?? "";
+  const here = placed.filter((other) => other.spec?.nodeName === name);
+  const cpu = (each: V1Pod): number => parseInt(each.spec?.containers[0]?.resources?.requests?.["cpu"] ?? "0");
+  const domain = (key: string, node: string): string | undefined =>
+    nodes.find((each) => each.metadata?.name === node)?.metadata?.labels?.[key];
+  const terms = wanted.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
+  const affinities = (each: V1Pod, kind: "podAffinity" | "podAntiAffinity"): V1PodAffinityTerm[] =>
+    each.spec?.affinity?.[kind]?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
+  const meant = (term: V1PodAffinityTerm, owner: V1Pod, other: V1Pod): boolean =>
+    owner.metadata?.namespace === other.metadata?.namespace &&
+    matchesSelector(term.labelSelector, other.metadata?.labels ?? {});
+  const near = affinities(wanted, "podAffinity");
+  // A pod on a node without the topology key is near to nobody.
+  const others = placed.filter((other) => near.every((term) => meant(term, wanted, other)));
+  const isFirst =
+    near.every((term) => meant(term, wanted, wanted)) &&
+    !others.some((other) => near.some((term) => domain(term.topologyKey, other.spec?.nodeName ?? "") !== undefined));
+  return (
+    at.spec?.unschedulable !== true &&
+    (at.spec?.taints ?? []).every((taint) => wanted.spec?.tolerations?.some((each) => each.key === taint.key)) &&
+    Object.entries(wanted.spec?.nodeSelector ?? {}).every(([key, value]) => labels[key] === value) &&
+    (terms === undefined || terms.some((term) => matchesNodeTerm(term, { name, labels }))) &&
+    here.length < Number(at.status?.allocatable?.["pods"]) &&
+    here.reduce((sum, other) => sum + cpu(other), cpu(wanted)) <= 4000 &&
+    near.every(
+      (term) =>
+        labels[term.topologyKey] !== undefined &&
+        (isFirst ||
+          others.some((other) => domain(term.topologyKey, other.spec?.nodeName ?? "") === labels[term.topologyKey])),
+    ) &&
+    placed.every((other) => {
+      const otherNode = other.spec?.nodeName ?? "";
+      const together = (key: string): boolean =>
+        domain(key, otherNode) !== undefined && domain(key, otherNode) === labels[key];
+      return (
+        !affinities(wanted, "podAntiAffinity").some(
+          (term) => meant(term, wanted, other) && together(term.topologyKey),
+        ) &&
+        !affinities(other, "podAntiAffinity").some((term) => meant(term, other, wanted) && together(term.topologyKey))
+      );
+    })
+  );
+}
+
+function anyNode(): fc.Arbitrary<(name: string) => V1Node> {
+  const parts = fc.record({
+    zone: fc.constantFrom("z1", "z2", undefined),
+    unschedulable: fc.boolean(),
+    rack: fc.constantFrom("r1", "r2", undefined),
+    taint: fc.constantFrom("gpu", undefined, undefined),
+    pods: fc.integer({ min: 0, max: 5 }),
+  });
+  return parts.map(({ zone, rack, unschedulable, taint, pods }) => (name) => ({
+    metadata: { name, labels: { ...(zone === undefined ? {} : { zone }), ...(rack === undefined ? {} : { rack }) } },
+    spec: { unschedulable, taints: taint === undefined ? [] : [{ key: taint, effect: "NoExecute" }] },
+    status: { ...node(name).status, allocatable: { cpu: "4", pods: `${pods}` } },
+  }));
+}
+
+function anyPod(): fc.Arbitrary<(name: string) => V1Pod> {
+  const app = fc.constantFrom("web", "db");
+  const key = fc.constantFrom("zone", "rack");
+  const term: fc.Arbitrary<V1PodAffinityTerm> = fc.record({
+    topologyKey: key,
+    labelSelector: app.map((value) => ({ matchLabels: { app: value } })),
+  });
+  const expression = fc.record({
+    key,
+    operator: fc.constantFrom("In", "NotIn", "Exists", "DoesNotExist"),
+    values: fc.constant("z1").map((value) => [value]),
+  });
+  const parts = fc.record({
+    app,
+    namespace: fc.constantFrom("one", "two"),
+    milliCpu: fc.integer({ min: 0, max: 2500 }),
+    selector: fc.constantFrom<Record<string, string>[]>({}, {}, { zone: "z1" }),
+    tolerations: fc.constantFrom<V1PodSpec["tolerations"][]>([], [{ key: "gpu", operator: "Exists" }]),
+    expression: fc.option(expression, { nil: undefined, freq: 3 }),
+    near: fc.option(fc.uniqueArray(term, { minLength: 1, maxLength: 2 }), { nil: undefined, freq: 3 }),
+    apart: fc.option(fc.array(term, { maxLength: 2 }), { nil: undefined, freq: 3 }),
+  });
+  return parts.map(
+    ({ app: own, namespace, milliCpu, selector, tolerations = [], expression: wish, near, apart }) =>
+      (name) => {
+        const affinity = {
+          ...(wish === undefined
+            ? {}
+            : {
+                nodeAffinity: {
+                  requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: [wish] }] },
+                },
+              }),
+          ...(near === undefined ? {} : { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: near } }),
+          ...(apart === undefined
+            ? {}
+            : { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: apart } }),
+        };
+        const spec = { ...requests({ cpu: `${milliCpu}m` }), nodeSelector: selector, tolerations, affinity };
+        const made = pod(name, spec, { app: own });
+        return { ...made, metadata: { ...made.metadata, namespace } };
+      },
+  );
+}
+
+function affinity(labels: Record<string, string>, topologyKey: string): Partial<V1PodSpec> {
+  const term = { topologyKey, labelSelector: { matchLabels: labels } };
+  return { affinity: { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term] } } };
 }
 
 function antiAffinity(labels: Record<string, string>): Partial<V1PodSpec> {

@@ -1,6 +1,8 @@
-import type { V1Node, V1Pod, V1PodAffinityTerm, V1Taint, V1Toleration } from "@kubernetes/client-node";
-import { hasLabels, type Labels, matchesNodeTerm, matchesSelector } from "./match-labels.ts";
-import { milliQuantity } from "./quantity.ts";
+import type { V1Node, V1Pod, V1Taint } from "@kubernetes/client-node";
+import { affinityTerms, antiAffinityTerms, type ClusterState, type NodePlace, topologyOf } from "./cluster-state.ts";
+import { hasLabels, matchesNodeTerm } from "./match-labels.ts";
+import { podRequests, type Requests } from "./pod-requests.ts";
+import { tolerates, untolerated } from "./tolerations.ts";
 
 /** Where a pod goes, or why it waits. `message` is what `kubectl describe pod` shows. */
 export type Placement =
@@ -14,174 +16,124 @@ export type Placement =
     };
 
 const DEFAULT_SCHEDULER = "default-scheduler";
-const HOSTNAME = "kubernetes.io/hostname";
+const DEFAULT_PODS_MILLI = 110_000;
 
 /** True for a pod that this scheduler has to place: not bound, not ended, not going away, and not given to another scheduler. */
 export function awaitsPlacement(pod: V1Pod): boolean {
   const scheduler = pod.spec?.schedulerName ?? DEFAULT_SCHEDULER;
   return (
     (scheduler === DEFAULT_SCHEDULER || scheduler === "") &&
-    !isBound(pod) &&
-    !isTerminal(pod) &&
+    (pod.spec?.nodeName ?? "") === "" &&
+    pod.status?.phase !== "Succeeded" &&
+    pod.status?.phase !== "Failed" &&
     pod.metadata?.deletionTimestamp === undefined &&
     (pod.spec?.schedulingGates ?? []).length === 0
   );
 }
 
-/**
- * Chooses a node for one pod. `pods` are all pods of the cluster, those that were just bound included. Among the nodes that fit the one with the fewest pods wins, then
- * the first by name: the order of the arguments has no influence.
- */
-export function decidePlacement(pod: V1Pod, nodes: readonly V1Node[], pods: readonly V1Pod[]): Placement {
+/** Chooses a node for one pod. Among the nodes that fit the one with the fewest pods wins, then the first by name: in which order the state came to be has no influence. */
+export function decidePlacement(pod: V1Pod, state: ClusterState): Placement {
+  const nodes = state.nodes();
   if (nodes.length === 0) {
     return { do: "wait", because: "no-nodes", message: "no nodes available to schedule pods", reasons: new Map() };
   }
-  const others = pods.filter((other) => other.metadata?.uid !== pod.metadata?.uid && isBound(other));
-  const nodesByName = new Map(nodes.map((node) => [nodeName(node), node]));
-  const placed = others
-    .filter((other) => !isTerminal(other))
-    .flatMap((other) => {
-      const node = nodesByName.get(other.spec?.nodeName ?? "");
-      return node === undefined ? [] : [{ pod: other, node }];
-    });
-
+  const wish = wishOf(pod, state);
   const reasons = new Map<string, number>();
-  const fitting: { name: string; podCount: number }[] = [];
-  for (const [name, node] of nodesByName) {
-    const here = placed.filter((each) => each.node === node).map((each) => each.pod);
-    const problems = problemsOf(pod, node, here, placed);
+  let best: NodePlace | undefined;
+  for (const { place, node } of nodes) {
+    const problems = problemsOf(wish, place, node);
     for (const problem of problems) reasons.set(problem, (reasons.get(problem) ?? 0) + 1);
-    if (problems.length === 0) fitting.push({ name, podCount: here.length });
+    if (problems.length === 0 && (best === undefined || isBetter(place, best))) best = place;
   }
-  fitting.sort((a, b) => a.podCount - b.podCount || compare(a.name, b.name));
-  const best = fitting[0];
   if (best !== undefined) return { do: "bind", node: best.name, because: "fits" };
-  return { do: "wait", because: "no-fit", message: waitMessage(nodesByName.size, reasons), reasons };
+  return { do: "wait", because: "no-fit", message: waitMessage(nodes.length, reasons), reasons };
 }
 
-type PlacedPod = { readonly pod: V1Pod; readonly node: V1Node };
+function isBetter(a: NodePlace, b: NodePlace): boolean {
+  return a.pods.size < b.pods.size || (a.pods.size === b.pods.size && a.name < b.name);
+}
+
+type Domains = { readonly topologyKey: string; readonly domains: ReadonlySet<string> };
+
+/** What is the same for every node is found out once. */
+type Wish = {
+  readonly pod: V1Pod;
+  readonly requests: Requests;
+  readonly near: readonly (Domains & { readonly isFirst: boolean })[];
+  readonly apart: readonly Domains[];
+  readonly unwanted: readonly Domains[];
+};
+
+function wishOf(pod: V1Pod, state: ClusterState): Wish {
+  const namespace = pod.metadata?.namespace ?? "";
+  const self = { namespace, labels: pod.metadata?.labels ?? {} };
+  const terms = affinityTerms(pod);
+  const near = state.domainsWith(terms, pod);
+  // The first of a group that wants to be together has nobody to be near to, and may go anywhere.
+  const isFirst =
+    near.every((domains) => domains.size === 0) && terms.every((term) => state.means(term, namespace, self));
+  return {
+    pod,
+    requests: podRequests(pod),
+    near: terms.map(({ topologyKey }, index) => ({ topologyKey, domains: near[index] ?? new Set(), isFirst })),
+    apart: antiAffinityTerms(pod).flatMap((term) =>
+      state.domainsWith([term], pod).map((domains) => ({ topologyKey: term.topologyKey, domains })),
+    ),
+    unwanted: state.domainsHeldAgainst(pod),
+  };
+}
 
 /** Reasons against one node, the first kind that applies, in the order and the words of kube-scheduler. */
-function problemsOf(pod: V1Pod, node: V1Node, here: readonly V1Pod[], placed: readonly PlacedPod[]): string[] {
+function problemsOf(wish: Wish, place: NodePlace, node: V1Node): readonly string[] {
+  const { pod } = wish;
   const tolerations = pod.spec?.tolerations ?? [];
   if (node.spec?.unschedulable === true && !tolerations.some((each) => tolerates(each, CORDON))) {
     return ["node(s) were unschedulable"];
   }
-  const taint = untolerated(node.spec?.taints ?? [], tolerations);
+  // Whoever watches over nodes taints the ones that are not ready, a moment later.
+  const taints = isReady(node) ? (node.spec?.taints ?? []) : [...(node.spec?.taints ?? []), NOT_READY];
+  const taint = untolerated(taints, tolerations);
   if (taint !== undefined) return [`node(s) had untolerated taint {${taint.key}: ${taint.value ?? ""}}`];
-  if (!isReady(node)) return ["node(s) were not ready"];
   if (!matchesNode(pod, node)) return ["node(s) didn't match Pod's node affinity/selector"];
-  const lacking = insufficient(pod, node, here);
+  const lacking = insufficient(wish.requests, place);
   if (lacking.length > 0) return lacking;
-  if ((pod.spec?.affinity?.podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? []).length > 0) {
-    return ["node(s) cannot be judged: this scheduler does not know required pod affinity"];
-  }
-  if (antiAffinityTerms(pod).some((term) => placed.some((other) => collides(term, pod, node, other)))) {
-    return ["node(s) didn't match pod anti-affinity rules"];
-  }
-  const incoming = { pod, node };
-  const unwanted = placed.some((other) =>
-    antiAffinityTerms(other.pod).some((term) => collides(term, other.pod, other.node, incoming)),
+  const isIn = ({ topologyKey, domains }: Domains): boolean => {
+    const domain = topologyOf(node, topologyKey);
+    return domain !== undefined && domains.has(domain);
+  };
+  const isNear = wish.near.every(
+    (each) => topologyOf(node, each.topologyKey) !== undefined && (each.isFirst || isIn(each)),
   );
-  return unwanted ? ["node(s) didn't satisfy existing pods anti-affinity rules"] : [];
+  if (!isNear) return ["node(s) didn't match pod affinity rules"];
+  if (wish.apart.some(isIn)) return ["node(s) didn't match pod anti-affinity rules"];
+  return wish.unwanted.some(isIn) ? ["node(s) didn't satisfy existing pods anti-affinity rules"] : [];
 }
 
 const CORDON: V1Taint = { key: "node.kubernetes.io/unschedulable", effect: "NoSchedule" };
-
-function untolerated(taints: readonly V1Taint[], tolerations: readonly V1Toleration[]): V1Taint | undefined {
-  return taints
-    .filter((taint) => taint.effect === "NoSchedule" || taint.effect === "NoExecute")
-    .find((taint) => !tolerations.some((toleration) => tolerates(toleration, taint)));
-}
-
-function tolerates(toleration: V1Toleration, taint: V1Taint): boolean {
-  if ((toleration.effect ?? "") !== "" && toleration.effect !== taint.effect) return false;
-  const operator = toleration.operator ?? "Equal";
-  if ((toleration.key ?? "") === "") return operator === "Exists";
-  if (toleration.key !== taint.key) return false;
-  return operator === "Exists" || (toleration.value ?? "") === (taint.value ?? "");
-}
+const NOT_READY: V1Taint = { key: "node.kubernetes.io/not-ready", effect: "NoSchedule" };
 
 function matchesNode(pod: V1Pod, node: V1Node): boolean {
+  const name = node.metadata?.name ?? "";
   const labels = node.metadata?.labels ?? {};
   if (!hasLabels(pod.spec?.nodeSelector ?? {}, labels)) return false;
-  const terms =
-    pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
-  return terms.length === 0 || terms.some((term) => matchesNodeTerm(term, { name: nodeName(node), labels }));
+  const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  if (required === undefined) return true;
+  return required.nodeSelectorTerms.some((term) => matchesNodeTerm(term, { name, labels }));
 }
 
-function insufficient(pod: V1Pod, node: V1Node, here: readonly V1Pod[]): string[] {
-  const allocatable = node.status?.allocatable ?? {};
+function insufficient(requests: Requests, { allocatable, used, pods }: NodePlace): string[] {
   const problems: string[] = [];
-  const podLimit = milliQuantity(allocatable["pods"] ?? "110") ?? 0;
-  if ((here.length + 1) * 1000 > podLimit) problems.push("Too many pods");
-  for (const [resource, wanted] of podRequests(pod)) {
+  if ((pods.size + 1) * 1000 > (allocatable.get("pods") ?? DEFAULT_PODS_MILLI)) problems.push("Too many pods");
+  for (const [resource, wanted] of requests) {
     if (wanted === 0) continue;
-    const used = here.reduce((sum, other) => sum + (podRequests(other).get(resource) ?? 0), 0);
-    const total = milliQuantity(allocatable[resource] ?? "0") ?? 0;
-    if (used + wanted > total) problems.push(`Insufficient ${resource}`);
+    const free = (allocatable.get(resource) ?? 0) - (used.get(resource) ?? 0);
+    if (wanted > free) problems.push(`Insufficient ${resource}`);
   }
   return problems;
 }
 
-/** Thousandths per resource: the sum of the containers, or the largest init container where that is more, plus the pod's overhead. */
-function podRequests(pod: V1Pod): Map<string, number> {
-  const total = new Map<string, number>();
-  for (const container of pod.spec?.containers ?? []) {
-    for (const [resource, milli] of requestsOf(container)) total.set(resource, (total.get(resource) ?? 0) + milli);
-  }
-  for (const container of pod.spec?.initContainers ?? []) {
-    for (const [resource, milli] of requestsOf(container)) {
-      total.set(resource, Math.max(total.get(resource) ?? 0, milli));
-    }
-  }
-  for (const [resource, text] of Object.entries(pod.spec?.overhead ?? {})) {
-    total.set(resource, (total.get(resource) ?? 0) + (milliQuantity(text) ?? 0));
-  }
-  return total;
-}
-
-/** A limit without a request is a request, as the API server's defaults say. */
-function requestsOf(container: { resources?: { requests?: Labels; limits?: Labels } }): [string, number][] {
-  const requests = { ...container.resources?.limits, ...container.resources?.requests };
-  return Object.entries(requests).map(([resource, text]) => [resource, milliQuantity(text) ?? 0]);
-}
-
-function antiAffinityTerms(pod: V1Pod): readonly V1PodAffinityTerm[] {
-  return pod.spec?.affinity?.podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
-}
-
-/** Whether a term of `owner`, were it on `node`, forbids `other` where it is. */
-function collides(term: V1PodAffinityTerm, owner: V1Pod, node: V1Node, other: PlacedPod): boolean {
-  const here = topologyOf(node, term.topologyKey);
-  if (here === undefined || here !== topologyOf(other.node, term.topologyKey)) return false;
-  const namespaces = term.namespaces ?? [];
-  const namespace = other.pod.metadata?.namespace ?? "";
-  const inScope =
-    namespaces.length === 0 && term.namespaceSelector === undefined
-      ? namespace === owner.metadata?.namespace
-      : namespaces.includes(namespace) || term.namespaceSelector !== undefined;
-  return inScope && matchesSelector(term.labelSelector, other.pod.metadata?.labels ?? {});
-}
-
-function topologyOf(node: V1Node, key: string): string | undefined {
-  return node.metadata?.labels?.[key] ?? (key === HOSTNAME ? node.metadata?.name : undefined);
-}
-
 function isReady(node: V1Node): boolean {
   return node.status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") ?? false;
-}
-
-function isBound(pod: V1Pod): boolean {
-  return (pod.spec?.nodeName ?? "") !== "";
-}
-
-function isTerminal(pod: V1Pod): boolean {
-  return pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
-}
-
-function nodeName(node: V1Node): string {
-  return node.metadata?.name ?? "";
 }
 
 function waitMessage(count: number, reasons: ReadonlyMap<string, number>): string {

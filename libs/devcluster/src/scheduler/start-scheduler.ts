@@ -1,7 +1,13 @@
-import { CoreV1Api, type KubeConfig, type V1Node, type V1Pod } from "@kubernetes/client-node";
-import { informer, kubeClient, kubeFault, listWatch } from "@muster/kube";
-import { reconcileLoop } from "../reconcile-loop.ts";
-import { type PodEvent, schedulingPass } from "./scheduling-pass.ts";
+import { setImmediate as turn } from "node:timers/promises";
+import type { KubeConfig, V1Namespace, V1Node, V1Pod } from "@kubernetes/client-node";
+import { type Informer, informer, kubeFault, type KubeObject, listWatch } from "@muster/kube";
+import { type JsonApi, jsonApi } from "../json-api.ts";
+import { type ReconcileLoop, reconcileLoop } from "../reconcile-loop.ts";
+import { recordEvent } from "../record-event.ts";
+import { ClusterState } from "./cluster-state.ts";
+import { awaitsPlacement } from "./decide-placement.ts";
+import { type SchedulingDeps, schedulingPass } from "./scheduling-pass.ts";
+import { SchedulingQueue } from "./scheduling-queue.ts";
 
 export type SchedulerOptions = {
   readonly kubeconfig: KubeConfig;
@@ -11,65 +17,121 @@ export type SchedulerOptions = {
 };
 
 const CALL_TIMEOUT_MS = 15_000;
+const TICK_MS = 100;
 const COMPONENT = "default-scheduler";
 
 /** Starts placing the pods that name no scheduler or `default-scheduler`. Resolves once pods and nodes are known; disposing ends it, and leaves every binding as it is. */
 export async function startScheduler(options: SchedulerOptions): Promise<AsyncDisposable> {
-  const { kubeconfig, onError = () => undefined } = options;
+  const { kubeconfig, onError = () => undefined, now = Date.now } = options;
   await using started = new AsyncDisposableStack();
-  const pods = started.use(
-    informer<V1Pod, V1Pod>({
-      source: listWatch<V1Pod>(kubeconfig, "/api/v1/pods"),
-      project: withoutManagedFields,
-      onError: (error) => onError(error, "watching pods"),
+  const api = jsonApi(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS });
+  started.defer(() => api.close());
+  const state = new ClusterState();
+  const queue = new SchedulingQueue();
+  const deps: SchedulingDeps = { now, state, queue, onError, ...schedulerApi(api, onError) };
+  const underWay = new Set<Promise<void>>();
+  started.defer(() => Promise.all(underWay).then(() => undefined));
+  const loop: ReconcileLoop = started.use(
+    reconcileLoop({
+      pass: async () => {
+        // Telling what was decided does not hold up the next decisions.
+        const acts = schedulingPass(deps).finally(() => underWay.delete(acts));
+        underWay.add(acts);
+        await turn();
+        if (queue.nextAtMs() <= now()) loop.poke();
+      },
+      onError: (error) => onError(error, "scheduling"),
     }),
   );
-  const nodes = started.use(
-    informer<V1Node, V1Node>({
-      source: listWatch<V1Node>(kubeconfig, "/api/v1/nodes"),
-      project: withoutManagedFields,
-      onError: (error) => onError(error, "watching nodes"),
+  const follow = <Kind extends KubeObject>(
+    plural: string,
+    changed: (before: Kind | undefined, after: Kind | undefined) => void,
+  ): Informer<Kind> => {
+    const source = started.use(
+      informer<Kind, Kind>({
+        source: listWatch<Kind>(kubeconfig, `/api/v1/${plural}`),
+        project: withoutManagedFields,
+        onError: (error) => onError(error, `watching ${plural}`),
+      }),
+    );
+    source.onChange(({ before, after }) => {
+      changed(before, after);
+      loop.poke();
+    });
+    return source;
+  };
+  const followed = [
+    follow<V1Namespace>("namespaces", (before, after) => {
+      const name = (after ?? before)?.metadata?.name ?? "";
+      state.setNamespace(name, after === undefined ? undefined : (after.metadata?.labels ?? {}));
     }),
-  );
-  await Promise.all([pods.synced, nodes.synced]);
-
-  const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
-  const pass = schedulingPass({
-    now: options.now ?? Date.now,
-    pods: () => pods.list(),
-    nodes: () => nodes.list(),
-    bind: (pod, node) => bind(api, pod, node),
-    saveStatus: (pod) => saveStatus(api, pod),
-    record: (pod, event) =>
-      recordEvent(api, pod, event).catch((error: unknown) => onError(error, `recording ${event.reason}`)),
-  });
-  const loop = started.use(reconcileLoop({ pass, onError: (error) => onError(error, "scheduling") }));
-  for (const source of [pods, nodes]) source.onChange(() => loop.poke());
+    follow<V1Node>("nodes", (before, after) => {
+      if (after === undefined) state.removeNode(before?.metadata?.name ?? "");
+      else state.setNode(after);
+      // A heartbeat makes no room.
+      if (relevant(before) !== relevant(after)) queue.changed();
+    }),
+    follow<V1Pod>("pods", (before, after) => podChanged({ state, queue, nowMs: now() }, before, after)),
+  ];
+  await Promise.all(followed.map((each) => each.synced));
+  const ticker = setInterval(() => {
+    if (queue.nextAtMs() <= now()) loop.poke();
+  }, TICK_MS);
+  started.defer(() => clearInterval(ticker));
   loop.poke();
   return started.move();
 }
 
-async function bind(api: CoreV1Api, pod: V1Pod, node: string): Promise<boolean> {
-  const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
-  return unlessChanged(
-    api.createNamespacedPodBinding({
-      name,
-      namespace,
-      body: {
+function podChanged(
+  { state, queue, nowMs }: { readonly state: ClusterState; readonly queue: SchedulingQueue; readonly nowMs: number },
+  before: V1Pod | undefined,
+  after: V1Pod | undefined,
+): void {
+  const uid = (after ?? before)?.metadata?.uid ?? "";
+  if (after !== undefined && awaitsPlacement(after)) {
+    // One that is counted and not queued was bound just now; this is older news.
+    if (queue.has(uid) || state.nodeOf(uid) === undefined) queue.set(after, nowMs);
+    return;
+  }
+  queue.delete(uid);
+  const had = state.nodeOf(uid);
+  if (after === undefined) state.removePod(uid);
+  else state.setPod(after);
+  // A pod that has left makes room; one that came may be what another wants to be near to.
+  if (had !== state.nodeOf(uid)) queue.changed();
+}
+
+function schedulerApi(
+  api: JsonApi,
+  onError: (error: unknown, doing: string) => void,
+): Pick<SchedulingDeps, "bind" | "saveCondition" | "record"> {
+  const pathOf = (pod: V1Pod): string =>
+    `/api/v1/namespaces/${pod.metadata?.namespace ?? ""}/pods/${pod.metadata?.name ?? ""}`;
+  return {
+    bind: (pod, node) => {
+      const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
+      const binding = {
         apiVersion: "v1",
         kind: "Binding",
         metadata: { name, namespace, uid },
         target: { apiVersion: "v1", kind: "Node", name: node },
-      },
-    }),
-  );
-}
-
-async function saveStatus(api: CoreV1Api, pod: V1Pod): Promise<boolean> {
-  const { name = "", namespace = "" } = pod.metadata ?? {};
-  return unlessChanged(
-    api.replaceNamespacedPodStatus({ name, namespace, body: { ...pod, apiVersion: "v1", kind: "Pod" } }),
-  );
+      };
+      return unlessChanged(api.send("POST", `${pathOf(pod)}/binding`, binding));
+    },
+    saveCondition: (pod, condition) => {
+      const patch = { metadata: { uid: pod.metadata?.uid }, status: { conditions: [condition] } };
+      return unlessChanged(api.patch("strategic-merge", `${pathOf(pod)}/status`, patch));
+    },
+    record: async (pod, event) => {
+      const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
+      try {
+        await recordEvent(api, { component: COMPONENT }, { kind: "Pod", name, namespace, uid }, event);
+      } catch (error) {
+        // The namespace may be on its way out; what was decided stands.
+        onError(error, `recording ${event.reason}`);
+      }
+    },
+  };
 }
 
 /** A pod that changed or went away is seen again through the cache; no failure. */
@@ -84,30 +146,15 @@ async function unlessChanged(call: Promise<unknown>): Promise<boolean> {
   }
 }
 
-async function recordEvent(api: CoreV1Api, pod: V1Pod, event: PodEvent): Promise<void> {
-  const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
-  const at = new Date(event.atMs);
-  await api.createNamespacedEvent({
-    namespace,
-    body: {
-      metadata: { namespace, generateName: `${name}.` },
-      involvedObject: { apiVersion: "v1", kind: "Pod", name, namespace, uid },
-      type: event.type,
-      reason: event.reason,
-      message: event.message,
-      source: { component: COMPONENT },
-      reportingComponent: COMPONENT,
-      reportingInstance: COMPONENT,
-      action: event.action,
-      firstTimestamp: at,
-      lastTimestamp: at,
-      count: 1,
-    },
-  });
+/** What of a node has to do with placing pods. */
+function relevant(node: V1Node | undefined): string {
+  if (node === undefined) return "";
+  const ready = node.status?.conditions?.find((each) => each.type === "Ready")?.status;
+  return JSON.stringify([node.metadata?.labels, node.spec, node.status?.allocatable, ready]);
 }
 
 /** Managed fields are most of an object, and nobody here reads them. */
-function withoutManagedFields<Object extends V1Pod | V1Node>(object: Object): Object {
+function withoutManagedFields<Object extends KubeObject>(object: Object): Object {
   delete object.metadata?.managedFields;
   return object;
 }

@@ -2,7 +2,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import type { NodeFacts } from "../kubelet/build-node.ts";
 import type { FoundLog } from "../kubelet/kubelet-server.ts";
 import { PodWorker } from "../kubelet/pod-worker.ts";
-import type { JsonApi } from "./json-api.ts";
+import type { JsonApi } from "../json-api.ts";
 import { nodeAddresses } from "./node-addresses.ts";
 import { simulatedPodApi } from "./simulated-pod-api.ts";
 import { type SimulatedMachine, simulatedRuntime, tickMachine } from "./simulated-runtime.ts";

@@ -9,7 +9,7 @@ import { makeKubeletCertificate } from "../kubelet/kubelet-certificate.ts";
 import { readSystem } from "../kubelet/node-heartbeat.ts";
 import type { KubeletOptions } from "../kubelet/start-kubelet.ts";
 import { startControlPlane } from "../start-control-plane.ts";
-import { jsonApi } from "./json-api.ts";
+import { jsonApi } from "../json-api.ts";
 import { SIMULATED_NODES_MAX } from "./node-addresses.ts";
 import { type NodeBeats, startBeats } from "./node-beats.ts";
 import { SimulatedNode } from "./simulated-node.ts";

@@ -1,0 +1,202 @@
+import type { V1Node, V1Pod, V1PodAffinityTerm } from "@kubernetes/client-node";
+import { type Labels, matchesSelector } from "./match-labels.ts";
+import { podRequests, quantities, type Requests } from "./pod-requests.ts";
+
+/** A node with what is on it, counted as pods come and go. */
+export type NodePlace = {
+  readonly name: string;
+  readonly node: V1Node | undefined;
+  readonly allocatable: Requests;
+  readonly used: Map<string, number>;
+  readonly pods: Set<PlacedPod>;
+};
+
+export type PlacedPod = {
+  readonly pod: V1Pod;
+  readonly uid: string;
+  readonly namespace: string;
+  readonly labels: Labels;
+  readonly nodeName: string;
+  readonly requests: Requests;
+};
+
+/** A required anti-affinity term that pods in the cluster have, and how many of them have it on each node. */
+type HeldTerm = { readonly term: V1PodAffinityTerm; readonly namespace: string; readonly nodes: Map<string, number> };
+
+const HOSTNAME = "kubernetes.io/hostname";
+
+/**
+ * Which pods are where, indexed for the questions that placing a pod asks: what a node has left, which pods have a label, and which anti-affinity others hold. Every change costs what has
+ * changed, and not what is there.
+ */
+export class ClusterState {
+  readonly #places = new Map<string, NodePlace>();
+  readonly #placed = new Map<string, PlacedPod>();
+  readonly #byLabel = new Map<string, Set<PlacedPod>>();
+  readonly #held = new Map<string, HeldTerm>();
+  readonly #namespaceLabels = new Map<string, Labels>();
+
+  setNode(node: V1Node): void {
+    const name = node.metadata?.name ?? "";
+    const allocatable = quantities(node.status?.allocatable ?? {});
+    this.#places.set(name, { ...this.#place(name), node, allocatable });
+  }
+
+  removeNode(name: string): void {
+    const place = this.#place(name);
+    if (place.pods.size === 0) this.#places.delete(name);
+    else this.#places.set(name, { ...place, node: undefined, allocatable: new Map() });
+  }
+
+  setNamespace(name: string, labels: Labels | undefined): void {
+    if (labels === undefined) this.#namespaceLabels.delete(name);
+    else this.#namespaceLabels.set(name, labels);
+  }
+
+  /** The pod as it is now: counted where it is bound to, or not at all when it is not bound or has ended. */
+  setPod(pod: V1Pod): void {
+    this.removePod(pod.metadata?.uid ?? "");
+    const nodeName = pod.spec?.nodeName ?? "";
+    if (nodeName === "" || pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed") return;
+    const placed: PlacedPod = {
+      pod,
+      uid: pod.metadata?.uid ?? "",
+      namespace: pod.metadata?.namespace ?? "",
+      labels: pod.metadata?.labels ?? {},
+      nodeName,
+      requests: podRequests(pod),
+    };
+    const place = this.#place(nodeName);
+    this.#places.set(nodeName, place);
+    place.pods.add(placed);
+    for (const [resource, milli] of placed.requests) place.used.set(resource, (place.used.get(resource) ?? 0) + milli);
+    this.#placed.set(placed.uid, placed);
+    for (const key of labelKeys(placed.labels)) put(this.#byLabel, key, placed);
+    for (const term of antiAffinityTerms(pod)) this.#hold(term, placed, 1);
+  }
+
+  removePod(uid: string): void {
+    const placed = this.#placed.get(uid);
+    if (placed === undefined) return;
+    this.#placed.delete(uid);
+    const place = this.#place(placed.nodeName);
+    place.pods.delete(placed);
+    for (const [resource, milli] of placed.requests) place.used.set(resource, (place.used.get(resource) ?? 0) - milli);
+    for (const key of labelKeys(placed.labels)) drop(this.#byLabel, key, placed);
+    for (const term of antiAffinityTerms(placed.pod)) this.#hold(term, placed, -1);
+    if (place.node === undefined && place.pods.size === 0) this.#places.delete(placed.nodeName);
+  }
+
+  /** Nodes that exist; a node that is only named by pods does not. */
+  nodes(): { readonly place: NodePlace; readonly node: V1Node }[] {
+    const found: { place: NodePlace; node: V1Node }[] = [];
+    for (const place of this.#places.values()) if (place.node !== undefined) found.push({ place, node: place.node });
+    return found;
+  }
+
+  nodeOf(uid: string): string | undefined {
+    return this.#placed.get(uid)?.nodeName;
+  }
+
+  /** For each term of this pod the domains (values of its topology key) in which pods are that all the terms mean. The pod itself does not count. */
+  domainsWith(terms: readonly V1PodAffinityTerm[], owner: V1Pod): readonly ReadonlySet<string>[] {
+    const [first] = terms;
+    if (first === undefined) return [];
+    const namespace = owner.metadata?.namespace ?? "";
+    const meant = [...this.#candidates(first)].filter(
+      (placed) => placed.uid !== owner.metadata?.uid && terms.every((term) => this.means(term, namespace, placed)),
+    );
+    return terms.map(({ topologyKey }) => {
+      const domains = meant.map((placed) => this.#domainOf(placed.nodeName, topologyKey));
+      return new Set(domains.filter((domain) => domain !== undefined));
+    });
+  }
+
+  /** Domains that pods which are there keep this one from: topology key and value. */
+  domainsHeldAgainst(pod: V1Pod): { readonly topologyKey: string; readonly domains: ReadonlySet<string> }[] {
+    const newcomer = { namespace: pod.metadata?.namespace ?? "", labels: pod.metadata?.labels ?? {} };
+    return [...this.#held.values()]
+      .filter(({ term, namespace }) => this.means(term, namespace, newcomer))
+      .map(({ term: { topologyKey }, nodes }) => {
+        const domains = new Set<string>();
+        for (const name of nodes.keys()) {
+          const domain = this.#domainOf(name, topologyKey);
+          if (domain !== undefined) domains.add(domain);
+        }
+        return { topologyKey, domains };
+      });
+  }
+
+  /** Whether a term that a pod of `ownNamespace` has is about the other pod. */
+  means(
+    term: V1PodAffinityTerm,
+    ownNamespace: string,
+    other: { readonly namespace: string; readonly labels: Labels },
+  ): boolean {
+    const named = term.namespaces ?? [];
+    const isOwnAlone = named.length === 0 && term.namespaceSelector === undefined;
+    const inScope = isOwnAlone
+      ? other.namespace === ownNamespace
+      : named.includes(other.namespace) ||
+        matchesSelector(term.namespaceSelector, this.#namespaceLabels.get(other.namespace) ?? {});
+    return inScope && matchesSelector(term.labelSelector, other.labels);
+  }
+
+  /** Pods that may match the selector: the fewest that one of its labels leaves, or all. */
+  #candidates({ labelSelector }: V1PodAffinityTerm): Iterable<PlacedPod> {
+    const sets = labelKeys(labelSelector?.matchLabels ?? {}).map(
+      (key) => this.#byLabel.get(key) ?? new Set<PlacedPod>(),
+    );
+    sets.sort((a, b) => a.size - b.size);
+    return sets[0] ?? this.#placed.values();
+  }
+
+  #domainOf(nodeName: string, topologyKey: string): string | undefined {
+    const node = this.#places.get(nodeName)?.node;
+    return node === undefined ? undefined : topologyOf(node, topologyKey);
+  }
+
+  #hold(term: V1PodAffinityTerm, { namespace, nodeName }: PlacedPod, step: 1 | -1): void {
+    const key = JSON.stringify([namespace, term]);
+    const held = this.#held.get(key) ?? { term, namespace, nodes: new Map<string, number>() };
+    const count = (held.nodes.get(nodeName) ?? 0) + step;
+    if (count > 0) held.nodes.set(nodeName, count);
+    else held.nodes.delete(nodeName);
+    if (held.nodes.size > 0) this.#held.set(key, held);
+    else this.#held.delete(key);
+  }
+
+  #place(name: string): NodePlace {
+    return (
+      this.#places.get(name) ?? { name, node: undefined, allocatable: new Map(), used: new Map(), pods: new Set() }
+    );
+  }
+}
+
+/** The value of a topology key; the name of the node stands for its host where the label is missing. */
+export function topologyOf(node: V1Node, key: string): string | undefined {
+  return node.metadata?.labels?.[key] ?? (key === HOSTNAME ? node.metadata?.name : undefined);
+}
+
+export function antiAffinityTerms(pod: V1Pod): readonly V1PodAffinityTerm[] {
+  return pod.spec?.affinity?.podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
+}
+
+export function affinityTerms(pod: V1Pod): readonly V1PodAffinityTerm[] {
+  return pod.spec?.affinity?.podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
+}
+
+function labelKeys(labels: Labels): string[] {
+  return Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+}
+
+function put<Value>(index: Map<string, Set<Value>>, key: string, value: Value): void {
+  const set = index.get(key) ?? new Set<Value>();
+  index.set(key, set.add(value));
+}
+
+function drop<Value>(index: Map<string, Set<Value>>, key: string, value: Value): void {
+  const set = index.get(key);
+  set?.delete(value);
+  if (set?.size === 0) index.delete(key);
+}
