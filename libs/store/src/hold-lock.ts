@@ -31,6 +31,10 @@ export async function holdLock(
     if (leftMs <= 0) lose();
     else timer = setTimeout(checkDeadline, leftMs);
   };
+  const isHeld = (): boolean => {
+    if (now() >= deadlineMs) lose();
+    return !lost.signal.aborted && !done.signal.aborted;
+  };
   let timer: NodeJS.Timeout | undefined;
   checkDeadline();
   const stopObserving = observer.onChange(() => {
@@ -44,8 +48,7 @@ export async function holdLock(
     for (;;) {
       await pause(waitMs, over);
       // A process that was stopped for a while wakes here, perhaps before the timer.
-      if (now() >= deadlineMs) lose();
-      if (over.aborted) return;
+      if (!isHeld()) return;
       const sentAtMs = now();
       const renewed = await renewOnce(context, revision);
       if (renewed.because === "taken") lose();
@@ -57,7 +60,7 @@ export async function holdLock(
   const renewing = renew();
   const startedAtMs = now();
   try {
-    await work({ token: acquired.revision, signal: AbortSignal.any([lost.signal, signal]) });
+    await work({ token: acquired.revision, signal: AbortSignal.any([lost.signal, signal]), isHeld });
   } catch (error) {
     if (!(lost.signal.aborted || signal.aborted) || !isUnwinding(error)) throw error;
   } finally {

@@ -14,6 +14,11 @@ export type Leadership = {
   readonly token: number;
   /** Aborted as soon as the lead may be lost: the lock could not be renewed in time, or somebody else took it. */
   readonly signal: AbortSignal;
+  /**
+   * Whether the lead is ours at this moment, by our monotonic clock; aborts the signal when it is not. A process that was frozen may run other work before the timer that
+   * aborts the signal: ask before each effect that is not fenced by the token.
+   */
+  readonly isHeld: () => boolean;
 };
 
 export type LeadOptions = {

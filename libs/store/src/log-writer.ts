@@ -111,6 +111,10 @@ export class LogWriter<State, Event> implements Log<State, Event> {
 
   readonly #onLeadLost = (): void => this.#depose(this.#config.signal?.reason, "the lead was lost");
 
+  #checkLead(): void {
+    if (this.#config.isHeld?.() === false) this.#depose(undefined, "the lead was lost");
+  }
+
   #isDeposed(): boolean {
     return this.#deposed.signal.aborted;
   }
@@ -121,6 +125,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
 
   #admit(): void {
     const { name } = this.#config.stream;
+    this.#checkLead();
     if (this.#isDeposed() || this.#closing) throw outOfOrder(name, "its writer has ended", this.#deposed.signal.reason);
     const limit = this.#config.maxWaiting ?? MAX_WAITING;
     if (this.#outstanding() < limit) return;
@@ -163,6 +168,8 @@ export class LogWriter<State, Event> implements Log<State, Event> {
       this.#inFlight = this.#waiting.slice(0, count);
       this.#waiting = this.#waiting.slice(count);
       let { sequence } = this.#durable;
+      this.#checkLead();
+      if (this.#isDeposed()) return;
       if (bytes !== undefined) {
         const outcome = await this.#stream.append(bytes, sequence, this.#deposed.signal);
         if (this.#isDeposed()) return;

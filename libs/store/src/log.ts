@@ -56,6 +56,8 @@ export type LogConfig<State, Event> = {
   readonly maxEntryBytes?: number;
   /** The signal of the lead under which we write: once aborted, the log is deposed. */
   readonly signal?: AbortSignal;
+  /** That of the lead: asked before each decision and each write, so that a process which was frozen past its lead writes nothing any more. */
+  readonly isHeld?: () => boolean;
   /** Told about a snapshot that could not be written; it is tried again later. By default a process warning. */
   readonly onProblem?: (problem: Error) => void;
 };

@@ -83,6 +83,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       evolve,
       token: leadership.token,
       signal: leadership.signal,
+      isHeld: leadership.isHeld,
       maxEntryBytes: MAX_ENTRY_BYTES,
       onProblem: (problem) => {
         logger.warn({ err: problem }, "the log of the ledger");
