@@ -7,7 +7,7 @@ it("stands on its own without any variable", () => {
     nats: { url: "nats://127.0.0.1:4222", token: undefined },
     kube: { kubeconfig: undefined, relistEveryMs: 600_000 },
     ageLimitMs: 180_000,
-    policy: { namespace: "default", startGraceMs: 120_000, keepDeletedMs: 600_000 },
+    policy: { namespace: "default", startGraceMs: 120_000, nodeGraceMs: 40_000, keepDeletedMs: 600_000 },
   });
 });
 

@@ -27,6 +27,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     policy: {
       namespace: read.text("MUSTER_NAMESPACE", "default"),
       startGraceMs: read.integer("WATCHER_START_GRACE_MS", { fallback: 120_000, min: 0, max: DAY_MS }),
+      // As long as Kubernetes' own garbage collector of pods waits.
+      nodeGraceMs: read.integer("WATCHER_NODE_GRACE_MS", { fallback: 40_000, min: 0, max: DAY_MS }),
       keepDeletedMs: read.integer("WATCHER_KEEP_DELETED_MS", { fallback: 600_000, min: 0, max: DAY_MS }),
     },
   }));

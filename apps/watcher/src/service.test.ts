@@ -10,7 +10,7 @@ import { keepPublished, pass, type WatcherDeps } from "./service.ts";
 import { makeWakeup } from "./wakeup.ts";
 import { fakeBucket } from "../test/fake-bucket.ts";
 
-const policy = { namespace: "ns", startGraceMs: 5000, keepDeletedMs: 10_000 };
+const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDeletedMs: 10_000 };
 
 /** A cluster that a test writes, and two buckets that behave as the real ones. The nodes are marked as complete from the beginning, unless they are not. */
 async function fakeWorld({ marked = true } = {}) {
@@ -39,8 +39,10 @@ async function fakeWorld({ marked = true } = {}) {
           nodes: { seen: [...nodes.values()], sight },
           publishedPods: podSide.published(),
           publishedNodes: nodeSide.published(),
-          nodesMark: mark.published().map(({ state, revision }) => ({ ...state, revision }))[0],
-          nodesCurrent: current,
+          marked: {
+            mark: mark.published().map(({ state, revision }) => ({ ...state, revision }))[0],
+            bucketCurrent: current,
+          },
         };
       },
       writePod: podSide.write,
@@ -50,6 +52,7 @@ async function fakeWorld({ marked = true } = {}) {
       recorded: (_plan, write) => write(),
       blind: (reason) => blind.push(reason),
       wait: wakeup.wait,
+      monotonicMs: clock.now,
     };
   }
 
@@ -108,8 +111,8 @@ describe("a pass", () => {
     const deps = world.replica();
     world.putNode("n");
     world.putPod("p");
-    expect(await pass(deps, policy)).toMatchObject({ written: 2, failed: 0 });
-    expect(await pass(deps, policy)).toMatchObject({ written: 0, failed: 0 });
+    expect(await pass(deps, policy, "all")).toMatchObject({ written: 2, failed: 0 });
+    expect(await pass(deps, policy, "all")).toMatchObject({ written: 0, failed: 0 });
     const told = world.nodeBucket.value("n");
     expect(told && isNode(told) && told.occupants).toEqual([{ kind: "session", id: "s" }]);
   });
@@ -119,14 +122,14 @@ describe("a pass", () => {
     world.podBucket.delay();
     const deps = world.replica();
     world.putPod("p");
-    await pass(deps, policy);
-    await pass(deps, policy);
+    await pass(deps, policy, "all");
+    await pass(deps, policy, "all");
     expect(world.podBucket.attempts).toBe(1);
     world.deletePod("p");
-    await pass(deps, policy);
+    await pass(deps, policy, "all");
     world.clock.advance(10_000);
-    await pass(deps, policy);
-    await pass(deps, policy);
+    await pass(deps, policy, "all");
+    await pass(deps, policy, "all");
     expect(world.podBucket.attempts).toBe(3);
     expect(world.podBucket.value("session.s.p")).toBeUndefined();
   });
@@ -136,9 +139,9 @@ describe("a pass", () => {
     const deps = world.replica();
     for (const name of ["p", "q", "r"]) world.putPod(name);
     world.podBucket.failNext(2);
-    expect(await pass(deps, policy)).toMatchObject({ written: 1, failed: 2 });
-    expect(await pass(deps, policy)).toMatchObject({ written: 2, failed: 0 });
-    expect(await pass(deps, policy)).toMatchObject({ written: 0 });
+    expect(await pass(deps, policy, "all")).toMatchObject({ written: 1, failed: 2 });
+    expect(await pass(deps, policy, "all")).toMatchObject({ written: 2, failed: 0 });
+    expect(await pass(deps, policy, "all")).toMatchObject({ written: 0 });
   });
 
   it("of two replicas lets one write each state", async () => {
@@ -146,22 +149,22 @@ describe("a pass", () => {
     world.podBucket.delay();
     const [one, two] = [world.replica(), world.replica()];
     world.putPod("p");
-    const results = await Promise.all([pass(one, policy), pass(two, policy)]);
+    const results = await Promise.all([pass(one, policy, "all"), pass(two, policy, "all")]);
     expect(results.map(({ written }) => written).sort()).toEqual([0, 1]);
     expect(results.every(({ failed }) => failed === 0)).toBe(true);
     world.podBucket.catchUp();
-    expect(await pass(one, policy)).toMatchObject({ written: 0 });
-    expect(await pass(two, policy)).toMatchObject({ written: 0 });
+    expect(await pass(one, policy, "all")).toMatchObject({ written: 0 });
+    expect(await pass(two, policy, "all")).toMatchObject({ written: 0 });
   });
 
   it("publishes nothing while it is blind", async () => {
     const world = await fakeWorld();
     const deps = world.replica();
     world.putPod("p");
-    await pass(deps, policy);
+    await pass(deps, policy, "all");
     world.deletePod("p");
     world.closeEyes();
-    expect(await pass(deps, policy)).toMatchObject({ written: 0 });
+    expect(await pass(deps, policy, "all")).toMatchObject({ written: 0 });
     expect(world.blind).toEqual(["nothing was heard"]);
     expect(world.podBucket.value("session.s.p")?.deleted).toBe(false);
   });
@@ -171,14 +174,14 @@ describe("the mark that every node is told of", () => {
   it("comes after every node that was there", async () => {
     const world = await fakeWorld({ marked: false });
     for (let index = 0; index < 200; index += 1) world.putNode(`n${index}`);
-    await pass(world.replica(), policy);
+    await pass(world.replica(), policy, "all");
     const revisions = Array.from({ length: 200 }, (_, index) => world.nodeBucket.revision(`n${index}`) ?? Infinity);
     expect(world.mark()).toBeGreaterThan(Math.max(...revisions));
   });
 
   it("is there for a cluster without nodes", async () => {
     const world = await fakeWorld({ marked: false });
-    await pass(world.replica(), policy);
+    await pass(world.replica(), policy, "all");
     expect(world.mark()).toBeDefined();
   });
 
@@ -187,19 +190,19 @@ describe("the mark that every node is told of", () => {
     for (const name of ["m", "n"]) world.putNode(name);
     const deps = world.replica();
     world.nodeBucket.failNext(1);
-    await pass(deps, policy);
+    await pass(deps, policy, "all");
     expect(world.mark()).toBeUndefined();
-    await pass(deps, policy);
+    await pass(deps, policy, "all");
     expect(world.mark()).toBeGreaterThan(world.nodeBucket.revision("m") ?? Infinity);
   });
 
   it("is not written by a watcher that is blind, or that cannot see what is published", async () => {
     const world = await fakeWorld({ marked: false });
     world.closeEyes();
-    await pass(world.replica(), policy);
+    await pass(world.replica(), policy, "all");
     const other = await fakeWorld({ marked: false });
     other.interrupt();
-    await pass(other.replica(), policy);
+    await pass(other.replica(), policy, "all");
     expect([world.mark(), other.mark()]).toEqual([undefined, undefined]);
   });
 
@@ -209,9 +212,9 @@ describe("the mark that every node is told of", () => {
     const [one, two] = [world.replica(), world.replica()];
     world.clock.advance(15_000);
     world.putNode("n");
-    await pass(one, policy);
+    await pass(one, policy, "all");
     const renewed = world.mark();
-    await pass(two, policy);
+    await pass(two, policy, "all");
     expect(renewed).toBeGreaterThan(world.nodeBucket.revision("n") ?? Infinity);
     expect(renewed).not.toBe(before);
     expect(world.mark()).toBe(renewed);
@@ -223,7 +226,7 @@ describe("the mark that every node is told of", () => {
     world.putNode("n");
     for (let index = 0; index < 5; index += 1) {
       world.clock.advance(15_000);
-      await pass(deps, policy);
+      await pass(deps, policy, "all");
     }
     expect(world.nodeBucket.value(bucketKeys.nodesComplete)).toEqual({ atMs: world.clock.now() });
   });
@@ -243,4 +246,27 @@ it("keeps passing at every change until the signal", async () => {
   }
   stop.abort();
   await done;
+});
+
+it("looks at everything first, then at what was touched, and at everything again when time alone changes something", async () => {
+  const world = await fakeWorld();
+  const scopes: string[] = [];
+  let waits = 0;
+  const stop = new AbortController();
+  const deps: WatcherDeps = {
+    ...world.replica(),
+    observe: (scope) => {
+      scopes.push(scope);
+      return world.replica().observe(scope);
+    },
+    wait: (longestMs) => {
+      waits += 1;
+      // Something is touched twice; then nothing until the mark is due, 15 s after the beginning; then the end.
+      if (waits === 3) world.clock.advance(longestMs);
+      if (waits === 4) stop.abort();
+      return Promise.resolve();
+    },
+  };
+  await keepPublished(deps, policy, stop.signal);
+  expect(scopes).toEqual(["all", "changed", "changed", "all"]);
 });

@@ -5,9 +5,12 @@ import type { NodeState } from "./domain/node-state.ts";
 import type { PublishStep } from "./domain/plan-publish.ts";
 import type { PodState } from "./domain/pod-state.ts";
 
+/** How much a pass looks at. */
+export type Scope = "all" | "changed";
+
 export type WatcherDeps = {
-  /** The world now, or what is missing to see it. */
-  observe: () => WatcherSnapshot | { readonly blind: string };
+  /** The world now, or that part of it which was touched since the last time; or what is missing to see it. */
+  observe: (scope: Scope) => WatcherSnapshot | { readonly blind: string };
   writePod: (step: PublishStep<PodState>) => Promise<WriteOutcome>;
   writeNode: (step: PublishStep<NodeState>) => Promise<WriteOutcome>;
   writeMark: (step: MarkStep) => Promise<WriteOutcome>;
@@ -17,6 +20,7 @@ export type WatcherDeps = {
   blind: (reason: string) => void;
   /** Resolves when something has changed, at the latest after the time, or at the signal. */
   wait: (longestMs: number, signal: AbortSignal) => Promise<void>;
+  monotonicMs: () => number;
 };
 
 /**
@@ -25,26 +29,34 @@ export type WatcherDeps = {
  */
 export type WriteOutcome = "written" | "lost" | "failed" | "refused";
 
-export type PassResult = { readonly written: number; readonly failed: number; readonly nextMs: number };
+export type PassResult = {
+  readonly blind: boolean;
+  readonly written: number;
+  readonly failed: number;
+  /** After this time something may have to be done even if nothing happens. */
+  readonly nextMs: number;
+};
 
-/** Looks at least this often: a resource version that advances wakes nobody, and may be all that was missing. */
+/** Looks at everything at least this often: a resource version that advances touches nothing, and may be all that was missing. */
 const TICK_MS = 30_000;
+/** Looks at everything at most this often, however many pods have something due: what depends on time alone is late by no more. */
+const WHOLE_PAUSE_MS = 1000;
 /** Writes under way at once. */
 const WRITES_AT_ONCE = 64;
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 10_000;
 
 /** One pass: observe, decide, act. Idempotent, so a crash anywhere is mended by the next pass of any replica. */
-export async function pass(deps: WatcherDeps, policy: WatcherPolicy): Promise<PassResult> {
-  const world = deps.observe();
+export async function pass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scope): Promise<PassResult> {
+  const world = deps.observe(scope);
   if ("blind" in world) {
     deps.blind(world.blind);
-    return { written: 0, failed: 0, nextMs: Infinity };
+    return { blind: true, written: 0, failed: 0, nextMs: Infinity };
   }
   const plan = planPass(world, policy);
   const outcomes = await write(deps, plan);
   const count = (wanted: WriteOutcome): number => outcomes.filter((outcome) => outcome === wanted).length;
-  return { written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
+  return { blind: false, written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
 }
 
 /** The mark comes last: it says that everything before it is written. What is refused for good is not waited for. */
@@ -61,15 +73,22 @@ async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteO
   return missing || mark === undefined ? told : [...told, await deps.writeMark(mark)];
 }
 
-/** Passes until the signal: at every change, and when time alone changes something. */
+/** Passes until the signal: over what was touched at every change, over everything when time alone changes something, and now and then. */
 export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, signal: AbortSignal): Promise<void> {
   let failures = 0;
+  let wholeAtMs = -Infinity;
   while (!signal.aborted) {
-    const { failed, nextMs } = await pass(deps, policy);
+    const scope = deps.monotonicMs() >= wholeAtMs ? "all" : "changed";
+    const { blind, failed, nextMs } = await pass(deps, policy, scope);
+    const nowMs = deps.monotonicMs();
+    if (!blind) {
+      const dueMs = nowMs + Math.max(WHOLE_PAUSE_MS, Math.min(TICK_MS, nextMs));
+      wholeAtMs = scope === "all" ? dueMs : Math.min(wholeAtMs, dueMs);
+    }
     failures = failed > 0 ? failures + 1 : 0;
     const backoffMs = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** (failures - 1));
     if (failures > 0) await sleep(backoffMs, undefined, { signal }).catch(() => undefined);
-    else await deps.wait(Math.max(0, Math.min(TICK_MS, nextMs)), signal);
+    else await deps.wait(blind ? TICK_MS : Math.max(0, wholeAtMs - nowMs), signal);
   }
 }
 

@@ -6,15 +6,14 @@ import type { Logger } from "@muster/service";
 import { openBucket, openView, type Bucket, type Codec, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import type { WatchedNode } from "../domain/node-state.ts";
-import type { NodesMark } from "../domain/plan-mark.ts";
-import type { WatcherSnapshot } from "../domain/plan-pass.ts";
-import type { PublishStep, Sight } from "../domain/plan-publish.ts";
+import type { PublishStep } from "../domain/plan-publish.ts";
 import type { WatchedPod } from "../domain/pod-state.ts";
 import type { WatcherDeps, WriteOutcome } from "../service.ts";
 import { makeWakeup } from "../wakeup.ts";
 import { watchedNode, watchedPod } from "./kube-objects.ts";
 import { nodeRecordCodec, podCodec } from "./messages.ts";
 import { nodesPublication } from "./nodes-publication.ts";
+import { makeObserver } from "./observer.ts";
 import { publication, type Publication } from "./publication.ts";
 import { inPassSpan, watcherMetrics } from "./telemetry.ts";
 
@@ -41,27 +40,34 @@ export async function openWatcher(
   const { logger, bus, kube } = world;
   await using stack = new AsyncDisposableStack();
   const wakeup = makeWakeup();
-  const onChange = (): void => wakeup.ring();
-
   const pods = stack.use(followPods(kube, config, logger));
   const nodes = stack.use(followNodes(kube, config, logger));
-  pods.onChange(onChange);
-  nodes.onChange(onChange);
   // The first list of an empty cluster changes nothing, and still tells that what was published is gone.
-  for (const followed of [pods, nodes]) followed.synced.then(onChange, () => undefined);
+  for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
 
   const writingFailed =
     (bucket: string) =>
     (error: unknown, { key, because }: { readonly key: string; readonly because: string }): void =>
       logger.warn({ err: error, bucket, key, because }, "writing failed");
-  const podsTold = await openTold(stack, bus, { name: buckets.pods, codec: podCodec, onChange, logger });
-  const nodesTold = await openTold(stack, bus, { name: buckets.nodes, codec: nodeRecordCodec, onChange, logger });
+  const podsTold = await openTold(stack, bus, { name: buckets.pods, codec: podCodec, logger });
+  const nodesTold = await openTold(stack, bus, { name: buckets.nodes, codec: nodeRecordCodec, logger });
   const podSide = publication(podsTold.bucket, podsTold.view, writingFailed(buckets.pods));
   const { nodes: nodeSide, mark: markSide } = nodesPublication(
     nodesTold.bucket,
     nodesTold.view,
     writingFailed(buckets.nodes),
   );
+  const observer = makeObserver({
+    pods,
+    nodes,
+    podSide,
+    nodeSide,
+    markSide,
+    podView: podsTold.view,
+    nodeView: nodesTold.view,
+    now: Date.now,
+  });
+  observer.onChange(wakeup.ring);
   const metrics = stack.use(watcherMetrics({ pods: pods.ageMs, nodes: nodes.ageMs }));
   const counted = async <State>(
     bucket: "pods" | "nodes",
@@ -69,6 +75,7 @@ export async function openWatcher(
     step: PublishStep<State>,
   ): Promise<WriteOutcome> => {
     const outcome = await side.write(step);
+    if (outcome === "lost" || outcome === "failed") observer.again(bucket, step.key);
     metrics.wrote(bucket, step.because, outcome);
     logger.info({ bucket, key: step.key, do: step.do, because: step.because, outcome }, "published");
     return outcome;
@@ -79,19 +86,9 @@ export async function openWatcher(
   const opened = stack.move();
   return {
     deps: {
-      observe: () => {
+      observe: (scope) => {
         const blind = whatIsMissing();
-        if (blind !== undefined) return { blind };
-        const nowMs = Date.now();
-        return {
-          nowMs,
-          pods: { seen: pods.list().filter((pod) => pod !== undefined), sight: sightOf(pods, nowMs) },
-          nodes: { seen: nodes.list(), sight: sightOf(nodes, nowMs) },
-          publishedPods: podSide.published(),
-          publishedNodes: nodeSide.published(),
-          nodesMark: markOf(markSide),
-          nodesCurrent: nodesTold.view.ageMs() === 0,
-        };
+        return blind === undefined ? observer.observe(scope) : { blind };
       },
       writePod: (step) => counted("pods", podSide, step),
       writeNode: (step) => counted("nodes", nodeSide, step),
@@ -103,6 +100,7 @@ export async function openWatcher(
       recorded: inPassSpan,
       blind: (reason) => logger.warn({ reason }, "not publishing"),
       wait: wakeup.wait,
+      monotonicMs: () => performance.now(),
     },
     status: () => ({
       ageMs: Math.max(pods.ageMs(), nodes.ageMs()),
@@ -154,24 +152,16 @@ async function openTold<State>(
   options: {
     readonly name: string;
     readonly codec: Codec<State>;
-    readonly onChange: () => void;
     readonly logger: Logger;
   },
 ): Promise<Told<State>> {
-  const { name, codec, onChange, logger } = options;
+  const { name, codec, logger } = options;
   const bucket = await openBucket(bus.connection, {
     name,
     codec,
     onDecodeError: (error) => logger.error({ err: error, bucket: name }, "a published state cannot be read"),
   });
-  const view = stack.use(await openView(bucket));
-  view.onChange(onChange);
-  return { bucket, view };
-}
-
-function markOf(side: Publication<NodesMark>): WatcherSnapshot["nodesMark"] {
-  const mark = side.published().at(0);
-  return mark && { atMs: mark.state.atMs, revision: mark.revision };
+  return { bucket, view: stack.use(await openView(bucket)) };
 }
 
 function missing(what: string, followed: Informer<unknown>, limitMs: number): string | undefined {
@@ -183,8 +173,4 @@ function missing(what: string, followed: Informer<unknown>, limitMs: number): st
 function stale(view: View<unknown>, { ageLimitMs }: Pick<Config, "ageLimitMs">): string | undefined {
   const ageMs = Math.round(view.ageMs());
   return ageMs > ageLimitMs ? `the published states were not readable for ${ageMs} ms` : undefined;
-}
-
-function sightOf(followed: Informer<unknown>, nowMs: number): Sight {
-  return { version: Number(followed.resourceVersion() ?? 0), listedAtMs: nowMs - followed.listAgeMs() };
 }

@@ -6,10 +6,14 @@ import type { WriteOutcome } from "../service.ts";
 /** What is published in one bucket, our own last writes included, and the way to change it. */
 export type Publication<State> = {
   published(): readonly Published<State>[];
+  get(key: string): Published<State> | undefined;
   write(step: PublishStep<State>): Promise<WriteOutcome>;
 };
 
-type OwnWrite<State> = { readonly revision: number; readonly state: State | undefined };
+type OwnWrite<State> = { readonly revision: number; readonly state: State | undefined; readonly writtenAtMs: number };
+
+/** A write of which the bucket has not told by then was lost, with a server that had not kept what it acknowledged, or the bucket is out of reach. */
+const TOLD_WITHIN_MS = 10_000;
 
 /**
  * The bucket tells of a write a little after it has taken it. Until then our own writes stand in for it, or the next pass would plan them again and lose to itself.
@@ -18,23 +22,34 @@ export function publication<State>(
   bucket: Pick<Bucket<State>, "create" | "update" | "delete">,
   view: Pick<View<State>, "get" | "entries">,
   onFault: (error: unknown, step: PublishStep<State>) => void,
+  monotonicMs: () => number = () => performance.now(),
 ): Publication<State> {
   const own = new Map<string, OwnWrite<State>>();
 
+  function ownOf(key: string): OwnWrite<State> | undefined {
+    const write = own.get(key);
+    if (write === undefined) return undefined;
+    if (!isOvertaken(write, view.get(key)) && monotonicMs() - write.writtenAtMs < TOLD_WITHIN_MS) return write;
+    own.delete(key);
+    return undefined;
+  }
+
+  function get(key: string): Published<State> | undefined {
+    const write = ownOf(key);
+    if (write !== undefined) return write.state && { key, revision: write.revision, state: write.state };
+    const entry = view.get(key);
+    return entry && toPublished(entry);
+  }
+
   function published(): readonly Published<State>[] {
-    for (const [key, write] of own) {
-      if (isOvertaken(write, view.get(key))) own.delete(key);
-    }
+    const ours = [...own.keys()].filter((key) => ownOf(key) !== undefined);
     const others = view.entries().filter(({ key }) => !own.has(key));
-    const ours = [...own].flatMap(([key, { revision, state }]) =>
-      state === undefined ? [] : [{ key, revision, state }],
-    );
-    return [...others.map(toPublished), ...ours];
+    return [...others.map(toPublished), ...ours.flatMap((key) => get(key) ?? [])];
   }
 
   async function write(step: PublishStep<State>): Promise<WriteOutcome> {
     try {
-      own.set(step.key, await send(bucket, step));
+      own.set(step.key, { ...(await send(bucket, step)), writtenAtMs: monotonicMs() });
       return "written";
     } catch (error) {
       const fault = faultOf(error);
@@ -48,13 +63,13 @@ export function publication<State>(
     }
   }
 
-  return { published, write };
+  return { published, get, write };
 }
 
 async function send<State>(
   bucket: Pick<Bucket<State>, "create" | "update" | "delete">,
   step: PublishStep<State>,
-): Promise<OwnWrite<State>> {
+): Promise<Omit<OwnWrite<State>, "writtenAtMs">> {
   switch (step.do) {
     case "put": {
       const { key, state, expectedRevision } = step;

@@ -5,7 +5,7 @@ import { planPass, type WatcherSnapshot } from "./plan-pass.ts";
 import type { PodState, WatchedPod } from "./pod-state.ts";
 
 const NOW = 1_000_000;
-const policy = { namespace: "ns", startGraceMs: 5000, keepDeletedMs: 10_000 };
+const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDeletedMs: 10_000 };
 
 function pod(part: Partial<WatchedPod> = {}): WatchedPod {
   return {
@@ -59,8 +59,7 @@ function world(part: {
     nodes: { seen: nodes, sight: { version: 100, listedAtMs: 0 } },
     publishedPods: toldPods.map((state) => ({ key: `session.s.${state.pod}`, state, revision: 1 })),
     publishedNodes: toldNodes.map((state) => ({ key: state.name, state, revision: 1 })),
-    nodesMark: { atMs, revision: 1 },
-    nodesCurrent: true,
+    marked: { mark: { atMs, revision: 1 }, bucketCurrent: true },
   };
 }
 
@@ -105,6 +104,30 @@ describe("a pod", () => {
     }
     const plan = planPass(world({ pods: two.slice(0, 1), nodes: [node()] }), policy);
     expect(plan).toMatchObject({ pods: [], nodes: [{ state: { occupants: [{ id: "s" }] } }] });
+  });
+});
+
+describe("a pod that loses its node", () => {
+  const told = nodeTold(world({ nodes: [node()] }))!;
+  const gone = (sinceMs: number): NodeState => ({ ...told, deleted: true, observedAtMs: NOW - sinceMs });
+
+  it("fails once the node is gone for longer than its grace, and is looked at again then", () => {
+    const seen = { pods: [pod({ createdAtMs: NOW - 9000 })] };
+    const early = planPass(world({ ...seen, toldNodes: [gone(3999)] }), policy);
+    expect(early).toMatchObject({ pods: [{ state: { health: "READY" } }], nextMs: NOW + 1 });
+    const late = planPass(world({ ...seen, toldNodes: [gone(4000)] }), policy);
+    expect(late.pods).toMatchObject([{ state: { health: "FAILED", reason: "NodeLost" } }]);
+  });
+
+  it("has the whole grace when it was made for a node that was gone already", () => {
+    const seen = { pods: [pod({ createdAtMs: NOW - 1000 })] };
+    expect(podTold(world({ ...seen, toldNodes: [gone(8000)] }))?.health).toBe("READY");
+  });
+
+  it("does not lose a node that is there again, or that nobody was told of", () => {
+    const seen = { pods: [pod({ createdAtMs: 0 })] };
+    expect(podTold(world({ ...seen, nodes: [node({ uid: "again" })], toldNodes: [gone(8000)] }))?.health).toBe("READY");
+    expect(podTold(world(seen))?.health).toBe("READY");
   });
 });
 

@@ -10,16 +10,20 @@ import {
 } from "./plan-publish.ts";
 import { buildPodState, podKey, podRules, type PodState, type WatchedPod } from "./pod-state.ts";
 
-/** What the world looks like to one watcher. Built once per pass; never mutated. */
+/**
+ * What the world looks like to one watcher, or a part of it in which every pod comes with its node, and every node with its pods. Built once per pass; never
+ * mutated.
+ */
 export type WatcherSnapshot = {
   readonly nowMs: number;
   readonly pods: { readonly seen: readonly WatchedPod[]; readonly sight: Sight };
   readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: Sight };
   readonly publishedPods: readonly Published<PodState>[];
   readonly publishedNodes: readonly Published<NodeState>[];
-  readonly nodesMark: (NodesMark & { readonly revision: number }) | undefined;
-  /** What is said to be published for nodes is what is published now, and not what was some time ago. */
-  readonly nodesCurrent: boolean;
+  /** The mark that all nodes are told of, and whether what is said to be published of nodes is what is published now. Undefined in a part of the world: it shows no mark. */
+  readonly marked:
+    | { readonly mark: (NodesMark & { readonly revision: number }) | undefined; readonly bucketCurrent: boolean }
+    | undefined;
 };
 
 export type WatcherPolicy = {
@@ -27,6 +31,8 @@ export type WatcherPolicy = {
   readonly namespace: string;
   /** How long trouble at a pod's start may last before it counts as failed. */
   readonly startGraceMs: number;
+  /** How long the node of a pod may be gone before the pod counts as failed. */
+  readonly nodeGraceMs: number;
   /** How long the state of a pod or node that is gone is kept. */
   readonly keepDeletedMs: number;
 };
@@ -42,18 +48,18 @@ export type PassPlan = {
 
 /** Everything that one pass has to write. Planning the world that a plan leads to plans nothing. */
 export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): PassPlan {
-  const { nowMs, pods, nodes, publishedPods, publishedNodes, nodesMark: mark, nodesCurrent } = snapshot;
-  const wanted = desiredPods(pods.seen, { ...policy, nowMs });
+  const { nowMs, pods, nodes, publishedPods, publishedNodes, marked } = snapshot;
+  const wanted = desiredPods(snapshot, policy);
   const podSnapshot = { nowMs, sight: pods.sight, desired: wanted.desired, published: publishedPods };
   const nodeSnapshot = { nowMs, sight: nodes.sight, desired: desiredNodes(snapshot), published: publishedNodes };
-  const marking = planMark({ nowMs, mark, bucketCurrent: nodesCurrent });
+  const marking = marked === undefined ? undefined : planMark({ nowMs, ...marked });
   return {
     pods: planPublish(podSnapshot, policy, podRules),
     nodes: planPublish(nodeSnapshot, policy, nodeRules(pods.sight)),
-    mark: marking.step,
+    mark: marking?.step,
     nextMs: Math.min(
       wanted.nextMs,
-      marking.nextMs,
+      marking?.nextMs ?? Infinity,
       nextForgetMs(publishedPods, policy),
       nextForgetMs(publishedNodes, policy),
     ),
@@ -61,18 +67,28 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
 }
 
 function desiredPods(
-  pods: readonly WatchedPod[],
-  policy: WatcherPolicy & { readonly nowMs: number },
+  snapshot: WatcherSnapshot,
+  policy: WatcherPolicy,
 ): { readonly desired: readonly Desired<PodState>[]; readonly nextMs: number } {
+  const { nowMs, pods } = snapshot;
+  const gone = goneNodes(snapshot);
   const desired: Desired<PodState>[] = [];
   let nextMs = Infinity;
-  for (const pod of pods) {
+  for (const pod of pods.seen) {
     if (pod.namespace !== policy.namespace) continue;
-    const { state, reevaluateAtMs = Infinity } = buildPodState(pod, policy);
+    const nodeGoneMs = gone.get(pod.node);
+    const { state, reevaluateAtMs = Infinity } = buildPodState(pod, { ...policy, nowMs, nodeGoneMs });
     desired.push({ key: podKey(pod), state, createdAtMs: pod.createdAtMs });
     nextMs = Math.min(nextMs, reevaluateAtMs);
   }
   return { desired, nextMs };
+}
+
+/** Nodes that were there and are not, since when. A node that nobody was ever told of may only be too new for us. */
+function goneNodes({ nodes, publishedNodes }: WatcherSnapshot): ReadonlyMap<string, number> {
+  const present = new Set(nodes.seen.map(({ name }) => name));
+  const gone = publishedNodes.filter(({ key, state }) => state.deleted && !present.has(key));
+  return new Map(gone.map(({ key, state }) => [key, state.observedAtMs]));
 }
 
 function desiredNodes({ nowMs, pods, nodes }: WatcherSnapshot): readonly Desired<NodeState>[] {

@@ -47,10 +47,25 @@ export function podKey(pod: WatchedPod): string {
 /** The state of a pod as it is now, and when it will change if nothing happens. */
 export function buildPodState(
   pod: WatchedPod,
-  policy: { readonly startGraceMs: number; readonly nowMs: number },
+  policy: {
+    readonly startGraceMs: number;
+    readonly nodeGraceMs: number;
+    readonly nowMs: number;
+    /** Since when the pod's node is gone, if it is. */
+    readonly nodeGoneMs: number | undefined;
+  },
 ): { readonly state: PodState; readonly reevaluateAtMs: number | undefined } {
   const { mainContainer } = pod;
-  const verdict = podHealth(pod.facts, { ...policy, ...(mainContainer === undefined ? {} : { mainContainer }) });
+  const { startGraceMs, nodeGraceMs, nowMs, nodeGoneMs } = policy;
+  const verdict = podHealth(pod.facts, {
+    startGraceMs,
+    nowMs,
+    ...(mainContainer !== undefined && { mainContainer }),
+    // A pod may be bound to a node that had gone before it was made.
+    ...(nodeGoneMs !== undefined && {
+      nodeGone: { sinceMs: Math.max(nodeGoneMs, pod.createdAtMs), graceMs: nodeGraceMs },
+    }),
+  });
   const state: PodState = {
     owner: pod.owner,
     component: pod.component,

@@ -1,0 +1,161 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import type { NodeState, WatchedNode } from "../domain/node-state.ts";
+import { planPass } from "../domain/plan-pass.ts";
+import type { Published, PublishStep } from "../domain/plan-publish.ts";
+import type { PodState, WatchedPod } from "../domain/pod-state.ts";
+import { makeObserver } from "./observer.ts";
+
+const NOW = 1_000_000;
+const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDeletedMs: 10_000 };
+
+/** A cache and a bucket of one kind of thing, each of which tells of its changes. */
+function fakeKind<Kept, State>() {
+  const kept = new Map<string, Kept>();
+  const told = new Map<string, Published<State>>();
+  const onKept: ((change: { key: string; before: Kept | undefined; after: Kept | undefined }) => void)[] = [];
+  const onTold: ((key: string) => void)[] = [];
+  let revision = 0;
+  const subscribe = <Listener>(listeners: Listener[], listener: Listener) => {
+    listeners.push(listener);
+    return () => undefined;
+  };
+  return {
+    followed: {
+      get: (key: string) => kept.get(key),
+      list: () => [...kept.values()],
+      onChange: (listener: (typeof onKept)[number]) => subscribe(onKept, listener),
+      resourceVersion: () => "1000",
+      listAgeMs: () => 0,
+    },
+    side: { published: () => [...told.values()], get: (key: string) => told.get(key) },
+    view: { onChange: (listener: (key: string) => void) => subscribe(onTold, listener), ageMs: () => 0 },
+    set: (key: string, after: Kept | undefined) => {
+      const before = kept.get(key);
+      if (after === undefined) kept.delete(key);
+      else kept.set(key, after);
+      for (const listener of onKept) listener({ key, before, after });
+    },
+    tell: (step: PublishStep<State>) => {
+      revision += 1;
+      if (step.do === "put") told.set(step.key, { key: step.key, state: step.state, revision });
+      else told.delete(step.key);
+      for (const listener of onTold) listener(step.key);
+    },
+  };
+}
+
+function fakeWorld() {
+  const pods = fakeKind<WatchedPod | undefined, PodState>();
+  const nodes = fakeKind<WatchedNode, NodeState>();
+  let nowMs = NOW;
+  const observer = () =>
+    makeObserver({
+      pods: pods.followed,
+      nodes: nodes.followed,
+      podSide: pods.side,
+      nodeSide: nodes.side,
+      markSide: { published: () => [] },
+      podView: pods.view,
+      nodeView: nodes.view,
+      now: () => nowMs,
+    });
+  return { pods, nodes, observer, later: (ms: number) => (nowMs += ms) };
+}
+
+const anyPod = fc.record({
+  kind: fc.constant("pod" as const),
+  gone: fc.boolean(),
+  name: fc.constantFrom("p", "q", "r"),
+  namespace: fc.constantFrom("ns", "other"),
+  node: fc.constantFrom("", "n", "m"),
+  exclusive: fc.boolean(),
+  finished: fc.boolean(),
+  podIp: fc.constantFrom("", "10.0.0.1"),
+  uid: fc.constantFrom("u1", "u2"),
+});
+const anyNode = fc.record({
+  kind: fc.constant("node" as const),
+  gone: fc.boolean(),
+  name: fc.constantFrom("n", "m"),
+  ready: fc.boolean(),
+});
+const anyChanges = fc.array(fc.oneof({ weight: 3, arbitrary: anyPod }, { weight: 1, arbitrary: anyNode }), {
+  maxLength: 12,
+});
+
+type World = ReturnType<typeof fakeWorld>;
+
+function apply({ pods, nodes }: World, changes: typeof anyChanges extends fc.Arbitrary<infer Value> ? Value : never) {
+  for (const [at, change] of changes.entries()) {
+    const key = change.kind === "pod" ? `${change.namespace}/${change.name}` : change.name;
+    const version = { resourceVersion: at + 1, createdAtMs: 0 };
+    if (change.kind === "pod") {
+      const fixed = { owner: { kind: "session", id: "s" }, component: "c", deleting: false, mainContainer: undefined };
+      const facts = { spec: { containers: [{ name: "main" }] } };
+      pods.set(key, change.gone ? undefined : { ...change, ...fixed, ...version, facts });
+    } else {
+      nodes.set(key, change.gone ? undefined : { ...change, uid: "nu", ...version, labels: {}, schedulable: true });
+    }
+  }
+}
+
+function carryOut({ pods, nodes }: World, plan: ReturnType<typeof planPass>): void {
+  plan.pods.forEach(pods.tell);
+  plan.nodes.forEach(nodes.tell);
+}
+
+it("what was touched is planned as if everything were looked at", () => {
+  fc.assert(
+    fc.property(anyChanges, anyChanges, anyChanges, fc.constantFrom(0, 4000), (first, second, third, pauseMs) => {
+      const world = fakeWorld();
+      apply(world, first);
+      const observer = world.observer();
+      carryOut(world, planPass(observer.observe("all"), policy));
+      apply(world, second);
+      carryOut(world, planPass(observer.observe("changed"), policy));
+      // What time alone changes is found by the look at everything that is due then.
+      world.later(pauseMs);
+      if (pauseMs > 0) carryOut(world, planPass(observer.observe("all"), policy));
+      apply(world, third);
+      const part = planPass(observer.observe("changed"), policy);
+      const whole = planPass(world.observer().observe("all"), policy);
+      expect(part.pods).toEqual(whole.pods);
+      expect(part.nodes).toEqual(whole.nodes);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+it("looks only at what a change touches: the pod, its node, and the pods there", () => {
+  const world = fakeWorld();
+  const pod = (name: "p" | "q" | "r", node: "n" | "m", podIp: "" | "10.0.0.1" = "") =>
+    ({
+      kind: "pod",
+      gone: false,
+      name,
+      namespace: "ns",
+      node,
+      exclusive: true,
+      finished: false,
+      podIp,
+      uid: "u1",
+    }) as const;
+  apply(world, [
+    { kind: "node", gone: false, name: "n", ready: true },
+    { kind: "node", gone: false, name: "m", ready: true },
+    pod("p", "n"),
+    pod("q", "n"),
+    pod("r", "m"),
+  ]);
+  const observer = world.observer();
+  observer.observe("all");
+  expect(observer.observe("changed").pods.seen).toEqual([]);
+  apply(world, [pod("p", "n", "10.0.0.1")]);
+  const { pods, nodes, marked } = observer.observe("changed");
+  expect(pods.seen.map(({ name }) => name).sort()).toEqual(["p", "q"]);
+  expect(nodes.seen.map(({ name }) => name)).toEqual(["n"]);
+  expect(marked).toBeUndefined();
+  observer.again("nodes", "m");
+  expect(observer.observe("changed").nodes.seen.map(({ name }) => name)).toEqual(["m"]);
+});

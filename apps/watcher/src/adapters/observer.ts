@@ -1,0 +1,140 @@
+import type { Informer } from "@muster/kube";
+import type { View } from "@muster/store";
+import type { NodeState, WatchedNode } from "../domain/node-state.ts";
+import type { NodesMark } from "../domain/plan-mark.ts";
+import type { WatcherSnapshot } from "../domain/plan-pass.ts";
+import type { Published, Sight } from "../domain/plan-publish.ts";
+import { podKey, type PodState, type WatchedPod } from "../domain/pod-state.ts";
+import { makePodIndex, type PodIndex } from "./pod-index.ts";
+import type { Publication } from "./publication.ts";
+
+type Followed<Kept> = Pick<Informer<Kept>, "get" | "list" | "onChange" | "resourceVersion" | "listAgeMs">;
+
+export type Sources = {
+  readonly pods: Followed<WatchedPod | undefined>;
+  readonly nodes: Followed<WatchedNode>;
+  readonly podSide: Pick<Publication<PodState>, "published" | "get">;
+  readonly nodeSide: Pick<Publication<NodeState>, "published" | "get">;
+  readonly markSide: Pick<Publication<NodesMark>, "published">;
+  readonly podView: Pick<View<unknown>, "onChange">;
+  readonly nodeView: Pick<View<unknown>, "onChange" | "ageMs">;
+  readonly now: () => number;
+};
+
+/** Makes snapshots of everything, or of what was touched since the last one. */
+export type Observer = {
+  /** Told of each change, whoever made it. */
+  onChange(listener: () => void): void;
+  /** To be looked at again, because it could not be written. */
+  again(kind: "pods" | "nodes", key: string): void;
+  observe(scope: "all" | "changed"): WatcherSnapshot;
+};
+
+/**
+ * A part of the world that a plan can be made of is closed: with a pod comes its node, and with a node all pods on it, which occupy it or are lost with it. So the
+ * plan of the part is that part of the plan of everything. What only a newer view can tell, such as that what another replica has published is gone, comes with the next look at everything.
+ */
+export function makeObserver(sources: Sources): Observer {
+  const { pods, nodes, podSide, nodeSide, markSide, podView, nodeView } = sources;
+  const index = makePodIndex();
+  const touched = { pods: new Set<string>(), nodes: new Set<string>() };
+  const listeners: (() => void)[] = [];
+  const ring = (): void => {
+    for (const listener of listeners) listener();
+  };
+  const touch = (kind: "pods" | "nodes", key: string): void => {
+    touched[kind].add(key);
+    ring();
+  };
+  for (const pod of pods.list()) index.change(undefined, pod);
+  pods.onChange(({ before, after }) => {
+    index.change(before, after);
+    for (const pod of [before, after]) {
+      if (pod === undefined) continue;
+      touched.pods.add(podKey(pod));
+      if (pod.node !== "") touched.nodes.add(pod.node);
+    }
+    ring();
+  });
+  nodes.onChange(({ key }) => touch("nodes", key));
+  podView.onChange((key) => touch("pods", key));
+  nodeView.onChange((key) => touch("nodes", key));
+
+  const everything = (): Part => ({
+    pods: pods.list().filter((pod) => pod !== undefined),
+    nodes: nodes.list(),
+    publishedPods: podSide.published(),
+    publishedNodes: nodeSide.published(),
+  });
+  const part = (): Part => {
+    const { seen, podKeys, nodeNames } = closure(touched, index);
+    return {
+      pods: [...seen],
+      nodes: [...nodeNames].flatMap((name) => nodes.get(name) ?? []),
+      publishedPods: [...podKeys].flatMap((key) => podSide.get(key) ?? []),
+      publishedNodes: [...nodeNames].flatMap((name) => nodeSide.get(name) ?? []),
+    };
+  };
+
+  const marked = (): WatcherSnapshot["marked"] => {
+    const mark = markSide.published().at(0);
+    return {
+      mark: mark && { atMs: mark.state.atMs, revision: mark.revision },
+      bucketCurrent: nodeView.ageMs() === 0,
+    };
+  };
+
+  return {
+    onChange: (listener) => {
+      listeners.push(listener);
+    },
+    again: (kind, key) => touched[kind].add(key),
+    observe: (scope) => {
+      const nowMs = sources.now();
+      const {
+        pods: seenPods,
+        nodes: seenNodes,
+        publishedPods,
+        publishedNodes,
+      } = scope === "all" ? everything() : part();
+      touched.pods.clear();
+      touched.nodes.clear();
+      return {
+        nowMs,
+        pods: { seen: seenPods, sight: sightOf(pods, nowMs) },
+        nodes: { seen: seenNodes, sight: sightOf(nodes, nowMs) },
+        publishedPods,
+        publishedNodes,
+        marked: scope === "all" ? marked() : undefined,
+      };
+    },
+  };
+}
+
+type Part = {
+  readonly pods: readonly WatchedPod[];
+  readonly nodes: readonly WatchedNode[];
+  readonly publishedPods: readonly Published<PodState>[];
+  readonly publishedNodes: readonly Published<NodeState>[];
+};
+
+/** What was touched, and everything that it needs beside it. */
+function closure(
+  touched: { readonly pods: ReadonlySet<string>; readonly nodes: ReadonlySet<string> },
+  index: PodIndex,
+): { readonly seen: ReadonlySet<WatchedPod>; readonly podKeys: Set<string>; readonly nodeNames: Set<string> } {
+  const podKeys = new Set(touched.pods);
+  const nodeNames = new Set(touched.nodes);
+  const seen = new Set<WatchedPod>();
+  for (let before = -1; before < podKeys.size + nodeNames.size;) {
+    before = podKeys.size + nodeNames.size;
+    for (const key of podKeys) for (const pod of index.byKey(key)) seen.add(pod);
+    for (const { node } of seen) if (node !== "") nodeNames.add(node);
+    for (const name of nodeNames) for (const pod of index.onNode(name)) podKeys.add(podKey(pod));
+  }
+  return { seen, podKeys, nodeNames };
+}
+
+function sightOf(followed: Followed<unknown>, nowMs: number): Sight {
+  return { version: Number(followed.resourceVersion() ?? 0), listedAtMs: nowMs - followed.listAgeMs() };
+}
