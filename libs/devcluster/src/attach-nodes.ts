@@ -26,20 +26,24 @@ export type AttachOptions = Pick<KubeletOptions, "certificate" | "path" | "stopG
   readonly directory?: string;
   /** Who may read logs; default client certificates of the authority that the cluster itself names for them. */
   readonly access?: KubeletOptions["access"];
+  /** Default true: a scheduler and the node life cycle come along. False for a cluster that has its own. */
+  readonly controlPlane?: boolean;
+  /** A node of which nothing is heard for so long is NotReady; default 40000. */
+  readonly nodeGraceMs?: number;
 };
 
 export type AttachedNodes = AsyncDisposable & { readonly nodes: readonly Kubelet[] };
 
 /** Gives an API server a scheduler and nodes that run pods as local processes. Resolves when every node is ready; disposing ends the processes first. */
 export async function attachNodes(options: AttachOptions): Promise<AttachedNodes> {
-  const { kubeconfig: file, pools, directory: given, access: named, ...shared } = options;
+  const { kubeconfig: file, pools, directory: given, access: named, controlPlane = true, ...shared } = options;
   const count = pools.reduce((sum, pool) => sum + pool.nodes, 0);
   if (count > NODES_MAX) throwFault({ code: "limit_exceeded", what: "nodes", limit: NODES_MAX, retryAfterMs: 0 });
   const kubeconfig = loadKube(file);
   await using started = new AsyncDisposableStack();
   const directory = given ?? temporaryDirectory(started);
   const access = named ?? (await clusterAccess(kubeconfig));
-  started.use(await startControlPlane({ ...shared, kubeconfig }));
+  if (controlPlane) started.use(await startControlPlane({ ...shared, kubeconfig }));
 
   const wanted = pools.flatMap((pool) => Array.from({ length: pool.nodes }, (_, index) => nodeOf(pool, index)));
   // Processes of a node that an earlier life had and this one has not would run for ever.

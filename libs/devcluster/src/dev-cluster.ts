@@ -4,7 +4,10 @@ import { startApiServer, type ApiServer } from "./apiserver/start-api-server.ts"
 import { type AttachOptions, attachNodes } from "./attach-nodes.ts";
 import { type SimulatedNodes, startSimulatedNodes } from "./simulated-kubelet/start-simulated-nodes.ts";
 
-export type DevClusterOptions = Pick<AttachOptions, "pools" | "path" | "stopGraceMs" | "now" | "onError"> & {
+export type DevClusterOptions = Pick<
+  AttachOptions,
+  "pools" | "path" | "stopGraceMs" | "nodeGraceMs" | "now" | "onError"
+> & {
   /** Everything of the cluster: kubeconfig, logs, working directories. */
   readonly directory: string;
   /** Of the API server; default any that is free. */

@@ -35,7 +35,8 @@ export function startHeartbeat(
   const loop = reconcileLoop({
     pass: async () => {
       if (!isRegistered) await register(core, facts);
-      if (performance.now() - reportedAtMs >= STATUS_EVERY_MS) {
+      const isDue = performance.now() - reportedAtMs >= STATUS_EVERY_MS;
+      if (isDue || !(await isCalledReady(core, facts.name))) {
         await saveStatus(core, facts, { ready: true, nowMs: now() });
         reportedAtMs = performance.now();
       }
@@ -92,6 +93,12 @@ async function saveStatus(
   const node = await readNode(core, facts.name);
   if (node === undefined) return;
   await core.replaceNodeStatus({ name: facts.name, body: { ...node, status: buildNodeStatus(facts, node, state) } });
+}
+
+/** False when somebody who missed the heartbeats has called the node unknown. */
+async function isCalledReady(core: CoreV1Api, name: string): Promise<boolean> {
+  const node = await readNode(core, name);
+  return node?.status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") ?? false;
 }
 
 async function readNode(core: CoreV1Api, name: string): Promise<V1Node | undefined> {

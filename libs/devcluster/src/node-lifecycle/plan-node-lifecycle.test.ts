@@ -1,0 +1,99 @@
+import type { V1Node, V1Pod, V1Taint, V1Toleration } from "@kubernetes/client-node";
+import { describe, expect, it } from "vitest";
+import { type NodeFacts, NOT_READY, planNodeLifecycle, taintKey, UNREACHABLE } from "./plan-node-lifecycle.ts";
+
+const NOW = 1_000_000;
+const POLICY = { graceMs: 40_000 };
+const GPU: V1Taint = { key: "gpu", value: "yes", effect: "NoExecute" };
+
+describe("planNodeLifecycle", () => {
+  it("waits for the next heartbeat of a node that is well", () => {
+    expect(plan({ heardAtMs: NOW - 1 })).toEqual([{ do: "wait", untilMs: NOW + 39_999, because: "grace" }]);
+  });
+
+  it("calls a silent node unknown, taints it, and its pods not ready", () => {
+    const ready = pod({ conditions: [{ type: "Ready", status: "True" }] }, [{ operator: "Exists" }]);
+    const steps = plan({ heardAtMs: NOW - 40_000, pods: [ready, pod({}, [{ operator: "Exists" }])] });
+    expect(steps).toMatchObject([
+      { do: "mark-unknown", because: "silent" },
+      {
+        do: "set-taints",
+        because: "unreachable",
+        taints: [
+          { key: UNREACHABLE, effect: "NoSchedule" },
+          { key: UNREACHABLE, effect: "NoExecute" },
+        ],
+      },
+      { do: "mark-pod-unready", pod: ready, because: "unreachable" },
+    ]);
+  });
+
+  it("plans nothing more once that is done", () => {
+    const taints = [
+      { key: UNREACHABLE, effect: "NoSchedule" },
+      { key: UNREACHABLE, effect: "NoExecute" },
+    ];
+    expect(plan({ node: node("Unknown", taints), heardAtMs: NOW - 50_000 })).toEqual([]);
+  });
+
+  it("taints a node that says itself that it is not ready, and takes its taints off when it is, and no others", () => {
+    expect(plan({ node: node("False") })).toContainEqual(
+      expect.objectContaining({ do: "set-taints", because: "not-ready" }),
+    );
+    const taints = [GPU, { key: NOT_READY, effect: "NoSchedule" }, { key: UNREACHABLE, effect: "NoExecute" }];
+    expect(plan({ node: node("True", taints) })).toContainEqual({
+      do: "set-taints",
+      node: "a",
+      taints: [GPU],
+      resourceVersion: "7",
+      because: "ready",
+    });
+  });
+
+  it.each<[string, V1Toleration[], number | "evicted" | "stays"]>([
+    ["without a toleration", [], "evicted"],
+    ["that tolerates another value", [{ key: "gpu", value: "no" }], "evicted"],
+    ["that tolerates it for ever", [{ key: "gpu", operator: "Exists" }], "stays"],
+    ["that tolerates it for a time", [{ key: "gpu", operator: "Exists", tolerationSeconds: 30 }], NOW + 20_000],
+    ["whose time is over", [{ key: "gpu", operator: "Exists", tolerationSeconds: 10 }], "evicted"],
+    [
+      "with two times, of which the shorter counts",
+      [
+        { key: "gpu", operator: "Exists" },
+        { operator: "Exists", tolerationSeconds: 10 },
+      ],
+      "evicted",
+    ],
+  ])("judges a pod %s", (_title, tolerations, expected) => {
+    const facts = { node: node("True", [GPU]), taintedAtMs: new Map([[taintKey(GPU), NOW - 10_000]]) };
+    const steps = plan({ ...facts, pods: [pod({}, tolerations)] }).filter(
+      (step) => step.do !== "wait" || step.because !== "grace",
+    );
+    if (expected === "stays") expect(steps).toEqual([]);
+    else if (expected === "evicted") expect(steps).toMatchObject([{ do: "evict", taint: "gpu=yes:NoExecute" }]);
+    else expect(steps).toEqual([{ do: "wait", untilMs: expected, because: "toleration" }]);
+  });
+
+  it("leaves pods alone that have ended or are going away", () => {
+    const going = pod({}, []);
+    const pods = [pod({ phase: "Succeeded" }, []), { ...going, metadata: { deletionTimestamp: new Date(NOW) } }];
+    expect(plan({ node: node("True", [GPU]), pods }).map((step) => step.do)).toEqual(["wait"]);
+  });
+});
+
+function plan(facts: Partial<NodeFacts>): ReturnType<typeof planNodeLifecycle> {
+  const all: NodeFacts = { node: node("True"), pods: [], heardAtMs: NOW, taintedAtMs: new Map(), ...facts };
+  return planNodeLifecycle(all, POLICY, NOW);
+}
+
+function node(ready: string, taints: V1Taint[] = []): V1Node {
+  return {
+    metadata: { name: "a", resourceVersion: "7" },
+    spec: { taints },
+    status: { conditions: [{ type: "Ready", status: ready }] },
+  };
+}
+
+function pod(status: V1Pod["status"], tolerations: V1Toleration[]): V1Pod {
+  return { metadata: { name: "p", uid: "p" }, spec: { containers: [], tolerations }, ...(status && { status }) };
+}

@@ -1,0 +1,115 @@
+import { CoreV1Api, type V1Node, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
+import { loadKube } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type SimulatedNodes, startSimulatedNodes } from "../src/index.ts";
+import { apiServers, type TestApiServer } from "./api-servers.ts";
+
+const namespace = "default";
+
+for (const { title, skip, start } of apiServers()) {
+  describe.skipIf(skip)(`the life of nodes against ${title}`, () => {
+    let server: TestApiServer;
+    let api: CoreV1Api;
+    let nodes: SimulatedNodes;
+    // The clock runs, and a test may push it ahead.
+    let aheadMs = 0;
+    const errors: unknown[] = [];
+
+    beforeAll(async () => {
+      server = await start();
+      api = loadKube(server.kubeconfig).makeApiClient(CoreV1Api);
+      nodes = await startSimulatedNodes({
+        kubeconfig: server.kubeconfig,
+        pools: { a: 3 },
+        ...server.kubelet,
+        nodeGraceMs: 1_500,
+        leaseEveryMs: 300,
+        now: () => Date.now() + aheadMs,
+        onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
+      });
+    });
+
+    afterAll(async () => {
+      await nodes[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+      expect(errors).toEqual([]);
+    });
+
+    it("calls a machine that is off NotReady, evicts its pods when their toleration ends, and takes it back", async () => {
+      await create("stays", { nodeName: "a-0", tolerations: [{ operator: "Exists" }] });
+      await create("leaves", { nodeName: "a-0" });
+      for (const name of ["stays", "leaves"]) await running(name);
+      await nodes.kill("a-0");
+      const silent = await until("the node is unknown", async () => {
+        const node = await api.readNode({ name: "a-0" });
+        return readiness(node)?.status === "Unknown" && (node.spec?.taints ?? []).length === 2 && node;
+      });
+      expect(readiness(silent)).toMatchObject({
+        reason: "NodeStatusUnknown",
+        message: "Kubelet stopped posting node status.",
+      });
+      const taints = silent.spec?.taints?.map(({ key, effect }) => `${key}:${effect}`);
+      expect(taints?.sort()).toEqual([
+        "node.kubernetes.io/unreachable:NoExecute",
+        "node.kubernetes.io/unreachable:NoSchedule",
+      ]);
+      await until("its pods are not ready", async () => {
+        const ready = (await read("stays")).status?.conditions?.find((each) => each.type === "Ready");
+        return ready?.status === "False" && ready.reason === "NodeNotReady";
+      });
+      expect((await read("leaves")).metadata?.deletionTimestamp).toBeUndefined();
+      aheadMs += 300_000;
+      await until("the pod that tolerates 300 seconds has to leave", async () => {
+        return (await read("leaves")).metadata?.deletionTimestamp !== undefined;
+      });
+      expect((await read("stays")).metadata?.deletionTimestamp).toBeUndefined();
+      expect(readiness(await api.readNode({ name: "a-1" }))?.status).toBe("True");
+
+      await nodes.restart("a-0");
+      await until("the node is ready and has no taint", async () => {
+        const node = await api.readNode({ name: "a-0" });
+        return readiness(node)?.status === "True" && (node.spec?.taints ?? []).length === 0;
+      });
+      await until("the pod that had to leave is gone", async () => !(await names()).includes("leaves"));
+    });
+
+    it("removes the pods of a node that no longer exists", async () => {
+      await create("orphan", { nodeName: "a-1" });
+      await running("orphan");
+      await nodes.delete("a-1");
+      await until("the pod is gone", async () => !(await names()).includes("orphan"));
+    });
+
+    it("moves out the pods that do not tolerate a new taint", async () => {
+      await create("moved", { nodeName: "a-2" });
+      await running("moved");
+      const taints = [{ key: "maintenance", effect: "NoExecute" }];
+      const node = await api.readNode({ name: "a-2" });
+      await api.replaceNode({ name: "a-2", body: { ...node, spec: { ...node.spec, taints } } });
+      await until("the pod is gone", async () => !(await names()).includes("moved"));
+      expect((await api.readNode({ name: "a-2" })).spec?.taints).toMatchObject(taints);
+    });
+
+    async function create(name: string, spec: Partial<V1PodSpec>): Promise<void> {
+      const containers = [{ name: "main", image: "none", command: ["simulate"] }];
+      await api.createNamespacedPod({ namespace, body: { metadata: { name }, spec: { ...spec, containers } } });
+    }
+
+    function read(name: string): Promise<V1Pod> {
+      return api.readNamespacedPod({ name, namespace });
+    }
+
+    async function names(): Promise<(string | undefined)[]> {
+      return (await api.listNamespacedPod({ namespace })).items.map((pod) => pod.metadata?.name);
+    }
+
+    function running(name: string): Promise<boolean> {
+      return until(`pod ${name} runs`, async () => (await read(name)).status?.phase === "Running");
+    }
+
+    function readiness(node: V1Node): { status: string; reason?: string; message?: string } | undefined {
+      return node.status?.conditions?.find((each) => each.type === "Ready");
+    }
+  });
+}
