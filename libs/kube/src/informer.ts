@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { backoffMs } from "@muster/backoff";
 import { FaultError } from "@muster/faults";
-import { backoffMs } from "./backoff.ts";
 import { makeCache, type Cache, type CacheChange } from "./cache.ts";
 import { isGone, KubeError, MalformedAnswerError, retryAfterMs } from "./kube-error.ts";
 import type { KubeObject, ListWatch } from "./list-watch.ts";
@@ -48,6 +48,8 @@ export type InformerTiming = {
   readonly watchMaxSeconds: number;
   /** A watch that says nothing for longer than its time and this margin is cut: the connection is dead. */
   readonly silenceMarginMs: number;
+  /** A watch that says nothing for this long is cut, too: a server sends bookmarks about once a minute. One that sends none is only asked more often. */
+  readonly silenceMaxMs: number;
   readonly backoffMinMs: number;
   readonly backoffMaxMs: number;
 };
@@ -56,6 +58,7 @@ const DEFAULT_TIMING: InformerTiming = {
   watchMinSeconds: 300,
   watchMaxSeconds: 600,
   silenceMarginMs: 15_000,
+  silenceMaxMs: 150_000,
   backoffMinMs: 500,
   backoffMaxMs: 30_000,
 };
@@ -177,9 +180,9 @@ async function follow<Object extends KubeObject, Kept>(following: Following<Obje
 function pauseAfter(error: unknown, position: Position, timing: InformerTiming): number {
   position.failures += 1;
   if (isGone(error) && position.failures === 1) return 0;
-  const limits = { minMs: timing.backoffMinMs, maxMs: timing.backoffMaxMs };
+  const limits = { firstMs: timing.backoffMinMs, mostMs: timing.backoffMaxMs };
   const asked = error instanceof KubeError ? retryAfterMs(error) : undefined;
-  return Math.max(asked ?? 0, backoffMs(position.failures, limits, Math.random()));
+  return Math.max(asked ?? 0, backoffMs(position.failures, limits));
 }
 
 function needsList(error: unknown, position: Position): boolean {
@@ -234,7 +237,7 @@ async function watchOnce<Object extends KubeObject, Kept>(
   const spread = timing.watchMinSeconds + Math.random() * (timing.watchMaxSeconds - timing.watchMinSeconds);
   const timeoutSeconds = Math.max(1, Math.ceil(Math.min(spread, untilRelistMs / 1000)));
   const silence = new AbortController();
-  const silentMs = timeoutSeconds * 1000 + timing.silenceMarginMs;
+  const silentMs = Math.min(timeoutSeconds * 1000 + timing.silenceMarginMs, timing.silenceMaxMs);
   const watchdog = setTimeout(() => {
     silence.abort(new DOMException(`the watch said nothing for ${silentMs} ms`, "TimeoutError"));
   }, silentMs);

@@ -18,6 +18,7 @@ const timing = {
   watchMinSeconds: 300,
   watchMaxSeconds: 600,
   silenceMarginMs: 15_000,
+  silenceMaxMs: 150_000,
   backoffMinMs: 1,
   backoffMaxMs: 4,
 };
@@ -214,6 +215,25 @@ it("cuts a watch that says nothing for longer than its time, and goes on", async
   await using _ = followed;
   await until("the change is seen", () => followed.get("ns/a")?.version === 6);
   expect((errors[0] as Error).message).toBe("the watch said nothing for 1001 ms");
+});
+
+it("cuts a watch that is silently dead although its time is not over, and counts every word as life", async () => {
+  await using server = await scriptedServer();
+  server.onList(page([thing("a", 1)], 5));
+  server.onWatch(
+    watch([], "stay"),
+    (response, request) => {
+      let version = 6;
+      watch([bookmark(version)], "stay")(response, request);
+      const word = setInterval(() => response.write(JSON.stringify(bookmark((version += 1))) + "\n"), 10);
+      response.on("close", () => clearInterval(word));
+    },
+    watch([modified("a", 1000)], "stay"),
+  );
+  const { followed, errors } = follow(server, { timing: { ...timing, silenceMaxMs: 200 } });
+  await using _ = followed;
+  await until("the second watch has lived for longer than the limit", () => Number(followed.resourceVersion()) > 50);
+  expect(errors.map((error) => (error as Error).message)).toEqual(["the watch said nothing for 200 ms"]);
 });
 
 it("lists again when the last list is older than asked, whatever the watch says", async () => {
