@@ -86,6 +86,16 @@ for (const { title, skip, start } of apiServers()) {
       await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
     });
 
+    it("never starts a pod whose image is missing, and says why", async () => {
+      await create("pod", container(["--image-missing"]));
+      await until("the pull has failed", async () => {
+        const waiting = (await read("pod")).status?.containerStatuses?.[0]?.state?.waiting;
+        return waiting?.reason === "ImagePullBackOff";
+      });
+      await api.deleteNamespacedPod({ name: "pod", namespace });
+      await until("it is gone", async () => (await api.listNamespacedPod({ namespace })).items.length === 0);
+    });
+
     it("serves logs: whole, in part, and followed to the end", async () => {
       const env = [{ name: "NAME", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } }];
       const flags = ["--run-ms=3600000", '--print={"result":1}', "--print=of $(NAME)", "--print-at-end=bye"];

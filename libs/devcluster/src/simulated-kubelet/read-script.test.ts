@@ -6,6 +6,7 @@ describe("readScript", () => {
     expect(readScript(["simulate"])).toEqual({
       read: true,
       script: {
+        imageMissing: false,
         startMs: 0,
         readyMs: 0,
         runMs: undefined,

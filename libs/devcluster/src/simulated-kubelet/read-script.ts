@@ -1,5 +1,7 @@
 /** What a simulated container does, as its command says. */
 export type Script = {
+  /** Its image cannot be pulled, so that it never starts. */
+  readonly imageMissing: boolean;
   /** In ContainerCreating for so long. */
   readonly startMs: number;
   /** Running, but not ready for so long. */
@@ -35,10 +37,12 @@ export function readScript(command: readonly string[]): ReadScript {
   const numbers = new Map<string, number>();
   const texts = new Map<string, string[]>();
   let ignoresTerm = false;
+  let imageMissing = false;
   for (const flag of flags) {
     const [, name = "", , value = ""] = /^--([a-z-]+)(=(.*))?$/s.exec(flag) ?? [];
     if (isOneOf(TEXTS, name)) texts.set(name, [...(texts.get(name) ?? []), value]);
     else if (name === "ignore-term") ignoresTerm = true;
+    else if (name === "image-missing") imageMissing = true;
     else if (!isOneOf(NUMBERS, name)) return refused(`${SIMULATE} does not know "${flag}"`);
     else if (/^\d+$/.test(value)) numbers.set(name, Number(value));
     else return refused(`${SIMULATE}: --${name} needs a whole number and not "${value}"`);
@@ -49,6 +53,7 @@ export function readScript(command: readonly string[]): ReadScript {
   return {
     read: true,
     script: {
+      imageMissing,
       startMs: numbers.get("start-ms") ?? 0,
       readyMs: numbers.get("ready-ms") ?? 0,
       runMs: numbers.get("run-ms"),

@@ -1,9 +1,11 @@
 import type { V1Container } from "@kubernetes/client-node";
 import { buildCommand, buildEnvironment } from "../kubelet/build-environment.ts";
 import { HOST_IP } from "../kubelet/build-node.ts";
-import type { PodRuntime, RunRequest } from "../kubelet/pod-runtime.ts";
+import type { PodRuntime, RunOutcome, RunRequest } from "../kubelet/pod-runtime.ts";
 import { readScript } from "./read-script.ts";
 import { SimulatedRun } from "./simulated-run.ts";
+
+const PULL_AGAIN_MS = 10_000;
 
 /** The runs of one machine, which go on whether or not its kubelet does. */
 export type SimulatedMachine = { readonly runs: Set<SimulatedRun> };
@@ -25,6 +27,7 @@ export function simulatedRuntime(machine: SimulatedMachine, now: () => number): 
       const found = readScript(commandOf(request));
       if (!found.read) return Promise.resolve({ is: "failed", message: found.message });
       const { script } = found;
+      if (script.imageMissing) return Promise.resolve(pullFailed(request, now()));
       const begunAtMs = createdAtMs.get(key) ?? now();
       createdAtMs.set(key, begunAtMs);
       if (now() < begunAtMs + script.startMs) {
@@ -46,6 +49,12 @@ export function simulatedRuntime(machine: SimulatedMachine, now: () => number): 
       runs.clear();
     },
   };
+}
+
+/** As a kubelet that has tried already and tries again now and then. */
+function pullFailed({ container }: RunRequest, nowMs: number): RunOutcome {
+  const message = `Back-off pulling image "${container.image ?? ""}"`;
+  return { is: "waiting", reason: "ImagePullBackOff", message, retryAtMs: nowMs + PULL_AGAIN_MS };
 }
 
 /** Variables are replaced as far as they are known without asking the API server. */
