@@ -8,7 +8,7 @@ import {
   type ServiceDescriptor,
 } from "@muster/proto";
 import { injectTrace, inSpan } from "@muster/tracing";
-import { backoffMs, pause } from "./backoff.ts";
+import { backoffMs, pause } from "@muster/backoff";
 import type { Bus, Headers, Reply, RequestOptions } from "./bus.ts";
 import { encodeMessage, tryDecode, typeName } from "./messages.ts";
 import { faultOfReply, header } from "./wire-headers.ts";

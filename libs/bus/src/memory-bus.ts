@@ -1,6 +1,6 @@
 import { FaultError } from "@muster/faults";
+import { within } from "@muster/backoff";
 import { answering } from "./answer.ts";
-import { within } from "./backoff.ts";
 import type { Bus, ConsumeOptions, Delivery, Endpoint, Headers, Message, Reply, StreamConfig } from "./bus.ts";
 import { deliver } from "./delivery.ts";
 import { InHand } from "./in-hand.ts";

@@ -1,6 +1,7 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { jetstreamManager } from "@nats-io/jetstream";
-import { within } from "./backoff.ts";
+import { within } from "@muster/backoff";
+import { keepReplicas } from "@muster/jetstream";
 import type { Bus, Headers, ListenOptions } from "./bus.ts";
 import { listening } from "./listening.ts";
 import { checkSize } from "./message-size.ts";
@@ -20,6 +21,8 @@ export type NatsOptions = {
   readonly token?: string;
   /** Told when the connection is lost, when it is back, and what is wrong with its use. */
   readonly onStatus?: (status: BusStatus, detail: string) => void;
+  /** Of every stream and bucket that is opened over this connection; one that has another number is changed. Absent: new ones have one, others are left as they are. */
+  readonly replicas?: number;
   /** Disposing waits this long for what is in hand, then leaves it. Default 10 s. */
   readonly drainMs?: number;
 };
@@ -36,6 +39,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
   const { drainMs = 10_000 } = options;
   const link = await NatsLink.open(options);
   const { connection } = link;
+  if (options.replicas !== undefined) keepReplicas(connection, options.replicas);
   const requests = new NatsRequests(link);
   const streams = natsStreams(link);
   const manager = await jetstreamManager(connection, { checkAPI: false });

@@ -1,7 +1,7 @@
 import { AckPolicy, DeliverPolicy, type JetStreamManager } from "@nats-io/jetstream";
 import { createInbox, nanos, type Msg } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
-import { backoffMs, pause, within } from "./backoff.ts";
+import { backoffMs, pause, within } from "@muster/backoff";
 import type { ConsumerState } from "./bus-metrics.ts";
 import type { ConsumeOptions, Delivery } from "./bus.ts";
 import { deliver, deliveryOf } from "./delivery.ts";

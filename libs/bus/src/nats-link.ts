@@ -1,7 +1,7 @@
 import { connect } from "@nats-io/transport-node";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
-import { backoffMs, pause } from "./backoff.ts";
+import { backoffMs, pause } from "@muster/backoff";
 import { busMetrics } from "./bus-metrics.ts";
 import { describeSlowListener, type SlowListener } from "./listening.ts";
 import { natsError } from "./nats-fault.ts";

@@ -1,7 +1,7 @@
 import { Svcm, type Service, type ServiceInfo } from "@nats-io/services";
 import type { Msg } from "@nats-io/nats-core";
+import { backoffMs, pause, within } from "@muster/backoff";
 import { answering, type Answering } from "./answer.ts";
-import { backoffMs, pause, within } from "./backoff.ts";
 import type { Endpoint, Reply, ServiceIdentity } from "./bus.ts";
 import { InHand } from "./in-hand.ts";
 import { excessiveBytes, tooLarge } from "./message-size.ts";

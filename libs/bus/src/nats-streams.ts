@@ -10,7 +10,8 @@ import {
 } from "@nats-io/jetstream";
 import { nanos, type MsgHdrs } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
-import { backoffMs, pause } from "./backoff.ts";
+import { backoffMs, pause } from "@muster/backoff";
+import { replicasConfig, replicasRefused } from "@muster/jetstream";
 import type { Published, PublishOptions, StoredMessage, StreamConfig, StreamState } from "./bus.ts";
 import { checkSize } from "./message-size.ts";
 import { apiCodeOf, JS_ERROR, natsError, natsFault } from "./nats-fault.ts";
@@ -38,7 +39,9 @@ export function natsStreams(link: NatsLink): NatsStreams {
     ensure: async (stream) => {
       const doing = `making sure of stream ${stream.name}`;
       const jsm = await manager;
-      await patiently(link, doing, () => ensureStream(jsm, buildStreamConfig(stream)));
+      await patiently(link, doing, () =>
+        ensureStream(jsm, { ...buildStreamConfig(stream), ...replicasConfig(link.connection) }),
+      );
     },
     publish: async (subject, payload, options) => {
       const { messageId, headers = [] } = options;
@@ -132,8 +135,12 @@ async function ensureStream(jsm: JetStreamManager, config: Partial<JetStreamConf
     // Creating it again as it is, by us or by another process, is no error.
     await jsm.streams.add(config);
   } catch (error) {
-    if (apiCodeOf(error) !== JS_ERROR.streamNameInUse) throw error;
-    await jsm.streams.update(config.name, config);
+    if (apiCodeOf(error) !== JS_ERROR.streamNameInUse) throw replicasRefused(error, config.name) ?? error;
+    try {
+      await jsm.streams.update(config.name, config);
+    } catch (cause) {
+      throw replicasRefused(cause, config.name) ?? cause;
+    }
   }
 }
 

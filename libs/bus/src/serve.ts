@@ -8,8 +8,8 @@ import {
   type ServiceDescriptor,
 } from "@muster/proto";
 import { extractTrace, inSpan } from "@muster/tracing";
+import { within } from "@muster/backoff";
 import { BUSY_RETRY_MS } from "./answer.ts";
-import { within } from "./backoff.ts";
 import type { Bus, Endpoint, Message, Reply } from "./bus.ts";
 import { CallInHand } from "./call.ts";
 import { DEFAULT_TIMEOUT_MS } from "./client.ts";

@@ -1,5 +1,5 @@
 import { describeFault, WIRE_CODE, type Fault } from "@muster/faults";
-import { TIMER_MS_MAX } from "./backoff.ts";
+import { TIMER_MS_MAX } from "@muster/backoff";
 import type { Headers, Reply } from "./bus.ts";
 import { decodeFault, encodeFault } from "./messages.ts";
 

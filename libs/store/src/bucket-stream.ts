@@ -5,8 +5,9 @@ import {
   type JetStreamManager,
   type StreamConfig,
 } from "@nats-io/jetstream";
-import { nanos } from "@nats-io/nats-core";
+import { nanos, type NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
+import { replicasConfig, replicasRefused } from "@muster/jetstream";
 import type { BucketConfig } from "./bucket.ts";
 import { jetStreamCode, JETSTREAM, toFault } from "./jetstream-fault.ts";
 
@@ -20,7 +21,12 @@ export const DELETE_MARK_TTL_MS = 3_600_000;
 type Limits = Pick<BucketConfig<unknown>, "name" | "maxBytes" | "maxValueBytes" | "ttlMs">;
 
 /** Makes the stream behind a bucket, or sets the limits that are given on the one that is there. */
-export async function ensureBucket(manager: JetStreamManager, config: Limits, stream: string): Promise<void> {
+export async function ensureBucket(
+  connection: NatsConnection,
+  manager: JetStreamManager,
+  config: Limits,
+  stream: string,
+): Promise<void> {
   const doing = `opening bucket ${config.name}`;
   if (!/^[-\w]+$/.test(config.name))
     throwFault({ code: "invalid_request", field: "bucket", reason: `"${config.name}" cannot be the name of a bucket` });
@@ -28,6 +34,7 @@ export async function ensureBucket(manager: JetStreamManager, config: Limits, st
     ...(config.maxBytes !== undefined && { max_bytes: config.maxBytes }),
     ...(config.maxValueBytes !== undefined && { max_msg_size: config.maxValueBytes + HEADER_BYTES }),
     ...(config.ttlMs !== undefined && { max_age: nanos(config.ttlMs) }),
+    ...replicasConfig(connection),
   };
   try {
     const found = await findStream(manager, stream);
@@ -44,7 +51,7 @@ export async function ensureBucket(manager: JetStreamManager, config: Limits, st
     const differs = Object.entries(explicit).some(([field, value]) => Reflect.get(found, field) !== value);
     if (differs) await manager.streams.update(stream, { ...found, ...explicit });
   } catch (error) {
-    throw toFault(error, doing);
+    throw replicasRefused(error, stream) ?? toFault(error, doing);
   }
 }
 
@@ -59,7 +66,14 @@ async function findStream(manager: JetStreamManager, stream: string): Promise<St
 
 async function addStream(
   manager: JetStreamManager,
-  config: { name: string; subjects: string[]; max_bytes: number; max_msg_size: number; max_age?: number },
+  config: {
+    name: string;
+    subjects: string[];
+    max_bytes: number;
+    max_msg_size: number;
+    max_age?: number;
+    num_replicas?: number;
+  },
 ): Promise<void> {
   try {
     await manager.streams.add({

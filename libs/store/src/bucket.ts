@@ -96,7 +96,8 @@ export async function openBucket<Value, Input>(
   const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
   const client = jetstream(connection, { timeout: timeoutMs });
   const opened = { connection, config, client, manager, timeoutMs, stream: `KV_${name}`, prefix: `$KV.${name}.` };
-  const ensure = (): Promise<void> => ask(connection, timeoutMs, () => ensureBucket(manager, config, opened.stream));
+  const ensure = (): Promise<void> =>
+    ask(connection, timeoutMs, () => ensureBucket(connection, manager, config, opened.stream));
   await ensure();
   return {
     name,

@@ -1,5 +1,5 @@
 import { faultOf } from "@muster/faults";
-import { pause } from "./backoff.ts";
+import { pause } from "@muster/backoff";
 import type { AcquiredLock, Leadership, LockContext } from "./lead.ts";
 
 export type HoldContext = LockContext & { readonly acquired: AcquiredLock; readonly onLost: () => void };

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { faultOf } from "@muster/faults";
 import { buckets } from "@muster/proto";
-import { backoffMs, pause } from "./backoff.ts";
+import { backoffMs, pause } from "@muster/backoff";
+import { RETRY } from "./connection-events.ts";
 import { openBucket, type Bucket } from "./bucket.ts";
 import type { Codec } from "./codec.ts";
 import { decideLock, type LockRecord } from "./decide-lock.ts";
@@ -63,7 +64,7 @@ export async function lead(
     const outcome = await holdLock({ ...context, acquired, onLost: () => options.onChange?.("lost") }, work);
     if (signal.aborted) return;
     shortLeads = outcome.ledMs > ttlMs ? 0 : shortLeads + 1;
-    if (shortLeads > 1) await pause(backoffMs(shortLeads), signal);
+    if (shortLeads > 1) await pause(backoffMs(shortLeads + 1, RETRY), signal);
   }
 }
 
@@ -115,7 +116,7 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
         () => false,
       );
       if (refreshed) continue;
-      await pause(backoffMs(failures), signal);
+      await pause(backoffMs(failures + 1, RETRY), signal);
       failures += 1;
     }
   }
@@ -139,7 +140,7 @@ async function openLocks(
       return await openBucket(connection, config);
     } catch (error) {
       if (faultOf(error)?.code !== "unavailable" || connection.isClosed()) throw error;
-      await pause(backoffMs(failures), signal);
+      await pause(backoffMs(failures + 1, RETRY), signal);
     }
   }
   return undefined;

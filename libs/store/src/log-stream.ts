@@ -9,8 +9,9 @@ import {
 } from "@nats-io/jetstream";
 import { headers, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
 import { FaultError, faultOf } from "@muster/faults";
-import { backoffMs, pause } from "./backoff.ts";
-import { ask, connectionUp } from "./connection-events.ts";
+import { backoffMs, pause } from "@muster/backoff";
+import { replicasConfig, replicasRefused } from "@muster/jetstream";
+import { ask, connectionUp, RETRY } from "./connection-events.ts";
 import { isFull, isWrongSequence, JETSTREAM, jetStreamCode, toFault } from "./jetstream-fault.ts";
 import { orderedPass } from "./ordered.ts";
 
@@ -76,7 +77,7 @@ export async function openLogStream(
   };
 
   return {
-    ensure: () => askAbout("opening", () => ensureStream(manager, stream)),
+    ensure: () => askAbout("opening", () => ensureStream(manager, stream, replicasConfig(connection))),
     lastToken: () =>
       askAbout("reading", async () => {
         const stored = await manager.streams.getMessage(name, { last_by_subj: subject });
@@ -90,7 +91,7 @@ export async function openLogStream(
           return await askAbout("fencing", () => publish(id, bytes));
         } catch (error) {
           if (attempt === READ_ATTEMPTS || faultOf(error)?.code !== "unavailable") throw error;
-          await pause(backoffMs(attempt), AbortSignal.timeout(TIMEOUT_MS));
+          await pause(backoffMs(attempt + 1, RETRY), AbortSignal.timeout(TIMEOUT_MS));
         }
       }
     },
@@ -129,7 +130,7 @@ async function appendBehind(
       if (truth.writer !== undefined || isWrongSequence(error)) return { kind: "deposed", error };
       if (!lost) return { kind: "refused", error: writeFault(name, error) };
       // It is not there and may still be on its way: sending it again is safe, because only one can have this place.
-      await pause(backoffMs(attempt), giveUp);
+      await pause(backoffMs(attempt + 1, RETRY), giveUp);
       if (giveUp.aborted) return { kind: "unknown", error };
     }
   }
@@ -143,7 +144,7 @@ async function findTruth(
 ): Promise<{ readonly kind: "known"; readonly writer: string | undefined } | { readonly kind: "unknown" }> {
   for (let attempt = 0; !giveUp.aborted && !connection.isClosed(); attempt += 1) {
     // The pause comes first: that the connection is lost is told a moment after its requests have failed.
-    await pause(backoffMs(attempt), giveUp);
+    await pause(backoffMs(attempt + 1, RETRY), giveUp);
     await connectionUp(connection, giveUp);
     try {
       return { kind: "known", writer: await writerAt() };
@@ -182,7 +183,7 @@ async function* readEntries(
       failures += 1;
       if (failures > READ_ATTEMPTS || faultOf(error)?.code !== "unavailable") throw error;
       await connectionUp(connection, AbortSignal.timeout(TIMEOUT_MS));
-      await pause(backoffMs(failures), AbortSignal.timeout(TIMEOUT_MS));
+      await pause(backoffMs(failures + 1, RETRY), AbortSignal.timeout(TIMEOUT_MS));
     }
   }
 }
@@ -190,21 +191,28 @@ async function* readEntries(
 async function ensureStream(
   manager: JetStreamManager,
   stream: { readonly name: string; readonly subject: string },
+  replicas: { readonly num_replicas?: number },
 ): Promise<void> {
   const config = await manager.streams.info(stream.name).then(
     (info) => info.config,
     (error: unknown) => {
       if (jetStreamCode(error) !== JETSTREAM.streamNotFound) throw error;
-      return addStream(manager, stream);
+      return addStream(manager, stream, replicas);
     },
   );
   const problem = problemOf(config, stream.subject);
   if (problem !== undefined) throw new Error(`stream ${stream.name} cannot hold a log: ${problem}`);
+  const { num_replicas = config.num_replicas } = replicas;
+  if (config.num_replicas === num_replicas) return;
+  await manager.streams.update(stream.name, { ...config, num_replicas }).catch((error: unknown) => {
+    throw replicasRefused(error, stream.name) ?? error;
+  });
 }
 
 async function addStream(
   manager: JetStreamManager,
   { name, subject }: { readonly name: string; readonly subject: string },
+  replicas: { readonly num_replicas?: number },
 ): Promise<StreamConfig> {
   try {
     const info = await manager.streams.add({
@@ -213,10 +221,11 @@ async function addStream(
       retention: RetentionPolicy.Limits,
       storage: StorageType.File,
       discard: DiscardPolicy.New,
+      ...replicas,
     });
     return info.config;
   } catch (error) {
-    if (jetStreamCode(error) !== JETSTREAM.streamNameInUse) throw error;
+    if (jetStreamCode(error) !== JETSTREAM.streamNameInUse) throw replicasRefused(error, name) ?? error;
     return (await manager.streams.info(name)).config;
   }
 }

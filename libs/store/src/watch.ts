@@ -1,8 +1,8 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { faultOf } from "@muster/faults";
-import { backoffMs, pause } from "./backoff.ts";
+import { backoffMs, pause } from "@muster/backoff";
 import type { Change, Entry } from "./bucket.ts";
-import { connectionUp } from "./connection-events.ts";
+import { connectionUp, RETRY } from "./connection-events.ts";
 import { JETSTREAM, jetStreamCode, toFault, unavailable } from "./jetstream-fault.ts";
 import { orderedPass, type StreamMessage } from "./ordered.ts";
 
@@ -54,7 +54,7 @@ export async function* watchBucket<Value>(
     } catch (error) {
       onStatus("interrupted");
       await prepareNext(connection, target, error);
-      await pause(backoffMs(failures), signal);
+      await pause(backoffMs(failures + 1, RETRY), signal);
       failures += 1;
     }
   }

@@ -1,7 +1,12 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { backoffMs, pause, within } from "./backoff.ts";
-import { retryDelayMs } from "./delivery.ts";
+
+it("doubles from the first pause to the longest", () => {
+  const limits = { firstMs: 500, mostMs: 30_000 };
+  const delays = [0, 1, 2, 3, 7, 50].map((attempt) => backoffMs(attempt, limits, () => 1));
+  expect(delays).toEqual([500, 500, 1000, 2000, 30_000, 30_000]);
+});
 
 it("grows, is never over the most, and never under half of what it grew to", () => {
   fc.assert(
@@ -12,10 +17,6 @@ it("grows, is never over the most, and never under half of what it grew to", () 
       expect(delay).toBeLessThanOrEqual(full);
     }),
   );
-});
-
-it("delays a failed message by 1 s, doubling to 60 s", () => {
-  expect([1, 2, 3, 6, 7, 1000].map(retryDelayMs)).toEqual([1000, 2000, 4000, 32_000, 60_000, 60_000]);
 });
 
 it("ends a pause when the signal is aborted, and does not begin one when it was before", async () => {

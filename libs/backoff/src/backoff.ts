@@ -1,13 +1,11 @@
 /** Longest wait that a timer of Node can hold, some 24 days; beyond it fires at once. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 
+export type BackoffLimits = { readonly firstMs: number; readonly mostMs: number };
+
 /** Delay before the attempt after `attempt` (1 = the first): doubles from firstMs to mostMs, then spread over its upper half so that many do not come back at once. */
-export function backoffMs(
-  attempt: number,
-  limits: { readonly firstMs: number; readonly mostMs: number },
-  random: () => number = Math.random,
-): number {
-  const full = Math.min(limits.mostMs, limits.firstMs * 2 ** Math.min(attempt - 1, 30));
+export function backoffMs(attempt: number, limits: BackoffLimits, random: () => number = Math.random): number {
+  const full = Math.min(limits.mostMs, limits.firstMs * 2 ** Math.max(0, Math.min(attempt - 1, 30)));
   return Math.round(full * (0.5 + random() / 2));
 }
 

@@ -1,0 +1,2 @@
+export { backoffMs, pause, TIMER_MS_MAX, within } from "./backoff.ts";
+export type { BackoffLimits } from "./backoff.ts";

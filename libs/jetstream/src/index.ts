@@ -1,0 +1,1 @@
+export { keepReplicas, replicasConfig, replicasRefused } from "./replicas.ts";
