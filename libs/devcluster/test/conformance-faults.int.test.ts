@@ -173,6 +173,28 @@ describe("the embedded API server", () => {
       socket.destroy();
     });
 
+    it("lets a client read a large beginning as slowly as it likes", async () => {
+      await using started = await start({ watchLimits: { backlogMaxBytes: 1024 * 1024 } });
+      const { client, server } = started;
+      const large = "x".repeat(1024 * 1024);
+      for (let index = 0; index < 8; index++) await client.post(MAPS, configMap(`m-${index}`, { data: { large } }));
+      const socket = connectTls({ host: "127.0.0.1", port: server.port, ca: server.ca, servername: "localhost" });
+      await once(socket, "secureConnect");
+      socket.pause();
+      socket.write(
+        `GET ${MAPS}?watch=true HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.token}\r\n\r\n`,
+      );
+      await until("the watch is open", () => server.openWatches() === 1);
+      await client.post(MAPS, configMap("small"));
+      expect(server.openWatches()).toBe(1);
+      socket.setEncoding("latin1");
+      let text = "";
+      socket.on("data", (chunk: string) => (text = (text + chunk).slice(-4096)));
+      socket.resume();
+      await until("everything has been read, in order", () => text.includes('"name":"small"'));
+      socket.destroy();
+    });
+
     it("tells watches that wait how far they are", async () => {
       await using started = await start({ watchLimits: { bookmarkEveryMs: 10 } });
       const { client } = started;
@@ -306,11 +328,12 @@ describe("the embedded API server", () => {
             type: mediaType,
             ...(method === "GET" ? {} : { raw: body }),
           });
-          // The two failures with 500 that Kubernetes has for what a client does wrong.
+          // The failures with 500 that Kubernetes has for what a client does wrong.
           if (answer.code >= 500)
             expect([
               "target.name: Required value",
               "resourceVersion should not be set on objects to be created",
+              'resourceVersion: Invalid value: "-1": strconv.ParseUint: parsing "-1": invalid syntax',
             ]).toContain(textAt(answer.body, "message"));
         },
       ),

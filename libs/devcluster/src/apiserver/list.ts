@@ -15,7 +15,7 @@ import {
 import { badRequest, expired, fail, futureRevision } from "./status.ts";
 import type { Entry, ObjectStore } from "./store.ts";
 import type { Target } from "./target.ts";
-import { keyNamespace, planList } from "./watch-events.ts";
+import { checkListOptions, keyNamespace, planList, refuseInvalid } from "./watch-events.ts";
 
 export type Selectors = { readonly labels: LabelSelector; readonly fields: FieldSelector };
 
@@ -72,6 +72,8 @@ type State = {
 function stateOf(store: ObjectStore, target: Target, query: URLSearchParams): State {
   const bucket = bucketOf(target.resource);
   const limit = integerOf(query, "limit") ?? 0;
+  // A list is made at once and needs no time; the client still hears of a number that is none.
+  integerOf(query, "timeoutSeconds");
   const token = query.get("continue") ?? "";
   const now = (): State => ({ entries: store.entries(bucket), revision: store.revision(), after: undefined, limit });
   if (token !== "") return continued(store, bucket, token, query, limit);
@@ -86,6 +88,7 @@ function stateOf(store: ObjectStore, target: Target, query: URLSearchParams): St
 }
 
 function continued(store: ObjectStore, bucket: string, token: string, query: URLSearchParams, limit: number): State {
+  refuseInvalid(checkListOptions(versionQuery(query)));
   const resourceVersion = query.get("resourceVersion") ?? "";
   if (resourceVersion !== "" && resourceVersion !== "0") {
     fail(badRequest("specifying resource version is not allowed when using continue"));

@@ -1,4 +1,4 @@
-import { isObject, numberAt, textAt, type Json } from "./json.ts";
+import { isObject, type JsonObject, numberAt, textAt } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
 import type { Entry } from "./store.ts";
 
@@ -28,16 +28,19 @@ export function encodePosition({ revision, after }: Position): string {
 }
 
 export function decodePosition(token: string): Position {
-  const parsed = parse(Buffer.from(token, "base64url").toString("utf8"));
-  const revision = numberAt(parsed, "rv");
+  const refuse = (because: string): never =>
+    fail(badRequest(`invalid continue token: continue key is not valid${because}`));
+  const parsed = parse(Buffer.from(token, "base64url").toString("utf8")) ?? refuse("");
+  const version = textAt(parsed, "v");
+  if (version !== "meta.k8s.io/v1") refuse(`: server does not recognize this encoded version ${version}`);
+  const revision = numberAt(parsed, "rv") ?? 0;
   const start = textAt(parsed, "start");
-  if (!isObject(parsed) || revision === undefined || start === "" || textAt(parsed, "v") !== "meta.k8s.io/v1") {
-    return fail(badRequest("invalid continue token: continue key is not valid"));
-  }
+  if (revision === 0) refuse(`: incorrect encoded start resourceVersion (version meta.k8s.io/v1)`);
+  if (start === "") refuse(": encoded start key empty (version meta.k8s.io/v1)");
   return { revision, after: start.endsWith("\u0000") ? start.slice(0, -1) : start };
 }
 
-function parse(text: string): Json | undefined {
+function parse(text: string): JsonObject | undefined {
   try {
     const parsed: unknown = JSON.parse(text);
     return isObject(parsed) ? parsed : undefined;
@@ -46,7 +49,14 @@ function parse(text: string): Json | undefined {
   }
 }
 
+/** Entries are sorted, and a bucket may have thousands. */
 function firstAfter(entries: readonly Entry[], key: string): number {
-  const index = entries.findIndex(([candidate]) => candidate > key);
-  return index < 0 ? entries.length : index;
+  let low = 0;
+  let high = entries.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((entries[middle]?.[0] ?? "") <= key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

@@ -25,6 +25,7 @@ export function versionQuery(query: URLSearchParams): VersionQuery {
     match: query.get("resourceVersionMatch") ?? "",
     sendInitialEvents: booleanOf(query, "sendInitialEvents"),
     allowBookmarks: booleanOf(query, "allowWatchBookmarks") ?? false,
+    continues: (query.get("continue") ?? "") !== "",
   };
 }
 

@@ -1,6 +1,6 @@
 import type { JsonObject } from "./json.ts";
 import { objectAt } from "./json.ts";
-import { badRequest, fail } from "./status.ts";
+import { badRequest, fail, type Failure } from "./status.ts";
 import { checkLabelKey, checkLabelValue } from "./names.ts";
 
 export type Requirement =
@@ -140,9 +140,16 @@ export function parseFieldSelector(text: string, fields: SelectableFields): Fiel
       const parts = /^([^=!]+)(==|!=|=)(.*)$/s.exec(term);
       const [, field = "", operator = "", value = ""] = parts ?? [];
       if (parts === null) fail(badRequest(`invalid selector: '${term}'; can't understand '${term}'`));
-      if (!Object.hasOwn(fields, field)) fail(badRequest(`field label not supported: ${field}`));
+      if (!Object.hasOwn(fields, field)) fail(unknownField(field, Object.keys(fields)));
       return { field, equal: operator !== "!=", value: value.replace(/\\([\\,=])/g, "$1") };
     });
+}
+
+/** Kubernetes words it in one way for resources with fields of their own, and in another for the rest. */
+function unknownField(field: string, known: readonly string[]): Failure {
+  const isPlain = known.every((name) => name === "metadata.name" || name === "metadata.namespace");
+  if (!isPlain) return badRequest(`field label not supported: ${field}`);
+  return badRequest(`"${field}" is not a known field selector: only "metadata.name", "metadata.namespace"`);
 }
 
 export function matchesFields(selector: FieldSelector, object: JsonObject, fields: SelectableFields): boolean {

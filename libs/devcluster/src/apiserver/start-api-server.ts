@@ -64,7 +64,7 @@ const FIRST_NAMESPACES = ["default", "kube-node-lease", "kube-public", "kube-sys
 const HEALTH_PATHS = ["/healthz", "/livez", "/readyz"];
 const WATCH_LIMITS: WatchLimits = {
   watchesMax: 1000,
-  backlogMaxBytes: 64 * 1024 * 1024,
+  backlogMaxBytes: 16 * 1024 * 1024,
   bookmarkEveryMs: 60_000,
   timeoutMaxMs: 3_600_000,
 };

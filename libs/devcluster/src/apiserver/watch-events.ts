@@ -1,5 +1,5 @@
 import type { JsonObject } from "./json.ts";
-import { badRequest, fail, forbiddenValue, invalid, unsupported } from "./status.ts";
+import { badRequest, fail, type Failure, forbiddenValue, invalid, type Problem, unsupported } from "./status.ts";
 import { type Change, removedObject } from "./store.ts";
 
 export type WatchEvent = { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: JsonObject };
@@ -18,6 +18,8 @@ export type VersionQuery = {
   readonly match: string;
   readonly sendInitialEvents: boolean | undefined;
   readonly allowBookmarks: boolean;
+  /** It comes with the token of an earlier page. */
+  readonly continues: boolean;
 };
 
 export type WatchPlan = {
@@ -27,57 +29,77 @@ export type WatchPlan = {
   readonly initialBookmark: boolean;
   /** Then changes after this revision; undefined: after now. */
   readonly after: number | undefined;
+  /** The initial events must show a state that is at least as new. */
+  readonly notOlderThan: number;
   readonly because: "everything-first" | "since-revision" | "from-now";
 };
 
 /** How a watch begins. Fails as Kubernetes does for parameters that contradict each other. */
 export function planWatch(query: VersionQuery): WatchPlan {
-  const { resourceVersion, match, sendInitialEvents, allowBookmarks } = query;
-  if (sendInitialEvents === undefined && match !== "") {
-    refuse("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
-  }
-  if (sendInitialEvents !== undefined && match !== "NotOlderThan") {
-    refuse("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-  }
-  const revision = parseRevision(resourceVersion);
-  if (sendInitialEvents === true) {
-    return { initial: true, initialBookmark: allowBookmarks, after: undefined, because: "everything-first" };
-  }
-  if (revision > 0) return { initial: false, initialBookmark: false, after: revision, because: "since-revision" };
-  if (sendInitialEvents === false)
-    return { initial: false, initialBookmark: false, after: undefined, because: "from-now" };
-  return { initial: true, initialBookmark: false, after: undefined, because: "everything-first" };
+  refuseInvalid(checkWatchOptions(query));
+  const { resourceVersion, sendInitialEvents, allowBookmarks } = query;
+  const revision = parseRevision(resourceVersion, (message) => ({ code: 500, reason: "", message }));
+  const initial = { initial: true, after: undefined, because: "everything-first" } as const;
+  if (sendInitialEvents === true) return { ...initial, initialBookmark: allowBookmarks, notOlderThan: revision };
+  const later = { initial: false, initialBookmark: false, notOlderThan: 0 };
+  if (revision > 0) return { ...later, after: revision, because: "since-revision" };
+  if (sendInitialEvents === false) return { ...later, after: undefined, because: "from-now" };
+  return { ...initial, initialBookmark: false, notOlderThan: 0 };
 }
 
 export type ListPlan =
   | { readonly state: "now"; readonly notOlderThan: number; readonly limited: boolean }
   | { readonly state: "exact"; readonly revision: number };
 
-/** Which state a first page shows. */
-export function planList({ resourceVersion, match, sendInitialEvents }: VersionQuery): ListPlan {
-  if (sendInitialEvents !== undefined) refuse("sendInitialEvents", "sendInitialEvents is forbidden for list");
-  const revision = parseRevision(resourceVersion);
-  if (match === "") return { state: "now", notOlderThan: revision, limited: resourceVersion !== "0" };
-  if (resourceVersion === "") {
-    refuse("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided");
+/** Which state a first page shows. Fails as Kubernetes does for parameters that contradict each other. */
+export function planList(query: VersionQuery): ListPlan {
+  refuseInvalid(checkListOptions(query));
+  const revision = parseRevision(query.resourceVersion, (message) =>
+    badRequest(`invalid resource version: ${message}`),
+  );
+  if (query.match === "Exact") return { state: "exact", revision };
+  return { state: "now", notOlderThan: revision, limited: query.resourceVersion !== "0" };
+}
+
+/** What is wrong with the options of a list. */
+export function checkListOptions({ resourceVersion, match, sendInitialEvents, continues }: VersionQuery): Problem[] {
+  const problems: Problem[] = [];
+  const forbid = (field: string, because: string): unknown => problems.push(forbiddenValue(field, because));
+  if (match !== "") {
+    if (resourceVersion === "") forbid(MATCH, `${MATCH} is forbidden unless resourceVersion is provided`);
+    if (continues) forbid(MATCH, FORBIDDEN_WITH_CONTINUE);
+    if (match !== "Exact" && match !== "NotOlderThan") {
+      problems.push(unsupported(MATCH, match, ["Exact", "NotOlderThan", ""]));
+    }
+    if (match === "Exact" && resourceVersion === "0") {
+      forbid(MATCH, `${MATCH} "exact" is forbidden for resourceVersion "0"`);
+    }
   }
-  if (match === "NotOlderThan") return { state: "now", notOlderThan: revision, limited: resourceVersion !== "0" };
-  if (match !== "Exact") {
-    fail(invalid(LIST_OPTIONS, "", [unsupported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""])]));
+  if (sendInitialEvents !== undefined) forbid("sendInitialEvents", "sendInitialEvents is forbidden for list");
+  return problems;
+}
+
+function checkWatchOptions({ match, sendInitialEvents, continues }: VersionQuery): Problem[] {
+  const problems: Problem[] = [];
+  const forbid = (because: string): unknown => problems.push(forbiddenValue(MATCH, because));
+  if (sendInitialEvents !== undefined && match !== "NotOlderThan") {
+    forbid(`sendInitialEvents requires setting ${MATCH} to NotOlderThan`);
   }
-  if (revision === 0) {
-    refuse("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"');
+  if (match !== "") {
+    if (sendInitialEvents === undefined) forbid(`${MATCH} is forbidden for watch unless sendInitialEvents is provided`);
+    if (match !== "NotOlderThan") problems.push(unsupported(MATCH, match, ["NotOlderThan"]));
   }
-  return { state: "exact", revision };
+  if (continues) forbid(FORBIDDEN_WITH_CONTINUE);
+  return problems;
 }
 
 /** 0 for an empty text. */
-export function parseRevision(text: string): number {
+function parseRevision(text: string, refuse: (message: string) => Failure): number {
   if (text === "") return 0;
   const revision = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isSafeInteger(revision)) return revision;
   const because = `strconv.ParseUint: parsing ${JSON.stringify(text)}: invalid syntax`;
-  return fail(badRequest(`resourceVersion: Invalid value: ${JSON.stringify(text)}: ${because}`));
+  return fail(refuse(`resourceVersion: Invalid value: ${JSON.stringify(text)}: ${because}`));
 }
 
 /** Tells a client how far it has seen everything. */
@@ -90,8 +112,10 @@ export function keyNamespace(key: string): string {
   return key.slice(0, key.indexOf("/"));
 }
 
-const LIST_OPTIONS = { group: "meta.k8s.io", kind: "ListOptions" };
+const MATCH = "resourceVersionMatch";
+const FORBIDDEN_WITH_CONTINUE = "resourceVersionMatch is forbidden when continue is provided";
 
-function refuse(field: string, because: string): never {
-  return fail(invalid(LIST_OPTIONS, "", [forbiddenValue(field, because)]));
+/** Fails with all that is wrong at once. */
+export function refuseInvalid(problems: readonly Problem[]): void {
+  if (problems.length > 0) fail(invalid({ group: "meta.k8s.io", kind: "ListOptions" }, "", problems));
 }

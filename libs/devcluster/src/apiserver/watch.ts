@@ -1,10 +1,12 @@
-import { type Exchange } from "./answer.ts";
-import { buildWatched, type View } from "./encode.ts";
+import type { Exchange } from "./answer.ts";
+import type { View } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
-import { apiVersionOf, bucketOf, shown } from "./resource.ts";
-import { expired, fail, failureStatus, tooManyRequests } from "./status.ts";
-import type { Change, ObjectStore } from "./store.ts";
-import { buildBookmark, decideEvent, type WatchPlan } from "./watch-events.ts";
+import { bucketOf } from "./resource.ts";
+import { expired, fail, type Failure, failureStatus, futureRevision, tooManyRequests } from "./status.ts";
+import type { Change, Entry, ObjectStore } from "./store.ts";
+import type { WatchPlan } from "./watch-events.ts";
+import { buildLine, watchLines, type WatchLines } from "./watch-lines.ts";
+import { watchSink } from "./watch-sink.ts";
 
 export type WatchLimits = {
   /** Watches open at the same time. */
@@ -61,52 +63,30 @@ export function watches(deps: WatchDeps): Watches {
 /** Returns the way to cut it off. */
 function serveWatch(deps: WatchDeps, { response }: Exchange, request: WatchRequest): () => void {
   const { store, limits } = deps;
-  const { view, plan } = request;
+  const { view, plan, matches } = request;
   const bucket = bucketOf(view.resource);
-  let first = true;
+  const lines = watchLines(view, matches, deps.nowMs);
   response.writeHead(200, { "content-type": "application/json", "cache-control": "no-cache, private" });
   response.flushHeaders();
 
-  const write = (type: string, object: JsonObject): void => {
-    response.write(`{"type":"${type}","object":${encode(view, object, deps.nowMs(), first)}}\n`);
-    first = false;
-    if (response.writableLength > limits.backlogMaxBytes) response.destroy();
-  };
-  const bookmark = (endOfInitial: boolean): void => {
-    const { resource, form } = view;
-    const object = buildBookmark(resource.kind, apiVersionOf(resource), store.revision(), endOfInitial);
-    response.write(
-      `{"type":"BOOKMARK","object":${form === "json" ? JSON.stringify(object) : encode(view, object, deps.nowMs(), first)}}\n`,
-    );
-  };
-  const tell = (change: Change): void => {
-    const event = decideEvent(change, (object) => request.matches(change.key, object));
-    if (event !== undefined) write(event.type, shown(view.resource, event.object));
-  };
-
-  const missed = plan.after === undefined ? [] : store.changesAfter(bucket, plan.after);
-  if (missed === undefined) {
-    const status = failureStatus(expired(`too old resource version: ${plan.after ?? 0} (${store.revision()})`));
-    response.end(`{"type":"ERROR","object":${JSON.stringify(status)}}\n`);
+  const beginning = planBeginning(store, bucket, plan);
+  if ("refused" in beginning) {
+    response.end(buildLine("ERROR", failureStatus(beginning.refused)));
     return () => response.destroy();
   }
-  if (plan.initial) {
-    for (const [key, object] of store.entries(bucket)) {
-      if (request.matches(key, object)) write("ADDED", shown(view.resource, object));
-    }
-    if (plan.initialBookmark) bookmark(true);
-  }
-  missed.forEach(tell);
-
+  const sink = watchSink(response, firstLines(lines, request, beginning), limits.backlogMaxBytes);
   const unsubscribe = store.subscribe((name, change) => {
     // A client may ask for changes after a revision that is still to come.
-    if (name === bucket && change.revision > (plan.after ?? 0)) tell(change);
+    if (name !== bucket || change.revision <= (plan.after ?? 0)) return;
+    const line = lines.ofChange(change);
+    if (line !== undefined) sink.push(line);
   });
-  const bookmarks = request.bookmarks ? setInterval(() => bookmark(false), limits.bookmarkEveryMs) : undefined;
+  const bookmark = (): void => sink.push(lines.ofBookmark(store.revision(), false));
+  const bookmarks = request.bookmarks ? setInterval(bookmark, limits.bookmarkEveryMs) : undefined;
   const timeoutMs = request.timeoutMs ?? limits.timeoutMaxMs / 2 + deps.random(limits.timeoutMaxMs / 2);
   const end = setTimeout(() => {
-    if (request.bookmarks) bookmark(false);
-    response.end();
+    if (request.bookmarks) bookmark();
+    sink.end();
   }, timeoutMs);
   response.once("close", () => {
     unsubscribe();
@@ -116,14 +96,33 @@ function serveWatch(deps: WatchDeps, { response }: Exchange, request: WatchReque
   return () => response.destroy();
 }
 
-const encoded = new WeakMap<JsonObject, string>();
+type Beginning = {
+  readonly existing: readonly Entry[];
+  readonly missed: readonly Change[];
+  readonly revision: number;
+};
 
-/** Many watches tell of the same object; its text is made once. */
-function encode(view: View, object: JsonObject, nowMs: number, first: boolean): string {
-  if (view.form !== "json") return JSON.stringify(buildWatched(view, object, nowMs, first));
-  const known = encoded.get(object);
-  if (known !== undefined) return known;
-  const text = JSON.stringify(object);
-  encoded.set(object, text);
-  return text;
+/** What a watch tells of before anything new, or why it cannot begin. */
+function planBeginning(store: ObjectStore, bucket: string, plan: WatchPlan): Beginning | { readonly refused: Failure } {
+  const revision = store.revision();
+  const missed = plan.after === undefined ? [] : store.changesAfter(bucket, plan.after);
+  if (missed === undefined) return { refused: expired(`too old resource version: ${plan.after ?? 0} (${revision})`) };
+  if (plan.notOlderThan > revision) return { refused: futureRevision(plan.notOlderThan, revision) };
+  return { existing: plan.initial ? store.entries(bucket) : [], missed, revision };
+}
+
+/** Made one by one as the client takes them, so that a large beginning is never in memory as a whole. */
+function* firstLines(
+  lines: WatchLines,
+  { plan, matches }: WatchRequest,
+  { existing, missed, revision }: Beginning,
+): Generator<Buffer, undefined> {
+  for (const [key, object] of existing) {
+    if (matches(key, object)) yield lines.ofExisting(object);
+  }
+  if (plan.initialBookmark) yield lines.ofBookmark(revision, true);
+  for (const change of missed) {
+    const line = lines.ofChange(change);
+    if (line !== undefined) yield line;
+  }
 }

@@ -159,15 +159,49 @@ export function describeLists(api: () => Api): void {
   });
 
   it.each([
-    ["limit=many", 400],
-    ["continue=nonsense", 400],
-    ["resourceVersion=new", 400],
-    ["resourceVersionMatch=Exact", 422],
-    ["resourceVersionMatch=Exact&resourceVersion=0", 422],
-    ["resourceVersionMatch=Roughly&resourceVersion=1", 422],
-    ["sendInitialEvents=true", 422],
-  ])("refuses the query %s", async (query, code) => {
-    expect((await api().get(`${maps}?${query}`)).code).toBe(code);
+    ["limit=many", 400, /strconv\.ParseInt: parsing "many": invalid syntax/],
+    ["timeoutSeconds=soon", 400, /strconv\.ParseInt: parsing "soon": invalid syntax/],
+    ["continue=nonsense", 400, /^invalid continue token: continue key is not valid/],
+    ["continue=e30", 400, /: server does not recognize this encoded version $/],
+    ["resourceVersion=new", 400, /^invalid resource version: resourceVersion: Invalid value: "new": strconv.ParseUint/],
+    ["resourceVersionMatch=Exact", 422, /resourceVersionMatch is forbidden unless resourceVersion is provided$/],
+    ["resourceVersionMatch=Exact&resourceVersion=0", 422, /"exact" is forbidden for resourceVersion "0"$/],
+    [
+      "resourceVersionMatch=Roughly&resourceVersion=1",
+      422,
+      /"Roughly": supported values: "Exact", "NotOlderThan", ""$/,
+    ],
+    ["resourceVersionMatch=Exact&resourceVersion=1&continue=abc", 422, /is forbidden when continue is provided$/],
+    ["sendInitialEvents=true", 422, /sendInitialEvents is forbidden for list$/],
+    [
+      "fieldSelector=data%3Da",
+      400,
+      /^"data" is not a known field selector: only "metadata.name", "metadata.namespace"$/,
+    ],
+  ])("refuses the query %s", async (query, code, message) => {
+    const answer = await api().get(`${maps}?${query}`);
+    expect(answer.code, answer.text).toBe(code);
+    expect(textAt(answer.body, "message")).toMatch(message);
+  });
+
+  it("says all that is wrong at once", async () => {
+    const answer = await api().get(`${maps}?resourceVersionMatch=Roughly&continue=abc&sendInitialEvents=true`);
+    expect(answer.code).toBe(422);
+    expect(listAt(answer.body, "details", "causes").map((cause) => textAt(cause, "field"))).toEqual([
+      "resourceVersionMatch",
+      "resourceVersionMatch",
+      "resourceVersionMatch",
+      "sendInitialEvents",
+    ]);
+  });
+
+  it("takes a version of 0 with a further page, and no other", async () => {
+    const first = await api().get(`${maps}?limit=1`);
+    const token = encodeURIComponent(textAt(first.body, "metadata", "continue"));
+    expect((await api().get(`${maps}?continue=${token}&resourceVersion=0`)).code).toBe(200);
+    const refused = await api().get(`${maps}?continue=${token}&resourceVersion=${versionIn(first.body)}`);
+    expect(refused.code).toBe(400);
+    expect(textAt(refused.body, "message")).toBe("specifying resource version is not allowed when using continue");
   });
 
   describe("deleting a collection", () => {

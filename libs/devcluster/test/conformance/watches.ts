@@ -78,12 +78,72 @@ export function describeWatches(api: () => Api): void {
     expect(told(await watch.take(1))).toEqual(["ADDED b"]);
   });
 
-  it.each(["sendInitialEvents=true", "resourceVersionMatch=NotOlderThan"])(
-    "refuses a watch with %s alone",
-    async (query) => {
-      expect((await api().get(`${maps}?watch=true&${query}`)).code).toBe(422);
-    },
-  );
+  it("says with an event that the initial events are to be newer than anything", async () => {
+    const query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999";
+    await using watch = await api().watch(`${maps}?${query}`);
+    const [refused] = await watch.take(1);
+    expect(refused).toMatchObject({
+      type: "ERROR",
+      object: { kind: "Status", code: 504, reason: "Timeout", details: { retryAfterSeconds: 1 } },
+    });
+    expect(textAt(refused?.object, "message")).toMatch(
+      /^Timeout: Too large resource version: 999999999, current: \d+$/,
+    );
+  });
+
+  it.each([
+    ["sendInitialEvents=true", ["sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"]],
+    [
+      "resourceVersionMatch=NotOlderThan",
+      ["resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"],
+    ],
+    [
+      "resourceVersionMatch=Exact",
+      [
+        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        'Unsupported value: "Exact": supported values: "NotOlderThan"',
+      ],
+    ],
+    ["continue=abc", ["resourceVersionMatch is forbidden when continue is provided"]],
+  ])("refuses a watch with %s alone", async (query, problems) => {
+    const refused = await api().get(`${maps}?watch=true&${query}`);
+    expect(refused.code).toBe(422);
+    const messages = listAt(refused.body, "details", "causes").map((cause) => textAt(cause, "message"));
+    expect(messages).toEqual(problems.map((problem) => expect.stringContaining(problem) as string));
+  });
+
+  it("refuses a version that is no number", async () => {
+    const refused = await api().get(`${maps}?watch=true&resourceVersion=abc`);
+    expect(refused.code).toBe(500);
+    expect(textAt(refused.body, "message")).toBe(
+      'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax',
+    );
+  });
+
+  it("says with a bookmark how far it is before its time ends, to those who want to know", async () => {
+    const since = await now();
+    const query = `watch=true&timeoutSeconds=5&resourceVersion=${since}`;
+    await using marked = await api().watch(`${maps}?${query}&allowWatchBookmarks=true`);
+    await using plain = await api().watch(`${maps}?${query}`);
+    const made = await api().post(maps, configMap("before-the-bookmark"));
+    const [added, ...bookmarks] = await marked.rest();
+    expect(told(added === undefined ? [] : [added])).toEqual(["ADDED before-the-bookmark"]);
+    expect(bookmarks.length).toBeGreaterThan(0);
+    for (const { type, object } of bookmarks) {
+      expect(type).toBe("BOOKMARK");
+      expect(object).toMatchObject({ kind: "ConfigMap", apiVersion: "v1" });
+      expect(Number(versionIn(object))).toBeGreaterThanOrEqual(Number(versionIn(made.body)));
+    }
+    expect(told(await plain.rest())).toEqual(["ADDED before-the-bookmark"]);
+  });
+
+  it("waits for versions that are still to come, and is silent about those before", async () => {
+    const made = await api().post(maps, configMap("early"));
+    const far = String(Number(versionIn(made.body)) + 2);
+    await using watch = await api().watch(`${maps}?watch=true&resourceVersion=${far}&timeoutSeconds=1`);
+    expect(watch.code).toBe(200);
+    expect((await watch.rest()).filter(({ type }) => type !== "ERROR")).toEqual([]);
+  });
 
   it("ends by itself after the time that was asked for", async () => {
     await using watch = await api().watch(`${maps}?watch=true&timeoutSeconds=1&resourceVersion=${await now()}`);
@@ -128,6 +188,27 @@ export function describeWatches(api: () => Api): void {
     expect(told(await watch.take(1))).toEqual(["ADDED to-bind"]);
     await api().delete(`${pods}/to-bind`, { gracePeriodSeconds: 0 });
     expect(told(await watch.take(2))).toEqual(["MODIFIED to-bind", "DELETED to-bind"]);
+  });
+
+  it("sees what a status moves into its fields and out of its labels", async () => {
+    const place = `/api/v1/namespaces/${await api().namespace()}/pods`;
+    const since = await now();
+    await api().post(place, pod("mover", { labels: { app: "in" } }));
+    const phase = (value: string): Promise<unknown> =>
+      api().patch(`${place}/mover/status`, "merge", { status: { phase: value } });
+    const label = (app: string): Promise<unknown> =>
+      api().patch(`${place}/mover`, "merge", { metadata: { labels: { app } } });
+    await phase("Running");
+    await label("out");
+    await label("in");
+    await phase("Succeeded");
+    await api().delete(`${place}/mover`);
+    const selectors = "fieldSelector=status.phase%3DRunning&labelSelector=app%3Din";
+    await using watch = await api().watch(`${place}?watch=true&${selectors}&resourceVersion=${since}&timeoutSeconds=1`);
+    const events = await watch.rest();
+    expect(told(events)).toEqual(["ADDED mover", "DELETED mover", "ADDED mover", "DELETED mover"]);
+    const versions = events.map(({ object }) => Number(versionIn(object)));
+    expect(versions).toEqual(versions.toSorted((a, b) => a - b));
   });
 
   it("follows one object by its name", async () => {

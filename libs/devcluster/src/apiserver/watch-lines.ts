@@ -1,0 +1,57 @@
+import { buildWatched, type View } from "./encode.ts";
+import type { JsonObject } from "./json.ts";
+import { apiVersionOf, shown } from "./resource.ts";
+import type { Change } from "./store.ts";
+import { buildBookmark, decideEvent } from "./watch-events.ts";
+
+/** The lines of one watch. Those of plain JSON are made once for all watches. */
+export type WatchLines = {
+  /** Undefined for a change that the watch does not see. */
+  ofChange(change: Change): Buffer | undefined;
+  ofExisting(object: JsonObject): Buffer;
+  ofBookmark(revision: number, endOfInitial: boolean): Buffer;
+};
+
+type Matches = (key: string, stored: JsonObject) => boolean;
+
+export function watchLines(view: View, matches: Matches, nowMs: () => number): WatchLines {
+  const { resource, form } = view;
+  let isFirst = true;
+  const line = (type: string, object: JsonObject): Buffer => {
+    const text = buildWatched(view, object, nowMs(), isFirst);
+    isFirst = false;
+    return buildLine(type, text);
+  };
+  const sharesLines = form === "json" && resource.storedAs === undefined;
+  return {
+    ofChange: (change) => {
+      const event = decideEvent(change, (object) => matches(change.key, object));
+      if (event === undefined) return undefined;
+      if (!sharesLines) return line(event.type, shown(resource, event.object));
+      return sharedLine(change, event.type, event.object);
+    },
+    ofExisting: (object) =>
+      sharesLines ? sharedLine(object, "ADDED", object) : line("ADDED", shown(resource, object)),
+    ofBookmark: (revision, endOfInitial) => {
+      const bookmark = buildBookmark(resource.kind, apiVersionOf(resource), revision, endOfInitial);
+      return form === "json" ? buildLine("BOOKMARK", bookmark) : line("BOOKMARK", bookmark);
+    },
+  };
+}
+
+export function buildLine(type: string, object: JsonObject): Buffer {
+  return Buffer.from(`{"type":"${type}","object":${JSON.stringify(object)}}\n`);
+}
+
+const shared = new WeakMap<object, Map<string, Buffer>>();
+
+/** Kept as long as the change, or the object, is remembered. */
+function sharedLine(source: object, type: string, object: JsonObject): Buffer {
+  const lines = shared.get(source) ?? new Map<string, Buffer>();
+  if (lines.size === 0) shared.set(source, lines);
+  const known = lines.get(type);
+  if (known !== undefined) return known;
+  const made = buildLine(type, object);
+  lines.set(type, made);
+  return made;
+}

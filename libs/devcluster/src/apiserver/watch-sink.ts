@@ -1,0 +1,59 @@
+import type { ServerResponse } from "node:http";
+
+/** What is on its way to one watcher. Lines are shared by all watchers that are told the same, so waiting ones cost each watcher no copy. */
+export type WatchSink = {
+  push(line: Buffer): void;
+  /** Ends the answer once everything before has been sent. */
+  end(): void;
+};
+
+/**
+ * Sends `first` as fast as the client reads it, then what is pushed. The connection breaks once more than `backlogMaxBytes` of pushed lines wait: a client
+ * that reads so slowly has to begin again, and costs the server no more than that.
+ */
+export function watchSink(response: ServerResponse, first: Iterator<Buffer>, backlogMaxBytes: number): WatchSink {
+  let waiting: Buffer[] = [];
+  let waitingBytes = 0;
+  let isBlocked = false;
+  let hasBegun = false;
+  let ends = false;
+  const pump = (): void => {
+    while (!isBlocked && !hasBegun) {
+      const next = first.next();
+      if (next.done === true) hasBegun = true;
+      else isBlocked = !response.write(next.value);
+    }
+    if (isBlocked) return;
+    const lines = waiting;
+    waiting = [];
+    for (const [index, line] of lines.entries()) {
+      waitingBytes -= line.length;
+      if (response.write(line)) continue;
+      isBlocked = true;
+      waiting = lines.slice(index + 1);
+      return;
+    }
+    if (ends) response.end();
+  };
+  response.on("drain", () => {
+    isBlocked = false;
+    pump();
+  });
+  pump();
+  return {
+    push: (line) => {
+      if (ends || response.destroyed) return;
+      if (!isBlocked) {
+        isBlocked = !response.write(line);
+        return;
+      }
+      waiting.push(line);
+      waitingBytes += line.length;
+      if (waitingBytes > backlogMaxBytes) response.destroy();
+    },
+    end: () => {
+      ends = true;
+      pump();
+    },
+  };
+}
