@@ -2,6 +2,10 @@ import { readEnv } from "@muster/service";
 import type { SessionPolicy } from "./domain/snapshot.ts";
 import type { SweepPolicy } from "./domain/plan-sweep.ts";
 import type { SessionDefaults } from "./domain/validate-session.ts";
+import type { SubmitLimits } from "./requests.ts";
+
+/** Size of the bucket of sessions. */
+export const SESSIONS_BYTES = 2 ** 30;
 
 export type Config = {
   readonly nats: { readonly url: string; readonly token: string | undefined };
@@ -14,6 +18,7 @@ export type Config = {
   /** Sessions that may hold machines at once, in all replicas together; 0: as many as fit. */
   readonly executorsMost: number;
   readonly queue: { readonly inFlightMost: number; readonly ackWaitMs: number };
+  readonly limits: SubmitLimits;
   readonly defaults: SessionDefaults;
   readonly session: SessionPolicy;
   readonly sweep: SweepPolicy & { readonly everyMs: number };
@@ -21,6 +26,8 @@ export type Config = {
 };
 
 const DAY_MS = 86_400_000;
+/** Room for new sessions ends here, so that those that are there can still be written. */
+const STORED_BYTES_MOST = 0.8 * SESSIONS_BYTES;
 
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
@@ -39,6 +46,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         inFlightMost: read.integer("SESSION_IN_FLIGHT", { fallback: 1000, min: 1, max: 100_000 }),
         ackWaitMs,
       },
+      limits: {
+        unfinishedMost: read.integer("SESSION_UNFINISHED", { fallback: 10_000, min: 1, max: 1_000_000 }),
+        storedBytesMost: STORED_BYTES_MOST,
+      },
       defaults: {
         timeoutMs: read.integer("SESSION_TIMEOUT_MS", { fallback: 900_000, min: 1000, max: 7 * DAY_MS }),
         queueTimeoutMs: read.integer("SESSION_QUEUE_TIMEOUT_MS", { fallback: DAY_MS, min: 1000, max: 30 * DAY_MS }),
@@ -47,7 +58,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         workerPort: read.integer("SESSION_WORKER_PORT", { fallback: 10_000, min: 1, max: 65_535 }),
       },
       session: {
-        askAgainMs: read.integer("SESSION_ASK_AGAIN_MS", { fallback: 10_000, min: 50, max: 600_000 }),
         cleanupLimitMs: read.integer("SESSION_CLEANUP_LIMIT_MS", { fallback: 120_000, min: 100, max: DAY_MS }),
         lookAgainMs: read.integer("SESSION_LOOK_AGAIN_MS", { fallback: 1000, min: 50, max: 60_000 }),
         // Nobody takes over from an executor before its message is due again.

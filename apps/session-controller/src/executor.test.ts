@@ -1,3 +1,4 @@
+import { FaultError } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { fakeWorld, Killed } from "../test/fake-world.ts";
@@ -5,7 +6,7 @@ import { component, spec } from "../test/samples.ts";
 import { runSession, type ExecutorDeps } from "./executor.ts";
 
 /** Short, so that a test that waits for pods to go waits a moment only. */
-const POLICY = { askAgainMs: 5, cleanupLimitMs: 1000, lookAgainMs: 1, trustRecordMs: 500 };
+const POLICY = { cleanupLimitMs: 1000, lookAgainMs: 1, trustRecordMs: 500 };
 const CANCELLED = { kind: "CANCELLED", atMs: 1, description: "", reason: "" } as const;
 const never = new AbortController().signal;
 
@@ -160,25 +161,65 @@ describe("runSession", () => {
     expect(world.record().events.at(-1)?.kind).toBe("CANCELLED");
   });
 
-  it("takes the grant that it is told of", async () => {
+  it("keeps no place while the ledger lets it wait, and goes on from there when it is queued again", async () => {
     const world = fakeWorld();
     world.state.grant = false;
-    const running = run(world);
-    await until("it waits", () => world.record().waitingBecause !== "");
+    expect(await run(world)).toBe("waiting");
+    expect(world.calls.slice(-2)).toEqual(["let go", "let go done"]);
+    expect(world.record()).toMatchObject({ reservationId: "r-1", waitingBecause: "the ledger has not said why" });
     world.state.grant = true;
-    world.wakeups.granted("bench");
-    expect(await running).toBe("finished");
+    expect(await run(world, "controller-b")).toBe("finished");
+    expect([...world.published.values()]).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
+  });
+
+  it.each([
+    ["a grant", (world: ReturnType<typeof fakeWorld>) => world.wakeups.granted("bench")],
+    ["a cancellation", (world: ReturnType<typeof fakeWorld>) => world.cancel()],
+  ])(
+    "passes %s on that comes while it lets the message go, when nobody could queue the session",
+    async (_hint, hear) => {
+      const world = fakeWorld();
+      world.state.grant = false;
+      const letGo = async (): Promise<void> => {
+        await world.session.letGo();
+        hear(world);
+      };
+      expect(await runSession(world.deps("a"), POLICY, { ...world.session, letGo }, never)).toBe("waiting");
+      expect(world.calls.slice(-1)).toEqual(["enqueue done"]);
+    },
+  );
+
+  it("takes the grant that comes before it lets the message go", async () => {
+    const world = fakeWorld();
+    const deps = world.deps("a");
+    const told: ExecutorDeps = {
+      ...deps,
+      act: async (record, step) => {
+        world.state.grant = step.do !== "reserve" || world.calls.includes("reserve done");
+        const acted = await deps.act(record, step);
+        if (!world.state.grant) world.wakeups.granted("bench");
+        return acted;
+      },
+    };
+    expect(await runSession(told, POLICY, world.session, never)).toBe("finished");
+    expect(world.calls).not.toContain("let go");
   });
 
   it("withdraws exactly the request that it has waiting when it is cancelled", async () => {
     const world = fakeWorld();
     world.state.grant = false;
-    const running = run(world);
-    await until("it waits", () => world.record().waitingBecause !== "");
+    expect(await run(world)).toBe("waiting");
     world.cancel();
-    expect(await running).toBe("finished");
+    expect(await run(world)).toBe("finished");
     expect(world.record()).toMatchObject({ reservationId: "r-1", released: true });
     expect(world.calls).toContain("release done");
+  });
+
+  it("leaves a session alone whose record cannot be read", async () => {
+    const world = fakeWorld();
+    const load = () => Promise.reject(new FaultError({ code: "internal", operation: "reading session bench" }));
+    expect(await runSession({ ...world.deps("a"), load }, POLICY, world.session, never)).toBe("unreadable");
+    expect(world.calls).toEqual([]);
   });
 
   it("ends a session whose pod went away while nobody watched", async () => {
@@ -236,7 +277,7 @@ describe("runSession", () => {
 
   it("has nothing to do for a session that is not there, or that is another of that name", async () => {
     const world = fakeWorld();
-    expect(await runSession(world.deps("a"), POLICY, { name: "bench", uid: "u-0" }, never)).toBe("gone");
+    expect(await runSession(world.deps("a"), POLICY, { ...world.session, uid: "u-0" }, never)).toBe("gone");
     expect(world.record().epoch).toBe(0);
   });
 });

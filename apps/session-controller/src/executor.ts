@@ -1,7 +1,7 @@
 import { describeFault, faultOf } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import { planSession, phaseOf, wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
-import { eventOf, isFinished, type SessionRecord } from "./domain/session.ts";
+import { eventOf, isFinished, isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
 import type { LivePod, Obstacle, ReservationSeen, SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { isAnyUnseen, type PodSeen } from "./domain/summarise-components.ts";
 import type { Outcome } from "./domain/transition-record.ts";
@@ -22,6 +22,8 @@ export type ExecutorDeps = {
   /** Writes what replaces exactly this revision; conflict otherwise. Returns the new revision. */
   readonly save: (record: SessionRecord, revision: number) => Promise<number>;
   readonly wake: (name: string) => Waker;
+  /** Has the session run by some executor, once more. */
+  readonly enqueue: (record: SessionRecord) => Promise<void>;
   readonly pods: (record: SessionRecord) => readonly PodSeen[];
   readonly listPods: (record: SessionRecord) => Promise<readonly LivePod[]>;
   /** Does one step at the ledger or the API server, and says what came of it. */
@@ -38,8 +40,16 @@ export type Acted =
   | { readonly got: "obstacle"; readonly obstacle: Obstacle }
   | { readonly got: "nothing" };
 
-/** finished: nothing is left to do. lost: another executor has it. stopped: the signal came first. gone: there is no such session. */
-export type RunEnd = "finished" | "lost" | "stopped" | "gone";
+/** finished: nothing is left to do. waiting: the ledger has it in its queue, and it is queued again when that changes. lost: another executor has it. stopped: the signal came first. gone: there is no such session. unreadable: what is stored of it is not a session. */
+export type RunEnd = "finished" | "waiting" | "lost" | "stopped" | "gone" | "unreadable";
+
+/** The session that a message asks to be run, and the message. */
+export type HeldMessage = {
+  readonly name: string;
+  readonly uid: string;
+  /** Ends the message, which makes room for another; resolves when it is certain that the session can be queued again. */
+  readonly letGo: () => Promise<void>;
+};
 
 /** However quiet it is, the record is read again this often, should a hint have been lost. */
 const LOOK_EVERY_MS = 10_000;
@@ -70,11 +80,12 @@ type Run = Held & {
 export async function runSession(
   deps: ExecutorDeps,
   policy: SessionPolicy,
-  session: { readonly name: string; readonly uid: string },
+  session: HeldMessage,
   signal: AbortSignal,
 ): Promise<RunEnd> {
   using waker = deps.wake(session.name);
   const held = await takeOver(deps, session, signal);
+  if (held === "unreadable") return held;
   if (held === undefined) return signal.aborted ? "stopped" : "gone";
   const run = newRun(held);
   try {
@@ -85,6 +96,12 @@ export async function runSession(
       await announce(deps, run);
       run.failures = run.failed ? run.failures + 1 : 0;
       if (isFinished(run.record) && run.announced === run.record.events.length) return "finished";
+      if (steps.length === 0 && isIdle(run) && !waker.isDue(run.revision)) {
+        await session.letGo();
+        // While the message was there nobody could queue the session; what was heard meanwhile is ours to pass on.
+        if (waker.isDue(run.revision)) await deps.enqueue(run.record);
+        return "waiting";
+      }
       if (steps.length === 0 || run.failed) await rest(deps, run, policy, waker, signal);
     }
     return "stopped";
@@ -108,6 +125,11 @@ function newRun(held: Held): Run {
     failures: 0,
     announced: 0,
   };
+}
+
+/** However many sessions wait at the ledger, they take no place from one that has something to do. */
+function isIdle({ record, reservation, failed }: Run): boolean {
+  return !failed && isQueuedAtLedger(record) && reservation.state === "waiting";
 }
 
 async function observe(deps: ExecutorDeps, run: Run): Promise<Snapshot> {

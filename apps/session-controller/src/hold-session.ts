@@ -23,10 +23,11 @@ export async function takeOver(
   deps: ExecutorDeps,
   { name, uid }: { readonly name: string; readonly uid: string },
   signal: AbortSignal,
-): Promise<Held | undefined> {
+): Promise<Held | "unreadable" | undefined> {
   while (!signal.aborted) {
     const oursAtMs = deps.monotonicMs();
-    const stored = await deps.load(name);
+    const stored = await loadReadable(deps, name);
+    if (stored === "unreadable") return stored;
     if (stored?.record.uid !== uid) return undefined;
     if (isFinished(stored.record)) return { ...stored, oursAtMs, checking: undefined };
     const record = transitionTakeOver(stored.record, deps.executor);
@@ -39,6 +40,16 @@ export async function takeOver(
     }
   }
   return undefined;
+}
+
+async function loadReadable(deps: ExecutorDeps, name: string): Promise<Stored | "unreadable" | undefined> {
+  try {
+    return await deps.load(name);
+  } catch (error) {
+    if (faultOf(error)?.code !== "internal") throw error;
+    deps.logger.error({ session: name, err: error }, "the session cannot be read");
+    return "unreadable";
+  }
 }
 
 /**

@@ -3,10 +3,11 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { draft, record, running, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import type { Stored } from "./executor.ts";
-import { cancel, list, readLog, submit, watch, type RequestDeps } from "./requests.ts";
+import { cancel, explained, list, readLog, submit, watch, type RequestDeps } from "./requests.ts";
 import { createWakeups } from "./wakeups.ts";
 
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
+const POLICY = { defaults: DEFAULTS, limits: { unfinishedMost: 2, storedBytesMost: 1000 }, inFlightMost: 7 };
 const never = new AbortController().signal;
 
 let stored: Map<string, Stored>;
@@ -43,7 +44,9 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
       put(value, revision + 1);
       return revision + 1;
     },
-    enqueue: (value) => Promise.resolve(void did.push(`enqueue ${value.name}`)),
+    enqueue: (value, occasion) => Promise.resolve(void did.push(`enqueue ${value.name} ${occasion}`)),
+    occupancy: () => ({ unfinished: 0, storedBytes: 0 }),
+    explain: () => Promise.resolve(undefined),
     announce: (value, from) => Promise.resolve(void did.push(`announce ${value.name} from ${from}`)),
     namesAfter: (name) => [...stored.keys()].filter((key) => key > name).sort(),
     wake: (name) => wakeups.open(name),
@@ -63,17 +66,17 @@ describe("submit", () => {
   const request = { requestId: "r-1", name: "bench", draft: draft() };
 
   it("stores the session before anything else, with its first event and its trace", async () => {
-    const { record: made } = await submit(deps(), DEFAULTS, request);
+    const { record: made } = await submit(deps(), POLICY, request);
     expect(made).toMatchObject({ uid: "u-new", traceparent: "00-trace", epoch: 0, events: [{ kind: "QUEUE" }] });
     expect(stored.get("bench")?.record).toBe(made);
-    expect(did).toEqual(["enqueue bench"]);
+    expect(did).toEqual(["enqueue bench submitted"]);
   });
 
   it("gives the same request the same session, and queues it once more should that have failed", async () => {
-    await submit(deps(), DEFAULTS, request);
-    const again = await submit(deps({ newUid: () => "u-other" }), DEFAULTS, request);
+    await submit(deps(), POLICY, request);
+    const again = await submit(deps({ newUid: () => "u-other" }), POLICY, request);
     expect(again.record.uid).toBe("u-new");
-    expect(did).toEqual(["enqueue bench", "enqueue bench"]);
+    expect(did).toEqual(["enqueue bench submitted", "enqueue bench submitted"]);
   });
 
   it.each([
@@ -81,15 +84,35 @@ describe("submit", () => {
     ["another session that is over", running({ requestId: "r-0", finishedAtMs: START_MS })],
   ])("gives no second session the name of %s", async (_title, other) => {
     put(other);
-    expect(await faultFrom(submit(deps(), DEFAULTS, request))).toMatchObject({
+    expect(await faultFrom(submit(deps(), POLICY, request))).toMatchObject({
       code: "already_exists",
       kind: "session",
     });
     expect(did).toEqual([]);
   });
 
+  it.each([
+    ["number of unfinished sessions", { unfinished: 2, storedBytes: 0 }, 2],
+    ["size of all stored sessions in bytes", { unfinished: 0, storedBytes: 1000 }, 1000],
+  ])("refuses a session over the %s and says when to try again", async (what, occupied, limit) => {
+    const fault = await faultFrom(submit(deps({ occupancy: () => occupied }), POLICY, request));
+    expect(fault).toEqual({ code: "limit_exceeded", what, limit, retryAfterMs: 10_000 });
+    expect(stored.size).toBe(0);
+  });
+
+  it("gives the same request the same session also when there is no room for another", async () => {
+    const { record: made } = await submit(deps(), POLICY, request);
+    const full = deps({ occupancy: () => ({ unfinished: 2, storedBytes: 0 }) });
+    expect((await submit(full, POLICY, request)).record).toBe(made);
+  });
+
+  it("says from the beginning what the session waits for", async () => {
+    const { record: made } = await submit(deps(), POLICY, request);
+    expect(made.waitingBecause).toBe("no executor has looked at it yet; they look at 7 sessions at once");
+  });
+
   it("needs a request id", async () => {
-    const fault = await faultFrom(submit(deps(), DEFAULTS, { ...request, requestId: "" }));
+    const fault = await faultFrom(submit(deps(), POLICY, { ...request, requestId: "" }));
     expect(fault).toMatchObject({ code: "invalid_request", field: "request_id" });
   });
 });
@@ -108,6 +131,12 @@ describe("cancel", () => {
     expect((await cancel(deps(), "bench")).record).toMatchObject({ cancelRequested: true, finishedAtMs: 0 });
   });
 
+  it("queues the session, which may be one that waits without an executor", async () => {
+    put(record({ reservationId: "r-1" }));
+    await cancel(deps(), "bench");
+    expect(did).toEqual(["enqueue bench cancelled"]);
+  });
+
   it("changes nothing about a session that is over", async () => {
     put(running({ finishedAtMs: 1 }), 7);
     expect((await cancel(deps(), "bench")).revision).toBe(7);
@@ -121,6 +150,25 @@ describe("cancel", () => {
       "bench",
     );
     expect(revision).toBe(4);
+  });
+});
+
+describe("explained", () => {
+  const ahead = () => deps({ explain: () => Promise.resolve("3 requests are ahead") });
+
+  it("shows what the ledger says now of a session that waits there", async () => {
+    const waiting = { record: record({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }), revision: 4 };
+    expect(await explained(ahead(), waiting)).toMatchObject({
+      record: { waitingBecause: "3 requests are ahead" },
+      revision: 4,
+    });
+  });
+
+  it("shows what is stored while the ledger says nothing, and of a session that does not wait there", async () => {
+    const waiting = { record: record({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }), revision: 4 };
+    expect(await explained(deps(), waiting)).toBe(waiting);
+    const other = { record: running(), revision: 4 };
+    expect(await explained(ahead(), other)).toBe(other);
   });
 });
 

@@ -1,7 +1,7 @@
 import { faultOf, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import { MAIN_CONTAINER } from "./domain/build-pod.ts";
-import { buildRecord, isFinished, type SessionRecord } from "./domain/session.ts";
+import { buildRecord, isFinished, isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
 import { transitionCancel } from "./domain/transition-record.ts";
 import { checkRequestId, validateSession, type SessionDefaults, type SessionDraft } from "./domain/validate-session.ts";
 import type { Stored } from "./executor.ts";
@@ -16,8 +16,12 @@ export type RequestDeps = {
   /** already_exists when there is one of that name. */
   readonly create: (record: SessionRecord) => Promise<number>;
   readonly save: (record: SessionRecord, revision: number) => Promise<number>;
-  /** Puts the session into the queue of executors and tells its first event. What fails is repaired by the sweep. */
-  readonly enqueue: (record: SessionRecord) => Promise<void>;
+  /** Puts the session into the queue of executors, once for each occasion. What fails is repaired by the sweep. */
+  readonly enqueue: (record: SessionRecord, occasion: "submitted" | "cancelled") => Promise<void>;
+  /** What all sessions take up, as far as this replica has heard. */
+  readonly occupancy: () => { readonly unfinished: number; readonly storedBytes: number };
+  /** Why the ledger lets the session wait, as of now; undefined when it cannot be had. Never rejects for want of the ledger. */
+  readonly explain: (record: SessionRecord) => Promise<string | undefined>;
   readonly announce: (record: SessionRecord, from: number) => Promise<void>;
   /** Names of all sessions after this one, in order. */
   readonly namesAfter: (name: string) => readonly string[];
@@ -48,9 +52,27 @@ const CANCEL_ATTEMPTS = 20;
 
 export type Submission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
 
+export type SubmitLimits = {
+  /** Sessions that are not over. */
+  readonly unfinishedMost: number;
+  /** All sessions together, the finished ones too. */
+  readonly storedBytesMost: number;
+};
+
+export type SubmitPolicy = {
+  readonly defaults: SessionDefaults;
+  readonly limits: SubmitLimits;
+  /** Sessions that are looked at at once, for the explanation of a wait. */
+  readonly inFlightMost: number;
+};
+
+/** Whoever is refused because there are too many sessions may try again after this time. */
+const FULL_RETRY_MS = 10_000;
+
 /** Accepts a session or says what is wrong with it. Accepted means stored: nothing that happens afterwards loses it. */
-export async function submit(deps: RequestDeps, defaults: SessionDefaults, request: Submission): Promise<Stored> {
+export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: Submission): Promise<Stored> {
   const { requestId, name, draft } = request;
+  const { defaults, limits, inFlightMost } = policy;
   refuse(checkRequestId(requestId));
   const validated = validateSession(name, draft, defaults);
   if (!validated.ok) return throwFault(validated.fault);
@@ -61,10 +83,13 @@ export async function submit(deps: RequestDeps, defaults: SessionDefaults, reque
     spec: validated.spec,
     traceparent: deps.traceparent(),
     nowMs: deps.now(),
+    waitingBecause: `no executor has looked at it yet; they look at ${inFlightMost} sessions at once`,
   });
+  const full = checkRoom(deps.occupancy(), limits);
   try {
+    if (full !== undefined && (await deps.load(name)) === undefined) throwFault(full);
     const revision = await deps.create(record);
-    await deps.enqueue(record);
+    await deps.enqueue(record, "submitted");
     return { record, revision };
   } catch (error) {
     if (faultOf(error)?.code !== "already_exists") throw error;
@@ -72,11 +97,23 @@ export async function submit(deps: RequestDeps, defaults: SessionDefaults, reque
   }
 }
 
+/** Replicas count what they have heard of, so that submissions at the same moment may pass the limit by a few. */
+function checkRoom(
+  { unfinished, storedBytes }: ReturnType<RequestDeps["occupancy"]>,
+  { unfinishedMost, storedBytesMost }: SubmitLimits,
+): Fault | undefined {
+  const exceeded = { code: "limit_exceeded", retryAfterMs: FULL_RETRY_MS } as const;
+  if (unfinished >= unfinishedMost)
+    return { ...exceeded, what: "number of unfinished sessions", limit: unfinishedMost };
+  if (storedBytes < storedBytesMost) return undefined;
+  return { ...exceeded, what: "size of all stored sessions in bytes", limit: storedBytesMost };
+}
+
 /** The same request again gets the session that the first one made; another one gets no second session of the name. */
 async function repeated(deps: RequestDeps, name: string, requestId: string, cause: unknown): Promise<Stored> {
   const stored = await deps.load(name);
   if (stored?.record.requestId === requestId) {
-    if (!isFinished(stored.record)) await deps.enqueue(stored.record);
+    if (!isFinished(stored.record)) await deps.enqueue(stored.record, "submitted");
     return stored;
   }
   const over = stored !== undefined && isFinished(stored.record);
@@ -87,6 +124,13 @@ async function repeated(deps: RequestDeps, name: string, requestId: string, caus
 export async function get(deps: RequestDeps, name: string): Promise<Stored> {
   const stored = await deps.load(checkedName(name));
   return stored ?? throwFault({ code: "not_found", kind: "session", id: name });
+}
+
+/** The session with what its place in the ledger's queue is now: nobody writes that down while it changes. */
+export async function explained(deps: RequestDeps, stored: Stored): Promise<Stored> {
+  const { record, revision } = stored;
+  const waitingBecause = isQueuedAtLedger(record) ? await deps.explain(record) : undefined;
+  return waitingBecause === undefined ? stored : { record: { ...record, waitingBecause }, revision };
 }
 
 /** Answers once the session differs from the revision, or when the wait is over. */
@@ -137,6 +181,7 @@ export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
     try {
       const written = { record: next, revision: await deps.save(next, revision) };
       if (isFinished(next)) await deps.announce(next, record.events.length);
+      else await deps.enqueue(next, "cancelled");
       return written;
     } catch (error) {
       if (faultOf(error)?.code !== "conflict" || attempt >= CANCEL_ATTEMPTS) throw error;

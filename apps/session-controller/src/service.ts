@@ -6,7 +6,7 @@ import { openDeps, type Deps } from "./adapters/deps.ts";
 import { draftOf, sessionMessage } from "./adapters/messages.ts";
 import type { Config } from "./config.ts";
 import { runSession, type Stored } from "./executor.ts";
-import { cancel, get, list, readLog, submit, watch } from "./requests.ts";
+import { cancel, explained, get, list, readLog, submit, watch } from "./requests.ts";
 import { sweepForever } from "./sweep.ts";
 
 /** Replicas that use one name share the queue of sessions. */
@@ -79,13 +79,18 @@ async function execute(
     delivery.retry(STOPPING_RETRY_MS);
     return;
   }
+  const { name, uid } = message;
   const alive = setInterval(() => {
     delivery.working();
   }, config.queue.ackWaitMs / 3);
   try {
-    const end = await deps.metrics.inHand(() => runSession(deps.executor, config.session, message, signal));
-    deps.executor.logger.info({ session: message.name, end }, "session left");
+    const end = await deps.metrics.inHand(() =>
+      runSession(deps.executor, config.session, { name, uid, letGo: () => delivery.ack() }, signal),
+    );
+    deps.executor.logger.info({ session: name, end }, "session left");
     if (end === "stopped") delivery.retry(0);
+    // Waiting does not mend it, and somebody has to see it: replayed when it is mended, it goes on.
+    if (end === "unreadable") delivery.giveUp(`the record of session ${name} cannot be read`);
     // Whoever has taken a lost session over holds the same message. To acknowledge it would take it from them; handed back after this time it stays theirs while
     // they are alive, because each sign of life of theirs puts it off again, and comes to another executor if they die.
     if (end === "lost") delivery.retry(config.queue.ackWaitMs);
@@ -96,11 +101,14 @@ async function execute(
 
 function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {
   const { requests } = deps;
+  const { defaults, limits, queue } = config;
+  const submitPolicy = { defaults, limits, inFlightMost: queue.inFlightMost };
   return {
     submitSession: async ({ requestId, name, spec }) =>
-      reply(await submit(requests, config.defaults, { requestId, name, draft: draftOf(spec) })),
-    getSession: async ({ name }) => reply(await get(requests, name)),
-    watchSession: async (request, { signal }) => reply(await watch(requests, request, signal)),
+      reply(await submit(requests, submitPolicy, { requestId, name, draft: draftOf(spec) })),
+    getSession: async ({ name }) => reply(await explained(requests, await get(requests, name))),
+    watchSession: async (request, { signal }) =>
+      reply(await explained(requests, await watch(requests, request, signal))),
     listSessions: async ({ limit, continue: after }) => {
       const { sessions, next } = await list(requests, { limit, after });
       return { sessions: sessions.map(({ record, revision }) => sessionMessage(record, revision)), continue: next };

@@ -1,9 +1,10 @@
 import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { silent } from "../test/fake-world.ts";
-import { running, START_MS } from "../test/samples.ts";
+import { record, running, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
-import { sweep, type SweepDeps } from "./sweep.ts";
+import { digestOf } from "./domain/plan-sweep.ts";
+import { sweep, sweepForever, type SweepDeps } from "./sweep.ts";
 
 const never = new AbortController().signal;
 const POLICY = { leakAgeMs: 60_000 };
@@ -26,10 +27,10 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
   const deps: SweepDeps = {
     now: () => NOW,
     logger: silent,
-    rest: () => Promise.resolve(),
+    rest: () => Promise.resolve(true),
     listPods: () => Promise.resolve([]),
     listReservations: () => Promise.resolve([]),
-    sessions: () => (listed === undefined ? [] : [{ ...listed, ttlMs: listed.spec.ttlMs }]),
+    sessions: () => (listed === undefined ? [] : [digestOf(listed)]),
     load: () => Promise.resolve(now === undefined ? undefined : { record: now, revision: 1 }),
     save: (record) => {
       now = record;
@@ -69,12 +70,12 @@ describe("sweep", () => {
   it("releases nothing by what it knew of an earlier session of the name", async () => {
     const listed = running({ ...over, podsDeleted: true });
     const newer = { ...listed, uid: "u-2" };
-    const { deps, did } = world(newer, { sessions: () => [{ ...listed, ttlMs: listed.spec.ttlMs }] });
+    const { deps, did } = world(newer, { sessions: () => [digestOf(listed)] });
     await sweep(deps, POLICY, never);
     expect(did).toEqual([]);
     const unknown = world(newer, {
       sessions: () => [],
-      listReservations: () => Promise.resolve([{ id: "r-2", session: "bench", createdAtMs: START_MS }]),
+      listReservations: () => Promise.resolve([{ id: "r-2", session: "bench", createdAtMs: START_MS, granted: true }]),
     });
     await sweep(unknown.deps, POLICY, never);
     expect(unknown.did).toEqual([]);
@@ -100,5 +101,33 @@ describe("sweep", () => {
     });
     await sweep(deps, POLICY, never);
     expect(did).toEqual(["delete bench-driver"]);
+  });
+
+  it("goes on with the other sessions when the record of one cannot be read", async () => {
+    const unreadable = () => Promise.reject(new FaultError({ code: "internal", operation: "reading session bench" }));
+    const { deps, did } = world(running(over), {
+      load: unreadable,
+      sessions: () => [digestOf(running(over)), digestOf(running({ name: "other" }))],
+    });
+    await sweep(deps, POLICY, never);
+    expect(did).toEqual(["run other"]);
+  });
+
+  it("has a session run within a second of the end of its time in the queue, without a sweep", async () => {
+    const waiting = record({ reservationId: "r-1" });
+    const stop = new AbortController();
+    let nowMs = START_MS;
+    const { deps, did } = world(waiting, {
+      now: () => nowMs,
+      listReservations: () => Promise.resolve([{ id: "r-1", session: "bench", createdAtMs: START_MS, granted: false }]),
+      rest: (ms) => {
+        expect(ms).toBeLessThanOrEqual(1000);
+        if (did.length > 0) stop.abort();
+        nowMs += waiting.spec.queueTimeoutMs / 2;
+        return Promise.resolve(false);
+      },
+    });
+    await sweepForever(deps, { ...POLICY, everyMs: 10 * waiting.spec.queueTimeoutMs }, stop.signal);
+    expect(did).toEqual(["run bench"]);
   });
 });

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { assertNever, describeFault, faultOf } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import {
+  planOverdue,
   planSweep,
   type OwnedPod,
   type OwnedReservation,
@@ -18,8 +19,8 @@ import type { Stored } from "./executor.ts";
 export type SweepDeps = {
   readonly now: () => number;
   readonly logger: Logger;
-  /** Resolves after the time, at the signal, or as soon as a pod is seen whose session is over. */
-  readonly rest: (ms: number, signal: AbortSignal) => Promise<void>;
+  /** Resolves after the time, at the signal, or as soon as a pod is seen whose session is over; true then. */
+  readonly rest: (ms: number, signal: AbortSignal) => Promise<boolean>;
   readonly listPods: () => Promise<readonly OwnedPod[]>;
   readonly listReservations: () => Promise<readonly OwnedReservation[]>;
   readonly sessions: () => readonly SessionDigest[];
@@ -35,6 +36,7 @@ export type SweepDeps = {
 
 /** However much there is to see, this much time is between two sweeps. */
 const REST_LEAST_MS = 500;
+const CLOCK_LOOK_MS = 1000;
 
 /** Sweeps until the signal. A sweep that fails, wholly or in part, is made good by the next one. */
 export async function sweepForever(
@@ -44,33 +46,46 @@ export async function sweepForever(
 ): Promise<void> {
   while (!signal.aborted) {
     await sweep(deps, policy, signal);
-    const leastMs = Math.min(REST_LEAST_MS, policy.everyMs);
-    await sleep(leastMs, undefined, { signal }).catch(() => undefined);
-    await deps.rest(policy.everyMs - leastMs, signal);
+    await restUntilNext(deps, policy.everyMs, signal);
+  }
+}
+
+/** In between, only the clock is looked at: sessions whose time in the queue ends meanwhile are not kept waiting for the next sweep. */
+async function restUntilNext(deps: SweepDeps, everyMs: number, signal: AbortSignal): Promise<void> {
+  let lookedMs = deps.now();
+  const endMs = lookedMs + everyMs;
+  const leastMs = Math.min(REST_LEAST_MS, everyMs);
+  await sleep(leastMs, undefined, { signal }).catch(() => undefined);
+  for (let rung = false; !rung && lookedMs < endMs && !signal.aborted;) {
+    rung = await deps.rest(Math.min(CLOCK_LOOK_MS, endMs - lookedMs), signal);
+    const nowMs = deps.now();
+    for (const step of planOverdue(deps.sessions(), lookedMs, nowMs)) {
+      await reporting(deps, "sweep step failed", () => execute(deps, step, []));
+    }
+    lookedMs = nowMs;
   }
 }
 
 /** One look at everything, and the repair of what is left over. */
 export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
-  const { pods, ...world } = await observe(deps);
-  for (const step of planSweep({ nowMs: deps.now(), pods, ...world }, policy)) {
+  const seen = await observe(deps);
+  // Listed last: what was listed before belongs to a session that is listed, or to none.
+  const snapshot = { nowMs: deps.now(), sessions: deps.sessions(), seen };
+  for (const step of planSweep(snapshot, policy)) {
     if (signal.aborted) return;
-    await reporting(deps, "sweep step failed", () => execute(deps, step, pods));
+    await reporting(deps, "sweep step failed", () => execute(deps, step, seen?.pods ?? []));
   }
 }
 
-async function observe(deps: SweepDeps): Promise<Omit<SweepSnapshot, "nowMs">> {
+async function observe(deps: SweepDeps): Promise<SweepSnapshot["seen"]> {
   try {
-    // In this order: what belongs to a session that is made meanwhile is not listed, and what is listed has its session listed too.
     const pods = await deps.listPods();
-    const reservations = await deps.listReservations();
-    return { pods, reservations, sessions: deps.sessions() };
+    return { pods, reservations: await deps.listReservations() };
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined) throw error;
     deps.logger.warn({ reason: describeFault(fault) }, "sweep sees no pods or no reservations");
-    // Without them nothing is known to be left over, but what is not finished can be queued.
-    return { pods: [], reservations: [], sessions: deps.sessions().filter(({ finishedAtMs }) => finishedAtMs === 0) };
+    return undefined;
   }
 }
 

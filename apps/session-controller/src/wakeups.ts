@@ -11,20 +11,24 @@ export type Wakeup = {
 export type Waker = Disposable & {
   /** Resolves at the first hint (revisions up to `knownRevision` are none), after the time, or at the signal. */
   wait(options: { readonly ms: number; readonly knownRevision: number; readonly signal: AbortSignal }): Promise<Wakeup>;
+  /** Whether a wait with this revision would end at once. */
+  isDue(knownRevision: number): boolean;
 };
 
-/** Hands hints to those who wait in this process, by the name of the session. */
+/** Hands hints to those who wait in this process, by the name of the session. True: there was somebody to tell. */
 export type Wakeups = {
   open(session: string): Waker;
-  recordChanged(session: string, revision: number): void;
-  podChanged(session: string): void;
-  granted(session: string): void;
+  recordChanged(session: string, revision: number): boolean;
+  podChanged(session: string): boolean;
+  granted(session: string): boolean;
 };
 
 export function createWakeups(): Wakeups {
   const mailboxes = new Map<string, Set<Mailbox>>();
-  const tell = (session: string, hint: Partial<Wakeup>): void => {
-    for (const mailbox of mailboxes.get(session) ?? []) mailbox.tell(hint);
+  const tell = (session: string, hint: Partial<Wakeup>): boolean => {
+    const told = mailboxes.get(session);
+    for (const mailbox of told ?? []) mailbox.tell(hint);
+    return told !== undefined;
   };
   return {
     open: (session) => {
@@ -33,26 +37,21 @@ export function createWakeups(): Wakeups {
       mailboxes.set(session, all.add(mailbox));
       return {
         wait: (options) => mailbox.wait(options),
+        isDue: (knownRevision) => mailbox.isDue(knownRevision),
         [Symbol.dispose]: () => {
           all.delete(mailbox);
           if (all.size === 0 && mailboxes.get(session) === all) mailboxes.delete(session);
         },
       };
     },
-    recordChanged: (session, revision) => {
-      tell(session, { revision });
-    },
-    podChanged: (session) => {
-      tell(session, { podsChanged: true });
-    },
-    granted: (session) => {
-      tell(session, { granted: true });
-    },
+    recordChanged: (session, revision) => tell(session, { revision }),
+    podChanged: (session) => tell(session, { podsChanged: true }),
+    granted: (session) => tell(session, { granted: true }),
   };
 }
 
-/** Wakes one who waits for the time to pass, before it has. A ring that nobody waits for ends the next wait at once. */
-export type Bell = { ring(): void; wait(ms: number, signal: AbortSignal): Promise<void> };
+/** Wakes one who waits for the time to pass, before it has; the wait is true then. A ring that nobody waits for ends the next wait at once. */
+export type Bell = { ring(): void; wait(ms: number, signal: AbortSignal): Promise<boolean> };
 
 export function createBell(): Bell {
   const mailbox = new Mailbox();
@@ -60,9 +59,7 @@ export function createBell(): Bell {
     ring: () => {
       mailbox.tell({ podsChanged: true });
     },
-    wait: async (ms, signal) => {
-      await mailbox.wait({ ms, knownRevision: 0, signal });
-    },
+    wait: async (ms, signal) => (await mailbox.wait({ ms, knownRevision: 0, signal })).podsChanged,
   };
 }
 
@@ -82,12 +79,12 @@ class Mailbox {
       podsChanged: podsChanged || this.#heard.podsChanged,
       granted: granted || this.#heard.granted,
     };
-    if (this.#isDue()) this.#wake?.();
+    if (this.isDue(this.#knownRevision)) this.#wake?.();
   }
 
   async wait({ ms, knownRevision, signal }: Parameters<Waker["wait"]>[0]): Promise<Wakeup> {
     this.#knownRevision = knownRevision;
-    if (!this.#isDue() && !signal.aborted) {
+    if (!this.isDue(knownRevision) && !signal.aborted) {
       const { promise, resolve } = Promise.withResolvers<undefined>();
       const wake = (): void => {
         resolve(undefined);
@@ -105,8 +102,8 @@ class Mailbox {
     return heard;
   }
 
-  #isDue(): boolean {
+  isDue(knownRevision: number): boolean {
     const { revision, podsChanged, granted } = this.#heard;
-    return podsChanged || granted || revision > this.#knownRevision;
+    return podsChanged || granted || revision > knownRevision;
   }
 }

@@ -1,7 +1,7 @@
 import { FaultError } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import { buildRecord, podName, type SessionRecord, type SessionSpec } from "../src/domain/session.ts";
-import type { LivePod, ReservationSeen } from "../src/domain/snapshot.ts";
+import type { LivePod } from "../src/domain/snapshot.ts";
 import type { PodSeen } from "../src/domain/summarise-components.ts";
 import { transitionCancel } from "../src/domain/transition-record.ts";
 import type { Acted, ExecutorDeps, Stored } from "../src/executor.ts";
@@ -25,7 +25,15 @@ type FakePod = PodSeen & { alive: boolean; deleting: boolean };
 export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen> } = {}) {
   const { spec = sampleSpec(), behave = succeedDriver } = options;
   const wakeups = createWakeups();
-  const first = buildRecord({ name: "bench", uid: "u-1", requestId: "r", spec, traceparent: "", nowMs: START_MS });
+  const first = buildRecord({
+    name: "bench",
+    uid: "u-1",
+    requestId: "r",
+    spec,
+    traceparent: "",
+    nowMs: START_MS,
+    waitingBecause: "",
+  });
   let stored: Stored = { record: first, revision: 1 };
   const pods = new Map<string, FakePod>();
   const calls: string[] = [];
@@ -88,6 +96,7 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
     load: () => at("load", () => stored),
     save: (record, revision) => at("save", () => write(record, revision)),
     wake: (name) => wakeups.open(name),
+    enqueue: () => at("enqueue", () => undefined),
     pods: () => [...pods.values()],
     listPods: () =>
       at("list", () => {
@@ -102,7 +111,8 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
       at(step.do, (): Acted => {
         switch (step.do) {
           case "reserve": {
-            if (!state.grant) return waiting(state.nowMs);
+            if (!state.grant)
+              return { got: "reservation", reservation: { state: "waiting", id: "r-1", because: undefined } };
             state.held = true;
             const machines = spec.components.map(({ name }) => ({ component: name, node: `node-${name}` }));
             return { got: "reservation", reservation: { state: "granted", id: "r-1", machines } };
@@ -139,7 +149,7 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
     pods,
     published,
     wakeups,
-    session: { name: "bench", uid: "u-1" },
+    session: { name: "bench", uid: "u-1", letGo: () => at("let go", () => undefined) },
     record: () => stored.record,
     cancel: () => write(transitionCancel(stored.record, state.nowMs), stored.revision),
     takeAway: (more: Partial<SessionRecord> = {}) =>
@@ -149,8 +159,4 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
 
 function succeedDriver(component: string): Partial<PodSeen> {
   return component === "driver" ? { health: "SUCCEEDED", exitCode: 0 } : {};
-}
-
-function waiting(askedAtMs: number): { got: "reservation"; reservation: ReservationSeen } {
-  return { got: "reservation", reservation: { state: "waiting", id: "r-1", because: undefined, askedAtMs } };
 }

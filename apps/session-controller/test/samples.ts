@@ -12,7 +12,6 @@ import type { SessionDraft } from "../src/domain/validate-session.ts";
 export const START_MS = Date.UTC(2026, 0, 1);
 
 export const POLICY: SessionPolicy = {
-  askAgainMs: 10_000,
   cleanupLimitMs: 120_000,
   lookAgainMs: 1000,
   trustRecordMs: 7500,
@@ -50,6 +49,7 @@ export function record(more: Partial<SessionRecord> = {}, from: SessionSpec = sp
     spec: from,
     traceparent: "",
     nowMs: START_MS,
+    waitingBecause: "",
   });
   return { ...made, epoch: 1, executor: "controller-a", ...more };
 }

@@ -78,7 +78,6 @@ export async function sessionWorld<Cluster extends TestCluster>(
         SESSION_SWEEP_MS: "300",
         SESSION_KILL_AFTER_MS: "1000",
         SESSION_LOOK_AGAIN_MS: "100",
-        SESSION_ASK_AGAIN_MS: "500",
         ...env,
       });
       return {

@@ -3,6 +3,7 @@ import { faultOf } from "@muster/faults";
 import type { ReservationService } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
+import { explainReason } from "../domain/explain-wait.ts";
 import { decideRelease, type FoundReservation } from "../domain/decide-release.ts";
 import type { ActStep } from "../domain/plan-session.ts";
 import type { SessionRecord } from "../domain/session.ts";
@@ -48,6 +49,25 @@ export function act(deps: ActDeps, record: SessionRecord, step: ActStep): Promis
   });
 }
 
+/** Not worth more to whoever only wants to see a session. */
+const EXPLAIN_TIMEOUT_MS = 1000;
+
+/** Why the ledger lets a session wait, as of now; undefined when it does not, or is away. */
+export async function explainWaiting(
+  reservations: ActDeps["reservations"],
+  record: SessionRecord,
+): Promise<string | undefined> {
+  try {
+    const owner = { kind: "session", id: record.name };
+    const { reservation } = await reservations.getReservation({ owner }, { timeoutMs: EXPLAIN_TIMEOUT_MS });
+    const seen = reservationSeenOf(reservation);
+    return seen.state === "waiting" && seen.id === record.reservationId ? explainReason(seen.because) : undefined;
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return undefined;
+  }
+}
+
 /** Gives back the machines of one reservation, or its place in the queue; when it is gone already, that is no error. */
 export async function release(
   reservations: ActDeps["reservations"],
@@ -87,7 +107,7 @@ async function reserve(deps: ActDeps, record: SessionRecord): Promise<Reservatio
       priority: record.spec.priority,
       concurrencyLimit: deps.executorsMost,
     });
-    return reservationSeenOf(reservation, deps.now());
+    return reservationSeenOf(reservation);
   } catch (error) {
     const fault = faultOf(error);
     if (fault !== undefined && isRefusal(fault)) return { state: "refused", fault };

@@ -5,26 +5,28 @@ import { annotations, buckets, labels, muster, ReservationService, streams, subj
 import type { ServiceContext } from "@muster/service";
 import { openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
-import { describeFault, faultOf } from "@muster/faults";
-import type { Config } from "../config.ts";
+import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { SESSIONS_BYTES, type Config } from "../config.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { OwnedReservation, SessionDigest } from "../domain/plan-sweep.ts";
 import type { ExecutorDeps, Stored } from "../executor.ts";
 import type { RequestDeps } from "../requests.ts";
 import type { SweepDeps } from "../sweep.ts";
 import { createBell, createWakeups, type Bell, type Wakeups } from "../wakeups.ts";
-import { act, release, type ActDeps } from "./act.ts";
+import { act, explainWaiting, release, type ActDeps } from "./act.ts";
+import { followViews, hearGrant, type HintDeps } from "./hints.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
 import {
-  digestOf,
+  digestCodec,
   eventMessage,
-  grantedSession,
+  ownedReservationOf,
   podSeenOf,
   recordCodec,
   sessionBytes,
   sessionMessage,
 } from "./messages.ts";
 import { sessionMetrics, type SessionMetrics } from "./metrics.ts";
+import { occupancyOf, type Occupant } from "./occupancy.ts";
 import { kubePodLogs } from "./pod-logs.ts";
 import { kubePods } from "./pods.ts";
 import { inPass, tellPhase } from "./trace.ts";
@@ -41,16 +43,15 @@ export type Deps = AsyncDisposable & {
 
 type Records = Bucket<SessionRecord>;
 /** What of each session is kept in memory; the rest is read when it is needed. */
-type Index = View<SessionDigest>;
+type Index = View<SessionDigest & Occupant>;
 type PodStates = View<muster.watch.v1.PodState>;
 
-const SESSIONS_BYTES = 2 ** 30;
 const STALE_MS = 30_000;
 const RESERVATIONS_PAGE = 500;
 
 /** Opens what the service lives on; the one place that knows what stands behind each verb. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
-  const { config, signal } = context;
+  const { config, logger, signal } = context;
   const { connection } = bus;
   await bus.ensureStream(streams.events);
   await bus.ensureStream(streams.sessionCommands);
@@ -62,31 +63,39 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   });
   const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(muster.watch.v1.PodState) });
   const logStore = await openLogStore(connection, config.logs.totalBytes);
-  const index = await openView(digesting(records), { signal });
+  const metrics = sessionMetrics();
+  const digests = await openBucket(connection, {
+    name: buckets.sessions,
+    codec: digestCodec,
+    onDecodeError: (error) => {
+      metrics.unreadable();
+      logger.error({ err: error }, "a stored session cannot be read; nothing of it is touched");
+    },
+  });
+  const index = await openView(digests, { signal });
   const pods = await openView(podStates, { filter: "session.>", signal });
   const wakeups = createWakeups();
   const leftover = createBell();
-  index.onChange((name) => {
-    wakeups.recordChanged(name, index.get(name)?.revision ?? Number.MAX_SAFE_INTEGER);
-  });
-  pods.onChange((key) => {
-    const session = key.split(".")[1];
-    if (session === undefined) return;
-    wakeups.podChanged(session);
-    const owner = index.get(session)?.value;
-    if (pods.get(key)?.value.deleted === false && (owner?.finishedAtMs ?? 0) > 0) leftover.ring();
-  });
+  const hints: HintDeps = {
+    logger,
+    wakeups,
+    leftover,
+    index,
+    pods,
+    load: (name) => load(records, name),
+    enqueue: (record, messageId) => enqueue(bus, record, messageId),
+  };
+  followViews(hints);
   const grants = await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
-    const session = grantedSession(payload);
-    if (session !== undefined) wakeups.granted(session);
+    hearGrant(hints, payload);
   });
-  const metrics = sessionMetrics();
   const world: World = {
     context,
     bus,
     metrics,
     records,
     index,
+    occupancy: occupancyOf(index),
     pods,
     wakeups,
     leftover,
@@ -115,6 +124,7 @@ type World = {
   readonly metrics: SessionMetrics;
   readonly records: Records;
   readonly index: Index;
+  readonly occupancy: RequestDeps["occupancy"];
   readonly pods: PodStates;
   readonly wakeups: Wakeups;
   /** Rings when a pod is seen whose session is over. */
@@ -148,6 +158,8 @@ function executorDeps(world: World): ExecutorDeps {
     load: (name) => load(world.records, name),
     save: (record, revision) => world.records.update(record.name, record, revision),
     wake: (name) => wakeups.open(name),
+    // Under an id of its own: the stream may remember an earlier message for the session.
+    enqueue: (record) => enqueue(bus, record, `${record.uid}-${randomUUID()}`),
     pods: (record) =>
       record.components.flatMap(({ pod }) => {
         const entry = pods.get(`session.${record.name}.${pod}`);
@@ -173,9 +185,11 @@ function requestDeps(world: World): RequestDeps {
     load: (name) => load(records, name),
     create: (record) => records.create(record.name, record),
     save: (record, revision) => records.update(record.name, record, revision),
-    enqueue: async (record) => {
+    occupancy: world.occupancy,
+    explain: (record) => explainWaiting(acting.reservations, record),
+    enqueue: async (record, occasion) => {
       try {
-        await enqueue(bus, record, record.uid);
+        await enqueue(bus, record, `${record.uid}-${occasion}`);
       } catch (error) {
         const fault = faultOf(error);
         if (fault === undefined) throw error;
@@ -213,22 +227,15 @@ function sweepDeps(world: World): SweepDeps {
   };
 }
 
-/** Values of a bucket by the part of them that is worth holding in memory. */
-function digesting(records: Records): Parameters<typeof openView<SessionDigest>>[0] {
-  return {
-    async *watch(options) {
-      for await (const change of records.watch(options)) {
-        if (change.kind === "put")
-          yield { kind: "put", entry: { ...change.entry, value: digestOf(change.entry.value) } };
-        else yield change;
-      }
-    },
-  };
-}
-
+/** A record whose bytes do not decode is a fault, so that it stops nobody who looks at other sessions too. */
 async function load(records: Records, name: string): Promise<Stored | undefined> {
-  const entry = await records.get(name);
-  return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
+  try {
+    const entry = await records.get(name);
+    return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
+  } catch (error) {
+    if (faultOf(error) !== undefined) throw error;
+    return throwFault({ code: "internal", operation: `reading session ${name}` }, { cause: error });
+  }
 }
 
 /** A session that is queued already is not queued twice; the stream sees to that. */
@@ -268,9 +275,7 @@ async function listReservations(reservations: ActDeps["reservations"]): Promise<
       limit: RESERVATIONS_PAGE,
       continue: next,
     });
-    for (const { id, owner, createdAtMs } of page.reservations) {
-      found.push({ id: id ?? "", session: owner?.id ?? "", createdAtMs: createdAtMs ?? 0 });
-    }
+    found.push(...page.reservations.map(ownedReservationOf));
     next = page.continue;
   } while (next !== "");
   return found;

@@ -1,7 +1,7 @@
 import type { Fault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import type { FoundReservation } from "../domain/decide-release.ts";
-import type { SessionDigest } from "../domain/plan-sweep.ts";
+import { digestOf, type OwnedReservation } from "../domain/plan-sweep.ts";
 import type {
   ComponentKind,
   ComponentState,
@@ -144,10 +144,13 @@ export const recordCodec = {
   decode: (bytes: Uint8Array) => recordOf(RecordMessage.decode(bytes)),
 };
 
-export function digestOf(record: SessionRecord): SessionDigest {
-  const { name, uid, finishedAtMs, podsDeleted, released, reservationId, spec } = record;
-  return { name, uid, finishedAtMs, podsDeleted, released, reservationId, ttlMs: spec.ttlMs };
-}
+/** The part of a record that is worth holding in memory; only read. */
+export const digestCodec = {
+  encode: (): Uint8Array => {
+    throw new Error("a digest is never stored");
+  },
+  decode: (bytes: Uint8Array) => ({ ...digestOf(recordCodec.decode(bytes)), storedBytes: bytes.length }),
+};
 
 export function podSeenOf(state: muster.watch.v1.PodState): PodSeen {
   return {
@@ -165,7 +168,6 @@ export function podSeenOf(state: muster.watch.v1.PodState): PodSeen {
 
 export function reservationSeenOf(
   reservation: muster.reservation.v1.Reservation.$Properties | null | undefined,
-  askedAtMs: number,
 ): ReservationSeen {
   const id = reservation?.id ?? "";
   if (reservation?.state === muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED) {
@@ -175,7 +177,7 @@ export function reservationSeenOf(
     }));
     return { state: "granted", id, machines };
   }
-  return { state: "waiting", id, because: waitReasonOf(reservation?.because), askedAtMs };
+  return { state: "waiting", id, because: waitReasonOf(reservation?.because) };
 }
 
 /** What tells whose a reservation is. */
@@ -185,6 +187,12 @@ export function foundReservationOf(reservation: muster.reservation.v1.Reservatio
     createdAtMs: reservation.createdAtMs ?? 0,
     needs: (reservation.needs ?? []).map(({ component, pool }) => ({ component: component ?? "", pool: pool ?? "" })),
   };
+}
+
+export function ownedReservationOf(reservation: muster.reservation.v1.Reservation.$Properties): OwnedReservation {
+  const { id, owner, createdAtMs, state } = reservation;
+  const granted = state === muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED;
+  return { id: id ?? "", session: owner?.id ?? "", createdAtMs: createdAtMs ?? 0, granted };
 }
 
 /** The name of the session that a grant is for; undefined when it is for somebody else. */

@@ -4,6 +4,8 @@ import { eventOf, type SessionRecord } from "../domain/session.ts";
 export type SessionMetrics = {
   /** Runs the work as one session in hand. */
   inHand<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Counts a stored session that does not decode. */
+  unreadable(): void;
   /** Counts one outcome, and how long the session waited and ran. */
   finished(record: SessionRecord): void;
 };
@@ -12,6 +14,9 @@ export function sessionMetrics(): SessionMetrics {
   const meter = metrics.getMeter("@muster/session-controller");
   const inHand = meter.createUpDownCounter("muster.session.in_hand", {
     description: "Sessions that this replica runs",
+  });
+  const unreadable = meter.createCounter("muster.session.unreadable", {
+    description: "Times that a stored session did not decode",
   });
   const outcomes = meter.createCounter("muster.session.outcomes", { description: "Finished sessions by outcome" });
   const phases = meter.createHistogram("muster.session.phase", { unit: "ms", description: "Time in a phase" });
@@ -23,6 +28,9 @@ export function sessionMetrics(): SessionMetrics {
       } finally {
         inHand.add(-1);
       }
+    },
+    unreadable: () => {
+      unreadable.add(1);
     },
     finished: (record) => {
       const { verdict, createdAtMs, finishedAtMs } = record;

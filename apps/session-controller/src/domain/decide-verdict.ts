@@ -1,5 +1,5 @@
 import { describeFault, reasonOf } from "@muster/faults";
-import { eventOf, type ComponentStatus, type Verdict } from "./session.ts";
+import { eventOf, queuedUntilMs, type ComponentStatus, type Verdict } from "./session.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /**
@@ -42,7 +42,7 @@ function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict
     return outcome("ERROR", nowMs, reasonOf(fault), describeFault(fault));
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
-  if (nowMs - record.createdAtMs < record.spec.queueTimeoutMs) return undefined;
+  if (nowMs < queuedUntilMs(record)) return undefined;
   const text = `no machines within ${record.spec.queueTimeoutMs} ms`;
   if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
   const waiting = record.waitingBecause === "" ? "" : `; ${record.waitingBecause}`;

@@ -25,7 +25,8 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
   return waited.length === 0 ? "" : describeStates(waited);
 }
 
-function explainReason(because: WaitReason | undefined): string {
+/** The ledger's reason for people. */
+export function explainReason(because: WaitReason | undefined): string {
   if (because === undefined) return "the ledger has not said why";
   const { code, pool, requested, available, ahead } = because;
   const queue = ahead === 0 ? "" : `; ${ahead} requests are ahead`;

@@ -99,7 +99,7 @@ function observe(world: World): Snapshot {
 function execute(world: World, step: SessionStep): void {
   switch (step.do) {
     case "reserve":
-      world.reservation = { state: "waiting", id: "r-1", because: undefined, askedAtMs: world.nowMs };
+      world.reservation = { state: "waiting", id: "r-1", because: undefined };
       return;
     case "create-pod": {
       const pod = `bench-${step.component.name}`;

@@ -45,7 +45,6 @@ describe("a session in the queue", () => {
           state: "waiting",
           id: "r-1",
           because: { code: "POOL_AVAILABILITY", pool: "workers", requested: 2, available: 1, ahead: 3 },
-          askedAtMs: START_MS,
         },
       },
       [
@@ -56,18 +55,18 @@ describe("a session in the queue", () => {
     [
       "notes the reservation under which it waits before it is cancelled, so that exactly this one is withdrawn",
       {
-        reservation: { state: "waiting", id: "r-1", because: undefined, askedAtMs: START_MS },
+        reservation: { state: "waiting", id: "r-1", because: undefined },
         record: record({ cancelRequested: true }),
       },
       ["note-reservation: ledger-answered", "CANCELLED : cancelled on request"],
     ],
     [
-      "asks again when no hint has come for a while",
+      "leaves the asking to whoever hears of a grant",
       {
-        reservation: { state: "waiting", id: "r-1", because: undefined, askedAtMs: START_MS - 10_000 },
+        reservation: { state: "waiting", id: "r-1", because: undefined },
         record: record({ waitingBecause: "the ledger has not said why" }),
       },
-      ["note-reservation: ledger-answered", "reserve: ask-again"],
+      ["note-reservation: ledger-answered"],
     ],
     [
       "begins when every machine is granted",
@@ -95,7 +94,7 @@ describe("a session in the queue", () => {
       "gives up when its time in the queue is over",
       {
         nowMs: START_MS + 86_400_000,
-        reservation: { state: "waiting", id: "r-1", because: undefined, askedAtMs: START_MS },
+        reservation: { state: "waiting", id: "r-1", because: undefined },
         record: record({ waitingBecause: "the ledger has not said why" }),
       },
       [
@@ -360,8 +359,8 @@ describe("a session that is over", () => {
 
 describe("wakeAtMs", () => {
   it("looks again in time for each limit", () => {
-    const waiting = { state: "waiting", id: "r-1", because: undefined, askedAtMs: START_MS } as const;
-    expect(wakeAtMs(snapshot({ reservation: waiting }), POLICY)).toBe(START_MS + POLICY.askAgainMs);
+    const waiting = { state: "waiting", id: "r-1", because: undefined } as const;
+    expect(wakeAtMs(snapshot({ reservation: waiting }), POLICY)).toBe(START_MS + 86_400_000);
     expect(wakeAtMs(snapshot({ record: running() }), POLICY)).toBe(START_MS + 1 + 900_000);
     expect(wakeAtMs(snapshot({ record: running({ verdict }) }), POLICY)).toBe(START_MS + POLICY.lookAgainMs);
     expect(wakeAtMs(snapshot({ record: running({ finishedAtMs: 1 }) }), POLICY)).toBeUndefined();

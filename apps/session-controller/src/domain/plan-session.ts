@@ -3,6 +3,7 @@ import { explainWait } from "./explain-wait.ts";
 import {
   eventOf,
   isFinished,
+  queuedUntilMs,
   type Component,
   type ComponentKind,
   type ComponentStatus,
@@ -49,7 +50,7 @@ export type RecordStep =
 
 /** Steps that touch the world. Each may be done twice without harm. */
 export type ActStep =
-  | { readonly do: "reserve"; readonly because: "not-asked" | "ask-again" }
+  | { readonly do: "reserve"; readonly because: "not-asked" }
   | {
       readonly do: "create-pod";
       readonly component: Component;
@@ -77,7 +78,7 @@ export type SessionStep = RecordStep | ActStep;
 export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const { record } = snapshot;
   if (isFinished(record)) return [];
-  return record.verdict === undefined ? planForward(snapshot, policy) : planCleanup(snapshot, record.verdict, policy);
+  return record.verdict === undefined ? planForward(snapshot) : planCleanup(snapshot, record.verdict, policy);
 }
 
 /** When to look again though nothing has changed; undefined: no need to. */
@@ -87,11 +88,10 @@ export function wakeAtMs(snapshot: Snapshot, policy: SessionPolicy): number | un
   if (record.verdict !== undefined) return nowMs + policy.lookAgainMs;
   const provision = eventOf(record, "PROVISION");
   if (provision !== undefined) return provision.atMs + record.spec.timeoutMs;
-  const askAtMs = reservation.state === "waiting" ? reservation.askedAtMs + policy.askAgainMs : nowMs;
-  return Math.min(record.createdAtMs + record.spec.queueTimeoutMs, askAtMs);
+  return reservation.state === "unknown" ? nowMs : queuedUntilMs(record);
 }
 
-function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
+function planForward(snapshot: Snapshot): SessionStep[] {
   const { record, nowMs } = snapshot;
   const components = summariseComponents(record, snapshot.pods, listedUids(snapshot));
   const verdict = decideVerdict(snapshot, components);
@@ -113,7 +113,7 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   return [
     ...notes,
     ...planExplanation(snapshot, components),
-    ...(accepted ? planPods(snapshot, components) : planQueue(snapshot, policy)),
+    ...(accepted ? planPods(snapshot, components) : planQueue(snapshot)),
   ];
 }
 
@@ -138,12 +138,10 @@ function planExplanation(snapshot: Snapshot, components: readonly ComponentStatu
   return text === snapshot.record.waitingBecause ? [] : [{ do: "explain-wait", text, because: "wait-changed" }];
 }
 
-function planQueue({ record, reservation, nowMs }: Snapshot, policy: SessionPolicy): SessionStep[] {
+function planQueue({ record, reservation, nowMs }: Snapshot): SessionStep[] {
   switch (reservation.state) {
     case "unknown":
       return [{ do: "reserve", because: "not-asked" }];
-    case "waiting":
-      return nowMs - reservation.askedAtMs >= policy.askAgainMs ? [{ do: "reserve", because: "ask-again" }] : [];
     case "granted": {
       const { machines } = reservation;
       const where = machines.map(({ component, node }) => `${component} on ${node}`).join(", ");
@@ -157,6 +155,7 @@ function planQueue({ record, reservation, nowMs }: Snapshot, policy: SessionPoli
         },
       ];
     }
+    case "waiting":
     case "refused":
       return [];
   }

@@ -7,20 +7,7 @@ const name = fc.constantFrom("a", "b", "c");
 const uid = fc.constantFrom("u-1", "u-2");
 const atMs = fc.integer({ min: 1, max: 5000 });
 
-const world: fc.Arbitrary<SweepSnapshot> = fc.record({
-  nowMs: fc.constant(5000),
-  sessions: fc.uniqueArray(
-    fc.record({
-      name,
-      uid,
-      finishedAtMs: fc.oneof(fc.constant(0), atMs),
-      ttlMs: atMs,
-      podsDeleted: fc.boolean(),
-      released: fc.boolean(),
-      reservationId: fc.constantFrom("", "r-1"),
-    }),
-    { selector: (session) => session.name },
-  ),
+const seen = fc.record({
   pods: fc.array(
     fc.record({
       pod: fc.constantFrom("a-x", "b-x", "c-x"),
@@ -32,15 +19,38 @@ const world: fc.Arbitrary<SweepSnapshot> = fc.record({
     }),
     { maxLength: 4 },
   ),
-  reservations: fc.uniqueArray(fc.record({ id: fc.constantFrom("r-1", "r-2"), session: name, createdAtMs: atMs }), {
-    selector: ({ session }) => session,
-  }),
+  reservations: fc.uniqueArray(
+    fc.record({ id: fc.constantFrom("r-1", "r-2"), session: name, createdAtMs: atMs, granted: fc.boolean() }),
+    {
+      selector: ({ session }) => session,
+    },
+  ),
+});
+
+const world: fc.Arbitrary<SweepSnapshot> = fc.record({
+  nowMs: fc.constant(5000),
+  sessions: fc.uniqueArray(
+    fc.record({
+      name,
+      uid,
+      finishedAtMs: fc.oneof(fc.constant(0), atMs),
+      ttlMs: atMs,
+      podsDeleted: fc.boolean(),
+      released: fc.boolean(),
+      reservationId: fc.constantFrom("", "r-1"),
+      queued: fc.boolean(),
+      queuedUntilMs: fc.integer({ min: 1, max: 9000 }),
+      cancelRequested: fc.boolean(),
+    }),
+    { selector: (session) => session.name },
+  ),
+  seen: fc.option(seen, { nil: undefined, freq: 10 }),
 });
 
 it("never gives machines back while one of its pods is listed", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
-      const withPods = new Set(snapshot.pods.map(({ session }) => session));
+      const withPods = new Set((snapshot.seen?.pods ?? []).map(({ session }) => session));
       for (const step of planSweep(snapshot, POLICY)) {
         if (step.do === "release" || step.do === "confirm-pods-gone") expect(withPods).not.toContain(step.session);
       }
@@ -60,7 +70,7 @@ it("takes nothing from a session that runs", () => {
         // Only a pod of another generation of its name may go.
         expect(step).toMatchObject({ do: "delete-pod", because: "other-generation" });
         expect(
-          snapshot.pods.some(
+          snapshot.seen?.pods.some(
             (pod) => pod.pod === (step.do === "delete-pod" ? step.pod : "") && pod.ownerUid !== session.uid,
           ),
         ).toBe(true);
@@ -76,8 +86,28 @@ it("plans the same whatever the order of what it sees", () => {
       .sort();
   fc.assert(
     fc.property(world, (snapshot) => {
-      const turned = { ...snapshot, sessions: snapshot.sessions.toReversed(), pods: snapshot.pods.toReversed() };
+      const { pods, reservations } = snapshot.seen ?? { pods: [], reservations: [] };
+      const turned = {
+        ...snapshot,
+        sessions: snapshot.sessions.toReversed(),
+        seen: snapshot.seen && { pods: pods.toReversed(), reservations },
+      };
       expect(sorted(turned)).toEqual(sorted(snapshot));
+    }),
+  );
+});
+
+it("leaves no session without somebody who looks at it, but those that the ledger has in its queue", () => {
+  fc.assert(
+    fc.property(world, (snapshot) => {
+      const run = new Set(planSweep(snapshot, POLICY).flatMap((step) => (step.do === "run" ? [step.session] : [])));
+      for (const session of snapshot.sessions) {
+        if (session.finishedAtMs > 0 || run.has(session.name)) continue;
+        expect(session).toMatchObject({ queued: true, cancelRequested: false });
+        expect(session.queuedUntilMs).toBeGreaterThan(snapshot.nowMs);
+        const reservation = snapshot.seen?.reservations.find((each) => each.session === session.name);
+        if (snapshot.seen !== undefined) expect(reservation?.granted).toBe(false);
+      }
     }),
   );
 });

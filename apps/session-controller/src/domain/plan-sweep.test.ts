@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { planSweep, type OwnedPod, type SessionDigest, type SweepSnapshot } from "./plan-sweep.ts";
+import { planOverdue, planSweep, type OwnedPod, type OwnedReservation, type SessionDigest } from "./plan-sweep.ts";
 
 const NOW = 10_000_000;
 const POLICY = { leakAgeMs: 60_000 };
@@ -13,6 +13,9 @@ function session(more: Partial<SessionDigest> = {}): SessionDigest {
     podsDeleted: true,
     released: true,
     reservationId: "r-1",
+    queued: false,
+    queuedUntilMs: NOW + 1000,
+    cancelRequested: false,
     ...more,
   };
 }
@@ -29,16 +32,21 @@ function pod(more: Partial<OwnedPod> = {}): OwnedPod {
   };
 }
 
-function steps(more: Partial<SweepSnapshot>): string[] {
-  const world = { nowMs: NOW, sessions: [], pods: [], reservations: [], ...more };
-  return planSweep(world, POLICY).map((step) => {
+type World = {
+  readonly sessions?: readonly SessionDigest[];
+  readonly pods?: readonly OwnedPod[];
+  readonly reservations?: readonly OwnedReservation[];
+};
+
+function steps({ sessions = [], pods = [], reservations = [] }: World): string[] {
+  return planSweep({ nowMs: NOW, sessions, seen: { pods, reservations } }, POLICY).map((step) => {
     const what = step.do === "release" ? ` ${step.reservationId || "nothing"}` : "";
     return `${step.do}${what} ${step.because}`;
   });
 }
 
 describe("planSweep", () => {
-  it.each<[string, Partial<SweepSnapshot>, string[]]>([
+  it.each<[string, World, string[]]>([
     ["has a session run that is not over", { sessions: [session({ finishedAtMs: 0 })] }, ["run not-finished"]],
     [
       "leaves the pods of a running session alone",
@@ -69,7 +77,10 @@ describe("planSweep", () => {
     ],
     [
       "releases what is listed rather than what the record says",
-      { sessions: [session({ released: false })], reservations: [{ id: "r-9", session: "bench", createdAtMs: NOW }] },
+      {
+        sessions: [session({ released: false })],
+        reservations: [{ id: "r-9", session: "bench", createdAtMs: NOW, granted: true }],
+      },
       ["release r-9 session-over"],
     ],
     [
@@ -90,33 +101,75 @@ describe("planSweep", () => {
     ],
     [
       "releases an old reservation of a session that nobody knows",
-      { reservations: [{ id: "r-9", session: "gone", createdAtMs: NOW - 60_000 }] },
+      { reservations: [{ id: "r-9", session: "gone", createdAtMs: NOW - 60_000, granted: true }] },
       ["release r-9 session-unknown"],
     ],
     [
       "leaves a young reservation of an unknown session alone",
-      { reservations: [{ id: "r-9", session: "gone", createdAtMs: NOW }] },
+      { reservations: [{ id: "r-9", session: "gone", createdAtMs: NOW, granted: true }] },
       [],
     ],
     [
       "leaves the machines of an unknown session held while a pod is on them",
-      { pods: [pod({ deleting: true })], reservations: [{ id: "r-9", session: "bench", createdAtMs: 0 }] },
+      {
+        pods: [pod({ deleting: true })],
+        reservations: [{ id: "r-9", session: "bench", createdAtMs: 0, granted: true }],
+      },
       [],
     ],
     [
       "releases what a finished session holds again",
-      { sessions: [session()], reservations: [{ id: "r-9", session: "bench", createdAtMs: NOW }] },
+      { sessions: [session()], reservations: [{ id: "r-9", session: "bench", createdAtMs: NOW, granted: true }] },
       ["release r-9 session-over"],
     ],
     [
       "leaves the machines of a running session alone",
       {
         sessions: [session({ finishedAtMs: 0, released: false })],
-        reservations: [{ id: "r-9", session: "bench", createdAtMs: 0 }],
+        reservations: [{ id: "r-9", session: "bench", createdAtMs: 0, granted: true }],
       },
       ["run not-finished"],
     ],
   ])("%s", (_title, world, expected) => {
     expect(steps(world)).toEqual(expected);
+  });
+});
+
+describe("a session that waits at the ledger", () => {
+  const queued = session({ finishedAtMs: 0, queued: true });
+  const waiting = { id: "r-1", session: "bench", createdAtMs: NOW - 1000, granted: false };
+
+  it.each<[string, World, string[]]>([
+    ["is left there", { sessions: [queued], reservations: [waiting] }, []],
+    [
+      "is run when its machines are granted",
+      { sessions: [queued], reservations: [{ ...waiting, granted: true }] },
+      ["run not-queued-any-more"],
+    ],
+    ["is run when the ledger does not know it", { sessions: [queued] }, ["run not-queued-any-more"]],
+    [
+      "is run when it is to be cancelled",
+      { sessions: [{ ...queued, cancelRequested: true }], reservations: [waiting] },
+      ["run cancel-requested"],
+    ],
+    [
+      "is run when its time in the queue is over",
+      { sessions: [{ ...queued, queuedUntilMs: NOW }], reservations: [waiting] },
+      ["run queue-time-over"],
+    ],
+  ])("%s", (_title, world, expected) => {
+    expect(steps(world)).toEqual(expected);
+  });
+
+  it("is left there while the ledger cannot be asked", () => {
+    expect(planSweep({ nowMs: NOW, sessions: [queued], seen: undefined }, POLICY)).toEqual([]);
+  });
+
+  it("is overdue once, when its time ends", () => {
+    const at = (afterMs: number, nowMs: number) =>
+      planOverdue([{ ...queued, queuedUntilMs: NOW }, session()], afterMs, nowMs);
+    expect(at(NOW - 2, NOW - 1)).toEqual([]);
+    expect(at(NOW - 1, NOW)).toMatchObject([{ do: "run", session: "bench", because: "queue-time-over" }]);
+    expect(at(NOW, NOW + 1)).toEqual([]);
   });
 });

@@ -1,3 +1,5 @@
+import { isQueuedAtLedger, queuedUntilMs, type SessionRecord } from "./session.ts";
+
 /** What a sweep needs to know of a session. */
 export type SessionDigest = {
   readonly name: string;
@@ -8,7 +10,27 @@ export type SessionDigest = {
   readonly released: boolean;
   /** Empty: the session was never told of one. */
   readonly reservationId: string;
+  /** The ledger has it in its queue, and no executor looks at it until something changes. */
+  readonly queued: boolean;
+  readonly queuedUntilMs: number;
+  readonly cancelRequested: boolean;
 };
+
+export function digestOf(record: SessionRecord): SessionDigest {
+  const { name, uid, finishedAtMs, podsDeleted, released, reservationId, cancelRequested, spec } = record;
+  return {
+    name,
+    uid,
+    finishedAtMs,
+    podsDeleted,
+    released,
+    reservationId,
+    cancelRequested,
+    ttlMs: spec.ttlMs,
+    queued: isQueuedAtLedger(record),
+    queuedUntilMs: queuedUntilMs(record),
+  };
+}
 
 /** A pod that carries the labels of a session. `ownerUid` is empty when it says none. */
 export type OwnedPod = {
@@ -20,14 +42,19 @@ export type OwnedPod = {
   readonly createdAtMs: number;
 };
 
-export type OwnedReservation = { readonly id: string; readonly session: string; readonly createdAtMs: number };
+export type OwnedReservation = {
+  readonly id: string;
+  readonly session: string;
+  readonly createdAtMs: number;
+  readonly granted: boolean;
+};
 
 /** Pods and reservations are listed before the sessions: whatever is there then was made for a session that is listed, or for none. */
 export type SweepSnapshot = {
   readonly nowMs: number;
   readonly sessions: readonly SessionDigest[];
-  readonly pods: readonly OwnedPod[];
-  readonly reservations: readonly OwnedReservation[];
+  /** Undefined: the API server or the ledger was away, so that nothing is known to be left over. */
+  readonly seen: { readonly pods: readonly OwnedPod[]; readonly reservations: readonly OwnedReservation[] } | undefined;
 };
 
 export type SweepPolicy = {
@@ -36,7 +63,12 @@ export type SweepPolicy = {
 };
 
 export type SweepStep =
-  | { readonly do: "run"; readonly session: string; readonly uid: string; readonly because: "not-finished" }
+  | {
+      readonly do: "run";
+      readonly session: string;
+      readonly uid: string;
+      readonly because: "not-finished" | "cancel-requested" | "queue-time-over" | "not-queued-any-more";
+    }
   | { readonly do: "expire"; readonly session: string; readonly uid: string; readonly because: "ttl-over" }
   | {
       readonly do: "delete-pod";
@@ -65,30 +97,55 @@ export type SweepStep =
  * Repairs what a session's own executor did not: sessions that nobody runs, pods and machines of sessions that are over or unknown, sessions past their time.
  * Looks only at what is, so that it does not matter how it came to be. Never gives machines back while a pod may still be on them.
  */
-export function planSweep(snapshot: SweepSnapshot, policy: SweepPolicy): SweepStep[] {
-  const sessions = new Map(snapshot.sessions.map((session) => [session.name, session]));
-  const withPods = new Set(snapshot.pods.map(({ session }) => session));
-  const reserved = new Map(snapshot.reservations.map(({ session, id }) => [session, id]));
+export function planSweep({ nowMs, sessions: all, seen }: SweepSnapshot, policy: SweepPolicy): SweepStep[] {
+  const live = all.filter(({ finishedAtMs }) => finishedAtMs === 0);
+  const reserved = seen && new Map(seen.reservations.map((reservation) => [reservation.session, reservation]));
+  const runs = live.flatMap((session) => planRun(session, reserved, nowMs));
+  if (seen === undefined || reserved === undefined) return runs;
+  const { pods, reservations } = seen;
+  const sessions = new Map(all.map((session) => [session.name, session]));
+  const withPods = new Set(pods.map(({ session }) => session));
   return [
-    ...snapshot.sessions.flatMap((session) =>
-      planDigest(session, withPods.has(session.name), reserved.get(session.name), snapshot.nowMs),
-    ),
-    ...snapshot.pods.flatMap((pod) => planPod(pod, sessions.get(pod.session), snapshot.nowMs, policy)),
-    ...snapshot.reservations.flatMap((reservation) => {
+    ...runs,
+    ...all.flatMap((session) => planOver(session, withPods.has(session.name), reserved.get(session.name)?.id, nowMs)),
+    ...pods.flatMap((pod) => planPod(pod, sessions.get(pod.session), nowMs, policy)),
+    ...reservations.flatMap((reservation) => {
       const session = sessions.get(reservation.session);
-      return withPods.has(reservation.session) ? [] : planReservation(reservation, session, snapshot.nowMs, policy);
+      return withPods.has(reservation.session) ? [] : planReservation(reservation, session, nowMs, policy);
     }),
   ];
 }
 
-function planDigest(
+/** A session that waits at the ledger is left there as long as the ledger says so; every other one is run, which changes nothing where it is run already. */
+function planRun(
+  { name, uid, queued, queuedUntilMs, cancelRequested }: SessionDigest,
+  reserved: ReadonlyMap<string, OwnedReservation> | undefined,
+  nowMs: number,
+): SweepStep[] {
+  const run = { do: "run", session: name, uid } as const;
+  if (!queued) return [{ ...run, because: "not-finished" }];
+  if (cancelRequested) return [{ ...run, because: "cancel-requested" }];
+  if (nowMs >= queuedUntilMs) return [{ ...run, because: "queue-time-over" }];
+  return reserved === undefined || reserved.get(name)?.granted === false
+    ? []
+    : [{ ...run, because: "not-queued-any-more" }];
+}
+
+/** Sessions whose time in the queue has ended between two moments. */
+export function planOverdue(sessions: readonly SessionDigest[], afterMs: number, nowMs: number): SweepStep[] {
+  return sessions
+    .filter(({ queued, queuedUntilMs }) => queued && queuedUntilMs > afterMs && queuedUntilMs <= nowMs)
+    .map(({ name, uid }) => ({ do: "run", session: name, uid, because: "queue-time-over" }));
+}
+
+function planOver(
   session: SessionDigest,
   hasPods: boolean,
   listedReservation: string | undefined,
   nowMs: number,
 ): SweepStep[] {
   const { name, uid, finishedAtMs, ttlMs, podsDeleted, released } = session;
-  if (finishedAtMs === 0) return [{ do: "run", session: name, uid, because: "not-finished" }];
+  if (finishedAtMs === 0) return [];
   if (!released) {
     if (hasPods) return [];
     const gone = { do: "confirm-pods-gone", session: name, uid, because: "none-listed" } as const;

@@ -103,6 +103,17 @@ export function isFinished(record: SessionRecord): boolean {
   return record.finishedAtMs > 0;
 }
 
+/** The end of the time in the queue. */
+export function queuedUntilMs({ createdAtMs, spec }: Pick<SessionRecord, "createdAtMs" | "spec">): number {
+  return createdAtMs + spec.queueTimeoutMs;
+}
+
+/** True while the ledger has the session in its queue, and nothing is to be done until it grants, the user cancels, or the time is over. */
+export function isQueuedAtLedger(record: SessionRecord): boolean {
+  const { finishedAtMs, verdict, reservationId } = record;
+  return finishedAtMs === 0 && verdict === undefined && reservationId !== "" && eventOf(record, "ACCEPT") === undefined;
+}
+
 export function eventOf(record: SessionRecord, kind: EventKind): SessionEvent | undefined {
   return record.events.find((event) => event.kind === kind);
 }
@@ -114,11 +125,13 @@ export type NewSession = {
   readonly spec: SessionSpec;
   readonly traceparent: string;
   readonly nowMs: number;
+  /** What is said of it until an executor has looked at it. */
+  readonly waitingBecause: string;
 };
 
 /** A session as it is first written: in the queue, before anything else can happen to it. */
 export function buildRecord(session: NewSession): SessionRecord {
-  const { name, uid, requestId, spec, traceparent, nowMs } = session;
+  const { name, uid, requestId, spec, traceparent, nowMs, waitingBecause } = session;
   return {
     name,
     uid,
@@ -143,7 +156,7 @@ export function buildRecord(session: NewSession): SessionRecord {
     finishedAtMs: 0,
     cancelRequested: false,
     traceparent,
-    waitingBecause: "",
+    waitingBecause,
     epoch: 0,
     executor: "",
     verdict: undefined,

@@ -18,7 +18,6 @@ export type ReservationSeen =
       readonly state: "waiting";
       readonly id: string;
       readonly because: WaitReason | undefined;
-      readonly askedAtMs: number;
     }
   | { readonly state: "granted"; readonly id: string; readonly machines: readonly Machine[] }
   | { readonly state: "refused"; readonly fault: Fault };
@@ -54,8 +53,6 @@ export type Snapshot = {
 };
 
 export type SessionPolicy = {
-  /** The ledger is asked again this often while it lets us wait, should a grant's hint get lost. */
-  readonly askAgainMs: number;
   /** From the verdict (and the pods' own time to end): a clean-up that takes longer is reported as a warning and left to the sweep. */
   readonly cleanupLimitMs: number;
   /** Pods that are going away are looked at again this often. */

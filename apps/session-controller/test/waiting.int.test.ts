@@ -1,0 +1,145 @@
+import { faultOf } from "@muster/faults";
+import { buckets, muster, subjects } from "@muster/proto";
+import { openBucket } from "@muster/store";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EMBEDDED } from "./api-servers.ts";
+import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+
+const POOLS = { drivers: 1 };
+const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
+/** Fewer places than there are sessions that wait, and no sweep that would help. */
+const CROWDED = { SESSION_IN_FLIGHT: "2", SESSION_EXECUTORS: "0", SESSION_SWEEP_MS: "86400000" };
+
+describe("more sessions than executors have places", () => {
+  let world: SessionWorld<ScriptedCluster>;
+
+  beforeAll(async () => {
+    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+  });
+
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  async function submit(name: string, args: readonly string[], more: object = {}): Promise<void> {
+    const spec = { components: [scripted("driver", "driver", ...args)], ...more };
+    await world.sessions.submitSession({ requestId: name, name, spec }, { timeoutMs: 20_000 });
+  }
+
+  async function session(name: string): Promise<muster.session.v1.Session.$Properties> {
+    return (await world.sessions.getSession({ name })).session ?? {};
+  }
+
+  async function sawEvent(name: string, event: string): Promise<void> {
+    await until(`${name} is at ${event}`, async () => eventsOf(await session(name)).includes(event), {
+      timeoutMs: 20_000,
+    });
+  }
+
+  async function waitsAtLedger(name: string): Promise<void> {
+    await until(`${name} waits at the ledger`, async () =>
+      /^pool drivers has 0 machines free, 1 are needed/.test((await session(name)).waitingBecause ?? ""),
+    );
+  }
+
+  it("a waiting session takes no place, says why it waits now, and is woken by a grant, a cancellation and the end of its time", async () => {
+    const controllers = [await world.startController(CROWDED), await world.startController(CROWDED)];
+    await submit("runs", ["serve"]);
+    await sawEvent("runs", "RUN");
+    const waiting = ["w-0", "w-1", "w-2", "w-3", "w-4"];
+    for (const name of waiting) await submit(name, ["serve"]);
+    await submit("impatient", ["serve"], { queueTimeoutMs: 4000 });
+    for (const name of [...waiting, "impatient"]) await waitsAtLedger(name);
+    expect((await session("w-4")).waitingBecause).toContain("4 requests are ahead");
+
+    await world.sessions.cancelSession({ requestId: "c", name: "w-1" });
+    expect(eventsOf(await finished(world, "w-1"))).toEqual(["QUEUE", "CANCELLED"]);
+    expect((await session("w-4")).waitingBecause).toContain("3 requests are ahead");
+    expect((await finished(world, "impatient")).events?.at(-1)).toMatchObject({ reason: "QUEUE_TIMEOUT" });
+
+    for (const [index, name] of ["runs", "w-0", "w-2", "w-3", "w-4"].entries()) {
+      await sawEvent(name, "RUN");
+      await world.sessions.cancelSession({ requestId: `c-${index}`, name });
+      expect(eventsOf(await finished(world, name))).toEqual([...GOOD, "CANCELLED"]);
+    }
+    await expectNothingLeft(world);
+    await Promise.all(controllers.map((each) => each.stop()));
+  });
+
+  it("every one of many sessions at once comes to its end", async () => {
+    const controller = await world.startController({ ...CROWDED, SESSION_IN_FLIGHT: "3" });
+    const names = Array.from({ length: 15 }, (_, index) => `crowd-${index}`);
+    await Promise.all(names.map((name) => submit(name, ["flash", "0"])));
+    for (const name of names) expect(eventsOf(await finished(world, name))).toEqual([...GOOD, "DONE"]);
+    await expectNothingLeft(world);
+    await controller.stop();
+  });
+
+  it("sessions that waited while every controller was killed go on", async () => {
+    const free = { SESSION_EXECUTORS: "0" };
+    const before = [await world.startController(free), await world.startController(free)];
+    await submit("held", ["serve"]);
+    await sawEvent("held", "RUN");
+    await submit("patient", ["flash", "0"]);
+    await waitsAtLedger("patient");
+    await Promise.all(before.map((each) => each.kill()));
+    const after = await world.startController();
+    await until("the cancellation is accepted", () =>
+      world.sessions.cancelSession({ requestId: "c", name: "held" }, { timeoutMs: 2000 }).then(
+        () => true,
+        () => false,
+      ),
+    );
+    expect(eventsOf(await finished(world, "patient"))).toEqual([...GOOD, "DONE"]);
+    await after.stop();
+  });
+
+  it("more than may be unfinished are refused with a hint when to try again", async () => {
+    const controller = await world.startController({ ...CROWDED, SESSION_UNFINISHED: "2" });
+    await submit("one", ["serve"]);
+    await submit("two", ["serve"]);
+    const refused = await until("a submission is refused", () =>
+      submit("three", ["serve"]).then(
+        () => undefined,
+        (error: unknown) => faultOf(error),
+      ),
+    );
+    expect(refused).toMatchObject({ code: "limit_exceeded", limit: 2, retryAfterMs: 10_000 });
+    for (const name of ["one", "two"]) await world.sessions.cancelSession({ requestId: name, name });
+    for (const name of ["one", "two"]) await finished(world, name);
+    await until("there is room again", () =>
+      submit("four", ["flash", "0"]).then(
+        () => true,
+        () => false,
+      ),
+    );
+    expect(eventsOf(await finished(world, "four"))).toEqual([...GOOD, "DONE"]);
+    await controller.stop();
+  });
+
+  it("a record that cannot be read stops nobody, and its message is put where people look", async () => {
+    const bytes = { encode: (value: Uint8Array) => value, decode: (value: Uint8Array) => value };
+    const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec: bytes });
+    const revision = await records.create("broken", Buffer.from("ffffffffffffff", "hex"));
+    const dead: string[] = [];
+    await using _listening = await world.bus.listen(subjects.dead("session"), ({ payload }) => {
+      dead.push(muster.session.v1.RunSession.decode(payload).name);
+    });
+    const controller = await world.startController({ SESSION_SWEEP_MS: "100" });
+    const run = muster.session.v1.RunSession.encode({ name: "broken", uid: "u" }).finish();
+    await world.bus.publish(subjects.runSession("broken"), run, { messageId: "broken" });
+    await until("the message is dead", () => dead.includes("broken"));
+    await submit("sound", ["flash", "0"], { ttlMs: 1000 });
+    expect(eventsOf(await finished(world, "sound"))).toEqual([...GOOD, "DONE"]);
+    await until("the sweep has forgotten it", async () => {
+      const { sessions } = await world.sessions.listSessions({});
+      return !sessions.some(({ name }) => name === "sound");
+    });
+    const error: unknown = await world.sessions.getSession({ name: "broken" }).catch((reason: unknown) => reason);
+    expect(faultOf(error)?.code).toBe("internal");
+    await records.delete("broken", revision);
+    await controller.stop();
+  });
+});
