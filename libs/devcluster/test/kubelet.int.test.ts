@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import { get } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -287,6 +287,79 @@ for (const { title, skip, start } of apiServers()) {
       await remove("pod");
     });
 
+    it("asks nothing else before the startup probe has succeeded", async () => {
+      let status = 503;
+      await using web = await httpServer(() => status);
+      const httpGet = { host: "127.0.0.1", port: web.port, path: "/started" };
+      await create("pod", {
+        containers: [
+          {
+            name: "main",
+            image: "none",
+            command: ["sleep", "1000"],
+            startupProbe: { httpGet, periodSeconds: 1, failureThreshold: 100 },
+            // Would end the container at once.
+            livenessProbe: { exec: { command: ["test", "-e", "started"] }, periodSeconds: 1, failureThreshold: 1 },
+          },
+        ],
+      });
+      await inPhase("pod", "Running");
+      await until("it was asked and refused", () => web.requests() >= 2);
+      expect((await read("pod")).status?.containerStatuses).toMatchObject([{ started: false, ready: false }]);
+      status = 200;
+      await until("it was ended by its liveness probe", async () => {
+        return (await read("pod")).status?.containerStatuses?.[0]?.state?.terminated !== undefined;
+      });
+      await remove("pod");
+    });
+
+    it("restarts a container whose liveness probe fails, with its grace period, and says so", async () => {
+      const ends = `process.on("SIGTERM", () => process.exit(5)); setInterval(() => {}, 1000);`;
+      await create("pod", {
+        restartPolicy: "Always",
+        containers: [
+          {
+            name: "main",
+            image: "none",
+            command: ["node", "-e", `require("fs").writeFileSync("up", ""); ${ends}`],
+            startupProbe: { exec: { command: ["test", "-e", "up"] }, periodSeconds: 1 },
+            livenessProbe: { exec: { command: ["test", "!", "-e", "broken"] }, periodSeconds: 1, failureThreshold: 2 },
+          },
+        ],
+      });
+      const uid = (await ready("pod")).metadata?.uid ?? "";
+      await writeFile(join(directory, "pods", uid, "home", "broken"), "");
+      const container = await until("it was restarted", async () => {
+        const status = (await read("pod")).status?.containerStatuses?.[0];
+        return (status?.restartCount ?? 0) > 0 && status;
+      });
+      expect(container.lastState?.terminated?.exitCode).toBe(5);
+      const reasons = await until("it was told", async () => {
+        const found = await reasonsOf("pod");
+        return found.includes("Unhealthy") && found.includes("Killing") && found;
+      });
+      expect(reasons.slice(0, 3)).toEqual(["Pulled", "Created", "Started"]);
+      await remove("pod");
+    });
+
+    it("waits for an image that does not exist, and tells of it as a kubelet does", async () => {
+      const image = "missing.example/tool:1";
+      await create("pod", { containers: [{ name: "main", image, command: ["true"] }] });
+      const seen: (string | undefined)[] = [];
+      const backOff = async (): Promise<boolean> => {
+        const waiting = (await read("pod")).status?.containerStatuses?.[0]?.state?.waiting;
+        if (waiting?.reason !== seen.at(-1)) seen.push(waiting?.reason);
+        return waiting?.reason === "ImagePullBackOff" && waiting.message === `Back-off pulling image "${image}"`;
+      };
+      await until("it holds back", backOff);
+      expect((await read("pod")).status?.phase).toBe("Pending");
+      await until("everything is told", async () => (await reasonsOf("pod")).includes("BackOff"));
+      expect(await reasonsOf("pod")).toEqual(["Pulling", "Failed", "Failed", "BackOff"]);
+      aheadMs += 10_000;
+      await until("it tried again", async () => (await reasonsOf("pod")).length === 8);
+      await remove("pod");
+    });
+
     it("serves logs through the API server: whole, in part, previous, and followed to the end", async () => {
       const script = "echo one; echo two >&2; read line < gate; echo $line";
       const make = "mkfifo gate 2>/dev/null; ";
@@ -419,6 +492,13 @@ for (const { title, skip, start } of apiServers()) {
       await new Log(config).log(namespace, name, "main", stream, { follow: true });
       await end;
       return Buffer.concat(parts).toString();
+    }
+
+    /** Reasons of the events of a pod, in the order in which they were written. */
+    async function reasonsOf(name: string): Promise<string[]> {
+      const { items } = await api.listNamespacedEvent({ namespace, fieldSelector: `involvedObject.name=${name}` });
+      const version = (each: (typeof items)[number]): number => Number(each.metadata.resourceVersion);
+      return items.sort((a, b) => version(a) - version(b)).map((each) => each.reason ?? "");
     }
 
     /** The last phase and exit code that the API server had of a pod, once it is gone. */

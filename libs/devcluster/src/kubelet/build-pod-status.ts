@@ -55,7 +55,7 @@ function buildContainers(kind: "init" | "main", observation: PodObservation, pha
         image,
         imageID: "",
         ready: isReady(record, phase),
-        started: state.is === "running",
+        started: state.is === "running" && record.started,
         restartCount: Math.max(0, record.runs - 1),
         state: buildState(record),
         lastState: last === undefined ? {} : { terminated: buildTerminated(last) },

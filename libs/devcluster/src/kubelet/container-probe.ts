@@ -4,11 +4,15 @@ import { type ProbeState, type ProbeTiming, probeTiming, startProbe, transitionP
 export type ContainerProbeDeps = {
   readonly ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean>;
   readonly now: () => number;
-  readonly onReady: (ready: boolean) => void;
+  /** What is believed before the first answer. */
+  readonly initially: boolean;
+  readonly onChange: (holds: boolean) => void;
+  /** The first failure in a row. */
+  readonly onFailure: () => void;
   readonly onError: (error: unknown) => void;
 };
 
-/** Asks one run of one container, one question at a time, and tells when its readiness changes. */
+/** Asks one run of one container, one question at a time, and tells when what its answers mean changes. */
 export class ContainerProbe {
   readonly #probe: V1Probe;
   readonly #timing: ProbeTiming;
@@ -20,7 +24,7 @@ export class ContainerProbe {
     this.#probe = probe;
     this.#deps = deps;
     this.#timing = probeTiming(probe);
-    this.#state = startProbe(this.#timing, deps.now());
+    this.#state = startProbe(this.#timing, deps.now(), deps.initially);
   }
 
   /** Time has passed: asks when it is time to. */
@@ -39,8 +43,11 @@ export class ContainerProbe {
 
   #answered(ok: boolean): void {
     this.#isAsking = false;
-    const before = this.#state.ready;
-    this.#state = transitionProbe(this.#state, { ok, atMs: this.#deps.now() }, this.#timing);
-    if (this.#state.ready !== before) this.#deps.onReady(this.#state.ready);
+    const before = this.#state;
+    this.#state = transitionProbe(before, { ok, atMs: this.#deps.now() }, this.#timing);
+    if (!ok && before.failures === 0) this.#deps.onFailure();
+    // A probe that kills has to be heard as often as it fails for good.
+    const failedForGood = !ok && this.#state.failures === this.#timing.failureThreshold;
+    if (this.#state.ready !== before.ready || failedForGood) this.#deps.onChange(this.#state.ready);
   }
 }

@@ -73,6 +73,23 @@ describe("planPod", () => {
     ]);
   });
 
+  it("ends a run that its probe condemned, first with SIGTERM, and holds back an image that cannot be pulled", () => {
+    const running = transitionContainer(main(), { event: "started", atMs: NOW, containerId: "c" });
+    const doomed = transitionContainer(running, { event: "doomed", killAtMs: NOW + 5 });
+    expect(plan({ containers: [doomed] })).toEqual([
+      { do: "signal", container: "main", signal: "SIGTERM", because: "unhealthy" },
+      { do: "wait", untilMs: NOW + 5, because: "grace" },
+    ]);
+    const signalled = transitionContainer(doomed, { event: "signalled", signal: "SIGTERM" });
+    expect(plan({ containers: [{ ...signalled, killAtMs: NOW }] })).toEqual([
+      { do: "signal", container: "main", signal: "SIGKILL", because: "unhealthy" },
+    ]);
+    const unpulled = transitionContainer(main(), { event: "delayed", reason: "ErrImagePull", retryAtMs: NOW + 5 });
+    expect(plan({ containers: [unpulled] })).toEqual([
+      { do: "hold", container: "main", delayMs: 5, untilMs: NOW + 5, because: "image-pull" },
+    ]);
+  });
+
   it("tries a container again whose configuration was incomplete, later", () => {
     const waiting = transitionContainer(main(), {
       event: "delayed",

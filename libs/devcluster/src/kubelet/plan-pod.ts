@@ -9,13 +9,13 @@ export type PodStep =
       readonly container: string;
       readonly delayMs: number;
       readonly untilMs: number;
-      readonly because: "crash-loop";
+      readonly because: "crash-loop" | "image-pull";
     }
   | {
       readonly do: "signal";
       readonly container: string;
       readonly signal: "SIGTERM" | "SIGKILL";
-      readonly because: Ending["because"];
+      readonly because: Ending["because"] | "unhealthy";
     }
   | { readonly do: "wait"; readonly untilMs: number; readonly because: "crash-loop" | "not-yet" | "grace" | "deadline" }
   | { readonly do: "delete"; readonly because: "ended" };
@@ -77,18 +77,26 @@ export function planPod(snapshot: PodSnapshot): PodStep[] {
 
 function planEnding({ pod, containers, nowMs }: PodSnapshot, ending: Ending): PodStep[] {
   const steps: PodStep[] = [];
-  for (const { name, state, signalled } of containers) {
-    if (state.is !== "running") continue;
-    const signal = nowMs >= ending.killAtMs ? "SIGKILL" : "SIGTERM";
-    if (signalled !== "SIGKILL" && signalled !== signal) {
-      steps.push({ do: "signal", container: name, signal, because: ending.because });
-    }
-    if (signal === "SIGTERM") steps.push({ do: "wait", untilMs: ending.killAtMs, because: "grace" });
+  for (const container of containers) {
+    if (container.state.is === "running") steps.push(...planEnd(container, ending, nowMs));
   }
   const isRunning = containers.some((each) => each.state.is === "running");
   const isDeleted = pod.metadata?.deletionTimestamp !== undefined;
   if (!isRunning && isDeleted && ending.because !== "gone" && ending.because !== "stopping")
     steps.push({ do: "delete", because: "ended" });
+  return steps;
+}
+
+/** SIGTERM, a pause, SIGKILL; each once. */
+function planEnd(
+  { name, signalled }: ContainerRecord,
+  { killAtMs, because }: { readonly killAtMs: number; readonly because: Ending["because"] | "unhealthy" },
+  nowMs: number,
+): PodStep[] {
+  const steps: PodStep[] = [];
+  const signal = nowMs >= killAtMs ? "SIGKILL" : "SIGTERM";
+  if (signalled !== "SIGKILL" && signalled !== signal) steps.push({ do: "signal", container: name, signal, because });
+  if (signal === "SIGTERM") steps.push({ do: "wait", untilMs: killAtMs, because: "grace" });
   return steps;
 }
 
@@ -106,12 +114,18 @@ function planRunning({ pod, containers, nowMs }: PodSnapshot): PodStep[] {
 function planContainer(container: ContainerRecord, policy: string, nowMs: number): PodStep[] {
   const { name, state } = container;
   switch (state.is) {
-    case "running":
-      return [];
+    case "running": {
+      const { killAtMs } = container;
+      return killAtMs === undefined ? [] : planEnd(container, { killAtMs, because: "unhealthy" }, nowMs);
+    }
     case "waiting": {
       const isCrashLoop = state.reason === "CrashLoopBackOff";
       const { retryAtMs } = state;
       if (retryAtMs !== undefined && nowMs < retryAtMs) {
+        if (state.reason === "ErrImagePull") {
+          const delayMs = retryAtMs - nowMs;
+          return [{ do: "hold", container: name, delayMs, untilMs: retryAtMs, because: "image-pull" }];
+        }
         return [{ do: "wait", untilMs: retryAtMs, because: isCrashLoop ? "crash-loop" : "not-yet" }];
       }
       const because = isCrashLoop ? "restart" : retryAtMs === undefined ? "new" : "retry";

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { V1Container, V1Pod } from "@kubernetes/client-node";
+import type { V1Container, V1Pod, V1Probe } from "@kubernetes/client-node";
 import { type ReconcileLoop, reconcileLoop } from "../reconcile-loop.ts";
 import { HOST_IP } from "./build-node.ts";
 import { buildPodStatus } from "./build-pod-status.ts";
@@ -11,7 +11,7 @@ import type { ContainerRun, PodRuntime } from "./pod-runtime.ts";
 import { type Ending, isTerminal, podPhase } from "./pod-phase.ts";
 import { type ReporterDeps, type StatusReporter, statusReporter } from "./report-status.ts";
 import { seedContainers } from "./seed-containers.ts";
-import { type ContainerEvent, type ContainerRecord, transitionContainer } from "./transition-container.ts";
+import { backoffMs, type ContainerEvent, type ContainerRecord, transitionContainer } from "./transition-container.ts";
 
 /** What the worker of one pod needs from outside. */
 export type PodWorkerDeps = ReporterDeps & {
@@ -24,9 +24,21 @@ export type PodWorkerDeps = ReporterDeps & {
   readonly addresses: Pick<PodAddresses, "allocate" | "release">;
   /** While true nothing is decided or told. */
   readonly isFrozen?: () => boolean;
+  /** An image that nobody can pull. */
+  readonly isImageMissing: (image: string) => boolean;
+  /** Tells of something that happened to a container, or to the pod where none is named. Never fails. */
+  readonly record: (event: ContainerNews) => void;
   readonly onError: (error: unknown, doing: string) => void;
   /** The pod is gone and nothing of it is left. */
   readonly onDone: () => void;
+};
+
+/** Becomes a Kubernetes event. */
+export type ContainerNews = {
+  readonly type: "Normal" | "Warning";
+  readonly reason: "Pulling" | "Pulled" | "Created" | "Started" | "Killing" | "BackOff" | "Unhealthy" | "Failed";
+  readonly message: string;
+  readonly container: string;
 };
 
 /** Owns the containers of one pod: brings them to what the API server says, and tells the API server what they are. */
@@ -36,7 +48,10 @@ export class PodWorker {
   readonly #loop: ReconcileLoop;
   readonly #startedAtMs: number;
   readonly #runs = new Map<string, ContainerRun>();
-  readonly #probes = new Map<string, ContainerProbe>();
+  readonly #probes = new Map<string, readonly ContainerProbe[]>();
+  readonly #pullFailures = new Map<string, number>();
+  /** Why a container cannot be created is told once, however often it is tried. */
+  readonly #told = new Map<string, string>();
   #pod: V1Pod;
   #containers: ContainerRecord[];
   #ending: Ending | undefined;
@@ -70,7 +85,7 @@ export class PodWorker {
       this.#dueAtMs = Infinity;
       this.poke();
     }
-    for (const probe of this.#probes.values()) probe.tick(nowMs);
+    for (const probe of [...this.#probes.values()].flat()) probe.tick(nowMs);
   }
 
   /** The log of a container's present run, or of the one before it. */
@@ -152,13 +167,21 @@ export class PodWorker {
     switch (step.do) {
       case "start":
         return this.#start(step.container);
-      case "hold": {
-        const { name = "", namespace = "", uid = "" } = this.#pod.metadata ?? {};
-        const message = `back-off ${step.delayMs / 1000}s restarting failed container=${step.container} pod=${name}_${namespace}(${uid})`;
-        this.#change(step.container, { event: "held", message, untilMs: step.untilMs });
+      case "hold":
+        if (step.because === "image-pull") this.#holdPull(step);
+        else this.#holdRestart(step);
         return;
-      }
       case "signal":
+        if (step.signal === "SIGTERM") {
+          const why = step.because === "unhealthy" ? "failed its probe, will be restarted" : undefined;
+          const message = why === undefined ? "Stopping container" : "Container";
+          this.#tell(
+            step.container,
+            "Normal",
+            "Killing",
+            `${message} ${step.container}${why === undefined ? "" : ` ${why}`}`,
+          );
+        }
         this.#runs.get(step.container)?.signal(step.signal);
         this.#change(step.container, { event: "signalled", signal: step.signal });
         return;
@@ -174,15 +197,27 @@ export class PodWorker {
     const run = this.#containers.find((each) => each.name === name)?.runs ?? 0;
     const containerId = `process://${this.#pod.metadata?.uid ?? ""}/${name}/${run}`;
     this.#podIp ??= this.#pod.spec?.hostNetwork === true ? HOST_IP : this.#deps.addresses.allocate();
+    if (this.#deps.isImageMissing(container.image ?? "")) {
+      this.#failPull(container);
+      return;
+    }
     const outcome = await this.#deps.runtime.start({ pod: this.#pod, container, run, podIp: this.#podIp, containerId });
     switch (outcome.is) {
       case "waiting":
+        if (outcome.message !== undefined && this.#told.get(name) !== outcome.message) {
+          this.#told.set(name, outcome.message);
+          this.#tell(name, "Warning", "Failed", `Error: ${outcome.message}`);
+        }
         this.#change(name, { event: "delayed", ...outcome });
         return;
       case "failed":
+        this.#tell(name, "Warning", "Failed", `Error: ${outcome.message}`);
         this.#end(name, { exitCode: 128, reason: "StartError", message: outcome.message, containerId });
         return;
       case "running":
+        this.#tell(name, "Normal", "Pulled", `Container image "${container.image ?? ""}" already present on machine`);
+        this.#tell(name, "Normal", "Created", "Container created");
+        this.#tell(name, "Normal", "Started", "Container started");
         this.#follow(container, outcome.run, containerId);
     }
   }
@@ -210,35 +245,115 @@ export class PodWorker {
       });
   }
 
-  /** Without a probe a container is ready as soon as it runs. */
+  /** The image cannot be pulled: said at once, then held back for a time that doubles. */
+  #failPull({ name, image = "" }: V1Container): void {
+    const failures = this.#pullFailures.get(name) ?? 0;
+    this.#pullFailures.set(name, failures + 1);
+    const message = `failed to pull and unpack image "${image}": failed to resolve reference "${image}": ${image}: not found`;
+    this.#tell(name, "Normal", "Pulling", `Pulling image "${image}"`);
+    this.#tell(name, "Warning", "Failed", `Failed to pull image "${image}": ${message}`);
+    this.#tell(name, "Warning", "Failed", "Error: ErrImagePull");
+    const retryAtMs = this.#deps.now() + backoffMs(failures + 1);
+    this.#change(name, { event: "delayed", reason: "ErrImagePull", message, retryAtMs });
+  }
+
+  #holdPull({ container, untilMs }: { readonly container: string; readonly untilMs: number }): void {
+    const { image = "" } = this.#containerSpec(container);
+    const message = `Back-off pulling image "${image}"`;
+    this.#tell(container, "Normal", "BackOff", message);
+    this.#change(container, { event: "delayed", reason: "ImagePullBackOff", message, retryAtMs: untilMs });
+  }
+
+  #holdRestart(step: { readonly container: string; readonly delayMs: number; readonly untilMs: number }): void {
+    const { name = "", namespace = "", uid = "" } = this.#pod.metadata ?? {};
+    const pod = `${name}_${namespace}(${uid})`;
+    this.#tell(
+      step.container,
+      "Warning",
+      "BackOff",
+      `Back-off restarting failed container ${step.container} in pod ${pod}`,
+    );
+    const message = `back-off ${step.delayMs / 1000}s restarting failed container=${step.container} pod=${pod}`;
+    this.#change(step.container, { event: "held", message, untilMs: step.untilMs });
+  }
+
+  #tell(container: string, type: ContainerNews["type"], reason: ContainerNews["reason"], message: string): void {
+    this.#deps.record({ container, type, reason, message });
+  }
+
+  /** Without a probe a container is ready as soon as it runs. One with a startup probe is asked nothing else until that succeeds. */
   #watch(container: V1Container, run: ContainerRun, containerId: string): void {
-    const { name, readinessProbe } = container;
+    const { name, startupProbe } = container;
     const { readiness } = run;
-    const tell = (ready: boolean): void => this.#change(name, { event: "probed", ready });
     if (readiness.by === "itself") {
-      tell(readiness.isReady);
+      this.#change(name, { event: "started-up", started: true });
+      this.#change(name, { event: "probed", ready: readiness.isReady });
       readiness.onReady(() => {
         if (this.#runs.get(name) !== run) return;
-        tell(true);
+        this.#change(name, { event: "probed", ready: true });
         this.poke();
       });
       return;
     }
-    if (readinessProbe === undefined) {
-      tell(true);
+    if (startupProbe === undefined) {
+      this.#watchStarted(container, run, containerId);
       return;
     }
-    const probe = new ContainerProbe(readinessProbe, {
-      ask: readiness.ask,
-      now: this.#deps.now,
-      onError: (error) => this.#deps.onError(error, `probing ${containerId}`),
-      onReady: (ready) => {
-        if (this.#probes.get(name) !== probe) return;
-        tell(ready);
-        this.poke();
-      },
-    });
-    this.#probes.set(name, probe);
+    const ask = this.#asking(container, run, containerId);
+    this.#probes.set(name, [
+      ask("Startup", startupProbe, false, (holds) => {
+        if (holds) this.#watchStarted(container, run, containerId);
+        else this.#doom(container, startupProbe);
+      }),
+    ]);
+  }
+
+  #watchStarted(container: V1Container, run: ContainerRun, containerId: string): void {
+    const { name, readinessProbe, livenessProbe } = container;
+    const ask = this.#asking(container, run, containerId);
+    const tellReady = (ready: boolean): void => this.#change(name, { event: "probed", ready });
+    const probes: ContainerProbe[] = [];
+    this.#change(name, { event: "started-up", started: true });
+    if (readinessProbe === undefined) tellReady(true);
+    else probes.push(ask("Readiness", readinessProbe, false, tellReady));
+    if (livenessProbe !== undefined) {
+      probes.push(
+        ask("Liveness", livenessProbe, true, (lives) => {
+          if (!lives) this.#doom(container, livenessProbe);
+        }),
+      );
+    }
+    this.#probes.set(name, probes);
+  }
+
+  /** Makes probes that are heard only while the run is the present one. */
+  #asking(
+    { name }: V1Container,
+    run: ContainerRun,
+    containerId: string,
+  ): (kind: string, probe: V1Probe, initially: boolean, onChange: (holds: boolean) => void) => ContainerProbe {
+    const { readiness } = run;
+    const ask = readiness.by === "probe" ? readiness.ask : () => Promise.resolve(true);
+    return (kind, probe, initially, onChange) =>
+      new ContainerProbe(probe, {
+        ask,
+        initially,
+        now: this.#deps.now,
+        onError: (error) => this.#deps.onError(error, `probing ${containerId}`),
+        onFailure: () => this.#tell(name, "Warning", "Unhealthy", `${kind} probe failed`),
+        onChange: (holds) => {
+          if (this.#runs.get(name) !== run) return;
+          onChange(holds);
+          this.poke();
+        },
+      });
+  }
+
+  /** Ends the present run; the restart policy says what comes next. */
+  #doom({ name }: V1Container, probe: V1Probe): void {
+    const seconds = probe.terminationGracePeriodSeconds ?? this.#pod.spec?.terminationGracePeriodSeconds ?? 30;
+    this.#probes.delete(name);
+    this.#change(name, { event: "doomed", killAtMs: this.#deps.now() + seconds * 1000 });
   }
 
   #end(

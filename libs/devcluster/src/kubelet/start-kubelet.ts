@@ -5,6 +5,9 @@ import { informer, kubeClient, listWatch } from "@muster/kube";
 import type { NodeFacts } from "./build-node.ts";
 import { claimDirectory } from "./claim-directory.ts";
 import { type FindLog, type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
+import { newsRecorder } from "./container-news.ts";
+import { isMissingImage } from "./missing-image.ts";
+import { jsonApi } from "../json-api.ts";
 import { makeKubeletCertificate } from "./kubelet-certificate.ts";
 import { readSystem, startHeartbeat } from "./node-heartbeat.ts";
 import { podApi } from "./pod-api.ts";
@@ -53,6 +56,8 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   await killLeftovers(directory);
   const addresses = started.use(await claimPodAddresses(options.nodeIndex));
   const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
+  const events = jsonApi(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS });
+  started.defer(() => events.close());
   const workers = new Map<string, PodWorker>();
   const server = started.use(
     await startKubeletServer({
@@ -88,6 +93,8 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
         return cached?.metadata?.uid === uid ? cached : undefined;
       },
       addresses,
+      isImageMissing: isMissingImage,
+      record: newsRecorder(events, { name, namespace, uid }, { nodeName, now, onError }),
       onError,
       onDone: () => workers.delete(uid),
     });

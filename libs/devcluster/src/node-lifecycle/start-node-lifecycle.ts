@@ -52,7 +52,8 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
         const results = await Promise.allSettled([...steps.map((step) => execute(api, step, nowMs)), ...due]);
         const failures = results.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []));
         const failed = failures.find((error) => kubeFault(error)?.code !== "conflict");
-        if (failed !== undefined) throw new Error("some steps failed", { cause: failed });
+        if (failed !== undefined)
+          throw failed instanceof Error ? failed : new Error("a step failed", { cause: failed });
         // The cache is behind, and catches up.
         if (failures.length > 0) dueAtMs = Math.min(dueAtMs, nowMs + CONFLICT_PAUSE_MS);
       },

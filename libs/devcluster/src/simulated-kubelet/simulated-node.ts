@@ -1,6 +1,8 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import type { NodeFacts } from "../kubelet/build-node.ts";
+import { newsRecorder } from "../kubelet/container-news.ts";
 import type { FoundLog } from "../kubelet/kubelet-server.ts";
+import { isMissingImage } from "../kubelet/missing-image.ts";
 import { PodWorker } from "../kubelet/pod-worker.ts";
 import type { JsonApi } from "../json-api.ts";
 import { nodeAddresses } from "./node-addresses.ts";
@@ -94,6 +96,7 @@ export class SimulatedNode {
     if (this.#workers.has(uid)) return;
     const { api, now, onError } = this.#deps;
     const workers = this.#workers;
+    const record = newsRecorder(api, { name, namespace, uid }, { nodeName: this.facts.name, now, onError });
     const worker = new PodWorker(pod, {
       ...simulatedPodApi(api, { name, namespace, uid }),
       runtime: simulatedRuntime(this.#machine, now),
@@ -104,6 +107,11 @@ export class SimulatedNode {
       },
       isFrozen: () => this.#state !== "alive",
       addresses: this.#addresses,
+      isImageMissing: isMissingImage,
+      // What goes well is not worth three more writes for each pod.
+      record: (news) => {
+        if (news.type === "Warning") record(news);
+      },
       onError,
       onDone: () => workers.delete(uid),
     });
