@@ -10,10 +10,12 @@ import {
   resourceAttributesEnvDetector,
   resourceFromAttributes,
   serviceNameEnvDetector,
+  type Resource,
 } from "@opentelemetry/resources";
 import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
 import { ATTR_SERVICE_NAME, ATTR_SERVICE_VERSION } from "@opentelemetry/semantic-conventions";
+import { unrecordedSpans } from "./unrecorded-spans.ts";
 
 export type Telemetry = AsyncDisposable & {
   /** Answers a scrape with every metric of this process, in Prometheus' text form. */
@@ -40,18 +42,13 @@ export function startTelemetry(identity: {
     .merge(detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] }));
 
   const exporting = [env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"], env["OTEL_EXPORTER_OTLP_ENDPOINT"]].some(Boolean);
-  const spans = new TracerProvider({
-    resource,
-    spanProcessors: exporting
-      ? [new BatchSpanProcessor({ exporter: new OTLPTraceExporter(), scheduledDelayMillis: EXPORT_EVERY_MS })]
-      : [],
-  });
+  const spans = exporting ? exportedSpans(resource) : undefined;
   const prometheus = new PrometheusExporter({ preventServerStart: true });
   const meters = new MeterProvider({ resource, readers: [prometheus] });
 
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   propagation.setGlobalPropagator(new W3CTraceContextPropagator());
-  trace.setGlobalTracerProvider(spans);
+  trace.setGlobalTracerProvider(spans ?? unrecordedSpans());
   metrics.setGlobalMeterProvider(meters);
 
   return {
@@ -66,9 +63,15 @@ export function startTelemetry(identity: {
         });
       });
       // A collector that is away is not this process's failure: the spans are lost, the work is not.
-      await Promise.race([spans.shutdown().catch(() => undefined), late]);
+      if (spans !== undefined) await Promise.race([spans.shutdown().catch(() => undefined), late]);
       await meters.shutdown().catch(() => undefined);
       for (const api of [context, propagation, trace, metrics]) api.disable();
     },
   };
+}
+
+function exportedSpans(resource: Resource): TracerProvider {
+  const exporter = new OTLPTraceExporter();
+  const processor = new BatchSpanProcessor({ exporter, scheduledDelayMillis: EXPORT_EVERY_MS });
+  return new TracerProvider({ resource, spanProcessors: [processor] });
 }

@@ -1,5 +1,5 @@
 import { context, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
-import { publishEvent, type Bus } from "@muster/bus";
+import { publishEvent, signalEvent, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
 import { idOf } from "../domain/reservation.ts";
 import type { News } from "../service.ts";
@@ -10,6 +10,15 @@ export type Announcer = AsyncDisposable & {
   announce(news: News, caller: Context | undefined): void;
 };
 
+export type AnnouncerDeps = {
+  readonly pause: (signal: AbortSignal) => Promise<void>;
+  /** How often the connection was lost so far. */
+  readonly losses: () => number;
+  readonly failed: (news: News, error: unknown) => void;
+  /** Told how many were given up because too many wait. */
+  readonly dropped: (count: number) => void;
+};
+
 type Announcement = { readonly news: News; readonly caller: Context | undefined };
 
 const WIRE = {
@@ -18,55 +27,77 @@ const WIRE = {
   expired: { subject: subjects.reservationExpired, type: muster.reservation.v1.ReservationExpired },
 };
 
-/** Enough to fill the connection; the rest waits in memory. */
-const IN_FLIGHT_MAX = 64;
+/** Sent before the server is asked whether they have arrived: far fewer than it lets wait for a stream. */
+const BATCH = 1000;
+/** News that wait while it cannot be published. They are hints: beyond this the oldest are given up. */
+const WAITING_MAX = 100_000;
 
 /**
- * News is published until it is on disk or the announcer is disposed. A grant that is lost then is published by the next leader, which announces every grant that
- * it finds: the message id makes a repeated one vanish. An end that is lost then is not told again: who asks is answered that there is no such reservation.
+ * News is published until it is on disk or the announcer is disposed. Only the last one of a batch is acknowledged, which says that all before it have arrived
+ * unless the connection was lost meanwhile; then all are sent again, and the message ids make those vanish that had arrived. A grant that is lost with this
+ * process is told by the next leader, which announces every grant that it finds. An end that is lost is not told again: who asks is answered that there is no such
+ * reservation.
  */
-export function makeAnnouncer(
-  bus: Bus,
-  deps: {
-    readonly pause: (signal: AbortSignal) => Promise<void>;
-    readonly failed: (news: News, error: unknown) => void;
-  },
-): Announcer {
-  const waiting: Announcement[] = [];
-  const workers = new Set<Promise<void>>();
+export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
+  let waiting: Announcement[] = [];
+  let working: Promise<void> | undefined;
   const stop = new AbortController();
+  const stopped = (): boolean => stop.signal.aborted;
 
   const work = async (): Promise<void> => {
-    for (let next = waiting.shift(); next !== undefined && !stop.signal.aborted; next = waiting.shift()) {
-      try {
-        await publish(bus, next);
-      } catch (error) {
-        deps.failed(next.news, error);
-        waiting.push(next);
-        await deps.pause(stop.signal);
-      }
+    // What is told in the same turn goes together.
+    await Promise.resolve();
+    while (waiting.length > 0 && !stopped()) {
+      const batch = waiting.slice(0, BATCH);
+      waiting = waiting.slice(BATCH);
+      while (!stopped() && !(await publish(bus, deps, batch))) await deps.pause(stop.signal);
     }
+  };
+  const kick = (): void => {
+    working ??= work().finally(() => {
+      working = undefined;
+      if (waiting.length > 0 && !stopped()) kick();
+    });
   };
   return {
     announce: (news, caller) => {
       waiting.push({ news, caller });
-      if (workers.size >= IN_FLIGHT_MAX) return;
-      const worker = work().finally(() => workers.delete(worker));
-      workers.add(worker);
+      if (waiting.length > WAITING_MAX) deps.dropped(waiting.splice(0, BATCH).length);
+      kick();
     },
     [Symbol.asyncDispose]: async () => {
       stop.abort();
-      await Promise.all(workers);
+      await working;
     },
   };
 }
 
-async function publish(bus: Bus, { news, caller }: Announcement): Promise<void> {
-  const { kind, reservation } = news;
+/** Whether all of the batch is known to have arrived. */
+async function publish(bus: Bus, deps: AnnouncerDeps, batch: readonly Announcement[]): Promise<boolean> {
+  const last = batch.at(-1);
+  if (last === undefined) return true;
+  const lossesBefore = deps.losses();
+  try {
+    for (const announcement of batch.slice(0, -1)) {
+      const { subject, type, message, messageId } = toEvent(announcement.news);
+      signalEvent(bus, subject, type, message, { messageId, trace: announcement.caller ?? ROOT_CONTEXT });
+    }
+    const { subject, type, message, messageId } = toEvent(last.news);
+    await context.with(last.caller ?? ROOT_CONTEXT, () => publishEvent(bus, subject, type, message, { messageId }));
+  } catch (error) {
+    deps.failed(last.news, error);
+    return false;
+  }
+  return deps.losses() === lossesBefore;
+}
+
+function toEvent({ kind, reservation }: News) {
   const { owner, sequence } = reservation;
   const { subject, type } = WIRE[kind];
-  const message = { reservation: toWireReservation({ reservation, because: undefined }) };
-  await context.with(caller ?? ROOT_CONTEXT, () =>
-    publishEvent(bus, subject(owner.kind, owner.id), type, message, { messageId: `${idOf(sequence)}-${kind}` }),
-  );
+  return {
+    subject: subject(owner.kind, owner.id),
+    type,
+    message: { reservation: toWireReservation({ reservation, because: undefined }) },
+    messageId: `${idOf(sequence)}-${kind}`,
+  };
 }

@@ -19,6 +19,8 @@ type Manager = {
   readonly bus: NatsBus;
   readonly nodes: View<NodeEntry>;
   readonly metrics: LedgerMetrics;
+  /** How often the connection was lost so far. */
+  readonly losses: () => number;
   /** The keeper while this process leads. */
   keeper: LedgerKeeper | undefined;
 };
@@ -33,11 +35,13 @@ const ALARM_MAX_MS = 86_400_000;
 export async function runManager(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   const { url, token } = config.nats;
+  let losses = 0;
   await using bus = await connectNats({
     url,
     name: "reservation-manager",
     ...(token !== undefined && { token }),
     onStatus: (status, detail) => {
+      if (status === "disconnected") losses += 1;
       logger.warn({ status, detail }, "connection to NATS");
     },
   });
@@ -54,7 +58,14 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
 
   let manager: Manager | undefined;
   using metrics = startMetrics(() => manager?.keeper?.count());
-  const managed: Manager = (manager = { context, bus, nodes, metrics, keeper: undefined });
+  const managed: Manager = (manager = {
+    context,
+    bus,
+    nodes,
+    metrics,
+    losses: () => losses,
+    keeper: undefined,
+  });
   await lead(
     bus.connection,
     {
@@ -91,6 +102,10 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     });
     await using announcer = makeAnnouncer(bus, {
       pause,
+      losses: manager.losses,
+      dropped: (count) => {
+        logger.warn({ count }, "announcements were given up because too many wait");
+      },
       failed: ({ kind, reservation }, error) => {
         const news = { reservation: idOf(reservation.sequence), kind };
         logger.warn({ ...news, err: error }, "an announcement failed, trying again");

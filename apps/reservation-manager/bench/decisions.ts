@@ -1,0 +1,110 @@
+import { performance } from "node:perf_hooks";
+import { readConfig } from "../src/config.ts";
+import type { ReservationRequest } from "../src/domain/check-request.ts";
+import { decideRelease } from "../src/domain/decide-release.ts";
+import { decideReservation } from "../src/domain/decide-reservation.ts";
+import { emptyLedger } from "../src/domain/ledger.ts";
+import { buildMachines } from "../src/domain/machines.ts";
+import { eventOf, planGrants } from "../src/domain/plan-grants.ts";
+import { idOf } from "../src/domain/reservation.ts";
+import { evolveWorld, type World } from "../src/domain/world.ts";
+import { needs } from "../test/managers.ts";
+
+const POOLS = 20;
+const NODES_PER_POOL = 50;
+const SIZES = [1000, 10_000, 100_000, 1_000_000];
+
+const policy = { ...readConfig({}).policy, queueLimit: Number.POSITIVE_INFINITY };
+
+/** What a decision costs while many requests wait, beside what it costs while few do. */
+export function benchDecisions(): void {
+  // The first measurement would otherwise be one of the compiler.
+  measureDecisions(fillWorld(1000));
+  const rows = SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillWorld(waiting)) }));
+  const base = rows[0]?.["median µs"] ?? 1;
+  console.log(
+    `One request queued, one reservation released, what fits granted; ${POOLS} pools of ${NODES_PER_POOL} nodes`,
+  );
+  console.table(rows.map((row) => ({ ...row, "times the first": round(row["median µs"] / base) })));
+}
+
+/** All machines held, and so many requests of 1 to 8 machines in 1 to 3 pools and 3 priorities waiting. */
+function fillWorld(waiting: number): World {
+  const random = makeRandom(1);
+  const nodes = Array.from({ length: POOLS * NODES_PER_POOL }, (_, index) => {
+    const pool = `pool-${index % POOLS}`;
+    return { name: `node-${index}`, pool, ready: true, schedulable: true, occupants: [] };
+  });
+  let world: World = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
+  for (const { name, pool } of nodes) world = reserve(world, request(`holder-${name}`, [pool], 0), 0);
+  for (let index = 0; index < waiting; index += 1) world = reserve(world, randomRequest(`w${index}`, random), index);
+  return world;
+}
+
+function measureDecisions(start: World): { classes: number; "median µs": number; "p99 µs": number } {
+  const random = makeRandom(2);
+  const nowMs = 2_000_000;
+  const times: number[] = [];
+  let world = start;
+  for (let index = 0; index < 2000; index += 1) {
+    const holder = [...take(world.ledger.holders.values(), random(50) + 1)].at(-1) ?? 0;
+    const owner = world.ledger.reservations.get(holder)?.owner ?? { kind: "", id: "" };
+    const release = { owner, reservationId: idOf(holder) };
+    const begin = performance.now();
+    world = evolveWorld(world, decideRelease(release, world.ledger, nowMs).events);
+    world = evolveWorld(
+      world,
+      planGrants(world, policy, nowMs).steps.map((step) => eventOf(step, nowMs)),
+    );
+    world = reserve(world, randomRequest(`late-${index}`, random), nowMs);
+    times.push((performance.now() - begin) * 1000);
+  }
+  times.sort((a, b) => a - b);
+  const at = (share: number): number => round(times[Math.floor(times.length * share)] ?? 0);
+  return { classes: start.ledger.queue.heads.size, "median µs": at(0.5), "p99 µs": at(0.99) };
+}
+
+function reserve(world: World, wanted: ReservationRequest, nowMs: number): World {
+  const verdict = decideReservation(wanted, world, policy, nowMs);
+  if (verdict.do === "refuse") throw new Error(`refused: ${verdict.fault.code}`);
+  return evolveWorld(world, verdict.events);
+}
+
+function randomRequest(id: string, random: (below: number) => number): ReservationRequest {
+  const pools = Array.from({ length: random(3) + 1 }, () => `pool-${random(POOLS)}`);
+  const wanted = Array.from({ length: random(8) + 1 }, (_, index) => pools[index % pools.length] ?? "");
+  return request(id, wanted, random(3));
+}
+
+function request(id: string, pools: readonly string[], priority: number): ReservationRequest {
+  return {
+    owner: { kind: "session", id },
+    needs: needs(...pools),
+    wait: true,
+    priority,
+    concurrencyLimit: 0,
+    ttlMs: 0,
+  };
+}
+
+function* take<Value>(values: Iterable<Value>, count: number): Generator<Value> {
+  let left = count;
+  for (const value of values) {
+    if (left === 0) return;
+    left -= 1;
+    yield value;
+  }
+}
+
+/** Numbers below a bound, the same in every run. */
+function makeRandom(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

@@ -1,0 +1,22 @@
+import { performance } from "node:perf_hooks";
+
+/** Calls in the air at once. */
+export const IN_FLIGHT = 256;
+
+/** Calls answered a second, with IN_FLIGHT of them in the air, after a while of warming up. */
+export async function perSecond(
+  call: (worker: number, turn: number) => Promise<unknown>,
+  seconds = 4,
+): Promise<number> {
+  let answered = 0;
+  const begin = performance.now() + 1000;
+  const end = begin + seconds * 1000;
+  const work = async (worker: number): Promise<void> => {
+    for (let turn = 0; performance.now() < end; turn += 1) {
+      await call(worker, turn);
+      if (performance.now() >= begin) answered += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: IN_FLIGHT }, (_, worker) => work(worker)));
+  return answered / seconds;
+}

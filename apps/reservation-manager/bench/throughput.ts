@@ -1,0 +1,103 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
+import type { NatsBus } from "@muster/bus";
+import { muster } from "@muster/proto";
+import { natsServer, type TestNats } from "@muster/testkit";
+import { runManager } from "../src/adapters/deps.ts";
+import { readConfig } from "../src/config.ts";
+import { connected, needs, nodeWriter, reservationsOf, startManager } from "../test/managers.ts";
+import { IN_FLIGHT, perSecond } from "./load.ts";
+
+const ROUNDS = 3;
+
+/**
+ * Durable reservations a second through NATS beside the client library's own request and reply of the same sizes, in turns on one server. Each reservation
+ * is reserved and released, which are two requests: the ratio compares requests with requests.
+ */
+export async function benchThroughput(): Promise<void> {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await Promise.all(Array.from({ length: 2 * IN_FLIGHT }, (_, index) => nodes.put(`node-${index}`, "pool")));
+  console.log(
+    `Client, service and NATS server each a process of its own; ${IN_FLIGHT} in flight, ${availableParallelism()} processors`,
+  );
+  {
+    await using _manager = startManager(server);
+    await compare(server, bus);
+  }
+  console.log("The same with the service in the client's process");
+  const stop = new AbortController();
+  const manager = runManager(makeContext(server, stop.signal));
+  await compare(server, bus);
+  stop.abort();
+  await manager;
+}
+
+async function compare(server: TestNats, bus: NatsBus): Promise<void> {
+  const reservations = reservationsOf(bus);
+  await reservations.listPools({}, { timeoutMs: 30_000 });
+  let round = 0;
+  const owner = (worker: number, turn: number) => ({ kind: "session", id: `w${worker}-${turn}-${round}` });
+  const pair = async (worker: number, turn: number): Promise<void> => {
+    const { reservation } = await reservations.reserve({ owner: owner(worker, turn), needs: needs("pool") });
+    const release = { owner: owner(worker, turn), reservationId: reservation?.id ?? "" };
+    const { released } = await reservations.unreserve(release);
+    if (reservation?.machines?.length !== 1 || !released) throw new Error("a reservation was not granted and released");
+  };
+
+  const sample = await reservations.reserve({ owner: owner(0, 0), needs: needs("pool") });
+  await reservations.unreserve({ owner: owner(0, 0), reservationId: sample.reservation?.id ?? "" });
+  const { ReserveRequest, ReserveReply } = muster.reservation.v1;
+  const request = ReserveRequest.encode({ owner: owner(0, 0), needs: needs("pool") }).finish();
+  await using bare = await startBare(server, ReserveReply.encode(sample).finish().length);
+  const rows: object[] = [];
+  for (round = 1; round <= ROUNDS; round += 1) {
+    const requests = await perSecond(() => bare.ask(request));
+    const pairs = await perSecond(pair);
+    rows.push({
+      "bare requests/s": Math.round(requests),
+      "durable requests/s": Math.round(2 * pairs),
+      "reservations/s, each released": Math.round(pairs),
+      ratio: Math.round((200 * pairs) / requests) / 100,
+    });
+  }
+  console.table(rows);
+}
+
+type Bare = AsyncDisposable & { readonly ask: (request: Uint8Array) => Promise<unknown> };
+
+async function startBare(server: TestNats, replyBytes: number): Promise<Bare> {
+  const main = fileURLToPath(new URL("bare.process.ts", import.meta.url));
+  const env = {
+    PATH: process.env["PATH"],
+    BENCH_NATS_URL: server.url,
+    BENCH_NATS_TOKEN: server.token,
+    BENCH_REPLY_BYTES: String(replyBytes),
+  };
+  const child = spawn(process.execPath, [main], { stdio: ["ignore", "pipe", "inherit"], env });
+  await once(child.stdout, "data");
+  const { connection } = await connected(server);
+  return {
+    ask: (request) => connection.request("bench.bare", request, { timeout: 5000 }),
+    [Symbol.asyncDispose]: async () => {
+      await connection.close();
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+  };
+}
+
+function makeContext(server: TestNats, signal: AbortSignal): Parameters<typeof runManager>[0] {
+  const silent = { debug: () => undefined, info: () => undefined, warn: console.warn, error: console.error };
+  return {
+    config: readConfig({ MUSTER_NATS_URL: server.url, MUSTER_NATS_TOKEN: server.token }),
+    logger: { ...silent, child: () => makeContext(server, signal).logger },
+    signal,
+    instance: "bench",
+    version: "1.0.0",
+    readyWhen: () => undefined,
+  };
+}

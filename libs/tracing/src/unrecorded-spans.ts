@@ -1,0 +1,59 @@
+import { randomBytes } from "node:crypto";
+import {
+  context,
+  isSpanContextValid,
+  trace,
+  TraceFlags,
+  type Context,
+  type Span,
+  type Tracer,
+  type TracerProvider,
+} from "@opentelemetry/api";
+
+const TRACE_ID_BYTES = 16;
+const SPAN_ID_BYTES = 8;
+/** Random bytes are fetched in blocks: one call for each id would cost more than the rest of the span. */
+const POOL_BYTES = 8192;
+
+/**
+ * Spans that have ids and record nothing: for a process that exports none, at a tenth of the price of those that could be exported. They say that they are sampled, so
+ * that a trace which begins here is recorded by whoever it reaches that exports.
+ */
+export function unrecordedSpans(): TracerProvider {
+  const newId = makeIds();
+  const startSpan = (parent: Context): Span => {
+    const above = trace.getSpanContext(parent);
+    const known = above !== undefined && isSpanContextValid(above);
+    return trace.wrapSpanContext({
+      traceId: known ? above.traceId : newId(TRACE_ID_BYTES),
+      spanId: newId(SPAN_ID_BYTES),
+      traceFlags: known ? above.traceFlags : TraceFlags.SAMPLED,
+      ...(known && above.traceState !== undefined && { traceState: above.traceState }),
+    });
+  };
+  const tracer: Tracer = {
+    startSpan: (_name, options, parent = context.active()) =>
+      startSpan(options?.root === true ? trace.deleteSpan(parent) : parent),
+    startActiveSpan: (...args: unknown[]) => {
+      // The last argument is the work, and the one before it may be a context; the overloads leave no other way to say so.
+      const work = args.at(-1) as (span: Span) => unknown;
+      const parent = args.length === 4 ? (args[2] as Context) : context.active();
+      const span = startSpan(parent);
+      return context.with(trace.setSpan(parent, span), () => work(span)) as never;
+    },
+  };
+  return { getTracer: () => tracer };
+}
+
+function makeIds(): (bytes: number) => string {
+  let pool = Buffer.alloc(0);
+  let at = 0;
+  return (bytes) => {
+    if (at + bytes > pool.length) {
+      pool = randomBytes(POOL_BYTES);
+      at = 0;
+    }
+    at += bytes;
+    return pool.toString("hex", at - bytes, at);
+  };
+}
