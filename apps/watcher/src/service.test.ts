@@ -164,8 +164,7 @@ describe("a pass", () => {
     await pass(deps, policy, "all");
     world.deletePod("p");
     world.closeEyes();
-    expect(await pass(deps, policy, "all")).toMatchObject({ written: 0 });
-    expect(world.blind).toEqual(["nothing was heard"]);
+    expect(await pass(deps, policy, "all")).toMatchObject({ written: 0, blind: "nothing was heard" });
     expect(world.podBucket.value("session.s.p")?.deleted).toBe(false);
   });
 });
@@ -246,6 +245,24 @@ it("keeps passing at every change until the signal", async () => {
   }
   stop.abort();
   await done;
+});
+
+it("says once that it is blind, and looks again and again until it is not", async () => {
+  const world = await fakeWorld();
+  const stop = new AbortController();
+  const waits: number[] = [];
+  world.closeEyes();
+  const deps: WatcherDeps = {
+    ...world.replica(),
+    wait: (longestMs) => {
+      waits.push(longestMs);
+      if (waits.length === 3) stop.abort();
+      return Promise.resolve();
+    },
+  };
+  await keepPublished(deps, policy, stop.signal);
+  expect(waits).toEqual([1000, 1000, 1000]);
+  expect(world.blind).toEqual(["nothing was heard"]);
 });
 
 it("looks at everything first, then at what was touched, and at everything again when time alone changes something", async () => {

@@ -16,7 +16,7 @@ export type WatcherDeps = {
   writeMark: (step: MarkStep) => Promise<WriteOutcome>;
   /** Runs the writes of a plan that is not empty, under one span. */
   recorded: (plan: PassPlan, write: () => Promise<readonly WriteOutcome[]>) => Promise<readonly WriteOutcome[]>;
-  /** Told when the watcher cannot see, each time. */
+  /** Told when the watcher begins to be unable to see. */
   blind: (reason: string) => void;
   /** Resolves when something has changed, at the latest after the time, or at the signal. */
   wait: (longestMs: number, signal: AbortSignal) => Promise<void>;
@@ -30,7 +30,8 @@ export type WatcherDeps = {
 export type WriteOutcome = "written" | "lost" | "failed" | "refused";
 
 export type PassResult = {
-  readonly blind: boolean;
+  /** Why nothing could be looked at. */
+  readonly blind?: string;
   readonly written: number;
   readonly failed: number;
   /** After this time something may have to be done even if nothing happens. */
@@ -41,6 +42,8 @@ export type PassResult = {
 const TICK_MS = 30_000;
 /** Looks at everything at most this often, however many pods have something due: what depends on time alone is late by no more. */
 const WHOLE_PAUSE_MS = 1000;
+/** A view that has been heard of again has not necessarily changed, and wakes nobody. */
+const BLIND_PAUSE_MS = 1000;
 /** Writes under way at once. */
 const WRITES_AT_ONCE = 64;
 const BACKOFF_MIN_MS = 250;
@@ -49,14 +52,11 @@ const BACKOFF_MAX_MS = 10_000;
 /** One pass: observe, decide, act. Idempotent, so a crash anywhere is mended by the next pass of any replica. */
 export async function pass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scope): Promise<PassResult> {
   const world = deps.observe(scope);
-  if ("blind" in world) {
-    deps.blind(world.blind);
-    return { blind: true, written: 0, failed: 0, nextMs: Infinity };
-  }
+  if ("blind" in world) return { blind: world.blind, written: 0, failed: 0, nextMs: BLIND_PAUSE_MS };
   const plan = planPass(world, policy);
   const outcomes = await write(deps, plan);
   const count = (wanted: WriteOutcome): number => outcomes.filter((outcome) => outcome === wanted).length;
-  return { blind: false, written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
+  return { written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
 }
 
 /** The mark comes last: it says that everything before it is written. What is refused for good is not waited for. */
@@ -76,19 +76,21 @@ async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteO
 /** Passes until the signal: over what was touched at every change, over everything when time alone changes something, and now and then. */
 export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, signal: AbortSignal): Promise<void> {
   let failures = 0;
+  let sees = true;
   let wholeAtMs = -Infinity;
   while (!signal.aborted) {
     const scope = deps.monotonicMs() >= wholeAtMs ? "all" : "changed";
     const { blind, failed, nextMs } = await pass(deps, policy, scope);
     const nowMs = deps.monotonicMs();
-    if (!blind) {
+    if (blind === undefined) {
       const dueMs = nowMs + Math.max(WHOLE_PAUSE_MS, Math.min(TICK_MS, nextMs));
       wholeAtMs = scope === "all" ? dueMs : Math.min(wholeAtMs, dueMs);
-    }
+    } else if (sees) deps.blind(blind);
+    sees = blind === undefined;
     failures = failed > 0 ? failures + 1 : 0;
     const backoffMs = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** (failures - 1));
     if (failures > 0) await sleep(backoffMs, undefined, { signal }).catch(() => undefined);
-    else await deps.wait(blind ? TICK_MS : Math.max(0, wholeAtMs - nowMs), signal);
+    else await deps.wait(sees ? Math.max(0, wholeAtMs - nowMs) : nextMs, signal);
   }
 }
 

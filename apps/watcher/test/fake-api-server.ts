@@ -58,13 +58,21 @@ export async function fakeApiServer(): Promise<FakeApiServer> {
   };
   const watch = (resource: Resource, query: URLSearchParams, response: ServerResponse): void => {
     const from = Number(query.get("resourceVersion"));
-    if (from < oldest) return refuse(response, 410);
+    if (from < oldest) {
+      refuse(response, 410);
+      return;
+    }
     response.writeHead(200, { "content-type": "application/json" });
     response.flushHeaders();
     for (const { type, object, version: at } of history[resource]) if (at > from) write(response, { type, object });
     const each: Open = { resource, response, muted: false };
     open.add(each);
     response.on("close", () => open.delete(each));
+  };
+
+  const leave = (how: (response: ServerResponse) => void): void => {
+    for (const { response } of open) how(response);
+    open.clear();
   };
 
   const server = createServer((request, response) => {
@@ -128,9 +136,11 @@ export async function fakeApiServer(): Promise<FakeApiServer> {
       const line = { type: "BOOKMARK", object: { metadata: { resourceVersion: String(version) } } };
       for (const each of open) if (each.resource === resource && !each.muted) write(each.response, line);
     },
-    end: () => open.forEach(({ response }) => response.end()),
-    cut: () => open.forEach(({ response }) => response.destroy()),
-    mute: () => open.forEach((each) => (each.muted = true)),
+    end: () => leave((response) => response.end()),
+    cut: () => leave((response) => response.destroy()),
+    mute: () => {
+      for (const each of open) each.muted = true;
+    },
     get watching() {
       return open.size;
     },

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { client, connectNats, type NatsBus } from "@muster/bus";
 import { loadKube } from "@muster/kube";
 import { bucketKeys, buckets, WatchService } from "@muster/proto";
-import type { Logger } from "@muster/service";
 import { openBucket, type Bucket } from "@muster/store";
 import { startApiServer } from "@muster/devcluster";
 import { kubeApiServer, kubeAssets, natsServer, until, type TestNats } from "@muster/testkit";
@@ -17,7 +16,7 @@ import { readConfig, type Config } from "../src/config.ts";
 import type { NodeState } from "../src/domain/node-state.ts";
 import type { PodState } from "../src/domain/pod-state.ts";
 import { keepPublished } from "../src/service.ts";
-import { actors, configBehind, proxyTo } from "./world.ts";
+import { actors, configBehind, proxyTo, silent } from "./world.ts";
 
 /** What a suite needs of a cluster. */
 type Cluster = AsyncDisposable & { readonly url: string; readonly kubeconfig: string };
@@ -44,14 +43,6 @@ async function embedded(): Promise<Cluster> {
     },
   };
 }
-
-const silent: Logger = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  child: () => silent,
-};
 
 describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) => {
   if (skip) {

@@ -3,8 +3,17 @@ import { connect, createServer, type Socket } from "node:net";
 import { CoreV1Api, KubeConfig, PatchStrategy, setHeaderOptions, type V1PodStatus } from "@kubernetes/client-node";
 import { kubeClient, loadKube } from "@muster/kube";
 import { labels } from "@muster/proto";
+import type { Logger } from "@muster/service";
 
 const NAMESPACE = "default";
+
+export const silent: Logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  child: () => silent,
+};
 
 /** A TCP proxy whose connections can be cut, and which can refuse new ones. */
 export type Proxy = AsyncDisposable & { readonly port: number; cut(): void; refuse(refusing: boolean): void };

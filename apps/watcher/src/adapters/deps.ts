@@ -1,6 +1,6 @@
 import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
 import type { NatsBus } from "@muster/bus";
-import { informer, listWatch, type Informer } from "@muster/kube";
+import { informer, listWatch, type Informer, type InformerTiming } from "@muster/kube";
 import { bucketKeys, buckets, labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { openBucket, openView, type Bucket, type Codec, type View } from "@muster/store";
@@ -32,16 +32,25 @@ export type OpenWatcher = AsyncDisposable & {
   notReady(): string | undefined;
 };
 
+export type WatcherWorld = {
+  readonly kube: KubeConfig;
+  readonly bus: Pick<NatsBus, "connection">;
+  readonly logger: Logger;
+  /** Pauses and limits of the informers; theirs by default. */
+  readonly timing?: Partial<InformerTiming>;
+};
+
 /** Opens everything that the watcher stands on, and follows both sides until disposed. Rejects with FaultError when the buckets cannot be opened. */
 export async function openWatcher(
   config: Pick<Config, "kube" | "ageLimitMs">,
-  world: { readonly kube: KubeConfig; readonly bus: Pick<NatsBus, "connection">; readonly logger: Logger },
+  world: WatcherWorld,
 ): Promise<OpenWatcher> {
-  const { logger, bus, kube } = world;
+  const { logger, bus, kube, timing = {} } = world;
+  const follow: Follow = { kube, logger, timing, relistEveryMs: config.kube.relistEveryMs };
   await using stack = new AsyncDisposableStack();
   const wakeup = makeWakeup();
-  const pods = stack.use(followPods(kube, config, logger));
-  const nodes = stack.use(followNodes(kube, config, logger));
+  const pods = stack.use(followPods(follow));
+  const nodes = stack.use(followNodes(follow));
   // The first list of an empty cluster changes nothing, and still tells that what was published is gone.
   for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
 
@@ -113,11 +122,14 @@ export async function openWatcher(
   };
 }
 
-function followPods(
-  kube: KubeConfig,
-  { kube: { relistEveryMs } }: Pick<Config, "kube">,
-  logger: Logger,
-): Informer<WatchedPod | undefined> {
+type Follow = {
+  readonly kube: KubeConfig;
+  readonly logger: Logger;
+  readonly timing: Partial<InformerTiming>;
+  readonly relistEveryMs: number;
+};
+
+function followPods({ kube, logger, timing, relistEveryMs }: Follow): Informer<WatchedPod | undefined> {
   return informer<V1Pod, WatchedPod | undefined>({
     source: listWatch<V1Pod>(kube, "/api/v1/pods", { labelSelector: labels.owner }),
     project: (pod) => {
@@ -126,19 +138,17 @@ function followPods(
       return kept;
     },
     relistEveryMs,
+    timing,
     onError: (error, retryInMs) => logger.warn({ err: error, resource: "pods", retryInMs }, "watching failed"),
   });
 }
 
-function followNodes(
-  kube: KubeConfig,
-  { kube: { relistEveryMs } }: Pick<Config, "kube">,
-  logger: Logger,
-): Informer<WatchedNode> {
+function followNodes({ kube, logger, timing, relistEveryMs }: Follow): Informer<WatchedNode> {
   return informer<V1Node, WatchedNode>({
     source: listWatch<V1Node>(kube, "/api/v1/nodes"),
     project: watchedNode,
     relistEveryMs,
+    timing,
     onError: (error, retryInMs) => logger.warn({ err: error, resource: "nodes", retryInMs }, "watching failed"),
   });
 }
