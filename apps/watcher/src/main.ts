@@ -9,9 +9,9 @@ import { keepPublished } from "./service.ts";
 await runService<Config>({
   name: "watcher",
   readConfig,
-  run: async ({ config, logger, signal, version, readyWhen }) => {
+  run: async ({ config, logger, signal, version, natsReplicas: replicas, readyWhen }) => {
     const { url, token } = config.nats;
-    await using bus = await connectNats({ url, name: "watcher", ...(token === undefined ? {} : { token }) });
+    await using bus = await connectNats({ url, name: "watcher", replicas, ...(token === undefined ? {} : { token }) });
     await using watcher = await openWatcher(config, { kube: loadKube(config.kube.kubeconfig), bus, logger });
     readyWhen("view", watcher.notReady);
     await using _served = await serve(

@@ -314,7 +314,9 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     const http = await addressOf(second.stderr);
     await until("it is ready", async () => (await fetch(`http://${http}/readyz`)).ok);
     await until("the deletion is told", async () => (await stateOf("kill", "kill-0"))?.deleted === true);
-    expect(await (await fetch(`http://${http}/metrics`)).text()).toContain("muster_watcher_publishes");
+    // It counts a write once the write is acknowledged, and others may read it before that.
+    const metrics = async () => (await fetch(`http://${http}/metrics`)).text();
+    await until("its writes are counted", async () => (await metrics()).includes("muster_watcher_publishes"));
     second.kill("SIGTERM");
     expect(await once(second, "exit")).toEqual([0, null]);
   });
