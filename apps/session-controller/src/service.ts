@@ -55,11 +55,12 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   );
 }
 
-function connect({ config, logger, instance }: ServiceContext<Config>): Promise<NatsBus> {
+function connect({ config, logger, instance, natsReplicas }: ServiceContext<Config>): Promise<NatsBus> {
   const { url, token } = config.nats;
   return connectNats({
     url,
     name: instance,
+    replicas: natsReplicas,
     ...(token === undefined ? {} : { token }),
     onStatus: (status, detail) => {
       logger.warn({ status, detail }, "connection to nats");

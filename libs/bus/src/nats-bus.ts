@@ -13,6 +13,9 @@ import { NatsRequests } from "./nats-requests.ts";
 import { discoverOnNats, respondOnNats, type DiscoveredService } from "./nats-services.ts";
 import { natsStreams } from "./nats-streams.ts";
 
+/** For one request about streams and consumers; it is repeated. */
+const MANAGER_TIMEOUT_MS = 2000;
+
 export type NatsOptions = {
   /** nats://host:port, several separated by commas. */
   readonly url: string;
@@ -42,7 +45,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
   if (options.replicas !== undefined) keepReplicas(connection, options.replicas);
   const requests = new NatsRequests(link);
   const streams = natsStreams(link);
-  const manager = await jetstreamManager(connection, { checkAPI: false });
+  const manager = await jetstreamManager(connection, { checkAPI: false, timeout: MANAGER_TIMEOUT_MS });
   const parts = new Set<AsyncDisposable>();
   const owned = (part: AsyncDisposable): AsyncDisposable => {
     const own: AsyncDisposable = {

@@ -9,6 +9,7 @@ import { InHand } from "./in-hand.ts";
 import { apiCodeOf, JS_ERROR, natsError } from "./nats-fault.ts";
 import { fromNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
+import { patiently } from "./patiently.ts";
 import { headerText } from "./wire-headers.ts";
 
 /** A request for messages lives this long on the server, which says in between that it is still there. */
@@ -18,6 +19,7 @@ const PENDING_MAX = 200_000;
 const RESTART = { firstMs: 50, mostMs: 2000 };
 /** A session that lasted this long was a good one: the next failure starts the back-off anew. */
 const HEALTHY_MS = 10_000;
+const START_PATIENCE_MS = 15_000;
 const ACK_ATTEMPT_MS = 2000;
 /** An acknowledgement that the server has not confirmed by then is a failure of the handler. */
 const ACK_PATIENCE_MS = 10_000;
@@ -42,7 +44,8 @@ export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposab
   const inHand = new InHand();
   const hands: Hands = { inHand, freed: () => undefined };
   const stop = new AbortController();
-  await ensureConsumer(consuming);
+  // While a cluster elects the stream's leader nobody answers.
+  await patiently(link, `consuming ${options.stream}`, () => ensureConsumer(consuming), START_PATIENCE_MS);
   const done = keepPulling(consuming, hands, stop.signal);
   const forget = link.metrics.observe(options.stream, options.durable, () => stateOf(consuming));
   const end = (): void => {

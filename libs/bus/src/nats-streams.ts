@@ -9,20 +9,16 @@ import {
   type StreamConfig as JetStreamConfig,
 } from "@nats-io/jetstream";
 import { nanos, type MsgHdrs } from "@nats-io/nats-core";
-import { FaultError } from "@muster/faults";
-import { backoffMs, pause } from "@muster/backoff";
 import { replicasConfig, replicasRefused } from "@muster/jetstream";
 import type { Published, PublishOptions, StoredMessage, StreamConfig, StreamState } from "./bus.ts";
 import { checkSize } from "./message-size.ts";
-import { apiCodeOf, JS_ERROR, natsError, natsFault } from "./nats-fault.ts";
+import { apiCodeOf, JS_ERROR } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
+import { patiently } from "./patiently.ts";
 import { STREAM_DEFAULTS } from "./stream-defaults.ts";
 
-/** Whole time for one publish or one change of configuration: reconnecting and repeating included. */
-const PATIENCE_MS = 5000;
 const ATTEMPT_MS = 2000;
-const RETRY = { firstMs: 50, mostMs: 500 };
 
 export type NatsStreams = {
   readonly ensure: (stream: StreamConfig) => Promise<void>;
@@ -170,30 +166,4 @@ async function queuedSequence(jsm: JetStreamManager, subject: string): Promise<n
   if (config.retention !== RetentionPolicy.Workqueue) return undefined;
   const message = await jsm.streams.getMessage(stream, { last_by_subj: subject });
   return message?.seq;
-}
-
-/** Does it again while the server is away or slow to answer; what is repeated must be harmless to repeat. */
-async function patiently<Result>(link: NatsLink, operation: string, work: () => Promise<Result>): Promise<Result> {
-  const endMs = performance.now() + PATIENCE_MS;
-  for (let attempt = 1; ; attempt += 1) {
-    let cause: unknown;
-    if (await link.whenUp(endMs - performance.now())) {
-      try {
-        return await work();
-      } catch (error) {
-        const fault = natsFault(error, { operation });
-        if (fault.code !== "unavailable" && fault.code !== "deadline_exceeded") throw natsError(error, { operation });
-        cause = error;
-      }
-    } else if (link.connection.isClosed()) {
-      throw new FaultError({ code: "cancelled", operation });
-    }
-    const waitMs = backoffMs(attempt, RETRY);
-    if (performance.now() + waitMs >= endMs)
-      throw new FaultError(
-        { code: "unavailable", dependency: "nats", retryAfterMs: RETRY.mostMs },
-        { cause, doing: operation },
-      );
-    await pause(waitMs);
-  }
 }

@@ -2,4 +2,4 @@ export { findNatsServer } from "./find.ts";
 export type { FindOptions, FoundNatsServer } from "./find.ts";
 export type { Source, SourceContext } from "./source.ts";
 export { startNatsServer } from "./start.ts";
-export type { NatsServer, NatsServerOptions } from "./start.ts";
+export type { NatsClusterOptions, NatsServer, NatsServerOptions } from "./start.ts";

@@ -14,7 +14,22 @@ export type NatsServerOptions = {
   readonly port: number;
   /** Clients must present it. Written to a configuration file of mode 0600, never to the command line. */
   readonly token: string;
+  /** Takes part in a cluster, so that streams can have replicas; JetStream answers once a majority of the servers is up. */
+  readonly cluster?: NatsClusterOptions;
+  /** Every write reaches the disk before it is acknowledged. Otherwise the system writes it within two minutes, and a power loss loses what it has not written. Default false. */
+  readonly syncAlways?: boolean;
   readonly onExit?: (code: number | null, signal: string | null) => void;
+};
+
+export type NatsClusterOptions = {
+  /** The same for all servers of the cluster. */
+  readonly name: string;
+  /** Unique in the cluster, and the same after a restart. */
+  readonly serverName: string;
+  /** Where this server listens for the others, on 127.0.0.1. */
+  readonly port: number;
+  /** Ports of all servers of the cluster. */
+  readonly ports: readonly number[];
 };
 
 export type NatsServer = AsyncDisposable & {
@@ -86,6 +101,7 @@ function endGuard(child: ChildProcess): void {
 
 function renderConfiguration(options: NatsServerOptions, portsDirectory: string): string {
   const quote = (text: string): string => JSON.stringify(text);
+  const store = `store_dir: ${quote(join(options.directory, "store"))}`;
   return [
     "listen: " + quote(`127.0.0.1:${options.port === 0 ? -1 : options.port}`),
     `ports_file_dir: ${quote(portsDirectory)}`,
@@ -97,9 +113,20 @@ function renderConfiguration(options: NatsServerOptions, portsDirectory: string)
     'ping_interval: "2s"',
     "ping_max: 2",
     `authorization { token: ${quote(options.token)} }`,
-    `jetstream { store_dir: ${quote(join(options.directory, "store"))} }`,
+    options.syncAlways === true ? `jetstream { ${store}, sync_interval: always }` : `jetstream { ${store} }`,
+    ...(options.cluster === undefined ? [] : renderCluster(options.cluster, options.token)),
     "",
   ].join("\n");
+}
+
+function renderCluster({ name, serverName, port, ports }: NatsClusterOptions, token: string): string[] {
+  const routes = ports.map((other) => JSON.stringify(`nats://cluster:${token}@127.0.0.1:${other}`));
+  return [
+    `server_name: ${JSON.stringify(serverName)}`,
+    `cluster { name: ${JSON.stringify(name)}, listen: "127.0.0.1:${port}"`,
+    `  authorization { user: cluster, password: ${JSON.stringify(token)} }`,
+    `  routes: [${routes.join(", ")}] }`,
+  ];
 }
 
 /** The server writes the address it got into `<program>_<pid>.ports` once it listens; JetStream is ready when it greets a connection. */

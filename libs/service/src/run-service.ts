@@ -15,6 +15,8 @@ export type ServiceContext<Config> = {
   /** Unique per process: `<service>-<host>-<pid>-<random>`. */
   readonly instance: string;
   readonly version: string;
+  /** Of every stream and bucket (MUSTER_NATS_REPLICAS, default 1): for `connectNats`. */
+  readonly natsReplicas: number;
   /**
    * Ready (HTTP /readyz) once this was called, and only while every check returns undefined; a check returns what is missing. Call it when everything is open.
    */
@@ -33,7 +35,7 @@ const STARTING = "started";
 
 /**
  * The whole of a service's main: configuration (all problems in one message, exit code 2), telemetry, logger, signals, and an HTTP server with /livez, /readyz and
- * /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after
+ * /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. MUSTER_NATS_REPLICAS is for whoever connects. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after
  * the first, ends the process at once.
  */
 export async function runService<Config>(definition: ServiceDefinition<Config>): Promise<void> {
@@ -64,6 +66,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
       signal: stop.signal,
       instance,
       version: VERSION,
+      natsReplicas: common.natsReplicas,
       readyWhen: (name, check) => {
         checks.delete(STARTING);
         checks.set(name, check);
@@ -84,6 +87,7 @@ function configure<Config>(definition: ServiceDefinition<Config>) {
     const common = readEnv(process.env, (read) => ({
       httpAddress: read.text("MUSTER_HTTP_ADDR", "127.0.0.1:0"),
       logLevel: read.oneOf("MUSTER_LOG_LEVEL", LOG_LEVELS, "info"),
+      natsReplicas: read.integer("MUSTER_NATS_REPLICAS", { fallback: 1, min: 1, max: 5 }),
       stopTimeoutMs: read.integer("MUSTER_STOP_TIMEOUT_MS", { fallback: 20_000, min: 0, max: 600_000 }),
     }));
     return { common, config: definition.readConfig(process.env) };

@@ -89,3 +89,18 @@ it("stops when the supervisor that started it with a channel is gone", async () 
   service.child.disconnect();
   expect(await service.exit).toEqual([0, null]);
 });
+
+it.each([
+  { said: undefined, replicas: 1 },
+  { said: "3", replicas: 3 },
+])("hands on how many replicas streams have: $replicas when $said is said", async ({ said, replicas }) => {
+  const service = start(said === undefined ? {} : { MUSTER_NATS_REPLICAS: said });
+  await service.address();
+  await until("it says so", () => service.lines().some((line) => line["natsReplicas"] === replicas));
+});
+
+it("refuses more replicas than NATS can have", async () => {
+  const service = start({ MUSTER_NATS_REPLICAS: "7" });
+  expect(await service.exit).toEqual([2, null]);
+  expect(service.output()).toContain('MUSTER_NATS_REPLICAS is "7"; a whole number from 1 to 5 is needed');
+});

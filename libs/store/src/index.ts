@@ -7,4 +7,5 @@ export type { View, ViewOptions, Watchable } from "./view.ts";
 export { lead } from "./lead.ts";
 export type { Leadership, LeadOptions } from "./lead.ts";
 export { openLog } from "./log.ts";
+export type { SnapshotCodec } from "./log-snapshots.ts";
 export type { Decision, Log, LogConfig } from "./log.ts";

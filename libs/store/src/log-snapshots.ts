@@ -6,6 +6,17 @@ import type { Codec } from "./codec.ts";
 /** The whole state at one sequence of the log. */
 export type Snapshot<State> = { readonly state: State; readonly sequence: number };
 
+/**
+ * How a large state becomes the bytes of a snapshot and comes back: a little at a time, because a process that does nothing else for seconds cannot renew its
+ * lock meanwhile.
+ */
+export type SnapshotCodec<State> = {
+  /** Pieces whose bytes, one after the other, are the state. Other work goes on between two of them. */
+  pieces(state: State): Iterable<Uint8Array>;
+  /** The same bytes, cut in other places. Throws on bytes that are no state. */
+  assemble(pieces: readonly Uint8Array[]): Promise<State>;
+};
+
 export type Snapshots<State> = {
   /** undefined when there is none. Rejects with a plain Error when there is one that is damaged. */
   read(): Promise<Snapshot<State> | undefined>;
@@ -24,9 +35,10 @@ const READ_ATTEMPTS = 5;
 
 export async function openSnapshots<State>(
   connection: NatsConnection,
-  config: { readonly bucket: string; readonly key: string; readonly codec: Codec<State> },
+  config: { readonly bucket: string; readonly key: string; readonly codec: Codec<State> | SnapshotCodec<State> },
 ): Promise<Snapshots<State>> {
-  const { key, codec } = config;
+  const { key } = config;
+  const codec = "pieces" in config.codec ? config.codec : inOnePiece(config.codec);
   const bucket = await openBucket(connection, { name: config.bucket, codec: BYTES });
   let revision = 0;
   const readHead = async (): Promise<Head | undefined> => {
@@ -39,8 +51,9 @@ export async function openSnapshots<State>(
       for (let attempt = 1; ; attempt += 1) {
         const head = await readHead();
         if (head === undefined) return undefined;
-        const bytes = await readParts(bucket, key, head);
-        if (bytes !== undefined) return { state: decode(bucket.name, key, codec, bytes), sequence: head.sequence };
+        const parts = await readParts(bucket, key, head);
+        if (parts !== undefined)
+          return { state: await decode(bucket.name, key, codec, parts), sequence: head.sequence };
         // Parts vanish when the head is replaced; otherwise the snapshot is damaged.
         const same = (await bucket.get(key))?.revision === revision;
         if (same || attempt === READ_ATTEMPTS)
@@ -50,13 +63,17 @@ export async function openSnapshots<State>(
     write: async ({ state, sequence }, signal) => {
       const present = await readHead();
       if (present !== undefined && present.sequence >= sequence) return;
-      const bytes = codec.encode(state);
       const id = `${sequence}-${randomUUID()}`;
-      const parts = Math.ceil(bytes.length / PART_BYTES);
-      for (let part = 0; part < parts && !signal.aborted; part += 1)
-        await bucket.create(partKey(key, id, part), bytes.subarray(part * PART_BYTES, (part + 1) * PART_BYTES));
+      const hash = createHash("sha256");
+      let parts = 0;
+      for (const bytes of cutInto(PART_BYTES, codec.pieces(state))) {
+        if (signal.aborted) return;
+        hash.update(bytes);
+        await bucket.create(partKey(key, id, parts), bytes);
+        parts += 1;
+      }
       if (signal.aborted) return;
-      const head = Buffer.from(JSON.stringify({ sequence, id, parts, sha256: digest(bytes) } satisfies Head));
+      const head = Buffer.from(JSON.stringify({ sequence, id, parts, sha256: hash.digest("hex") } satisfies Head));
       if (revision === 0) await bucket.create(key, head);
       else await bucket.update(key, head, revision);
       await deleteOlder(bucket, key, sequence, signal);
@@ -66,15 +83,46 @@ export async function openSnapshots<State>(
 
 const BYTES: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
 
-async function readParts(bucket: Bucket<Uint8Array>, key: string, head: Head): Promise<Uint8Array | undefined> {
+function inOnePiece<State>(codec: Codec<State>): SnapshotCodec<State> {
+  return {
+    pieces: (state) => [codec.encode(state)],
+    assemble: (pieces) => Promise.resolve(codec.decode(Buffer.concat(pieces))),
+  };
+}
+
+/** The same bytes in parts of one size; the last one is smaller. */
+function* cutInto(partBytes: number, pieces: Iterable<Uint8Array>): Generator<Uint8Array> {
+  let gathered: Uint8Array[] = [];
+  let room = partBytes;
+  for (const piece of pieces) {
+    for (let at = 0; at < piece.length;) {
+      const taken = piece.subarray(at, at + room);
+      gathered.push(taken);
+      at += taken.length;
+      room -= taken.length;
+      if (room > 0) continue;
+      yield Buffer.concat(gathered);
+      gathered = [];
+      room = partBytes;
+    }
+  }
+  if (gathered.length > 0) yield Buffer.concat(gathered);
+}
+
+async function readParts(
+  bucket: Bucket<Uint8Array>,
+  key: string,
+  head: Head,
+): Promise<readonly Uint8Array[] | undefined> {
   const parts: Uint8Array[] = [];
+  const hash = createHash("sha256");
   for (let part = 0; part < head.parts; part += 1) {
     const entry = await bucket.get(partKey(key, head.id, part));
     if (entry === undefined) return undefined;
     parts.push(entry.value);
+    hash.update(entry.value);
   }
-  const bytes = Buffer.concat(parts);
-  return digest(bytes) === head.sha256 ? bytes : undefined;
+  return hash.digest("hex") === head.sha256 ? parts : undefined;
 }
 
 /**
@@ -101,13 +149,14 @@ function partKey(key: string, id: string, part: number): string {
   return `${key}.${id}.${part}`;
 }
 
-function digest(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest("hex");
-}
-
-function decode<State>(bucket: string, key: string, codec: Codec<State>, bytes: Uint8Array): State {
+async function decode<State>(
+  bucket: string,
+  key: string,
+  codec: SnapshotCodec<State>,
+  parts: readonly Uint8Array[],
+): Promise<State> {
   try {
-    return codec.decode(bytes);
+    return await codec.assemble(parts);
   } catch (error) {
     throw new Error(`decoding snapshot ${bucket}/${key}`, { cause: error });
   }

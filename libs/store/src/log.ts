@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
 import type { Codec } from "./codec.ts";
-import { openSnapshots, type Snapshot } from "./log-snapshots.ts";
+import { openSnapshots, type Snapshot, type SnapshotCodec } from "./log-snapshots.ts";
 import { openLogStream, type LogEntry, type LogStream } from "./log-stream.ts";
 import { LogWriter } from "./log-writer.ts";
 
@@ -39,7 +39,7 @@ export type LogConfig<State, Event> = {
   readonly snapshots: {
     readonly bucket: string;
     readonly key: string;
-    readonly codec: Codec<State>;
+    readonly codec: Codec<State> | SnapshotCodec<State>;
     /** Entries between snapshots; default 1000. */
     readonly everyEntries?: number;
     /** Entries before the last snapshot that are kept; older ones are dropped. Default: twice everyEntries. Infinity keeps all. */

@@ -1,0 +1,39 @@
+import { FaultError } from "@muster/faults";
+import { backoffMs, pause } from "@muster/backoff";
+import { natsError, natsFault } from "./nats-fault.ts";
+import type { NatsLink } from "./nats-link.ts";
+
+/** Whole time for one publish or one change of configuration: reconnecting and repeating included. */
+const PATIENCE_MS = 5000;
+const RETRY = { firstMs: 50, mostMs: 500 };
+
+/** Does it again while the server is away or slow to answer; what is repeated must be harmless to repeat. */
+export async function patiently<Result>(
+  link: NatsLink,
+  operation: string,
+  work: () => Promise<Result>,
+  patienceMs = PATIENCE_MS,
+): Promise<Result> {
+  const endMs = performance.now() + patienceMs;
+  for (let attempt = 1; ; attempt += 1) {
+    let cause: unknown;
+    if (await link.whenUp(endMs - performance.now())) {
+      try {
+        return await work();
+      } catch (error) {
+        const fault = natsFault(error, { operation });
+        if (fault.code !== "unavailable" && fault.code !== "deadline_exceeded") throw natsError(error, { operation });
+        cause = error;
+      }
+    } else if (link.connection.isClosed()) {
+      throw new FaultError({ code: "cancelled", operation });
+    }
+    const waitMs = backoffMs(attempt, RETRY);
+    if (performance.now() + waitMs >= endMs)
+      throw new FaultError(
+        { code: "unavailable", dependency: "nats", retryAfterMs: RETRY.mostMs },
+        { cause, doing: operation },
+      );
+    await pause(waitMs);
+  }
+}

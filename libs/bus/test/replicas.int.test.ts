@@ -1,0 +1,78 @@
+import { jetstreamManager } from "@nats-io/jetstream";
+import { natsCluster, natsServer, until, type TestNatsCluster } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { connectNats, type Delivery, type NatsBus } from "../src/index.ts";
+import { faultFrom } from "./call-suite.ts";
+
+let cluster: TestNatsCluster;
+beforeAll(async () => {
+  cluster = await natsCluster(3);
+});
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]();
+});
+
+const connect = (replicas?: number): Promise<NatsBus> =>
+  connectNats({ url: cluster.url, token: cluster.token, name: "tested", ...(replicas && { replicas }) });
+
+async function replicasOf(bus: NatsBus, stream: string): Promise<number> {
+  return (await (await jetstreamManager(bus.connection)).streams.info(stream)).config.num_replicas;
+}
+
+it("makes streams with the replicas that were said, changes those that have another number, and leaves them when nothing is said", async () => {
+  const config = { name: "COUNTED", subjects: ["counted.>"], retention: "limits" } as const;
+  const counts: number[] = [];
+  for (const replicas of [undefined, 3, undefined, 1]) {
+    await using bus = await connect(replicas);
+    await bus.ensureStream(config);
+    counts.push(await replicasOf(bus, "COUNTED"));
+  }
+  expect(counts).toEqual([1, 3, 3, 1]);
+});
+
+it("loses nothing that was acknowledged when a server is killed, and goes on writing and reading", async () => {
+  await using bus = await connect(3);
+  await bus.ensureStream({ name: "KEPT", subjects: ["kept.>"], retention: "limits" });
+  const acknowledged = new Set<string>();
+  const stop = new AbortController();
+  const publishing = (async () => {
+    for (let n = 0; !stop.signal.aborted; n += 1) {
+      const id = String(n);
+      const payload = new TextEncoder().encode(id);
+      await until(`${id} is acknowledged`, async () => bus.publish("kept.a", payload, { messageId: id }));
+      acknowledged.add(id);
+    }
+  })();
+  const manager = await jetstreamManager(bus.connection);
+  for (let round = 0; round < 2; round += 1) {
+    const before = acknowledged.size;
+    await until("some are written", () => acknowledged.size > before + 50);
+    const leader = await until("there is a leader", async () => (await manager.streams.info("KEPT")).cluster?.leader);
+    const index = cluster.indexOf(leader);
+    await cluster.kill(index);
+    const then = acknowledged.size;
+    await until("writes go on without it", () => acknowledged.size > then + 50);
+    await cluster.start(index);
+  }
+  stop.abort();
+  await publishing;
+  const seen = new Set<string>();
+  const consuming = { stream: "KEPT", durable: "reader", subject: "kept.>", maxInFlight: 64, ackWaitMs: 10_000 };
+  await using _consumer = await bus.consume(consuming, async (delivery: Delivery) => {
+    seen.add(new TextDecoder().decode(delivery.payload));
+    await delivery.ack();
+  });
+  await until("all are read", () => seen.size === acknowledged.size);
+  expect([...acknowledged].filter((id) => !seen.has(id))).toEqual([]);
+});
+
+it("says which stream cannot have so many replicas where there is one server", async () => {
+  await using server = await natsServer();
+  await using bus = await connectNats({ url: server.url, token: server.token, name: "tested", replicas: 3 });
+  const fault = await faultFrom(bus.ensureStream({ name: "ALONE", subjects: ["alone"], retention: "limits" }));
+  expect(fault).toMatchObject({ code: "invalid_request", field: "replicas of stream ALONE" });
+});
+
+it("refuses a number of replicas that no cluster can have", async () => {
+  expect(await faultFrom(connect(6))).toMatchObject({ code: "invalid_request", field: "replicas" });
+});

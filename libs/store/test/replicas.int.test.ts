@@ -1,0 +1,68 @@
+import { jetstreamManager } from "@nats-io/jetstream";
+import { connect } from "@nats-io/transport-node";
+import { keepReplicas } from "@muster/jetstream";
+import { buckets } from "@muster/proto";
+import { natsCluster, until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { lead, openBucket } from "../src/index.ts";
+import { jsonCodec } from "./connected.ts";
+import { note, openJournal } from "./journal.ts";
+
+it("keeps the lock, the log and the buckets through the death of the server that leads them", async () => {
+  await using cluster = await natsCluster(3);
+  const { url, token } = cluster;
+  await using connection = await connect({
+    servers: url.split(","),
+    token,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 50,
+  });
+  const codec = jsonCodec<number>();
+  // Made when there was one replica, as on an installation that grows.
+  await openBucket(connection, { name: "grown", codec });
+  keepReplicas(connection, 3);
+  const bucket = await openBucket(connection, { name: "grown", codec });
+  const { streams } = await jetstreamManager(connection);
+  const written: string[] = [];
+  const stop = new AbortController();
+  let count = 0;
+
+  const leading = lead(connection, { lock: "l", holder: "h", ttlMs: 5000, signal: stop.signal }, async (leadership) => {
+    const { signal, isHeld } = leadership;
+    await using journal = await openJournal(connection, "replicated", leadership.token, { signal, isHeld });
+    while (!journal.deposed.aborted && !stop.signal.aborted) {
+      const text = String(written.length);
+      await journal.transact(note(text)).then(
+        () => written.push(text),
+        () => undefined,
+      );
+    }
+  });
+  // May count twice where the answer was lost, and never less than what was acknowledged.
+  const bump = async (): Promise<boolean> => {
+    const entry = await bucket.get("count");
+    if (entry === undefined) await bucket.create("count", 1);
+    else await bucket.update("count", entry.value + 1, entry.revision);
+    count += 1;
+    return true;
+  };
+
+  await until("some is written", () => written.length > 20);
+  for (const stream of ["KV_grown", `KV_${buckets.locks}`, "KV_snapshots", "replicated"])
+    expect({ stream, replicas: (await streams.info(stream)).config.num_replicas }).toEqual({ stream, replicas: 3 });
+  await until("the bucket counts", bump);
+  const leader = await until("the log has a leader", async () => (await streams.info("replicated")).cluster?.leader);
+  await cluster.kill(cluster.indexOf(leader));
+  const before = written.length;
+  await until("the log goes on", () => written.length > before + 20, { timeoutMs: 40_000 });
+  await until("the bucket goes on", bump, { timeoutMs: 40_000 });
+  stop.abort();
+  await leading;
+
+  const kept = await until("the bucket answers", async () => (await bucket.get("count"))?.value);
+  expect(kept).toBeGreaterThanOrEqual(count);
+  await using after = await until("the log opens", () =>
+    openJournal(connection, "replicated", Number.MAX_SAFE_INTEGER),
+  );
+  expect(written.filter((text) => !after.state.texts.includes(text))).toEqual([]);
+});
