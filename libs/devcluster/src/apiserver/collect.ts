@@ -49,7 +49,10 @@ function planDependent(
   if (owners.length === 0) return undefined;
   // An owner of a kind that is kept elsewhere may well be there.
   const isKnown = (owner: Json): boolean => isKept(textAt(owner, "apiVersion"), textAt(owner, "kind"));
-  const ownerOf = (owner: Json): JsonObject | undefined => byUid.get(textAt(owner, "uid"))?.object;
+  const ownerOf = (owner: Json): JsonObject | undefined => {
+    const found = byUid.get(textAt(owner, "uid"))?.object;
+    return found !== undefined && canOwn(namespaceOf(found), namespaceOf(object)) ? found : undefined;
+  };
   const isGone = (owner: Json): boolean => isKnown(owner) && ownerOf(owner) === undefined;
   const isWaiting = (owner: Json): boolean => isHeldBy(ownerOf(owner), FOREGROUND);
   const isOrphaning = (owner: Json): boolean => isHeldBy(ownerOf(owner), ORPHAN);
@@ -72,6 +75,11 @@ function planDependent(
     ),
     because: "one-owner-gone",
   };
+}
+
+/** Owners are of the whole cluster or of the same namespace; one of another namespace is as good as none. */
+export function canOwn(ownerNamespace: string | undefined, namespace: string): boolean {
+  return ownerNamespace === "" || ownerNamespace === namespace;
 }
 
 function planEvent({ resource, object }: Held, { eventTtlMs }: CollectPolicy, nowMs: number): CollectStep | undefined {

@@ -1,11 +1,11 @@
 import { type CollectPolicy, type CollectStep, type Held, planCollection } from "./collect.ts";
-import { listAt, sameJson } from "./json.ts";
-import { isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
+import { collectionTriggers } from "./collection-triggers.ts";
+import { namespaceOf, nameOf, uidOf } from "./metadata.ts";
 import type { ObjectName, Registry } from "./registry.ts";
 import { bucketOf } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 import { FailureError } from "./status.ts";
-import type { Change, ObjectStore } from "./store.ts";
+import type { ObjectStore } from "./store.ts";
 
 export type CollectorDeps = {
   readonly store: ObjectStore;
@@ -20,29 +20,40 @@ const SWEEP_EVERY_MS = 60_000;
 
 /** Does what a controller manager does for objects whose owner or namespace is gone: soon after a change that may matter, and every minute. */
 export function startCollector(deps: CollectorDeps): Disposable {
-  let scheduled: NodeJS.Immediate | undefined;
+  let scheduled: NodeJS.Timeout | undefined;
+  let pauseMs = 0;
+  const triggers = collectionTriggers();
+  for (const { object } of world(deps)) triggers.add(object);
   const isKept = (apiVersion: string, kind: string): boolean => deps.catalogue.findKind(apiVersion, kind) !== undefined;
   const pass = (): void => {
-    scheduled = undefined;
+    const startMs = performance.now();
     try {
       for (const step of planCollection(world(deps), { ...deps.policy, isKept }, deps.nowMs()))
         act(deps.registry, step);
     } catch (error) {
       deps.onDefect(error);
     }
+    // However much there is to collect, requests get at least as much of the time.
+    pauseMs = performance.now() - startMs;
+  };
+  const schedule = (): void => {
+    scheduled ??= setTimeout(() => {
+      scheduled = undefined;
+      pass();
+    }, pauseMs);
   };
   const unsubscribe = deps.store.subscribe((_bucket, change) => {
-    if (mayMatter(change)) scheduled ??= setImmediate(pass);
+    if (triggers.note(change)) schedule();
   });
   // A life before may have ended between the removal of an owner and that of its dependents.
-  scheduled = setImmediate(pass);
+  schedule();
   const sweep = setInterval(pass, SWEEP_EVERY_MS);
   sweep.unref();
   return {
     [Symbol.dispose]: () => {
       unsubscribe();
       clearInterval(sweep);
-      if (scheduled !== undefined) clearImmediate(scheduled);
+      clearTimeout(scheduled);
     },
   };
 }
@@ -51,12 +62,6 @@ function world({ store, catalogue }: CollectorDeps): Held[] {
   return catalogue
     .kept()
     .flatMap((resource) => store.entries(bucketOf(resource)).map(([, object]) => ({ resource, object })));
-}
-
-/** A removal, anything about an object that is being deleted, or other owners. */
-function mayMatter({ before, after }: Change): boolean {
-  if (after === undefined || isDeleting(after)) return true;
-  return !sameJson(listAt(before, "metadata", "ownerReferences"), listAt(after, "metadata", "ownerReferences"));
 }
 
 function act(registry: Registry, step: CollectStep): void {

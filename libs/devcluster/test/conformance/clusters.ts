@@ -1,4 +1,5 @@
-import { execFileSync } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -53,7 +54,30 @@ async function embedded(): Promise<Cluster> {
 async function real(): Promise<Cluster> {
   const server = await kubeApiServer();
   const kubeletCertificate = await signLoopbackServer(await makeAuthority("kubelets"), "kubelet");
-  return { ...server, kubeletCertificate, collects: false };
+  const manager = startControllerManager(server.kubeconfig);
+  return {
+    ...server,
+    kubeletCertificate,
+    collects: manager !== undefined,
+    [Symbol.asyncDispose]: async () => {
+      if (manager !== undefined) {
+        const exited = once(manager, "exit");
+        manager.kill("SIGKILL");
+        await exited;
+      }
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const CONTROLLERS = ["garbage-collector-controller", "namespace-controller", "disruption-controller"];
+
+/** What the embedded server does by itself is the work of controllers of a real one; undefined where there is no program for them. */
+function startControllerManager(kubeconfig: string): ChildProcess | undefined {
+  const program = join(process.env["KUBEBUILDER_ASSETS"] ?? "", "kube-controller-manager");
+  if (!existsSync(program)) return undefined;
+  const flags = ["--leader-elect=false", "--secure-port=0", `--controllers=${CONTROLLERS.join(",")}`];
+  return spawn(program, [`--kubeconfig=${kubeconfig}`, ...flags], { stdio: "ignore" });
 }
 
 /** The kubectl to test with, or the reason why there is none. */

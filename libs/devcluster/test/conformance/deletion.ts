@@ -1,6 +1,6 @@
 import { until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, listAt, numberAt, textAt } from "../../src/apiserver/json.ts";
+import { at, type JsonObject, listAt, numberAt, textAt } from "../../src/apiserver/json.ts";
 import { type Answer, type Api, configMap, pod, versionIn } from "./api.ts";
 
 /** Deleting: at once, with grace, with finalizers, with owners. */
@@ -158,7 +158,7 @@ export function describeDeletion(api: () => Api): void {
   });
 
   describe("of owners", () => {
-    const ownedBy = (owner: Answer, more: object = {}): object => ({
+    const ownedBy = (owner: Answer, more: JsonObject = {}): JsonObject => ({
       ownerReferences: [
         {
           apiVersion: "v1",
@@ -200,12 +200,12 @@ export function describeDeletion(api: () => Api): void {
 
     it("collects what names an owner that was never there, and leaves kinds that it does not know", async (context) => {
       context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
-      const unknown = { ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name: "job", uid: "job-uid" }] };
-      await api().post(maps, configMap("child-of-job", { metadata: unknown }));
+      const unknown = { ownerReferences: [{ apiVersion: "example.com/v1", kind: "Widget", name: "w", uid: "w" }] };
+      await api().post(maps, configMap("child-of-widget", { metadata: unknown }));
       const dangling = { ownerReferences: [{ apiVersion: "v1", kind: "ConfigMap", name: "never", uid: "never" }] };
       await api().post(maps, configMap("child-of-nobody", { metadata: dangling }));
       await isGone("child-of-nobody");
-      expect((await api().get(`${maps}/child-of-job`)).code).toBe(200);
+      expect((await api().get(`${maps}/child-of-widget`)).code).toBe(200);
     });
 
     it("lets dependents go first in the foreground", async (context) => {
@@ -221,6 +221,93 @@ export function describeDeletion(api: () => Api): void {
       expect((await api().get(`${maps}/owner-2`)).code).toBe(200);
       await api().patch(`${maps}/child-2`, "merge", { metadata: { finalizers: null } });
       await isGone("owner-2");
+    });
+
+    it("waits in the foreground only for dependents that ask for it", async (context) => {
+      context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
+      const owner = await api().post(maps, configMap("owner-4"));
+      await api().post(maps, configMap("child-4", { metadata: { ...ownedBy(owner), finalizers: ["a/a"] } }));
+      await api().delete(`${maps}/owner-4`, { propagationPolicy: "Foreground" });
+      await isGone("owner-4");
+      await until("the dependent is marked", async () => {
+        const child = await api().get(`${maps}/child-4`);
+        return at(child.body, "metadata", "deletionTimestamp") !== undefined;
+      });
+      await api().patch(`${maps}/child-4`, "merge", { metadata: { finalizers: null } });
+      await isGone("child-4");
+    });
+
+    it("keeps a dependent as long as one of its owners is there, and forgets the others", async (context) => {
+      context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
+      const [first, second] = [
+        await api().post(maps, configMap("owner-5a")),
+        await api().post(maps, configMap("owner-5b")),
+      ];
+      const references = [first, second].flatMap((owner) => listAt(ownedBy(owner), "ownerReferences"));
+      await api().post(maps, configMap("child-5", { metadata: { ownerReferences: references } }));
+      await api().delete(`${maps}/owner-5a`);
+      await until("one owner is forgotten", async () => {
+        const child = await api().get(`${maps}/child-5`);
+        const names = listAt(child.body, "metadata", "ownerReferences").map((owner) => textAt(owner, "name"));
+        return names.join() === "owner-5b";
+      });
+      await api().delete(`${maps}/owner-5b`);
+      await isGone("child-5");
+    });
+
+    it("goes down over kinds, and from one that is owned to what it owns", async (context) => {
+      context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
+      const owner = await api().post(maps, configMap("owner-6"));
+      const middle = await api().post(pods, pod("middle-6", { metadata: ownedBy(owner) }));
+      const ownedByPod = {
+        apiVersion: "v1",
+        kind: "Pod",
+        name: "middle-6",
+        uid: textAt(middle.body, "metadata", "uid"),
+      };
+      const secrets = `/api/v1/namespaces/${namespace}/secrets`;
+      await api().post(secrets, { metadata: { name: "leaf-6", ownerReferences: [ownedByPod] } });
+      await api().delete(`${maps}/owner-6`);
+      await until("the leaf is gone", async () => (await api().get(`${secrets}/leaf-6`)).code === 404);
+      expect((await api().get(`${pods}/middle-6`)).code).toBe(404);
+    });
+
+    it("collects what names an owner that was made again, or one of another namespace", async (context) => {
+      context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
+      const owner = await api().post(maps, configMap("owner-7"));
+      await api().delete(`${maps}/owner-7`);
+      await api().post(maps, configMap("owner-7"));
+      await api().post(maps, configMap("child-7", { metadata: ownedBy(owner) }));
+      await isGone("child-7");
+      expect((await api().get(`${maps}/owner-7`)).code).toBe(200);
+
+      const elsewhere = `/api/v1/namespaces/${await api().namespace()}/configmaps`;
+      const far = await api().post(elsewhere, configMap("owner-8"));
+      await api().post(maps, configMap("child-8", { metadata: ownedBy(far) }));
+      await isGone("child-8");
+    });
+
+    it("collects dependents of an owner of the whole cluster in every namespace", async (context) => {
+      context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
+      const node = await api().post("/api/v1/nodes", { metadata: { name: "owner-9" } });
+      const reference = { apiVersion: "v1", kind: "Node", name: "owner-9", uid: textAt(node.body, "metadata", "uid") };
+      await api().post(maps, configMap("child-9", { metadata: { ownerReferences: [reference] } }));
+      await api().delete("/api/v1/nodes/owner-9");
+      await isGone("child-9");
+    });
+
+    it("leaves nothing of an owner that goes while its dependents are being made", async (context) => {
+      context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
+      const owner = await api().post(maps, configMap("owner-10"));
+      const make = (index: number): Promise<Answer> =>
+        api().post(maps, configMap(`child-10-${index}`, { metadata: { ...ownedBy(owner), labels: { of: "ten" } } }));
+      const made = Array.from({ length: 12 }, (_, index) => make(index));
+      const deleted = api().delete(`${maps}/owner-10`);
+      await Promise.all([...made, deleted]);
+      await make(12);
+      await until("no dependent is left", async () => {
+        return listAt((await api().get(`${maps}?labelSelector=of%3Dten`)).body, "items").length === 0;
+      });
     });
 
     it("leaves orphans when asked to", async (context) => {
@@ -266,6 +353,20 @@ export function describeDeletion(api: () => Api): void {
       await api().delete(`/api/v1/namespaces/${name}`);
       await until("the namespace is gone", async () => (await api().get(`/api/v1/namespaces/${name}`)).code === 404);
       expect(listAt((await api().get(`/api/v1/namespaces/${name}/pods`)).body, "items")).toEqual([]);
+    });
+
+    it("waits for the finalizers of what is inside", async (context) => {
+      context.skip(!api().cluster.collects, "emptying namespaces is the work of a controller manager");
+      const name = await api().namespace();
+      const inside = `/api/v1/namespaces/${name}/configmaps`;
+      await api().post(inside, configMap("held", { metadata: { finalizers: ["a/a"] } }));
+      await api().delete(`/api/v1/namespaces/${name}`);
+      await until("what is inside is marked", async () => {
+        return at((await api().get(`${inside}/held`)).body, "metadata", "deletionTimestamp") !== undefined;
+      });
+      expect(textAt((await api().get(`/api/v1/namespaces/${name}`)).body, "status", "phase")).toBe("Terminating");
+      await api().patch(`${inside}/held`, "merge", { metadata: { finalizers: null } });
+      await until("the namespace is gone", async () => (await api().get(`/api/v1/namespaces/${name}`)).code === 404);
     });
 
     it.each(["default", "kube-system"])("never ends the namespace %s", async (name) => {

@@ -214,5 +214,23 @@ export function describeLists(api: () => Api): void {
       expect(namesIn(answer.body)).toHaveLength(2);
       expect(namesIn((await api().get(place)).body)).toHaveLength(1);
     });
+
+    it("takes fields, options, and what only runs dry", async () => {
+      const place = `/api/v1/namespaces/${await api().namespace()}/pods`;
+      await api().post(place, pod("here", { spec: { nodeName: "here" } }));
+      await api().post(place, pod("there", { spec: { nodeName: "there" } }));
+      expect((await api().delete(`${place}?dryRun=All`)).code).toBe(200);
+      expect(namesIn((await api().get(place)).body)).toEqual(["here", "there"]);
+      const marked = await api().delete(`${place}?fieldSelector=spec.nodeName%3Dhere`);
+      expect(namesIn(marked.body)).toEqual(["here"]);
+      expect(at((await api().get(`${place}/here`)).body, "metadata", "deletionTimestamp")).toBeDefined();
+      expect(at((await api().get(`${place}/there`)).body, "metadata", "deletionTimestamp")).toBeUndefined();
+      await api().delete(place, { gracePeriodSeconds: 0 });
+      expect(namesIn((await api().get(place)).body)).toEqual([]);
+    });
+
+    it("refuses all of the cluster's namespaces at once", async () => {
+      expect((await api().delete("/api/v1/namespaces")).code).toBe(405);
+    });
   });
 }

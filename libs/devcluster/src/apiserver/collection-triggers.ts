@@ -1,0 +1,77 @@
+import { canOwn } from "./collect.ts";
+import { type JsonObject, listAt, textAt } from "./json.ts";
+import { finalizersOf, isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
+import type { Change } from "./store.ts";
+
+/** Knows of each change whether it can give the collector anything to do; most cannot, and looking at everything for each of thousands of pods would take all the time. */
+export type CollectionTriggers = {
+  add(object: JsonObject): void;
+  /** Takes the change in and says whether it may matter. */
+  note(change: Change): boolean;
+};
+
+export function collectionTriggers(): CollectionTriggers {
+  /** The namespace of each object. */
+  const places = new Map<string, string>();
+  /** How many objects name an owner. */
+  const dependents = new Map<string, number>();
+  /** Owners and namespaces that are being deleted and wait for others. */
+  const waiting = new Set<string>();
+
+  const count = (object: JsonObject, step: 1 | -1): void => {
+    for (const owner of ownersOf(object)) {
+      const next = (dependents.get(owner) ?? 0) + step;
+      if (next === 0) dependents.delete(owner);
+      else dependents.set(owner, next);
+    }
+  };
+  const enter = (object: JsonObject): void => {
+    places.set(uidOf(object), namespaceOf(object));
+    count(object, 1);
+    for (const mark of marksOf(object)) waiting.add(mark);
+  };
+  const leave = (object: JsonObject): void => {
+    places.delete(uidOf(object));
+    count(object, -1);
+    for (const mark of marksOf(object)) waiting.delete(mark);
+  };
+  const isWaitedFor = (object: JsonObject): boolean =>
+    waiting.has(namespaceMark(namespaceOf(object))) || ownersOf(object).some((owner) => waiting.has(owner));
+
+  const wasWaitedFor = (before: JsonObject | undefined): boolean => before !== undefined && isWaitedFor(before);
+  const lacksAnOwner = (object: JsonObject): boolean =>
+    ownersOf(object).some((owner) => !canOwn(places.get(owner), namespaceOf(object)));
+
+  return {
+    add: enter,
+    note: ({ before, after }) => {
+      if (before !== undefined) leave(before);
+      if (after !== undefined) enter(after);
+      const object = after ?? before;
+      if (object === undefined) return false;
+      if (isWaitedFor(object)) return true;
+      if ((before === undefined || after === undefined) && dependents.has(uidOf(object))) return true;
+      if (after === undefined) return false;
+      // Marked just now, or its finalizers have changed.
+      if (marksOf(after).length > 0) return true;
+      // Owners of kinds that are kept elsewhere are never here; a dependent of theirs is looked at once, not with each of its changes.
+      return ownersOf(after).join() !== ownersOf(before ?? {}).join() && (lacksAnOwner(after) || wasWaitedFor(before));
+    },
+  };
+}
+
+function ownersOf(object: JsonObject): string[] {
+  return listAt(object, "metadata", "ownerReferences").map((owner) => textAt(owner, "uid"));
+}
+
+function marksOf(object: JsonObject): string[] {
+  if (!isDeleting(object)) return [];
+  if (textAt(object, "kind") === "Namespace") return [uidOf(object), namespaceMark(nameOf(object))];
+  const waits = finalizersOf(object).some((finalizer) => ["foregroundDeletion", "orphan"].includes(finalizer));
+  return waits ? [uidOf(object)] : [];
+}
+
+/** No uid begins so. */
+function namespaceMark(name: string): string {
+  return `namespace/${name}`;
+}
