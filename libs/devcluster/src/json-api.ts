@@ -86,7 +86,12 @@ function exchange(url: URL, options: RequestOptions, body: string, timeoutMs: nu
       socket.setNoDelay(true);
       request.setTimeout(timeoutMs, () => request.destroy(new DOMException("no answer in time", "TimeoutError")));
     });
-    request.on("error", reject);
+    request.on("error", (error) => {
+      // The server gave up the idle connection at the moment in which it was used again.
+      const isStale = request.reusedSocket && "code" in error && error.code === "ECONNRESET";
+      if (isStale) exchange(url, options, body, timeoutMs).then(resolve, reject);
+      else reject(error);
+    });
     request.end(body);
   });
 }

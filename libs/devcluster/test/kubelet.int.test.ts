@@ -342,6 +342,72 @@ for (const { title, skip, start } of apiServers()) {
       await remove("pod");
     });
 
+    it("runs a sidecar from before the containers to after them", async () => {
+      const report = `process.on("SIGTERM", () => { require("fs").appendFileSync("order", "side ends\\n"); process.exit(9); });`;
+      const side = `require("fs").appendFileSync("order", "side\\n"); ${report} setInterval(() => {}, 1000);`;
+      await create("pod", {
+        initContainers: [
+          {
+            name: "side",
+            image: "none",
+            restartPolicy: "Always",
+            command: ["node", "-e", side],
+            startupProbe: { exec: { command: ["test", "-e", "order"] }, periodSeconds: 1 },
+          },
+          { name: "init", image: "none", command: ["sh", "-c", "echo init >> order"] },
+        ],
+        containers: [{ name: "main", image: "none", command: ["sh", "-c", "echo main >> order; cat order"] }],
+      });
+      const pod = await inPhase("pod", "Succeeded");
+      expect(await logs("pod", { container: "main" })).toBe("side\ninit\nmain\n");
+      expect(pod.status?.initContainerStatuses).toMatchObject([
+        { name: "side", state: { terminated: { exitCode: 9 } } },
+        { name: "init", state: { terminated: { exitCode: 0 } } },
+      ]);
+      await remove("pod");
+    });
+
+    it("runs hooks: it is ready only after the first, and ends only after the second", async () => {
+      const script = `process.on("SIGTERM", () => { console.log(require("fs").readFileSync("hooks", "utf8")); process.exit(0); });`;
+      await create("pod", {
+        containers: [
+          {
+            name: "main",
+            image: "none",
+            command: ["node", "-e", `${script} setInterval(() => {}, 1000); console.log("up");`],
+            lifecycle: {
+              postStart: {
+                exec: { command: ["sh", "-c", "while ! test -e go; do sleep 0.05; done; echo post >> hooks"] },
+              },
+              preStop: { exec: { command: ["sh", "-c", "echo pre >> hooks"] } },
+            },
+          },
+        ],
+      });
+      await until("it is up", async () => (await logs("pod")) === "up\n");
+      const uid = (await read("pod")).metadata?.uid ?? "";
+      expect((await read("pod")).status?.containerStatuses?.[0]?.ready).toBe(false);
+      await writeFile(join(directory, "pods", uid, "home", "go"), "");
+      await ready("pod");
+      const stream = new PassThrough();
+      await new Log(config).log(namespace, "pod", "main", stream, { follow: true });
+      await api.deleteNamespacedPod({ name: "pod", namespace });
+      const parts: string[] = [];
+      for await (const part of stream.setEncoding("utf8")) parts.push(String(part));
+      expect(parts.join("")).toBe("up\npost\npre\n\n");
+      await gone("pod");
+    });
+
+    it("ends a container whose first hook fails", async () => {
+      const postStart = { exec: { command: ["false"] } };
+      await create("pod", {
+        containers: [{ name: "main", image: "none", command: ["sleep", "1000"], lifecycle: { postStart } }],
+      });
+      await inPhase("pod", "Failed");
+      await until("it was told", async () => (await reasonsOf("pod")).includes("FailedPostStartHook"));
+      await remove("pod");
+    });
+
     it("waits for an image that does not exist, and tells of it as a kubelet does", async () => {
       const image = "missing.example/tool:1";
       await create("pod", { containers: [{ name: "main", image, command: ["true"] }] });
@@ -479,7 +545,7 @@ for (const { title, skip, start } of apiServers()) {
 
     function logs(
       name: string,
-      options: { tailLines?: number; timestamps?: boolean; previous?: boolean } = {},
+      options: { container?: string; tailLines?: number; timestamps?: boolean; previous?: boolean } = {},
     ): Promise<string> {
       return api.readNamespacedPodLog({ name, namespace, ...options });
     }

@@ -1,5 +1,5 @@
 import type { V1ContainerState, V1ContainerStatus, V1Pod, V1PodCondition, V1PodStatus } from "@kubernetes/client-node";
-import { type Ending, type Phase, podPhase } from "./pod-phase.ts";
+import { type Ending, isInitialized, isPassed, type Phase, podPhase } from "./pod-phase.ts";
 import { type ContainerRecord, type EndedRun, hasSucceeded, lastRun } from "./transition-container.ts";
 
 export type PodObservation = {
@@ -28,7 +28,7 @@ export function buildPodStatus(observation: PodObservation): V1PodStatus {
     containerStatuses: buildContainers("main", observation, phase),
   };
   if (podIp !== undefined) Object.assign(status, { podIP: podIp, podIPs: [{ ip: podIp }] });
-  if (containers.some((each) => each.kind === "init")) {
+  if (containers.some((each) => each.kind !== "main")) {
     status.initContainerStatuses = buildContainers("init", observation, phase);
   }
   if (ending?.because === "deadline") {
@@ -38,14 +38,14 @@ export function buildPodStatus(observation: PodObservation): V1PodStatus {
   return status;
 }
 
-function buildContainers(kind: "init" | "main", observation: PodObservation, phase: Phase): V1ContainerStatus[] {
+function buildContainers(list: "init" | "main", observation: PodObservation, phase: Phase): V1ContainerStatus[] {
   const images = new Map(
     [...(observation.pod.spec?.initContainers ?? []), ...(observation.pod.spec?.containers ?? [])].map(
       ({ name, image = "" }) => [name, image],
     ),
   );
   return observation.containers
-    .filter((each) => each.kind === kind)
+    .filter((each) => (each.kind === "main") === (list === "main"))
     .map((record) => {
       const { state, last } = record;
       const image = images.get(record.name) ?? "";
@@ -66,6 +66,7 @@ function buildContainers(kind: "init" | "main", observation: PodObservation, pha
 
 function isReady(record: ContainerRecord, phase: Phase): boolean {
   if (record.kind === "init") return hasSucceeded(record);
+  if (record.kind === "sidecar") return record.state.is === "running" && record.ready;
   return phase === "Running" && record.state.is === "running" && record.ready;
 }
 
@@ -111,10 +112,13 @@ function buildConditions(observation: PodObservation, phase: Phase): V1PodCondit
 function judge(observation: PodObservation, phase: Phase): Judgement[] {
   const { pod, containers, podIp } = observation;
   const over = phase === "Succeeded" ? "PodCompleted" : phase === "Failed" ? "PodFailed" : undefined;
-  const inits = containers.filter((each) => each.kind === "init");
-  const mains = containers.filter((each) => each.kind === "main");
-  const unfinished = inits.filter((each) => !hasSucceeded(each)).map((each) => each.name);
-  const unready = mains.filter((each) => !isReady(each, phase)).map((each) => each.name);
+  const inits = containers.filter((each) => each.kind !== "main");
+  const serving = containers.filter((each) => each.kind !== "init");
+  const isOver = over !== undefined || isInitialized(containers);
+  const unfinished = isOver
+    ? inits.filter((each) => each.kind === "init" && !hasSucceeded(each)).map((each) => each.name)
+    : inits.filter((each) => !isPassed(each)).map((each) => each.name);
+  const unready = serving.filter((each) => !isReady(each, phase)).map((each) => each.name);
 
   const initialized: Judgement =
     unfinished.length === 0

@@ -320,6 +320,10 @@ function plan(part: Partial<PodSnapshot> & { spec?: Partial<V1PodSpec>; metadata
   return planPod({ pod, containers: [], startedAtMs: NOW, ending: undefined, nowMs: NOW, ...snapshot });
 }
 
+function pod(spec: Partial<V1PodSpec>): V1Pod {
+  return { metadata: {}, spec: { containers: [], ...spec } };
+}
+
 function build(containers: ContainerRecord[], pod: V1Pod = {}): ReturnType<typeof buildPodStatus> {
   return buildPodStatus({
     pod,
@@ -375,3 +379,50 @@ function signal(name: "SIGTERM" | "SIGKILL"): PodStep {
 function deletedNow(): Ending {
   return { because: "deleted", killAtMs: NOW };
 }
+
+describe("sidecars", () => {
+  const side = newContainer("side", "sidecar", true);
+  const up = transitionContainer(
+    transitionContainer(side, { event: "started", atMs: NOW - 10, containerId: "process://side" }),
+    { event: "started-up", started: true },
+  );
+
+  it("start in the order of the init containers, and the next one waits only until they have started", () => {
+    const init = newContainer("init", "init", true);
+    const starting = transitionContainer(side, { event: "started", atMs: NOW, containerId: "process://side" });
+    expect(plan({ containers: [side, init, main()] })).toEqual([{ do: "start", container: "side", because: "new" }]);
+    expect(plan({ containers: [starting, init, main()] })).toEqual([]);
+    expect(plan({ containers: [up, init, main()] })).toEqual([{ do: "start", container: "init", because: "new" }]);
+    expect(plan({ containers: [up, ended(init, 0), main()] })).toEqual([
+      { do: "start", container: "main", because: "new" },
+    ]);
+  });
+
+  it("are started again whenever they end, and hold up no container that runs", () => {
+    const again = { do: "start", container: "side", because: "restart" };
+    expect(plan({ containers: [ended(up, 0), running(main())] })).toEqual([again]);
+    expect(podPhase(pod({}), [ended(up, 1), running(main())], undefined)).toBe("Running");
+  });
+
+  it("are ended once the containers are over, and say nothing about how the pod ended", () => {
+    const spec = pod({ restartPolicy: "Never" });
+    const containers = [up, ended(main(), 0)];
+    expect(podPhase(spec, containers, undefined)).toBe("Running");
+    const ending = decideEnding(spec, { containers, startedAtMs: NOW, ending: undefined, nowMs: NOW });
+    expect(ending).toMatchObject({ because: "completed" });
+    expect(plan({ pod: spec, containers, ending })[0]).toMatchObject({ container: "side", signal: "SIGTERM" });
+    expect(podPhase(spec, [ended(up, 143), ended(main(), 0)], ending)).toBe("Succeeded");
+    expect(podPhase(spec, [ended(up, 0), ended(main(), 3)], ending)).toBe("Failed");
+  });
+
+  it("end after the others, the last first, and all of them when the grace period is over", () => {
+    const second = { ...up, name: "second" };
+    const signals = (containers: ContainerRecord[], killAtMs: number): (string | false)[] =>
+      plan({ containers, ending: { because: "deleted", killAtMs } }).flatMap((step) =>
+        step.do === "signal" ? [`${step.container} ${step.signal}`] : [],
+      );
+    expect(signals([up, second, running(main())], NOW + 5)).toEqual(["main SIGTERM"]);
+    expect(signals([up, second, ended(main(), 0)], NOW + 5)).toEqual(["second SIGTERM"]);
+    expect(signals([up, second, running(main())], NOW)).toEqual(["side SIGKILL", "second SIGKILL", "main SIGKILL"]);
+  });
+});

@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { type Ending, isTerminal, podPhase } from "./pod-phase.ts";
-import { backoffMs, type ContainerRecord, hasSucceeded } from "./transition-container.ts";
+import { type Ending, failedInit, isInitialized, isPassed, isTerminal, mainsAreOver, podPhase } from "./pod-phase.ts";
+import { backoffMs, type ContainerRecord } from "./transition-container.ts";
 
 export type PodStep =
   | { readonly do: "start"; readonly container: string; readonly because: "new" | "restart" | "retry" }
@@ -59,6 +59,10 @@ function wishedEnding(
     const runs = containers.some((each) => each.state.is === "running");
     return runs ? { because: "given-up", graceMs: ownGraceMs } : undefined;
   }
+  const sidecarsRun = containers.some((each) => each.kind === "sidecar" && each.state.is === "running");
+  if (sidecarsRun && (mainsAreOver(pod, containers) || failedInit(pod, containers))) {
+    return { because: "completed", graceMs: ownGraceMs };
+  }
   const deadlineMs = deadlineOf(pod, startedAtMs);
   if (deadlineMs !== undefined && nowMs >= deadlineMs) return { because: "deadline", graceMs: ownGraceMs };
   return undefined;
@@ -77,9 +81,12 @@ export function planPod(snapshot: PodSnapshot): PodStep[] {
 
 function planEnding({ pod, containers, nowMs }: PodSnapshot, ending: Ending): PodStep[] {
   const steps: PodStep[] = [];
-  for (const container of containers) {
-    if (container.state.is === "running") steps.push(...planEnd(container, ending, nowMs));
-  }
+  const running = containers.filter((each) => each.state.is === "running");
+  // Sidecars serve the others to their end, and then each other: the one that started last ends first.
+  const others = running.filter((each) => each.kind !== "sidecar");
+  const first = others.length > 0 ? others : running.slice(-1);
+  const turn = nowMs >= ending.killAtMs ? running : first;
+  for (const container of turn) steps.push(...planEnd(container, ending, nowMs));
   const isRunning = containers.some((each) => each.state.is === "running");
   const isDeleted = pod.metadata?.deletionTimestamp !== undefined;
   if (!isRunning && isDeleted && ending.because !== "gone" && ending.because !== "stopping")
@@ -102,13 +109,23 @@ function planEnd(
 
 function planRunning({ pod, containers, nowMs }: PodSnapshot): PodStep[] {
   const policy = pod.spec?.restartPolicy ?? "Always";
-  for (const container of containers) {
-    if (container.kind !== "init" || hasSucceeded(container)) continue;
-    return planContainer(container, policy === "Always" ? "OnFailure" : policy, nowMs);
+  if (isInitialized(containers)) {
+    return containers
+      .filter((container) => container.kind !== "init")
+      .flatMap((container) => planContainer(container, container.kind === "sidecar" ? "Always" : policy, nowMs));
   }
-  return containers
-    .filter((container) => container.kind === "main")
-    .flatMap((container) => planContainer(container, policy, nowMs));
+  const steps: PodStep[] = [];
+  for (const container of containers) {
+    if (container.kind === "main") break;
+    const own = container.kind === "sidecar" || policy === "Always" ? restartOf(container) : policy;
+    if (!(container.kind === "init" && isPassed(container))) steps.push(...planContainer(container, own, nowMs));
+    if (!isPassed(container)) break;
+  }
+  return steps;
+}
+
+function restartOf({ kind }: ContainerRecord): string {
+  return kind === "sidecar" ? "Always" : "OnFailure";
 }
 
 function planContainer(container: ContainerRecord, policy: string, nowMs: number): PodStep[] {

@@ -5,7 +5,7 @@ export type Phase = "Pending" | "Running" | "Succeeded" | "Failed";
 
 /** Why and until when a pod's processes have to end. */
 export type Ending = {
-  readonly because: "deleted" | "gone" | "deadline" | "given-up" | "stopping";
+  readonly because: "deleted" | "gone" | "deadline" | "given-up" | "stopping" | "completed";
   /** SIGKILL from here on. */
   readonly killAtMs: number;
 };
@@ -17,21 +17,38 @@ export function podPhase(pod: V1Pod, containers: readonly ContainerRecord[], end
   const isRunning = containers.some((each) => each.state.is === "running");
   if (ending !== undefined && !isRunning) return endedPhase(containers, ending);
   if (failedInit(pod, containers)) return "Failed";
-  if (containers.some((each) => each.kind === "init" && !hasSucceeded(each))) return "Pending";
+  if (!isInitialized(containers)) return "Pending";
 
   const mains = containers.filter((each) => each.kind === "main");
   const waiting = mains.some((each) => each.state.is === "waiting" && each.last === undefined);
   if (waiting) return "Pending";
-  if (isRunning) return "Running";
+  if (isRunning || !mainsAreOver(pod, containers)) return "Running";
+  return mains.every(hasSucceeded) ? "Succeeded" : "Failed";
+}
+
+/** Every init container has done its work, and every sidecar has started once; that stays true when a sidecar ends later. */
+export function isInitialized(containers: readonly ContainerRecord[]): boolean {
+  if (containers.some((each) => each.kind === "main" && each.runs > 0)) return true;
+  return containers.every((each) => each.kind === "main" || isPassed(each));
+}
+
+/** Whether the container after this one in the order of init containers may start. */
+export function isPassed(container: ContainerRecord): boolean {
+  return container.kind === "sidecar" ? container.state.is === "running" && container.started : hasSucceeded(container);
+}
+
+/** Nothing of what the pod is for runs any more, or will again. */
+export function mainsAreOver(pod: V1Pod, containers: readonly ContainerRecord[]): boolean {
   const policy = pod.spec?.restartPolicy ?? "Always";
-  if (policy === "Always") return "Running";
-  if (mains.every(hasSucceeded)) return "Succeeded";
-  return policy === "Never" ? "Failed" : "Running";
+  const mains = containers.filter((each) => each.kind === "main");
+  if (policy === "Always" || !mains.every((each) => each.state.is === "ended")) return false;
+  return policy === "Never" || mains.every(hasSucceeded);
 }
 
 function endedPhase(containers: readonly ContainerRecord[], ending: Ending): Phase {
   if (ending.because === "deadline") return "Failed";
-  return containers.every(hasSucceeded) ? "Succeeded" : "Failed";
+  // A sidecar ends because it is told to; how says nothing about the pod.
+  return containers.every((each) => each.kind === "sidecar" || hasSucceeded(each)) ? "Succeeded" : "Failed";
 }
 
 /** With restartPolicy Never a failed init container is the end of the pod. */

@@ -1,15 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { V1Container, V1Pod, V1Probe } from "@kubernetes/client-node";
+import type { V1Container, V1Pod } from "@kubernetes/client-node";
 import { type ReconcileLoop, reconcileLoop } from "../reconcile-loop.ts";
 import { HOST_IP } from "./build-node.ts";
 import { buildPodStatus } from "./build-pod-status.ts";
-import { ContainerProbe } from "./container-probe.ts";
+import { ContainerHealth } from "./container-health.ts";
 import type { FoundLog } from "./kubelet-server.ts";
 import { decideEnding, planPod, type PodStep } from "./plan-pod.ts";
 import type { PodAddresses } from "./pod-addresses.ts";
 import type { ContainerRun, PodRuntime } from "./pod-runtime.ts";
 import { type Ending, isTerminal, podPhase } from "./pod-phase.ts";
 import { type ReporterDeps, type StatusReporter, statusReporter } from "./report-status.ts";
+import { runHook } from "./run-hook.ts";
 import { seedContainers } from "./seed-containers.ts";
 import { backoffMs, type ContainerEvent, type ContainerRecord, transitionContainer } from "./transition-container.ts";
 
@@ -33,10 +34,16 @@ export type PodWorkerDeps = ReporterDeps & {
   readonly onDone: () => void;
 };
 
+const DEFAULT_GRACE_SECONDS = 30;
+/** A hook that runs before the end has so long, and never longer than the grace period. */
+const PRE_STOP_TIMEOUT_MS = 600_000;
+
 /** Becomes a Kubernetes event. */
 export type ContainerNews = {
   readonly type: "Normal" | "Warning";
-  readonly reason: "Pulling" | "Pulled" | "Created" | "Started" | "Killing" | "BackOff" | "Unhealthy" | "Failed";
+  readonly reason:
+    | ("Pulling" | "Pulled" | "Created" | "Started" | "Killing" | "BackOff" | "Unhealthy" | "Failed")
+    | ("FailedPostStartHook" | "FailedPreStopHook");
   readonly message: string;
   readonly container: string;
 };
@@ -48,7 +55,7 @@ export class PodWorker {
   readonly #loop: ReconcileLoop;
   readonly #startedAtMs: number;
   readonly #runs = new Map<string, ContainerRun>();
-  readonly #probes = new Map<string, readonly ContainerProbe[]>();
+  readonly #health = new Map<string, ContainerHealth>();
   readonly #pullFailures = new Map<string, number>();
   /** Why a container cannot be created is told once, however often it is tried. */
   readonly #told = new Map<string, string>();
@@ -85,7 +92,7 @@ export class PodWorker {
       this.#dueAtMs = Infinity;
       this.poke();
     }
-    for (const probe of [...this.#probes.values()].flat()) probe.tick(nowMs);
+    for (const health of this.#health.values()) health.tick(nowMs);
   }
 
   /** The log of a container's present run, or of the one before it. */
@@ -172,18 +179,7 @@ export class PodWorker {
         else this.#holdRestart(step);
         return;
       case "signal":
-        if (step.signal === "SIGTERM") {
-          const why = step.because === "unhealthy" ? "failed its probe, will be restarted" : undefined;
-          const message = why === undefined ? "Stopping container" : "Container";
-          this.#tell(
-            step.container,
-            "Normal",
-            "Killing",
-            `${message} ${step.container}${why === undefined ? "" : ` ${why}`}`,
-          );
-        }
-        this.#runs.get(step.container)?.signal(step.signal);
-        this.#change(step.container, { event: "signalled", signal: step.signal });
+        this.#signal(step);
         return;
       case "wait":
       case "delete":
@@ -281,79 +277,51 @@ export class PodWorker {
     this.#deps.record({ container, type, reason, message });
   }
 
-  /** Without a probe a container is ready as soon as it runs. One with a startup probe is asked nothing else until that succeeds. */
   #watch(container: V1Container, run: ContainerRun, containerId: string): void {
-    const { name, startupProbe } = container;
-    const { readiness } = run;
-    if (readiness.by === "itself") {
-      this.#change(name, { event: "started-up", started: true });
-      this.#change(name, { event: "probed", ready: readiness.isReady });
-      readiness.onReady(() => {
-        if (this.#runs.get(name) !== run) return;
-        this.#change(name, { event: "probed", ready: true });
+    const { name } = container;
+    const isPresent = (): boolean => this.#runs.get(name) === run;
+    const health = new ContainerHealth(container, run, {
+      now: this.#deps.now,
+      onError: (error) => this.#deps.onError(error, `watching ${containerId}`),
+      onEvent: (event) => {
+        if (!isPresent()) return;
+        this.#change(name, event);
         this.poke();
-      });
+      },
+      warn: (reason, message) => this.#tell(name, "Warning", reason, message),
+      doom: (graceSeconds) => {
+        if (!isPresent()) return;
+        const seconds = graceSeconds ?? this.#pod.spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS;
+        this.#change(name, { event: "doomed", killAtMs: this.#deps.now() + seconds * 1000 });
+        this.poke();
+      },
+    });
+    this.#health.set(name, health);
+  }
+
+  #signal(step: Extract<PodStep, { do: "signal" }>): void {
+    const { container: name, signal, because } = step;
+    const run = this.#runs.get(name);
+    this.#change(name, { event: "signalled", signal });
+    if (signal === "SIGKILL") {
+      run?.signal(signal);
       return;
     }
-    if (startupProbe === undefined) {
-      this.#watchStarted(container, run, containerId);
+    const isUnhealthy = because === "unhealthy";
+    const message = isUnhealthy ? `Container ${name} is unhealthy, will be restarted` : `Stopping container ${name}`;
+    this.#tell(name, "Normal", "Killing", message);
+    const hook = this.#containerSpec(name).lifecycle?.preStop;
+    if (hook === undefined || run === undefined || run.readiness.by === "itself") {
+      run?.signal(signal);
       return;
     }
-    const ask = this.#asking(container, run, containerId);
-    this.#probes.set(name, [
-      ask("Startup", startupProbe, false, (holds) => {
-        if (holds) this.#watchStarted(container, run, containerId);
-        else this.#doom(container, startupProbe);
-      }),
-    ]);
-  }
-
-  #watchStarted(container: V1Container, run: ContainerRun, containerId: string): void {
-    const { name, readinessProbe, livenessProbe } = container;
-    const ask = this.#asking(container, run, containerId);
-    const tellReady = (ready: boolean): void => this.#change(name, { event: "probed", ready });
-    const probes: ContainerProbe[] = [];
-    this.#change(name, { event: "started-up", started: true });
-    if (readinessProbe === undefined) tellReady(true);
-    else probes.push(ask("Readiness", readinessProbe, false, tellReady));
-    if (livenessProbe !== undefined) {
-      probes.push(
-        ask("Liveness", livenessProbe, true, (lives) => {
-          if (!lives) this.#doom(container, livenessProbe);
-        }),
-      );
-    }
-    this.#probes.set(name, probes);
-  }
-
-  /** Makes probes that are heard only while the run is the present one. */
-  #asking(
-    { name }: V1Container,
-    run: ContainerRun,
-    containerId: string,
-  ): (kind: string, probe: V1Probe, initially: boolean, onChange: (holds: boolean) => void) => ContainerProbe {
-    const { readiness } = run;
-    const ask = readiness.by === "probe" ? readiness.ask : () => Promise.resolve(true);
-    return (kind, probe, initially, onChange) =>
-      new ContainerProbe(probe, {
-        ask,
-        initially,
-        now: this.#deps.now,
-        onError: (error) => this.#deps.onError(error, `probing ${containerId}`),
-        onFailure: () => this.#tell(name, "Warning", "Unhealthy", `${kind} probe failed`),
-        onChange: (holds) => {
-          if (this.#runs.get(name) !== run) return;
-          onChange(holds);
-          this.poke();
-        },
-      });
-  }
-
-  /** Ends the present run; the restart policy says what comes next. */
-  #doom({ name }: V1Container, probe: V1Probe): void {
-    const seconds = probe.terminationGracePeriodSeconds ?? this.#pod.spec?.terminationGracePeriodSeconds ?? 30;
-    this.#probes.delete(name);
-    this.#change(name, { event: "doomed", killAtMs: this.#deps.now() + seconds * 1000 });
+    // The grace period runs meanwhile: SIGKILL does not wait for the hook.
+    runHook(hook, run.readiness.ask, PRE_STOP_TIMEOUT_MS)
+      .then((succeeded) => {
+        if (!succeeded) this.#tell(name, "Warning", "FailedPreStopHook", "PreStopHook failed");
+        if (this.#runs.get(name) === run) run.signal(signal);
+      })
+      .catch((error: unknown) => this.#deps.onError(error, `stopping ${name}`));
   }
 
   #end(
@@ -367,7 +335,8 @@ export class PodWorker {
     },
   ): void {
     this.#runs.delete(name);
-    this.#probes.delete(name);
+    this.#health.get(name)?.stop();
+    this.#health.delete(name);
     const { startedAtMs } = run;
     this.#change(name, { event: "ended", run: { ...run, startedAtMs, finishedAtMs: this.#deps.now() } });
     this.poke();

@@ -10,7 +10,9 @@ export function seedContainers(pod: V1Pod, nowMs: number): ContainerRecord[] {
   const mains = pod.spec?.containers ?? [];
   const known = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])];
   return [
-    ...inits.map(({ name }) => newContainer(name, "init", true)),
+    ...inits.map(({ name, restartPolicy }) =>
+      newContainer(name, restartPolicy === "Always" ? "sidecar" : "init", true),
+    ),
     ...mains.map(({ name }) => newContainer(name, "main", inits.length > 0)),
   ].map((fresh) => {
     const status = known.find((each) => each.name === fresh.name);

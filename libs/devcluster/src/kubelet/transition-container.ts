@@ -21,10 +21,13 @@ export type ContainerState =
   | { readonly is: "running"; readonly startedAtMs: number; readonly containerId: string }
   | { readonly is: "ended"; readonly run: EndedRun };
 
+export type ContainerKind = "init" | "sidecar" | "main";
+
 /** What the kubelet knows of one container of one pod. */
 export type ContainerRecord = {
   readonly name: string;
-  readonly kind: "init" | "main";
+  /** A sidecar is an init container that goes on running: `restartPolicy: Always`. */
+  readonly kind: ContainerKind;
   readonly state: ContainerState;
   /** The run before the present one. */
   readonly last: EndedRun | undefined;
@@ -61,7 +64,7 @@ export const BACKOFF_MAX_MS = 300_000;
 /** A run of this length makes the next failure the first one again. */
 export const BACKOFF_FORGET_MS = 600_000;
 
-export function newContainer(name: string, kind: "init" | "main", podHasInit: boolean): ContainerRecord {
+export function newContainer(name: string, kind: ContainerKind, podHasInit: boolean): ContainerRecord {
   const reason = podHasInit && kind === "main" ? "PodInitializing" : "ContainerCreating";
   return {
     name,

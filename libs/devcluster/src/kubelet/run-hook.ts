@@ -1,0 +1,16 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { V1LifecycleHandler, V1Probe } from "@kubernetes/client-node";
+
+/** Runs a life cycle hook to its end. True when it succeeded; a hook that only sleeps always does. `ask` runs what a hook has in common with a probe. */
+export async function runHook(
+  { sleep: pause, exec, httpGet, tcpSocket }: V1LifecycleHandler,
+  ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean>,
+  timeoutMs: number,
+): Promise<boolean> {
+  if (pause !== undefined) {
+    await sleep(Math.min(timeoutMs, pause.seconds * 1000), undefined, { ref: false });
+    return true;
+  }
+  const action = { ...(exec && { exec }), ...(httpGet && { httpGet }), ...(tcpSocket && { tcpSocket }) };
+  return ask(action, timeoutMs);
+}
