@@ -48,8 +48,14 @@ it("keeps the lock, the log and the buckets through the death of the server that
   };
 
   await until("some is written", () => written.length > 20);
-  for (const stream of ["KV_grown", `KV_${buckets.locks}`, "KV_snapshots", "replicated"])
+  for (const stream of ["KV_grown", `KV_${buckets.locks}`, "KV_snapshots", "replicated"]) {
     expect({ stream, replicas: (await streams.info(stream)).config.num_replicas }).toEqual({ stream, replicas: 3 });
+    // A stream that has just got more replicas is as safe as one without until the new ones have caught up.
+    await until(`all replicas of ${stream} are current`, async () => {
+      const others = (await streams.info(stream)).cluster?.replicas ?? [];
+      return others.length === 2 && others.every(({ current }) => current);
+    });
+  }
   await until("the bucket counts", bump);
   const leader = await until("the log has a leader", async () => (await streams.info("replicated")).cluster?.leader);
   await cluster.kill(cluster.indexOf(leader));
