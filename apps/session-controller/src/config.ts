@@ -14,6 +14,7 @@ export type Config = {
     readonly namespace: string;
     readonly poolLabel: string;
     readonly imageDefault: string;
+    readonly resultFile: string;
   };
   /** Sessions that may hold machines at once, in all replicas together; 0: as many as fit. */
   readonly executorsMost: number;
@@ -40,6 +41,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         namespace: read.text("MUSTER_NAMESPACE", "default"),
         poolLabel: read.text("SESSION_POOL_LABEL", "pool"),
         imageDefault: read.text("SESSION_DEFAULT_IMAGE", "busybox:stable"),
+        resultFile: read.text("SESSION_RESULT_FILE", "/dev/termination-log"),
       },
       executorsMost: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
       queue: {

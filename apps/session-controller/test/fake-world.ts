@@ -102,7 +102,7 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
       at("list", () => {
         // Pods take one look to go away.
         const live: LivePod[] = [...pods.values()].flatMap(({ alive, pod, uid, deleting }) =>
-          alive ? [{ pod, uid, deleting, containers: ["main"] }] : [],
+          alive ? [{ pod, uid, deleting, containers: ["main"], leftText: "" }] : [],
         );
         for (const pod of pods.values()) if (pod.deleting) pods.set(pod.pod, { ...pod, alive: false });
         return live;

@@ -26,6 +26,13 @@ const DRIVER = `
   });
 `;
 
+/** Leaves its result in the file and another line on its log. */
+const FILER = `
+  const workers = JSON.parse(process.env.MUSTER_WORKERS).map(({ name, kind, address }) => [name, kind, address === process.env.QPS_WORKERS]);
+  require("node:fs").writeFileSync(process.env.MUSTER_RESULT_FILE, JSON.stringify({ workers }));
+  console.log(JSON.stringify({ from: "the log" }));
+`;
+
 /** Writes more than is kept, numbers its lines, and then waits for the end. */
 const TALKER = `
   for (let line = 0; line < 60000; line += 1) console.log(String(line).padStart(9, "0"));
@@ -43,6 +50,7 @@ for (const server of API_SERVERS) {
       await world.startController({
         OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
         SESSION_LOG_LIMIT_BYTES: String(LOG_LIMIT),
+        SESSION_RESULT_FILE: "result.json",
       });
     });
 
@@ -87,6 +95,14 @@ for (const server of API_SERVERS) {
       expect((await wholeLog("traffic", "server-0")).text).toBe("listening\n");
       expect((await wholeLog("traffic", "driver")).text).toMatch(/^a line of no interest\n\{.*\}\nbye\n$/);
       await expectNothingLeft(world);
+    });
+
+    it("takes for its result the file that the driver leaves; names, kinds and addresses of the workers are JSON", async () => {
+      const components = [node("driver", "driver", FILER), node("server-0", "server", SERVER, 10_000)];
+      await world.sessions.submitSession({ requestId: "filer", name: "filer", spec: { components } });
+      const session = await finished(world, "filer");
+      expect(session.warnings).toEqual([]);
+      expect(JSON.parse(session.resultJson ?? "")).toEqual({ workers: [["server-0", "server", true]] });
     });
 
     it("tells all of it in one trace, from the submission to the last pod deleted and into the pods", async () => {

@@ -36,7 +36,11 @@ export function act(deps: ActDeps, record: SessionRecord, step: ActStep): Promis
       case "create-pod":
         return createPod(deps, record, step);
       case "collect-logs": {
-        const kept = await collectLogs(deps.podLogs, deps.logStore, record, step.pods, deps.logBytesMost);
+        const kept = await collectLogs(
+          { logs: deps.podLogs, store: deps.logStore, limitBytes: deps.logBytesMost },
+          record,
+          step.pods,
+        );
         return { got: "outcome", outcome: { do: "logs-collected", ...kept } };
       }
       case "delete-pod":

@@ -1,38 +1,49 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { MAIN_CONTAINER } from "../domain/build-pod.ts";
-import { pickResult } from "../domain/pick-result.ts";
+import { isSpoiledResult, pickResult } from "../domain/pick-result.ts";
 import type { SessionRecord, Warning } from "../domain/session.ts";
 import type { LivePod } from "../domain/snapshot.ts";
 import { atMost } from "./at-most.ts";
 import type { LogStore } from "./log-store.ts";
-import type { PodLogs } from "./pod-logs.ts";
+import type { LogTail, PodLogs } from "./pod-logs.ts";
 
 export type Collected = { readonly warnings: readonly Warning[]; readonly resultJson: string };
 
-/** A container's log is tried this often, within this time; then it is lost. */
+/** A container's log is tried this often, each time for so long; then it is lost. What had come of it by then is kept. */
 const ATTEMPTS = 3;
 const ATTEMPT_MS = 10_000;
 const PAUSE_MS = 500;
+/** All logs of a session together: machines wait for the end of this. */
+const ALL_MS = 60_000;
 /** Each one holds up to the kept size of a log in memory. */
 const AT_ONCE = 8;
 
+/** What the logs of one session are read with. */
+export type LogReading = {
+  readonly logs: PodLogs;
+  readonly store: LogStore;
+  /** Kept of each container's log. */
+  readonly limitBytes: number;
+  /** Ends all reading; by default after a time. */
+  readonly deadline?: AbortSignal;
+};
+
 /** Keeps the log of every container that has started, and picks the driver's result. What cannot be kept is a warning, so that it never holds up the end of a session. */
 export async function collectLogs(
-  logs: PodLogs,
-  store: LogStore,
+  reading: LogReading,
   record: SessionRecord,
   pods: readonly LivePod[],
-  limitBytes: number,
 ): Promise<Collected> {
+  const { deadline = AbortSignal.timeout(ALL_MS) } = reading;
   const driver = record.components.find(({ kind }) => kind === "driver");
-  let resultJson = "";
+  let driverLog = "";
   const sources = pods.flatMap(({ pod, containers }) => containers.map((container) => ({ pod, container })));
   const lost = await atMost(AT_ONCE, sources, async ({ pod, container }) => {
     try {
-      const text = await keep(logs, store, { session: record.name, pod, container }, limitBytes);
-      if (pod === driver?.pod && container === MAIN_CONTAINER) resultJson = pickResult(text);
-      return undefined;
+      const tail = await keep(reading, { session: record.name, pod, container }, deadline);
+      if (pod === driver?.pod && container === MAIN_CONTAINER) driverLog = new TextDecoder().decode(tail.bytes);
+      return tail.broken && `${pod}/${container}: the end is missing: ${describeFault(tail.broken)}`;
     } catch (error) {
       const fault = faultOf(error);
       if (fault === undefined) throw error;
@@ -43,27 +54,32 @@ export async function collectLogs(
   const gone = record.components
     .filter(({ podUid }) => podUid !== "" && !there.has(podUid))
     .map(({ pod }) => `${pod}: the pod was gone before its log was kept`);
-  const warnings = [...lost.filter((text) => text !== undefined), ...gone].map((message) => ({
-    code: "LOGS_LOST" as const,
-    message: message.slice(0, 512),
-  }));
-  return { warnings, resultJson };
+  const file = pods.find(({ uid }) => uid === driver?.podUid)?.leftText ?? "";
+  const spoiled = isSpoiledResult(file) ? ["the result file is not a JSON object; it may have 4096 bytes"] : [];
+  const warnings = [
+    ...spoiled.map((message) => ({ code: "RESULT_LOST" as const, message })),
+    ...[...lost.filter((text) => text !== undefined), ...gone].map((message) => ({
+      code: "LOGS_LOST" as const,
+      message: message.slice(0, 512),
+    })),
+  ];
+  return { warnings, resultJson: pickResult(driverLog, file) };
 }
 
 async function keep(
-  logs: PodLogs,
-  store: LogStore,
+  { logs, store, limitBytes }: LogReading,
   name: { readonly session: string; readonly pod: string; readonly container: string },
-  limitBytes: number,
-): Promise<string> {
+  deadline: AbortSignal,
+): Promise<LogTail> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const tail = await logs.readTail(name.pod, name.container, limitBytes, AbortSignal.timeout(ATTEMPT_MS));
+      const signal = AbortSignal.any([AbortSignal.timeout(ATTEMPT_MS), deadline]);
+      const tail = await logs.readTail(name.pod, name.container, limitBytes, signal);
       await store.keep(name, tail);
-      return new TextDecoder().decode(tail.bytes);
+      return tail;
     } catch (error) {
       const fault = faultOf(error);
-      if (fault === undefined || !isRetryable(fault) || attempt >= ATTEMPTS) throw error;
+      if (fault === undefined || !isRetryable(fault) || attempt >= ATTEMPTS || deadline.aborted) throw error;
       await sleep(PAUSE_MS * attempt);
     }
   }

@@ -135,14 +135,14 @@ type World = {
 
 function actDeps({ config }: ServiceContext<Config>, bus: NatsBus, logStore: LogStore): ActDeps {
   const kube = loadKube(config.kube.kubeconfig);
-  const { namespace, poolLabel, imageDefault } = config.kube;
+  const { namespace, poolLabel, imageDefault, resultFile } = config.kube;
   return {
     now: () => Date.now(),
     reservations: client(bus, ReservationService),
     pods: kubePods(kube, namespace),
     podLogs: kubePodLogs(kube, namespace),
     logStore,
-    podPolicy: { namespace, poolLabel, imageDefault, keys: { labels, annotations } },
+    podPolicy: { namespace, poolLabel, imageDefault, resultFile, keys: { labels, annotations } },
     executorsMost: config.executorsMost,
     logBytesMost: config.logs.perContainerBytes,
   };

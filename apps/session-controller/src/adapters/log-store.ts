@@ -18,7 +18,7 @@ export type LogName = { readonly session: string; readonly pod: string; readonly
 /** Logs of sessions that are over. Rejects with FaultError. */
 export type LogStore = {
   /** Keeps a log; keeping it again replaces it. */
-  keep(name: LogName, tail: LogTail): Promise<void>;
+  keep(name: LogName, tail: Pick<LogTail, "bytes" | "omittedBytes">): Promise<void>;
   /** Offsets count what was omitted, so that whoever followed the log while it grew goes on at the same place. */
   read(name: LogName, range: LogRange): Promise<KeptRange>;
   forget(session: string, pod: string): Promise<void>;

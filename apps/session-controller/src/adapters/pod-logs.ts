@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { KubeConfig } from "@kubernetes/client-node";
-import { FaultError } from "@muster/faults";
+import { FaultError, type Fault } from "@muster/faults";
 import { openGet, type Query } from "@muster/kube";
 import { faultOrThrow } from "./pods.ts";
 
@@ -8,11 +8,13 @@ export type LogTail = {
   readonly bytes: Uint8Array;
   /** Bytes before the tail that were read and let go. */
   readonly omittedBytes: number;
+  /** Why the end of the log is missing; undefined when it is all there. */
+  readonly broken: Fault | undefined;
 };
 
 /** Logs of containers, read from the API server as streams. Both reject with FaultError. */
 export type PodLogs = {
-  /** The last bytes of the whole log. */
+  /** The last bytes of the whole log, or of what had come of it when the signal or a failure ended the reading. Rejects when nothing had. */
   readTail(pod: string, container: string, limitBytes: number, signal: AbortSignal): Promise<LogTail>;
   /** What is there from the offset on, at most so many bytes. */
   readRange(pod: string, container: string, range: LogRange, signal: AbortSignal): Promise<Uint8Array>;
@@ -36,22 +38,29 @@ export function kubePodLogs(config: KubeConfig, namespace: string): PodLogs {
   };
 }
 
-async function tailOf(stream: AsyncIterable<Uint8Array>, limitBytes: number): Promise<LogTail> {
+/** Exported for its tests. */
+export async function tailOf(stream: AsyncIterable<Uint8Array>, limitBytes: number): Promise<LogTail> {
   const kept: Uint8Array[] = [];
   let keptBytes = 0;
   let omittedBytes = 0;
-  for await (const chunk of stream) {
-    kept.push(chunk);
-    keptBytes += chunk.length;
-    for (let first = kept[0]; first !== undefined && keptBytes - first.length >= limitBytes; first = kept[0]) {
-      kept.shift();
-      keptBytes -= first.length;
-      omittedBytes += first.length;
+  let broken: Fault | undefined;
+  try {
+    for await (const chunk of stream) {
+      kept.push(chunk);
+      keptBytes += chunk.length;
+      for (let first = kept[0]; first !== undefined && keptBytes - first.length >= limitBytes; first = kept[0]) {
+        kept.shift();
+        keptBytes -= first.length;
+        omittedBytes += first.length;
+      }
     }
+  } catch (error) {
+    if (keptBytes === 0) throw error;
+    broken = faultOrThrow(error);
   }
   const bytes = Buffer.concat(kept);
   const excess = Math.max(0, bytes.length - limitBytes);
-  return { bytes: bytes.subarray(excess), omittedBytes: omittedBytes + excess };
+  return { bytes: bytes.subarray(excess), omittedBytes: omittedBytes + excess, broken };
 }
 
 async function rangeOf(stream: IncomingMessage, offset: number, limitBytes: number): Promise<Uint8Array> {

@@ -2,7 +2,7 @@ import { CoreV1Api, type KubeConfig, type V1Pod } from "@kubernetes/client-node"
 import { FaultError, throwFault, type Fault } from "@muster/faults";
 import { kubeClient, kubeFault } from "@muster/kube";
 import { labels } from "@muster/proto";
-import type { buildPod } from "../domain/build-pod.ts";
+import { MAIN_CONTAINER, type buildPod } from "../domain/build-pod.ts";
 import type { OwnedPod } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { LivePod, Obstacle } from "../domain/snapshot.ts";
@@ -52,6 +52,7 @@ export function kubePods(config: KubeConfig, namespace: string): Pods {
         uid: pod.metadata?.uid ?? "",
         deleting: pod.metadata?.deletionTimestamp !== undefined,
         containers: startedContainers(pod),
+        leftText: leftText(pod),
       }));
     },
     ofAllSessions: async () => {
@@ -135,6 +136,11 @@ async function list(api: CoreV1Api, namespace: string, labelSelector: string): P
     }
   } while (next !== undefined);
   return pods;
+}
+
+function leftText({ status }: V1Pod): string {
+  const main = status?.containerStatuses?.find(({ name }) => name === MAIN_CONTAINER);
+  return main?.state?.terminated?.message ?? "";
 }
 
 /** Only a container that has started has a log. */

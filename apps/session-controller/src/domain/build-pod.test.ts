@@ -6,6 +6,7 @@ const POLICY: PodPolicy = {
   namespace: "default",
   poolLabel: "pool",
   imageDefault: "busybox:stable",
+  resultFile: "/dev/termination-log",
   keys: {
     labels: {
       ownerKind: "muster.dev/owner-kind",

@@ -14,6 +14,8 @@ export type PodPolicy = {
   readonly keys: PodKeys;
   /** Label of nodes that names their pool. */
   readonly poolLabel: string;
+  /** Where a driver may leave its result; what is there becomes the termination message of its container, 4096 bytes at most. */
+  readonly resultFile: string;
   /** For components that name only a command. */
   readonly imageDefault: string;
 };
@@ -107,7 +109,8 @@ function buildContainer(request: PodRequest, policy: PodPolicy) {
     ...(component.command.length === 0 ? {} : { command: [...component.command] }),
     ...(component.args.length === 0 ? {} : { args: [...component.args] }),
     ...(component.workingDir === "" ? {} : { workingDir: component.workingDir }),
-    env: buildEnv(request),
+    env: buildEnv(request, policy),
+    ...(component.kind === "driver" ? { terminationMessagePath: policy.resultFile } : {}),
     ports: [{ name: "driver-port", containerPort: session.workerPort, protocol: "TCP" }],
     ...(port === 0 ? {} : { readinessProbe: { tcpSocket: { port }, periodSeconds: 1, timeoutSeconds: 1 } }),
     securityContext: { allowPrivilegeEscalation: false },
@@ -115,7 +118,7 @@ function buildContainer(request: PodRequest, policy: PodPolicy) {
 }
 
 /** The controller's variables first, so that a component's own may refer to them: `$(POD_IP)`. */
-function buildEnv({ session, component, workers, traceparent }: PodRequest): EnvEntry[] {
+function buildEnv({ session, component, workers, traceparent }: PodRequest, { resultFile }: PodPolicy): EnvEntry[] {
   const name = podName(session.name, component.name);
   const common: EnvEntry[] = [
     { name: "POD_NAME", value: name },
@@ -128,7 +131,7 @@ function buildEnv({ session, component, workers, traceparent }: PodRequest): Env
   ];
   const role: EnvEntry[] =
     component.kind === "driver"
-      ? driverEnv(workers, session)
+      ? [...driverEnv(workers, session), { name: "MUSTER_RESULT_FILE", value: resultFile }]
       : [
           { name: "WORKER_KIND", value: component.kind },
           { name: "DRIVER_PORT", value: String(session.workerPort) },

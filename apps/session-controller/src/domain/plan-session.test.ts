@@ -31,6 +31,7 @@ const live = (name: string, deleting = false) => ({
   uid: `uid-${name}`,
   deleting,
   containers: ["main"],
+  leftText: "",
 });
 const verdict = { kind: "DONE", atMs: START_MS, description: "well", reason: "" } as const;
 const over = { verdict, logsCollected: true } as const;

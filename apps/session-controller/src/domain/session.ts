@@ -61,7 +61,7 @@ export type ComponentStatus = {
 };
 
 export type Warning = {
-  readonly code: "LOGS_LOST" | "PODS_NOT_GONE" | "NOT_RELEASED";
+  readonly code: "LOGS_LOST" | "RESULT_LOST" | "PODS_NOT_GONE" | "NOT_RELEASED";
   readonly message: string;
 };
 

@@ -30,6 +30,8 @@ export type LivePod = {
   readonly uid: string;
   readonly deleting: boolean;
   readonly containers: readonly string[];
+  /** What the main container left as its termination message; empty while it runs. */
+  readonly leftText: string;
 };
 
 /** What stood in the way when a pod was to be made. */

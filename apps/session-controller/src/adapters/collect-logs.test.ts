@@ -1,0 +1,113 @@
+import { FaultError } from "@muster/faults";
+import { describe, expect, it } from "vitest";
+import { running } from "../../test/samples.ts";
+import { collectLogs, type LogReading } from "./collect-logs.ts";
+import { tailOf, type LogTail } from "./pod-logs.ts";
+
+const record = running();
+const pods = ["driver", "client-0", "server-0"].map((name) => ({
+  pod: `bench-${name}`,
+  uid: `uid-${name}`,
+  deleting: false,
+  containers: ["main"],
+  leftText: "",
+}));
+
+/** Every log is one line of JSON; what is kept is noted. */
+function reading(more: { keep?: LogReading["store"]["keep"]; readTail?: LogReading["logs"]["readTail"] } = {}) {
+  const kept: string[] = [];
+  const tail: LogTail = { bytes: Buffer.from('{"qps":1}\n'), omittedBytes: 0, broken: undefined };
+  const unused = () => Promise.reject(new Error("not asked for"));
+  const from: LogReading = {
+    logs: { readTail: more.readTail ?? (() => Promise.resolve(tail)), readRange: unused },
+    store: {
+      keep: more.keep ?? (({ pod }) => Promise.resolve(void kept.push(pod))),
+      read: unused,
+      forget: unused,
+    },
+    limitBytes: 1000,
+  };
+  return { from, kept };
+}
+
+describe("collectLogs", () => {
+  it("keeps the log of every container of every pod, and the driver's result", async () => {
+    const { from, kept } = reading();
+    expect(await collectLogs(from, record, pods)).toEqual({ warnings: [], resultJson: '{"qps":1}' });
+    expect(kept.toSorted()).toEqual(["bench-client-0", "bench-driver", "bench-server-0"]);
+  });
+
+  it("takes the file that the driver leaves for its result", async () => {
+    const left = pods.map((pod) => ({ ...pod, leftText: pod.pod === "bench-driver" ? '{"file":1}' : '{"worker":1}' }));
+    expect((await collectLogs(reading().from, record, left)).resultJson).toBe('{"file":1}');
+  });
+
+  it("warns of a result file that is not JSON, and takes the log", async () => {
+    const left = pods.map((pod) => ({ ...pod, leftText: '{"cut' }));
+    const { warnings, resultJson } = await collectLogs(reading().from, record, left);
+    expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST"]);
+    expect(resultJson).toBe('{"qps":1}');
+  });
+
+  it("makes a full store of logs a warning for each log, without trying again", async () => {
+    let tries = 0;
+    const keep = () => {
+      tries += 1;
+      return Promise.reject(
+        new FaultError({ code: "limit_exceeded", what: "size of bucket logs", limit: 9, retryAfterMs: 0 }),
+      );
+    };
+    const { warnings } = await collectLogs(reading({ keep }).from, record, pods);
+    expect(tries).toBe(3);
+    expect(warnings.map(({ code }) => code)).toEqual(["LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
+    expect(warnings[0]?.message).toContain("size of bucket logs is over its limit of 9");
+  });
+
+  it("keeps what came of a log before its reading broke off, and warns", async () => {
+    const broken = { code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 } as const;
+    const readTail = () => Promise.resolve({ bytes: Buffer.from("begin"), omittedBytes: 0, broken });
+    const { from, kept } = reading({ readTail });
+    const { warnings } = await collectLogs(from, record, pods);
+    expect(kept).toHaveLength(3);
+    expect(warnings[0]?.code).toBe("LOGS_LOST");
+    expect(warnings[0]?.message).toContain("the end is missing");
+  });
+
+  it("reads no log again once the time for all logs is over", async () => {
+    let tries = 0;
+    const over = new AbortController();
+    const readTail = () => {
+      tries += 1;
+      over.abort();
+      return Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
+    };
+    const { from } = reading({ readTail });
+    const { warnings } = await collectLogs({ ...from, deadline: over.signal }, record, pods);
+    expect(tries).toBe(3);
+    expect(warnings).toHaveLength(3);
+  });
+});
+
+describe("tailOf", () => {
+  async function* chunks(texts: readonly string[], end?: Error): AsyncIterable<Uint8Array> {
+    for (const text of texts) yield await Promise.resolve(Buffer.from(text));
+    if (end !== undefined) throw end;
+  }
+  const late = new DOMException("too late", "TimeoutError");
+
+  it("keeps the last bytes and counts the others", async () => {
+    const tail = await tailOf(chunks(["abc", "def", "ghi"]), 4);
+    expect(tail).toMatchObject({ omittedBytes: 5, broken: undefined });
+    expect(Buffer.from(tail.bytes).toString()).toBe("fghi");
+  });
+
+  it("gives what it has when the reading takes too long, and says so", async () => {
+    const tail = await tailOf(chunks(["abc", "def"], late), 4);
+    expect(tail).toMatchObject({ omittedBytes: 2, broken: { code: "unavailable" } });
+    expect(Buffer.from(tail.bytes).toString()).toBe("cdef");
+  });
+
+  it("fails when it has nothing", async () => {
+    await expect(tailOf(chunks([], late), 4)).rejects.toBe(late);
+  });
+});
