@@ -99,5 +99,6 @@ function makeContext(server: TestNats, signal: AbortSignal): Parameters<typeof r
     instance: "bench",
     version: "1.0.0",
     readyWhen: () => undefined,
+    natsReplicas: 1,
   };
 }

@@ -2,6 +2,7 @@ import { consumeEvents, type NatsBus } from "@muster/bus";
 import { buckets, muster, ReservationService, streams, subjects } from "@muster/proto";
 import { natsServer, otlpCollector, until } from "@muster/testkit";
 import { expect, it } from "vitest";
+import { largeLedger, snapshotRevision, writeLedger } from "./large-ledger.ts";
 import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
 
 const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING } =
@@ -164,7 +165,7 @@ it("refuses nothing for good before the watcher has told of all nodes, nor after
   const reservations = reservationsOf(bus);
   await reservations.listPools({}, { timeoutMs: 20_000 });
   const reserve = (id: string, ...pools: string[]) =>
-    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true });
+    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true }, { timeoutMs: 500 });
   const unavailable = { fault: { code: "unavailable", retryAfterMs: 1000 } };
   await expect(reserve("x", "a")).rejects.toMatchObject(unavailable);
   await nodes.put("a1", "a");
@@ -342,4 +343,23 @@ it("shows its decisions and their reasons in traces and metrics", async () => {
   expect(metrics).toMatch(/^muster_reservation_waiting\S* 1/m);
   expect(metrics).toMatch(/^muster_reservation_held\{[^}]*pool="a"[^}]*\} 1/m);
   expect(metrics).toMatch(/^muster_reservation_decisions_total\{[^}]*outcome="pool_unknown"[^}]*\} 1/m);
+});
+
+it("keeps the lead while it reads and writes the snapshot of a long queue, however short the lock", async () => {
+  const ledger = largeLedger(300_000);
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  await writeLedger(bus, ledger);
+  const nodes = await nodeWriter(bus);
+  await nodes.put("a1", "a");
+  const before = await snapshotRevision(bus);
+  await using manager = startManager(server, { RESERVATION_QUEUE_LIMIT: "1000000" });
+  const reservations = reservationsOf(bus);
+  expect((await reservations.listPools({}, { timeoutMs: 60_000 })).pools).toMatchObject([{ name: "a" }]);
+  // Each decision that has to be remembered is an entry when the one before it is answered first.
+  for (let turn = 0; (await snapshotRevision(bus)) === before; turn += 1) {
+    const { reservation } = await reservations.reserve({ owner: owner(`t${turn}`), needs: needs("a") });
+    await reservations.unreserve({ owner: owner(`t${turn}`), reservationId: reservation?.id ?? "" });
+  }
+  expect([manager.leads, manager.losses, manager.errors]).toEqual([1, 0, []]);
 });

@@ -11,7 +11,8 @@ import { idOf } from "../domain/reservation.ts";
 import { LedgerKeeper } from "../service.ts";
 import { makeAnnouncer } from "./announcer.ts";
 import { makeHandlers } from "./handlers.ts";
-import { entryCodec, nodeCodec, snapshotCodec, toNodeFacts, type NodeEntry } from "./messages.ts";
+import { entryCodec, nodeCodec, toNodeFacts, type NodeEntry } from "./messages.ts";
+import { snapshotCodec } from "./snapshot-codec.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
 
 type Manager = {
@@ -33,12 +34,13 @@ const ALARM_MAX_MS = 86_400_000;
 
 /** Follows the nodes for ever, and keeps the ledger whenever this process leads. */
 export async function runManager(context: ServiceContext<Config>): Promise<void> {
-  const { config, logger, signal, instance } = context;
+  const { config, logger, signal, instance, natsReplicas } = context;
   const { url, token } = config.nats;
   let losses = 0;
   await using bus = await connectNats({
     url,
     name: "reservation-manager",
+    replicas: natsReplicas,
     ...(token !== undefined && { token }),
     onStatus: (status, detail) => {
       if (status === "disconnected") losses += 1;

@@ -2,7 +2,7 @@ import { muster } from "@muster/proto";
 import type { Codec } from "@muster/store";
 import type { ReservationRequest } from "../domain/check-request.ts";
 import type { WaitReason } from "../domain/explain-waiting.ts";
-import { restoreLedger, type Ledger, type LedgerEvent } from "../domain/ledger.ts";
+import type { LedgerEvent } from "../domain/ledger.ts";
 import { brokenOf, capacityOf, type NodeFacts } from "../domain/machines.ts";
 import { idOf, type Machine, type Need, type Owner, type Reservation } from "../domain/reservation.ts";
 import type { PoolReport, ReservationReport } from "../service.ts";
@@ -15,17 +15,6 @@ type WireOwner = muster.common.v1.Owner.$Properties;
 export const entryCodec: Codec<readonly LedgerEvent[]> = {
   encode: (events) => wire.LedgerEntry.encode({ events: events.map(toWireEvent) }).finish(),
   decode: (bytes) => wire.LedgerEntry.decode(bytes).events.map(toEvent),
-};
-
-export const snapshotCodec: Codec<Ledger> = {
-  encode: (ledger) => {
-    const reservations = [...ledger.reservations.values()].map(toWireRequested);
-    return wire.LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence }).finish();
-  },
-  decode: (bytes) => {
-    const { reservations, nextId } = wire.LedgerSnapshot.decode(bytes);
-    return restoreLedger(reservations.map(toReservation), nextId);
-  },
 };
 
 /** One entry of the watcher's bucket: a node, or the mark that it has told of every node that it saw at that time. */
@@ -135,12 +124,12 @@ function toEvent(message: muster.reservation.v1.LedgerEvent.$Properties): Ledger
   throw new Error("the ledger's log has an event of an unknown kind");
 }
 
-function toWireRequested(reservation: Reservation): muster.reservation.v1.LedgerRequested.$Properties {
+export function toWireRequested(reservation: Reservation): muster.reservation.v1.LedgerRequested.$Properties {
   const { concurrencyLimit } = reservation;
   return { reservation: toWireReservation({ reservation, because: undefined }), concurrencyLimit };
 }
 
-function toReservation(requested: muster.reservation.v1.LedgerRequested.$Properties): Reservation {
+export function toReservation(requested: muster.reservation.v1.LedgerRequested.$Properties): Reservation {
   const { id, owner, needs, state, machines, priority, createdAtMs, expiresAtMs, grantedAtMs } =
     requested.reservation ?? {};
   const limit = zeroIsAbsent(expiresAtMs);

@@ -6,6 +6,7 @@ import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
 import { brokenOf, buildMachines, capacityOf, largestOf, unusableNodes, type Machines } from "./machines.ts";
 import { planGrants } from "./plan-grants.ts";
 import { countByPool } from "./reservation.ts";
+import { finish } from "./steps.ts";
 import { placeOf } from "./waiting-queue.ts";
 
 function runAll(steps: readonly Operation[], after: (run: Run, operation: Operation) => void = () => undefined): Run {
@@ -149,7 +150,7 @@ it("gives the same ledger when its events are replayed, and when it is restored 
       const replayed = events.reduce(evolve, emptyLedger);
       expect(show(replayed)).toEqual(show(world.ledger));
       expect(replayed.version).toBe(world.ledger.version);
-      const restored = restoreLedger([...world.ledger.reservations.values()], world.ledger.nextSequence);
+      const restored = finish(restoreLedger([...world.ledger.reservations.values()], world.ledger.nextSequence));
       expect(show(restored)).toEqual(show(world.ledger));
     }),
   );

@@ -1,6 +1,7 @@
 import { assertNever } from "@muster/faults";
 import { idOf, ownerKey, type Machine, type Owner, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
+import type { Steps } from "./steps.ts";
 import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
 
 /** What happened, in the order in which it was decided. The ledger is nothing but the sum of these. */
@@ -84,10 +85,10 @@ export function knownReservation(ledger: Ledger, sequence: number): Reservation 
 }
 
 /**
- * A ledger that holds exactly these reservations, as a snapshot keeps them. Built at once: a leader that took seconds for a long queue would be replaced
- * before it has begun.
+ * A ledger that holds exactly these reservations, as a snapshot keeps them. In steps: a leader that did nothing else for seconds would be replaced before it has
+ * begun.
  */
-export function restoreLedger(reservations: readonly Reservation[], nextSequence: number): Ledger {
+export function* restoreLedger(reservations: readonly Reservation[], nextSequence: number): Steps<Ledger> {
   const grantedByKind = new Map<string, number>();
   const holders: [string, number][] = [];
   for (const { owner, sequence, grant: granted } of reservations) {
@@ -98,18 +99,18 @@ export function restoreLedger(reservations: readonly Reservation[], nextSequence
   const ledger = {
     version: 0,
     nextSequence: reservations.reduce((next, { sequence }) => Math.max(next, sequence + 1), nextSequence),
-    reservations: SortedMap.from(
+    reservations: yield* SortedMap.inSteps<number, Reservation>(
       compareNumbers,
       reservations.map((reservation) => [reservation.sequence, reservation]),
     ),
-    owners: SortedMap.from(
+    owners: yield* SortedMap.inSteps<string, number>(
       compareText,
       reservations.map(({ owner, sequence }) => [ownerKey(owner), sequence]),
     ),
-    queue: buildQueue(reservations.filter(({ grant: granted }) => granted === undefined)),
-    holders: SortedMap.from(compareText, holders),
+    queue: yield* buildQueue(reservations.filter(({ grant: granted }) => granted === undefined)),
+    holders: yield* SortedMap.inSteps(compareText, holders),
     grantedByKind: SortedMap.from(compareText, grantedByKind),
-    expiries: SortedMap.from(
+    expiries: yield* SortedMap.inSteps(
       compareExpiries,
       reservations.flatMap((reservation): [Expiry, true][] => {
         const expiry = expiryOf(reservation);

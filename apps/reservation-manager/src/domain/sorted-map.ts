@@ -1,3 +1,6 @@
+import { ENTRIES_PER_STEP, sortInSteps } from "./sort-in-steps.ts";
+import { finish, type Steps } from "./steps.ts";
+
 /**
  * An ordered map that is never changed: `set` and `delete` give a new map that shares all but O(log n) nodes with the old one, so that the ledger as it is on
  * disk and the ledger as it will be can stand side by side. A weight-balanced tree, because the sizes it keeps answer "how many are before me" as well.
@@ -20,12 +23,21 @@ export class SortedMap<Key, Value> {
     compare: (a: Key, b: Key) => number,
     entries: Iterable<readonly [Key, Value]>,
   ): SortedMap<Key, Value> {
-    const sorted = [...entries].sort(([a], [b]) => compare(a, b));
+    return finish(SortedMap.inSteps(compare, [...entries]));
+  }
+
+  /** The same for so many entries that other work has to go on meanwhile. */
+  static *inSteps<Key, Value>(
+    compare: (a: Key, b: Key) => number,
+    entries: readonly (readonly [Key, Value])[],
+  ): Steps<SortedMap<Key, Value>> {
+    const sorted = yield* sortInSteps(entries, ([a], [b]) => compare(a, b));
+    yield;
     const unique = sorted.filter(([key], index) => {
       const next = sorted[index + 1];
       return next === undefined || compare(key, next[0]) !== 0;
     });
-    return new SortedMap(compare, buildBranch(unique, 0, unique.length));
+    return new SortedMap(compare, yield* buildInSteps(unique, 0, unique.length));
   }
 
   get size(): number {
@@ -139,6 +151,20 @@ function buildBranch<Key, Value>(
   const entry = sorted[middle];
   if (from >= to || entry === undefined) return undefined;
   return join(entry[0], entry[1], buildBranch(sorted, from, middle), buildBranch(sorted, middle + 1, to));
+}
+
+function* buildInSteps<Key, Value>(
+  sorted: readonly (readonly [Key, Value])[],
+  from: number,
+  to: number,
+): Steps<Side<Key, Value>> {
+  const middle = (from + to) >> 1;
+  const entry = sorted[middle];
+  if (to - from <= ENTRIES_PER_STEP || entry === undefined) return buildBranch(sorted, from, to);
+  const left = yield* buildInSteps(sorted, from, middle);
+  yield;
+  const right = yield* buildInSteps(sorted, middle + 1, to);
+  return join(entry[0], entry[1], left, right);
 }
 
 /** Joins two sides of which one may have gained or lost one entry. */

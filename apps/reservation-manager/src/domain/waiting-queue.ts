@@ -1,5 +1,6 @@
 import { countByPool, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
+import type { Steps } from "./steps.ts";
 
 /** Place of a request in the queue: priority, then age, then the order of arrival. */
 export type Place = { readonly priority: number; readonly createdAtMs: number; readonly sequence: number };
@@ -38,6 +39,9 @@ export type WaitingQueue = {
   readonly waitingByPool: SortedMap<string, number>;
 };
 
+/** Requests that are looked at between two steps: a few milliseconds. */
+const REQUESTS_PER_STEP = 2000;
+
 export const emptyQueue: WaitingQueue = {
   places: SortedMap.empty(comparePlaces),
   heads: SortedMap.empty(comparePlaces),
@@ -63,11 +67,12 @@ export function firstPlaceOf(priority: number): Place {
 }
 
 /** The queue of these requests, for much less than adding one after the other. */
-export function buildQueue(reservations: readonly Reservation[]): WaitingQueue {
+export function* buildQueue(reservations: readonly Reservation[]): Steps<WaitingQueue> {
   const waitingByPool = new Map<string, number>();
   const gathered = new Map<string, { first: Reservation; needs: readonly PoolNeed[]; places: [Place, true][] }>();
   const places: [Place, true][] = [];
-  for (const reservation of reservations) {
+  for (const [index, reservation] of reservations.entries()) {
+    if (index % REQUESTS_PER_STEP === 0) yield;
     const needs = countByPool(reservation.needs);
     const { owner, priority, concurrencyLimit } = reservation;
     const alike = JSON.stringify([groupKey(needs), countsOf(needs), priority, owner.kind, concurrencyLimit]);
@@ -80,12 +85,12 @@ export function buildQueue(reservations: readonly Reservation[]): WaitingQueue {
   }
   let { heads, groups } = emptyQueue;
   for (const { first, needs, places: ofClass } of gathered.values()) {
-    const waiting = { ...newClass(first), needs, places: SortedMap.from(comparePlaces, ofClass) };
+    const waiting = { ...newClass(first), needs, places: yield* SortedMap.inSteps(comparePlaces, ofClass) };
     heads = replaceHead(heads, undefined, waiting);
     groups = replaceInGroups(groups, waiting);
   }
   return {
-    places: SortedMap.from(comparePlaces, places),
+    places: yield* SortedMap.inSteps(comparePlaces, places),
     heads,
     groups,
     waitingByPool: SortedMap.from(compareText, waitingByPool),

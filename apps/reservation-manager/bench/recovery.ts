@@ -1,0 +1,38 @@
+import { performance } from "node:perf_hooks";
+import { natsServer, until } from "@muster/testkit";
+import { largeLedger, writeLedger } from "../test/large-ledger.ts";
+import { connected, reservationsOf, startManager } from "../test/managers.ts";
+
+const SIZES = [0, 100_000, 300_000, 1_000_000];
+
+/** How long a replica takes from its start until it has the ledger and answers, and how often it lost the lead on the way. */
+export async function benchRecovery(): Promise<void> {
+  const rows: object[] = [];
+  for (const waiting of SIZES) rows.push({ waiting, ...(await measure(waiting)) });
+  console.log("From the start of the process to its first answer, with so many requests in the snapshot");
+  console.table(rows);
+}
+
+async function measure(waiting: number): Promise<object> {
+  // Made before anything is connected: it takes seconds in which no connection is kept alive.
+  const ledger = largeLedger(waiting);
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const writeMs = await timed(() => writeLedger(bus, ledger));
+  await using manager = startManager(server);
+  const recoverMs = await timed(async () => {
+    await until("the manager leads", () => manager.leads > 0, { timeoutMs: 120_000 });
+    await reservationsOf(bus).listReservations({ limit: 1 }, { timeoutMs: 60_000 });
+  });
+  return { "written in s": inSeconds(writeMs), "answers after s": inSeconds(recoverMs), "leads lost": manager.losses };
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const begin = performance.now();
+  await work();
+  return performance.now() - begin;
+}
+
+function inSeconds(ms: number): number {
+  return Math.round(ms / 100) / 10;
+}

@@ -1,0 +1,83 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { muster } from "@muster/proto";
+import type { SnapshotCodec } from "@muster/store";
+import { restoreLedger, type Ledger } from "../domain/ledger.ts";
+import type { Reservation } from "../domain/reservation.ts";
+import type { Steps } from "../domain/steps.ts";
+import { toReservation, toWireRequested } from "./messages.ts";
+
+const { LedgerSnapshot, LedgerRequested } = muster.reservation.v1;
+
+/** Reservations that are encoded at once: some milliseconds. */
+const PER_PIECE = 1000;
+/** For so long nothing else is done while a snapshot is read. */
+const TURN_MS = 20;
+
+/** First byte of the fields of LedgerSnapshot: number and wire type. */
+const RESERVATION_TAG = 0x0a;
+const NEXT_ID_TAG = 0x10;
+
+/**
+ * One LedgerSnapshot, written and read a little at a time: messages of one type that are put one behind the other are one message that has all their
+ * reservations.
+ */
+export const snapshotCodec: SnapshotCodec<Ledger> = {
+  *pieces(ledger) {
+    let reservations: muster.reservation.v1.LedgerRequested.$Properties[] = [];
+    for (const reservation of ledger.reservations.values()) {
+      reservations.push(toWireRequested(reservation));
+      if (reservations.length < PER_PIECE) continue;
+      yield LedgerSnapshot.encode({ reservations }).finish();
+      reservations = [];
+    }
+    yield LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence }).finish();
+  },
+  assemble: (pieces) => inTurns(assemble(pieces)),
+};
+
+function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
+  const reservations: Reservation[] = [];
+  let nextId = 0;
+  let rest = Buffer.alloc(0);
+  for (const piece of pieces) {
+    rest = Buffer.concat([rest, piece]);
+    let at = 0;
+    for (let field = readField(rest, at); field !== undefined; field = readField(rest, at)) {
+      at = field.end;
+      if (field.tag === NEXT_ID_TAG) nextId = field.value;
+      else reservations.push(toReservation(LedgerRequested.decode(rest.subarray(field.end - field.value, field.end))));
+      if (reservations.length % PER_PIECE === 0) yield;
+    }
+    rest = rest.subarray(at);
+  }
+  if (rest.length > 0) throw new Error("the snapshot ends in the middle of a reservation");
+  return yield* restoreLedger(reservations, nextId);
+}
+
+/** The field that begins here; undefined when the bytes end before it does. `value` is the length of a reservation. */
+function readField(bytes: Buffer, at: number): { tag: number; value: number; end: number } | undefined {
+  const tag = bytes[at];
+  if (tag === undefined) return undefined;
+  if (tag !== RESERVATION_TAG && tag !== NEXT_ID_TAG)
+    throw new Error(`the snapshot has a field of the unknown tag ${tag}`);
+  let value = 0;
+  for (let [next, scale] = [at + 1, 1]; ; next += 1, scale *= 128) {
+    const byte = bytes[next];
+    if (byte === undefined) return undefined;
+    value += (byte % 128) * scale;
+    if (byte >= 128) continue;
+    const end = next + 1 + (tag === RESERVATION_TAG ? value : 0);
+    return end > bytes.length ? undefined : { tag, value, end };
+  }
+}
+
+/** Does the work, and lets other work be done every few milliseconds. */
+async function inTurns<Result>(steps: Steps<Result>): Promise<Result> {
+  for (let begin = performance.now(); ;) {
+    const next = steps.next();
+    if (next.done === true) return next.value;
+    if (performance.now() - begin < TURN_MS) continue;
+    await nextTurn();
+    begin = performance.now();
+  }
+}

@@ -1,0 +1,52 @@
+import type { NatsBus } from "@muster/bus";
+import { buckets, streams } from "@muster/proto";
+import { openBucket, openLog } from "@muster/store";
+import { entryCodec } from "../src/adapters/messages.ts";
+import { snapshotCodec } from "../src/adapters/snapshot-codec.ts";
+import { evolve, restoreLedger, type Ledger } from "../src/domain/ledger.ts";
+import { finish } from "../src/domain/steps.ts";
+import { needsOf, ownerOf } from "./random-world.ts";
+
+const POOLS = 20;
+
+/** So many requests of 1 to 8 machines in up to 3 pools and 3 priorities, all waiting. */
+export function largeLedger(waiting: number): Ledger {
+  const reservations = Array.from({ length: waiting }, (_, index) => {
+    const pools = Array.from(
+      { length: 1 + ((index * 7) % 8) },
+      (__, need) => `pool-${(index * 13 + (need % 3)) % POOLS}`,
+    );
+    const needs = needsOf(...pools);
+    return {
+      sequence: index + 1,
+      owner: ownerOf(index),
+      needs,
+      priority: index % 3,
+      concurrencyLimit: 0,
+      createdAtMs: index,
+    };
+  });
+  return finish(restoreLedger(reservations, waiting + 1));
+}
+
+/** Writes the ledger to NATS as a leader leaves it: a snapshot, and a log that goes on from there. */
+export async function writeLedger(bus: NatsBus, ledger: Ledger): Promise<void> {
+  await using log = await openLog(bus.connection, {
+    stream: { name: streams.ledger.name, subject: streams.ledger.subjects[0] },
+    events: entryCodec,
+    snapshots: { bucket: buckets.snapshots, key: "reservation", codec: snapshotCodec, everyEntries: 1 },
+    initial: ledger,
+    evolve,
+    token: 0,
+  });
+  const reservation = { sequence: ledger.nextSequence, owner: ownerOf("last"), needs: needsOf("pool-0"), priority: 0 };
+  const requested = { ...reservation, concurrencyLimit: 0, createdAtMs: 0 };
+  await log.transact(() => ({ events: [{ kind: "requested", reservation: requested, atMs: 0 }], result: undefined }));
+}
+
+/** Changes with every snapshot. */
+export async function snapshotRevision(bus: NatsBus): Promise<number> {
+  const bytes = { encode: (value: Uint8Array) => value, decode: (value: Uint8Array) => value };
+  const bucket = await openBucket(bus.connection, { name: buckets.snapshots, codec: bytes });
+  return (await bucket.get("reservation"))?.revision ?? 0;
+}
