@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -19,17 +19,55 @@ it("lets one stack in, refuses the second, and lets the next in when the first i
   await using _next = await onlyOne(directory);
 });
 
-it("lets the next in after the holder was killed", async () => {
+/** A process that holds the directory until it is killed. */
+async function hold(held: string): Promise<{ readonly kill: () => Promise<void> }> {
   const module = JSON.stringify(new URL("../src/only-one.ts", import.meta.url).href);
   const program = `const { onlyOne } = await import(${module}); await onlyOne(process.argv[1]); console.log("held"); setInterval(() => {}, 1000);`;
-  const holder = spawn(process.execPath, ["--input-type=module", "-e", program, directory], {
+  const holder = spawn(process.execPath, ["--input-type=module", "-e", program, held], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   await once(holder.stdout, "data");
+  return {
+    kill: async () => {
+      holder.kill("SIGKILL");
+      await once(holder, "exit");
+    },
+  };
+}
+
+it("lets the next in after the holder was killed", async () => {
+  const holder = await hold(directory);
   await expect(onlyOne(directory)).rejects.toMatchObject({ fault: { code: "already_exists" } });
-  holder.kill("SIGKILL");
-  await once(holder, "exit");
+  await holder.kill();
   await using _next = await onlyOne(directory);
+});
+
+it("tidies up after stacks that were killed elsewhere, and leaves alone those that run or start", async () => {
+  const before = process.env["TMPDIR"];
+  process.env["TMPDIR"] = directory;
+  try {
+    const sockets = async (): Promise<string[]> =>
+      (await readdir(directory)).filter((name) => name.endsWith(".sock")).sort();
+    await using _running = await onlyOne(join(directory, "running"));
+    const running = await sockets();
+    const killed = await hold(join(directory, "killed"));
+    await killed.kill();
+    const starting = await hold(join(directory, "starting"));
+    const [young] = (await sockets()).filter((name) => !running.includes(name)).slice(-1);
+    await starting.kill();
+    await writeFile(join(directory, "muster-of-somebody-else.sock"), "");
+    const longAgo = new Date(Date.now() - 60_000);
+    for (const name of await sockets()) if (name !== young) await utimes(join(directory, name), longAgo, longAgo);
+    const next = await onlyOne(join(directory, "next"));
+    const left = await sockets();
+    await next[Symbol.asyncDispose]();
+    expect(left).toEqual(expect.arrayContaining([...running, young, "muster-of-somebody-else.sock"]));
+    // The next one's own beside them; that of the killed one has gone.
+    expect(left).toHaveLength(4);
+  } finally {
+    if (before === undefined) delete process.env["TMPDIR"];
+    else process.env["TMPDIR"] = before;
+  }
 });
 
 it("keeps stacks of different directories apart", async () => {
