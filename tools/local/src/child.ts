@@ -85,7 +85,12 @@ export async function serviceReady(child: Child, options: { timeoutMs: number; s
   });
   const end = performance.now() + options.timeoutMs;
   let last = "";
+  const ended = new AbortController();
+  void child.exited.then((how) => {
+    ended.abort(new Error(`${child.name} ended (${how}) before it was ready`));
+  });
   while (performance.now() < end) {
+    ended.signal.throwIfAborted();
     options.signal.throwIfAborted();
     const answer = await fetch(`http://${address}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(
       () => undefined,

@@ -41,6 +41,8 @@ export type Replica = {
   readonly current: () => Child;
   /** host:port of /livez, /readyz and /metrics. */
   readonly address: () => string;
+  /** SIGKILL; it is started again after so long, and the back-off of ends that nobody wanted does not grow. */
+  readonly kill: (awayMs: number) => Promise<void>;
 };
 
 export type Stack = AsyncDisposable & {
@@ -237,6 +239,7 @@ function keepRunning(
   let restartInMs = RESTART_MIN_MS;
   let address = "";
   let timer: NodeJS.Timeout | undefined;
+  let awayMs: number | undefined;
   const logFile = join(options.directory, `logs/${name}.log`);
   const start = (): Child => {
     const startedMs = performance.now();
@@ -244,9 +247,11 @@ function keepRunning(
     void child.exited.then((how) => {
       if (stopping) return;
       if (performance.now() - startedMs > RESTART_MAX_MS) restartInMs = RESTART_MIN_MS;
-      options.onProgress(`${name} ended (${how}); starting it again in ${restartInMs} ms, its log is ${logFile}`);
-      timer = setTimeout(restart, restartInMs);
-      restartInMs = Math.min(restartInMs * 2, RESTART_MAX_MS);
+      const inMs = awayMs ?? restartInMs;
+      options.onProgress(`${name} ended (${how}); starting it again in ${inMs} ms, its log is ${logFile}`);
+      timer = setTimeout(restart, inMs);
+      if (awayMs === undefined) restartInMs = Math.min(restartInMs * 2, RESTART_MAX_MS);
+      awayMs = undefined;
     });
     return child;
   };
@@ -254,6 +259,7 @@ function keepRunning(
     address = await serviceReady(child, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });
   };
   const restart = (): void => {
+    timer = undefined;
     if (stopping) return;
     current = start();
     becomeReady(current).catch((error: unknown) => {
@@ -265,6 +271,15 @@ function keepRunning(
     service,
     current: () => current,
     address: () => address,
+    kill: async (ms) => {
+      if (timer === undefined) {
+        awayMs = ms;
+        await current.kill();
+        return;
+      }
+      clearTimeout(timer);
+      timer = setTimeout(restart, ms);
+    },
     ready: becomeReady(current),
     stop: async () => {
       stopping = true;

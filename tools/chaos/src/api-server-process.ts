@@ -1,0 +1,80 @@
+import { mkdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Child, startChild } from "@muster/local/child";
+import { kubeApiServer } from "@muster/testkit";
+
+export type ApiServerKind = "embedded" | "real";
+
+/** The API server of a run, before which the faults are put. */
+export type ApiServerProcess = AsyncDisposable & {
+  /** The file; whoever uses it meets no faults but the server's own absence. */
+  readonly kubeconfig: string;
+  /** How nodes show themselves to the server; undefined: by client certificates of its authority. */
+  readonly kubelet: Kubelet | undefined;
+  /** SIGKILL, and started again after so long on what it had written; undefined where that cannot be had. */
+  readonly kill: ((awayMs: number) => Promise<void>) | undefined;
+};
+
+export type Kubelet = { readonly token: string; readonly certificate: { readonly cert: string; readonly key: string } };
+
+export async function startApiServerProcess(kind: ApiServerKind, directory: string): Promise<ApiServerProcess> {
+  if (kind === "embedded") return startEmbedded(directory);
+  const server = await kubeApiServer();
+  return {
+    kubeconfig: server.kubeconfig,
+    kubelet: undefined,
+    kill: undefined,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
+}
+
+async function startEmbedded(directory: string): Promise<ApiServerProcess> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const accessFile = join(directory, "kubelet.json");
+  const start = (port: number): Child =>
+    startChild({
+      name: "api-server",
+      entry: join(import.meta.dirname, "api-server-main.ts"),
+      args: [directory, String(port), accessFile],
+      env: {},
+      logFile: join(directory, "api-server.log"),
+    });
+  let child = start(0);
+  let stopped = false;
+  const { kubeconfig, port } = await child.line(readStarted);
+  return {
+    kubeconfig,
+    kubelet: readKubelet(await readFile(accessFile, "utf8")),
+    kill: async (awayMs) => {
+      await child.kill();
+      await sleep(awayMs);
+      if (stopped) return;
+      child = start(port);
+      await child.line(readStarted);
+    },
+    [Symbol.asyncDispose]: async () => {
+      stopped = true;
+      await child.stop();
+    },
+  };
+}
+
+export function readApiServerArguments(args: readonly string[]): {
+  readonly directory: string;
+  readonly port: number;
+  readonly accessFile: string;
+} {
+  const [directory = "", port = "0", accessFile = ""] = args;
+  return { directory, port: Number(port), accessFile };
+}
+
+function readStarted(line: string): { readonly kubeconfig: string; readonly port: number } | undefined {
+  if (!line.startsWith('{"kubeconfig"')) return undefined;
+  const { kubeconfig, port } = JSON.parse(line) as { kubeconfig: string; port: number };
+  return { kubeconfig, port };
+}
+
+function readKubelet(text: string): Kubelet {
+  return JSON.parse(text) as Kubelet;
+}

@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import { faultOf } from "@muster/faults";
+import { readArguments } from "./arguments.ts";
+
+describe("readArguments", () => {
+  it("runs 200 sessions with a lucky seed when nothing is said, and one fault for five sessions", () => {
+    expect(readArguments([], 77)).toMatchObject({
+      seed: 77,
+      runs: 1,
+      sessions: 200,
+      faults: 40,
+      apiServer: "embedded",
+    });
+    expect(readArguments(["--sessions", "20"], 77)).toMatchObject({ sessions: 20, faults: 8 });
+  });
+
+  it("reads what is said", () => {
+    const args = ["--seed=3", "--runs=20", "--faults=0", "--api-server=real", "-o", "json", "--plan", "--keep"];
+    expect(readArguments(args, 77)).toEqual({
+      help: false,
+      plan: true,
+      keep: true,
+      output: "json",
+      seed: 3,
+      runs: 20,
+      sessions: 200,
+      faults: 0,
+      apiServer: "real",
+    });
+  });
+
+  it.each<[string, string[], string[]]>([
+    ["numbers that are none", ["--seed=x", "--sessions=0"], ['--seed is "x"', '--sessions is "0"']],
+    ["unknown words", ["-o", "xml", "--api-server=k3s"], ['-o is "xml"', '--api-server is "k3s"']],
+    ["an unknown option", ["--sead=1"], ["--sead"]],
+  ])("refuses %s and names every problem", (_title, args, problems) => {
+    let fault;
+    try {
+      readArguments(args, 1);
+    } catch (error) {
+      fault = faultOf(error);
+    }
+    if (fault?.code !== "invalid_request") throw new Error("it was taken");
+    for (const problem of problems) expect(fault.reason).toContain(problem);
+  });
+});

@@ -1,0 +1,107 @@
+import { parseArgs } from "node:util";
+import { throwFault } from "@muster/faults";
+import type { ApiServerKind } from "./api-server-process.ts";
+
+export const HELP = `Runs random sessions on a whole stack of its own while faults hit it, and judges what came of them.
+
+  npm run chaos                                      200 sessions, a seed of today's luck
+  npm run chaos -- --seed 7                          the sessions and faults of seed 7
+  npm run chaos -- --seed 1 --runs 20                seeds 1 to 20, one after another
+  npm run chaos -- --seed 7 --sessions 20            fewer sessions, and fewer faults
+  npm run chaos -- --seed 7 --plan                   only say what would happen
+  npm run chaos -- --seed 7 --api-server real        before a real kube-apiserver (KUBEBUILDER_ASSETS names its folder)
+
+  --seed N          what sessions and faults are drawn from; printed, so that a run can be made again
+  --sessions N      how many sessions, 200
+  --faults N        how many faults; one for five sessions, at least 8
+  --runs N          so many seeds from --seed on, 1
+  --api-server KIND embedded (the default) or real
+  --plan            print sessions and faults, and run nothing
+  --keep            keep the logs also when nothing is wrong
+  -o json           one JSON document a run, for programs
+
+Exit code 0: nothing is wrong. 1: something is. 2: the arguments are wrong. 130: stopped by Ctrl-C.
+`;
+
+export type Arguments = {
+  readonly help: boolean;
+  readonly plan: boolean;
+  readonly keep: boolean;
+  readonly output: "text" | "json";
+  readonly seed: number;
+  readonly runs: number;
+  readonly sessions: number;
+  readonly faults: number;
+  readonly apiServer: ApiServerKind;
+};
+
+const SESSIONS = 200;
+const SESSIONS_MAX = 999;
+const FAULTS_LEAST = 8;
+const SESSIONS_PER_FAULT = 5;
+
+/** Throws one invalid_request that names what is wrong. */
+export function readArguments(args: readonly string[], luckySeed: number): Arguments {
+  const values = parse(args);
+  const problems: string[] = [];
+  const integer = (
+    name: "seed" | "runs" | "sessions" | "faults",
+    fallback: number,
+    min: number,
+    max: number,
+  ): number => {
+    const text = values[name];
+    if (text === undefined) return fallback;
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    problems.push(`--${name} is "${text}"; a number from ${min} to ${max} is needed`);
+    return fallback;
+  };
+  const sessions = integer("sessions", SESSIONS, 1, SESSIONS_MAX);
+  const faults = integer("faults", Math.max(FAULTS_LEAST, Math.round(sessions / SESSIONS_PER_FAULT)), 0, 1000);
+  const seed = integer("seed", luckySeed, 0, 2 ** 31);
+  const runs = integer("runs", 1, 1, 10_000);
+  const { output = "text", "api-server": apiServer = "embedded" } = values;
+  if (output !== "text" && output !== "json") problems.push(`-o is "${output}"; text or json is needed`);
+  if (apiServer !== "embedded" && apiServer !== "real")
+    problems.push(`--api-server is "${apiServer}"; embedded or real is needed`);
+  if (problems.length > 0) wrong(problems.join("; "));
+  return {
+    help: values.help ?? false,
+    plan: values.plan ?? false,
+    keep: values.keep ?? false,
+    output: output === "json" ? "json" : "text",
+    seed,
+    runs,
+    sessions,
+    faults,
+    apiServer: apiServer === "real" ? "real" : "embedded",
+  };
+}
+
+function parse(args: readonly string[]) {
+  const text = { type: "string" } as const;
+  const flag = { type: "boolean" } as const;
+  try {
+    return parseArgs({
+      args: [...args],
+      options: {
+        seed: text,
+        sessions: text,
+        faults: text,
+        runs: text,
+        "api-server": text,
+        output: { ...text, short: "o" },
+        plan: flag,
+        keep: flag,
+        help: { ...flag, short: "h" },
+      },
+    }).values;
+  } catch (error) {
+    return wrong(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function wrong(reason: string): never {
+  return throwFault({ code: "invalid_request", field: "arguments", reason });
+}

@@ -1,0 +1,83 @@
+import { hitsOf, type Finding } from "./judge-run.ts";
+import { decideOutcomes } from "./decide-outcomes.ts";
+import { nodesBySession, type Observed } from "./observed.ts";
+import type { Shape } from "./plan-shapes.ts";
+
+/** Everything that is known of what happened to one session. */
+export type StoryLine = { readonly atMs: number; readonly source: string; readonly text: string };
+
+/** Faults this long before a session began and after it ended belong to its story. */
+const AROUND_MS = 5000;
+
+/** What the ledger, the record, the pods, the users and the faults say of a session; log lines come from elsewhere. */
+export function buildStory(
+  name: string,
+  observed: Observed,
+  diary: readonly { readonly session: string; readonly atMs: number; readonly text: string }[],
+): StoryLine[] {
+  const session = observed.sessions.get(name);
+  const told = diary.filter((entry) => entry.session === name);
+  const fromMs = Math.min(...told.map(({ atMs }) => atMs), session?.createdAtMs ?? Infinity) - AROUND_MS;
+  const toMs = (session?.finishedAtMs ? session.finishedAtMs : Infinity) + AROUND_MS;
+  const grants = observed.ledger.filter((entry) => entry.fact === "granted" && entry.session === name);
+  const reservations = new Set(grants.map(({ reservation }) => reservation));
+  return [
+    ...told.map(({ atMs, text }) => ({ atMs, source: "user", text })),
+    ...(session?.events ?? []).map(({ atMs, kind, reason, description }) => ({
+      atMs,
+      source: "event",
+      text: `${kind} ${reason === "" ? "" : `${reason} `}${description}`,
+    })),
+    ...observed.ledger
+      .filter(({ reservation }) => reservations.has(reservation))
+      .map((entry) => ({
+        atMs: entry.atMs,
+        source: "ledger",
+        text:
+          entry.fact === "granted"
+            ? `${entry.reservation} granted ${entry.nodes.join(", ")}`
+            : `${entry.reservation} ended`,
+      })),
+    ...observed.pods
+      .filter((pod) => pod.session === name)
+      .flatMap(({ name: pod, uid, node, firstSeenMs, goneMs, states }) => [
+        { atMs: firstSeenMs, source: "pod", text: `${pod} ${uid} is there, later on ${node}: ${states.join(", ")}` },
+        ...(goneMs === undefined ? [] : [{ atMs: goneMs, source: "pod", text: `${pod} ${uid} is gone` }]),
+      ]),
+    ...observed.faults.flatMap(({ id, text, fromMs: beganMs, toMs: endedMs }) => [
+      ...(beganMs === undefined ? [] : [{ atMs: beganMs, source: "fault", text: `${id} begins: ${text}` }]),
+      ...(endedMs === undefined ? [] : [{ atMs: endedMs, source: "fault", text: `${id} is over` }]),
+    ]),
+    ...observed.outages
+      .filter(({ node }) => nodesBySession(observed.ledger).get(name)?.has(node))
+      .flatMap(({ node, fromMs: offMs, toMs: onMs }) => [
+        { atMs: offMs, source: "fault", text: `${node} is off` },
+        { atMs: onMs, source: "fault", text: `${node} is on` },
+      ]),
+  ]
+    .filter(({ atMs }) => atMs >= fromMs && atMs <= toMs)
+    .sort((a, b) => a.atMs - b.atMs);
+}
+
+/** How many sessions ended how, most first. */
+export function countOutcomes(observed: Observed): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { events, finishedAtMs } of observed.sessions.values()) {
+    const end = events.at(-1);
+    const outcome = finishedAtMs === 0 || end === undefined ? "not over" : `${end.kind} ${end.reason}`.trim();
+    counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
+  }
+  return new Map([...counts].sort(([, a], [, b]) => b - a));
+}
+
+/** What is known of a session in one line: why it was expected to end as it should. */
+export function describeExpectation(shape: Shape, observed: Observed): string {
+  const session = observed.sessions.get(shape.name);
+  if (session === undefined) return shape.intent;
+  const { outcomes, because } = decideOutcomes(shape, hitsOf(session, observed));
+  return `${outcomes.join(" or ")} (${because})`;
+}
+
+export function describeFinding({ session, rule, expected, found }: Finding): string {
+  return `${session ?? "system"}: ${rule}\n  expected: ${expected}\n  found:    ${found}`;
+}

@@ -1,0 +1,55 @@
+import type { PodShape, Shape } from "./plan-shapes.ts";
+
+/** What is submitted for one pod. */
+export type ComponentDraft = {
+  readonly name: string;
+  readonly kind: PodShape["kind"];
+  readonly pool: string;
+  readonly image: string;
+  readonly command: readonly string[];
+  /** 0: it is ready when it runs. */
+  readonly readyPort: number;
+};
+
+export type SessionDraft = {
+  readonly components: readonly ComponentDraft[];
+  readonly timeoutMs: number;
+  readonly queueTimeoutMs: number;
+  readonly killAfterMs: number;
+  readonly priority: number;
+};
+
+const KILL_AFTER_MS = 1000;
+const READY_PORT = 10_000;
+
+/** The session as it is submitted: pods for simulated nodes, which do what their command says. */
+export function buildSession(shape: Shape): SessionDraft {
+  const { timeoutMs, queueTimeoutMs, priority } = shape;
+  return {
+    components: shape.pods.map((pod) => buildComponent(shape, pod)),
+    timeoutMs,
+    queueTimeoutMs,
+    killAfterMs: KILL_AFTER_MS,
+    priority,
+  };
+}
+
+function buildComponent(shape: Shape, pod: PodShape): ComponentDraft {
+  const { name, kind, pool, startMs, readyMs, ends, termMs, imageMissing } = pod;
+  return {
+    name,
+    kind,
+    pool,
+    image: "chaos",
+    command: [
+      "simulate",
+      `--start-ms=${startMs}`,
+      ...(readyMs === undefined ? [] : [`--ready-ms=${readyMs}`]),
+      ...(ends === undefined ? [] : [`--run-ms=${ends.afterMs}`, `--exit=${ends.code}`]),
+      ...(termMs === undefined ? ["--ignore-term"] : [`--term-ms=${termMs}`]),
+      ...(imageMissing ? ["--image-missing"] : []),
+      ...(kind === "driver" ? [`--print-at-end=${JSON.stringify({ session: shape.name })}`] : []),
+    ],
+    readyPort: readyMs === undefined ? 0 : READY_PORT,
+  };
+}

@@ -1,0 +1,138 @@
+import { describe, expect, it } from "vitest";
+import { judgeRun } from "./judge-run.ts";
+import type { EventSeen, Observed, PodSeen, SessionSeen } from "./observed.ts";
+import { planShapes, type Shape } from "./plan-shapes.ts";
+
+const [ANY] = planShapes(1, { sessions: 1, windowMs: 0, pools: {} });
+const GOOD: Shape = { ...ANY!, name: "s001", intent: "good", cancel: undefined };
+const KINDS = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
+
+function events(kinds: readonly string[]): EventSeen[] {
+  return kinds.map((kind, index) => ({ kind, atMs: 1000 + index, reason: "", description: "" }));
+}
+
+const DONE: SessionSeen = {
+  name: "s001",
+  createdAtMs: 1000,
+  finishedAtMs: 1004,
+  events: events(KINDS),
+  components: [],
+  resultJson: '{"session":"s001"}',
+  warnings: [],
+  waitingBecause: "",
+};
+
+const POD: PodSeen = {
+  name: "s001-driver",
+  uid: "u1",
+  session: "s001",
+  firstSeenMs: 1001,
+  node: "drivers-0",
+  boundPlace: 2,
+  endPlace: 4,
+  goneMs: 1003,
+  states: [],
+};
+
+const GRANT = { fact: "granted", atMs: 1001, reservation: "r1", session: "s001", nodes: ["drivers-0"] } as const;
+
+const CLEAN: Observed = {
+  sessions: new Map([["s001", DONE]]),
+  acknowledged: new Set(["s001"]),
+  refused: new Map(),
+  published: new Map([["s001", new Set(KINDS)]]),
+  pods: [POD],
+  ledger: [GRANT, { fact: "ended", atMs: 1004, reservation: "r1" }],
+  outages: [],
+  faults: [],
+  left: { pods: [], reservations: [], machines: [], commands: 0, deadLetters: [], locks: [] },
+};
+
+function withSession(changes: Partial<SessionSeen>): Partial<Observed> {
+  const session = { ...DONE, ...changes };
+  return {
+    sessions: new Map([["s001", session]]),
+    published: new Map([["s001", new Set(session.events.map(({ kind }) => kind))]]),
+  };
+}
+
+const rules = (observed: Observed, shape = GOOD): string[] => judgeRun([shape], observed).map(({ rule }) => rule);
+
+describe("judgeRun", () => {
+  it("finds nothing wrong with a good session", () => {
+    expect(judgeRun([GOOD], CLEAN)).toEqual([]);
+  });
+
+  it.each<[string, Partial<Observed>]>([
+    ["an acknowledged submission is never lost", { sessions: new Map() }],
+    ["every submission is acknowledged in the end", { sessions: new Map(), acknowledged: new Set() }],
+    ["a valid request is not refused", { refused: new Map([["s001", "submission: s001 exists already"]]) }],
+    ["every session ends", withSession({ events: events(["QUEUE"]), finishedAtMs: 0 })],
+    ["one outcome, and it is the last event", withSession({ events: events([...KINDS, "CANCELLED"]) })],
+    ["events stand in their order", withSession({ events: events(["QUEUE", "PROVISION", "ACCEPT", "RUN", "DONE"]) })],
+    [
+      "events stand in their order",
+      withSession({ events: events(KINDS).map((event, index) => ({ ...event, atMs: 1000 - index })) }),
+    ],
+    ["the outcome is a right one", withSession({ events: events([...KINDS.slice(0, -1), "INTERNAL_ERROR"]) })],
+    ["a session that is done has passed through every phase", withSession({ events: events(["QUEUE", "DONE"]) })],
+    ["the result is kept", withSession({ resultJson: "" })],
+    ["the result is kept", withSession({ resultJson: '{"session":"s002"}' })],
+    ["a session that nothing hit ends without a warning", withSession({ warnings: ["LOGS_LOST: "] })],
+    ["what is published is what is recorded", { published: new Map() }],
+    ["what is published is what is recorded", { published: new Map([["s001", new Set([...KINDS, "CANCELLED"])]]) }],
+    ["no pod is made twice", { pods: [POD, { ...POD, uid: "u2", boundPlace: 6, endPlace: 8 }] }],
+    [
+      "no machine carries pods of two owners at once",
+      { pods: [POD, { ...POD, name: "s001-server-0", uid: "u2", boundPlace: 3, endPlace: 8 }] },
+    ],
+    [
+      "no machine carries pods of two owners at once",
+      {
+        pods: [
+          { ...POD, endPlace: undefined },
+          { ...POD, name: "s001-server-0", uid: "u2", boundPlace: 9 },
+        ],
+      },
+    ],
+    ["a pod runs only on a machine that its session was granted", { pods: [{ ...POD, node: "drivers-1" }] }],
+    ["no machine has two owners in the ledger", { ledger: [GRANT, { ...GRANT, reservation: "r2", session: "s002" }] }],
+    ["no pod is left", { left: { ...CLEAN.left, pods: ["p"] } }],
+    ["no reservation is left", { left: { ...CLEAN.left, reservations: ["r"] } }],
+    ["no machine is held or lost", { left: { ...CLEAN.left, machines: ["m"] } }],
+    ["no message is left in a queue", { left: { ...CLEAN.left, commands: 1 } }],
+    ["nothing was given up", { left: { ...CLEAN.left, deadLetters: ["d"] } }],
+    ["no lock is left", { left: { ...CLEAN.left, locks: ["l"] } }],
+  ])("%s", (rule, changes) => {
+    expect(rules({ ...CLEAN, ...changes })).toContain(rule);
+  });
+
+  it("grants a machine again once the reservation before has ended", () => {
+    const again = { ...GRANT, reservation: "r2", session: "s002" };
+    expect(rules({ ...CLEAN, ledger: [...CLEAN.ledger, again] })).toEqual([]);
+  });
+
+  it("forgives a failed pod on a machine that was off, and no other", () => {
+    const failed = events(KINDS).map((event) =>
+      event.kind === "DONE" ? { ...event, kind: "ERROR", reason: "COMPONENT_FAILED" } : event,
+    );
+    const hit = (node: string): Observed => ({
+      ...CLEAN,
+      ...withSession({ events: failed }),
+      outages: [{ node, fromMs: 1002, toMs: 1003 }],
+    });
+    expect(rules(hit("drivers-0"))).toEqual([]);
+    expect(rules(hit("drivers-1"))).toEqual(["the outcome is a right one"]);
+  });
+
+  it("forgives trouble with the infrastructure only when there was some", () => {
+    const late: Shape = { ...GOOD, intent: "never-ready" };
+    const blamed = withSession({ events: events(["QUEUE", "ACCEPT", "PROVISION", "INTERNAL_ERROR"]) });
+    expect(rules({ ...CLEAN, ...blamed }, late)).toEqual(["the outcome is a right one"]);
+    const faults = [{ id: "f01", text: "", fromMs: 900, toMs: 950 }];
+    expect(rules({ ...CLEAN, ...blamed, faults }, late)).toEqual([]);
+    expect(rules({ ...CLEAN, ...blamed, faults: [{ ...faults[0]!, fromMs: undefined }] }, late)).toEqual([
+      "the outcome is a right one",
+    ]);
+  });
+});

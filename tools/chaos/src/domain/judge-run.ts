@@ -1,0 +1,131 @@
+import { decideOutcomes, type Hits, TERMINALS, type Terminal } from "./decide-outcomes.ts";
+import { judgeMachines } from "./judge-machines.ts";
+import { type EventSeen, nodesBySession, type Observed, type SessionSeen } from "./observed.ts";
+import type { Shape } from "./plan-shapes.ts";
+
+/** Something that must never be. */
+export type Finding = {
+  /** Undefined: it concerns the whole system. */
+  readonly session: string | undefined;
+  readonly rule: string;
+  readonly expected: string;
+  readonly found: string;
+};
+
+/** A fault is felt for a while after it is over: back-off, a new leader, an executor that takes over. */
+const FELT_AFTER_MS = 15_000;
+/** The machine's pods learn of its end when it is on again. */
+const LOST_AFTER_MS = 3000;
+
+const ORDER = ["QUEUE", "ACCEPT", "PROVISION", "RUN"] as const;
+
+/** Everything that is wrong with a run; empty when nothing is. */
+export function judgeRun(shapes: readonly Shape[], observed: Observed): Finding[] {
+  return [
+    ...shapes.flatMap((shape) => judgeSession(shape, observed)),
+    ...judgeMachines(observed),
+    ...judgeLeft(observed),
+  ];
+}
+
+/** What of all that happened hit a session. */
+export function hitsOf(session: SessionSeen, observed: Observed): Hits {
+  const { createdAtMs, finishedAtMs } = session;
+  const endMs = finishedAtMs === 0 ? Number.POSITIVE_INFINITY : finishedAtMs;
+  const overlaps = (fromMs: number, toMs: number): boolean => fromMs <= endMs && toMs >= createdAtMs;
+  const nodes = nodesBySession(observed.ledger).get(session.name) ?? new Set<string>();
+  return {
+    nodeLost: observed.outages.some(
+      ({ node, fromMs, toMs }) => nodes.has(node) && overlaps(fromMs, toMs + LOST_AFTER_MS),
+    ),
+    disturbed: observed.faults.some(
+      ({ fromMs, toMs }) => fromMs !== undefined && overlaps(fromMs, (toMs ?? fromMs) + FELT_AFTER_MS),
+    ),
+  };
+}
+
+function judgeSession(shape: Shape, observed: Observed): Finding[] {
+  const { name } = shape;
+  const finding = (rule: string, expected: string, found: string): Finding => ({
+    session: name,
+    rule,
+    expected,
+    found,
+  });
+  const session = observed.sessions.get(name);
+  const refused = observed.refused.get(name);
+  if (refused !== undefined) return [finding("a valid request is not refused", "an acknowledgement", refused)];
+  if (session === undefined) {
+    return [
+      observed.acknowledged.has(name)
+        ? finding("an acknowledged submission is never lost", "the session exists", "there is no such session")
+        : finding("every submission is acknowledged in the end", "the session exists", "it was never acknowledged"),
+    ];
+  }
+  const events = session.events.map(({ kind }) => kind);
+  const ends = session.events.filter(({ kind }) => isTerminal(kind));
+  const [end] = ends;
+  const how = `${events.join(", ")}${session.waitingBecause === "" ? "" : ` (${session.waitingBecause})`}`;
+  if (end === undefined || session.finishedAtMs === 0) return [finding("every session ends", "a terminal event", how)];
+  const problems: Finding[] = [];
+  if (ends.length > 1 || session.events.at(-1) !== end) {
+    problems.push(finding("one outcome, and it is the last event", "one terminal event at the end", how));
+  }
+  if (!isInOrder(session.events)) {
+    problems.push(finding("events stand in their order", [...ORDER, "one of the terminal ones"].join(", "), how));
+  }
+  const hits = hitsOf(session, observed);
+  const expectation = decideOutcomes(shape, hits);
+  const outcome = end.kind === "ERROR" ? `ERROR ${end.reason}` : end.kind;
+  if (!expectation.outcomes.some((each) => each === outcome)) {
+    const expected = `${expectation.outcomes.join(" or ")} (${expectation.because})`;
+    problems.push(finding("the outcome is a right one", expected, `${outcome}: ${end.description}`));
+  }
+  if (end.kind === "DONE" && events.join() !== [...ORDER, "DONE"].join()) {
+    problems.push(finding("a session that is done has passed through every phase", [...ORDER, "DONE"].join(", "), how));
+  }
+  const result = JSON.stringify({ session: name });
+  const mayMiss = expectation.resultWhenDone === "perhaps" && session.resultJson === "";
+  if (end.kind === "DONE" && session.resultJson !== result && !mayMiss) {
+    problems.push(finding("the result is kept", result, session.resultJson === "" ? "none" : session.resultJson));
+  }
+  if (session.warnings.length > 0 && !hits.disturbed) {
+    problems.push(finding("a session that nothing hit ends without a warning", "none", session.warnings.join("; ")));
+  }
+  return [...problems, ...judgePublished(session, observed)];
+}
+
+/** Publication is a hint and may be repeated, but it tells everything and nothing else. */
+function judgePublished(session: SessionSeen, { published }: Observed): Finding[] {
+  const told = [...(published.get(session.name) ?? [])].sort().join(", ");
+  const recorded = [...new Set(session.events.map(({ kind }) => kind))].sort().join(", ");
+  if (told === recorded) return [];
+  return [{ session: session.name, rule: "what is published is what is recorded", expected: recorded, found: told }];
+}
+
+function judgeLeft({ left }: Observed): Finding[] {
+  const nothing = (rule: string, found: readonly string[]): Finding[] =>
+    found.length === 0 ? [] : [{ session: undefined, rule, expected: "none", found: found.join(", ") }];
+  return [
+    ...nothing("no pod is left", left.pods),
+    ...nothing("no reservation is left", left.reservations),
+    ...nothing("no machine is held or lost", left.machines),
+    ...nothing("no message is left in a queue", left.commands === 0 ? [] : [`${left.commands} messages`]),
+    ...nothing("nothing was given up", left.deadLetters),
+    ...nothing("no lock is left", left.locks),
+  ];
+}
+
+function isTerminal(kind: string): kind is Terminal {
+  return TERMINALS.some((terminal) => terminal === kind);
+}
+
+/** Each kind once, none before an earlier one, and time does not run backwards. */
+function isInOrder(events: readonly EventSeen[]): boolean {
+  const places = events.map(({ kind }) => (isTerminal(kind) ? ORDER.length : ORDER.findIndex((each) => each === kind)));
+  return (
+    places[0] === 0 &&
+    places.every((place, index) => index === 0 || place > (places[index - 1] ?? 0)) &&
+    events.every(({ atMs }, index) => index === 0 || atMs >= (events[index - 1]?.atMs ?? 0))
+  );
+}

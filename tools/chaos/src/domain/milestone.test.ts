@@ -1,0 +1,17 @@
+import { expect, it } from "vitest";
+import { milestoneOf, type Milestone, type Progress } from "./milestone.ts";
+
+const NEW: Progress = { events: ["QUEUE"], anyPodMade: false, concluded: false, finished: false };
+const ACCEPTED = ["QUEUE", "ACCEPT", "PROVISION"];
+
+it.each<[Milestone, Progress]>([
+  ["queued", NEW],
+  ["accepted", { ...NEW, events: ACCEPTED }],
+  ["provisioning", { ...NEW, events: ACCEPTED, anyPodMade: true }],
+  ["running", { ...NEW, events: [...ACCEPTED, "RUN"], anyPodMade: true }],
+  ["cleaning-up", { ...NEW, events: [...ACCEPTED, "RUN"], anyPodMade: true, concluded: true }],
+  ["cleaning-up", { ...NEW, concluded: true }],
+  ["over", { ...NEW, concluded: true, finished: true }],
+])("is %s", (milestone, progress) => {
+  expect(milestoneOf(progress)).toBe(milestone);
+});

@@ -1,0 +1,100 @@
+/** What was seen of one run, as plain data: what is judged, and what can be kept beside a failure. */
+export type Observed = {
+  /** By name; as they are at the end. */
+  readonly sessions: ReadonlyMap<string, SessionSeen>;
+  /** Names of the sessions whose submission was acknowledged. */
+  readonly acknowledged: ReadonlySet<string>;
+  /** By session: what its user was told that no further attempt can help. */
+  readonly refused: ReadonlyMap<string, string>;
+  /** By session: the kinds of events that were published of it, each once. */
+  readonly published: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Every pod of Muster's that the API server ever had. */
+  readonly pods: readonly PodSeen[];
+  /** What the ledger's log says, in its order. */
+  readonly ledger: readonly LedgerFact[];
+  readonly outages: readonly Outage[];
+  readonly faults: readonly FaultSeen[];
+  readonly left: Left;
+};
+
+export type EventSeen = {
+  readonly kind: string;
+  readonly atMs: number;
+  readonly reason: string;
+  readonly description: string;
+};
+
+export type SessionSeen = {
+  readonly name: string;
+  readonly createdAtMs: number;
+  /** 0: it has not ended. */
+  readonly finishedAtMs: number;
+  readonly events: readonly EventSeen[];
+  readonly components: readonly {
+    readonly name: string;
+    readonly state: string;
+    readonly node: string;
+    readonly message: string;
+  }[];
+  readonly resultJson: string;
+  readonly warnings: readonly string[];
+  readonly waitingBecause: string;
+};
+
+/** One pod by its uid. The places count what was seen of all pods, in its order. */
+export type PodSeen = {
+  readonly name: string;
+  readonly uid: string;
+  readonly session: string;
+  readonly firstSeenMs: number;
+  readonly node: string;
+  readonly boundPlace: number | undefined;
+  /** Where it was first seen to have ended or to be gone. */
+  readonly endPlace: number | undefined;
+  readonly goneMs: number | undefined;
+  /** What it was seen doing, each once: `Pending`, `Running`, `deleting`. */
+  readonly states: readonly string[];
+};
+
+export type LedgerFact =
+  | {
+      readonly fact: "granted";
+      readonly atMs: number;
+      readonly reservation: string;
+      readonly session: string;
+      readonly nodes: readonly string[];
+    }
+  | { readonly fact: "ended"; readonly atMs: number; readonly reservation: string };
+
+/** A machine that was off. */
+export type Outage = { readonly node: string; readonly fromMs: number; readonly toMs: number };
+
+/** A fault as it came true; one whose session never reached the phase has no time. */
+export type FaultSeen = {
+  readonly id: string;
+  readonly text: string;
+  readonly fromMs: number | undefined;
+  readonly toMs: number | undefined;
+};
+
+/** What there still was when everything should have been gone. */
+export type Left = {
+  readonly pods: readonly string[];
+  readonly reservations: readonly string[];
+  readonly machines: readonly string[];
+  readonly commands: number;
+  readonly deadLetters: readonly string[];
+  readonly locks: readonly string[];
+};
+
+/** The reservation's machines, by session, as the log granted them. */
+export function nodesBySession(ledger: readonly LedgerFact[]): ReadonlyMap<string, ReadonlySet<string>> {
+  const found = new Map<string, Set<string>>();
+  for (const entry of ledger) {
+    if (entry.fact !== "granted") continue;
+    const nodes = found.get(entry.session) ?? new Set();
+    for (const node of entry.nodes) nodes.add(node);
+    found.set(entry.session, nodes);
+  }
+  return found;
+}

@@ -1,0 +1,86 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { describeFault, planFaults, SERVICES } from "./plan-faults.ts";
+import { PHASES, planShapes } from "./plan-shapes.ts";
+
+const POOLS = { drivers: 4, workers: 8 };
+
+function plan(seed: number, sessions = 40, faults = 30) {
+  const windowMs = sessions * 100;
+  const shapes = planShapes(seed, { sessions, windowMs, pools: POOLS });
+  const policy = { faults, windowMs, replicas: 2, pools: POOLS, patienceMs: 2000 };
+  return { shapes, faults: planFaults(seed, shapes, policy) };
+}
+
+describe("planFaults", () => {
+  it("gives the same faults for the same seed", () => {
+    fc.assert(
+      fc.property(fc.nat(), (seed) => {
+        expect(plan(seed)).toEqual(plan(seed));
+      }),
+    );
+  });
+
+  it("gives other faults for another seed", () => {
+    expect(plan(1).faults).not.toEqual(plan(2).faults);
+  });
+
+  it("hits every service at every phase when there are thirty faults", () => {
+    fc.assert(
+      fc.property(fc.nat(), (seed) => {
+        const hit = new Set(
+          plan(seed).faults.flatMap(({ trigger, harm }) =>
+            trigger.when === "phase" && (harm.do === "kill" || harm.do === "freeze")
+              ? [`${harm.service} ${trigger.phase}`]
+              : [],
+          ),
+        );
+        for (const service of SERVICES) for (const phase of PHASES) expect(hit).toContain(`${service} ${phase}`);
+      }),
+    );
+  });
+
+  it("draws every kind of harm, and every replica, over enough seeds", () => {
+    const all = Array.from({ length: 20 }, (_, seed) => plan(seed).faults).flat();
+    expect(new Set(all.map(({ harm }) => harm.do))).toEqual(
+      new Set([
+        "kill",
+        "freeze",
+        "kill-all",
+        "freeze-all",
+        "kill-nats",
+        "freeze-nats",
+        "api-away",
+        "kill-api",
+        "api-answers",
+        "api-delays",
+        "api-loses-answers",
+        "api-drops-watches",
+        "api-expires-watches",
+        "kill-node",
+      ]),
+    );
+    expect(new Set(all.flatMap(({ harm }) => (harm.do === "kill" ? [harm.replica] : [])))).toEqual(new Set([0, 1]));
+  });
+
+  it("waits only for sessions that there are and that pass through every phase, and hits only machines that there are", () => {
+    fc.assert(
+      fc.property(fc.nat(), fc.integer({ min: 1, max: 40 }), (seed, sessions) => {
+        const { shapes, faults } = plan(seed, sessions);
+        const complete = new Set(["good", "driver-fails", "time-limit"]);
+        const names = shapes.filter(({ intent }) => complete.has(intent)).map(({ name }) => name);
+        for (const { trigger, harm } of faults) {
+          if (trigger.when === "phase") expect(names).toContain(trigger.session);
+          else expect(trigger.atMs).toBeLessThanOrEqual(sessions * 100);
+          if (harm.do === "kill-node" && "node" in harm.victim) {
+            expect(harm.victim.node).toMatch(/^(drivers-[0-3]|workers-[0-7])$/);
+          }
+        }
+      }),
+    );
+  });
+
+  it("says every fault in a line of its own", () => {
+    for (const fault of plan(3).faults) expect(describeFault(fault)).toMatch(/^f\d\d {2}\S.*\S$/);
+  });
+});

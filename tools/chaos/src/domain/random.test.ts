@@ -1,0 +1,38 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { randomFrom } from "./random.ts";
+
+describe("randomFrom", () => {
+  it("draws alike for the same seed and purpose, and not alike for another purpose", () => {
+    const draws = (seed: number, purpose: string): number[] => {
+      const random = randomFrom(seed, purpose);
+      return Array.from({ length: 20 }, () => random.integer(0, 1000));
+    };
+    expect(draws(1, "a")).toEqual(draws(1, "a"));
+    expect(draws(1, "a")).not.toEqual(draws(1, "b"));
+  });
+
+  it("stays between the ends and reaches both", () => {
+    const random = randomFrom(1, "ends");
+    const drawn = new Set(Array.from({ length: 200 }, () => random.integer(3, 6)));
+    expect(drawn).toEqual(new Set([3, 4, 5, 6]));
+  });
+
+  it("shuffles without losing anything", () => {
+    fc.assert(
+      fc.property(fc.integer(), fc.array(fc.integer()), (seed, items) => {
+        const byValue = (a: number, b: number): number => a - b;
+        expect(randomFrom(seed, "s").shuffle(items).sort(byValue)).toEqual([...items].sort(byValue));
+      }),
+    );
+  });
+
+  it("draws a key as often as its weight says, and never one without weight", () => {
+    const random = randomFrom(1, "weights");
+    const drawn = Array.from({ length: 3000 }, () => random.weighted({ often: 2, seldom: 1, never: 0 }));
+    const often = drawn.filter((key) => key === "often").length;
+    expect(often).toBeGreaterThan(1850);
+    expect(often).toBeLessThan(2150);
+    expect(drawn).not.toContain("never");
+  });
+});

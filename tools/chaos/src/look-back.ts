@@ -1,0 +1,114 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { deadLetters } from "@muster/bus";
+import { streams, subjects, buckets } from "@muster/proto";
+import { openBucket } from "@muster/store";
+import type { LedgerFact, Left, Observed, SessionSeen } from "./domain/observed.ts";
+import { readLedgerEntry, readPublished, toSessionSeen } from "./messages.ts";
+import type { World } from "./world.ts";
+
+const CALL_TIMEOUT_MS = 10_000;
+const LOOK_EVERY_MS = 250;
+/** A reply of so many sessions stays well below what a message may have. */
+const PAGE = 50;
+
+/** Looks until nothing is left, or until the time is over. */
+export async function awaitNothingLeft(
+  world: World,
+  pools: Readonly<Record<string, number>>,
+  { limitMs, signal }: { readonly limitMs: number; readonly signal: AbortSignal },
+): Promise<Left> {
+  const end = performance.now() + limitMs;
+  for (;;) {
+    const left = await whatIsLeft(world, pools, signal);
+    const isClean =
+      left.commands === 0 && [left.pods, left.reservations, left.machines].every((each) => each.length === 0);
+    if (isClean || performance.now() > end) return left;
+    await sleep(LOOK_EVERY_MS, undefined, { signal });
+  }
+}
+
+async function whatIsLeft(
+  { bus, ledger, pods }: World,
+  pools: Readonly<Record<string, number>>,
+  signal: AbortSignal,
+): Promise<Left> {
+  const options = { timeoutMs: CALL_TIMEOUT_MS, signal };
+  const { reservations } = await ledger.listReservations({}, options);
+  const seen = new Map((await ledger.listPools({}, options)).pools.map((pool) => [pool.name, pool]));
+  const letters = await deadLetters(bus).list();
+  return {
+    pods: pods.present(),
+    reservations: reservations.map(({ owner, id }) => `${id ?? ""} of ${owner?.id ?? ""}`),
+    machines: Object.entries(pools).flatMap(([name, nodes]) => {
+      const { available = 0, held = 0, unusable = 0 } = seen.get(name) ?? {};
+      return available === nodes ? [] : [`${name}: ${available} of ${nodes} free, ${held} held, ${unusable} unusable`];
+    }),
+    commands: (await bus.streamState(streams.sessionCommands.name))?.messages ?? 0,
+    deadLetters: letters.map(({ area, subject, reason }) => `${area} ${subject}: ${reason}`),
+    locks: [],
+  };
+}
+
+/** Locks that are still there though whoever could hold them is gone; waits for as long as a lock may last. */
+export async function locksLeft({ bus }: World, ttlMs: number): Promise<string[]> {
+  const codec = { encode: () => new Uint8Array(), decode: readHolder };
+  const locks = await openBucket(bus.connection, { name: buckets.locks, codec });
+  const end = performance.now() + ttlMs;
+  for (;;) {
+    const held = (await locks.list()).filter(({ value: holder }) => holder !== "");
+    const left = held.map(({ key, value: holder }) => `${key} of ${holder}`);
+    if (left.length === 0 || performance.now() > end) return left;
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+/** A lock that was given up keeps its place, so that its tokens go on, and has no holder. */
+function readHolder(bytes: Uint8Array): string {
+  const { holder } = JSON.parse(new TextDecoder().decode(bytes)) as { holder: string };
+  return holder;
+}
+
+export async function listSessions({ sessions }: World): Promise<Map<string, SessionSeen>> {
+  const found = new Map<string, SessionSeen>();
+  for (let from = ""; ;) {
+    const page = await sessions.listSessions({ continue: from, limit: PAGE }, { timeoutMs: CALL_TIMEOUT_MS });
+    for (const session of page.sessions) {
+      const seen = toSessionSeen(session);
+      found.set(seen.name, seen);
+    }
+    if (page.continue === "") return found;
+    from = page.continue;
+  }
+}
+
+/** Which kinds of events were published of each session. */
+export async function readAllPublished({ bus }: World): Promise<Observed["published"]> {
+  const found = new Map<string, Set<string>>();
+  for await (const { payload } of readAll(bus, streams.events.name, subjects.anySessionEventRecorded)) {
+    const { session, kind } = readPublished(payload);
+    found.set(session, (found.get(session) ?? new Set()).add(kind));
+  }
+  return found;
+}
+
+export async function readLedger({ bus }: World): Promise<LedgerFact[]> {
+  const owners = new Map<string, string>();
+  const facts: LedgerFact[] = [];
+  for await (const { payload } of readAll(bus, streams.ledger.name, streams.ledger.subjects[0])) {
+    facts.push(...readLedgerEntry(payload, owners));
+  }
+  return facts;
+}
+
+async function* readAll(
+  bus: World["bus"],
+  stream: string,
+  subject: string,
+): AsyncGenerator<{ readonly payload: Uint8Array }> {
+  for (let from = 1; ;) {
+    const message = await bus.readMessage(stream, subject, from);
+    if (message === undefined) return;
+    yield message;
+    from = message.sequence + 1;
+  }
+}

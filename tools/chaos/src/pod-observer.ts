@@ -1,0 +1,86 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { informer, listWatch, loadKube } from "@muster/kube";
+import { labels } from "@muster/proto";
+import type { PodSeen } from "./domain/observed.ts";
+
+/** Sees every pod of Muster's that the API server ever has, and not through the faults. */
+export type PodObserver = AsyncDisposable & {
+  /** Every pod that ever was, in the order in which they were first seen. */
+  readonly ever: () => readonly PodSeen[];
+  /** Those that are there now. */
+  readonly present: () => readonly string[];
+};
+
+type Kept = {
+  readonly name: string;
+  readonly uid: string;
+  readonly session: string;
+  readonly node: string;
+  readonly phase: string;
+  readonly deleting: boolean;
+};
+
+type Life = { -readonly [Key in keyof PodSeen]: PodSeen[Key] extends readonly string[] ? string[] : PodSeen[Key] };
+
+export async function startPodObserver(kubeconfig: string): Promise<PodObserver> {
+  const lives = new Map<string, Life>();
+  let place = 0;
+  const pods = informer({
+    source: listWatch<V1Pod>(loadKube(kubeconfig), "/api/v1/pods", { labelSelector: labels.owner }),
+    project: keep,
+    timing: { backoffMinMs: 50, backoffMaxMs: 500 },
+  });
+  pods.onChange(({ before, after }) => {
+    place += 1;
+    if (before !== undefined && before.uid !== after?.uid) end(lives.get(before.uid), place, true);
+    if (after === undefined) return;
+    const life = lives.get(after.uid) ?? begin(after);
+    lives.set(after.uid, life);
+    for (const state of [after.phase, ...(after.deleting ? ["deleting"] : [])]) {
+      if (!life.states.includes(state)) life.states.push(state);
+    }
+    if (after.node !== "" && life.boundPlace === undefined) {
+      life.node = after.node;
+      life.boundPlace = place;
+    }
+    if (after.phase === "Succeeded" || after.phase === "Failed") end(life, place, false);
+  });
+  await pods.synced;
+  return {
+    ever: () => [...lives.values()],
+    present: () => pods.list().map(({ name }) => name),
+    [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
+  };
+}
+
+function keep(pod: V1Pod): Kept {
+  const { metadata, spec, status } = pod;
+  return {
+    name: metadata?.name ?? "",
+    uid: metadata?.uid ?? "",
+    session: metadata?.labels?.[labels.owner] ?? "",
+    node: spec?.nodeName ?? "",
+    phase: status?.phase ?? "Pending",
+    deleting: metadata?.deletionTimestamp !== undefined,
+  };
+}
+
+function begin({ name, uid, session }: Kept): Life {
+  return {
+    name,
+    uid,
+    session,
+    firstSeenMs: Date.now(),
+    node: "",
+    boundPlace: undefined,
+    endPlace: undefined,
+    goneMs: undefined,
+    states: [],
+  };
+}
+
+function end(life: Life | undefined, place: number, isGone: boolean): void {
+  if (life === undefined) return;
+  life.endPlace ??= place;
+  if (isGone) life.goneMs = Date.now();
+}

@@ -1,0 +1,30 @@
+import type { Progress } from "./run-chaos.ts";
+
+/** One line that is written over and over on a terminal, and nothing elsewhere. */
+export type ProgressLine = { readonly show: (progress: Progress) => void; readonly clear: () => void };
+
+const CLEAR = "\r\u001b[2K";
+
+export function progressLine(output: NodeJS.WriteStream, seed: number): ProgressLine {
+  if (!output.isTTY) return { show: () => undefined, clear: () => undefined };
+  return {
+    show: (progress) => {
+      const text = `seed ${seed}  ${describe(progress)}`;
+      output.write(`${CLEAR}${text.slice(0, output.columns - 1)}`);
+    },
+    clear: () => void output.write(CLEAR),
+  };
+}
+
+function describe({ doing, sessions, counts, faults, faultsBegun, inForce }: Progress): string {
+  if (counts === undefined) return doing;
+  const busy = counts.accepted + counts.provisioning + counts.running;
+  const parts = [
+    `${counts.over}/${sessions} over`,
+    `${busy} at work`,
+    `${counts["cleaning-up"]} cleaning up`,
+    `${counts.queued} queued`,
+    `faults ${faultsBegun}/${faults}`,
+  ];
+  return `${parts.join(", ")}${inForce.length === 0 ? "" : ` (${inForce.join("; ")})`}`;
+}

@@ -1,0 +1,172 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ApiServerKind } from "./api-server-process.ts";
+import { judgeRun, type Finding } from "./domain/judge-run.ts";
+import type { FaultSeen, Observed, Outage } from "./domain/observed.ts";
+import { type Fault, planFaults } from "./domain/plan-faults.ts";
+import { planShapes, type Shape } from "./domain/plan-shapes.ts";
+import { injectFault, type Injection } from "./inject-fault.ts";
+import { awaitNothingLeft, listSessions, locksLeft, readAllPublished, readLedger } from "./look-back.ts";
+import { followMilestones, type Milestones } from "./milestones.ts";
+import { beUser, type Diary } from "./users.ts";
+import { ACK_WAIT_MS, LOCK_TTL_MS, startWorld, type World } from "./world.ts";
+
+export type ChaosOptions = {
+  readonly seed: number;
+  readonly sessions: number;
+  readonly faults: number;
+  readonly apiServer: ApiServerKind;
+  /** Everything is written below it; it has to be empty. */
+  readonly directory: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: Progress) => void;
+};
+
+export type Progress = {
+  readonly doing: string;
+  readonly sessions: number;
+  readonly counts: ReturnType<Milestones["count"]> | undefined;
+  readonly faultsBegun: number;
+  readonly faults: number;
+  /** What is in force now. */
+  readonly inForce: readonly string[];
+};
+
+/** What is drawn from the seed. */
+export type Plan = { readonly shapes: readonly Shape[]; readonly faults: readonly Fault[] };
+
+/** How a run went: judged, and what is needed to tell the story of a session. */
+export type Run = {
+  readonly plan: Plan;
+  readonly observed: Observed;
+  readonly findings: readonly Finding[];
+  readonly diary: Diary;
+  readonly tookMs: number;
+};
+
+export const POOLS = { drivers: 10, workers: 24 } as const;
+const REPLICAS = 2;
+/** More than have machines at most times, so that the limit is met as well as the pools' ends. */
+const EXECUTORS = 9;
+/** Sessions are submitted, and faults begin, within this time for each session. */
+const WINDOW_MS_PER_SESSION = 280;
+/** Without any session coming further, and without a fault in force, for so long nothing more is expected. */
+const STUCK_AFTER_MS = 60_000;
+const CLEAN_WITHIN_MS = 60_000;
+const TICK_MS = 200;
+
+/** What a run of this seed does. Pure: the same arguments give the same plan. */
+export function planChaos(options: Pick<ChaosOptions, "seed" | "sessions" | "faults">): Plan {
+  const { seed, sessions, faults } = options;
+  const windowMs = sessions * WINDOW_MS_PER_SESSION;
+  const shapes = planShapes(seed, { sessions, windowMs, pools: POOLS });
+  const patienceMs = Math.max(LOCK_TTL_MS, ACK_WAIT_MS);
+  return {
+    shapes,
+    faults: planFaults(seed, shapes, { faults, windowMs, replicas: REPLICAS, pools: POOLS, patienceMs }),
+  };
+}
+
+/** Starts a stack of its own, runs the sessions of the seed on it while its faults hit it, and judges what came of them. */
+export async function runChaos(options: ChaosOptions): Promise<Run> {
+  const { signal, onProgress } = options;
+  const plan = planChaos(options);
+  const beganMs = performance.now();
+  const nothing = {
+    sessions: options.sessions,
+    counts: undefined,
+    faultsBegun: 0,
+    faults: options.faults,
+    inForce: [],
+  };
+  await using world = await startWorld({
+    ...options,
+    pools: POOLS,
+    replicas: REPLICAS,
+    executors: EXECUTORS,
+    onProgress: (doing) => onProgress({ ...nothing, doing }),
+  });
+  using milestones = followMilestones(world.records);
+  const diary: Diary = { acknowledged: new Set(), refused: new Map(), entries: [] };
+  const { faults, outages } = await runPlan(options, { world, milestones, diary, plan });
+  signal.throwIfAborted();
+  onProgress({ ...nothing, doing: "waiting until everything is clean" });
+  const left = await awaitNothingLeft(world, POOLS, { limitMs: CLEAN_WITHIN_MS, signal });
+  onProgress({ ...nothing, doing: "judging" });
+  const sessions = await listSessions(world);
+  const published = await readAllPublished(world);
+  const ledger = await readLedger(world);
+  await world.stopServices();
+  const locks = await locksLeft(world, LOCK_TTL_MS * 10);
+  const observed: Observed = {
+    sessions,
+    acknowledged: diary.acknowledged,
+    refused: diary.refused,
+    published,
+    pods: world.pods.ever(),
+    ledger,
+    outages,
+    faults,
+    left: { ...left, locks },
+  };
+  const findings = judgeRun(plan.shapes, observed);
+  return { plan, observed, findings, diary, tookMs: performance.now() - beganMs };
+}
+
+type Stage = {
+  readonly world: World;
+  readonly milestones: Milestones;
+  readonly diary: Diary;
+  readonly plan: Plan;
+};
+
+/** Until every session is over, or nothing moves any more. Whatever was broken works again afterwards. */
+async function runPlan(
+  { signal, onProgress, sessions, faults: faultCount }: ChaosOptions,
+  { world, milestones, diary, plan }: Stage,
+): Promise<{ readonly faults: readonly FaultSeen[]; readonly outages: readonly Outage[] }> {
+  const startedAtMs = performance.now();
+  const calm = new AbortController();
+  const outages: Outage[] = [];
+  const seen = new Map<string, FaultSeen>();
+  let changedAtMs = startedAtMs;
+  const injection: Injection = {
+    world,
+    milestones,
+    startedAtMs,
+    calm: AbortSignal.any([calm.signal, signal]),
+    outages,
+    onChange: (fault) => {
+      seen.set(fault.id, fault);
+      changedAtMs = performance.now();
+    },
+  };
+  const users = new AbortController();
+  const stop = AbortSignal.any([users.signal, signal]);
+  const userDeps = { world, milestones, diary, startedAtMs, stop };
+  const faults = Promise.all(plan.faults.map((fault) => injectFault(injection, fault)));
+  const submitted = Promise.all(plan.shapes.map((shape) => beUser(userDeps, shape)));
+  const failed = Promise.all([faults, submitted]).then(() => undefined);
+  const inForce = (): FaultSeen[] => [...seen.values()].filter(({ toMs }) => toMs === undefined);
+  for (;;) {
+    const counts = milestones.count();
+    onProgress({
+      doing: "running",
+      sessions,
+      counts,
+      faultsBegun: seen.size,
+      faults: faultCount,
+      inForce: inForce().map(({ text }) => text),
+    });
+    if (counts.over === sessions || signal.aborted) break;
+    const movedAtMs = Math.max(changedAtMs, milestones.movedAtMs());
+    if (inForce().length === 0 && performance.now() - movedAtMs > STUCK_AFTER_MS) break;
+    // A defect of ours in one of them ends the run at once.
+    await Promise.race([sleep(TICK_MS), failed.then(() => sleep(TICK_MS))]);
+  }
+  calm.abort();
+  const ended = await faults;
+  users.abort();
+  await submitted;
+  return { faults: ended, outages };
+}

@@ -1,0 +1,155 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Arguments } from "./arguments.ts";
+import { buildStory, countOutcomes, describeFinding } from "./domain/build-report.ts";
+import { describeFault } from "./domain/plan-faults.ts";
+import type { Shape } from "./domain/plan-shapes.ts";
+import { progressLine } from "./progress-line.ts";
+import { readLogs } from "./read-logs.ts";
+import { planChaos, type Plan, type Run, runChaos } from "./run-chaos.ts";
+
+type Surroundings = {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+  readonly output: NodeJS.WritableStream;
+  readonly terminal: NodeJS.WriteStream;
+};
+
+/** Stories that are told in full; what is wrong with further sessions is only named. */
+const STORIES_MOST = 3;
+const STORY_LINES_MOST = 200;
+
+/** One run after another. The exit code says whether all of them went well. */
+export async function runSeeds(options: Arguments, surroundings: Surroundings): Promise<number> {
+  const { output, signal } = surroundings;
+  const failed: number[] = [];
+  for (let seed = options.seed; seed < options.seed + options.runs && !signal.aborted; seed += 1) {
+    const plan = planChaos({ ...options, seed });
+    if (options.output === "text") output.write(renderPlan(options, seed, plan));
+    else if (options.plan) output.write(`${JSON.stringify({ seed, ...plan })}\n`);
+    if (options.plan) continue;
+    if (!(await runSeed(options, seed, surroundings))) failed.push(seed);
+  }
+  if (signal.aborted) return 130;
+  if (options.output === "text" && options.runs > 1 && !options.plan) {
+    const passed = options.runs - failed.length;
+    const which = failed.length === 0 ? "" : `; wrong: ${failed.join(", ")}`;
+    output.write(`\n${passed} of ${options.runs} seeds went well${which}\n`);
+  }
+  return failed.length === 0 ? 0 : 1;
+}
+
+async function runSeed(options: Arguments, seed: number, surroundings: Surroundings): Promise<boolean> {
+  const { env, signal, output, terminal } = surroundings;
+  const directory = await mkdtemp(join(tmpdir(), "muster-chaos-"));
+  const line = progressLine(terminal, seed);
+  let keep = options.keep;
+  try {
+    const run = await runChaos({ ...options, seed, directory, env, signal, onProgress: line.show });
+    line.clear();
+    const isGood = run.findings.length === 0;
+    keep ||= !isGood;
+    if (options.output === "json")
+      output.write(`${JSON.stringify(toJson(options, seed, run, keep ? directory : ""))}\n`);
+    else output.write(await renderRun(options, seed, run, directory));
+    return isGood;
+  } catch (error) {
+    line.clear();
+    if (!signal.aborted) throw error;
+    return false;
+  } finally {
+    if (!keep || signal.aborted) await rm(directory, { recursive: true, force: true });
+  }
+}
+
+function renderPlan(
+  { sessions, faults, apiServer }: Arguments,
+  seed: number,
+  { shapes, faults: planned }: Plan,
+): string {
+  const intents = Map.groupBy(shapes, ({ intent }) => intent);
+  const kinds = [...intents].map(([intent, all]) => `${all.length} ${intent}`).join(", ");
+  const cancelled = shapes.filter(({ cancel }) => cancel !== undefined).length;
+  return [
+    `\nseed ${seed}: ${sessions} sessions, ${faults} faults, ${apiServer} API server`,
+    `sessions: ${kinds}; ${cancelled} of them are cancelled`,
+    "faults:",
+    ...planned.map((fault) => `  ${describeFault(fault)}`),
+    "",
+  ].join("\n");
+}
+
+async function renderRun(options: Arguments, seed: number, run: Run, directory: string): Promise<string> {
+  const { findings, observed, tookMs } = run;
+  const outcomes = [...countOutcomes(observed)].map(([outcome, count]) => `${count} ${outcome}`).join(", ");
+  const begun = observed.faults.filter(({ fromMs }) => fromMs !== undefined).length;
+  const summary = `${(tookMs / 1000).toFixed(0)} s, ${begun} of ${observed.faults.length} faults met; ${outcomes}`;
+  if (findings.length === 0) return `seed ${seed}: everything as it must be (${summary})\n`;
+  const sessions = [...new Set(findings.flatMap(({ session }) => session ?? []))];
+  const stories = await Promise.all(
+    sessions.slice(0, STORIES_MOST).map((name) => renderStory(name, run, join(directory, "stack/logs"))),
+  );
+  return [
+    `seed ${seed}: ${findings.length} things are wrong (${summary})`,
+    "",
+    ...findings.map(describeFinding),
+    "",
+    ...stories,
+    `logs: ${directory}`,
+    `again: ${commandOf(options, seed)}`,
+    "",
+  ].join("\n");
+}
+
+async function renderStory(name: string, run: Run, logs: string): Promise<string> {
+  const shape = run.plan.shapes.find((each) => each.name === name);
+  const story = [...buildStory(name, run.observed, run.diary.entries), ...(await readLogs(logs, name))]
+    .sort((a, b) => a.atMs - b.atMs)
+    .map(({ atMs, source, text }) => `  ${clock(atMs)}  ${source.padEnd(22)}  ${text}`);
+  const more = story.length - STORY_LINES_MOST;
+  return [
+    `the story of ${name}: ${shape === undefined ? "" : describeShape(shape)}`,
+    ...story.slice(0, STORY_LINES_MOST),
+    ...(more > 0 ? [`  and ${more} more lines`] : []),
+    "",
+  ].join("\n");
+}
+
+function describeShape({ intent, pods, cancel, timeoutMs, queueTimeoutMs }: Shape): string {
+  const limits = [
+    ...(timeoutMs > 0 ? [`${timeoutMs} ms to run`] : []),
+    ...(queueTimeoutMs > 0 ? [`${queueTimeoutMs} ms in the queue`] : []),
+    ...(cancel === undefined ? [] : [`cancelled ${cancel.afterMs} ms after it is ${cancel.phase}`]),
+  ];
+  return [intent, `${pods.length} pods`, ...limits].join(", ");
+}
+
+function commandOf({ sessions, faults, apiServer }: Arguments, seed: number): string {
+  const server = apiServer === "embedded" ? "" : ` --api-server ${apiServer}`;
+  return `npm run chaos -- --seed ${seed} --sessions ${sessions} --faults ${faults}${server}`;
+}
+
+function toJson(options: Arguments, seed: number, run: Run, directory: string): object {
+  const { plan, observed, findings, diary, tookMs } = run;
+  const stories = [...new Set(findings.flatMap(({ session }) => session ?? []))].map((session) => ({
+    session,
+    story: buildStory(session, observed, diary.entries),
+  }));
+  return {
+    seed,
+    good: findings.length === 0,
+    tookMs: Math.round(tookMs),
+    outcomes: Object.fromEntries(countOutcomes(observed)),
+    findings,
+    stories,
+    plan,
+    faults: observed.faults,
+    ...(directory !== "" && { directory }),
+    again: commandOf(options, seed),
+  };
+}
+
+function clock(atMs: number): string {
+  return Number.isFinite(atMs) ? new Date(atMs).toISOString().slice(11, 23) : "never       ";
+}

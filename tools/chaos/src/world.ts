@@ -1,0 +1,133 @@
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { client, type Client, connectNats, type NatsBus } from "@muster/bus";
+import { type FaultyApi, type SimulatedNodes, startFaultyApi, startSimulatedNodes } from "@muster/devcluster";
+import { type Stack, startStack } from "@muster/local";
+import { buckets, muster, ReservationService, SessionService } from "@muster/proto";
+import { openBucket, openView, protoCodec, type View } from "@muster/store";
+import { type ApiServerKind, type ApiServerProcess, startApiServerProcess } from "./api-server-process.ts";
+import { type NatsProcess, startNatsProcess } from "./nats-process.ts";
+import { type PodObserver, startPodObserver } from "./pod-observer.ts";
+
+/** A whole stack of its own, and the ways to see it and to hurt it. */
+export type World = AsyncDisposable & {
+  readonly bus: NatsBus;
+  readonly sessions: Client<typeof SessionService>;
+  readonly ledger: Client<typeof ReservationService>;
+  /** The records as the session controller keeps them. */
+  readonly records: View<muster.session.v1.SessionRecord>;
+  readonly pods: PodObserver;
+  readonly stack: Stack;
+  readonly nats: NatsProcess;
+  readonly api: ApiServerProcess;
+  readonly faulty: FaultyApi;
+  readonly nodes: SimulatedNodes;
+  /** Logs of the services. */
+  readonly logs: string;
+  /** Ends the services in good order; what they leave behind can still be looked at. */
+  readonly stopServices: () => Promise<void>;
+};
+
+export type WorldOptions = {
+  readonly directory: string;
+  readonly seed: number;
+  readonly apiServer: ApiServerKind;
+  readonly pools: Readonly<Record<string, number>>;
+  readonly replicas: number;
+  readonly executors: number;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+  readonly onProgress: (line: string) => void;
+};
+
+/** A lock without its holder is free after this. */
+export const LOCK_TTL_MS = 1000;
+/** A message with a silent replica goes to another one after this. */
+export const ACK_WAIT_MS = 2000;
+const IMAGE_GRACE_MS = 3000;
+const LEASE_EVERY_MS = 1000;
+const POOLS_TIMEOUT_MS = 30_000;
+
+export async function startWorld(options: WorldOptions): Promise<World> {
+  const { directory, seed, pools, signal } = options;
+  await using started = new AsyncDisposableStack();
+  const nats = started.use(await startNatsProcess({ directory: join(directory, "nats"), env: options.env, signal }));
+  const api = started.use(await startApiServerProcess(options.apiServer, join(directory, "api-server")));
+  const pods = started.use(await startPodObserver(api.kubeconfig));
+  const nodes = started.use(
+    await startSimulatedNodes({
+      kubeconfig: api.kubeconfig,
+      pools,
+      leaseEveryMs: LEASE_EVERY_MS,
+      ...(api.kubelet !== undefined && {
+        access: { bearerToken: api.kubelet.token },
+        certificate: api.kubelet.certificate,
+      }),
+    }),
+  );
+  const faulty = started.use(await startFaultyApi({ kubeconfig: api.kubeconfig, directory, seed }));
+  signal.throwIfAborted();
+  const stack = await startServices(options, { nats, faulty });
+  let running = true;
+  const stopServices = async (): Promise<void> => {
+    if (!running) return;
+    running = false;
+    await stack[Symbol.asyncDispose]();
+  };
+  started.defer(stopServices);
+  const bus = started.use(await connectNats({ url: nats.url, token: nats.token, name: "chaos" }));
+  const ledger = client(bus, ReservationService);
+  await poolsComplete(ledger, pools, signal);
+  const bucket = await openBucket(bus.connection, {
+    name: buckets.sessions,
+    codec: protoCodec(muster.session.v1.SessionRecord),
+  });
+  const records = started.use(await openView(bucket, { signal }));
+  const sessions = client(bus, SessionService);
+  const logs = join(directory, "stack/logs");
+  const all = started.move();
+  const dispose = (): Promise<void> => all.disposeAsync();
+  const parts = { bus, sessions, ledger, records, pods, stack, nats, api, faulty, nodes, logs, stopServices };
+  return { ...parts, [Symbol.asyncDispose]: dispose };
+}
+
+function startServices(
+  { directory, replicas, executors, env, signal, onProgress }: WorldOptions,
+  { nats, faulty }: { readonly nats: NatsProcess; readonly faulty: FaultyApi },
+): Promise<Stack> {
+  return startStack({
+    directory: join(directory, "stack"),
+    kubeconfig: faulty.kubeconfig,
+    nats: { url: nats.url, token: nats.token },
+    pools: {},
+    replicas: { watcher: replicas, "reservation-manager": replicas, "session-controller": replicas },
+    env: {
+      RESERVATION_LOCK_TTL_MS: String(LOCK_TTL_MS),
+      SESSION_ACK_WAIT_MS: String(ACK_WAIT_MS),
+      SESSION_SWEEP_MS: "1000",
+      SESSION_LEAK_AGE_MS: "3000",
+      SESSION_LOOK_AGAIN_MS: "200",
+      SESSION_EXECUTORS: String(executors),
+      WATCHER_START_GRACE_MS: String(IMAGE_GRACE_MS),
+    },
+    // Nothing of ours reaches the services but what they need to run at all.
+    baseEnv: { PATH: env["PATH"], HOME: env["HOME"] },
+    signal,
+    onProgress,
+  });
+}
+
+async function poolsComplete(
+  ledger: Client<typeof ReservationService>,
+  wanted: Readonly<Record<string, number>>,
+  signal: AbortSignal,
+): Promise<void> {
+  const end = performance.now() + POOLS_TIMEOUT_MS;
+  for (;;) {
+    const { pools } = await ledger.listPools({}, { signal, timeoutMs: POOLS_TIMEOUT_MS });
+    const free = new Map(pools.map(({ name, available }) => [name, available]));
+    if (Object.entries(wanted).every(([name, nodes]) => free.get(name) === nodes)) return;
+    if (performance.now() > end) throw new Error(`the ledger has not heard of all nodes in ${POOLS_TIMEOUT_MS} ms`);
+    await sleep(50, undefined, { signal });
+  }
+}
