@@ -408,6 +408,57 @@ for (const { title, skip, start } of apiServers()) {
       await remove("pod");
     });
 
+    it("puts volumes below HOME, where the paths of their mounts say", async () => {
+      const data = { "app.yaml": "level: high", "other.yaml": "" };
+      await api.createNamespacedConfigMap({ namespace, body: { metadata: { name: "files" }, data } });
+      const body = { metadata: { name: "keys" }, stringData: { token: "s3cret" } };
+      await api.createNamespacedSecret({ namespace, body });
+      const shared = { name: "shared", mountPath: "/var/shared" };
+      const show =
+        "cat etc/app/config.yaml run/all/token run/all/name run/all/labels; ls etc/app; cat var/shared/from-init";
+      await create("pod", {
+        initContainers: [
+          {
+            name: "init",
+            image: "none",
+            command: ["sh", "-c", "echo written > var/shared/from-init"],
+            volumeMounts: [shared],
+          },
+        ],
+        containers: [
+          {
+            name: "main",
+            image: "none",
+            command: ["sh", "-c", show],
+            volumeMounts: [shared, { name: "config", mountPath: "/etc/app" }, { name: "all", mountPath: "/run/all" }],
+          },
+        ],
+        volumes: [
+          { name: "shared", emptyDir: {} },
+          { name: "config", configMap: { name: "files", items: [{ key: "app.yaml", path: "config.yaml" }] } },
+          {
+            name: "all",
+            projected: {
+              sources: [
+                { secret: { name: "keys" } },
+                { configMap: { name: "absent", optional: true } },
+                {
+                  downwardAPI: {
+                    items: [
+                      { path: "name", fieldRef: { fieldPath: "metadata.name" } },
+                      { path: "labels", fieldRef: { fieldPath: "metadata.labels" } },
+                    ],
+                  },
+                },
+              ],
+            },
+          },
+        ],
+      });
+      await inPhase("pod", "Succeeded");
+      expect(await logs("pod", { container: "main" })).toBe('level: highs3cretpodrole="tested"config.yaml\nwritten\n');
+    });
+
     it("waits for an image that does not exist, and tells of it as a kubelet does", async () => {
       const image = "missing.example/tool:1";
       await create("pod", { containers: [{ name: "main", image, command: ["true"] }] });

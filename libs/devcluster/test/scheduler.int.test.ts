@@ -78,6 +78,44 @@ for (const { title, skip, start } of apiServers()) {
       await api.deleteNode({ name: "a-2" });
     });
 
+    it("explains cordons, taints and requests in one line, and binds when one of them is lifted", async () => {
+      for (const name of ["c-0", "c-1", "c-2"]) await addNode(name, "c");
+      const change = async (name: string, spec: V1Node["spec"]): Promise<void> => {
+        const node = await api.readNode({ name });
+        await api.replaceNode({ name, body: { ...node, spec: { ...node.spec, ...spec } } });
+      };
+      await change("c-0", { unschedulable: true });
+      await change("c-1", { taints: [{ key: "gpu", value: "yes", effect: "NoSchedule" }] });
+      const resources = { requests: { cpu: "5" } };
+      await addPod("big", { nodeSelector: { pool: "c" }, containers: [{ name: "main", image: "none", resources }] });
+      const others = "node(s) didn't match Pod's node affinity/selector";
+      await until("the reasons are told", async () => {
+        const pod = await api.readNamespacedPod({ name: "big", namespace });
+        const message = pod.status?.conditions?.find((each) => each.reason === "Unschedulable")?.message ?? "";
+        return (
+          message.includes(
+            "1 Insufficient cpu, 1 node(s) had untolerated taint {gpu: yes}, 1 node(s) were unschedulable",
+          ) && message.includes(others)
+        );
+      });
+      const near: Partial<V1PodSpec> = {
+        tolerations: [{ key: "gpu", operator: "Exists" }],
+        affinity: {
+          nodeAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: {
+              nodeSelectorTerms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: ["c-1"] }] }],
+            },
+          },
+        },
+      };
+      await addPod("tolerant", near);
+      expect(await boundTo("tolerant")).toBe("c-1");
+      await addPod("cordoned", { nodeSelector: { "kubernetes.io/hostname": "c-0" } });
+      await change("c-0", { unschedulable: false });
+      expect(await boundTo("cordoned")).toBe("c-0");
+      for (const name of ["c-0", "c-1", "c-2"]) await api.deleteNode({ name });
+    });
+
     it("leaves pods of another scheduler alone and places the ones whose node becomes schedulable", async () => {
       await addPod("theirs", { schedulerName: "somebody-else" });
       await addPod("mine", { nodeSelector: { pool: "later" } });

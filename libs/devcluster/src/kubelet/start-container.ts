@@ -3,6 +3,8 @@ import { dirname, join, resolve, sep } from "node:path";
 import type { V1Container, V1Pod } from "@kubernetes/client-node";
 import { buildCommand, buildEnvironment, type Environment, referencedConfig } from "./build-environment.ts";
 import { HOST_IP } from "./build-node.ts";
+import { volumeConfig } from "./build-volume-files.ts";
+import { mountVolumes } from "./mount-volumes.ts";
 import type { ProcessCommand } from "./run-process.ts";
 
 /** Where one pod keeps its files. */
@@ -38,8 +40,9 @@ export async function prepareContainer(options: {
   readonly containerId: string;
 }): Promise<PreparedContainer> {
   const { pod, container, podIp, directory, containerId } = options;
-  const names = referencedConfig(container);
-  const built = buildEnvironment(container, {
+  const own = referencedConfig(container);
+  const ofVolumes = (container.volumeMounts ?? []).length > 0 ? volumeConfig(pod) : undefined;
+  const sources = {
     pod,
     podIp,
     hostIp: HOST_IP,
@@ -50,13 +53,16 @@ export async function prepareContainer(options: {
       LANG: "C.UTF-8",
       HOSTNAME: pod.spec?.hostname ?? pod.metadata?.name ?? "",
     },
-    configMaps: await readAll(names.configMaps, options.config.configMap),
-    secrets: await readAll(names.secrets, options.config.secret),
-  });
+    configMaps: await readAll(new Set([...own.configMaps, ...(ofVolumes?.configMaps ?? [])]), options.config.configMap),
+    secrets: await readAll(new Set([...own.secrets, ...(ofVolumes?.secrets ?? [])]), options.config.secret),
+  };
+  const built = buildEnvironment(container, sources);
   if (!built.built) return { ready: false, message: built.message };
   const command = buildCommand(container, built.env);
   if (!command.built) return { ready: false, message: command.message };
   mkdirSync(directory.home, { recursive: true });
+  const problem = mountVolumes(container, pod, directory, sources);
+  if (problem !== undefined) return { ready: false, message: problem };
   const messageFile = messagePath(container, directory);
   if (messageFile !== undefined) rmSync(messageFile, { force: true });
   const workingDirectory = resolve(directory.home, container.workingDir ?? ".");
