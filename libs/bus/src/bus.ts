@@ -74,8 +74,8 @@ export type ListenOptions = {
 export type StreamConfig = {
   readonly name: string;
   readonly subjects: readonly string[];
-  /** limits: kept until a limit is reached. workqueue: kept until acknowledged, one message a subject at most. log: kept for ever, never dropped. */
-  readonly retention: "limits" | "workqueue" | "log";
+  /** limits: kept until a limit is reached. workqueue: kept until acknowledged, one message a subject at most. */
+  readonly retention: "limits" | "workqueue";
   readonly maxBytes?: number;
   readonly maxAgeMs?: number;
   readonly maxMessages?: number;

@@ -114,7 +114,6 @@ export class MemoryStream {
       this.#seen.delete(id);
     }
     const maxAgeMs = this.config.maxAgeMs ?? (retention === "limits" ? STREAM_DEFAULTS.maxAgeMs : Infinity);
-    if (retention === "log") return;
     for (const [sequence, { atMs }] of this.#messages) {
       if (nowMs - atMs < maxAgeMs) break;
       this.#remove(sequence);

@@ -113,16 +113,6 @@ export function buildStreamConfig(stream: StreamConfig): Partial<JetStreamConfig
         max_age: nanos(stream.maxAgeMs ?? 0),
         max_bytes: stream.maxBytes ?? -1,
       };
-    case "log":
-      return {
-        ...common,
-        retention: RetentionPolicy.Limits,
-        discard: DiscardPolicy.New,
-        max_age: 0,
-        max_bytes: stream.maxBytes ?? -1,
-        deny_delete: true,
-        deny_purge: true,
-      };
   }
 }
 

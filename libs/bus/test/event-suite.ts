@@ -71,13 +71,6 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(seen.sequences).toEqual([3, 4, 5]);
     });
 
-    it("refuses a log's entry beyond its limit, and drops none", async () => {
-      const { subject } = await stream({ retention: "log", maxMessages: 1 });
-      await bus.publish(subject("a"), nothing, { messageId: "1" });
-      const fault = await faultFrom(bus.publish(subject("a"), nothing, { messageId: "2" }));
-      expect(fault.code).toBe("limit_exceeded");
-    });
-
     it("holds one command a subject: one that is still queued is reported as a duplicate", async () => {
       const { subject, consuming } = await stream({ retention: "workqueue" });
       expect(await bus.publish(subject("a"), nothing, { messageId: "1" })).toEqual({ sequence: 1, duplicate: false });

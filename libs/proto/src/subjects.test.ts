@@ -36,7 +36,6 @@ it("binds every event and command to exactly one stream", () => {
     subjects.reservationExpired("session", "a"),
     subjects.sessionEventRecorded("a"),
     subjects.runSession("a"),
-    subjects.ledger,
     subjects.dead("session"),
   ];
   const matches = (filter: string, subject: string): boolean => {

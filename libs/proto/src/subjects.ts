@@ -31,8 +31,6 @@ export const subjects = {
   runSession: (session: string) => `muster.cmd.session.${token(session)}.run`,
   /** muster.cmd.session.*.run */
   anyRunSession: "muster.cmd.session.*.run",
-  /** muster.log.reservation */
-  ledger: "muster.log.reservation",
   /** muster.dead.<area>: payload and fault of what could not be handled. */
   dead: (area: string) => `muster.dead.${token(area)}`,
 } as const;
@@ -41,7 +39,8 @@ export const subjects = {
 export const streams = {
   events: { name: "MUSTER_EVENTS", subjects: ["muster.evt.>"], retention: "limits" },
   sessionCommands: { name: "MUSTER_SESSION_COMMANDS", subjects: ["muster.cmd.session.*.run"], retention: "workqueue" },
-  ledger: { name: "MUSTER_LEDGER", subjects: ["muster.log.reservation"], retention: "log" },
+  /** The log of the ledger, which `openLog` of libs/store makes and keeps. */
+  ledger: { name: "MUSTER_LEDGER", subjects: ["muster.log.reservation"] },
   dead: {
     name: "MUSTER_DEAD",
     subjects: ["muster.dead.>"],
