@@ -73,6 +73,25 @@ describe("collectLogs", () => {
     expect(warnings[0]?.message).toContain("the end is missing");
   });
 
+  it("keeps the logs, and the result, of an API server that is away for longer than a moment", async () => {
+    let tries = 0;
+    const readTail = (): Promise<LogTail> => {
+      tries += 1;
+      if (tries <= 3) {
+        return Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
+      }
+      return Promise.resolve({ bytes: Buffer.from('{"qps":2}\n'), omittedBytes: 0, broken: undefined });
+    };
+    const collected = await collectLogs(reading({ readTail }).from, record, pods.slice(0, 1));
+    expect(collected).toEqual({
+      warnings: [
+        { code: "LOGS_LOST", message: expect.stringContaining("client-0") as string },
+        { code: "LOGS_LOST", message: expect.stringContaining("server-0") as string },
+      ],
+      resultJson: '{"qps":2}',
+    });
+  });
+
   it("reads no log again once the time for all logs is over", async () => {
     let tries = 0;
     const over = new AbortController();

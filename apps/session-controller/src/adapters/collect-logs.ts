@@ -10,10 +10,10 @@ import type { LogTail, PodLogs } from "./pod-logs.ts";
 
 export type Collected = { readonly warnings: readonly Warning[]; readonly resultJson: string };
 
-/** A container's log is tried this often, each time for so long; then it is lost. What had come of it by then is kept. */
-const ATTEMPTS = 3;
+/** A container's log is tried for so long, which outlasts an API server that is away for a moment; then it is lost. What had come of it by then is kept. */
+const TRIED_MS = 20_000;
 const ATTEMPT_MS = 10_000;
-const PAUSE_MS = 500;
+const PAUSE_MS = { step: 500, most: 2000 };
 /** All logs of a session together: machines wait for the end of this. */
 const ALL_MS = 60_000;
 /** Each one holds up to the kept size of a log in memory. */
@@ -60,7 +60,7 @@ export async function collectLogs(
     ...spoiled.map((message) => ({ code: "RESULT_LOST" as const, message })),
     ...[...lost.filter((text) => text !== undefined), ...gone].map((message) => ({
       code: "LOGS_LOST" as const,
-      message: message.slice(0, 512),
+      message: message.slice(0, 256),
     })),
   ];
   return { warnings, resultJson: pickResult(driverLog, file) };
@@ -71,6 +71,7 @@ async function keep(
   name: { readonly session: string; readonly pod: string; readonly container: string },
   deadline: AbortSignal,
 ): Promise<LogTail> {
+  const endMs = performance.now() + TRIED_MS;
   for (let attempt = 1; ; attempt += 1) {
     try {
       const signal = AbortSignal.any([AbortSignal.timeout(ATTEMPT_MS), deadline]);
@@ -79,8 +80,9 @@ async function keep(
       return tail;
     } catch (error) {
       const fault = faultOf(error);
-      if (fault === undefined || !isRetryable(fault) || attempt >= ATTEMPTS || deadline.aborted) throw error;
-      await sleep(PAUSE_MS * attempt);
+      const isOver = performance.now() >= endMs || deadline.aborted;
+      if (fault === undefined || !isRetryable(fault) || isOver) throw error;
+      await sleep(Math.min(PAUSE_MS.most, PAUSE_MS.step * attempt));
     }
   }
 }
