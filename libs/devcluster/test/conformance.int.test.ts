@@ -4,6 +4,7 @@ import { describeClient } from "./conformance/client-node.ts";
 import { type Cluster, clusters } from "./conformance/clusters.ts";
 import { describeDeletion } from "./conformance/deletion.ts";
 import { describeDiscovery } from "./conformance/discovery.ts";
+import { describeDisruption } from "./conformance/disruption.ts";
 import { describeKubectl } from "./conformance/kubectl.ts";
 import { describeBodies } from "./conformance/bodies.ts";
 import { describeEveryday } from "./conformance/everyday.ts";
@@ -38,6 +39,7 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("watches", () => describeWatches(connection));
   describe.skipIf(skip)("patches", () => describePatches(connection));
   describe.skipIf(skip)("deletions", () => describeDeletion(connection));
+  describe.skipIf(skip)("disruption", () => describeDisruption(connection));
   describe.skipIf(skip)("kinds", () => describeKinds(connection));
   describe.skipIf(skip)("tables", () => describeTables(connection));
   describe.skipIf(skip)("discovery", () => describeDiscovery(connection));

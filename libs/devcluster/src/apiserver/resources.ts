@@ -1,4 +1,5 @@
 import { configMaps, leases, namespaces, secrets, serviceAccounts } from "./kinds/core.ts";
+import { disruptionBudgets } from "./kinds/disruption-budget.ts";
 import { events, newEvents } from "./kinds/event.ts";
 import { nodes } from "./kinds/node.ts";
 import { pods } from "./kinds/pod.ts";
@@ -17,6 +18,7 @@ export const resources: readonly Resource[] = [
   serviceAccounts,
   services,
   leases,
+  disruptionBudgets,
   newEvents,
   accessReviews,
   rulesReviews,

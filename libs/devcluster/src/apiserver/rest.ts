@@ -2,6 +2,7 @@ import { negotiate } from "./accept.ts";
 import { answer, type Exchange } from "./answer.ts";
 import { mediaType, parseJson, parseYaml, readBody, readObject, readOptions, requireObjectType } from "./body.ts";
 import { buildItem, type View } from "./encode.ts";
+import { evictPod } from "./eviction.ts";
 import { isObject, type JsonObject, objectAt, textAt } from "./json.ts";
 import { bindPod } from "./kinds/pod.ts";
 import { list, matcher, selectorsOf } from "./list.ts";
@@ -281,8 +282,7 @@ async function bind({ deps, exchange, target }: Call): Promise<void> {
 
 async function evict({ deps, exchange, target }: Call): Promise<void> {
   const body = await readObject(exchange.request, { apiVersion: "policy/v1", kind: "Eviction" });
-  const { dryRun, ...options } = deleteOptionsOf(exchange.query, objectAt(body, "deleteOptions"));
-  deps.registry.delete(target, options, dryRun);
+  evictPod(deps, target, body, deleteOptionsOf(exchange.query, objectAt(body, "deleteOptions")));
   answer(exchange, 201, successStatus(undefined, 201));
 }
 

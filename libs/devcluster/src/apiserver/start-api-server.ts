@@ -8,6 +8,7 @@ import { isAuthorized } from "./authenticate.ts";
 import { type Certificate, signLoopbackServer } from "./certificates.ts";
 import { startCollector } from "./collector.ts";
 import { keepCredentials, makeCredentials } from "./credentials.ts";
+import { startDisruptionController } from "./disruption-controller.ts";
 import { serveDocument } from "./documents.ts";
 import { openJournal } from "./journal.ts";
 import { namespaces } from "./kinds/core.ts";
@@ -98,6 +99,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   started.use(
     startCollector({ store, registry, catalogue: served, nowMs, policy: { eventTtlMs: EVENT_TTL_MS }, onDefect }),
   );
+  started.use(startDisruptionController({ store, registry, nowMs, onDefect }));
 
   const deps: RestDeps = { registry, store, watches, nowMs, kubelet };
   const server = createServer({ ...certificate, minVersion: "TLSv1.2" }, (request, response) => {

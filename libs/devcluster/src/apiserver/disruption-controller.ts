@@ -1,0 +1,78 @@
+import { buildBudgetStatus } from "./disruption.ts";
+import { type JsonObject, put, sameJson } from "./json.ts";
+import { disruptionBudgets } from "./kinds/disruption-budget.ts";
+import { pods } from "./kinds/pod.ts";
+import { namespaceOf, nameOf, timestamp } from "./metadata.ts";
+import type { Registry } from "./registry.ts";
+import { bucketOf } from "./resource.ts";
+import { FailureError } from "./status.ts";
+import type { ObjectStore } from "./store.ts";
+import { keyNamespace } from "./watch-events.ts";
+
+export type DisruptionDeps = {
+  readonly store: ObjectStore;
+  readonly registry: Registry;
+  readonly nowMs: () => number;
+  readonly onDefect: (error: unknown) => void;
+};
+
+const PODS = bucketOf(pods);
+const BUDGETS = bucketOf(disruptionBudgets);
+
+/** The budgets of a namespace with the status that they have now, whatever the last pass has written. */
+export function budgetsNow({ store, nowMs }: Pick<DisruptionDeps, "store" | "nowMs">, namespace: string): JsonObject[] {
+  const inside = (bucket: string): JsonObject[] =>
+    store.entries(bucket).flatMap(([key, object]) => (keyNamespace(key) === namespace ? [object] : []));
+  const budgets = inside(BUDGETS);
+  if (budgets.length === 0) return [];
+  const present = inside(PODS);
+  const time = timestamp(nowMs());
+  return budgets.map((budget) => put(budget, ["status"], buildBudgetStatus(budget, present, time)));
+}
+
+/** Keeps the status of every budget true: soon after a change of it or of a pod of its namespace. */
+export function startDisruptionController(deps: DisruptionDeps): Disposable {
+  const { store, registry } = deps;
+  const changed = new Set<string>();
+  let scheduled: NodeJS.Timeout | undefined;
+  let pauseMs = 0;
+  const pass = (): void => {
+    scheduled = undefined;
+    const startMs = performance.now();
+    const namespaces = [...changed];
+    changed.clear();
+    try {
+      for (const budget of namespaces.flatMap((namespace) => budgetsNow(deps, namespace))) write(registry, budget);
+    } catch (error) {
+      deps.onDefect(error);
+    }
+    // With thousands of pods that change, requests get at least as much of the time.
+    pauseMs = performance.now() - startMs;
+  };
+  const note = (namespace: string): void => {
+    changed.add(namespace);
+    scheduled ??= setTimeout(pass, pauseMs);
+  };
+  for (const [key] of store.entries(BUDGETS)) note(keyNamespace(key));
+  const unsubscribe = store.subscribe((bucket, { key }) => {
+    if (bucket === BUDGETS || (bucket === PODS && store.entries(BUDGETS).length > 0)) note(keyNamespace(key));
+  });
+  return {
+    [Symbol.dispose]: () => {
+      unsubscribe();
+      clearTimeout(scheduled);
+    },
+  };
+}
+
+function write(registry: Registry, budget: JsonObject): void {
+  const target = { resource: disruptionBudgets, namespace: namespaceOf(budget), name: nameOf(budget) };
+  const before = registry.find(target);
+  if (before === undefined || sameJson(before["status"], budget["status"])) return;
+  try {
+    registry.update(target, { subresource: "status", change: () => budget, dryRun: false });
+  } catch (error) {
+    // Somebody else's write came in between; it has caused the next pass.
+    if (!(error instanceof FailureError)) throw error;
+  }
+}

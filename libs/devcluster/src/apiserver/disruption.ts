@@ -1,0 +1,105 @@
+import { type Json, type JsonObject, listAt, numberAt, objectAt, textAt, textsAt } from "./json.ts";
+import { isDeleting, nameOf } from "./metadata.ts";
+import { type LabelSelector, labelsOf, matchesLabels, type Requirement } from "./selectors.ts";
+
+/** What a budget comes to with the pods of its namespace. Nothing here knows of replicas that a controller wants: without one, Kubernetes counts none. */
+export function buildBudgetStatus(budget: JsonObject, pods: readonly JsonObject[], time: string): JsonObject {
+  const mine = pods.filter((pod) => selectsPod(budget, pod));
+  const { minAvailable } = objectAt(budget, "spec");
+  const isCounted = typeof minAvailable === "number";
+  const currentHealthy = mine.filter((pod) => !isDeleting(pod) && isReady(pod)).length;
+  const desiredHealthy = isCounted ? minAvailable : 0;
+  const expectedPods = isCounted ? mine.length : 0;
+  const disruptionsAllowed = expectedPods === 0 ? 0 : Math.max(0, currentHealthy - desiredHealthy);
+  const observedGeneration = numberAt(budget, "metadata", "generation") ?? 1;
+  return {
+    observedGeneration,
+    disruptionsAllowed,
+    currentHealthy,
+    desiredHealthy,
+    expectedPods,
+    conditions: buildConditions(budget, disruptionsAllowed > 0, observedGeneration, time),
+  };
+}
+
+const CONDITION = "DisruptionAllowed";
+
+function buildConditions(budget: JsonObject, allowed: boolean, observedGeneration: number, time: string): Json[] {
+  const known = listAt(budget, "status", "conditions");
+  const before = known.find((condition) => textAt(condition, "type") === CONDITION);
+  const status = allowed ? "True" : "False";
+  const since = textAt(before, "status") === status ? textAt(before, "lastTransitionTime") : time;
+  const condition = {
+    type: CONDITION,
+    status,
+    observedGeneration,
+    lastTransitionTime: since,
+    reason: allowed ? "SufficientPods" : "InsufficientPods",
+    message: "",
+  };
+  return [...known.filter((one) => one !== before), condition];
+}
+
+export type EvictionVerdict =
+  | { readonly do: "evict"; readonly because: "nothing-to-protect" | "no-budget" | "unready" | "budget-allows" }
+  | { readonly do: "refuse"; readonly because: "several-budgets" }
+  | {
+      readonly do: "refuse";
+      readonly because: "budget-spent";
+      readonly budget: string;
+      readonly needed: number;
+      readonly healthy: number;
+    };
+
+/** Decides an eviction, with the budgets of the pod's namespace as they are now. */
+export function decideEviction(pod: JsonObject, budgets: readonly JsonObject[]): EvictionVerdict {
+  const isOver = ["Succeeded", "Failed", "Pending", ""].includes(textAt(pod, "status", "phase"));
+  if (isOver || isDeleting(pod)) return { do: "evict", because: "nothing-to-protect" };
+  const [budget, ...others] = budgets.filter((one) => selectsPod(one, pod));
+  if (budget === undefined) return { do: "evict", because: "no-budget" };
+  if (others.length > 0) return { do: "refuse", because: "several-budgets" };
+  const count = (field: string): number => numberAt(budget, "status", field) ?? 0;
+  const healthy = count("currentHealthy");
+  const needed = count("desiredHealthy");
+  if (!isReady(pod)) {
+    const isAlwaysAllowed = textAt(budget, "spec", "unhealthyPodEvictionPolicy") === "AlwaysAllow";
+    if (isAlwaysAllowed || (needed > 0 && healthy >= needed)) return { do: "evict", because: "unready" };
+  }
+  if (count("disruptionsAllowed") > 0) return { do: "evict", because: "budget-allows" };
+  return { do: "refuse", because: "budget-spent", budget: nameOf(budget), needed, healthy };
+}
+
+/** A budget without a selector is for no pod, one with an empty selector for all of its namespace. */
+export function selectsPod(budget: JsonObject, pod: JsonObject): boolean {
+  const selector = objectAt(budget, "spec")["selector"];
+  return selector !== undefined && matchesLabels(requirementsOf(selector), labelsOf(pod));
+}
+
+function requirementsOf(selector: Json): LabelSelector {
+  const labels = objectAt(selector, "matchLabels");
+  return [
+    ...Object.keys(labels).map((key): Requirement => ({ key, operator: "in", values: [textAt(labels, key)] })),
+    ...listAt(selector, "matchExpressions").map(requirementOf),
+  ];
+}
+
+function requirementOf(expression: Json): Requirement {
+  const key = textAt(expression, "key");
+  const values = textsAt(expression, "values");
+  switch (textAt(expression, "operator")) {
+    case "NotIn":
+      return { key, operator: "notin", values };
+    case "Exists":
+      return { key, operator: "exists" };
+    case "DoesNotExist":
+      return { key, operator: "absent" };
+    default:
+      return { key, operator: "in", values };
+  }
+}
+
+function isReady(pod: JsonObject): boolean {
+  return listAt(pod, "status", "conditions").some(
+    (condition) => textAt(condition, "type") === "Ready" && textAt(condition, "status") === "True",
+  );
+}

@@ -1,0 +1,64 @@
+import type { DeleteOptions } from "./deletion.ts";
+import { budgetsNow } from "./disruption-controller.ts";
+import { decideEviction } from "./disruption.ts";
+import { type JsonObject, listAt, put, textAt } from "./json.ts";
+import { nameOf, timestamp } from "./metadata.ts";
+import type { ObjectName, Registry } from "./registry.ts";
+import { badRequest, fail, type Failure } from "./status.ts";
+import type { ObjectStore } from "./store.ts";
+
+export type EvictionDeps = { readonly registry: Registry; readonly store: ObjectStore; readonly nowMs: () => number };
+
+/** Deletes a pod unless a disruption budget forbids it; fails with Kubernetes' words. Decision and deletion are one step, so that no two evictions spend the same allowance. */
+export function evictPod(
+  deps: EvictionDeps,
+  target: ObjectName,
+  eviction: JsonObject,
+  options: DeleteOptions & { readonly dryRun: boolean },
+): void {
+  const { registry, nowMs } = deps;
+  if (nameOf(eviction) !== target.name) fail(badRequest("name in URL does not match name in Eviction object"));
+  const pod = registry.get(target);
+  const verdict = decideEviction(pod, budgetsNow(deps, target.namespace));
+  if (verdict.do === "refuse") {
+    return fail(verdict.because === "several-budgets" ? SEVERAL_BUDGETS : budgetSpent(verdict));
+  }
+  const { dryRun, ...rest } = options;
+  // Preconditions are for the pod as the client knows it, without what comes on it here.
+  registry.delete(target, rest, true);
+  if (!dryRun) {
+    const change = (): JsonObject => withTarget(pod, timestamp(nowMs()));
+    registry.update(target, { subresource: "status", change, dryRun: false });
+    registry.delete(target, { ...rest, revision: undefined }, false);
+  }
+}
+
+const SEVERAL_BUDGETS: Failure = {
+  code: 500,
+  reason: "",
+  message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+};
+
+function budgetSpent({ budget, needed, healthy }: { budget: string; needed: number; healthy: number }): Failure {
+  const message = `The disruption budget ${budget} needs ${needed} healthy pods and has ${healthy} currently`;
+  return {
+    code: 429,
+    reason: "TooManyRequests",
+    message: "Cannot evict pod as it would violate the pod's disruption budget.",
+    details: { causes: [{ reason: "DisruptionBudget", message }] },
+  };
+}
+
+/** Tells whoever watches the pod why it ends. */
+function withTarget(pod: JsonObject, time: string): JsonObject {
+  const others = listAt(pod, "status", "conditions").filter((one) => textAt(one, "type") !== "DisruptionTarget");
+  const condition = {
+    type: "DisruptionTarget",
+    status: "True",
+    lastProbeTime: null,
+    lastTransitionTime: time,
+    reason: "EvictionByEvictionAPI",
+    message: "Eviction API: evicting",
+  };
+  return put(pod, ["status", "conditions"], [...others, condition]);
+}
