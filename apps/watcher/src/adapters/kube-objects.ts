@@ -1,5 +1,5 @@
-import type { V1Container, V1ContainerState, V1ContainerStatus, V1Node, V1Pod } from "@kubernetes/client-node";
-import type { ContainerStatusFacts, PodFacts } from "@muster/health";
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import { keepFacts } from "@muster/health";
 import { checkDnsLabel } from "@muster/names";
 import { annotations, labels } from "@muster/proto";
 import type { WatchedNode } from "../domain/node-state.ts";
@@ -27,7 +27,7 @@ export function watchedPod(pod: V1Pod): WatchedPod | undefined {
     exclusive: own[labels.exclusive] === "true",
     finished: phase === "Succeeded" || phase === "Failed",
     mainContainer: metadata?.annotations?.[annotations.mainContainer],
-    facts: podFacts(pod),
+    facts: keepFacts(pod),
   };
 }
 
@@ -43,73 +43,6 @@ export function watchedNode(node: V1Node): WatchedNode {
     ready: (status?.conditions ?? []).some((condition) => condition.type === "Ready" && condition.status === "True"),
     schedulable: spec?.unschedulable !== true && !closed,
   };
-}
-
-/** A pod has some 10 KiB, mostly of no interest here; of ten thousand pods only this part is kept. */
-function podFacts({ metadata, spec, status }: V1Pod): PodFacts {
-  return compact({
-    metadata: compact({
-      creationTimestamp: metadata?.creationTimestamp,
-      deletionTimestamp: metadata?.deletionTimestamp,
-      deletionGracePeriodSeconds: metadata?.deletionGracePeriodSeconds,
-    }),
-    spec: compact({
-      restartPolicy: spec?.restartPolicy,
-      containers: (spec?.containers ?? []).map(containerFacts),
-      initContainers: spec?.initContainers?.map(containerFacts),
-    }),
-    status: compact({
-      phase: status?.phase,
-      reason: status?.reason,
-      message: status?.message,
-      startTime: status?.startTime,
-      conditions: status?.conditions
-        ?.filter(({ type }) => type === "PodScheduled" || type === "DisruptionTarget")
-        .map(({ type, status: word, reason, message, lastTransitionTime }) =>
-          compact({ type, status: word, reason, message, lastTransitionTime }),
-        ),
-      containerStatuses: status?.containerStatuses?.map(statusFacts),
-      initContainerStatuses: status?.initContainerStatuses?.map(statusFacts),
-    }),
-  });
-}
-
-function containerFacts({ name, restartPolicy, readinessProbe, startupProbe }: V1Container) {
-  return compact({
-    name,
-    restartPolicy,
-    readinessProbe: readinessProbe && {},
-    startupProbe: startupProbe && {},
-  });
-}
-
-function statusFacts({ name, ready, state, lastState }: V1ContainerStatus): ContainerStatusFacts {
-  return compact({ name, ready, state: stateFacts(state), lastState: stateFacts(lastState) });
-}
-
-function stateFacts(state: V1ContainerState | undefined): ContainerStatusFacts["state"] {
-  const { waiting, running, terminated } = state ?? {};
-  return compact({
-    waiting: waiting && compact({ reason: waiting.reason, message: waiting.message }),
-    running: running && {},
-    terminated:
-      terminated &&
-      compact({
-        exitCode: terminated.exitCode,
-        reason: terminated.reason,
-        message: terminated.message,
-        finishedAt: terminated.finishedAt,
-      }),
-  });
-}
-
-type Compact<Value> = { [Name in keyof Value as undefined extends Value[Name] ? never : Name]: Value[Name] } & {
-  [Name in keyof Value as undefined extends Value[Name] ? Name : never]?: Exclude<Value[Name], undefined>;
-};
-
-/** The object without the fields that are undefined. */
-function compact<Value extends object>(value: Value): Compact<Value> {
-  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)) as Compact<Value>;
 }
 
 /** client-node says Date, the JSON of a watch says text; 0 when neither can be read. */

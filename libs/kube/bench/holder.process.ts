@@ -1,0 +1,67 @@
+/** Holds all pods of the server in one of the caches that are compared, and tells its parent what they take. Run by main.ts, with --expose-gc. */
+import { CoreV1Api, KubeConfig, makeInformer, type V1Pod } from "@kubernetes/client-node";
+import { keepFacts } from "@muster/health";
+import { informer, listWatch } from "../src/index.ts";
+
+const [variant = "", server = ""] = process.argv.slice(2);
+const config = new KubeConfig();
+config.loadFromClusterAndUser({ name: "bench", server, skipTLSVerify: true }, { name: "bench", token: "bench" });
+
+/** Gives the number of pods held. */
+type Held = () => number;
+
+const holders: Readonly<Record<string, () => Promise<Held>>> = {
+  projected: () => ours(watched),
+  whole: () => ours((pod) => pod),
+  "client-node": theirs,
+};
+
+const before = used();
+const hold = holders[variant];
+if (hold === undefined) throw new Error(`no variant ${variant}`);
+const count = await hold();
+const bytes = used() - before;
+// The parent ends this process once it has the answer: what is held is held until then.
+process.send?.({ pods: count(), bytes });
+
+/** What the watcher keeps of a pod. */
+function watched(pod: V1Pod) {
+  const { metadata, spec, status } = pod;
+  const own = metadata?.labels ?? {};
+  return {
+    owner: { kind: own["muster.dev/owner-kind"] ?? "", id: own["muster.dev/owner"] ?? "" },
+    component: own["muster.dev/component"] ?? "",
+    namespace: metadata?.namespace ?? "",
+    name: metadata?.name ?? "",
+    uid: metadata?.uid ?? "",
+    resourceVersion: Number(metadata?.resourceVersion ?? 0),
+    createdAtMs: new Date(metadata?.creationTimestamp ?? 0).getTime(),
+    podIp: status?.podIP ?? "",
+    node: spec?.nodeName ?? "",
+    deleting: metadata?.deletionTimestamp !== undefined,
+    exclusive: own["muster.dev/exclusive"] === "true",
+    finished: false,
+    mainContainer: undefined,
+    facts: keepFacts(pod),
+  };
+}
+
+async function ours(project: (pod: V1Pod) => object): Promise<Held> {
+  const followed = informer<V1Pod, object>({ source: listWatch<V1Pod>(config, "/api/v1/pods"), project });
+  await followed.synced;
+  return () => followed.list().length;
+}
+
+async function theirs(): Promise<Held> {
+  const api = config.makeApiClient(CoreV1Api);
+  const followed = makeInformer<V1Pod>(config, "/api/v1/pods", () => api.listPodForAllNamespaces());
+  await followed.start();
+  return () => followed.list().length;
+}
+
+function used(): number {
+  if (globalThis.gc === undefined) throw new Error("run with --expose-gc");
+  for (let round = 0; round < 5; round += 1) globalThis.gc();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
