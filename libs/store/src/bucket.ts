@@ -13,6 +13,7 @@ import { ask } from "./connection-events.ts";
 import { isFull, isWrongSequence, toFault } from "./jetstream-fault.ts";
 import { compareKeys, validFilter, validKey } from "./keys.ts";
 import { orderedPass } from "./ordered.ts";
+import { observed } from "./telemetry.ts";
 import { watchBucket } from "./watch.ts";
 
 export type Entry<Value> = { readonly key: string; readonly value: Value; readonly revision: number };
@@ -101,11 +102,12 @@ export async function openBucket<Value, Input>(
   await ensure();
   return {
     name,
-    get: (key) => get(opened, key),
-    create: (key, value) => create(opened, key, value),
-    update: (key, value, expectedRevision) => update(opened, key, value, expectedRevision),
-    delete: (key, expectedRevision) => remove(opened, key, expectedRevision),
-    list: (filter = ">") => list(opened, filter),
+    get: (key) => observed("get", name, () => get(opened, key)),
+    create: (key, value) => observed("create", name, () => create(opened, key, value)),
+    update: (key, value, expectedRevision) =>
+      observed("update", name, () => update(opened, key, value, expectedRevision)),
+    delete: (key, expectedRevision) => observed("delete", name, () => remove(opened, key, expectedRevision)),
+    list: (filter = ">") => observed("list", name, () => list(opened, filter)),
     watch: (options) =>
       watchBucket(connection, {
         name,

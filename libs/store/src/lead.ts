@@ -9,6 +9,7 @@ import type { Codec } from "./codec.ts";
 import { decideLock, type LockRecord } from "./decide-lock.ts";
 import { holdLock } from "./hold-lock.ts";
 import { observeLock, type LockObserver } from "./observe-lock.ts";
+import { countLock } from "./telemetry.ts";
 
 export type Leadership = {
   /** Fencing token: larger for each later leader of the same lock. */
@@ -55,13 +56,17 @@ export async function lead(
   const record = { holder, session: randomUUID(), ttlMs };
   await using observer = observeLock(bucket, lock, now);
   const context = { bucket, lock, record, observer, signal, now };
+  const told = (state: "waiting" | "leading" | "lost"): void => {
+    countLock(lock, state);
+    options.onChange?.(state);
+  };
   let shortLeads = 0;
   for (;;) {
-    options.onChange?.("waiting");
+    told("waiting");
     const acquired = await acquireLock(context);
     if (acquired === undefined) return;
-    options.onChange?.("leading");
-    const outcome = await holdLock({ ...context, acquired, onLost: () => options.onChange?.("lost") }, work);
+    told("leading");
+    const outcome = await holdLock({ ...context, acquired, onLost: () => told("lost") }, work);
     if (signal.aborted) return;
     shortLeads = outcome.ledMs > ttlMs ? 0 : shortLeads + 1;
     if (shortLeads > 1) await pause(backoffMs(shortLeads + 1, RETRY), signal);

@@ -14,6 +14,7 @@ import { replicasConfig, replicasRefused } from "@muster/jetstream";
 import { ask, connectionUp, RETRY } from "./connection-events.ts";
 import { isFull, isWrongSequence, JETSTREAM, jetStreamCode, toFault } from "./jetstream-fault.ts";
 import { orderedPass } from "./ordered.ts";
+import { observed } from "./telemetry.ts";
 
 /** The stream under a log: entries at consecutive sequences, each with the fencing token of its writer. */
 export type LogStream = {
@@ -97,7 +98,9 @@ export async function openLogStream(
     },
     read: (from, to) => readEntries(connection, stream, from, to),
     append: (bytes, expectedLast, signal) =>
-      appendBehind({ connection, name, publish, writerAt }, { id: nextId(), bytes, expectedLast }, signal),
+      observed("append", name, () =>
+        appendBehind({ connection, name, publish, writerAt }, { id: nextId(), bytes, expectedLast }, signal),
+      ),
     dropBefore: async (sequence) => {
       await askAbout("shortening", () => manager.streams.purge(name, { seq: sequence }));
     },

@@ -1,0 +1,59 @@
+import { metrics, SpanKind, trace, type Counter, type Histogram, type MeterProvider } from "@opentelemetry/api";
+import { faultOf } from "@muster/faults";
+import { inSpan } from "@muster/tracing";
+
+type Operation = "get" | "create" | "update" | "delete" | "list" | "append";
+
+type Instruments = { readonly duration: Histogram; readonly locks: Counter };
+
+const SCOPE = "@muster/store";
+
+let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;
+
+/**
+ * Measures one operation on a bucket or log, and makes a span of it when it is part of a trace: work that nobody asked for, such as a watcher's thousands of writes, makes
+ * none. Attributes are names of buckets and logs, never of keys.
+ */
+export async function observed<Result>(
+  operation: Operation,
+  collection: string,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const startMs = performance.now();
+  const attributes = {
+    "db.system.name": "nats",
+    "db.operation.name": operation,
+    "db.collection.name": collection,
+  };
+  let failed: { "error.type"?: string } = {};
+  try {
+    if (trace.getActiveSpan() === undefined) return await work();
+    return await inSpan(SCOPE, `${operation} ${collection}`, { kind: SpanKind.CLIENT, attributes }, work);
+  } catch (error) {
+    failed = { "error.type": faultOf(error)?.code ?? "defect" };
+    throw error;
+  } finally {
+    instruments().duration.record((performance.now() - startMs) / 1000, { ...attributes, ...failed });
+  }
+}
+
+/** Counts what becomes of a lock in this process. */
+export function countLock(lock: string, state: "waiting" | "leading" | "lost"): void {
+  instruments().locks.add(1, { "muster.lock": lock, "muster.lock.state": state });
+}
+
+/** Made when first used, because telemetry starts after this module is loaded; and again for another telemetry. */
+function instruments(): Instruments {
+  const by = metrics.getMeterProvider();
+  if (made?.by !== by) {
+    const meter = metrics.getMeter(SCOPE);
+    const duration = meter.createHistogram("db.client.operation.duration", {
+      unit: "s",
+      description: "Operations on buckets and logs, answers included",
+      advice: { explicitBucketBoundaries: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10] },
+    });
+    const locks = meter.createCounter("muster.lock.changes", { description: "Locks waited for, led under and lost" });
+    made = { by, instruments: { duration, locks } };
+  }
+  return made.instruments;
+}

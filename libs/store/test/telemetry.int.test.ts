@@ -1,0 +1,70 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { natsServer, otlpCollector, until } from "@muster/testkit";
+import { inSpan, startTelemetry, type Telemetry } from "@muster/tracing";
+import { expect, it } from "vitest";
+import { lead, openBucket } from "../src/index.ts";
+import { connected, jsonCodec } from "./connected.ts";
+import { note, openJournal } from "./journal.ts";
+
+it("makes spans of what a trace does, and measures everything, by names of buckets and never of keys", async () => {
+  await using collector = await otlpCollector();
+  process.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.endpoint;
+  const telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: process.env });
+  await using server = await natsServer();
+  await using connection = await connected(server);
+  const bucket = await openBucket(connection, { name: "measured", codec: jsonCodec<number>() });
+  const stop = new AbortController();
+  await lead(connection, { lock: "measured", holder: "h", ttlMs: 5000, signal: stop.signal }, async ({ token }) => {
+    await using journal = await openJournal(connection, "measured-log", token);
+    await journal.transact(note("a"));
+    stop.abort();
+  });
+  await bucket.create("outside", 1);
+  await inSpan("test", "root", {}, async () => {
+    await bucket.create("secret-key", 1);
+    await bucket.update("secret-key", 2, 999).catch(() => undefined);
+    await bucket.get("secret-key");
+  });
+  const text = await scrape(telemetry);
+  await telemetry[Symbol.asyncDispose]();
+
+  const root = collector.spans.find(({ name }) => name === "root");
+  const children = collector.spans.filter(({ parentSpanId }) => parentSpanId === root?.spanId);
+  expect(children.map(({ name, failed }) => [name, failed])).toEqual([
+    ["create measured", false],
+    ["update measured", true],
+    ["get measured", false],
+  ]);
+  expect(children[0]?.attributes).toEqual({
+    "db.system.name": "nats",
+    "db.operation.name": "create",
+    "db.collection.name": "measured",
+  });
+  expect(collector.spans.filter(({ name }) => name === "create measured")).toHaveLength(1);
+
+  const counted = (operation: string, collection: string): RegExp =>
+    new RegExp(
+      `db_client_operation_duration(_seconds)?_count\\{db_system_name="nats",db_operation_name="${operation}",db_collection_name="${collection}"`,
+    );
+  for (const of of [counted("create", "measured"), counted("get", "measured"), counted("append", "measured-log")])
+    expect(text).toMatch(of);
+  expect(text).toMatch(/db_operation_name="update",db_collection_name="measured",error_type="conflict"/);
+  expect(text).toMatch(/muster_lock_changes_total\{muster_lock="measured",muster_lock_state="leading"[^}]*\} 1/);
+  expect(text).not.toContain("secret-key");
+});
+
+async function scrape(telemetry: Telemetry): Promise<string> {
+  const http = createServer((request, response) => {
+    telemetry.answerScrape(request, response);
+  }).listen(0, "127.0.0.1");
+  await once(http, "listening");
+  try {
+    const { port } = http.address() as AddressInfo;
+    return await until("there are metrics", async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
+  } finally {
+    http.closeAllConnections();
+    http.close();
+  }
+}
