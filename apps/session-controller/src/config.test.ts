@@ -32,3 +32,12 @@ it("names every wrong variable at once", () => {
     /SESSION_EXECUTORS.*SESSION_TTL_MS/,
   );
 });
+
+it.each([300, 15_000, 600_000])(
+  "trusts a record for moments only when silence lasts %i ms, because a message may have been due again before it was read",
+  (ackWaitMs) => {
+    const { trustRecordMs } = readConfig({ SESSION_ACK_WAIT_MS: String(ackWaitMs) }).session;
+    expect(trustRecordMs).toBeGreaterThan(0);
+    expect(trustRecordMs).toBeLessThanOrEqual(100);
+  },
+);

@@ -27,6 +27,11 @@ export type Config = {
 };
 
 const DAY_MS = 86_400_000;
+/**
+ * For the steps of one pass, and not longer: a message may have waited unread in a process that was stopped until it was due again, so that another executor takes over
+ * however fresh the record is.
+ */
+const TRUST_RECORD_MS = 100;
 /** Room for new sessions ends here, so that those that are there can still be written. */
 const STORED_BYTES_MOST = 0.8 * SESSIONS_BYTES;
 
@@ -62,8 +67,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       session: {
         cleanupLimitMs: read.integer("SESSION_CLEANUP_LIMIT_MS", { fallback: 120_000, min: 100, max: DAY_MS }),
         lookAgainMs: read.integer("SESSION_LOOK_AGAIN_MS", { fallback: 1000, min: 50, max: 60_000 }),
-        // Nobody takes over from an executor before its message is due again.
-        trustRecordMs: ackWaitMs / 2,
+        trustRecordMs: Math.min(TRUST_RECORD_MS, ackWaitMs / 2),
       },
       sweep: {
         everyMs: read.integer("SESSION_SWEEP_MS", { fallback: 30_000, min: 100, max: DAY_MS }),
