@@ -1,31 +1,24 @@
-/** Typed request/reply beside the client library's own, in turns on one server: what the types, headers, deadlines and spans cost. Run: node libs/bus/bench/main.ts */
+/** What the bus costs beside the client library's own, in turns in one run on one server. Run: npx node libs/bus/bench/main.ts */
+import { jetstream, jetstreamManager, AckPolicy } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
-import { ReservationService } from "@muster/proto";
+import { muster, ReservationService } from "@muster/proto";
 import { natsServer } from "@muster/testkit";
-import { client, connectNats, serve } from "../src/index.ts";
+import { client, connectNats, consumeEvents, publishEvent, serve } from "../src/index.ts";
 import { answered } from "../test/answered.ts";
+import { compare } from "./compare.ts";
 
+const Granted = muster.reservation.v1.ReservationGranted;
 const IN_FLIGHT = 256;
-const CALLS = 30_000;
-const ROUNDS = 5;
+const CONSUMED = 20_000;
 
 await using server = await natsServer();
 const { url, token } = server;
 const options = { servers: url, token, noAsyncTraces: true };
-
 await using bareService = await connect(options);
 await using bareCaller = await connect(options);
-const payload = new Uint8Array(100);
-bareService.subscribe("bench.bare", {
-  queue: "q",
-  callback: (_error, message) => {
-    message.respond(payload);
-  },
-});
-
 await using service = await connectNats({ url, token, name: "service" });
 await using caller = await connectNats({ url, token, name: "caller" });
-const handlers = answered({ getReservation: () => Promise.resolve({ reservation }) });
+
 const owner = { kind: "session", id: "benchmark-of-the-bus" };
 const reservation = {
   id: "r-1",
@@ -33,41 +26,72 @@ const reservation = {
   needs: [{ component: "driver", pool: "drivers" }],
   createdAtMs: 1_700_000_000_000,
 };
-await using _served = await serve(service, ReservationService, handlers, {
-  version: "1.0.0",
-  description: "benchmark",
-  concurrency: IN_FLIGHT,
-});
+const event = { reservation };
+// Both sides carry as many bytes.
+const request = new Uint8Array(30);
+const payload = Granted.encode(event).finish();
+
+bareService.subscribe("bench.bare", { queue: "q", callback: (_error, message) => void message.respond(payload) });
+await bareService.flush();
+await using _served = await serve(
+  service,
+  ReservationService,
+  answered({ getReservation: () => Promise.resolve({ reservation }) }),
+  { version: "1.0.0", description: "benchmark", concurrency: IN_FLIGHT },
+);
 const { getReservation } = client(caller, ReservationService);
 
-const bare = async (): Promise<unknown> => bareCaller.request("bench.bare", payload, { timeout: 5000 });
-const typed = async (): Promise<unknown> => getReservation({ owner });
+const requests = {
+  bare: () => bareCaller.request("bench.bare", request, { timeout: 5000 }),
+  ours: () => getReservation({ owner }),
+};
+await compare("request and reply, 256 in flight", requests, { inFlight: IN_FLIGHT, count: 30_000 });
+await compare("request and reply, one by one", requests, { inFlight: 1, count: 4000 });
 
-await bareService.flush();
-await rate(bare);
-await rate(typed);
-const rates: { bare: number; typed: number }[] = [];
-for (let round = 0; round < ROUNDS; round += 1) rates.push({ bare: await rate(bare), typed: await rate(typed) });
-for (const { bare: b, typed: t } of rates) report(b, t);
-const middle = (values: number[]): number => values.sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
-console.log("median");
-report(middle(rates.map((round) => round.bare)), middle(rates.map((round) => round.typed)));
+const manager = await jetstreamManager(bareCaller);
+const js = jetstream(bareCaller);
+await manager.streams.add({ name: "BARE", subjects: ["bare.>"] });
+await caller.ensureStream({ name: "OURS", subjects: ["ours.>"], retention: "limits" });
+let published = 0;
+const publishes = {
+  bare: () => js.publish("bare.a", payload, { msgID: String((published += 1)) }),
+  ours: () => publishEvent(caller, "ours.a", Granted, event, { messageId: String((published += 1)) }),
+};
+await compare("durable publish, 256 in flight", publishes, { inFlight: IN_FLIGHT, count: 15_000 });
+await compare("durable publish, one by one", publishes, { inFlight: 1, count: 3000 });
 
-/** Calls a second, with IN_FLIGHT of them in the air. */
-async function rate(call: () => Promise<unknown>): Promise<number> {
-  let left = CALLS;
-  const one = async (): Promise<void> => {
-    while (left > 0) {
-      left -= 1;
-      await call();
+let consumers = 0;
+const consumes = {
+  bare: async () => {
+    const durable = `bare-${(consumers += 1)}`;
+    await manager.consumers.add("BARE", { durable_name: durable, ack_policy: AckPolicy.Explicit, max_ack_pending: -1 });
+    const messages = await (await js.consumers.get("BARE", durable)).consume({ max_messages: IN_FLIGHT });
+    let count = 0;
+    for await (const message of messages) {
+      message.ack();
+      count += 1;
+      if (count === CONSUMED) break;
     }
-  };
-  const startMs = performance.now();
-  await Promise.all(Array.from({ length: IN_FLIGHT }, one));
-  return (CALLS * 1000) / (performance.now() - startMs);
-}
-
-function report(bareRate: number, typedRate: number): void {
-  const [b, t] = [bareRate, typedRate].map((value) => Math.round(value).toLocaleString("en"));
-  console.log(`bare ${b}/s  typed ${t}/s  ratio ${(typedRate / bareRate).toFixed(2)}`);
-}
+  },
+  ours: async () => {
+    const done = Promise.withResolvers<undefined>();
+    let count = 0;
+    const consuming = { stream: "OURS", durable: `ours-${(consumers += 1)}`, subject: "ours.>", area: "bench" };
+    await using _consumer = await consumeEvents(
+      caller,
+      { ...consuming, maxInFlight: IN_FLIGHT, ackWaitMs: 30_000 },
+      Granted,
+      () => {
+        count += 1;
+        if (count === CONSUMED) done.resolve(undefined);
+        return Promise.resolve();
+      },
+    );
+    await done.promise;
+  },
+};
+await compare("consume (ours waits until each acknowledgement is confirmed)", consumes, {
+  inFlight: 1,
+  count: 1,
+  unit: CONSUMED,
+});
