@@ -1,5 +1,5 @@
 import { CoreV1Api, type KubeConfig, Log, type V1Container, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
-import { listWatch, loadKube } from "@muster/kube";
+import { kubeClient, listWatch, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { PassThrough } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -21,7 +21,7 @@ for (const { title, skip, start } of apiServers()) {
     beforeAll(async () => {
       server = await start();
       config = loadKube(server.kubeconfig);
-      api = config.makeApiClient(CoreV1Api);
+      api = kubeClient(config, CoreV1Api, { timeoutMs: 50_000 });
       nodes = await startSimulatedNodes({
         kubeconfig: server.kubeconfig,
         pools: { drivers: 2, workers: { nodes: 3, labels: { zone: "z1" }, capacity: { cpu: "64", pods: "200" } } },
@@ -96,6 +96,19 @@ for (const { title, skip, start } of apiServers()) {
       await until("it is gone", async () => (await api.listNamespacedPod({ namespace })).items.length === 0);
     });
 
+    it("cannot pull an image below missing.example, and says so", async () => {
+      await create("pod", { ...container([]), image: "missing.example/tool:1" });
+      await until("it holds back", async () => {
+        const waiting = (await read("pod")).status?.containerStatuses?.[0]?.state?.waiting;
+        return waiting?.reason === "ImagePullBackOff";
+      });
+      await until("a warning is there", async () => {
+        const events = await api.listNamespacedEvent({ namespace });
+        return events.items.some((event) => event.message?.startsWith("Failed to pull image") === true);
+      });
+      await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
+    });
+
     it("serves logs: whole, in part, and followed to the end", async () => {
       const env = [{ name: "NAME", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } }];
       const flags = ["--run-ms=3600000", '--print={"result":1}', "--print=of $(NAME)", "--print-at-end=bye"];
@@ -168,8 +181,8 @@ for (const { title, skip, start } of apiServers()) {
       await inPhase("pod", "Succeeded");
     });
 
-    it("runs 300 pods, each with its own address while it runs", async () => {
-      const names = Array.from({ length: 300 }, (_, index) => `pod-${index}`);
+    it("runs 150 pods, each with its own address while it runs", async () => {
+      const names = Array.from({ length: 150 }, (_, index) => `pod-${index}`);
       await Promise.all(
         names.map((name) => create(name, container(["--start-ms=5"]), { nodeSelector: { pool: "workers" } })),
       );
@@ -181,13 +194,13 @@ for (const { title, skip, start } of apiServers()) {
         },
         { timeoutMs: 50_000, everyMs: 250 },
       );
-      expect(new Set(pods.map((pod) => pod.status?.podIP)).size).toBe(300);
+      expect(new Set(pods.map((pod) => pod.status?.podIP)).size).toBe(150);
       await api.deleteCollectionNamespacedPod({ namespace });
       await until("all are gone", async () => (await api.listNamespacedPod({ namespace })).items.length === 0, {
         timeoutMs: 50_000,
         everyMs: 250,
       });
-      await until("nobody takes care of them any more", () => nodes.podCount() < 300);
+      await until("nobody takes care of them any more", () => nodes.podCount() < 150);
     });
 
     function container(flags: readonly string[]): V1Container {
