@@ -29,8 +29,9 @@ export function buildList(view: View, objects: readonly JsonObject[], metadata: 
     const items = objects.map(partialMetadata);
     return { kind: "PartialObjectMetadataList", apiVersion: "meta.k8s.io/v1", metadata, items };
   }
-  // Items of a list do not repeat what the list says.
-  const items = objects.map((object) => without(object, "kind", "apiVersion"));
+  // Items of a list of a built-in kind do not repeat what the list says.
+  const items =
+    resource.schema === undefined ? objects.map((object) => without(object, "kind", "apiVersion")) : objects;
   return { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items };
 }
 
@@ -49,8 +50,8 @@ function table(
 ): JsonObject {
   // Columns are read off the stored form, which two groups may share.
   const { storedAs, columns } = view.resource;
-  const rows = storedAs === undefined ? objects : objects.map((object) => storedAs.toStored(object));
-  return buildTable(columns, rows, { nowMs, metadata, withColumns, includeObject: view.includeObject });
+  const read = storedAs === undefined ? (object: JsonObject) => object : storedAs.toStored;
+  return buildTable(columns, objects, { read, nowMs, metadata, withColumns, includeObject: view.includeObject });
 }
 
 function versionOf(object: JsonObject): string {

@@ -99,6 +99,8 @@ function checkFinalizers(object: JsonObject): Problem[] {
     const field = `metadata.finalizers[${index}]`;
     const problem = checkLabelKey(finalizer);
     if (problem !== undefined) return [invalidValue(field, finalizer, problem)];
+    // Only kinds of the core group insist on a slash.
+    if (textAt(object, "apiVersion").includes("/")) return [];
     if (finalizer.includes("/") || STANDARD_FINALIZERS.includes(finalizer)) return [];
     return [invalidValue(field, finalizer, "name is neither a standard finalizer name nor is it fully qualified")];
   });

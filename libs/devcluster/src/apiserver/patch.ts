@@ -14,9 +14,11 @@ export const PATCH_TYPES = [
 
 export type PatchType = (typeof PATCH_TYPES)[number];
 
-export function patchTypeOf(mediaType: string): PatchType {
-  const found = PATCH_TYPES.find((type) => type === mediaType);
-  return found ?? fail(unsupportedMediaType(PATCH_TYPES));
+/** Fails with 415 for any other type. Custom resources have no strategic merge. */
+export function patchTypeOf(mediaType: string, strategic: boolean): PatchType {
+  const accepted = PATCH_TYPES.filter((type) => strategic || type !== "application/strategic-merge-patch+json");
+  const found = accepted.find((type) => type === mediaType);
+  return found ?? fail(unsupportedMediaType(accepted));
 }
 
 export type PatchRequest = {

@@ -95,11 +95,13 @@ function create(deps: RegistryDeps, resource: Resource, { namespace, body, dryRu
   const named = nameObject(resource, namespace, body, (prefix) => freeName(prefix, isFree, deps.random));
   const name = nameOf(named);
   if (resource.namespaced) requireNamespace(store, resource, namespace, name);
+  if (resource.closed !== undefined) fail(forbidden(resource, name, resource.closed));
   const identified = identify(resource, named, deps);
   const others = (): JsonObject[] => store.entries(bucket).map(([, other]) => other);
-  const object = resource.allocate(resource.defaults(identified), others);
+  const object = resource.allocate(resource.withoutStatus(resource.defaults(identified)), others);
   refuseInvalid(resource, name, [...checkMetadata(object, resource.checkName), ...resource.validate(object)]);
-  if (!isFree(name)) fail(alreadyExists(resource, name));
+  const existing = store.get(bucket, keyOf(namespace, name));
+  if (existing !== undefined) fail(alreadyExists(resource, name, isDeleting(existing)));
   if (dryRun) return shown(resource, object);
   return shown(resource, store.commit(bucket, keyOf(namespace, name), object).after ?? object);
 }
@@ -133,7 +135,9 @@ function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, 
   const before = stored(deps, target) ?? fail(notFound(resource, name));
   const kept = resource.keepAlways(before);
   if (kept !== undefined) fail(forbidden(resource, name, kept));
-  const deletion = decideDeletion(resource, before, options, deps.nowMs());
+  // A precondition is about the object as it was before anything held it.
+  const held = isDeleting(before) ? before : resource.holdDeletion(before, timestamp(deps.nowMs()));
+  const deletion = decideDeletion(resource, held, options, deps.nowMs());
   const bucket = bucketOf(resource);
   const key = keyOf(namespace, name);
   switch (deletion.do) {
@@ -263,7 +267,9 @@ function nextState(
     const owned = put(whole, ["metadata", "ownerReferences"], objectAt(before, "metadata")["ownerReferences"]);
     const after = { ...before, metadata: objectAt(owned, "metadata") };
     refuseInvalid(resource, name, [...checkMetadata(after, resource.checkName), ...checkMetadataChange(before, after)]);
-    return put(after, ["status"], wanted["status"]);
+    const reported = put(after, ["status"], wanted["status"]);
+    refuseInvalid(resource, name, resource.validateStatus(before, reported));
+    return reported;
   }
   const identified = { ...whole, kind: before["kind"] ?? resource.kind, apiVersion: before["apiVersion"] ?? "v1" };
   const filled = resource.carryOver(before, resource.defaults(identified));
@@ -271,9 +277,9 @@ function nextState(
   refuseInvalid(resource, name, [
     ...checkMetadata(after, resource.checkName),
     ...checkMetadataChange(before, after),
-    ...resource.validate(after),
+    ...resource.validateUpdate(before, after),
     ...resource.validateChange(before, after),
   ]);
-  const changed = resource.counted && !sameJson(after["spec"], before["spec"]);
+  const changed = resource.counted && !sameJson(resource.wishOf(after), resource.wishOf(before));
   return changed ? nextGeneration(after) : after;
 }

@@ -1,5 +1,5 @@
 import type { Schema } from "./definitions.ts";
-import type { JsonObject } from "./json.ts";
+import type { Json, JsonObject } from "./json.ts";
 import { nameOf, namespaceOf } from "./metadata.ts";
 import type { Check } from "./names.ts";
 import { decode, type Decoded } from "./schema.ts";
@@ -30,6 +30,8 @@ export type Resource = {
   readonly defaults: (object: JsonObject) => JsonObject;
   /** What is wrong with an object beyond its metadata and the types of its fields. */
   readonly validate: (object: JsonObject) => readonly Problem[];
+  /** The same for the next state of an object. */
+  readonly validateUpdate: (before: JsonObject, after: JsonObject) => readonly Problem[];
   /** What may not change. */
   readonly validateChange: (before: JsonObject, after: JsonObject) => readonly Problem[];
   /** What an update keeps of the state before, whatever it says. */
@@ -40,8 +42,23 @@ export type Resource = {
   readonly keepAlways: (object: JsonObject) => string | undefined;
   /** How an object that is being deleted shows it beside its metadata. */
   readonly whileDeleting: (object: JsonObject) => JsonObject;
-  /** `metadata.generation` counts changes of the spec. */
+  /** `metadata.generation` counts changes of what stands for the wish: the spec, if nothing else is said. */
   readonly counted: boolean;
+  readonly wishOf: (object: JsonObject) => Json | undefined;
+  /** What a new object has not, whatever is posted. */
+  readonly withoutStatus: (object: JsonObject) => JsonObject;
+  /** What is wrong with an object whose status is written. */
+  readonly validateStatus: (before: JsonObject, after: JsonObject) => readonly Problem[];
+  /** The object as it is kept while somebody waits for its end; undefined: no more than a mark. */
+  readonly holdDeletion: (object: JsonObject, time: string) => JsonObject;
+  /** Why no new objects are taken; undefined when they are. */
+  readonly closed: string | undefined;
+  /** Told with every answer, such as that the version is deprecated. */
+  readonly warning: string | undefined;
+  /** Whether strategic merge patches are known for it. */
+  readonly patchesStrategically: boolean;
+  /** Where the replicas are that the scale subresource shows. */
+  readonly scale: ScalePaths | undefined;
   /** An update without a resource version is taken. */
   readonly unconditionalUpdate: boolean;
   /** An update of an object that does not exist creates it. */
@@ -56,7 +73,14 @@ export type Resource = {
   readonly storedAs: StoredForm | undefined;
 };
 
-export type Subresource = "status" | "binding" | "log" | "eviction" | "finalize";
+/** Paths of fields. */
+export type ScalePaths = {
+  readonly specReplicas: readonly string[];
+  readonly statusReplicas: readonly string[];
+  readonly selector: readonly string[] | undefined;
+};
+
+export type Subresource = "scale" | "status" | "binding" | "log" | "eviction" | "finalize";
 
 /** Two API groups may show one set of objects. */
 export type StoredForm = {
@@ -83,6 +107,7 @@ export function defineResource(given: Given): Resource {
     checkName: () => undefined,
     defaults: (object) => object,
     validate: () => [],
+    validateUpdate: (_before, after) => given.validate?.(after) ?? [],
     validateChange: () => [],
     carryOver: (_before, after) => after,
     allocate: (object) => object,
@@ -93,6 +118,14 @@ export function defineResource(given: Given): Resource {
     createOnUpdate: false,
     deleteReturnsObject: false,
     gracePeriodSeconds: undefined,
+    wishOf: (object) => object["spec"],
+    withoutStatus: (object) => object,
+    validateStatus: () => [],
+    holdDeletion: (object) => object,
+    closed: undefined,
+    warning: undefined,
+    scale: undefined,
+    patchesStrategically: true,
     answer: undefined,
     storedAs: undefined,
     ...given,

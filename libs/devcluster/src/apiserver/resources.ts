@@ -1,3 +1,4 @@
+import { definitionResource } from "./custom/definition-resource.ts";
 import { configMaps, leases, namespaces, secrets, serviceAccounts } from "./kinds/core.ts";
 import { disruptionBudgets } from "./kinds/disruption-budget.ts";
 import { events, newEvents } from "./kinds/event.ts";
@@ -20,6 +21,7 @@ export const resources: readonly Resource[] = [
   leases,
   disruptionBudgets,
   newEvents,
+  definitionResource,
   accessReviews,
   rulesReviews,
   subjectReviews,

@@ -3,7 +3,7 @@ import { answer, type Exchange } from "./answer.ts";
 import { mediaType, parseJson, parseYaml, readBody, readObject, readOptions, requireObjectType } from "./body.ts";
 import { buildItem, type View } from "./encode.ts";
 import { evictPod } from "./eviction.ts";
-import { isObject, type JsonObject, objectAt, textAt } from "./json.ts";
+import { isObject, type JsonObject, objectAt, put, textAt } from "./json.ts";
 import { bindPod } from "./kinds/pod.ts";
 import { list, matcher, selectorsOf } from "./list.ts";
 import { nameOf, namespaceOf, timestamp, uidOf } from "./metadata.ts";
@@ -25,6 +25,7 @@ import {
   notAcceptable,
   successStatus,
 } from "./status.ts";
+import { serveScale } from "./scale.ts";
 import type { ObjectStore } from "./store.ts";
 import type { Target } from "./target.ts";
 import { planWatch } from "./watch-events.ts";
@@ -50,6 +51,8 @@ export async function serveTarget(deps: RestDeps, exchange: Exchange, target: Ta
     includeObject: include === "Object" || include === "None" ? include : "Metadata",
   };
   const call: Call = { deps, exchange, target, view };
+  const { warning } = target.resource;
+  if (warning !== undefined) exchange.response.appendHeader("warning", `299 - ${JSON.stringify(warning)}`);
   if (target.resource.answer !== undefined) {
     if (target.name !== "") return fail(noSuchResource());
     return exchange.request.method === "POST" ? create(call) : fail(methodNotAllowed());
@@ -62,6 +65,8 @@ export async function serveTarget(deps: RestDeps, exchange: Exchange, target: Ta
   switch (known) {
     case "status":
       return ["GET", "PUT", "PATCH"].includes(method) ? serveItem(call, "status") : fail(methodNotAllowed());
+    case "scale":
+      return serveScale(deps, exchange, target);
     case "finalize":
       return method === "PUT" ? update(call, "finalize") : fail(methodNotAllowed());
     case "binding":
@@ -149,15 +154,19 @@ async function update(call: Call, subresource?: "status" | "finalize"): Promise<
   requireObjectType(exchange.request);
   const dryRun = dryRunOf(exchange.query, "UpdateOptions");
   const body = await readObject(exchange.request, expectedOf(target.resource));
-  const { object, warnings } = decodeBody(call, body, refuseBody(target.resource));
-  refuseOtherName(target, object);
+  const decoded = decodeBody(call, body, refuseBody(target.resource));
+  refuseOtherName(target, decoded.object);
+  // The path says it all; a body need not repeat the namespace.
+  const place = target.resource.namespaced ? target.namespace : undefined;
+  const object = put(decoded.object, ["metadata", "namespace"], place);
+  const { warnings } = decoded;
   const written = deps.registry.update(target, { subresource, change: () => object, dryRun });
   show(call, written.created ? 201 : 200, written.object, warnings);
 }
 
 async function patch(call: Call, subresource?: "status"): Promise<void> {
   const { deps, exchange, target } = call;
-  const type = patchTypeOf(mediaType(exchange.request));
+  const type = patchTypeOf(mediaType(exchange.request), target.resource.patchesStrategically);
   const dryRun = dryRunOf(exchange.query, "PatchOptions");
   const upsert = type === "application/apply-patch+yaml";
   const text = await readBody(exchange.request);
@@ -195,7 +204,8 @@ function decodeBody({ exchange, target }: Call, body: JsonObject, refuse: (becau
   const kind = textAt(body, "kind");
   const apiVersion = textAt(body, "apiVersion");
   const expected = apiVersionOf(resource);
-  if ((kind !== "" && kind !== resource.kind) || (apiVersion !== "" && apiVersion !== expected)) {
+  const isBuiltIn = resource.schema === undefined;
+  if (isBuiltIn && ((kind !== "" && kind !== resource.kind) || (apiVersion !== "" && apiVersion !== expected))) {
     const meant = `${kind || resource.kind} in version "${apiVersion || expected}"`;
     fail(badRequest(`${meant} cannot be handled as a ${resource.kind}: this path is for ${expected} ${resource.kind}`));
   }

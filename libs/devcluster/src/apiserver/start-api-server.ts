@@ -8,6 +8,7 @@ import { isAuthorized } from "./authenticate.ts";
 import { type Certificate, signLoopbackServer } from "./certificates.ts";
 import { startCollector } from "./collector.ts";
 import { keepCredentials, makeCredentials } from "./credentials.ts";
+import { customResources, startDefinitions } from "./custom/definitions.ts";
 import { startDisruptionController } from "./disruption-controller.ts";
 import { serveDocument } from "./documents.ts";
 import { openJournal } from "./journal.ts";
@@ -88,7 +89,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   ]);
   const kubelet = options.kubelet ?? { token: secrets.kubeletToken, ca: authority.cert };
   const store = objectStore({ historyLimit: options.historyLimit ?? HISTORY_LIMIT, journal });
-  const served = catalogue();
+  const served = catalogue(customResources(store));
   const random = (below: number): number => randomInt(Math.max(1, Math.floor(below)));
   const registry = makeRegistry({ store, nowMs, newUid: randomUUID, random });
   const watches = makeWatches({ store, nowMs, random, limits: { ...WATCH_LIMITS, ...options.watchLimits } });
@@ -99,6 +100,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   started.use(
     startCollector({ store, registry, catalogue: served, nowMs, policy: { eventTtlMs: EVENT_TTL_MS }, onDefect }),
   );
+  started.use(startDefinitions({ store, registry, nowMs, onDefect }));
   started.use(startDisruptionController({ store, registry, nowMs, onDefect }));
 
   const deps: RestDeps = { registry, store, watches, nowMs, kubelet };

@@ -93,11 +93,11 @@ export function noSuchResource(): Failure {
   return { code: 404, reason: "NotFound", message, details: {} };
 }
 
-export function alreadyExists(resource: ResourceName, name: string): Failure {
+export function alreadyExists(resource: ResourceName, name: string, deleting = false): Failure {
   return {
     code: 409,
     reason: "AlreadyExists",
-    message: `${qualified(resource)} "${name}" already exists`,
+    message: `${deleting ? "object is being deleted: " : ""}${qualified(resource)} "${name}" already exists`,
     details: { name, group: resource.group, kind: resource.plural },
   };
 }
@@ -127,7 +127,14 @@ export function forbidden(resource: ResourceName, name: string, because: string,
 export type Problem = { readonly field: string; readonly reason: string; readonly message: string };
 
 export function invalidValue(field: string, value: unknown, because: string): Problem {
-  return { field, reason: "FieldValueInvalid", message: `Invalid value: ${JSON.stringify(value)}: ${because}` };
+  return { field, reason: "FieldValueInvalid", message: `Invalid value: ${printValue(value)}: ${because}` };
+}
+
+/** As Go prints it: in JSON that may stand in HTML, but for plain texts. */
+function printValue(value: unknown): string {
+  const text = JSON.stringify(value);
+  if (typeof value !== "object") return text;
+  return text.replace(/[<>&]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`);
 }
 
 export function required(field: string, because = ""): Problem {

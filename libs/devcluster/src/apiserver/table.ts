@@ -1,18 +1,22 @@
 import { humanDuration } from "./duration.ts";
-import { type JsonObject, objectAt, textAt } from "./json.ts";
+import { type Json, type JsonObject, objectAt, textAt } from "./json.ts";
 import { nameOf } from "./metadata.ts";
 
 /** One column of `kubectl get`. */
 export type Column = {
   readonly name: string;
-  readonly format: "" | "name";
+  /** As OpenAPI names it: string, integer, number, boolean, date. */
+  readonly type: string;
+  readonly format: string;
   /** Above 0: shown with `-o wide` only. */
   readonly priority: number;
   readonly description: string;
-  readonly cell: (object: JsonObject, nowMs: number) => string | number;
+  readonly cell: (object: JsonObject, nowMs: number) => Json;
 };
 
 export type TableOptions = {
+  /** The form of an object that columns are read off. */
+  readonly read: (object: JsonObject) => JsonObject;
   readonly nowMs: number;
   readonly metadata: JsonObject;
   /** Follow-up events of a watch leave them out. */
@@ -32,14 +36,14 @@ export function buildTable(
     metadata: options.metadata,
     columnDefinitions: options.withColumns ? columns.map(buildDefinition) : null,
     rows: objects.map((object): JsonObject => ({
-      cells: columns.map((column) => column.cell(object, options.nowMs)),
+      cells: columns.map((column) => column.cell(options.read(object), options.nowMs)),
       ...buildRowObject(object, options.includeObject),
     })),
   };
 }
 
-function buildDefinition({ name, format, priority, description }: Column): JsonObject {
-  return { name, type: "string", format, description, priority };
+function buildDefinition({ name, type, format, priority, description }: Column): JsonObject {
+  return { name, type, format, description, priority };
 }
 
 function buildRowObject(object: JsonObject, include: TableOptions["includeObject"]): JsonObject {
@@ -53,10 +57,15 @@ export function partialMetadata(object: JsonObject): JsonObject {
 }
 
 export function column(name: string, cell: Column["cell"], wide?: "wide"): Column {
-  return { name, format: "", priority: wide === undefined ? 0 : 1, description: name, cell };
+  return { name, type: "string", format: "", priority: wide === undefined ? 0 : 1, description: name, cell };
 }
 
-export const NAME: Column = { ...column("Name", nameOf), format: "name" };
+export const NAME: Column = {
+  ...column("Name", nameOf),
+  format: "name",
+  description:
+    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
+};
 
 export const AGE: Column = column("Age", (object, nowMs) =>
   ageOf(textAt(object, "metadata", "creationTimestamp"), nowMs),

@@ -1,0 +1,119 @@
+import type { JsonObject } from "../json.ts";
+import { textAt } from "../json.ts";
+import { isDeleting, namespaceOf, nameOf, timestamp } from "../metadata.ts";
+import type { Registry } from "../registry.ts";
+import { bucketOf, type Resource } from "../resource.ts";
+import { FailureError } from "../status.ts";
+import type { ObjectStore } from "../store.ts";
+import { resourcesOf, storedResource } from "./custom-resource.ts";
+import { definitionResource } from "./definition-resource.ts";
+import { type DefinitionStep, isTrue, planDefinitions } from "./plan-definitions.ts";
+
+type Served = {
+  readonly spec: unknown;
+  readonly ends: boolean;
+  readonly names: unknown;
+  readonly resources: readonly Resource[];
+};
+
+/** The resources of all definitions that are established. */
+export function customResources(store: ObjectStore): () => readonly Resource[] {
+  let served = new Map<string, Served>();
+  let seen: number | undefined;
+  let all: readonly Resource[] = [];
+  const bucket = bucketOf(definitionResource);
+  store.subscribe((name) => {
+    if (name === bucket) seen = undefined;
+  });
+  return () => {
+    if (seen !== undefined) return all;
+    seen = store.revision();
+    const definitions = store.entries(bucket).map(([, definition]) => definition);
+    // What a definition is compiled to is kept while nothing but its conditions changes.
+    const next = definitions.filter((one) => isTrue(one, "Established")).map((definition) => serve(definition, served));
+    served = new Map(next);
+    all = next.flatMap(([, { resources }]) => resources);
+    return all;
+  };
+}
+
+function serve(definition: JsonObject, before: ReadonlyMap<string, Served>): [name: string, served: Served] {
+  const name = nameOf(definition);
+  const known = before.get(name);
+  const state = {
+    spec: definition["spec"],
+    names: JSON.stringify(definition["status"] ?? null).replace(/"conditions":\[.*?\],/, ""),
+    ends: isDeleting(definition),
+  };
+  const isSame =
+    known !== undefined && known.spec === state.spec && known.names === state.names && known.ends === state.ends;
+  return [name, isSame ? known : { ...state, resources: resourcesOf(definition) }];
+}
+
+export type DefinitionDeps = {
+  readonly store: ObjectStore;
+  readonly registry: Registry;
+  readonly nowMs: () => number;
+  readonly onDefect: (error: unknown) => void;
+};
+
+/** Accepts the names of definitions, and ends the objects of those that end. Soon after each change that may matter. */
+export function startDefinitions(deps: DefinitionDeps): Disposable {
+  const { store, nowMs } = deps;
+  const bucket = bucketOf(definitionResource);
+  let scheduled: NodeJS.Immediate | undefined;
+  let ending = new Set<string>();
+  const pass = (): void => {
+    scheduled = undefined;
+    try {
+      const definitions = store.entries(bucket).map(([, definition]) => definition);
+      ending = new Set(definitions.filter(isDeleting).map(bucketOfObjects));
+      const count = (definition: JsonObject): number => store.entries(bucketOfObjects(definition)).length;
+      for (const step of planDefinitions(definitions, count, timestamp(nowMs()))) act(deps, step);
+    } catch (error) {
+      deps.onDefect(error);
+    }
+  };
+  const schedule = (): void => {
+    scheduled ??= setImmediate(pass);
+  };
+  const unsubscribe = store.subscribe((name, { after }) => {
+    if (name === bucket || (after === undefined && ending.has(name))) schedule();
+  });
+  schedule();
+  return {
+    [Symbol.dispose]: () => {
+      unsubscribe();
+      if (scheduled !== undefined) clearImmediate(scheduled);
+    },
+  };
+}
+
+function bucketOfObjects(definition: JsonObject): string {
+  return `${textAt(definition, "spec", "group")}/${textAt(definition, "status", "acceptedNames", "plural")}`;
+}
+
+function act({ store, registry }: DefinitionDeps, step: DefinitionStep): void {
+  const { definition } = step;
+  const target = { resource: definitionResource, namespace: "", name: nameOf(definition) };
+  try {
+    switch (step.do) {
+      case "report":
+        registry.update(target, { subresource: "status", change: () => definition, dryRun: false });
+        return;
+      case "release":
+        registry.update(target, { change: () => definition, dryRun: false });
+        return;
+      case "delete-objects": {
+        const resource = storedResource(definition);
+        for (const [, object] of store.entries(bucketOf(resource))) {
+          if (isDeleting(object)) continue;
+          registry.delete({ resource, namespace: namespaceOf(object), name: nameOf(object) }, {}, false);
+        }
+      }
+    }
+  } catch (error) {
+    // Somebody else was faster; the change that they made causes the next pass.
+    if (!(error instanceof FailureError)) throw error;
+  }
+}

@@ -1,0 +1,36 @@
+import { isList, isObject, type Json, type JsonObject, objectAt, withKey } from "../json.ts";
+import { itemSchema, type Structural } from "./structural.ts";
+
+/** The value with the schema's defaults where nothing is said; the value itself when none is missing. */
+export function fillDefaults(schema: Structural, value: Json): Json {
+  if (isList(value)) {
+    const items = itemSchema(schema);
+    return items === undefined ? value : mapItems(value, (item) => fillDefaults(items, item));
+  }
+  return isObject(value) ? fillObject(schema, value) : value;
+}
+
+function fillObject(schema: Structural, value: JsonObject): JsonObject {
+  let filled = value;
+  for (const [key, property] of Object.entries(objectAt(schema, "properties"))) {
+    if (!isObject(property)) continue;
+    const given = Object.hasOwn(value, key) ? value[key] : undefined;
+    const current = given ?? property["default"];
+    const isMissing = given === undefined || (given === null && property["nullable"] !== true);
+    if (isMissing && current === undefined) continue;
+    const next = fillDefaults(property, (isMissing ? current : given) ?? null);
+    if (next !== given) filled = withKey(filled, key, next);
+  }
+  const rest = schema["additionalProperties"];
+  if (!isObject(rest)) return filled;
+  for (const [key, child] of Object.entries(filled)) {
+    const next = fillDefaults(rest, child);
+    if (next !== child) filled = withKey(filled, key, next);
+  }
+  return filled;
+}
+
+function mapItems(list: readonly Json[], map: (item: Json) => Json): readonly Json[] {
+  const mapped = list.map(map);
+  return mapped.some((item, index) => item !== list[index]) ? mapped : list;
+}

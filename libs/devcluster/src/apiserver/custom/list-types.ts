@@ -1,0 +1,49 @@
+import { at, isList, isObject, type Json, type JsonObject, objectAt } from "../json.ts";
+import { type Problem } from "../status.ts";
+import { itemSchema, listKeysOf, type Structural } from "./structural.ts";
+
+/** Items that occur twice in lists that are sets or maps. */
+export function checkListTypes(schema: Structural, value: Json, path = ""): Problem[] {
+  if (isList(value)) {
+    const items = itemSchema(schema);
+    const inItems =
+      items === undefined ? [] : value.flatMap((item, index) => checkListTypes(items, item, `${path}[${index}]`));
+    return [...checkList(schema, value, path), ...inItems];
+  }
+  if (!isObject(value)) return [];
+  const properties = objectAt(schema, "properties");
+  const rest = schema["additionalProperties"];
+  return Object.entries(value).flatMap(([key, child]) => {
+    const property = Object.hasOwn(properties, key) ? properties[key] : undefined;
+    if (isObject(property)) return checkListTypes(property, child, path === "" ? key : `${path}.${key}`);
+    return isObject(rest) ? checkListTypes(rest, child, `${path}[${key}]`) : [];
+  });
+}
+
+function checkList(schema: Structural, list: readonly Json[], path: string): Problem[] {
+  const keys = listKeysOf(schema);
+  if (keys === undefined) return [];
+  const seen = new Set<string>();
+  const reported = new Set<string>();
+  return list.flatMap((item, index) => {
+    const shown = keys === "value" ? item : keyOf(item, keys);
+    const identity = JSON.stringify(shown);
+    if (!seen.has(identity)) {
+      seen.add(identity);
+      return [];
+    }
+    if (reported.has(identity)) return [];
+    reported.add(identity);
+    const message = `Duplicate value: ${identity}`;
+    return [{ field: `${path}[${index}]`, reason: "FieldValueDuplicate", message }];
+  });
+}
+
+function keyOf(item: Json, keys: readonly string[]): JsonObject {
+  return Object.fromEntries(
+    keys.toSorted().flatMap((key) => {
+      const value = at(item, key);
+      return value === undefined ? [] : [[key, value] as const];
+    }),
+  );
+}

@@ -1,0 +1,64 @@
+import { humanDuration } from "../duration.ts";
+import { isObject, type Json, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
+import { ageOf, type Column, NAME } from "../table.ts";
+import { parseJsonPath } from "./json-path.ts";
+
+const CREATED =
+  "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
+/** Shown when a definition names no columns. */
+const AGE: Column = {
+  name: "Age",
+  type: "date",
+  format: "",
+  priority: 0,
+  description: CREATED,
+  cell: (object, nowMs) => ageOf(textAt(object, "metadata", "creationTimestamp"), nowMs),
+};
+
+/** What `kubectl get` shows of a version of a definition. */
+export function columnsOf(version: JsonObject): readonly Column[] {
+  const given = listAt(version, "additionalPrinterColumns").filter(isObject);
+  return [NAME, ...(given.length === 0 ? [AGE] : given.map(buildColumn))];
+}
+
+function buildColumn(column: JsonObject): Column {
+  const path = textAt(column, "jsonPath");
+  const type = textAt(column, "type");
+  const find = parseJsonPath(path);
+  return {
+    name: textAt(column, "name"),
+    type,
+    format: textAt(column, "format"),
+    priority: numberAt(column, "priority") ?? 0,
+    description: textAt(column, "description") || `Custom resource definition column (in JSONPath format): ${path}`,
+    cell: (object, nowMs) => {
+      const found = find?.(object) ?? [];
+      // All values of a text are shown; of other types the first one.
+      if (type === "string" && found.length > 1) return found.map(print).join(",");
+      const [first] = found;
+      return first === undefined ? null : cellOf(first, type, nowMs);
+    },
+  };
+}
+
+function cellOf(value: Json, type: string, nowMs: number): Json {
+  switch (type) {
+    case "integer":
+      return typeof value === "number" && Number.isInteger(value) ? value : null;
+    case "number":
+      return typeof value === "number" ? value : null;
+    case "boolean":
+      return typeof value === "boolean" ? value : null;
+    case "date": {
+      const ms = typeof value === "string" ? Date.parse(value) : Number.NaN;
+      return Number.isNaN(ms) ? "<invalid>" : humanDuration(nowMs - ms);
+    }
+    default:
+      return print(value);
+  }
+}
+
+function print(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

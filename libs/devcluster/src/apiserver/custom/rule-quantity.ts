@@ -1,0 +1,72 @@
+import type { Environment } from "@marcbachmann/cel-js";
+
+/** A quantity of Kubernetes, exact: a whole number of 10^-9. */
+class Quantity {
+  readonly nano: bigint;
+  constructor(nano: bigint) {
+    this.nano = nano;
+  }
+}
+
+const FORM = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?$/;
+const NANO = 1_000_000_000n;
+const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+function parse(text: string): Quantity | undefined {
+  const [whole, sign = "", digits = "", suffix = ""] = FORM.exec(text) ?? [];
+  if (whole === undefined) return undefined;
+  const [integer = "", fraction = ""] = digits.split(".");
+  const value = BigInt(integer + fraction) * (sign === "-" ? -1n : 1n);
+  const exponent = /^[eE]([+-]?\d+)$/.exec(suffix)?.[1];
+  if (exponent !== undefined && Math.abs(Number(exponent)) > 30) return undefined;
+  const power = exponent === undefined ? (DECIMAL.indexOf(suffix) - 3) * 3 : Number(exponent);
+  const isBinary = suffix.endsWith("i");
+  const scale = isBinary ? 1024n ** BigInt(BINARY.indexOf(suffix)) : 10n ** BigInt(Math.max(0, power));
+  const divisor = 10n ** BigInt(fraction.length + (isBinary ? 0 : Math.max(0, -power)));
+  return new Quantity((value * scale * NANO) / divisor);
+}
+
+/** `quantity("1.5Gi").isGreaterThan(...)` and its like. */
+export function addQuantities(environment: Environment): void {
+  const compare = (a: Quantity, b: Quantity): bigint => (a.nano < b.nano ? -1n : a.nano > b.nano ? 1n : 0n);
+  environment
+    .registerType("kubernetes.Quantity", { ctor: Quantity, fields: {} })
+    .registerOperator("kubernetes.Quantity == kubernetes.Quantity", (a: Quantity, b: Quantity) => a.nano === b.nano)
+    .registerFunction("isQuantity(string): bool", (text: string) => parse(text) !== undefined)
+    .registerFunction("quantity(string): kubernetes.Quantity", (text: string) => {
+      const parsed = parse(text);
+      if (parsed === undefined) throw new Error(`quantities must match the regular expression: ${text}`);
+      return parsed;
+    })
+    .registerFunction("kubernetes.Quantity.sign(): int", (one: Quantity) => compare(one, new Quantity(0n)))
+    .registerFunction("kubernetes.Quantity.isInteger(): bool", (one: Quantity) => one.nano % NANO === 0n)
+    .registerFunction("kubernetes.Quantity.asInteger(): int", (one: Quantity) => {
+      if (one.nano % NANO !== 0n) throw new Error("cannot convert value to integer");
+      return one.nano / NANO;
+    })
+    .registerFunction("kubernetes.Quantity.asApproximateFloat(): double", (one: Quantity) => Number(one.nano) / 1e9)
+    .registerFunction("kubernetes.Quantity.compareTo(kubernetes.Quantity): int", compare)
+    .registerFunction(
+      "kubernetes.Quantity.isGreaterThan(kubernetes.Quantity): bool",
+      (a: Quantity, b: Quantity) => a.nano > b.nano,
+    )
+    .registerFunction(
+      "kubernetes.Quantity.isLessThan(kubernetes.Quantity): bool",
+      (a: Quantity, b: Quantity) => a.nano < b.nano,
+    );
+  for (const [name, sign] of [
+    ["add", 1n],
+    ["sub", -1n],
+  ] as const) {
+    environment
+      .registerFunction(
+        `kubernetes.Quantity.${name}(kubernetes.Quantity): kubernetes.Quantity`,
+        (a: Quantity, b: Quantity) => new Quantity(a.nano + sign * b.nano),
+      )
+      .registerFunction(
+        `kubernetes.Quantity.${name}(int): kubernetes.Quantity`,
+        (a: Quantity, b: bigint) => new Quantity(a.nano + sign * b * NANO),
+      );
+  }
+}

@@ -1,0 +1,82 @@
+import { answer, type Exchange } from "./answer.ts";
+import { mediaType, parseJson, readBody, readObject } from "./body.ts";
+import { at, type JsonObject, numberAt, objectAt, put, textAt } from "./json.ts";
+import { timestamp } from "./metadata.ts";
+import { applyPatch, patchTypeOf } from "./patch.ts";
+import { dryRunOf } from "./query.ts";
+import type { Registry } from "./registry.ts";
+import type { ScalePaths } from "./resource.ts";
+import { badRequest, fail, methodNotAllowed, noSuchResource } from "./status.ts";
+import type { Target } from "./target.ts";
+
+type ScaleDeps = { readonly registry: Registry; readonly nowMs: () => number };
+
+const SCALE = { apiVersion: "autoscaling/v1", kind: "Scale" };
+
+/** Shows and changes how many replicas an object wants, in one form for all kinds. */
+export async function serveScale(deps: ScaleDeps, exchange: Exchange, target: Target): Promise<void> {
+  const paths = target.resource.scale ?? fail(noSuchResource());
+  const shown = (object: JsonObject): JsonObject => buildScale(object, paths);
+  switch (exchange.request.method) {
+    case "GET":
+      answer(exchange, 200, shown(deps.registry.get(target)));
+      return;
+    case "PUT": {
+      const dryRun = dryRunOf(exchange.query, "UpdateOptions");
+      const scale = await readObject(exchange.request, SCALE);
+      const { object } = deps.registry.update(target, {
+        change: (current) => withReplicas(current ?? fail(noSuchResource()), scale, paths),
+        dryRun,
+      });
+      answer(exchange, 200, shown(object));
+      return;
+    }
+    case "PATCH": {
+      const type = patchTypeOf(mediaType(exchange.request), false);
+      const dryRun = dryRunOf(exchange.query, "PatchOptions");
+      const patch = parseJson(await readBody(exchange.request), "error decoding patch");
+      const fieldManager = exchange.query.get("fieldManager") ?? "";
+      const { object } = deps.registry.update(target, {
+        change: (current) => {
+          const before = current ?? fail(noSuchResource());
+          const time = timestamp(deps.nowMs());
+          const scale = applyPatch(shown(before), { type, patch, fieldManager, time, ...SCALE });
+          return withReplicas(before, scale, paths);
+        },
+        dryRun,
+      });
+      answer(exchange, 200, shown(object));
+      return;
+    }
+    default:
+      return fail(methodNotAllowed());
+  }
+}
+
+function buildScale(object: JsonObject, { specReplicas, statusReplicas, selector }: ScalePaths): JsonObject {
+  const { name, namespace, uid, resourceVersion, creationTimestamp } = objectAt(object, "metadata");
+  const selected = selector === undefined ? "" : textAt(object, ...selector);
+  const metadata = Object.entries({ name, namespace, uid, resourceVersion, creationTimestamp });
+  return {
+    kind: SCALE.kind,
+    apiVersion: SCALE.apiVersion,
+    metadata: Object.fromEntries(metadata.flatMap(([key, value]) => (value === undefined ? [] : [[key, value]]))),
+    spec: { replicas: numberAt(object, ...specReplicas) ?? 0 },
+    status: {
+      replicas: numberAt(object, ...statusReplicas) ?? 0,
+      ...(selected === "" ? {} : { selector: selected }),
+    },
+  };
+}
+
+function withReplicas(object: JsonObject, scale: JsonObject, { specReplicas }: ScalePaths): JsonObject {
+  const replicas = at(scale, "spec", "replicas") ?? 0;
+  if (typeof replicas !== "number" || !Number.isInteger(replicas)) {
+    return fail(
+      badRequest('Scale in version "v1" cannot be handled as a Scale: spec.replicas has to be a whole number'),
+    );
+  }
+  const revision = textAt(scale, "metadata", "resourceVersion");
+  const scaled = put(object, specReplicas, replicas);
+  return revision === "" ? scaled : put(scaled, ["metadata", "resourceVersion"], revision);
+}
