@@ -8,6 +8,7 @@ import { describeDisruption } from "./conformance/disruption.ts";
 import { describeKubectl } from "./conformance/kubectl.ts";
 import { describeBodies } from "./conformance/bodies.ts";
 import { describeCustom } from "./conformance/custom.ts";
+import { describeCoordination } from "./conformance/coordination.ts";
 import { describeDefinitions } from "./conformance/definitions.ts";
 import { describeRules } from "./conformance/rules.ts";
 import { describeFixtures } from "./conformance/fixtures.ts";
@@ -43,6 +44,7 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("watches", () => describeWatches(connection));
   describe.skipIf(skip)("patches", () => describePatches(connection));
   describe.skipIf(skip)("deletions", () => describeDeletion(connection));
+  describe.skipIf(skip)("coordination", () => describeCoordination(connection));
   describe.skipIf(skip)("disruption", () => describeDisruption(connection));
   describe.skipIf(skip)("kinds", () => describeKinds(connection));
   describe.skipIf(skip)("tables", () => describeTables(connection));

@@ -150,8 +150,9 @@ function decodeValue(type: FieldType, value: Json, place: Place, owner: string):
   }
 }
 
-/** Kubernetes keeps whole seconds, and microseconds where a field says so. */
+/** Kubernetes keeps whole seconds, and microseconds where a field says so: no fewer digits, and no more. */
 function decodeTime(kind: "time" | "micro-time", value: string, place: Place): string {
+  if (kind === "micro-time") refuseOtherThanMicro(value, place);
   const ms = TIME.test(value) ? Date.parse(value) : Number.NaN;
   if (Number.isNaN(ms)) {
     return place.wrong(`parsing time "${value}" as "2006-01-02T15:04:05Z07:00": cannot parse "${value}" as "2006"`);
@@ -160,6 +161,17 @@ function decodeTime(kind: "time" | "micro-time", value: string, place: Place): s
   if (kind === "time") return `${seconds}Z`;
   const fraction = /\.(\d+)/.exec(value)?.[1] ?? "";
   return `${seconds}.${fraction.slice(0, 6).padEnd(6, "0")}Z`;
+}
+
+function refuseOtherThanMicro(value: string, place: Place): void {
+  const [, rest] = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(.*)$/.exec(value) ?? [];
+  const refuse = (found: string, wanted: string): never =>
+    place.wrong(
+      `parsing time "${value}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "${found}" as "${wanted}"`,
+    );
+  if (rest === undefined) refuse(value, "2006");
+  else if (!/^\.\d{6}/.test(rest)) refuse(rest, ".000000");
+  else if (!/^.{7}(Z|[+-]\d\d:\d\d)$/.test(rest)) refuse(rest.slice(7), "Z07:00");
 }
 
 function isNumber(value: Json, format: string): boolean {

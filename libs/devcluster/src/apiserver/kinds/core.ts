@@ -1,4 +1,4 @@
-import { at, type JsonObject, mapEntries, objectAt, put, sameJson, textAt, withDefaults } from "../json.ts";
+import { at, type JsonObject, mapEntries, numberAt, objectAt, put, sameJson, textAt, withDefaults } from "../json.ts";
 import { nameOf } from "../metadata.ts";
 import { checkConfigKey, checkLabel, checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
@@ -74,7 +74,19 @@ export const leases: Resource = defineResource({
   columns: [NAME, column("Holder", (lease) => textAt(lease, "spec", "holderIdentity")), AGE],
   unconditionalUpdate: false,
   createOnUpdate: true,
+  validate: checkLease,
 });
+
+function checkLease(lease: JsonObject): Problem[] {
+  const seconds = numberAt(lease, "spec", "leaseDurationSeconds") ?? 1;
+  const transitions = numberAt(lease, "spec", "leaseTransitions") ?? 0;
+  return [
+    ...(seconds > 0 ? [] : [invalidValue("spec.leaseDurationSeconds", seconds, "must be greater than 0")]),
+    ...(transitions >= 0
+      ? []
+      : [invalidValue("spec.leaseTransitions", transitions, "must be greater than or equal to 0")]),
+  ];
+}
 
 /** `stringData` is written and never read: it goes to `data`, in base64. */
 export function encodeSecret(secret: JsonObject): JsonObject {

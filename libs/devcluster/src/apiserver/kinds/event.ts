@@ -1,10 +1,9 @@
+import { nameOf } from "../metadata.ts";
+import { checkCoreEvent, checkNewEvent, checkNewEventChange } from "./event-validation.ts";
 import { isObject, type Json, type JsonObject, numberAt, put, textAt } from "../json.ts";
-import { namespaceOf } from "../metadata.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
-import { invalidValue, type Problem } from "../status.ts";
 import { ageOf, type Column, column, NAME } from "../table.ts";
-import { nameOf } from "../metadata.ts";
 
 const columns: readonly Column[] = [
   column("Last Seen", (event, nowMs) => ageOf(lastSeen(event), nowMs)),
@@ -24,6 +23,14 @@ const ofInvolved =
   (event) =>
     textAt(event, "involvedObject", key);
 
+const about = (prefix: string): Resource["fields"] =>
+  Object.fromEntries(
+    ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"].map((key) => [
+      `${prefix}.${key}`,
+      ofInvolved(key),
+    ]),
+  );
+
 const shared = {
   kind: "Event",
   plural: "events",
@@ -31,30 +38,33 @@ const shared = {
   checkName: checkSubdomain,
   columns,
   createOnUpdate: true,
-  fields: {
-    "involvedObject.kind": ofInvolved("kind"),
-    "involvedObject.namespace": ofInvolved("namespace"),
-    "involvedObject.name": ofInvolved("name"),
-    "involvedObject.uid": ofInvolved("uid"),
-    "involvedObject.apiVersion": ofInvolved("apiVersion"),
-    "involvedObject.resourceVersion": ofInvolved("resourceVersion"),
-    "involvedObject.fieldPath": ofInvolved("fieldPath"),
-    reason: (event) => textAt(event, "reason"),
-    reportingComponent: (event) => textAt(event, "reportingComponent"),
-    source: (event) => textAt(event, "source", "component") || textAt(event, "reportingComponent"),
-    type: (event) => textAt(event, "type"),
-  },
-  validate: validateEvent,
 } satisfies Partial<Resource>;
 
+const reason = (event: JsonObject): string => textAt(event, "reason");
+const type = (event: JsonObject): string => textAt(event, "type");
+const reporter = (event: JsonObject): string => textAt(event, "reportingComponent");
+
 /** Events of the core group. Updating one that is gone creates it, as recorders count on. */
-export const events: Resource = defineResource(shared);
+export const events: Resource = defineResource({
+  ...shared,
+  fields: {
+    ...about("involvedObject"),
+    reason,
+    type,
+    reportingComponent: reporter,
+    source: (event) => textAt(event, "source", "component") || reporter(event),
+  },
+  validate: checkCoreEvent,
+});
 
 /** The same events as `events.k8s.io` names their fields. */
 export const newEvents: Resource = defineResource({
   ...shared,
   group: "events.k8s.io",
   storedAs: { bucket: "/events", toStored: toCore, fromStored: fromCore },
+  fields: { ...about("regarding"), reason, type, reportingController: reporter },
+  validate: checkNewEvent,
+  validateChange: checkNewEventChange,
 });
 
 const RENAMED: readonly (readonly [core: string, modern: string])[] = [
@@ -79,13 +89,6 @@ function rename(object: JsonObject, names: ReadonlyMap<string, string>): JsonObj
   return Object.fromEntries(
     Object.entries(object).map(([key, value]): [string, Json] => [names.get(key) ?? key, value]),
   );
-}
-
-function validateEvent(event: JsonObject): Problem[] {
-  const about = textAt(event, "involvedObject", "namespace");
-  const namespace = namespaceOf(event);
-  if (about === namespace || (about === "" && namespace === "default")) return [];
-  return [invalidValue("involvedObject.namespace", about, "does not match event.namespace")];
 }
 
 function firstSeen(event: JsonObject): string {
