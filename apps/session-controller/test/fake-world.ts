@@ -22,8 +22,11 @@ export const silent: Logger = {
 type FakePod = PodSeen & { alive: boolean; deleting: boolean };
 
 /** A store, a ledger and a cluster that work at once; what happens to the pods is decided by `behave`. */
-export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen> } = {}) {
-  const { spec = sampleSpec(), behave = succeedDriver } = options;
+export function fakeWorld(
+  options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; restMsMost?: number } = {},
+) {
+  const { spec = sampleSpec(), behave = succeedDriver, restMsMost = Infinity } = options;
+  const made: string[] = [];
   const wakeups = createWakeups();
   const first = buildRecord({
     name: "bench",
@@ -80,6 +83,7 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
     const there = pods.get(name);
     const uid = there?.uid ?? `uid-${component}-${pods.size}`;
     if (there === undefined) {
+      made.push(name);
       const seen = { pod: name, uid, podIp: `10.0.0.${pods.size + 1}`, node, health: "READY" as const };
       const rest = { reason: "", message: "", deleted: false, exitCode: undefined };
       pods.set(name, { ...seen, ...rest, ...behave(component), alive: true, deleting: false });
@@ -95,7 +99,10 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
     logger: silent,
     load: () => at("load", () => stored),
     save: (record, revision) => at("save", () => write(record, revision)),
-    wake: (name) => wakeups.open(name),
+    wake: (name) => {
+      const waker = wakeups.open(name);
+      return { ...waker, wait: (wait) => waker.wait({ ...wait, ms: Math.min(wait.ms, restMsMost) }) };
+    },
     enqueue: () => at("enqueue", () => undefined),
     pods: () => [...pods.values()],
     listPods: () =>
@@ -129,7 +136,8 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
           }
           case "release":
             if ([...pods.values()].some(({ alive }) => alive)) throw new Error("released while pods are there");
-            if (step.reservationId !== "r-1" || record.reservationId !== "r-1")
+            // Without an id the ledger is asked which one is the session's.
+            if (step.reservationId !== record.reservationId || !["", "r-1"].includes(step.reservationId))
               throw new Error("another's is released");
             state.held = false;
             return { got: "outcome", outcome: { do: "released" } };
@@ -147,8 +155,12 @@ export function fakeWorld(options: { spec?: SessionSpec; behave?: (component: st
     state,
     calls,
     pods,
+    /** Names of the pods that were made, in order. */
+    made,
     published,
     wakeups,
+    /** Somebody else's write. */
+    write: (record: SessionRecord) => write(record, stored.revision),
     session: { name: "bench", uid: "u-1", letGo: () => at("let go", () => undefined) },
     record: () => stored.record,
     cancel: () => write(transitionCancel(stored.record, state.nowMs), stored.revision),

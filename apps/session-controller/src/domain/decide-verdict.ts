@@ -79,6 +79,8 @@ function decideTimeout(
 }
 
 const NAMED_MOST = 5;
+/** What others say may be of any length, and it is stored. */
+const DESCRIPTION_LENGTH = 1024;
 
 /** "server-0 is NOT_READY (ImagePullBackOff), client-0 is PENDING", the first few by name and the rest as a number. */
 export function describeStates(components: readonly ComponentStatus[]): string {
@@ -90,5 +92,7 @@ export function describeStates(components: readonly ComponentStatus[]): string {
 }
 
 function outcome(kind: Verdict["kind"], atMs: number, reason: string, description: string): Verdict {
-  return { kind, atMs, reason, description };
+  const text =
+    description.length > DESCRIPTION_LENGTH ? `${description.slice(0, DESCRIPTION_LENGTH - 3)}...` : description;
+  return { kind, atMs, reason, description: text };
 }

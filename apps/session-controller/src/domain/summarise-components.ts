@@ -13,8 +13,9 @@ export type PodSeen = {
   readonly exitCode: number | undefined;
 };
 
-/** In characters of up to three bytes; with the most components, all messages together stay well below what a record holds. */
+/** In characters of up to three bytes: of one message, and of all of a session together, because they are stored in one record. */
 const MESSAGE_LENGTH = 256;
+const MESSAGES_LENGTH = 20_000;
 
 /**
  * What each component is doing, in declared order: what was remembered, brought up to date by what is seen of exactly its pod. A pod that was made, that nobody
@@ -25,6 +26,7 @@ export function summariseComponents(
   pods: readonly PodSeen[],
   listedUids: ReadonlySet<string> | undefined,
 ): ComponentStatus[] {
+  const length = Math.min(MESSAGE_LENGTH, Math.floor(MESSAGES_LENGTH / record.components.length));
   const byName = new Map(pods.map((pod) => [pod.pod, pod]));
   return record.components.map((component) => {
     const seen = byName.get(podName(record.name, component.name));
@@ -40,7 +42,7 @@ export function summariseComponents(
       node: seen.node === "" ? component.node : seen.node,
       podIp: seen.podIp === "" ? component.podIp : seen.podIp,
       state: seen.deleted && seen.health !== "SUCCEEDED" ? "FAILED" : seen.health,
-      message: messageOf(seen),
+      message: messageOf(seen, length),
       exitCode: seen.exitCode,
     };
   });
@@ -58,9 +60,9 @@ export function hasEnded(component: Pick<ComponentStatus, "state">): boolean {
   return component.state === "SUCCEEDED" || component.state === "FAILED";
 }
 
-function messageOf(pod: PodSeen): string {
+function messageOf(pod: PodSeen, length: number): string {
   const words = [pod.reason, pod.message].filter((word) => word !== "");
   if (words.length === 0 && pod.deleted && pod.health !== "SUCCEEDED") return "the pod was deleted";
   const text = words.join(": ");
-  return text.length > MESSAGE_LENGTH ? `${text.slice(0, MESSAGE_LENGTH - 3)}...` : text;
+  return text.length > length ? `${text.slice(0, length - 3)}...` : text;
 }

@@ -1,0 +1,103 @@
+import { SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { component, draft, START_MS } from "../../test/samples.ts";
+import { decideVerdict } from "../domain/decide-verdict.ts";
+import { explainWait } from "../domain/explain-wait.ts";
+import { buildRecord, type SessionRecord } from "../domain/session.ts";
+import { summariseComponents } from "../domain/summarise-components.ts";
+import { transitionRecord, type Outcome } from "../domain/transition-record.ts";
+import { validateSession } from "../domain/validate-session.ts";
+import { recordCodec } from "./messages.ts";
+
+/** Of a bucket's value, with nothing taken off. */
+const RECORD_BYTES = 512 * 1024;
+const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
+/** What nobody limits but us. */
+const ENDLESS = "\u20ac".repeat(10_000);
+
+/** A session that takes up as much as is accepted, its text in this many pieces of such characters. */
+function fullDraft(components: number, pieces: number, letter: string) {
+  const names = Array.from({ length: components }, (_, index) => `${"c".repeat(44)}-${String(index).padStart(3, "0")}`);
+  const pool = "p".repeat(63);
+  const made = names.map((name, index) =>
+    component(name, index === 0 ? "driver" : "server", { pool, image: "i", args: [] as string[] }),
+  );
+  const room = SESSION_LIMITS.textBytes - sessionTextBytes(made);
+  const each = Math.floor(room / pieces) - 8;
+  const bytes = Buffer.byteLength(letter);
+  const args = Array.from({ length: each < 0 ? 0 : pieces }, () => letter.repeat(Math.floor(each / bytes)));
+  const [driver, ...others] = made;
+  const scenarioJson = JSON.stringify("s".repeat(SESSION_LIMITS.scenarioBytes - 2));
+  return draft({ components: [...(driver === undefined ? [] : [{ ...driver, args }]), ...others], scenarioJson });
+}
+
+/** Everything that can be written into a record, as long as others can make it. */
+function filled(made: SessionRecord): SessionRecord {
+  const machines = made.components.map(({ name }) => ({ component: name, node: "n".repeat(253) }));
+  const granted = { kind: "ACCEPT", atMs: START_MS, description: "\u20ac".repeat(1024), reason: "" } as const;
+  const uid = "0".repeat(36);
+  const outcomes: Outcome[] = [
+    { do: "note-reservation", reservationId: "r".repeat(64), because: "ledger-answered" },
+    { do: "accept", event: granted, machines, because: "machines-granted" },
+    ...made.components.map(({ name }) => ({ do: "pod-created", component: name, uid }) as const),
+  ];
+  const created = outcomes.reduce(transitionRecord, made);
+  const pods = created.components.map(({ pod, node }) => ({
+    pod,
+    uid,
+    podIp: "f".repeat(39),
+    node,
+    health: "FAILED" as const,
+    reason: ENDLESS,
+    message: ENDLESS,
+    deleted: true,
+    exitCode: 255,
+  }));
+  const components = summariseComponents(created, pods, undefined);
+  const seen = { ...created, components };
+  const snapshot = {
+    nowMs: START_MS,
+    record: seen,
+    reservation: { state: "unknown" as const },
+    pods,
+    livePods: undefined,
+    obstacles: [],
+    trouble: ENDLESS,
+  };
+  const verdict = decideVerdict(snapshot, components);
+  if (verdict === undefined) throw new Error("a failed component is no verdict");
+  const warnings = Array.from({ length: 40 }, () => ({ code: "LOGS_LOST" as const, message: "\u20ac".repeat(256) }));
+  const ending: Outcome[] = [
+    { do: "conclude", verdict, because: "failed" },
+    { do: "explain-wait", text: explainWait(snapshot, components), because: "wait-changed" },
+    { do: "logs-collected", warnings, resultJson: `{"r":"${"x".repeat(32 * 1024 - 8)}"}` },
+  ];
+  return ending.reduce(transitionRecord, { ...seen, executor: "e".repeat(253), requestId: "\u20ac".repeat(128) });
+}
+
+it("a record of every session that is accepted fits, whatever is written into it later", () => {
+  const { components: most } = SESSION_LIMITS;
+  fc.assert(
+    fc.property(
+      fc.oneof(fc.constant(most), fc.integer({ min: 1, max: most })),
+      fc.integer({ min: 1, max: 12_000 }),
+      fc.constantFrom("x", "\u00e9", "\u20ac", "\u{1f600}"),
+      (components, pieces, letter) => {
+        const name = "s".repeat(14);
+        const validated = validateSession(name, fullDraft(components, pieces, letter), DEFAULTS);
+        if (!validated.ok) throw new Error(JSON.stringify(validated.fault));
+        const made = buildRecord({
+          name,
+          uid: "0".repeat(36),
+          requestId: "r",
+          spec: validated.spec,
+          traceparent: "0".repeat(55),
+          nowMs: START_MS,
+          waitingBecause: "",
+        });
+        expect(recordCodec.encode(filled(made)).length).toBeLessThanOrEqual(RECORD_BYTES);
+      },
+    ),
+  );
+});
