@@ -1,0 +1,46 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { kubeAssets } from "@muster/testkit";
+import { describe, expect, it } from "vitest";
+import { describeFinding } from "../src/domain/build-report.ts";
+import { runChaos } from "../src/run-chaos.ts";
+
+const SEED = 4;
+const SESSIONS = 20;
+const FAULTS = 8;
+/** The run itself takes half a minute; machines that are busy with other things take longer. */
+const TIMEOUT_MS = 240_000;
+
+const assets = kubeAssets();
+
+describe.each([
+  { apiServer: "embedded", on: "the embedded API server", skip: false },
+  { apiServer: "real", on: `a real kube-apiserver${assets.found ? "" : ` (${assets.reason})`}`, skip: !assets.found },
+] as const)("a whole stack on $on", ({ apiServer, skip }) => {
+  it.skipIf(skip)(
+    "ends every session with a right outcome and leaves nothing, whatever hits it",
+    async () => {
+      const directory = await mkdtemp(join(tmpdir(), "muster-chaos-"));
+      try {
+        const { findings, observed } = await runChaos({
+          seed: SEED,
+          sessions: SESSIONS,
+          faults: FAULTS,
+          apiServer,
+          directory,
+          env: process.env,
+          signal: new AbortController().signal,
+          onProgress: () => undefined,
+        });
+        expect(findings.map(describeFinding)).toEqual([]);
+        expect(observed.sessions.size).toBe(SESSIONS);
+        // It would prove nothing without faults.
+        expect(observed.faults.filter(({ fromMs }) => fromMs !== undefined).length).toBeGreaterThan(FAULTS / 2);
+      } finally {
+        await rm(directory, { recursive: true, force: true });
+      }
+    },
+    TIMEOUT_MS,
+  );
+});
