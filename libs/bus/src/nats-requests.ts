@@ -41,20 +41,21 @@ export class NatsRequests {
   }
 
   /** Sends when the connection is up; while it is down nothing is sent, for it would be lost. */
-  async request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Reply> {
-    const { signal } = options;
+  request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Reply> {
     const operation = `request to ${subject}`;
-    let { timeoutMs } = options;
-    if (!this.#link.up) {
-      const startMs = performance.now();
-      const up = await this.#link.whenUp(timeoutMs, signal);
-      timeoutMs -= performance.now() - startMs;
-      const closed = this.#link.connection.isClosed();
-      if (!closed && signal?.aborted !== true && (!up || timeoutMs <= 0)) throw new FaultError(NATS_AWAY);
-    }
-    checkSize(subject, payload, options.headers, this.#link.maxPayload);
+    return this.#link.up && options.signal?.aborted !== true
+      ? this.#send(subject, payload, options, operation, options.timeoutMs)
+      : this.#sendWhenUp(subject, payload, options, operation);
+  }
+
+  async #sendWhenUp(subject: string, payload: Uint8Array, options: RequestOptions, operation: string): Promise<Reply> {
+    const { signal } = options;
+    const startMs = performance.now();
+    const up = await this.#link.whenUp(options.timeoutMs, signal);
+    const timeoutMs = options.timeoutMs - (performance.now() - startMs);
     if (signal?.aborted === true || this.#link.connection.isClosed())
       throw new FaultError({ code: "cancelled", operation });
+    if (!up || timeoutMs <= 0) throw new FaultError(NATS_AWAY);
     return this.#send(subject, payload, options, operation, timeoutMs);
   }
 
@@ -76,7 +77,8 @@ export class NatsRequests {
     const silent = (): void => {
       const leftMs = endMs - performance.now();
       if (again === undefined || leftMs <= again.afterMs) {
-        timer = setTimeout(late, leftMs);
+        // A process that was frozen comes here after its time.
+        timer = setTimeout(late, Math.max(0, leftMs));
       } else {
         timer = setTimeout(silent, again.afterMs);
         if (this.#link.up) this.#publish(token, operation, subject, payload, again.headers(leftMs));
@@ -99,6 +101,7 @@ export class NatsRequests {
     return promise;
   }
 
+  /** Does not throw: what is wrong becomes the answer. */
   #publish(
     token: string,
     operation: string,
@@ -108,6 +111,7 @@ export class NatsRequests {
   ): void {
     const reply = `${this.#inbox}.${token}`;
     try {
+      checkSize(subject, payload, headers, this.#link.maxPayload);
       const options = headers === undefined ? { reply } : { reply, headers: toNatsHeaders(headers) };
       this.#link.connection.publish(subject, payload, options);
     } catch (error) {
