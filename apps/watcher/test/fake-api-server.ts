@@ -7,6 +7,9 @@ type Stored = V1Pod | V1Node;
 type Event = { readonly type: string; readonly version: number; readonly object: Stored };
 type Refusal = { readonly status: number; readonly headers: Readonly<Record<string, string>>; left: number };
 
+/** Events of one resource that are kept for watches that come back; older ones get 410. */
+const HISTORY = 4000;
+
 export type Asked = {
   readonly resource: Resource;
   readonly watch: boolean;
@@ -50,7 +53,12 @@ export async function fakeApiServer(): Promise<FakeApiServer> {
   const write = (response: ServerResponse, line: unknown): boolean => response.write(`${JSON.stringify(line)}\n`);
   const tell = (resource: Resource, type: string, object: Stored): void => {
     history[resource].push({ type, version, object });
-    for (const each of open) if (each.resource === resource && !each.muted) write(each.response, { type, object });
+    if (history[resource].length > HISTORY) {
+      history[resource] = history[resource].slice(HISTORY / 2);
+      oldest = Math.max(oldest, history[resource][0]?.version ?? 0);
+    }
+    const line = `${JSON.stringify({ type, object })}\n`;
+    for (const each of open) if (each.resource === resource && !each.muted) each.response.write(line);
   };
   const refuse = (response: ServerResponse, code: number, headers: Readonly<Record<string, string>> = {}): void => {
     response.writeHead(code, { "content-type": "application/json", ...headers });

@@ -86,7 +86,7 @@ export async function openWatcher(
     const outcome = await side.write(step);
     if (outcome === "lost" || outcome === "failed") observer.again(bucket, step.key);
     metrics.wrote(bucket, step.because, outcome);
-    logger.info({ bucket, key: step.key, do: step.do, because: step.because, outcome }, "published");
+    logger.debug({ bucket, key: step.key, do: step.do, because: step.because, outcome }, "published");
     return outcome;
   };
 

@@ -127,7 +127,26 @@ it("what was touched is planned as if everything were looked at", () => {
   );
 });
 
-it("looks only at what a change touches: the pod, its node, and the pods there", () => {
+it("knows a node that is gone, and not one that is there again or that nobody was told of", () => {
+  const world = fakeWorld();
+  const observer = world.observer();
+  const pod = { kind: "pod", gone: false, name: "p", namespace: "ns", exclusive: true, finished: false } as const;
+  const node = { kind: "node", gone: false, name: "n", ready: true } as const;
+  apply(world, [
+    { ...pod, node: "m", podIp: "", uid: "u1" },
+    { ...pod, name: "q", node: "n", podIp: "", uid: "u1" },
+    node,
+  ]);
+  carryOut(world, planPass(observer.observe("all"), policy));
+  world.later(500);
+  apply(world, [{ ...node, gone: true }]);
+  carryOut(world, planPass(observer.observe("changed"), policy));
+  expect([...observer.observe("changed").goneNodes]).toEqual([["n", NOW + 500]]);
+  apply(world, [node]);
+  expect([...observer.observe("changed").goneNodes]).toEqual([]);
+});
+
+it("looks only at what a change touches: the pod, and its node with all its pods where its occupants change", () => {
   const world = fakeWorld();
   const pod = (name: "p" | "q" | "r", node: "n" | "m", podIp: "" | "10.0.0.1" = "") =>
     ({
@@ -152,10 +171,14 @@ it("looks only at what a change touches: the pod, its node, and the pods there",
   observer.observe("all");
   expect(observer.observe("changed").pods.seen).toEqual([]);
   apply(world, [pod("p", "n", "10.0.0.1")]);
-  const { pods, nodes, marked } = observer.observe("changed");
+  const one = observer.observe("changed");
+  expect(one.pods.seen.map(({ name }) => name)).toEqual(["p"]);
+  expect(one.nodes.seen).toEqual([]);
+  expect(one.marked).toBeUndefined();
+  apply(world, [{ ...pod("p", "n"), finished: true }]);
+  const { pods, nodes } = observer.observe("changed");
   expect(pods.seen.map(({ name }) => name).sort()).toEqual(["p", "q"]);
   expect(nodes.seen.map(({ name }) => name)).toEqual(["n"]);
-  expect(marked).toBeUndefined();
   observer.again("nodes", "m");
   expect(observer.observe("changed").nodes.seen.map(({ name }) => name)).toEqual(["m"]);
 });

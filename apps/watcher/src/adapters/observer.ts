@@ -1,6 +1,6 @@
 import type { Informer } from "@muster/kube";
 import type { View } from "@muster/store";
-import type { NodeState, WatchedNode } from "../domain/node-state.ts";
+import { occupancyChanges, type NodeState, type WatchedNode } from "../domain/node-state.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { WatcherSnapshot } from "../domain/plan-pass.ts";
 import type { Published, Sight } from "../domain/plan-publish.ts";
@@ -31,8 +31,8 @@ export type Observer = {
 };
 
 /**
- * A part of the world that a plan can be made of is closed: with a pod comes its node, and with a node all pods on it, which occupy it or are lost with it. So the
- * plan of the part is that part of the plan of everything. What only a newer view can tell, such as that what another replica has published is gone, comes with the next look at everything.
+ * A part of the world that a plan can be made of is closed: with a node come all pods on it, which occupy it or are lost with it. So the plan of the part is that
+ * part of the plan of everything. What only a newer view can tell, such as that what another replica has published is gone, comes with the next look at everything.
  */
 export function makeObserver(sources: Sources): Observer {
   const { pods, nodes, podSide, nodeSide, markSide, podView, nodeView } = sources;
@@ -49,11 +49,8 @@ export function makeObserver(sources: Sources): Observer {
   for (const pod of pods.list()) index.change(undefined, pod);
   pods.onChange(({ before, after }) => {
     index.change(before, after);
-    for (const pod of [before, after]) {
-      if (pod === undefined) continue;
-      touched.pods.add(podKey(pod));
-      if (pod.node !== "") touched.nodes.add(pod.node);
-    }
+    for (const pod of [before, after]) if (pod !== undefined) touched.pods.add(podKey(pod));
+    for (const node of occupancyChanges(before, after)) touched.nodes.add(node);
     ring();
   });
   nodes.onChange(({ key }) => touch("nodes", key));
@@ -103,6 +100,7 @@ export function makeObserver(sources: Sources): Observer {
         nowMs,
         pods: { seen: seenPods, sight: sightOf(pods, nowMs) },
         nodes: { seen: seenNodes, sight: sightOf(nodes, nowMs) },
+        goneNodes: goneNodes(seenPods, sources),
         publishedPods,
         publishedNodes,
         marked: scope === "all" ? marked() : undefined,
@@ -118,6 +116,17 @@ type Part = {
   readonly publishedNodes: readonly Published<NodeState>[];
 };
 
+/** Those nodes of the pods that somebody was told of and that are not there, since when. */
+function goneNodes(seen: readonly WatchedPod[], { nodes, nodeSide }: Sources): ReadonlyMap<string, number> {
+  const gone = new Map<string, number>();
+  for (const { node } of seen) {
+    if (node === "" || nodes.get(node) !== undefined) continue;
+    const told = nodeSide.get(node)?.state;
+    if (told?.deleted === true) gone.set(node, told.observedAtMs);
+  }
+  return gone;
+}
+
 /** What was touched, and everything that it needs beside it. */
 function closure(
   touched: { readonly pods: ReadonlySet<string>; readonly nodes: ReadonlySet<string> },
@@ -129,7 +138,6 @@ function closure(
   for (let before = -1; before < podKeys.size + nodeNames.size;) {
     before = podKeys.size + nodeNames.size;
     for (const key of podKeys) for (const pod of index.byKey(key)) seen.add(pod);
-    for (const { node } of seen) if (node !== "") nodeNames.add(node);
     for (const name of nodeNames) for (const pod of index.onNode(name)) podKeys.add(podKey(pod));
   }
   return { seen, podKeys, nodeNames };

@@ -27,14 +27,26 @@ export type NodeState = Stated & {
 /** Who has which node to themselves. */
 export function buildOccupants(pods: readonly WatchedPod[]): ReadonlyMap<string, readonly Owner[]> {
   const byNode = new Map<string, Map<string, Owner>>();
-  for (const { exclusive, finished, node, owner } of pods) {
-    if (!exclusive || finished || node === "") continue;
+  for (const pod of pods) {
+    if (!isOccupant(pod)) continue;
+    const { node, owner } = pod;
     const owners = byNode.get(node) ?? new Map<string, Owner>();
     byNode.set(node, owners.set(`${owner.kind}.${owner.id}`, owner));
   }
   const sorted = (owners: ReadonlyMap<string, Owner>): readonly Owner[] =>
     [...owners].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, owner]) => owner);
   return new Map([...byNode].map(([node, owners]) => [node, sorted(owners)]));
+}
+
+/** Nodes that have other occupants after a pod came, went or changed. */
+export function occupancyChanges(before: WatchedPod | undefined, after: WatchedPod | undefined): readonly string[] {
+  const [was, is] = [before, after].map((pod) => (pod !== undefined && isOccupant(pod) ? pod : undefined));
+  const same = was?.node === is?.node && was?.owner.kind === is?.owner.kind && was?.owner.id === is?.owner.id;
+  return same ? [] : [was, is].flatMap((pod) => pod?.node ?? []);
+}
+
+function isOccupant({ exclusive, finished, node }: WatchedPod): boolean {
+  return exclusive && !finished && node !== "";
 }
 
 export function buildNodeState(

@@ -10,14 +10,13 @@ import {
 } from "./plan-publish.ts";
 import { buildPodState, podKey, podRules, type PodState, type WatchedPod } from "./pod-state.ts";
 
-/**
- * What the world looks like to one watcher, or a part of it in which every pod comes with its node, and every node with its pods. Built once per pass; never
- * mutated.
- */
+/** What the world looks like to one watcher, or a part of it in which every node comes with all its pods. Built once per pass; never mutated. */
 export type WatcherSnapshot = {
   readonly nowMs: number;
   readonly pods: { readonly seen: readonly WatchedPod[]; readonly sight: Sight };
   readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: Sight };
+  /** Nodes of pods that were there and are not, since when. A node that nobody was ever told of may only be too new for us. */
+  readonly goneNodes: ReadonlyMap<string, number>;
   readonly publishedPods: readonly Published<PodState>[];
   readonly publishedNodes: readonly Published<NodeState>[];
   /** The mark that all nodes are told of, and whether what is said to be published of nodes is what is published now. Undefined in a part of the world: it shows no mark. */
@@ -70,25 +69,17 @@ function desiredPods(
   snapshot: WatcherSnapshot,
   policy: WatcherPolicy,
 ): { readonly desired: readonly Desired<PodState>[]; readonly nextMs: number } {
-  const { nowMs, pods } = snapshot;
-  const gone = goneNodes(snapshot);
+  const { nowMs, pods, goneNodes } = snapshot;
   const desired: Desired<PodState>[] = [];
   let nextMs = Infinity;
   for (const pod of pods.seen) {
     if (pod.namespace !== policy.namespace) continue;
-    const nodeGoneMs = gone.get(pod.node);
+    const nodeGoneMs = goneNodes.get(pod.node);
     const { state, reevaluateAtMs = Infinity } = buildPodState(pod, { ...policy, nowMs, nodeGoneMs });
     desired.push({ key: podKey(pod), state, createdAtMs: pod.createdAtMs });
     nextMs = Math.min(nextMs, reevaluateAtMs);
   }
   return { desired, nextMs };
-}
-
-/** Nodes that were there and are not, since when. A node that nobody was ever told of may only be too new for us. */
-function goneNodes({ nodes, publishedNodes }: WatcherSnapshot): ReadonlyMap<string, number> {
-  const present = new Set(nodes.seen.map(({ name }) => name));
-  const gone = publishedNodes.filter(({ key, state }) => state.deleted && !present.has(key));
-  return new Map(gone.map(({ key, state }) => [key, state.observedAtMs]));
 }
 
 function desiredNodes({ nowMs, pods, nodes }: WatcherSnapshot): readonly Desired<NodeState>[] {

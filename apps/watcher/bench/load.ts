@@ -1,0 +1,59 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { labels } from "@muster/proto";
+
+export const PODS = 2000;
+export const PODS_PER_SESSION = 20;
+
+export type Order = { readonly perSecond: number; readonly changes: number };
+
+/** The same clock in every process of the machine. */
+export function monotonicNs(): number {
+  return Number(process.hrtime.bigint());
+}
+
+/** A pod of some 4 KiB that carries its time in the place of an address, where all sides can read it. */
+export function benchPod(at: number, stamp: string): V1Pod {
+  const name = `client-${at % PODS_PER_SESSION}`;
+  const session = `session-${Math.floor(at / PODS_PER_SESSION)}`;
+  const container = {
+    name: "main",
+    image: "registry.example.com/benchmarks/client:2026.01.01",
+    env: Array.from({ length: 40 }, (_, index) => ({ name: `SETTING_${index}`, value: `value-${index}-of-${name}` })),
+    readinessProbe: { tcpSocket: { port: 10_000 } },
+  };
+  const state = { name: "main", image: container.image, imageID: "", ready: true, restartCount: 0 };
+  return {
+    metadata: {
+      name: `${session}-${name}`,
+      namespace: "default",
+      labels: { [labels.ownerKind]: "session", [labels.owner]: session, [labels.component]: name },
+    },
+    spec: { restartPolicy: "Never", nodeName: `node-${at % 500}`, containers: [container] },
+    status: { phase: "Running", podIP: stamp, containerStatuses: [{ ...state, state: { running: {} } }] },
+  };
+}
+
+export type Latencies = {
+  add(stamp: string): void;
+  readonly count: number;
+  take(): { p50: number; p99: number; count: number };
+};
+
+/** Milliseconds from the change to now, of every change that carries its time. */
+export function makeLatencies(): Latencies {
+  let all: number[] = [];
+  return {
+    add: (stamp) => {
+      if (stamp !== "") all.push((monotonicNs() - Number(stamp)) / 1e6);
+    },
+    get count() {
+      return all.length;
+    },
+    take: () => {
+      const sorted = all.sort((one, two) => one - two);
+      all = [];
+      const at = (part: number): number => sorted[Math.floor(sorted.length * part)] ?? Number.NaN;
+      return { p50: at(0.5), p99: at(0.99), count: sorted.length };
+    },
+  };
+}

@@ -1,0 +1,129 @@
+/**
+ * From the change of a pod to the subscriber: API server -> watcher -> NATS -> subscription, each a process of its own, beside client-node's bare watch of the same changes in the same run.
+ * Run: node apps/watcher/bench/main.ts
+ */
+import { fork, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connectNats } from "@muster/bus";
+import { natsServer, until } from "@muster/testkit";
+import { openPodSubscriptions, type PodNews } from "@muster/watch";
+import { makeLatencies, PODS, PODS_PER_SESSION, type Order } from "./load.ts";
+
+const RATES = [500, 2000];
+const SECONDS = 10;
+const WARM_UP: Order = { perSecond: 500, changes: 2000 };
+/** Small enough that a subscriber never counts as slow here: every change is to be measured. */
+const EVENT_BUFFER_SIZE = 1024;
+
+type Figures = { readonly p50: number; readonly p99: number; readonly count: number };
+
+await using stack = new AsyncDisposableStack();
+const directory = await mkdtemp(join(tmpdir(), "muster-bench-"));
+stack.defer(() => rm(directory, { recursive: true, force: true }));
+const nats = stack.use(await natsServer());
+const api = child("api-server.process.ts");
+const { url } = await answer<{ readonly url: string }>(api);
+const baseline = child("baseline.process.ts", url, String(PODS + 1));
+await once(baseline, "message");
+const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "bench" }));
+const pods = stack.use(await openPodSubscriptions(bus.connection, { eventBufferSize: EVENT_BUFFER_SIZE }));
+const latencies = makeLatencies();
+const known = new Set<string>();
+let missed = 0;
+for (let session = 0; session < PODS / PODS_PER_SESSION; session += 1) {
+  void read(pods.subscribe({ kind: "session", id: `session-${session}` }));
+}
+await startWatcher();
+await until("every pod is told", () => known.size === PODS, { timeoutMs: 60_000 });
+await measure(WARM_UP);
+
+console.log(
+  `${PODS} pods of ${PODS / PODS_PER_SESSION} sessions, ${SECONDS} s each; ms from the change to the callback`,
+);
+console.log("changes/s   made  told  bare watch p50    p99   subscription p50    p99   ratio p50   p99");
+for (const perSecond of RATES) report(perSecond, await measure({ perSecond, changes: perSecond * SECONDS }));
+if (missed > 0) console.log(`${missed} changes were told only by what they led to`);
+
+type Measured = { readonly made: number; readonly tookMs: number; readonly bare: Figures; readonly told: Figures };
+
+async function measure(order: Order): Promise<Measured> {
+  latencies.take();
+  baseline.send("take");
+  await once(baseline, "message");
+  api.send(order);
+  const { made, tookMs } = await answer<{ readonly made: number; readonly tookMs: number }>(api);
+  let before = -1;
+  // A change that is followed by another one of its pod before it is written is told only by that one; so nobody knows how many there will be.
+  await until(
+    "nothing more comes",
+    () => {
+      const quiet = latencies.count === before;
+      before = latencies.count;
+      return quiet;
+    },
+    { everyMs: 2000, timeoutMs: 60_000 },
+  );
+  baseline.send("take");
+  const bare = await answer<Figures>(baseline);
+  return { made, tookMs, bare, told: latencies.take() };
+}
+
+function report(perSecond: number, { made, tookMs, bare, told }: Measured): void {
+  const ms = (value: number): string => value.toFixed(2).padStart(7);
+  const ratio = (of: "p50" | "p99"): string => (told[of] / bare[of]).toFixed(1).padStart(6);
+  console.log(
+    `${String(perSecond).padStart(9)}  ${made}  ${told.count}  ${ms(bare.p50)} ${ms(bare.p99)}        ${ms(told.p50)} ${ms(told.p99)}      ${ratio("p50")} ${ratio("p99")}   (made at ${Math.round((made / tookMs) * 1000)}/s)`,
+  );
+}
+
+async function read(news: AsyncIterable<PodNews>): Promise<void> {
+  for await (const each of news) {
+    if (each.kind === "overflowed") missed += each.missed;
+    else if (each.kind === "changed") {
+      latencies.add(each.event.podIp);
+      known.add(`${each.event.owner.id}.${each.event.pod}`);
+    } else for (const { owner, pod } of each.pods) known.add(`${owner.id}.${pod}`);
+  }
+}
+
+async function startWatcher(): Promise<void> {
+  const kubeconfig = join(directory, "kubeconfig.json");
+  const config = {
+    "current-context": "bench",
+    contexts: [{ name: "bench", context: { cluster: "bench", user: "bench" } }],
+    clusters: [{ name: "bench", cluster: { server: url, "insecure-skip-tls-verify": true } }],
+    users: [{ name: "bench", user: { token: "bench" } }],
+  };
+  await writeFile(kubeconfig, JSON.stringify(config));
+  const watcher = spawn(process.execPath, [new URL("../src/main.ts", import.meta.url).pathname], {
+    env: {
+      PATH: process.env["PATH"],
+      MUSTER_NATS_URL: nats.url,
+      MUSTER_NATS_TOKEN: nats.token,
+      MUSTER_KUBECONFIG: kubeconfig,
+      MUSTER_HTTP_ADDR: "127.0.0.1:0",
+    },
+    stdio: "ignore",
+  });
+  stack.defer(() => end(watcher));
+}
+
+function child(file: string, ...options: readonly string[]): ChildProcess {
+  const process = fork(new URL(file, import.meta.url), options, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+  stack.defer(() => end(process));
+  return process;
+}
+
+async function end(process: ChildProcess): Promise<void> {
+  if (process.exitCode !== null || process.signalCode !== null) return;
+  process.kill("SIGKILL");
+  await once(process, "exit");
+}
+
+async function answer<Answer>(process: ChildProcess): Promise<Answer> {
+  const [message] = (await once(process, "message")) as [Answer];
+  return message;
+}
