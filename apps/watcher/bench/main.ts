@@ -4,7 +4,7 @@
  */
 import { fork, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats } from "@muster/bus";
@@ -36,47 +36,72 @@ let missed = 0;
 for (let session = 0; session < PODS / PODS_PER_SESSION; session += 1) {
   void read(pods.subscribe({ kind: "session", id: `session-${session}` }));
 }
-await startWatcher();
+const watcher = await startWatcher();
 await until("every pod is told", () => known.size === PODS, { timeoutMs: 60_000 });
 await measure(WARM_UP);
 
 console.log(
   `${PODS} pods of ${PODS / PODS_PER_SESSION} sessions, ${SECONDS} s each; ms from the change to the callback`,
 );
-console.log("changes/s   made  told  bare watch p50    p99   subscription p50    p99   ratio p50   p99");
 for (const perSecond of RATES) report(perSecond, await measure({ perSecond, changes: perSecond * SECONDS }));
 if (missed > 0) console.log(`${missed} changes were told only by what they led to`);
 
-type Measured = { readonly made: number; readonly tookMs: number; readonly bare: Figures; readonly told: Figures };
+type Measured = {
+  readonly made: number;
+  readonly tookMs: number;
+  readonly bare: Figures;
+  readonly told: Figures;
+  /** Of the processor, in microseconds a change: client-node's watch, the watcher. NaN where the system does not say. */
+  readonly cost: { readonly bare: number; readonly watcher: number };
+};
 
 async function measure(order: Order): Promise<Measured> {
   latencies.take();
   baseline.send("take");
   await once(baseline, "message");
+  const before = { bare: await cpuMs(baseline), watcher: await cpuMs(watcher) };
   api.send(order);
   const { made, tookMs } = await answer<{ readonly made: number; readonly tookMs: number }>(api);
-  let before = -1;
+  let counted = -1;
   // A change that is followed by another one of its pod before it is written is told only by that one; so nobody knows how many there will be.
   await until(
     "nothing more comes",
     () => {
-      const quiet = latencies.count === before;
-      before = latencies.count;
+      const quiet = latencies.count === counted;
+      counted = latencies.count;
       return quiet;
     },
     { everyMs: 2000, timeoutMs: 60_000 },
   );
   baseline.send("take");
   const bare = await answer<Figures>(baseline);
-  return { made, tookMs, bare, told: latencies.take() };
+  const cost = {
+    bare: (((await cpuMs(baseline)) - before.bare) * 1000) / made,
+    watcher: (((await cpuMs(watcher)) - before.watcher) * 1000) / made,
+  };
+  return { made, tookMs, bare, told: latencies.take(), cost };
 }
 
-function report(perSecond: number, { made, tookMs, bare, told }: Measured): void {
-  const ms = (value: number): string => value.toFixed(2).padStart(7);
-  const ratio = (of: "p50" | "p99"): string => (told[of] / bare[of]).toFixed(1).padStart(6);
+function report(perSecond: number, { made, tookMs, bare, told, cost }: Measured): void {
+  const ms = (value: number): string => `${value.toFixed(2)} ms`;
+  const ratio = (one: number, other: number): string => `ratio ${(one / other).toFixed(1)}`;
   console.log(
-    `${String(perSecond).padStart(9)}  ${made}  ${told.count}  ${ms(bare.p50)} ${ms(bare.p99)}        ${ms(told.p50)} ${ms(told.p99)}      ${ratio("p50")} ${ratio("p99")}   (made at ${Math.round((made / tookMs) * 1000)}/s)`,
+    `${perSecond} changes a second: ${made} made at ${Math.round((made / tookMs) * 1000)}/s, ${told.count} told`,
   );
+  for (const part of ["p50", "p99"] as const)
+    console.log(
+      `  ${part}  bare watch ${ms(bare[part])}  subscription ${ms(told[part])}  ${ratio(told[part], bare[part])}`,
+    );
+  if (Number.isNaN(cost.watcher)) return;
+  const [one, other] = [Math.round(cost.bare), Math.round(cost.watcher)];
+  console.log(`  processor a change  bare watch ${one} us  watcher ${other} us  ${ratio(cost.watcher, cost.bare)}`);
+}
+
+/** Processor time of a process so far, where the system has it in /proc: a hundredth of a second a tick. */
+async function cpuMs({ pid = 0 }: ChildProcess): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11] ?? Number.NaN) + Number(fields[12] ?? Number.NaN)) * 10;
 }
 
 async function read(news: AsyncIterable<PodNews>): Promise<void> {
@@ -89,7 +114,7 @@ async function read(news: AsyncIterable<PodNews>): Promise<void> {
   }
 }
 
-async function startWatcher(): Promise<void> {
+async function startWatcher(): Promise<ChildProcess> {
   const kubeconfig = join(directory, "kubeconfig.json");
   const config = {
     "current-context": "bench",
@@ -98,7 +123,7 @@ async function startWatcher(): Promise<void> {
     users: [{ name: "bench", user: { token: "bench" } }],
   };
   await writeFile(kubeconfig, JSON.stringify(config));
-  const watcher = spawn(process.execPath, [new URL("../src/main.ts", import.meta.url).pathname], {
+  const started = spawn(process.execPath, [new URL("../src/main.ts", import.meta.url).pathname], {
     env: {
       PATH: process.env["PATH"],
       MUSTER_NATS_URL: nats.url,
@@ -108,7 +133,8 @@ async function startWatcher(): Promise<void> {
     },
     stdio: "ignore",
   });
-  stack.defer(() => end(watcher));
+  stack.defer(() => end(started));
+  return started;
 }
 
 function child(file: string, ...options: readonly string[]): ChildProcess {

@@ -45,7 +45,7 @@ const WHOLE_PAUSE_MS = 1000;
 /** A view that has been heard of again has not necessarily changed, and wakes nobody. */
 const BLIND_PAUSE_MS = 1000;
 /** Writes under way at once. */
-const WRITES_AT_ONCE = 64;
+const WRITES_AT_ONCE = 256;
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 10_000;
 
@@ -94,13 +94,16 @@ export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, si
   }
 }
 
+/** The next one starts as soon as one has ended: a slow answer holds up itself alone. Outcomes are in the order of the steps. */
 async function writeAll<Step>(
   steps: readonly Step[],
   write: (step: Step) => Promise<WriteOutcome>,
-): Promise<WriteOutcome[]> {
+): Promise<readonly WriteOutcome[]> {
   const outcomes: WriteOutcome[] = [];
-  for (let next = 0; next < steps.length; next += WRITES_AT_ONCE) {
-    outcomes.push(...(await Promise.all(steps.slice(next, next + WRITES_AT_ONCE).map(write))));
-  }
+  const left = steps.entries();
+  const worker = async (): Promise<void> => {
+    for (const [at, step] of left) outcomes[at] = await write(step);
+  };
+  await Promise.all(Array.from({ length: Math.min(WRITES_AT_ONCE, steps.length) }, worker));
   return outcomes;
 }
