@@ -23,7 +23,7 @@ export type Config = {
   readonly defaults: SessionDefaults;
   readonly session: SessionPolicy;
   readonly sweep: SweepPolicy & { readonly everyMs: number };
-  readonly logs: { readonly perContainerBytes: number; readonly totalBytes: number };
+  readonly logs: { readonly perContainerBytes: number; readonly totalBytes: number; readonly patienceMs: number };
 };
 
 const DAY_MS = 86_400_000;
@@ -74,6 +74,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         leakAgeMs: read.integer("SESSION_LEAK_AGE_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
       },
       logs: {
+        patienceMs: read.integer("SESSION_LOG_PATIENCE_MS", { fallback: 20_000, min: 0, max: 60_000 }),
         perContainerBytes: read.integer("SESSION_LOG_LIMIT_BYTES", { fallback: 2 ** 20, min: 1024, max: 2 ** 28 }),
         totalBytes: read.integer("SESSION_LOGS_LIMIT_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 40 }),
       },

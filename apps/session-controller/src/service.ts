@@ -1,11 +1,12 @@
-import { connectNats, consumeEvents, serve, type EventContext, type Handlers, type NatsBus } from "@muster/bus";
+import { connectNats, consumeEvents, serve, type Handlers, type NatsBus } from "@muster/bus";
 import { muster, SessionService, streams, subjects } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { lead } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { draftOf, sessionMessage } from "./adapters/messages.ts";
 import type { Config } from "./config.ts";
-import { runSession, type Stored } from "./executor.ts";
+import { executeMessage } from "./execute-message.ts";
+import type { Stored } from "./executor.ts";
 import { cancel, explained, get, list, readLog, submit, watch } from "./requests.ts";
 import { sweepForever } from "./sweep.ts";
 
@@ -14,8 +15,6 @@ const CONSUMER = "session-executors";
 /** Per method; most of them are long polls, which cost little while they wait. */
 const REQUESTS_AT_ONCE = 2048;
 const SWEEP_LOCK_TTL_MS = 10_000;
-/** A message that arrives while we stop goes to somebody else, a little later so that it does not come back to us. */
-const STOPPING_RETRY_MS = 500;
 
 /** Answers users, runs sessions, and sweeps, until the signal. Sessions in hand go to another replica at once. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -45,7 +44,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       },
     },
     muster.session.v1.RunSession,
-    (message, delivery) => execute(deps, config, message, delivery, signal),
+    (message, delivery) => deps.metrics.inHand(() => executeMessage(deps.executor, config, message, delivery, signal)),
   );
   context.readyWhen("views", deps.staleness);
   await lead(
@@ -66,38 +65,6 @@ function connect({ config, logger, instance, natsReplicas }: ServiceContext<Conf
       logger.warn({ status, detail }, "connection to nats");
     },
   });
-}
-
-/** Holds the message for as long as the session takes. A message that is lost with us is delivered to another replica. */
-async function execute(
-  deps: Deps,
-  config: Config,
-  message: muster.session.v1.RunSession,
-  delivery: EventContext,
-  signal: AbortSignal,
-): Promise<void> {
-  if (signal.aborted) {
-    delivery.retry(STOPPING_RETRY_MS);
-    return;
-  }
-  const { name, uid } = message;
-  const alive = setInterval(() => {
-    delivery.working();
-  }, config.queue.ackWaitMs / 3);
-  try {
-    const end = await deps.metrics.inHand(() =>
-      runSession(deps.executor, config.session, { name, uid, letGo: () => delivery.ack() }, signal),
-    );
-    deps.executor.logger.info({ session: name, end }, "session left");
-    if (end === "stopped") delivery.retry(0);
-    // Waiting does not mend it, and somebody has to see it: replayed when it is mended, it goes on.
-    if (end === "unreadable") delivery.giveUp(`the record of session ${name} cannot be read`);
-    // Whoever has taken a lost session over holds the same message. To acknowledge it would take it from them; handed back after this time it stays theirs while
-    // they are alive, because each sign of life of theirs puts it off again, and comes to another executor if they die.
-    if (end === "lost") delivery.retry(config.queue.ackWaitMs);
-  } finally {
-    clearInterval(alive);
-  }
 }
 
 function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {

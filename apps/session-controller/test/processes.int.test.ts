@@ -51,6 +51,7 @@ for (const server of API_SERVERS) {
         OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
         SESSION_LOG_LIMIT_BYTES: String(LOG_LIMIT),
         SESSION_RESULT_FILE: "result.json",
+        SESSION_LOG_PATIENCE_MS: "20000",
       });
     });
 

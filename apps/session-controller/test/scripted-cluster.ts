@@ -14,10 +14,12 @@ export type ScriptedCluster = AsyncDisposable & {
   readonly bound: readonly string[];
   /** Pods of this name are not removed while they are held. */
   readonly held: Set<string>;
+  /** Pods of this name that were told to wait end well now. */
+  readonly ending: Set<string>;
 };
 
 /**
- * What a pod may be told to do, as its arguments: `serve` (ready, for ever), `idle` (runs and is never ready), `exit N` (ready for a moment, then ends),
+ * What a pod may be told to do, as its arguments: `serve` (ready, for ever), `wait` (ready, until the test ends it), `idle` (runs and is never ready), `exit N` (ready for a moment, then ends),
  * `flash N` (ends before anybody can see it ready), `missing` (the program does not exist). Disposing takes the API server along.
  */
 export async function scriptedCluster(
@@ -30,11 +32,12 @@ export async function scriptedCluster(
   }
   const bound: string[] = [];
   const held = new Set<string>();
+  const ending = new Set<string>();
   const stop = new AbortController();
   const running = (async () => {
     while (!stop.signal.aborted) {
       const { items } = await api.listNamespacedPod({ namespace: NAMESPACE });
-      for (const pod of items) await step(api, pod, bound, held).catch(tolerate);
+      for (const pod of items) await step(api, pod, { bound, held, ending }).catch(tolerate);
       await new Promise((resolve) => setTimeout(resolve, PASS_MS));
     }
   })();
@@ -43,6 +46,7 @@ export async function scriptedCluster(
     api,
     bound,
     held,
+    ending,
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       await running;
@@ -67,7 +71,11 @@ async function addNode(api: CoreV1Api, name: string, pool: string): Promise<void
 }
 
 /** One step of a pod's life: bound, ready, ended, removed. */
-async function step(api: CoreV1Api, pod: V1Pod, bound: string[], held: ReadonlySet<string>): Promise<void> {
+async function step(
+  api: CoreV1Api,
+  pod: V1Pod,
+  { bound, held, ending }: { bound: string[]; held: ReadonlySet<string>; ending: ReadonlySet<string> },
+): Promise<void> {
   const name = pod.metadata?.name ?? "";
   const address = { name, namespace: NAMESPACE };
   if (pod.metadata?.deletionTimestamp !== undefined) {
@@ -86,7 +94,9 @@ async function step(api: CoreV1Api, pod: V1Pod, bound: string[], held: ReadonlyS
   const [word, code] = pod.spec.containers[0]?.args ?? [];
   const state = pod.status?.containerStatuses?.[0]?.state;
   if (state?.terminated !== undefined) return;
-  if (word === "missing") {
+  if (word === "wait" && ending.has(name)) {
+    await report(api, pod, { terminated: { exitCode: 0, reason: "Completed" } });
+  } else if (word === "missing") {
     await report(api, pod, { terminated: { exitCode: 128, reason: "StartError", message: "executable not found" } });
   } else if (word === "flash" || (word === "exit" && state?.running !== undefined)) {
     await report(api, pod, { terminated: { exitCode: Number(code), reason: code === "0" ? "Completed" : "Error" } });

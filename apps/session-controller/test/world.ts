@@ -78,6 +78,8 @@ export async function sessionWorld<Cluster extends TestCluster>(
         SESSION_SWEEP_MS: "300",
         SESSION_KILL_AFTER_MS: "1000",
         SESSION_LOOK_AGAIN_MS: "100",
+        // Scripted pods have no logs.
+        SESSION_LOG_PATIENCE_MS: "100",
         ...env,
       });
       return {

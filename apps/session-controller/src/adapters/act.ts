@@ -25,6 +25,7 @@ export type ActDeps = {
   readonly podPolicy: PodPolicy;
   readonly executorsMost: number;
   readonly logBytesMost: number;
+  readonly logPatienceMs: number;
 };
 
 /** Does one step of a session at the ledger or the API server. Each may be repeated: names, owners and uids make the second time harmless. */
@@ -37,7 +38,7 @@ export function act(deps: ActDeps, record: SessionRecord, step: ActStep): Promis
         return createPod(deps, record, step);
       case "collect-logs": {
         const kept = await collectLogs(
-          { logs: deps.podLogs, store: deps.logStore, limitBytes: deps.logBytesMost },
+          { logs: deps.podLogs, store: deps.logStore, limitBytes: deps.logBytesMost, patienceMs: deps.logPatienceMs },
           record,
           step.pods,
         );

@@ -26,6 +26,7 @@ function reading(more: { keep?: LogReading["store"]["keep"]; readTail?: LogReadi
       forget: unused,
     },
     limitBytes: 1000,
+    patienceMs: 20_000,
   };
   return { from, kept };
 }

@@ -10,8 +10,6 @@ import type { LogTail, PodLogs } from "./pod-logs.ts";
 
 export type Collected = { readonly warnings: readonly Warning[]; readonly resultJson: string };
 
-/** A container's log is tried for so long, which outlasts an API server that is away for a moment; then it is lost. What had come of it by then is kept. */
-const TRIED_MS = 20_000;
 const ATTEMPT_MS = 10_000;
 const PAUSE_MS = { step: 500, most: 2000 };
 /** All logs of a session together: machines wait for the end of this. */
@@ -25,6 +23,8 @@ export type LogReading = {
   readonly store: LogStore;
   /** Kept of each container's log. */
   readonly limitBytes: number;
+  /** A log is tried for so long, which outlasts an API server that is away for a moment; then it is lost. What had come of it by then is kept. */
+  readonly patienceMs: number;
   /** Ends all reading; by default after a time. */
   readonly deadline?: AbortSignal;
 };
@@ -67,11 +67,11 @@ export async function collectLogs(
 }
 
 async function keep(
-  { logs, store, limitBytes }: LogReading,
+  { logs, store, limitBytes, patienceMs }: LogReading,
   name: { readonly session: string; readonly pod: string; readonly container: string },
   deadline: AbortSignal,
 ): Promise<LogTail> {
-  const endMs = performance.now() + TRIED_MS;
+  const endMs = performance.now() + patienceMs;
   for (let attempt = 1; ; attempt += 1) {
     try {
       const signal = AbortSignal.any([AbortSignal.timeout(ATTEMPT_MS), deadline]);

@@ -145,6 +145,7 @@ function actDeps({ config }: ServiceContext<Config>, bus: NatsBus, logStore: Log
     podPolicy: { namespace, poolLabel, imageDefault, resultFile, keys: { labels, annotations } },
     executorsMost: config.executorsMost,
     logBytesMost: config.logs.perContainerBytes,
+    logPatienceMs: config.logs.patienceMs,
   };
 }
 
