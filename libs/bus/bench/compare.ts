@@ -1,10 +1,13 @@
 type Contestants = { readonly bare: () => Promise<unknown>; readonly ours: () => Promise<unknown> };
 
-const ROUNDS = 7;
+const ROUNDS = 5;
+
+type Round = { readonly perSecond: number; readonly cpuMicros: number };
 
 /**
  * Runs both in turns and prints the middle of the ratios of neighbouring rounds: machines that do other things, too, change from second to second, and a ratio of two
- * rounds that follow one another means more than one of two averages.
+ * rounds that follow one another means more than one of two averages. Beside it the processor time of this process (caller and service together) for each operation,
+ * which hardly depends on what else the machine does.
  */
 export async function compare(
   title: string,
@@ -12,7 +15,7 @@ export async function compare(
   options: { readonly inFlight: number; readonly count: number; readonly unit?: number },
 ): Promise<void> {
   const { inFlight, count, unit = 1 } = options;
-  const rate = async (call: () => Promise<unknown>): Promise<number> => {
+  const measure = async (call: () => Promise<unknown>): Promise<Round> => {
     let left = count;
     const lane = async (): Promise<void> => {
       while (left > 0) {
@@ -21,20 +24,24 @@ export async function compare(
       }
     };
     const startMs = performance.now();
+    const startCpu = process.cpuUsage();
     await Promise.all(Array.from({ length: inFlight }, lane));
-    return (count * unit * 1000) / (performance.now() - startMs);
+    const { user, system } = process.cpuUsage(startCpu);
+    const perSecond = (count * unit * 1000) / (performance.now() - startMs);
+    return { perSecond, cpuMicros: (user + system) / (count * unit) };
   };
-  await rate(contestants.bare);
-  await rate(contestants.ours);
-  const bare: number[] = [];
-  const ours: number[] = [];
-  for (let round = 0; round < ROUNDS; round += 1) {
-    bare.push(await rate(contestants.bare));
-    ours.push(await rate(contestants.ours));
-  }
-  const ratio = middle(ours.map((value, round) => value / (bare[round] ?? value)));
-  const shown = [middle(bare), middle(ours)].map((value) => `${Math.round(value).toLocaleString("en")}/s`);
-  console.log(`${title}: bare ${shown[0]}, ours ${shown[1]}, ratio ${ratio.toFixed(2)}`);
+  await measure(contestants.bare);
+  await measure(contestants.ours);
+  const rounds: { readonly bare: Round; readonly ours: Round }[] = [];
+  for (let round = 0; round < ROUNDS; round += 1)
+    rounds.push({ bare: await measure(contestants.bare), ours: await measure(contestants.ours) });
+  const rate = (of: "bare" | "ours"): string =>
+    `${Math.round(middle(rounds.map((round) => round[of].perSecond))).toLocaleString("en")}/s`;
+  const cpu = (of: "bare" | "ours"): string => `${middle(rounds.map((round) => round[of].cpuMicros)).toFixed(1)} us`;
+  const ratio = middle(rounds.map(({ bare, ours }) => ours.perSecond / bare.perSecond)).toFixed(2);
+  const cpuRatio = middle(rounds.map(({ bare, ours }) => bare.cpuMicros / ours.cpuMicros)).toFixed(2);
+  console.log(`${title}: bare ${rate("bare")} (${cpu("bare")}), ours ${rate("ours")} (${cpu("ours")})`);
+  console.log(`  ratio ${ratio}, by processor time ${cpuRatio}`);
 }
 
 function middle(values: readonly number[]): number {

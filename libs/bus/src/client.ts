@@ -110,9 +110,19 @@ function encodeRequest(method: MethodDescriptor, request: object): Uint8Array {
   }
 }
 
-async function ask(route: Route, payload: Uint8Array, options: CallOptions): Promise<Reply> {
+function ask(route: Route, payload: Uint8Array, options: CallOptions): Promise<Reply> {
   const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
   if (signal === undefined) return askUntil(route, payload, options, timeoutMs, undefined);
+  return askUntilAborted(route, payload, options, timeoutMs, signal);
+}
+
+async function askUntilAborted(
+  route: Route,
+  payload: Uint8Array,
+  options: CallOptions,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Reply> {
   const callId = crypto.randomUUID();
   const cancel = (): void => {
     route.bus.signal(subjects.cancel(route.area), new Uint8Array(), new Map([[header.callId, callId]]));

@@ -159,20 +159,22 @@ function handle(work: Work, request: unknown, call: CallInHand): Promise<object>
       reject(new FaultError(fault));
     };
     work.running += 1;
-    void run(work, request, call)
-      .then(resolve, (error: unknown) => {
-        if (!call.ended) reject(asError(error));
-        else if (faultOf(error) === undefined && !isAbort(error)) defect(work, error);
-      })
-      .finally(() => {
+    const failed = (error: unknown): void => {
+      work.running -= 1;
+      if (!call.ended) reject(asError(error));
+      else if (faultOf(error) === undefined && !isAbort(error)) defect(work, error);
+    };
+    try {
+      // No promise more than needed here: they are a good part of what a request costs.
+      work.handler(request, call).then((reply) => {
         work.running -= 1;
-      });
+        resolve(reply);
+      }, failed);
+    } catch (error) {
+      // A handler that throws before its first await is one that rejects.
+      failed(error);
+    }
   });
-}
-
-/** A handler that throws before its first await is one that rejects. */
-async function run(work: Work, request: unknown, call: CallInHand): Promise<object> {
-  return await work.handler(request, call);
 }
 
 function defect(work: Work, error: unknown): Fault {

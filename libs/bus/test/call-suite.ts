@@ -21,6 +21,7 @@ export type TestWorld = AsyncDisposable & {
 
 type Reservations = Handlers<typeof ReservationService>;
 
+const nothing = new Uint8Array();
 const identity = { version: "1.0.0", description: "under test" };
 const subjectOfGet = subjects.request("reservation", "get-reservation");
 
@@ -321,13 +322,14 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       for (let n = 1; n <= 7; n += 1) caller.signal("test.slow.a", new Uint8Array([n]));
       await until("it is said", () => said.length === 1);
       caller.signal("test.slow.end", new Uint8Array([8]));
-      await slow.request("nobody.answers", new Uint8Array(), { timeoutMs: 5000 }).catch(() => undefined);
+      // A round trip of the one and then of the other: all signals have arrived.
+      for (const end of [caller, slow]) await faultFrom(end.request("nobody.answers", nothing, { timeoutMs: 5000 }));
       held.resolve(undefined);
       await until("what waited has been heard", () => heard.length === 4 && said.length === 2);
       expect(heard).toEqual([1, 2, 3, 4]);
       expect(said.map(([status]) => status)).toEqual(["slow_consumer", "slow_consumer"]);
       expect(said[0]?.[1]).toContain("3 signals of test.slow.* wait for their handler; 1 dropped");
-      expect(said[1]?.[1]).toMatch(/test\.slow\.\* wait for their handler; [34] dropped; it has to do less/);
+      expect(said[1]?.[1]).toContain("test.slow.* wait for their handler; 4 dropped; it has to do less");
       caller.signal("test.slow.a", new Uint8Array([9]));
       await until("it hears again", () => heard.at(-1) === 9);
     });

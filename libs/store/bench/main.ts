@@ -1,16 +1,14 @@
+/** What the log and the buckets cost beside bare NATS, in turns in one run on one server. Run: npx node libs/store/bench/main.ts */
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { natsServer } from "@muster/testkit";
 import { connected } from "../test/connected.ts";
-import { openLog, type Codec } from "../src/index.ts";
+import { openBucket, openLog, type Codec } from "../src/index.ts";
 
-/**
- * How many decisions a second the log takes at 256 in flight, beside bare NATS requests and bare JetStream publishes of the same size in the same run.
- * Only the ratios mean something on a machine that does other things too.
- */
 const IN_FLIGHT = 256;
 const EVENT_BYTES = 200;
-const MEASURE_MS = 3000;
-const ROUNDS = 3;
+const MEASURE_MS = 2000;
+const ROUNDS = 5;
+const KEYS = 1024;
 
 const bytesOnly: Codec<readonly Uint8Array[]> = {
   encode: (events) => Buffer.concat(events),
@@ -23,6 +21,7 @@ const count: Codec<number> = {
   encode: (value) => Buffer.from(String(value)),
   decode: (bytes) => Number(Buffer.from(bytes).toString()),
 };
+const raw: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
 
 await using server = await natsServer();
 await using connection = await connected(server);
@@ -30,7 +29,7 @@ const payload = new Uint8Array(EVENT_BYTES).fill(7);
 
 connection.subscribe("bench.echo", { callback: (_error, message) => void message.respond(payload) });
 const manager = await jetstreamManager(connection);
-await manager.streams.add({ name: "BENCH", subjects: ["bench.publish"] });
+await manager.streams.add({ name: "BENCH", subjects: ["bench.publish.>"], max_msgs_per_subject: 1 });
 const client = jetstream(connection);
 await using log = await openLog<number, Uint8Array>(connection, {
   stream: { name: "BENCH_LOG", subject: "bench.log" },
@@ -40,24 +39,41 @@ await using log = await openLog<number, Uint8Array>(connection, {
   evolve: (total) => total + 1,
   token: 1,
 });
+const bucket = await openBucket(connection, { name: "bench", codec: raw });
+/** Each lane has keys of its own, as the writers of different sessions have. */
+const revisions = await Promise.all(Array.from({ length: KEYS }, (_, key) => bucket.create(String(key), payload)));
+let turn = 0;
 
-const subjects = {
+const operations = {
   request: () => connection.request("bench.echo", payload, { timeout: 10_000 }),
-  publish: () => client.publish("bench.publish", payload),
+  publish: () => client.publish(`bench.publish.${(turn += 1) % KEYS}`, payload),
+  put: async () => {
+    const key = (turn += 1) % KEYS;
+    revisions[key] = await bucket.update(String(key), payload, revisions[key] ?? 0);
+  },
   transact: () => log.transact((total) => ({ events: [payload], result: total })),
 };
+type Name = keyof typeof operations;
+type Round = Record<Name, number>;
+const names: readonly Name[] = ["request", "publish", "put", "transact"];
 
-const best = { request: 0, publish: 0, transact: 0 };
-for (let round = 0; round < ROUNDS; round += 1)
-  for (const name of ["request", "publish", "transact"] as const)
-    best[name] = Math.max(best[name], await rate(subjects[name]));
+for (const inFlight of [IN_FLIGHT, 1]) {
+  const rounds: Round[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const rates: Round = { request: 0, publish: 0, put: 0, transact: 0 };
+    for (const name of names) rates[name] = await rate(operations[name], inFlight);
+    rounds.push(rates);
+  }
+  const ratio = (of: Name, to: Name): string => middle(rounds.map((one) => one[of] / one[to])).toFixed(2);
+  console.log(`${EVENT_BYTES} bytes, ${inFlight} in flight, middle of ${ROUNDS} rounds of ${MEASURE_MS} ms`);
+  for (const name of names) console.log(`  ${name.padEnd(9)} ${Math.round(middle(rounds.map((one) => one[name])))}/s`);
+  console.log(
+    `  log transact / bare request ${ratio("transact", "request")}, / bare publish ${ratio("transact", "publish")}`,
+  );
+  console.log(`  bucket put / bare publish ${ratio("put", "publish")}`);
+}
 
-console.log(`${EVENT_BYTES} bytes, ${IN_FLIGHT} in flight, best of ${ROUNDS} rounds of ${MEASURE_MS} ms`);
-for (const [name, perSecond] of Object.entries(best)) console.log(`${name.padEnd(9)} ${Math.round(perSecond)}/s`);
-console.log(`transact / request ${(best.transact / best.request).toFixed(2)}`);
-console.log(`transact / publish ${(best.transact / best.publish).toFixed(2)}`);
-
-async function rate(once: () => Promise<unknown>): Promise<number> {
+async function rate(once: () => Promise<unknown>, inFlight: number): Promise<number> {
   const start = performance.now();
   const end = start + MEASURE_MS;
   let done = 0;
@@ -67,6 +83,10 @@ async function rate(once: () => Promise<unknown>): Promise<number> {
       done += 1;
     }
   };
-  await Promise.all(Array.from({ length: IN_FLIGHT }, lane));
+  await Promise.all(Array.from({ length: inFlight }, lane));
   return (done * 1000) / (performance.now() - start);
+}
+
+function middle(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 }
