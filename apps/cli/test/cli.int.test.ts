@@ -187,7 +187,7 @@ describe("questions", () => {
   it("lists pools and reservations", async () => {
     const pools = await world.muster(["pools"]).ended;
     expect(pools.stdout).toBe(
-      "POOL     AVAILABLE  CAPACITY  HELD  UNUSABLE  WAITING\ndrivers  1          2         1     0         0\nworkers  0          4         4     0         2\n",
+      "POOL     AVAILABLE  CAPACITY  HELD  UNUSABLE  WAITING  WHY UNUSABLE\ndrivers  1          2         1     1         0        1 CORDONED\nworkers  0          4         4     0         2\n",
     );
     const near = await world.muster(["get", "pool", "worker"]).ended;
     expect(near).toMatchObject({

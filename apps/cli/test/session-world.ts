@@ -277,7 +277,14 @@ async function serveAll(
         listPools: () =>
           Promise.resolve({
             pools: [
-              { name: "drivers", available: 1, capacity: 2, held: 1 },
+              {
+                name: "drivers",
+                available: 1,
+                capacity: 2,
+                held: 1,
+                unusable: 1,
+                unusableByReason: [{ reason: "CORDONED", count: 1 }],
+              },
               { name: "workers", capacity: 4, held: 4, waiting: 2 },
             ],
           }),

@@ -108,6 +108,10 @@ export function poolFromMessage(message: PoolMessage): Pool {
     capacity: message.capacity ?? 0,
     held: message.held ?? 0,
     unusable: message.unusable ?? 0,
+    unusableByReason: (message.unusableByReason ?? []).map(({ reason, count }) => ({
+      reason: reason ?? "",
+      count: count ?? 0,
+    })),
     waiting: message.waiting ?? 0,
   };
 }

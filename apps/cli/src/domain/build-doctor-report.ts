@@ -116,7 +116,11 @@ function checkPools(pools: Observations["pools"]): Check {
   if (pools.value.length === 0)
     return failed("pools", "there is no pool", "label nodes with their pool: `kubectl label node NODE pool=NAME`");
   if (empty.length > 0)
-    return warning("pools", `${text} free`, `no usable machine in ${empty.join(", ")}: see \`kubectl get nodes\``);
+    return warning(
+      "pools",
+      `${text} free`,
+      `no usable machine in ${empty.join(", ")}: \`muster pools\` says why, \`kubectl get nodes\` shows them`,
+    );
   return ok("pools", `${text} free`);
 }
 

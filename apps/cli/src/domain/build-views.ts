@@ -26,8 +26,9 @@ export function buildPoolTable(pools: readonly Pool[], style: TableStyle): strin
   const rows = pools.map((pool) => [
     pool.name,
     ...[pool.available, pool.capacity, pool.held, pool.unusable, pool.waiting].map(String),
+    pool.unusableByReason.map(({ reason, count }) => `${count} ${reason}`).join(", "),
   ]);
-  return buildTable(["POOL", "AVAILABLE", "CAPACITY", "HELD", "UNUSABLE", "WAITING"], rows, style);
+  return buildTable(["POOL", "AVAILABLE", "CAPACITY", "HELD", "UNUSABLE", "WAITING", "WHY UNUSABLE"], rows, style);
 }
 
 export function buildReservationTable(

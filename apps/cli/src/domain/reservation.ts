@@ -4,6 +4,8 @@ export type Pool = {
   readonly capacity: number;
   readonly held: number;
   readonly unusable: number;
+  /** Why, as stable words; the counts add up to `unusable`. */
+  readonly unusableByReason: readonly { readonly reason: string; readonly count: number }[];
   readonly waiting: number;
 };
 
