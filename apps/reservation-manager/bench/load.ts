@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 
 /** Calls in the air at once. */
@@ -19,4 +20,17 @@ export async function perSecond(
   };
   await Promise.all(Array.from({ length: IN_FLIGHT }, (_, worker) => work(worker)));
   return answered / seconds;
+}
+
+/** Kernel ticks are this long wherever Linux runs. */
+const TICK_MS = 10;
+
+/** Processor time that a process has used, in ms: what it costs does not depend on who else uses the machine. NaN where there is no /proc. */
+export function cpuMs(pid: number | undefined): number {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+    return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+  } catch {
+    return Number.NaN;
+  }
 }

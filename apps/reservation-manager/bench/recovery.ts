@@ -1,6 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { natsServer, until } from "@muster/testkit";
 import { largeLedger, writeLedger } from "../test/large-ledger.ts";
+import { cpuMs } from "./load.ts";
 import { connected, reservationsOf, startManager } from "../test/managers.ts";
 
 const SIZES = [0, 100_000, 300_000, 1_000_000];
@@ -19,12 +20,21 @@ async function measure(waiting: number): Promise<object> {
   await using server = await natsServer();
   await using bus = await connected(server);
   const writeMs = await timed(() => writeLedger(bus, ledger));
-  await using manager = startManager(server);
+  await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "5000" });
   const recoverMs = await timed(async () => {
     await until("the manager leads", () => manager.leads > 0, { timeoutMs: 120_000 });
-    await reservationsOf(bus).listReservations({ limit: 1 }, { timeoutMs: 60_000 });
+    await reservationsOf(bus)
+      .listReservations({ limit: 1 }, { timeoutMs: 60_000 })
+      .catch((error: unknown) => {
+        throw new Error(`with ${waiting} requests: ${manager.errors.join("; ")}`, { cause: error });
+      });
   });
-  return { "written in s": inSeconds(writeMs), "answers after s": inSeconds(recoverMs), "leads lost": manager.losses };
+  return {
+    "written in s": inSeconds(writeMs),
+    "answers after s": inSeconds(recoverMs),
+    "of that processor s": inSeconds(cpuMs(manager.pid)),
+    "leads lost": manager.losses,
+  };
 }
 
 async function timed(work: () => Promise<unknown>): Promise<number> {

@@ -8,7 +8,7 @@ import { natsServer, type TestNats } from "@muster/testkit";
 import { runManager } from "../src/adapters/deps.ts";
 import { readConfig } from "../src/config.ts";
 import { connected, needs, nodeWriter, reservationsOf, startManager } from "../test/managers.ts";
-import { IN_FLIGHT, perSecond } from "./load.ts";
+import { cpuMs, IN_FLIGHT, perSecond } from "./load.ts";
 
 const ROUNDS = 3;
 
@@ -25,18 +25,18 @@ export async function benchThroughput(): Promise<void> {
     `Client, service and NATS server each a process of its own; ${IN_FLIGHT} in flight, ${availableParallelism()} processors`,
   );
   {
-    await using _manager = startManager(server);
-    await compare(server, bus);
+    await using manager = startManager(server);
+    await compare(server, bus, () => cpuMs(manager.pid));
   }
   console.log("The same with the service in the client's process");
   const stop = new AbortController();
   const manager = runManager(makeContext(server, stop.signal));
-  await compare(server, bus);
+  await compare(server, bus, () => Number.NaN);
   stop.abort();
   await manager;
 }
 
-async function compare(server: TestNats, bus: NatsBus): Promise<void> {
+async function compare(server: TestNats, bus: NatsBus, serviceCpuMs: () => number): Promise<void> {
   const reservations = reservationsOf(bus);
   await reservations.listPools({}, { timeoutMs: 30_000 });
   let round = 0;
@@ -56,12 +56,19 @@ async function compare(server: TestNats, bus: NatsBus): Promise<void> {
   const rows: object[] = [];
   for (round = 1; round <= ROUNDS; round += 1) {
     const requests = await perSecond(() => bare.ask(request));
-    const pairs = await perSecond(pair);
+    const usedMs = serviceCpuMs();
+    let answered = 0;
+    const pairs = await perSecond(async (worker, turn) => {
+      await pair(worker, turn);
+      answered += 2;
+    });
+    const cpu = ((serviceCpuMs() - usedMs) * 1000) / answered;
     rows.push({
       "bare requests/s": Math.round(requests),
       "durable requests/s": Math.round(2 * pairs),
       "reservations/s, each released": Math.round(pairs),
       ratio: Math.round((200 * pairs) / requests) / 100,
+      ...(!Number.isNaN(cpu) && { "service µs of processor a request": Math.round(cpu) }),
     });
   }
   console.table(rows);

@@ -77,7 +77,7 @@ const turns = fc.array(
   { minLength: 25, maxLength: 25 },
 );
 
-it("never gives a machine to two owners and forgets nothing it said, while leaders are killed in a storm", async () => {
+it("lets exactly one replica decide at a time: no machine has two owners and nothing it said is forgotten, while leaders are killed in a storm", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -118,7 +118,7 @@ it("never gives a machine to two owners and forgets nothing it said, while leade
   for (const manager of [...managers, third]) expect(manager.errors).toEqual([]);
 });
 
-it("goes on with the same ledger when the leader is killed", async () => {
+it("is durable: goes on with the same ledger when the leader is killed", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -169,7 +169,7 @@ it("goes on when NATS was away, with everything that was acknowledged", async ()
   expect(manager.errors).toEqual([]);
 });
 
-it("is taken over from a leader that is frozen, which swallows no requests and writes nothing when it goes on", async () => {
+it("is taken over from a leader that is frozen; the deposed one cannot write, swallows no requests, steps down and stands by", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -206,4 +206,85 @@ it("is taken over from a leader that is frozen, which swallows no requests and w
   await second.end("SIGKILL");
   expect(await persist(() => reservations.listReservations({}, { timeoutMs: 20_000 }))).toEqual(before);
   expect([first.leads, first.errors, second.errors]).toEqual([2, [], []]);
+});
+
+it("has on disk whatever it answered when the leader is killed with 256 requests in flight, and what it did not answer can be asked again", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await Promise.all(Array.from({ length: 64 }, (_, index) => nodes.put(`a${index}`, "a")));
+  await using first = startManager(server);
+  await leaderOf([first]);
+  await using second = startManager(server);
+  const reservations = reservationsOf(bus);
+  const reserve = (id: string) => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true });
+  const answered = new Map<string, string>();
+  const unanswered: string[] = [];
+  const enough = Promise.withResolvers<undefined>();
+  let killed = false;
+  const work = async (worker: number): Promise<void> => {
+    for (let turn = 0; !killed; turn += 1) {
+      const id = `w${worker}-${turn}`;
+      try {
+        const { reservation } = await reserve(id);
+        answered.set(id, reservation?.id ?? "none");
+      } catch {
+        unanswered.push(id);
+      }
+      if (answered.size > 600) enough.resolve(undefined);
+    }
+  };
+  const workers = Array.from({ length: 256 }, (_, worker) => work(worker));
+  await enough.promise;
+  killed = true;
+  await first.end("SIGKILL");
+  await Promise.all(workers);
+
+  for (const id of unanswered) answered.set(id, (await persist(() => reserve(id))).reservation?.id ?? "none");
+  const known = new Map<string, string>();
+  const held: string[] = [];
+  for (let from = "", more = true; more;) {
+    const page = await persist(() => reservations.listReservations({ continue: from }, { timeoutMs: 20_000 }));
+    for (const { id, owner: of, machines } of page.reservations) {
+      known.set(of?.id ?? "", id ?? "");
+      held.push(...(machines ?? []).map(({ node }) => node ?? ""));
+    }
+    from = page.continue;
+    more = from !== "";
+  }
+  expect(new Map([...known].sort())).toEqual(new Map([...answered].sort()));
+  expect(new Set(known.values()).size).toBe(known.size);
+  expect([held.length, new Set(held).size]).toEqual([64, 64]);
+  expect(second.errors).toEqual([]);
+});
+
+it("goes on when NATS was away for much longer than any lock lives, and takes no machines from owners who could not renew meanwhile", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  for (const name of ["a0", "a1"]) await nodes.put(name, "a");
+  const env = { RESERVATION_LOCK_TTL_MS: "300", RESERVATION_EXPIRY_GRACE_MS: "600000" };
+  await using first = startManager(server, env);
+  await leaderOf([first]);
+  await using second = startManager(server, env);
+  const reservations = reservationsOf(bus);
+  const lease = { owner: owner("lease"), needs: needs("a"), ttlMs: 1 };
+  const { reservation } = await reservations.reserve(lease);
+  await reservations.reserve({ owner: owner("x"), needs: needs("a") });
+  await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true });
+
+  await server.kill();
+  await until("the leader knows that it has lost the lead", () => first.losses === 1);
+  await expect(reservations.listPools({}, { timeoutMs: 300 })).rejects.toMatchObject({
+    fault: { code: expect.stringMatching(/unavailable|deadline_exceeded/) as string },
+  });
+  await server.start();
+
+  const renewal = { owner: lease.owner, reservationId: reservation?.id ?? "", ttlMs: 600_000 };
+  const renewed = await persist(() => reservations.renewReservation(renewal, { timeoutMs: 20_000 }));
+  expect(renewed.reservation?.machines).toEqual(reservation?.machines);
+  await persist(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-2" }));
+  const { reservation: next } = await persist(() => reservations.getReservation({ owner: owner("y") }));
+  expect(next?.machines).toMatchObject([{ node: "a1" }]);
+  expect([...first.errors, ...second.errors]).toEqual([]);
 });

@@ -1,6 +1,7 @@
 import type { NatsBus } from "@muster/bus";
 import { buckets, streams } from "@muster/proto";
 import { openBucket, openLog } from "@muster/store";
+import { until } from "@muster/testkit";
 import { entryCodec } from "../src/adapters/messages.ts";
 import { snapshotCodec } from "../src/adapters/snapshot-codec.ts";
 import { evolve, restoreLedger, type Ledger } from "../src/domain/ledger.ts";
@@ -42,6 +43,7 @@ export async function writeLedger(bus: NatsBus, ledger: Ledger): Promise<void> {
   const reservation = { sequence: ledger.nextSequence, owner: ownerOf("last"), needs: needsOf("pool-0"), priority: 0 };
   const requested = { ...reservation, concurrencyLimit: 0, createdAtMs: 0 };
   await log.transact(() => ({ events: [{ kind: "requested", reservation: requested, atMs: 0 }], result: undefined }));
+  await until("the snapshot is written", async () => (await snapshotRevision(bus)) > 0, { timeoutMs: 120_000 });
 }
 
 /** Changes with every snapshot. */

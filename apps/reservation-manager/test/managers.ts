@@ -11,6 +11,7 @@ import { nodeCodec, type NodeEntry } from "../src/adapters/messages.ts";
 
 /** One replica of the service as a process of its own. */
 export type ManagerProcess = AsyncDisposable & {
+  readonly pid: number | undefined;
   /** How often it became the leader and opened the ledger. */
   readonly leads: number;
   readonly errors: readonly string[];
@@ -64,6 +65,7 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
     get http() {
       return http;
     },
+    pid: child.pid,
     errors,
     freeze: () => child.kill("SIGSTOP"),
     goOn: () => child.kill("SIGCONT"),

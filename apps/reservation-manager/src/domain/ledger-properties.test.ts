@@ -67,7 +67,7 @@ it("never gives one node to two reservations", () => {
   );
 });
 
-it("grants one node of the right pool for each need, or nothing", () => {
+it("is one ledger for every kind of work, all or nothing: one machine of its pool for each component", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       const run = runAll(steps);
@@ -99,7 +99,7 @@ it("grants only nodes that are in the pool, ready, schedulable, unoccupied and h
   );
 });
 
-it("counts every live node of a pool once, and never more free than there are", () => {
+it("counts every live node of a pool once: available never passes capacity and never goes below zero", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       runAll(steps, (run) => {
@@ -156,7 +156,7 @@ it("gives the same ledger when its events are replayed, and when it is restored 
   );
 });
 
-it("ends every reservation when its time limit passes, granted or waiting, and no other one", () => {
+it("releases what belongs to owners that are gone: every reservation ends when its time limit passes, granted or waiting, and no other one", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       const limits = new Map<number, number | undefined>();
@@ -176,7 +176,7 @@ it("ends every reservation when its time limit passes, granted or waiting, and n
   );
 });
 
-it("changes nothing when it refuses or repeats itself", () => {
+it("has no effect on error, nor when the same owner reserves the same again", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       let before = 0;
@@ -211,7 +211,7 @@ it("has nothing left to grant after it has granted", () => {
   );
 });
 
-it("grants as if it had looked at every waiting request in order", () => {
+it("grants in the order of priority, then age, as if it had looked at every waiting request", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       runAll(steps, ({ world, nowMs }) => {
@@ -293,7 +293,7 @@ it("never keeps more than the limit of a kind granted when all of the kind name 
   );
 });
 
-it("grants an overdue request after the releases that it needs, whoever comes after it", () => {
+it("lets nobody overtake for ever: an overdue request is granted after the releases that it needs, whoever comes after it", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 2, max: 6 }),
