@@ -12,6 +12,7 @@ import { describeCoordination } from "./conformance/coordination.ts";
 import { describeDefinitions } from "./conformance/definitions.ts";
 import { describeRules } from "./conformance/rules.ts";
 import { describeFixtures } from "./conformance/fixtures.ts";
+import { describeApply } from "./conformance/apply.ts";
 import { describeEveryday } from "./conformance/everyday.ts";
 import { describeOpenApi } from "./conformance/openapi.ts";
 import { describeLists } from "./conformance/lists.ts";
@@ -58,5 +59,6 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("custom resources", () => describeCustom(connection));
   describe.skipIf(skip)("rules", () => describeRules(connection));
   describe.skipIf(skip)("definitions", () => describeFixtures(connection));
+  describe.skipIf(skip)("apply", () => describeApply(connection));
   describe.skipIf(skip)("everyday kubectl", () => describeEveryday(connection));
 });

@@ -1,5 +1,6 @@
 import { decideDeletion, type DeleteOptions, isDoneDeleting } from "./deletion.ts";
-import { type JsonObject, objectAt, put, sameJson, textAt, without } from "./json.ts";
+import { recordUpdate, type Writer } from "./fields/managed-fields.ts";
+import { at, type JsonObject, objectAt, put, sameJson, textAt, without } from "./json.ts";
 import { namespaces } from "./kinds/core.ts";
 import {
   checkMetadata,
@@ -48,13 +49,16 @@ export type Update = {
   /** Create when there is nothing yet, whatever the resource allows. */
   readonly upsert?: boolean;
   readonly dryRun: boolean;
+  /** Who owns what is changed; undefined when the change says that itself, or is none of a client. */
+  readonly writer?: Writer | undefined;
 };
 
 /** Create, update and delete with Kubernetes' rules. Everything happens at once, so that no two writes interleave; refusals are thrown as failures. */
 export type Registry = {
   find(target: ObjectName): JsonObject | undefined;
   get(target: ObjectName): JsonObject;
-  create(resource: Resource, namespace: string, body: JsonObject, dryRun: boolean): JsonObject;
+  /** Without a writer nobody is told to own anything: the server itself creates the object. */
+  create(resource: Resource, namespace: string, body: JsonObject, dryRun: boolean, writer?: Writer): JsonObject;
   update(target: ObjectName, update: Update): Written;
   /** Writes a pod with its node; what an update may not change. */
   bind(target: ObjectName, pod: JsonObject, dryRun: boolean): void;
@@ -68,7 +72,7 @@ export function registry(deps: RegistryDeps): Registry {
   return {
     find: (target) => find(deps, target),
     get: (target) => find(deps, target) ?? fail(notFound(target.resource, target.name)),
-    create: (resource, namespace, body, dryRun) => create(deps, resource, { namespace, body, dryRun }),
+    create: (resource, namespace, body, dryRun, writer) => create(deps, resource, { namespace, body, dryRun, writer }),
     update: (target, wanted) => update(deps, target, wanted),
     bind: ({ resource, namespace, name }, pod, dryRun) => {
       if (!dryRun) deps.store.commit(bucketOf(resource), keyOf(namespace, name), pod);
@@ -86,9 +90,14 @@ function find(deps: RegistryDeps, target: ObjectName): JsonObject | undefined {
   return object === undefined ? undefined : shown(target.resource, object);
 }
 
-type Creation = { readonly namespace: string; readonly body: JsonObject; readonly dryRun: boolean };
+type Creation = {
+  readonly namespace: string;
+  readonly body: JsonObject;
+  readonly dryRun: boolean;
+  readonly writer: Writer | undefined;
+};
 
-function create(deps: RegistryDeps, resource: Resource, { namespace, body, dryRun }: Creation): JsonObject {
+function create(deps: RegistryDeps, resource: Resource, { namespace, body, dryRun, writer }: Creation): JsonObject {
   const { store } = deps;
   const bucket = bucketOf(resource);
   const isFree = (name: string): boolean => store.get(bucket, keyOf(namespace, name)) === undefined;
@@ -98,7 +107,9 @@ function create(deps: RegistryDeps, resource: Resource, { namespace, body, dryRu
   if (resource.closed !== undefined) fail(forbidden(resource, name, resource.closed));
   const identified = identify(resource, named, deps);
   const others = (): JsonObject[] => store.entries(bucket).map(([, other]) => other);
-  const object = resource.allocate(resource.withoutStatus(resource.defaults(identified)), others);
+  const filled = resource.withoutStatus(resource.defaults(identified));
+  const owned = writer === undefined ? filled : record(resource, undefined, { submitted: identified, filled }, writer);
+  const object = resource.allocate(owned, others);
   refuseInvalid(resource, name, [...checkMetadata(object, resource.checkName), ...resource.validate(object)]);
   const existing = store.get(bucket, keyOf(namespace, name));
   if (existing !== undefined) fail(alreadyExists(resource, name, isDeleting(existing)));
@@ -116,11 +127,13 @@ function update(deps: RegistryDeps, target: ObjectName, wanted: Update): Written
     }
     const named = put(change(undefined), ["metadata", "name"], name);
     const body = put(named, ["metadata", "resourceVersion"], undefined);
-    return { object: create(deps, resource, { namespace, body, dryRun }), created: true };
+    return { object: create(deps, resource, { namespace, body, dryRun, writer: wanted.writer }), created: true };
   }
   const proposed = toStored(resource, change(shown(resource, before)));
   refuseStale(resource, before, proposed);
-  const after = nextState(resource, before, proposed, subresource);
+  const next = nextState(resource, before, proposed, subresource);
+  const after =
+    wanted.writer === undefined ? next : record(resource, before, { submitted: proposed, filled: next }, wanted.writer);
   if (sameJson(after, before) || dryRun) return { object: shown(resource, after), created: false };
   const done = isDoneDeleting(after);
   const { after: written } = deps.store.commit(bucketOf(resource), keyOf(namespace, name), done ? undefined : after);
@@ -159,6 +172,27 @@ function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, 
       return { object: shown(resource, removedObject(last ?? deletion.object, revision)), gone: true };
     }
   }
+}
+
+type States = {
+  /** As the client sent it. */
+  readonly submitted: JsonObject;
+  /** As it will be kept. */
+  readonly filled: JsonObject;
+};
+
+/** The object with the record of who owns its fields. Owned is what a client sees, in the form in which it wrote. */
+function record(
+  resource: Resource,
+  before: JsonObject | undefined,
+  { submitted, filled }: States,
+  writer: Writer,
+): JsonObject {
+  const isNew = before === undefined;
+  const unwritten = isNew ? resource.assigned.filter((path) => at(submitted, ...path) === undefined) : [];
+  const view = unwritten.reduce((object, path) => put(object, path, undefined), filled);
+  const recorded = recordUpdate(resource, isNew ? undefined : shown(resource, before), shown(resource, view), writer);
+  return put(filled, ["metadata", "managedFields"], objectAt(recorded, "metadata")["managedFields"]);
 }
 
 function toStored(resource: Resource, object: JsonObject): JsonObject {

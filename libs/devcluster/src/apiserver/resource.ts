@@ -36,6 +36,8 @@ export type Resource = {
   readonly validateChange: (before: JsonObject, after: JsonObject) => readonly Problem[];
   /** What an update keeps of the state before, whatever it says. */
   readonly carryOver: (before: JsonObject, after: JsonObject) => JsonObject;
+  /** Fields that the server decides on, and that nobody is told to own who has not written them. */
+  readonly assigned: readonly (readonly string[])[];
   /** Gives a new object what must differ from all others, such as an address. */
   readonly allocate: (object: JsonObject, others: () => readonly JsonObject[]) => JsonObject;
   /** Why an object may never be deleted; undefined when it may. */
@@ -110,6 +112,7 @@ export function defineResource(given: Given): Resource {
     validateUpdate: (_before, after) => given.validate?.(after) ?? [],
     validateChange: () => [],
     carryOver: (_before, after) => after,
+    assigned: [],
     allocate: (object) => object,
     keepAlways: () => undefined,
     whileDeleting: (object) => object,

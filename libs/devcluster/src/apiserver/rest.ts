@@ -8,7 +8,8 @@ import { bindPod } from "./kinds/pod.ts";
 import { list, matcher, selectorsOf } from "./list.ts";
 import { nameOf, namespaceOf, timestamp, uidOf } from "./metadata.ts";
 import { nodes } from "./kinds/node.ts";
-import { applyPatch, patchTypeOf } from "./patch.ts";
+import { APPLY, applyPatch, checkPatchOptions, patchTypeOf } from "./patch.ts";
+import type { Writer } from "./fields/managed-fields.ts";
 import { chooseContainer, type KubeletAccess, locateLog, streamLog } from "./pod-log.ts";
 import { booleanOf, deleteOptionsOf, dryRunOf, integerOf, versionQuery } from "./query.ts";
 import type { ObjectName, Registry } from "./registry.ts";
@@ -146,7 +147,7 @@ async function create(call: Call): Promise<void> {
     show(call, 201, target.resource.answer(object), warnings);
     return;
   }
-  show(call, 201, deps.registry.create(target.resource, target.namespace, object, dryRun), warnings);
+  show(call, 201, deps.registry.create(target.resource, target.namespace, object, dryRun, writerOf(call)), warnings);
 }
 
 async function update(call: Call, subresource?: "status" | "finalize"): Promise<void> {
@@ -160,7 +161,12 @@ async function update(call: Call, subresource?: "status" | "finalize"): Promise<
   const place = target.resource.namespaced ? target.namespace : undefined;
   const object = put(decoded.object, ["metadata", "namespace"], place);
   const { warnings } = decoded;
-  const written = deps.registry.update(target, { subresource, change: () => object, dryRun });
+  const written = deps.registry.update(target, {
+    subresource,
+    change: () => object,
+    dryRun,
+    writer: writerOf(call, subresource),
+  });
   show(call, written.created ? 201 : 200, written.object, warnings);
 }
 
@@ -168,7 +174,10 @@ async function patch(call: Call, subresource?: "status"): Promise<void> {
   const { deps, exchange, target } = call;
   const type = patchTypeOf(mediaType(exchange.request), target.resource.patchesStrategically);
   const dryRun = dryRunOf(exchange.query, "PatchOptions");
-  const upsert = type === "application/apply-patch+yaml";
+  const upsert = type === APPLY;
+  const force = booleanOf(exchange.query, "force");
+  checkPatchOptions(type, exchange.query.get("fieldManager") ?? "", force);
+  const writer = writerOf(call, subresource);
   const text = await readBody(exchange.request);
   const document = upsert ? parseYaml(text, "error decoding YAML") : parseJson(text, "error decoding patch");
   let warnings: readonly string[] = [];
@@ -176,15 +185,10 @@ async function patch(call: Call, subresource?: "status"): Promise<void> {
     subresource,
     upsert,
     dryRun,
+    // An apply keeps the record itself.
+    writer: upsert ? undefined : writer,
     change: (current) => {
-      const patched = applyPatch(current, {
-        type,
-        patch: document,
-        fieldManager: exchange.query.get("fieldManager") ?? "",
-        time: timestamp(deps.nowMs()),
-        apiVersion: apiVersionOf(target.resource),
-        kind: target.resource.kind,
-      });
+      const patched = applyPatch(current, { resource: target.resource, type, patch: document, writer, force });
       const decoded = decodeBody(call, patched, refusePatch);
       refuseOtherName(target, decoded.object);
       warnings = decoded.warnings;
@@ -192,6 +196,13 @@ async function patch(call: Call, subresource?: "status"): Promise<void> {
     },
   });
   show(call, written.created ? 201 : 200, written.object, warnings);
+}
+
+/** Who sends a request: as it says, or by the name of its program. */
+function writerOf({ deps, exchange }: Call, subresource = ""): Writer {
+  const program = (exchange.request.headers["user-agent"] ?? "").split("/")[0] ?? "";
+  const manager = (exchange.query.get("fieldManager") ?? "") || program || "unknown";
+  return { manager, subresource, time: timestamp(deps.nowMs()) };
 }
 
 function expectedOf(resource: Resource): { apiVersion: string; kind: string } {

@@ -1,15 +1,16 @@
 import { answer, type Exchange } from "./answer.ts";
 import { mediaType, parseJson, readBody, readObject } from "./body.ts";
-import { at, type JsonObject, numberAt, objectAt, put, textAt } from "./json.ts";
-import { timestamp } from "./metadata.ts";
-import { applyPatch, patchTypeOf } from "./patch.ts";
+import { at, type Json, type JsonObject, numberAt, objectAt, put, textAt } from "./json.ts";
+import { jsonPatch } from "./json-patch.ts";
+import { mergePatch } from "./merge-patch.ts";
+import { patchTypeOf } from "./patch.ts";
 import { dryRunOf } from "./query.ts";
 import type { Registry } from "./registry.ts";
 import type { ScalePaths } from "./resource.ts";
 import { badRequest, fail, methodNotAllowed, noSuchResource } from "./status.ts";
 import type { Target } from "./target.ts";
 
-type ScaleDeps = { readonly registry: Registry; readonly nowMs: () => number };
+type ScaleDeps = { readonly registry: Registry };
 
 const SCALE = { apiVersion: "autoscaling/v1", kind: "Scale" };
 
@@ -35,12 +36,11 @@ export async function serveScale(deps: ScaleDeps, exchange: Exchange, target: Ta
       const type = patchTypeOf(mediaType(exchange.request), false);
       const dryRun = dryRunOf(exchange.query, "PatchOptions");
       const patch = parseJson(await readBody(exchange.request), "error decoding patch");
-      const fieldManager = exchange.query.get("fieldManager") ?? "";
       const { object } = deps.registry.update(target, {
         change: (current) => {
           const before = current ?? fail(noSuchResource());
-          const time = timestamp(deps.nowMs());
-          const scale = applyPatch(shown(before), { type, patch, fieldManager, time, ...SCALE });
+          const scale =
+            type === "application/json-patch+json" ? jsonPatch(shown(before), patch) : mergePatch(shown(before), patch);
           return withReplicas(before, scale, paths);
         },
         dryRun,
@@ -69,7 +69,7 @@ function buildScale(object: JsonObject, { specReplicas, statusReplicas, selector
   };
 }
 
-function withReplicas(object: JsonObject, scale: JsonObject, { specReplicas }: ScalePaths): JsonObject {
+function withReplicas(object: JsonObject, scale: Json, { specReplicas }: ScalePaths): JsonObject {
   const replicas = at(scale, "spec", "replicas") ?? 0;
   if (typeof replicas !== "number" || !Number.isInteger(replicas)) {
     return fail(

@@ -1,61 +1,41 @@
+import { resolveSchema, type Schema } from "./definitions.ts";
 import { isList, isObject, type Json, type JsonObject, listAt, mapEntries, sameJson, textAt } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
-
-/** How Kubernetes merges a list: by a key of its elements, or as a set of plain values. Lists that are not named are replaced as a whole. */
-type ListMerge = { readonly by: readonly string[] } | { readonly by: "value" };
-
-const byKey = (...keys: string[]): ListMerge => ({ by: keys });
-
-/** By the path of the list in its kind, indexes left out, or by its name alone where that is the same everywhere. */
-const LISTS: Readonly<Record<string, ListMerge>> = {
-  containers: byKey("name"),
-  initContainers: byKey("name"),
-  ephemeralContainers: byKey("name"),
-  env: byKey("name"),
-  volumes: byKey("name"),
-  volumeMounts: byKey("mountPath"),
-  volumeDevices: byKey("devicePath"),
-  hostAliases: byKey("ip"),
-  imagePullSecrets: byKey("name"),
-  resourceClaims: byKey("name"),
-  schedulingGates: byKey("name"),
-  topologySpreadConstraints: byKey("topologyKey"),
-  ownerReferences: byKey("uid"),
-  conditions: byKey("type"),
-  podIPs: byKey("ip"),
-  hostIPs: byKey("ip"),
-  finalizers: { by: "value" },
-  podCIDRs: { by: "value" },
-  "containers.ports": byKey("containerPort"),
-  "initContainers.ports": byKey("containerPort"),
-  "spec.ports": byKey("port"),
-  "status.addresses": byKey("type"),
-  secrets: byKey("name"),
-};
 
 const PATCH = "$patch";
 const RETAIN = "$retainKeys";
 const ORDER = "$setElementOrder/";
 const DELETE = "$deleteFromPrimitiveList/";
 
-/** Applies a strategic merge patch of a built-in kind: maps merge, known lists merge by their keys, with the directives that kubectl writes. */
-export function strategicMerge(target: JsonObject, patch: JsonObject): JsonObject {
-  return mergeObject(target, patch, []);
+/** Applies a strategic merge patch of a built-in kind: maps merge, lists merge as the schema of the kind says, with the directives that kubectl writes. */
+export function strategicMerge(target: JsonObject, patch: JsonObject, schema: Schema): JsonObject {
+  return mergeObject(target, patch, { schema, path: [] });
 }
 
-/** The merge keys of the list at a path of names, "value" for a set, undefined for a list that is replaced as a whole. */
-export function listKeys(path: readonly string[]): readonly string[] | "value" | undefined {
-  return listMerge(path)?.by;
+/** Where a value stands, and what is known of it. */
+type Place = { readonly schema: Schema; readonly path: readonly string[] };
+
+function fieldAt({ schema, path }: Place, key: string): Place {
+  const { properties, additionalProperties } = resolveSchema(schema);
+  const field = isObject(properties) && Object.hasOwn(properties, key) ? properties[key] : additionalProperties;
+  return { schema: isObject(field) ? field : {}, path: [...path, key] };
 }
 
-function listMerge(path: readonly string[]): ListMerge | undefined {
-  const name = path.at(-1) ?? "";
-  const known = LISTS[path.slice(-2).join(".")] ?? LISTS[name];
-  // The finalizers of a namespace's spec are atomic; those of metadata are a set.
-  return name === "finalizers" && path[0] !== "metadata" ? undefined : known;
+function itemOf({ schema, path }: Place): Place {
+  const { items } = resolveSchema(schema);
+  return { schema: isObject(items) ? items : {}, path };
 }
 
-function mergeObject(target: JsonObject, patch: JsonObject, path: readonly string[]): JsonObject {
+/** The key by which a list merges, "value" for a set of plain values, undefined for a list that is replaced as a whole. */
+function mergeKey({ schema }: Place): string | undefined {
+  const strategies = textAt(schema, "x-kubernetes-patch-strategy").split(",");
+  if (!strategies.includes("merge")) return undefined;
+  return textAt(schema, "x-kubernetes-patch-merge-key") || VALUE;
+}
+
+const VALUE = "value of the item";
+
+function mergeObject(target: JsonObject, patch: JsonObject, place: Place): JsonObject {
   const directive = textAt(patch, PATCH);
   if (directive === "delete") return {};
   const content = mapEntries(patch, (key, value) => (key.startsWith("$") ? undefined : value));
@@ -65,19 +45,14 @@ function mergeObject(target: JsonObject, patch: JsonObject, path: readonly strin
   const retained = listAt(patch, RETAIN);
   const base =
     retained.length === 0 ? target : mapEntries(target, (key, value) => (retained.includes(key) ? value : undefined));
-  const merged = mapEntries(base, (key, value) => mergeField(key, value, patch, [...path, key]));
+  const merged = mapEntries(base, (key, value) => mergeField(key, value, patch, fieldAt(place, key)));
   const added = mapEntries(content, (key) =>
-    Object.hasOwn(base, key) ? undefined : mergeField(key, undefined, patch, [...path, key]),
+    Object.hasOwn(base, key) ? undefined : mergeField(key, undefined, patch, fieldAt(place, key)),
   );
   return Object.fromEntries([...Object.entries(merged), ...Object.entries(added)]);
 }
 
-function mergeField(
-  key: string,
-  value: Json | undefined,
-  patch: JsonObject,
-  path: readonly string[],
-): Json | undefined {
+function mergeField(key: string, value: Json | undefined, patch: JsonObject, place: Place): Json | undefined {
   const change = Object.hasOwn(patch, key) ? patch[key] : undefined;
   const order = patch[ORDER + key];
   const gone = listAt(patch, DELETE + key);
@@ -85,38 +60,37 @@ function mergeField(
   if (isList(value) || isList(change)) {
     if (change === undefined && order === undefined && gone.length === 0) return value;
     const kept = (isList(value) ? value : []).filter((item) => !gone.some((one) => sameJson(one, item)));
-    return mergeList(kept, isList(change) ? change : [], isList(order) ? order : undefined, path);
+    return mergeList(kept, isList(change) ? change : [], isList(order) ? order : undefined, place);
   }
   if (change === undefined) return value;
   if (!isObject(change)) return change;
-  return mergeObject(isObject(value) ? value : {}, change, path);
+  return mergeObject(isObject(value) ? value : {}, change, place);
 }
 
 function mergeList(
   target: readonly Json[],
   patch: readonly Json[],
   order: readonly Json[] | undefined,
-  path: readonly string[],
+  place: Place,
 ): Json {
-  const merge = listMerge(path);
-  if (merge === undefined) return order === undefined || patch.length > 0 ? patch.map(plain) : target;
-  if (merge.by === "value") {
+  const key = mergeKey(place);
+  if (key === undefined) return order === undefined || patch.length > 0 ? patch.map(plain) : target;
+  if (key === VALUE) {
     const added = patch.filter((item) => !target.some((one) => sameJson(one, item)));
     return sortByOrder([...target, ...added], order, (item) => JSON.stringify(item));
   }
-  const keys = merge.by;
-  const identity = (item: Json): string =>
-    JSON.stringify(keys.map((key) => (isObject(item) ? (item[key] ?? null) : null)));
+  const identity = (item: Json): string => JSON.stringify(isObject(item) ? (item[key] ?? null) : null);
   if (patch.some((item) => textAt(item, PATCH) === "replace" && isObject(item) && Object.keys(item).length === 1)) {
     return patch.filter((item) => textAt(item, PATCH) === "").map(plain);
   }
   const merged = patch.reduce<Json[]>(
     (items, change) => {
-      if (!isObject(change)) return fail(badRequest(`invalid element in list ${path.join(".")}: an object is needed`));
-      const missing = keys.find((key) => !Object.hasOwn(change, key));
-      if (missing !== undefined)
-        return fail(badRequest(`map: ${JSON.stringify(change)} does not contain declared merge key: ${missing}`));
-      return mergeElement(items, change, identity, path);
+      if (!isObject(change))
+        return fail(badRequest(`invalid element in list ${place.path.join(".")}: an object is needed`));
+      if (!Object.hasOwn(change, key)) {
+        return fail(badRequest(`map: ${JSON.stringify(change)} does not contain declared merge key: ${key}`));
+      }
+      return mergeElement(items, change, identity, itemOf(place));
     },
     [...target],
   );
@@ -127,13 +101,13 @@ function mergeElement(
   items: readonly Json[],
   change: JsonObject,
   identity: (item: Json) => string,
-  path: readonly string[],
+  place: Place,
 ): Json[] {
   const position = items.findIndex((item) => identity(item) === identity(change));
   if (textAt(change, PATCH) === "delete") return items.filter((_item, index) => index !== position);
   const current = items[position];
-  if (current === undefined) return [...items, mergeObject({}, change, path)];
-  return items.with(position, mergeObject(isObject(current) ? current : {}, change, path));
+  if (current === undefined) return [...items, mergeObject({}, change, place)];
+  return items.with(position, mergeObject(isObject(current) ? current : {}, change, place));
 }
 
 /** Elements that the order names come in that order; the others keep their place after the element they followed. */

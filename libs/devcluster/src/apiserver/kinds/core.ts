@@ -22,6 +22,7 @@ export const namespaces: Resource = defineResource({
   whileDeleting: (namespace) =>
     put(put(namespace, ["metadata", "deletionGracePeriodSeconds"], undefined), ["status", "phase"], "Terminating"),
   carryOver: (before, after) => put(after, ["spec"], before["spec"]),
+  assigned: [["spec", "finalizers"]],
   defaults: (namespace) => ({
     ...put(namespace, ["metadata", "labels", "kubernetes.io/metadata.name"], nameOf(namespace)),
     spec: { finalizers: ["kubernetes"] },

@@ -23,6 +23,7 @@ export const pods: Resource = defineResource({
     "status.podIP": (pod) => textAt(pod, "status", "podIP"),
     "status.nominatedNodeName": (pod) => textAt(pod, "status", "nominatedNodeName"),
   },
+  assigned: ["tolerations", "priority", "preemptionPolicy"].map((field) => ["spec", field]),
   defaults: defaultPod,
   validate: validatePod,
   validateChange: validatePodChange,

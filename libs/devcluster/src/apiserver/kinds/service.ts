@@ -40,6 +40,7 @@ export const services: Resource = defineResource({
     AGE,
     column("Selector", (service) => pairs(objectAt(service, "spec", "selector")), "wide"),
   ],
+  assigned: ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"].map((field) => ["spec", field]),
   defaults: defaultService,
   validate: validateService,
   carryOver: (before, after) => {
