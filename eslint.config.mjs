@@ -41,6 +41,10 @@ const boundaries = {
       sourceTag: "type:tool",
       onlyDependOnLibsWithTags: ["type:contract", "type:core", "type:platform", "type:test", "type:tool"],
     },
+    {
+      sourceTag: "type:simulator",
+      onlyDependOnLibsWithTags: ["type:app", "type:contract", "type:core", "type:platform", "type:test", "type:tool"],
+    },
     { sourceTag: "type:test", onlyDependOnLibsWithTags: ["type:contract", "type:core", "type:platform", "type:test"] },
     {
       sourceTag: "type:platform",
@@ -54,6 +58,9 @@ const boundaries = {
     { sourceTag: "type:core", onlyDependOnLibsWithTags: ["type:core"], allowedExternalImports: [] },
   ],
 };
+
+/** What the services let the simulator drive: the `exports` of their package.json. Nobody else may import an app. */
+const driven = ["@muster/session-controller/*", "@muster/reservation-manager/*", "@muster/watcher/*", "@muster/chaos/*"];
 
 /** Tests may use test tools anywhere; what the project itself may depend on stays the same. */
 const boundariesOfTests = {
@@ -112,6 +119,10 @@ export default tseslint.config(
       "@typescript-eslint/no-non-null-assertion": "off",
       "@nx/enforce-module-boundaries": ["error", boundariesOfTests],
     },
+  },
+  {
+    files: ["tools/simulate/**/*.ts"],
+    rules: { "@nx/enforce-module-boundaries": ["error", { ...boundaries, allow: driven }] },
   },
   {
     files: ["tools/**/*.ts", "**/bench/**/*.ts", "apps/cli/src/main.ts"],

@@ -34,7 +34,7 @@ const DISPOSE_MS = 5000;
 
 /** The one writer: decides against the tentative state, and writes what has gathered whenever the write before it is done. */
 export class LogWriter<State, Event> implements Log<State, Event> {
-  readonly #connection: NatsConnection;
+  readonly #connection: Pick<NatsConnection, "info">;
   readonly #config: LogConfig<State, Event>;
   readonly #stream: LogStream;
   readonly #snapshotter: Snapshotter<State>;
@@ -48,7 +48,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
   #writing: Promise<void> | undefined;
   #closing = false;
 
-  constructor(connection: NatsConnection, parts: LogWriterParts<State, Event>) {
+  constructor(connection: Pick<NatsConnection, "info">, parts: LogWriterParts<State, Event>) {
     this.#connection = connection;
     this.#config = parts.config;
     this.#stream = parts.stream;

@@ -1,0 +1,107 @@
+import { parseArgs } from "node:util";
+import { throwFault } from "@muster/faults";
+
+export const HELP = `Runs the services' own code in one process, in virtual time, while everything around it fails, and checks what must always hold.
+
+  npm run simulate                                     100 seeds of 50 sessions, from a seed of today's luck on
+  npm run simulate -- --seed 7                         the sessions and faults of seed 7
+  npm run simulate -- --seed 7 --sessions 200          more sessions, and faults for longer
+  npm run simulate -- --seed 1 --seeds 1000            seeds 1 to 1000, up to the first that fails
+  npm run simulate -- --seed 7 --trace trace.txt       everything that happened, a line each
+  npm run simulate -- --seed 7 --snapshot now.json --at 10s
+  npm run simulate -- replay now.json                  what each service would do next, and why
+
+  --seed N          what sessions and faults are drawn from
+  --seeds N         so many seeds from --seed on; 1 with --seed, otherwise 100
+  --sessions N      sessions of each seed, 50
+  --trace FILE      write the trace of the last seed
+  --snapshot FILE   write the state of the system at a moment, with --at
+  --at TIME         that moment of virtual time: 500ms, 10s, 2m
+  -o json           one JSON document a seed, for programs
+
+Exit code 0: nothing is wrong. 1: something is. 2: the arguments are wrong. 130: stopped by Ctrl-C.
+`;
+
+export type Arguments = {
+  readonly help: boolean;
+  readonly replay: string | undefined;
+  readonly output: "text" | "json";
+  readonly seed: number;
+  readonly seeds: number;
+  readonly sessions: number;
+  readonly trace: string | undefined;
+  readonly snapshot: { readonly file: string; readonly atMs: number } | undefined;
+};
+
+const SESSIONS = 50;
+const SESSIONS_MAX = 999;
+const SEEDS = 100;
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
+
+/** Throws one invalid_request that names everything that is wrong. */
+export function readArguments(args: readonly string[], luckySeed: number): Arguments {
+  const { values, positionals } = parse(args);
+  const problems: string[] = [];
+  const integer = (name: "seed" | "seeds" | "sessions", fallback: number, min: number, max: number): number => {
+    const text = values[name];
+    if (text === undefined) return fallback;
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    problems.push(`--${name} is "${text}"; a number from ${min} to ${max} is needed`);
+    return fallback;
+  };
+  const seed = integer("seed", luckySeed, 0, 2 ** 31);
+  const seeds = integer("seeds", values.seed === undefined ? SEEDS : 1, 1, 1_000_000);
+  const sessions = integer("sessions", SESSIONS, 1, SESSIONS_MAX);
+  const { output = "text", snapshot, at } = values;
+  if (output !== "text" && output !== "json") problems.push(`-o is "${output}"; text or json is needed`);
+  const atMs = at === undefined ? undefined : readTime(at);
+  if (at !== undefined && atMs === undefined) problems.push(`--at is "${at}"; a time like 10s is needed`);
+  if ((snapshot === undefined) !== (at === undefined)) problems.push("--snapshot and --at belong together");
+  const [command, file, ...more] = positionals;
+  const isReplay = command === "replay" && file !== undefined && more.length === 0;
+  if (command !== undefined && !isReplay) problems.push(`"${positionals.join(" ")}" is not "replay FILE"`);
+  if (problems.length > 0) wrong(problems.join("; "));
+  return {
+    help: values.help ?? false,
+    replay: file,
+    output: output === "json" ? "json" : "text",
+    seed,
+    seeds,
+    sessions,
+    trace: values.trace,
+    snapshot: snapshot === undefined || atMs === undefined ? undefined : { file: snapshot, atMs },
+  };
+}
+
+function readTime(text: string): number | undefined {
+  const [, amount, unit] = /^(\d+)(ms|s|m)$/.exec(text) ?? [];
+  const factor = UNITS[unit ?? ""];
+  return factor === undefined ? undefined : Number(amount) * factor;
+}
+
+function parse(args: readonly string[]) {
+  const text = { type: "string" } as const;
+  try {
+    return parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        seed: text,
+        seeds: text,
+        sessions: text,
+        trace: text,
+        snapshot: text,
+        at: text,
+        output: { ...text, short: "o" },
+        help: { type: "boolean", short: "h" },
+      },
+    });
+  } catch (error) {
+    return wrong(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function wrong(reason: string): never {
+  return throwFault({ code: "invalid_request", field: "arguments", reason });
+}

@@ -1,0 +1,185 @@
+import type { V1ContainerState, V1ContainerStatus, V1Pod, V1PodStatus } from "@kubernetes/client-node";
+import type { PodShape, Shape } from "@muster/chaos/plan-shapes";
+import { labels } from "@muster/proto";
+import type { Cluster } from "./cluster.ts";
+import type { VirtualTime } from "./virtual-time.ts";
+import { drawDelayMs, type Weather } from "./weather.ts";
+
+/** A machine, and since when it is off. */
+type Machine = { readonly name: string; readonly pool: string; off: boolean };
+
+/** The scheduler, the kubelets and the node controller, as far as services can tell. */
+export type Kubelets = {
+  addNode(name: string, pool: string): void;
+  /** The machine stops; the API server notices after a while. */
+  turnOff(name: string): void;
+  /** Its node object goes, and with it, after a while, its pods. */
+  forget(name: string): void;
+  turnOn(name: string): void;
+  readonly machines: ReadonlyMap<string, Machine>;
+};
+
+const NOT_READY_AFTER_MS = 40_000;
+/** Kubernetes' collector of pods whose node is gone. */
+const COLLECTED_AFTER_MS = 40_000;
+const IGNORES_TERM_MS = 10_000;
+const SCHEDULE_AGAIN_MS = 500;
+const POWER_FAILURE = 137;
+
+export function makeKubelets(
+  time: VirtualTime,
+  weather: Weather,
+  cluster: Cluster,
+  shapes: ReadonlyMap<string, Shape>,
+): Kubelets {
+  const machines = new Map<string, Machine>();
+  const after = (ms: number, run: () => void): void => void time.after(ms, undefined, run);
+  const isOn = (node: string): boolean => machines.get(node)?.off === false;
+
+  const schedule = (name: string, uid: string): void => {
+    const pod = cluster.pods.get(name);
+    if (pod?.metadata?.uid !== uid || (pod.spec?.nodeName ?? "") !== "") return;
+    const node = wantedNode(pod);
+    const free = cluster.nodes.get(node)?.status?.conditions?.[0]?.status === "True" && !isOccupied(cluster, node);
+    if (!free) {
+      after(SCHEDULE_AGAIN_MS, () => schedule(name, uid));
+      return;
+    }
+    cluster.updatePod(name, uid, (now) => ({ ...now, spec: { containers: [], ...now.spec, nodeName: node } }));
+    begin(name, uid, node);
+  };
+
+  const become = (name: string, uid: string, node: string, status: V1PodStatus): void => {
+    if (isOn(node) && !isOver(cluster.pods.get(name)))
+      cluster.updatePod(name, uid, (pod) => ({ ...pod, status: { ...pod.status, ...status } }));
+  };
+
+  const begin = (name: string, uid: string, node: string): void => {
+    const { shape, pod } = shapeOf(cluster.pods.get(name), shapes);
+    if (shape === undefined || pod === undefined) return;
+    const ip = `10.0.0.${(machines.size * 7 + name.length) % 250}`;
+    if (pod.imageMissing) {
+      after(pod.startMs + drawDelayMs(weather), () => {
+        become(name, uid, node, waiting("ImagePullBackOff"));
+      });
+      return;
+    }
+    const exit = (code: number, message: string): void => {
+      become(name, uid, node, ended(code, ip, message));
+      if (cluster.pods.get(name)?.metadata?.deletionTimestamp !== undefined) cluster.removePod(name, uid);
+    };
+    after(pod.startMs + drawDelayMs(weather), () => {
+      if (cluster.pods.get(name)?.metadata?.deletionTimestamp !== undefined) return;
+      become(name, uid, node, started(ip, pod.readyMs === undefined));
+      if (pod.readyMs !== undefined) after(pod.readyMs, () => become(name, uid, node, started(ip, true)));
+      const { ends } = pod;
+      const result = pod.kind === "driver" ? JSON.stringify({ session: shape.name }) : "";
+      if (ends !== undefined) after(ends.afterMs, () => exit(ends.code, result));
+    });
+  };
+
+  const end = (name: string, uid: string, node: string): void => {
+    const { pod } = shapeOf(cluster.pods.get(name), shapes);
+    const ms = isOver(cluster.pods.get(name)) ? 0 : (pod?.termMs ?? IGNORES_TERM_MS);
+    after(ms + drawDelayMs(weather), () => {
+      if (isOn(node)) cluster.removePod(name, uid);
+    });
+  };
+
+  cluster.listeners.add(({ kind, name, before, after: now }) => {
+    if (kind !== "pods" || now?.metadata?.uid === undefined) return;
+    const { uid, deletionTimestamp } = now.metadata;
+    if (before === undefined) after(drawDelayMs(weather), () => schedule(name, uid));
+    if (deletionTimestamp !== undefined && before?.metadata?.deletionTimestamp === undefined)
+      end(name, uid, nodeOf(now));
+  });
+
+  const podsOn = (node: string): V1Pod[] => [...cluster.pods.values()].filter((pod) => nodeOf(pod) === node);
+  return {
+    machines,
+    addNode: (name, pool) => {
+      machines.set(name, { name, pool, off: false });
+      cluster.putNode(name, pool, true);
+    },
+    turnOff: (name) => {
+      const machine = machines.get(name);
+      if (machine === undefined || machine.off) return;
+      machine.off = true;
+      after(NOT_READY_AFTER_MS, () => {
+        if (machine.off && cluster.nodes.has(name)) cluster.putNode(name, machine.pool, false);
+      });
+    },
+    forget: (name) => {
+      cluster.removeNode(name);
+      after(COLLECTED_AFTER_MS, () => {
+        if (cluster.nodes.has(name)) return;
+        for (const { metadata } of podsOn(name)) cluster.removePod(metadata?.name ?? "", metadata?.uid ?? "");
+      });
+    },
+    turnOn: (name) => {
+      const machine = machines.get(name);
+      if (machine?.off !== true) return;
+      machine.off = false;
+      cluster.putNode(name, machine.pool, true);
+      // What ran on it has ended with the power.
+      for (const pod of podsOn(name)) {
+        const { name: podName = "", uid = "", deletionTimestamp } = pod.metadata ?? {};
+        if (deletionTimestamp !== undefined) cluster.removePod(podName, uid);
+        else become(podName, uid, name, ended(POWER_FAILURE, pod.status?.podIP ?? "", ""));
+      }
+    },
+  };
+}
+
+/** True while a pod that has its machine to itself is on the node and has not ended. */
+function isOccupied(cluster: Cluster, node: string): boolean {
+  return [...cluster.pods.values()].some((pod) => nodeOf(pod) === node && !isOver(pod));
+}
+
+function wantedNode(pod: V1Pod): string {
+  const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  return required?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0] ?? "";
+}
+
+export function nodeOf(object: { readonly spec?: unknown }): string {
+  const { spec } = object;
+  const named = typeof spec === "object" && spec !== null && "nodeName" in spec ? spec.nodeName : "";
+  return typeof named === "string" ? named : "";
+}
+
+export function isOver(pod: V1Pod | undefined): boolean {
+  const phase = pod?.status?.phase;
+  return phase === "Succeeded" || phase === "Failed";
+}
+
+function shapeOf(
+  pod: V1Pod | undefined,
+  shapes: ReadonlyMap<string, Shape>,
+): { readonly shape: Shape | undefined; readonly pod: PodShape | undefined } {
+  const own = pod?.metadata?.labels ?? {};
+  const shape = shapes.get(own[labels.owner] ?? "");
+  return { shape, pod: shape?.pods.find(({ name }) => name === own[labels.component]) };
+}
+
+function container(state: V1ContainerState, ready: boolean): V1ContainerStatus[] {
+  return [{ name: "main", image: "", imageID: "", restartCount: 0, ready, state }];
+}
+
+function waiting(reason: string): V1PodStatus {
+  return { phase: "Pending", containerStatuses: container({ waiting: { reason } }, false) };
+}
+
+function started(podIP: string, ready: boolean): V1PodStatus {
+  const conditions = [{ type: "Ready", status: ready ? "True" : "False" }];
+  return { phase: "Running", podIP, conditions, containerStatuses: container({ running: {} }, ready) };
+}
+
+function ended(exitCode: number, podIP: string, message: string): V1PodStatus {
+  const terminated = { exitCode, ...(message === "" ? {} : { message }) };
+  return {
+    phase: exitCode === 0 ? "Succeeded" : "Failed",
+    podIP,
+    conditions: [{ type: "Ready", status: "False" }],
+    containerStatuses: container({ terminated }, false),
+  };
+}

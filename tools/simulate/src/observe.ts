@@ -1,0 +1,112 @@
+import type { LedgerFact, Observed, Outage, PodSeen } from "@muster/chaos/observed";
+import { labels, muster } from "@muster/proto";
+import { idOf, type Reservation } from "@muster/reservation-manager/reservation";
+import { emptyLedger, evolve } from "@muster/reservation-manager/ledger";
+import { entryCodec } from "@muster/reservation-manager/messages";
+import { recordCodec } from "@muster/session-controller/messages";
+import { STREAMS, type World } from "./world.ts";
+import { isOver, nodeOf } from "./kubelets.ts";
+import type { Diary } from "./users.ts";
+
+/** Keeps what was seen of pods and the ledger from the beginning on, for the judgement at the end. */
+export type Observer = { observed(): Observed };
+
+export function observeWorld(world: World, diary: Diary, outages: readonly Outage[]): Observer {
+  const pods = new Map<string, PodSeen>();
+  const ledger: LedgerFact[] = [];
+  watchPods(world, pods);
+  watchLedger(world, ledger);
+  return {
+    observed: () => ({
+      sessions: new Map([...world.sessions.entries].map(([name, { bytes }]) => [name, sessionOf(bytes)])),
+      acknowledged: diary.acknowledged,
+      refused: diary.refused,
+      published: publishedOf(world),
+      pods: [...pods.values()],
+      ledger,
+      outages,
+      // Trouble is everywhere in a simulation, so that no session is undisturbed.
+      faults: [{ id: "weather", text: "the weather", fromMs: world.startMs, toMs: Number.MAX_SAFE_INTEGER }],
+      left: leftOf(world),
+    }),
+  };
+}
+
+function watchPods(world: World, pods: Map<string, PodSeen>): void {
+  let place = 0;
+  world.cluster.listeners.add(({ kind, name, before, after }) => {
+    const object = after ?? before;
+    if (kind !== "pods" || object === undefined) return;
+    place += 1;
+    const uid = object.metadata?.uid ?? "";
+    const seen = pods.get(uid);
+    const node = nodeOf(object);
+    const over = after === undefined || isOver(world.cluster.pods.get(name));
+    pods.set(uid, {
+      name,
+      uid,
+      session: object.metadata?.labels?.[labels.owner] ?? "",
+      firstSeenMs: seen?.firstSeenMs ?? world.time.nowMs,
+      node,
+      boundPlace: seen?.boundPlace ?? (node === "" ? undefined : place),
+      endPlace: seen?.endPlace ?? (over ? place : undefined),
+      goneMs: after === undefined ? world.time.nowMs : undefined,
+      states: [],
+    });
+  });
+}
+
+function watchLedger(world: World, ledger: LedgerFact[]): void {
+  const owners = new Map<number, Reservation>();
+  world.ledger.onEntry.push((events) => {
+    for (const event of events) {
+      if (event.kind === "requested") owners.set(event.reservation.sequence, event.reservation);
+      if (event.kind === "granted") {
+        const { sequence, machines, atMs } = event;
+        const nodes = machines.map(({ node }) => node);
+        const session = owners.get(sequence)?.owner.id ?? "";
+        ledger.push({ fact: "granted", atMs, reservation: idOf(sequence), session, nodes });
+      }
+      if (event.kind === "released" || event.kind === "expired")
+        ledger.push({ fact: "ended", atMs: event.atMs, reservation: idOf(event.sequence) });
+    }
+  });
+}
+
+function sessionOf(bytes: Uint8Array) {
+  const { warnings, ...record } = recordCodec.decode(bytes);
+  return { ...record, warnings: warnings.map(({ code, message }) => `${code}: ${message}`) };
+}
+
+function publishedOf(world: World): ReadonlyMap<string, ReadonlySet<string>> {
+  const published = new Map<string, Set<string>>();
+  const stream = world.bus.memory.streams.get(STREAMS[0].name);
+  for (let from = 1; ;) {
+    const message = stream?.next("muster.evt.session.*.recorded", from);
+    if (message === undefined) return published;
+    const { name, event } = muster.session.v1.SessionEventRecorded.decode(message.payload);
+    const kinds = published.get(name) ?? new Set();
+    kinds.add(muster.session.v1.SessionEventKind[event?.kind ?? 0]?.replace("SESSION_EVENT_KIND_", "") ?? "");
+    published.set(name, kinds);
+    from = message.sequence + 1;
+  }
+}
+
+/** The ledger as its log has it now. */
+export function ledgerOf(world: Pick<World, "ledger">) {
+  return world.ledger.entries.flatMap(({ bytes }) => entryCodec.decode(bytes)).reduce(evolve, emptyLedger);
+}
+
+function leftOf(world: World): Observed["left"] {
+  const { streams } = world.bus.memory;
+  return {
+    pods: [...world.cluster.pods.keys()],
+    reservations: [...ledgerOf(world).reservations.values()].map(
+      ({ owner, sequence }) => `${idOf(sequence)} of ${owner.id}`,
+    ),
+    machines: [],
+    commands: streams.get(STREAMS[1].name)?.state().messages ?? 0,
+    deadLetters: (streams.get(STREAMS[2].name)?.state().messages ?? 0) > 0 ? ["a dead letter"] : [],
+    locks: [],
+  };
+}

@@ -1,0 +1,141 @@
+import crypto from "node:crypto";
+import { syncBuiltinESMExports } from "node:module";
+import timersPromises from "node:timers/promises";
+import type { Random } from "@muster/chaos/random";
+import { virtualTime, type VirtualTime } from "./virtual-time.ts";
+
+type Callback = (...args: unknown[]) => void;
+/** Where the random numbers of a simulation come from. */
+const sources = new WeakMap<VirtualTime, Random>();
+
+/** What a timer of virtual time looks like to code that was written for Node's. */
+class VirtualTimer {
+  cancel: () => void = () => undefined;
+
+  ref(): this {
+    return this;
+  }
+
+  unref(): this {
+    return this;
+  }
+
+  hasRef(): boolean {
+    return true;
+  }
+}
+
+let replaced = false;
+
+/**
+ * Timers, clocks and random numbers of code that runs in a simulation are the simulation's from now on; everybody else keeps the real ones. Once for the whole process: what a
+ * module has taken from Node before stays bound to these.
+ */
+export function replaceClock(time: VirtualTime, random: Random): void {
+  sources.set(time, random);
+  if (replaced) return;
+  replaced = true;
+  replaceTimers();
+  replaceClocks();
+  replaceRandomness();
+  syncBuiltinESMExports();
+}
+
+function replaceTimers(): void {
+  const real = { setTimeout, setInterval, clearTimeout, clearInterval };
+  const start = (time: VirtualTime, ms: number, run: () => void, again: boolean): VirtualTimer => {
+    const timer = new VirtualTimer();
+    const owner = time.current();
+    const arm = (): void => {
+      const task = time.after(ms, owner, () => {
+        if (again) arm();
+        run();
+      });
+      timer.cancel = () => {
+        task.over = true;
+      };
+    };
+    arm();
+    return timer;
+  };
+  const replacing =
+    (native: typeof setTimeout | typeof setInterval, again: boolean) =>
+    (run: Callback, ms = 0, ...args: unknown[]): unknown => {
+      const time = virtualTime();
+      return time === undefined ? native(run, ms, ...args) : start(time, ms, () => run(...args), again);
+    };
+  const clearing =
+    (native: (timer: NodeJS.Timeout | undefined) => void) =>
+    (timer: unknown): void => {
+      if (timer instanceof VirtualTimer) timer.cancel();
+      else native(timer as NodeJS.Timeout | undefined);
+    };
+  Object.assign(globalThis, {
+    setTimeout: Object.assign(replacing(real.setTimeout, false), real.setTimeout),
+    setInterval: replacing(real.setInterval, true),
+    clearTimeout: clearing(real.clearTimeout),
+    clearInterval: clearing(real.clearInterval),
+  });
+  const sleep = timersPromises.setTimeout;
+  Object.assign(timersPromises, {
+    setTimeout: (ms = 0, value?: unknown, options: { readonly signal?: AbortSignal } = {}) => {
+      const time = virtualTime();
+      return time === undefined ? sleep(ms, value, options) : pause(ms, value, options.signal);
+    },
+  });
+  const timeout = AbortSignal.timeout.bind(AbortSignal);
+  AbortSignal.timeout = (ms) => {
+    if (virtualTime() === undefined) return timeout(ms);
+    const over = new AbortController();
+    setTimeout(() => over.abort(new DOMException("The operation timed out", "TimeoutError")), ms);
+    return over.signal;
+  };
+}
+
+function pause(ms: number, value: unknown, signal: AbortSignal | undefined): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const refuse = (): void => {
+      clearTimeout(timer);
+      reject(new DOMException("The operation was aborted", "AbortError"));
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", refuse);
+      resolve(value);
+    }, ms);
+    signal?.addEventListener("abort", refuse, { once: true });
+    if (signal?.aborted === true) refuse();
+  });
+}
+
+function replaceClocks(): void {
+  const realNow = Date.now.bind(Date);
+  Date.now = () => virtualTime()?.nowMs ?? realNow();
+  const monotonic = performance.now.bind(performance);
+  performance.now = () => virtualTime()?.nowMs ?? monotonic();
+}
+
+function replaceRandomness(): void {
+  const realRandom = Math.random.bind(Math);
+  const source = (): Random | undefined => {
+    const time = virtualTime();
+    return time === undefined ? undefined : sources.get(time);
+  };
+  Math.random = () => {
+    const random = source();
+    return random === undefined ? realRandom() : random.integer(0, 2 ** 30) / (2 ** 30 + 1);
+  };
+  const realUuid = crypto.randomUUID.bind(crypto);
+  const uuid = (): ReturnType<typeof realUuid> => {
+    const random = source();
+    return random === undefined ? realUuid() : uuidFrom(random);
+  };
+  crypto.randomUUID = uuid;
+  globalThis.crypto.randomUUID = uuid;
+}
+
+/** In the form of a version 4 UUID. */
+export function uuidFrom(random: Random): `${string}-${string}-${string}-${string}-${string}` {
+  const hex = (digits: number): string =>
+    Array.from({ length: digits }, () => random.integer(0, 15).toString(16)).join("");
+  return `${hex(8)}-${hex(4)}-4${hex(3)}-8${hex(3)}-${hex(12)}`;
+}

@@ -1,0 +1,53 @@
+import type { Bus } from "@muster/bus";
+import { simBus } from "../sim-bus.ts";
+import type { Process } from "../virtual-time.ts";
+import type { World } from "../world.ts";
+
+export type Role = "session-controller" | "reservation-manager" | "watcher";
+
+/** One running replica of a service. */
+export type Replica = {
+  readonly role: Role;
+  readonly process: Process;
+  /** An orderly stop, as SIGTERM asks for. */
+  readonly stop: AbortController;
+  /** Aborted when the process is dead: its connections are closed by then. */
+  readonly gone: AbortController;
+  readonly bus: Bus;
+};
+
+/** What a service does while it runs; settles after an orderly stop. */
+export type Main = (world: World, replica: Replica) => Promise<void>;
+
+/** Starts a process. What it throws that is not explained by its end is a defect. */
+export function startReplica(world: World, role: Role, name: string, main: Main): Replica {
+  const process: Process = { name, alive: true, frozenUntilMs: 0 };
+  const gone = new AbortController();
+  const replica = { role, process, stop: new AbortController(), gone, bus: simBus(world.bus, process, gone.signal) };
+  world.trace.note(name, "starts");
+  world.time.as(process, () => {
+    main(world, replica).then(
+      () => {
+        if (!process.alive) return;
+        world.trace.note(name, "has ended");
+        endReplica(world, replica);
+        if (!replica.stop.signal.aborted) world.defects.push(`${name} has ended though nobody stopped it`);
+      },
+      (error: unknown) => {
+        if (!process.alive) return;
+        world.defects.push(
+          `${name} has ended with ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
+        );
+      },
+    );
+  });
+  return replica;
+}
+
+/** Kills the process: nothing of it goes on, and its connections close. */
+export function endReplica(world: World, { process, gone }: Replica): void {
+  process.alive = false;
+  world.time.as(undefined, () => gone.abort());
+  for (const bucket of [world.sessions, world.podStates, world.nodeStates])
+    for (const watch of bucket.watches) if (watch.process === process) bucket.watches.delete(watch);
+}

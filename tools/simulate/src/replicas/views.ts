@@ -1,0 +1,15 @@
+import { openView, type Bucket, type Codec, type View } from "@muster/store";
+import { simBucket, type BucketWorld } from "../sim-bucket.ts";
+import type { World } from "../world.ts";
+
+/** A bucket of the world, and the calling process's view of it. */
+export async function openBucketView<Value, Input = Value>(
+  world: World,
+  bucketWorld: BucketWorld,
+  codec: Codec<Value, Input>,
+  gone: AbortSignal,
+  filter?: string,
+): Promise<{ readonly bucket: Bucket<Value, Input>; readonly view: View<Value> }> {
+  const bucket = simBucket(bucketWorld, codec, world);
+  return { bucket, view: await openView(bucket, { signal: gone, ...(filter === undefined ? {} : { filter }) }) };
+}

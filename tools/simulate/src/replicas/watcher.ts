@@ -1,0 +1,79 @@
+import { bucketKeys } from "@muster/proto";
+import { openBucketView } from "./views.ts";
+import { readConfig } from "@muster/watcher/config";
+import { watchedNode, watchedPod } from "@muster/watcher/kube-objects";
+import { nodeRecordCodec, podCodec } from "@muster/watcher/messages";
+import { nodesPublication } from "@muster/watcher/nodes-publication";
+import { makeObserver } from "@muster/watcher/observer";
+import type { PublishStep } from "@muster/watcher/plan-publish";
+import { publication, type Publication } from "@muster/watcher/publication";
+import { keepPublished, type WatcherDeps, type WriteOutcome } from "@muster/watcher/service";
+import { makeWakeup } from "@muster/watcher/wakeup";
+import { simInformer } from "../sim-informer.ts";
+import { traceLogger, type World } from "../world.ts";
+import type { Replica } from "./replica.ts";
+
+/** Informers that faults can interrupt, by the process that has them. */
+export type Interruptible = Map<Replica, { interrupt(): void }[]>;
+
+export async function runWatcher(world: World, replica: Replica, informers: Interruptible): Promise<void> {
+  const { time, network, cluster } = world;
+  const { process, gone, stop } = replica;
+  const config = readConfig({});
+  const logger = traceLogger(world, process);
+  const follow = { time, network, cluster, process, gone: gone.signal };
+  const wakeup = makeWakeup();
+  const pods = simInformer(follow, "pods", watchedPod);
+  const nodes = simInformer(follow, "nodes", watchedNode);
+  informers.set(replica, [pods, nodes]);
+  const podsTold = await openBucketView(world, world.podStates, podCodec, gone.signal);
+  const nodesTold = await openBucketView(world, world.nodeStates, nodeRecordCodec, gone.signal);
+  const failed = (_error: unknown, { key }: { readonly key: string }): void => logger.warn({ key }, "writing failed");
+  const podSide = publication(podsTold.bucket, podsTold.view, failed);
+  const { nodes: nodeSide, mark: markSide } = nodesPublication(nodesTold.bucket, nodesTold.view, failed);
+  const observer = makeObserver({
+    pods,
+    nodes,
+    podSide,
+    nodeSide,
+    markSide,
+    podView: podsTold.view,
+    nodeView: nodesTold.view,
+    now: Date.now,
+  });
+  observer.onChange(wakeup.ring);
+  const writing =
+    <State>(kind: "pods" | "nodes", side: Publication<State>) =>
+    async (step: PublishStep<State>): Promise<WriteOutcome> => {
+      const outcome = await side.write(step);
+      if (outcome === "lost" || outcome === "failed") observer.again(kind, step.key);
+      logger.info({ key: step.key, do: step.do, because: step.because, outcome }, "published");
+      return outcome;
+    };
+  const missing = (): string | undefined => {
+    for (const followed of [pods, nodes])
+      if (followed.resourceVersion() === undefined || followed.ageMs() > config.ageLimitMs) return "no current view";
+    return undefined;
+  };
+  const deps: WatcherDeps = {
+    observe: (scope) => {
+      const blind = missing();
+      return blind === undefined ? observer.observe(scope) : { blind };
+    },
+    writePod: writing("pods", podSide),
+    writeNode: writing("nodes", nodeSide),
+    writeMark: ({ atMs, expectedRevision, because }) =>
+      markSide.write({
+        do: "put",
+        key: bucketKeys.nodesComplete,
+        state: { atMs },
+        expectedRevision,
+        because: because === "absent" ? "new" : "changed",
+      }),
+    recorded: (_plan, write) => write(),
+    blind: (reason) => logger.warn({ reason }, "not publishing"),
+    wait: wakeup.wait,
+    monotonicMs: () => time.nowMs,
+  };
+  await keepPublished(deps, config.policy, stop.signal);
+}

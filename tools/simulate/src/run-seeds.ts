@@ -1,0 +1,56 @@
+import { writeFileSync } from "node:fs";
+import type { Arguments } from "./arguments.ts";
+import { describeBad, describeGood, toJson } from "./report.ts";
+import { simulate, type Simulation } from "./simulate.ts";
+import type { FaultKind } from "./weather.ts";
+
+export type Outside = {
+  readonly signal: AbortSignal;
+  readonly output: { write(text: string): unknown };
+  readonly terminal: { write(text: string): unknown; readonly isTTY?: boolean };
+};
+
+const HOUR_MS = 3_600_000;
+
+/** Runs the seeds one after another, up to the first that fails. Returns the exit code. */
+export async function runSeeds(options: Arguments, { signal, output, terminal }: Outside): Promise<number> {
+  const { seed: first, seeds, sessions, trace } = options;
+  const sum = { seeds: 0, sessions: 0, sessionMs: 0, faults: new Map<FaultKind, number>() };
+  const beganMs = performance.now();
+  const say = (text: string): void => void output.write(`${text}\n`);
+  for (let seed = first; seed < first + seeds; seed += 1) {
+    const simulation = await simulate({ seed, sessions, signal });
+    if (signal.aborted) return 130;
+    if (trace !== undefined) writeFileSync(trace, `${simulation.trace.lines.join("\n")}\n`);
+    if (options.output === "json") say(JSON.stringify(toJson(simulation)));
+    if (simulation.violations.length > 0) {
+      if (options.output === "text") say(describeBad(simulation));
+      return 1;
+    }
+    add(sum, simulation);
+    if (options.output === "text" && seeds === 1) say(describeGood(simulation));
+    if (terminal.isTTY === true && seeds > 1) terminal.write(`\r${sum.seeds} of ${seeds} seeds hold `);
+  }
+  if (options.output === "json") return 0;
+  if (terminal.isTTY === true && seeds > 1) terminal.write("\r\u001b[K");
+  const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
+  const hours = (sum.sessionMs / HOUR_MS).toFixed(1);
+  say(`${sum.seeds} seeds from ${first} on: ${sum.sessions} sessions of together ${hours} h hold, in ${seconds} s`);
+  say(
+    `faults: ${[...sum.faults]
+      .sort()
+      .map(([kind, count]) => `${kind} ${count}`)
+      .join(", ")}`,
+  );
+  return 0;
+}
+
+function add(
+  sum: { seeds: number; sessions: number; sessionMs: number; readonly faults: Map<FaultKind, number> },
+  { sessions, sessionMs, faults }: Simulation,
+): void {
+  sum.seeds += 1;
+  sum.sessions += sessions;
+  sum.sessionMs += sessionMs;
+  for (const [kind, count] of faults) sum.faults.set(kind, (sum.faults.get(kind) ?? 0) + count);
+}

@@ -1,0 +1,176 @@
+import type { Bucket, Change, Codec, Entry, WatchOptions } from "@muster/store";
+import { throwFault } from "@muster/faults";
+import type { Network } from "./network.ts";
+import type { Process, VirtualTime } from "./virtual-time.ts";
+
+type Kept = { readonly bytes: Uint8Array; readonly revision: number };
+type Told = { readonly key: string; readonly kept: Kept | undefined; readonly revision: number };
+
+/** What a bucket holds, as bytes: each reader decodes them by its own contract. */
+export type BucketWorld = {
+  readonly name: string;
+  readonly entries: Map<string, Kept>;
+  revision: number;
+  readonly watches: Set<Watch>;
+  /** Told of each write, before anybody else hears of it. */
+  readonly onWrite: ((key: string, before: Uint8Array | undefined, after: Uint8Array | undefined) => void)[];
+};
+
+/** One watch of one process. Changes arrive in their order, each with a lag of its own. */
+type Watch = {
+  readonly process: Process;
+  readonly tell: (change: Told) => void;
+  readonly start: () => void;
+  interrupted: boolean;
+};
+
+const HEARTBEAT_MS = 2000;
+
+export function makeBucketWorld(name: string): BucketWorld {
+  return { name, entries: new Map(), revision: 0, watches: new Set(), onWrite: [] };
+}
+
+export type Wires = { readonly time: VirtualTime; readonly network: Network };
+
+/** The bucket as one process has it. */
+export function simBucket<Value, Input = Value>(
+  world: BucketWorld,
+  codec: Codec<Value, Input>,
+  { network, time }: Wires,
+): Bucket<Value, Input> {
+  const call = <Result>(what: string, effect: () => Result): Promise<Result> =>
+    network.call("nats", `${world.name} ${what}`, effect);
+  const put = (key: string, bytes: Uint8Array, expected: number | undefined): number => {
+    expect(world, key, expected);
+    return write(world, key, bytes);
+  };
+  const entry = (key: string, { bytes, revision }: Kept): Entry<Value> => ({
+    key,
+    value: codec.decode(bytes),
+    revision,
+  });
+  return {
+    name: world.name,
+    get: async (key) => {
+      const kept = await call(`get ${key}`, () => world.entries.get(key));
+      return kept === undefined ? undefined : entry(key, kept);
+    },
+    create: (key, value) => {
+      const bytes = codec.encode(value);
+      return call(`create ${key}`, () => put(key, bytes, undefined));
+    },
+    update: (key, value, expected) => {
+      const bytes = codec.encode(value);
+      return call(`update ${key} at ${expected}`, () => put(key, bytes, expected));
+    },
+    delete: (key, expected) =>
+      call(`delete ${key} at ${expected}`, () => {
+        expect(world, key, expected);
+        write(world, key, undefined);
+      }),
+    list: async () => {
+      const all = await call("list", () => [...world.entries]);
+      return all.map(([key, kept]) => entry(key, kept));
+    },
+    watch: (options) => watch(world, time, network, options, entry),
+  };
+}
+
+function expect(world: BucketWorld, key: string, expected: number | undefined): void {
+  const actual = world.entries.get(key)?.revision;
+  if (actual === expected) return;
+  throwFault(
+    expected === undefined
+      ? { code: "already_exists", kind: "key", id: key }
+      : { code: "conflict", id: key, expectedRevision: expected, actualRevision: actual ?? 0 },
+  );
+}
+
+function write(world: BucketWorld, key: string, bytes: Uint8Array | undefined): number {
+  const before = world.entries.get(key)?.bytes;
+  const revision = (world.revision += 1);
+  const kept = bytes === undefined ? undefined : { bytes, revision };
+  if (kept === undefined) world.entries.delete(key);
+  else world.entries.set(key, kept);
+  for (const listener of world.onWrite) listener(key, before, bytes);
+  for (const each of world.watches) each.tell({ key, kept, revision });
+  return revision;
+}
+
+/** Cuts the watch of each process on this bucket: until `resume` nothing arrives, then what is missing. */
+export function interruptWatches(world: BucketWorld, process: Process): (() => void) | undefined {
+  const cut = [...world.watches].filter((each) => each.process === process && !each.interrupted);
+  if (cut.length === 0) return undefined;
+  for (const each of cut) each.interrupted = true;
+  return () => {
+    for (const each of cut) {
+      each.interrupted = false;
+      each.start();
+    }
+  };
+}
+
+function watch<Value>(
+  world: BucketWorld,
+  time: VirtualTime,
+  network: Network,
+  { filter, signal, onStatus }: WatchOptions,
+  entry: (key: string, kept: Kept) => Entry<Value>,
+): AsyncIterable<Change<Value>> {
+  const process = time.current();
+  if (process === undefined) throw new Error("only processes watch");
+  const prefix = filter === undefined ? "" : filter.slice(0, filter.indexOf(">"));
+  const waiting: Change<Value>[] = [];
+  const heard = new Set<string>();
+  let wake = Promise.withResolvers<undefined>();
+  let backlog: (() => void)[] = [];
+  /** One way for all, so that nothing overtakes. */
+  const arrive = (work: () => void): void => {
+    backlog.push(work);
+    network.bring(process, () => {
+      const next = backlog.shift();
+      if (self.interrupted || next === undefined) return;
+      next();
+      wake.resolve(undefined);
+    });
+  };
+  const tell = ({ key, kept, revision }: Told): void => {
+    if (!key.startsWith(prefix) || self.interrupted) return;
+    arrive(() => {
+      if (kept === undefined) heard.delete(key);
+      else heard.add(key);
+      waiting.push(kept === undefined ? { kind: "delete", key, revision } : { kind: "put", entry: entry(key, kept) });
+    });
+  };
+  const start = (): void => {
+    backlog = [];
+    const there = [...world.entries].filter(([key]) => key.startsWith(prefix));
+    const keys = new Set(there.map(([key]) => key));
+    const { revision } = world;
+    arrive(() => {
+      for (const key of [...heard]) if (!keys.has(key)) waiting.push({ kind: "delete", key, revision });
+      heard.clear();
+      for (const [key, kept] of there) {
+        heard.add(key);
+        waiting.push({ kind: "put", entry: entry(key, kept) });
+      }
+      waiting.push({ kind: "synced" });
+      onStatus?.("current");
+    });
+  };
+  const self: Watch = { process, tell, start, interrupted: false };
+  world.watches.add(self);
+  signal.addEventListener("abort", () => {
+    world.watches.delete(self);
+    wake.resolve(undefined);
+  });
+  start();
+  setInterval(() => onStatus?.(self.interrupted ? "interrupted" : "current"), HEARTBEAT_MS);
+  return (async function* (): AsyncGenerator<Change<Value>> {
+    while (!signal.aborted) {
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) yield next;
+      await wake.promise;
+      wake = Promise.withResolvers();
+    }
+  })();
+}

@@ -1,0 +1,247 @@
+import {
+  memoryBus,
+  type Bus,
+  type Delivery,
+  type Endpoint,
+  type Message,
+  type MemoryWorld,
+  type Reply,
+} from "@muster/bus";
+import { FaultError } from "@muster/faults";
+import type { Network } from "./network.ts";
+import type { Trace } from "./trace.ts";
+import type { Process, VirtualTime } from "./virtual-time.ts";
+import { meets, type Weather } from "./weather.ts";
+
+type Responder = { readonly process: Process; readonly endpoint: Endpoint };
+type Listener = {
+  readonly process: Process;
+  readonly pattern: string;
+  readonly handler: (message: Message) => unknown;
+};
+
+/** What a NATS server knows of its clients. Streams and durable consumers are those of the in-memory twin. */
+export type BusWorld = {
+  readonly time: VirtualTime;
+  readonly weather: Weather;
+  readonly network: Network;
+  readonly trace: Trace;
+  readonly memory: MemoryWorld;
+  readonly responders: Map<string, Responder[]>;
+  readonly listeners: Set<Listener>;
+};
+
+const MESSAGE_ID = "Nats-Msg-Id";
+const ACK_ATTEMPTS = 3;
+
+/** The connection of one process: what it sends and hears takes its time, and may be lost or come twice. Ends with `gone`. */
+export function simBus(world: BusWorld, process: Process, gone: AbortSignal): Bus {
+  const { network, memory } = world;
+  const inner = memoryBus({ world: memory });
+  return {
+    request: (subject, payload, options) =>
+      new Promise((resolve, reject) => {
+        const message = { subject, payload, headers: options.headers ?? new Map<string, string>() };
+        new Asking({ world, process, message, options, resolve, reject }).start();
+      }),
+    respond: (_service, endpoints) => Promise.resolve(respond(world, process, endpoints, gone)),
+    signal: (subject, payload, headers = new Map<string, string>()) => {
+      network.send("nats", `signal ${subject}`, () => {
+        tellListeners(world, { subject, payload, headers });
+        const bound = [...memory.streams.values()].some((stream) => stream.binds(subject));
+        const messageId = headers.get(MESSAGE_ID) ?? crypto.randomUUID();
+        if (bound) void inner.publish(subject, payload, { messageId, headers });
+      });
+    },
+    listen: (subject, handler) => Promise.resolve(listen(world, { process, pattern: subject, handler }, gone)),
+    publish: (subject, payload, options) =>
+      network.call("nats", `publish ${subject} ${options.messageId}`, async () => {
+        const published = await inner.publish(subject, payload, options);
+        tellListeners(world, { subject, payload, headers: options.headers ?? new Map() });
+        return published;
+      }),
+    ensureStream: (config) => inner.ensureStream(config),
+    readMessage: (...args) => inner.readMessage(...args),
+    removeMessage: (...args) => inner.removeMessage(...args),
+    streamState: (...args) => inner.streamState(...args),
+    consume: (options, handler) => {
+      const signal = options.signal === undefined ? gone : AbortSignal.any([options.signal, gone]);
+      // Taking part is a thing of the server: its timers go on while the process stands still.
+      return world.time.as(undefined, () =>
+        inner.consume({ ...options, signal }, (delivery) => {
+          world.trace.note("nats", `deliver ${delivery.subject} to ${process.name}, attempt ${delivery.attempt}`);
+          return handOver(world, process, delivery, handler);
+        }),
+      );
+    },
+    [Symbol.asyncDispose]: () => inner[Symbol.asyncDispose](),
+  };
+}
+
+type Call = {
+  readonly world: BusWorld;
+  readonly process: Process;
+  readonly message: Message;
+  readonly options: Parameters<Bus["request"]>[2];
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: FaultError) => void;
+};
+
+/** One request and those that are sent beside it when it stays without an answer. The first answer counts. */
+class Asking {
+  readonly #call: Call;
+  #over = false;
+
+  constructor(call: Call) {
+    this.#call = call;
+  }
+
+  start(): void {
+    const { timeoutMs, signal, again } = this.#call.options;
+    const { subject } = this.#call.message;
+    const { time } = this.#call.world;
+    const endMs = time.nowMs + timeoutMs;
+    setTimeout(
+      () => this.#fail(new FaultError({ code: "deadline_exceeded", operation: subject, timeoutMs })),
+      timeoutMs,
+    );
+    signal?.addEventListener("abort", () => this.#fail(new FaultError({ code: "cancelled", operation: subject })), {
+      once: true,
+    });
+    this.#send(this.#call.message);
+    if (again === undefined) return;
+    const repeat = (): void => {
+      if (this.#over) return;
+      this.#send({ ...this.#call.message, headers: again.headers(endMs - time.nowMs) });
+      setTimeout(repeat, again.afterMs);
+    };
+    setTimeout(repeat, again.afterMs);
+  }
+
+  #send(message: Message): void {
+    const { network, weather, responders, trace } = this.#call.world;
+    const times = meets(weather, "delivered twice", weather.risks.twice) ? 2 : 1;
+    for (let copy = 0; copy < times; copy += 1) {
+      network.send("nats", `request ${message.subject}`, () => {
+        const there = (responders.get(message.subject) ?? []).filter(({ process }) => process.alive);
+        const [first, ...rest] = there;
+        if (first === undefined) {
+          const fault = { code: "unavailable", dependency: "nats", retryAfterMs: 500 } as const;
+          network.bring(this.#call.process, () => this.#fail(new FaultError(fault)));
+          return;
+        }
+        const { process, endpoint } = weather.random.pick([first, ...rest]);
+        network.bring(process, () => {
+          trace.note(process.name, `asked ${message.subject} by ${this.#call.process.name}`);
+          void endpoint.handler(message).then((reply) => {
+            network.send("nats", `reply ${message.subject}`, () => {
+              network.bring(this.#call.process, () => this.#done(() => this.#call.resolve(reply)));
+            });
+          });
+        });
+      });
+    }
+  }
+
+  #fail(error: FaultError): void {
+    this.#done(() => this.#call.reject(error));
+  }
+
+  #done(tell: () => void): void {
+    if (this.#over) return;
+    this.#over = true;
+    tell();
+  }
+}
+
+function respond(
+  world: BusWorld,
+  process: Process,
+  endpoints: readonly Endpoint[],
+  gone: AbortSignal,
+): AsyncDisposable {
+  const added = endpoints.map((endpoint) => ({ process, endpoint }));
+  for (const responder of added) {
+    const { subject } = responder.endpoint;
+    world.responders.set(subject, [...(world.responders.get(subject) ?? []), responder]);
+  }
+  const leave = (): void => {
+    for (const responder of added) {
+      const { subject } = responder.endpoint;
+      world.responders.set(
+        subject,
+        (world.responders.get(subject) ?? []).filter((other) => other !== responder),
+      );
+    }
+  };
+  gone.addEventListener("abort", leave, { once: true });
+  return {
+    [Symbol.asyncDispose]: () => {
+      leave();
+      return Promise.resolve();
+    },
+  };
+}
+
+function listen(world: BusWorld, listener: Listener, gone: AbortSignal): AsyncDisposable {
+  world.listeners.add(listener);
+  const leave = (): void => void world.listeners.delete(listener);
+  gone.addEventListener("abort", leave, { once: true });
+  return {
+    [Symbol.asyncDispose]: () => {
+      leave();
+      return Promise.resolve();
+    },
+  };
+}
+
+function tellListeners({ listeners, weather, network, trace }: BusWorld, message: Message): void {
+  for (const { process, pattern, handler } of listeners) {
+    if (!matches(pattern, message.subject)) continue;
+    if (meets(weather, "hint lost", weather.risks.lostHint)) {
+      trace.note("nats", `${message.subject} to ${process.name}: lost`);
+      continue;
+    }
+    const times = meets(weather, "delivered twice", weather.risks.twice) ? 2 : 1;
+    for (let copy = 0; copy < times; copy += 1) network.bring(process, () => void handler(message));
+  }
+}
+
+/** `*` stands for one token. */
+function matches(pattern: string, subject: string): boolean {
+  const wanted = pattern.split(".");
+  const tokens = subject.split(".");
+  return wanted.length === tokens.length && wanted.every((token, index) => token === "*" || token === tokens[index]);
+}
+
+/** Brings a message of a durable consumer to the process; what the process says of it goes back over the network. Never resolves when the process dies. */
+function handOver(
+  world: BusWorld,
+  process: Process,
+  delivery: Delivery,
+  handler: (delivery: Delivery) => Promise<void>,
+): Promise<void> {
+  const { network } = world;
+  const say = (verb: string, tell: () => void): void => network.send("nats", `${verb} ${delivery.subject}`, tell);
+  const over: Delivery = {
+    ...delivery,
+    ack: async () => {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          await network.call("nats", `ack ${delivery.subject}`, () => delivery.ack());
+          return;
+        } catch (error) {
+          if (attempt === ACK_ATTEMPTS) throw error;
+        }
+      }
+    },
+    working: () => say("working", () => delivery.working()),
+    retry: (delayMs) => say("retry", () => delivery.retry(delayMs)),
+    giveUp: (reason) => say("give up", () => delivery.giveUp(reason)),
+  };
+  return new Promise((resolve, reject) => {
+    network.bring(process, () => {
+      handler(over).then(resolve, reject);
+    });
+  });
+}

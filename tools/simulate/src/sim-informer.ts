@@ -1,0 +1,127 @@
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import type { Informer } from "@muster/kube";
+import type { Cluster, KubeChange, KubeKind } from "./cluster.ts";
+import type { Network } from "./network.ts";
+import type { Process, VirtualTime } from "./virtual-time.ts";
+
+export type Followed<Kept> = Pick<
+  Informer<Kept>,
+  "get" | "list" | "onChange" | "resourceVersion" | "listAgeMs" | "ageMs"
+> & {
+  /** Cuts the watch; what was missed comes with the next list, and objects that came and went in between are never heard of. */
+  interrupt(): void;
+};
+
+type Listener<Kept> = (change: {
+  readonly key: string;
+  readonly before: Kept | undefined;
+  readonly after: Kept | undefined;
+}) => void;
+
+const RELIST_AFTER_MS = 1000;
+const BOOKMARK_EVERY_MS = 20_000;
+
+/** What an informer of this process knows of the API server: a list, then every change in its order, each after a lag. */
+export function simInformer<Kind extends KubeKind, Kept>(
+  {
+    time,
+    network,
+    cluster,
+    process,
+    gone,
+  }: {
+    readonly time: VirtualTime;
+    readonly network: Network;
+    readonly cluster: Cluster;
+    readonly process: Process;
+    readonly gone: AbortSignal;
+  },
+  kind: Kind,
+  project: (object: Kind extends "pods" ? V1Pod : V1Node) => Kept,
+): Followed<Kept> {
+  const kept = new Map<string, Kept>();
+  const listeners = new Set<Listener<Kept>>();
+  let version: number | undefined;
+  let listedAtMs = -Infinity;
+  let heardAtMs = -Infinity;
+  /** Counts lists: what was sent by a watch before the last one is late and counts no more. */
+  let session = 0;
+  let backlog: (() => void)[] = [];
+  /** What the watch told before the list was there. */
+  let early: (() => void)[] = [];
+  let listing = true;
+
+  const put = (key: string, after: Kept | undefined): void => {
+    const before = kept.get(key);
+    if (after === undefined) kept.delete(key);
+    else kept.set(key, after);
+    for (const listener of listeners) listener({ key, before, after });
+  };
+  const arrive = (work: () => void): void => {
+    const own = session;
+    backlog.push(work);
+    network.bring(process, () => {
+      if (own !== session) return;
+      heardAtMs = time.nowMs;
+      const next = backlog.shift();
+      if (next === undefined) return;
+      if (listing) early.push(next);
+      else next();
+    });
+  };
+  const read = (object: KubeChange["after"]): Kept => project(object as Kind extends "pods" ? V1Pod : V1Node);
+  const watch = (change: KubeChange): void => {
+    if (change.kind !== kind) return;
+    arrive(() => {
+      version = change.version;
+      put(change.name, change.after === undefined ? undefined : read(change.after));
+    });
+  };
+  const list = async (): Promise<void> => {
+    const sentAtMs = time.nowMs;
+    const own = (session += 1);
+    backlog = [];
+    early = [];
+    listing = true;
+    try {
+      const listed = await network.call("api-server", `list ${kind}`, () => {
+        // The watch goes on from here; it is answered behind the list.
+        if (own === session) cluster.listeners.add(watch);
+        return { objects: [...cluster[kind]] as [string, KubeChange["after"]][], at: cluster.version };
+      });
+      if (own !== session) return;
+      listedAtMs = sentAtMs;
+      version = Math.max(version ?? 0, listed.at);
+      const there = new Map(listed.objects);
+      for (const key of [...kept.keys()]) if (!there.has(key)) put(key, undefined);
+      for (const [key, object] of there) put(key, read(object));
+      heardAtMs = time.nowMs;
+      listing = false;
+      for (const work of early.splice(0)) work();
+    } catch {
+      setTimeout(() => void list(), RELIST_AFTER_MS);
+    }
+  };
+  gone.addEventListener("abort", () => cluster.listeners.delete(watch), { once: true });
+  void list();
+  setInterval(() => {
+    const at = cluster.version;
+    if (version !== undefined && cluster.listeners.has(watch)) arrive(() => (version = Math.max(version ?? 0, at)));
+  }, BOOKMARK_EVERY_MS);
+  return {
+    get: (key) => kept.get(key),
+    list: () => [...kept.values()],
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    resourceVersion: () => (version === undefined ? undefined : String(version)),
+    listAgeMs: () => time.nowMs - listedAtMs,
+    ageMs: () => time.nowMs - heardAtMs,
+    interrupt: () => {
+      cluster.listeners.delete(watch);
+      session += 1;
+      time.as(process, () => setTimeout(() => void list(), RELIST_AFTER_MS));
+    },
+  };
+}

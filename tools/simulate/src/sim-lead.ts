@@ -1,0 +1,96 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Leadership } from "@muster/store";
+import type { Network } from "./network.ts";
+import type { Trace } from "./trace.ts";
+import type { Process, VirtualTime } from "./virtual-time.ts";
+import { countFault, type Weather } from "./weather.ts";
+
+/** A lock as the bucket of locks has it: the token grows with each holder. */
+export type LockWorld = {
+  readonly name: string;
+  token: number;
+  holder: Process | undefined;
+  renewedAtMs: number;
+  /** Whether a holder looks at its own clock before it acts. Where it does not, only the fence of what it writes keeps a deposed one out. */
+  readonly holdersLook: boolean;
+};
+
+export type Election = {
+  readonly time: VirtualTime;
+  readonly network: Network;
+  readonly weather: Weather;
+  readonly trace: Trace;
+  readonly lock: LockWorld;
+  readonly ttlMs: number;
+};
+
+/** Does the work whenever this process holds the lock, until the signal. */
+export async function simLead(
+  election: Election,
+  process: Process,
+  signal: AbortSignal,
+  work: (leadership: Leadership) => Promise<void>,
+): Promise<void> {
+  const { time, network, weather, trace, lock, ttlMs } = election;
+  const isFree = (): boolean => lock.holder === undefined || time.nowMs - lock.renewedAtMs >= ttlMs;
+  while (!signal.aborted) {
+    const sentAtMs = time.nowMs;
+    const token = await network
+      .call("nats", `lock ${lock.name}`, () => {
+        if (!isFree()) return undefined;
+        if (lock.token > 0) countFault(weather, "leader changed");
+        Object.assign(lock, { token: lock.token + 1, holder: process, renewedAtMs: time.nowMs });
+        return lock.token;
+      })
+      .catch(() => undefined);
+    if (token === undefined) {
+      await sleep(ttlMs / 5, undefined, { signal }).catch(() => undefined);
+      continue;
+    }
+    trace.note(process.name, `leads ${lock.name} with token ${token}`);
+    await hold(election, { token, sentAtMs }, signal, work);
+    await network
+      .call("nats", `unlock ${lock.name}`, () => {
+        if (lock.token === token) lock.holder = undefined;
+      })
+      .catch(() => undefined);
+  }
+}
+
+async function hold(
+  { time, network, lock, ttlMs }: Election,
+  { token, sentAtMs }: { readonly token: number; readonly sentAtMs: number },
+  signal: AbortSignal,
+  work: (leadership: Leadership) => Promise<void>,
+): Promise<void> {
+  const lost = new AbortController();
+  let heldUntilMs = sentAtMs + ttlMs;
+  const renewal = setInterval(() => {
+    const atMs = time.nowMs;
+    const renewed = network.call("nats", `renew ${lock.name}`, () => {
+      if (lock.token !== token) return false;
+      lock.renewedAtMs = time.nowMs;
+      return true;
+    });
+    renewed.then(
+      (ours) => {
+        if (ours) heldUntilMs = Math.max(heldUntilMs, atMs + ttlMs);
+        else lost.abort();
+      },
+      () => undefined,
+    );
+  }, ttlMs / 3);
+  const look = setInterval(() => {
+    if (time.nowMs >= heldUntilMs) lost.abort();
+  }, ttlMs / 10);
+  const isHeld = (): boolean => {
+    if (lock.holdersLook && time.nowMs >= heldUntilMs) lost.abort();
+    return !lost.signal.aborted;
+  };
+  try {
+    await work({ token, signal: AbortSignal.any([signal, lost.signal]), isHeld });
+  } finally {
+    clearInterval(renewal);
+    clearInterval(look);
+  }
+}

@@ -1,0 +1,72 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { faultOf, throwFault } from "@muster/faults";
+import { labels } from "@muster/proto";
+import type { ActDeps } from "@muster/session-controller/act";
+import type { Pods } from "@muster/session-controller/pods";
+import type { World } from "./world.ts";
+
+/** The API server as the session controller reaches it: creating twice finds the first, deleting means exactly one uid. */
+export function simPods({ network, cluster }: Pick<World, "network" | "cluster">): Pods {
+  const ownedBy = (session?: string): V1Pod[] =>
+    [...cluster.pods.values()].filter(({ metadata }) => {
+      const own = metadata?.labels ?? {};
+      return own[labels.ownerKind] === "session" && (session === undefined || own[labels.owner] === session);
+    });
+  return {
+    create: async (record, component, manifest) => {
+      const { name } = manifest.metadata;
+      try {
+        const made = await network.call("api-server", `create pod ${name}`, () => cluster.createPod(manifest));
+        return { kind: "created", uid: made.metadata?.uid ?? "" };
+      } catch (error) {
+        if (faultOf(error)?.code !== "already_exists") throw error;
+      }
+      const there = await network.call("api-server", `read pod ${name}`, () => cluster.pods.get(name));
+      if (there === undefined)
+        return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 });
+      const uid = there.metadata?.uid ?? "";
+      if (there.metadata?.labels?.[labels.ownerUid] === record.uid) return { kind: "created", uid };
+      return { kind: "leftover", component, pod: name, uid };
+    },
+    delete: (pod, uid) => network.call("api-server", `delete pod ${pod} ${uid}`, () => cluster.deletePod(pod, uid)),
+    ofSession: async (name) => {
+      const pods = await network.call("api-server", `list pods of ${name}`, () => ownedBy(name));
+      return pods.map(({ metadata, status }) => {
+        const state = status?.containerStatuses?.[0]?.state;
+        return {
+          pod: metadata?.name ?? "",
+          uid: metadata?.uid ?? "",
+          deleting: metadata?.deletionTimestamp !== undefined,
+          containers: (state?.running ?? state?.terminated) === undefined ? [] : ["main"],
+          leftText: state?.terminated?.message ?? "",
+        };
+      });
+    },
+    ofAllSessions: async () => {
+      const pods = await network.call("api-server", "list pods of all sessions", () => ownedBy());
+      return pods.map(({ metadata }) => ({
+        pod: metadata?.name ?? "",
+        uid: metadata?.uid ?? "",
+        session: metadata?.labels?.[labels.owner] ?? "",
+        ownerUid: metadata?.labels?.[labels.ownerUid] ?? "",
+        deleting: metadata?.deletionTimestamp !== undefined,
+        createdAtMs: metadata?.creationTimestamp?.getTime() ?? 0,
+      }));
+    },
+  };
+}
+
+/** A container's log is what it left as its message. */
+export function simPodLogs({ network, cluster }: Pick<World, "network" | "cluster">): ActDeps["podLogs"] {
+  const read = (pod: string): Promise<Uint8Array> =>
+    network.call("api-server", `read log ${pod}`, () => {
+      const there = cluster.pods.get(pod);
+      if (there === undefined) return throwFault({ code: "not_found", kind: "pod", id: pod });
+      const text = there.status?.containerStatuses?.[0]?.state?.terminated?.message ?? "";
+      return new TextEncoder().encode(text === "" ? "" : `${text}\n`);
+    });
+  return {
+    readTail: async (pod) => ({ bytes: await read(pod), omittedBytes: 0, broken: undefined }),
+    readRange: (pod) => read(pod),
+  };
+}

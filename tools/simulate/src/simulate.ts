@@ -1,0 +1,178 @@
+import { memoryBus } from "@muster/bus";
+import { judgeRun } from "@muster/chaos/judge-run";
+import { DRIVERS, planShapes, WORKERS, type Shape } from "@muster/chaos/plan-shapes";
+import { randomFrom } from "@muster/chaos/random";
+import { isFinished } from "@muster/session-controller/session";
+import { unleash } from "./nemesis.ts";
+import { observeWorld } from "./observe.ts";
+import { startReplica, type Replica, type Role } from "./replicas/replica.ts";
+import { runManager } from "./replicas/reservation-manager.ts";
+import { runController, type Desks, type Tamper } from "./replicas/session-controller.ts";
+import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
+import { watchSteps, type Violation } from "./step-checks.ts";
+import type { Trace } from "./trace.ts";
+import { recordOf, startUsers, type Diary } from "./users.ts";
+import type { FaultKind } from "./weather.ts";
+import { makeWorld, STREAMS, type World } from "./world.ts";
+
+export type SimulationOptions = {
+  readonly seed: number;
+  readonly sessions: number;
+  /** Replaces what an executor is given; for tests of the simulation itself. */
+  readonly tamper?: Tamper;
+  /** Told of the world at this moment after the start. */
+  readonly lookAt?: { readonly ms: number; readonly look: (world: World) => void };
+  readonly signal?: AbortSignal;
+};
+
+export type Simulation = {
+  readonly seed: number;
+  readonly violations: readonly Violation[];
+  readonly trace: Trace;
+  readonly startMs: number;
+  readonly virtualMs: number;
+  readonly sessions: number;
+  readonly outcomes: ReadonlyMap<string, number>;
+  readonly faults: ReadonlyMap<FaultKind, number>;
+  /** Sum of the lives of all sessions. */
+  readonly sessionMs: number;
+};
+
+const REPLICAS: readonly Role[] = [
+  "session-controller",
+  "session-controller",
+  "reservation-manager",
+  "reservation-manager",
+  "watcher",
+  "watcher",
+];
+const POOLS = { [DRIVERS]: 4, [WORKERS]: 12 };
+const MS_PER_SESSION = 600;
+/** After the last submission and the last fault, everything has to end within this time; sessions may run for a quarter of an hour. */
+const END_WITHIN_MS = 3 * 3_600_000;
+/** What is over is cleaned up after this much more. */
+const TIDY_MS = 5 * 60_000;
+const LOOK_EVERY = 500;
+
+/** One run from its seed: sessions and faults, then peace, then judgement. */
+export async function simulate(options: SimulationOptions): Promise<Simulation> {
+  const { seed } = options;
+  const windowMs = Math.max(10_000, options.sessions * MS_PER_SESSION);
+  const shapes = planShapes(seed, { sessions: options.sessions, windowMs, pools: POOLS });
+  const world = makeWorld(seed, shapes);
+  const { time } = world;
+  const violations: Violation[] = [];
+  const diary: Diary = { acknowledged: new Set(), refused: new Map() };
+  const informers: Interruptible = new Map();
+  const desks: Desks = new Map();
+  watchSteps(world, violations);
+  const start = makeStarter(world, { desks, informers, tamper: options.tamper });
+  const replicas: Replica[] = [];
+  const server = memoryBus({ world: world.bus.memory });
+  for (const stream of STREAMS) await time.as(undefined, () => server.ensureStream(stream));
+  for (const [pool, count] of Object.entries(POOLS))
+    for (let index = 0; index < count; index += 1) world.kubelets.addNode(`${pool}-${index}`, pool);
+  const untilMs = world.startMs + windowMs + 30_000;
+  const nemesis = unleash(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
+  const observer = observeWorld(world, diary, nemesis.outages);
+  for (const role of REPLICAS) replicas.push(start(role));
+  startUsers(world, desks, shapes, diary);
+  time.after(untilMs - time.nowMs + 5000, undefined, () => nemesis.heal());
+  if (options.lookAt !== undefined) {
+    const { ms, look } = options.lookAt;
+    time.after(ms, undefined, () => look(world));
+  }
+  await runToTheEnd(world, shapes, diary, { violations, untilMs, signal: options.signal });
+  const observed = observer.observed();
+  violations.push(...judge(world, shapes, observed));
+  return {
+    seed,
+    violations,
+    trace: world.trace,
+    startMs: world.startMs,
+    virtualMs: time.nowMs - world.startMs,
+    sessions: shapes.length,
+    outcomes: countOutcomes(observed.sessions.values()),
+    faults: world.weather.met,
+    sessionMs: [...observed.sessions.values()].reduce(
+      (sum, { createdAtMs, finishedAtMs }) => sum + Math.max(0, finishedAtMs - createdAtMs),
+      0,
+    ),
+  };
+}
+
+type Shared = { readonly desks: Desks; readonly informers: Interruptible; readonly tamper: Tamper | undefined };
+
+function makeStarter(world: World, { desks, informers, tamper }: Shared): (role: Role) => Replica {
+  const counts = new Map<Role, number>();
+  return (role) => {
+    const count = (counts.get(role) ?? 0) + 1;
+    counts.set(role, count);
+    const name = `${role}-${count}`;
+    switch (role) {
+      case "session-controller":
+        return startReplica(world, role, name, (_, replica) => runController(world, replica, desks, tamper));
+      case "reservation-manager":
+        return startReplica(world, role, name, runManager);
+      case "watcher":
+        return startReplica(world, role, name, (_, replica) => runWatcher(world, replica, informers));
+    }
+  };
+}
+
+async function runToTheEnd(
+  world: World,
+  shapes: readonly Shape[],
+  diary: Diary,
+  until: {
+    readonly violations: readonly Violation[];
+    readonly untilMs: number;
+    readonly signal: AbortSignal | undefined;
+  },
+): Promise<void> {
+  const { time } = world;
+  const limitMs = until.untilMs + END_WITHIN_MS;
+  let tidyAtMs = Infinity;
+  while (until.violations.length === 0 && world.defects.length === 0 && until.signal?.aborted !== true) {
+    if (!(await time.step()) || time.nowMs > Math.min(limitMs, tidyAtMs)) return;
+    if (time.steps % LOOK_EVERY !== 0 || tidyAtMs < Infinity || time.nowMs < until.untilMs + 5000) continue;
+    if (shapes.every(({ name }) => isOver(world, diary, name))) tidyAtMs = time.nowMs + TIDY_MS;
+  }
+}
+
+function isOver(world: World, diary: Diary, name: string): boolean {
+  const record = recordOf(world, name);
+  return diary.refused.has(name) || (record !== undefined && isFinished(record));
+}
+
+function judge(world: World, shapes: readonly Shape[], observed: Parameters<typeof judgeRun>[1]): Violation[] {
+  const atMs = world.time.nowMs;
+  const defects = world.defects.map((found) => ({
+    atMs,
+    session: undefined,
+    rule: "nothing fails in a way that nobody expects",
+    found,
+  }));
+  if (defects.length > 0) return defects;
+  return judgeRun(shapes, observed)
+    .filter(({ rule, session }) => !isExplained(rule, session, observed))
+    .map(({ session, rule, expected, found }) => ({ atMs, session, rule, found: `${found}; expected ${expected}` }));
+}
+
+/** Two rules of real runs are narrower here: a request that was on its way for long may make a pod of a session that is over, and a log that cannot be read takes the result along. */
+function isExplained(rule: string, session: string | undefined, { sessions }: Parameters<typeof judgeRun>[1]): boolean {
+  if (rule === "no pod is made twice") return true;
+  return rule === "the result is kept" && (sessions.get(session ?? "")?.warnings.length ?? 0) > 0;
+}
+
+function countOutcomes(
+  sessions: Iterable<{ readonly events: readonly { readonly kind: string; readonly reason: string }[] }>,
+): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { events } of sessions) {
+    const last = events.at(-1);
+    const outcome = last === undefined ? "none" : `${last.kind} ${last.reason}`.trim();
+    counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
+  }
+  return counts;
+}

@@ -1,0 +1,150 @@
+import type { LedgerEvent } from "@muster/reservation-manager/ledger";
+import type { Reservation } from "@muster/reservation-manager/reservation";
+import { recordCodec } from "@muster/session-controller/messages";
+import type { SessionRecord } from "@muster/session-controller/session";
+import { labels } from "@muster/proto";
+import { isOver, nodeOf } from "./kubelets.ts";
+import { recordOf } from "./users.ts";
+import type { World } from "./world.ts";
+
+/** Something that must never be, and when it came to be. */
+export type Violation = {
+  readonly atMs: number;
+  /** Undefined: it concerns the whole system. */
+  readonly session: string | undefined;
+  readonly rule: string;
+  readonly found: string;
+};
+
+/** A fact of the ledger's log, as `judgeRun` reads it. */
+export type Granted = { readonly reservation: Reservation; readonly nodes: readonly string[]; readonly atMs: number };
+
+/** Watches everything that is written, at the moment at which it is. */
+export function watchSteps(world: World, violations: Violation[]): void {
+  const violate = (session: string | undefined, rule: string, found: string): void => {
+    world.trace.note("check", `VIOLATION ${session ?? ""} ${rule}: ${found}`);
+    violations.push({ atMs: world.time.nowMs, session, rule, found });
+  };
+  watchRecords(world, violate);
+  watchLedger(world, violate);
+  watchPods(world, violate);
+}
+
+type Violate = (session: string | undefined, rule: string, found: string) => void;
+
+function watchRecords({ sessions }: World, violate: Violate): void {
+  sessions.onWrite.push((name, beforeBytes, afterBytes) => {
+    if (beforeBytes === undefined || afterBytes === undefined) return;
+    const before = recordCodec.decode(beforeBytes);
+    const after = recordCodec.decode(afterBytes);
+    if (before.uid !== after.uid) return;
+    if (after.epoch < before.epoch) violate(name, "the epoch only grows", `${before.epoch} became ${after.epoch}`);
+    if (!isPrefix(before, after)) violate(name, "events are only added", `${kinds(before)} became ${kinds(after)}`);
+    if (
+      before.finishedAtMs > 0 &&
+      (after.finishedAtMs !== before.finishedAtMs || after.events.length !== before.events.length)
+    )
+      violate(name, "the terminal event is the last", `${kinds(before)} became ${kinds(after)}`);
+    if (before.verdict !== undefined && after.verdict?.kind !== before.verdict.kind)
+      violate(name, "a verdict is decided once", `${before.verdict.kind} became ${after.verdict?.kind ?? "none"}`);
+    if (before.cancelRequested && !after.cancelRequested)
+      violate(name, "a cancellation is not forgotten", "it was requested, and is not any more");
+    for (const [index, { name: component, podUid }] of before.components.entries()) {
+      const now = after.components[index]?.podUid;
+      if (podUid !== "" && now !== podUid)
+        violate(name, "a component keeps its pod", `${component} had ${podUid} and has ${now ?? "none"}`);
+    }
+  });
+}
+
+function isPrefix(before: SessionRecord, after: SessionRecord): boolean {
+  return before.events.every(({ kind, atMs }, index) => {
+    const same = after.events[index];
+    return same?.kind === kind && same.atMs === atMs;
+  });
+}
+
+function kinds({ events }: SessionRecord): string {
+  return events.map(({ kind }) => kind).join(", ");
+}
+
+function watchLedger(world: World, violate: Violate): void {
+  const reservations = new Map<number, Reservation>();
+  const holders = new Map<string, Reservation>();
+  const end = (sequence: number): void => {
+    reservations.delete(sequence);
+    for (const [node, holder] of holders) if (holder.sequence === sequence) holders.delete(node);
+  };
+  const grant = ({ sequence, machines }: Extract<LedgerEvent, { kind: "granted" }>): void => {
+    const reservation = reservations.get(sequence);
+    if (reservation === undefined) {
+      violate(undefined, "only what was asked for is granted", `r-${sequence}`);
+      return;
+    }
+    const { owner, needs } = reservation;
+    const complete =
+      machines.length === needs.length &&
+      new Set(machines.map(({ node }) => node)).size === needs.length &&
+      needs.every(
+        ({ component, pool }, index) => machines[index]?.component === component && machines[index].pool === pool,
+      );
+    if (!complete)
+      violate(owner.id, "nothing is granted in part", `${machines.length} machines for ${needs.length} needs`);
+    for (const { node } of machines) {
+      const holder = holders.get(node);
+      if (holder !== undefined) violate(owner.id, "no machine has two owners", `${node} is held by ${holder.owner.id}`);
+      holders.set(node, reservation);
+      const guest = runningOn(world, node).find((pod) => pod.session !== owner.id && !pod.late);
+      if (guest !== undefined)
+        violate(owner.id, "machines are given back once their pods are gone", `${guest.pod} still runs on ${node}`);
+    }
+  };
+  world.ledger.onEntry.push((events) => {
+    for (const event of events) {
+      if (event.kind === "requested") reservations.set(event.reservation.sequence, event.reservation);
+      if (event.kind === "granted") grant(event);
+      if (event.kind === "released" || event.kind === "expired") end(event.sequence);
+    }
+  });
+}
+
+/** Pods that have a node to themselves and have not ended there. A late one was made by a request that was on its way when its session was over already. */
+function runningOn(
+  world: World,
+  node: string,
+): { readonly pod: string; readonly session: string; readonly late: boolean }[] {
+  return [...world.cluster.pods.values()].flatMap((pod) => {
+    if (nodeOf(pod) !== node || isOver(pod)) return [];
+    const session = pod.metadata?.labels?.[labels.owner] ?? "";
+    const verdictAtMs = recordOf(world, session)?.verdict?.atMs ?? Infinity;
+    return [
+      {
+        pod: pod.metadata?.name ?? "",
+        session,
+        late: (pod.metadata?.creationTimestamp?.getTime() ?? 0) >= verdictAtMs,
+      },
+    ];
+  });
+}
+
+function watchPods(world: World, violate: Violate): void {
+  const made = new Map<string, string>();
+  world.cluster.listeners.add(({ kind, name, before, after }) => {
+    if (kind !== "pods" || after === undefined) return;
+    const session = after.metadata?.labels?.[labels.owner] ?? "";
+    const uid = after.metadata?.uid ?? "";
+    if (before === undefined) {
+      const record = recordOf(world, session);
+      const first = made.get(name);
+      if (first !== undefined && record?.verdict === undefined)
+        violate(session, "no pod of a component is made twice", `${name} was ${first} and is ${uid}`);
+      made.set(name, first ?? uid);
+    }
+    const node = nodeOf(after);
+    if (before !== undefined && nodeOf(before) === "" && node !== "") {
+      const others = runningOn(world, node).filter(({ pod }) => pod !== name);
+      if (others[0] !== undefined)
+        violate(session, "no machine carries pods of two owners", `${name} and ${others[0].pod} on ${node}`);
+    }
+  });
+}

@@ -1,0 +1,46 @@
+import type { Task } from "./virtual-time.ts";
+
+/** Tasks by their time, and by their order at the same time. A binary heap. */
+export class TaskQueue {
+  readonly #tasks: Task[] = [];
+
+  push(task: Task): void {
+    let at = this.#tasks.push(task) - 1;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      if (!this.#swapIfBefore(at, above)) return;
+      at = above;
+    }
+  }
+
+  pop(): Task | undefined {
+    const first = this.#tasks[0];
+    const last = this.#tasks.pop();
+    if (first === undefined || last === undefined || this.#tasks.length === 0) return first;
+    this.#tasks[0] = last;
+    let at = 0;
+    for (;;) {
+      const left = 2 * at + 1;
+      const right = left + 1;
+      const least = this.#isBefore(right, left) ? right : left;
+      if (!this.#swapIfBefore(least, at)) return first;
+      at = least;
+    }
+  }
+
+  #isBefore(one: number, other: number): boolean {
+    const a = this.#tasks[one];
+    const b = this.#tasks[other];
+    if (a === undefined || b === undefined) return false;
+    return a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
+  }
+
+  #swapIfBefore(one: number, other: number): boolean {
+    const a = this.#tasks[one];
+    const b = this.#tasks[other];
+    if (a === undefined || b === undefined || !this.#isBefore(one, other)) return false;
+    this.#tasks[one] = b;
+    this.#tasks[other] = a;
+    return true;
+  }
+}

@@ -1,0 +1,28 @@
+import { createHash } from "node:crypto";
+
+/** Everything that happened in a simulation, a line each, in its order. The same seed gives the same lines. */
+export type Trace = {
+  readonly lines: readonly string[];
+  /** `who` is a process or a part of the world. */
+  note(who: string, text: string): void;
+  hash(): string;
+  /** The last lines that name the subject, at most so many; of everything when it is undefined. */
+  about(subject: string | undefined, most: number): readonly string[];
+};
+
+export function makeTrace(nowMs: () => number, startMs: number): Trace {
+  const lines: string[] = [];
+  return {
+    lines,
+    note: (who, text) => {
+      lines.push(`${((nowMs() - startMs) / 1000).toFixed(3).padStart(9)} ${who.padEnd(24)} ${text}`);
+    },
+    hash: () => {
+      const sum = createHash("sha256");
+      for (const line of lines) sum.update(line).update("\n");
+      return sum.digest("hex").slice(0, 16);
+    },
+    about: (subject, most) =>
+      (subject === undefined ? lines : lines.filter((line) => line.includes(subject))).slice(-most),
+  };
+}

@@ -1,0 +1,108 @@
+import { MemoryWorld } from "@muster/bus";
+import type { Shape } from "@muster/chaos/plan-shapes";
+import { randomFrom, type Random } from "@muster/chaos/random";
+import { buckets, streams } from "@muster/proto";
+import type { Logger } from "@muster/service";
+import { Cluster } from "./cluster.ts";
+import { makeKubelets, type Kubelets } from "./kubelets.ts";
+import { makeNetwork, type Network } from "./network.ts";
+import { replaceClock } from "./replace-clock.ts";
+import type { BusWorld } from "./sim-bus.ts";
+import { makeBucketWorld, type BucketWorld } from "./sim-bucket.ts";
+import type { LockWorld } from "./sim-lead.ts";
+import type { LogWorld } from "./sim-log.ts";
+import { makeTrace, type Trace } from "./trace.ts";
+import { VirtualTime, type Process } from "./virtual-time.ts";
+import { makeWeather, type Weather } from "./weather.ts";
+
+/** Everything outside the replicas. */
+export type World = {
+  readonly time: VirtualTime;
+  readonly startMs: number;
+  /** For whatever has no source of its own. */
+  readonly random: Random;
+  readonly weather: Weather;
+  readonly network: Network;
+  readonly trace: Trace;
+  readonly bus: BusWorld;
+  readonly sessions: BucketWorld;
+  readonly podStates: BucketWorld;
+  readonly nodeStates: BucketWorld;
+  readonly ledger: LogWorld;
+  readonly ledgerLock: LockWorld;
+  readonly sweepLock: LockWorld;
+  readonly cluster: Cluster;
+  readonly kubelets: Kubelets;
+  readonly shapes: ReadonlyMap<string, Shape>;
+  /** Logs of sessions that were kept, by session, pod and container. */
+  readonly keptLogs: Map<string, Uint8Array>;
+  /** What code threw that was no fault, and what was told to people as an error. */
+  readonly defects: string[];
+};
+
+const START_MS = Date.UTC(2030, 0, 1);
+
+export function makeWorld(seed: number, shapes: readonly Shape[]): World {
+  const time = new VirtualTime(START_MS);
+  const random = randomFrom(seed, "world");
+  replaceClock(time, randomFrom(seed, "node"));
+  const trace = makeTrace(() => time.nowMs, START_MS);
+  const weather = makeWeather(randomFrom(seed, "weather"));
+  const network = makeNetwork(time, weather, trace);
+  const memory = new MemoryWorld({
+    now: () => time.nowMs,
+    after: (ms, run) => {
+      const task = time.after(ms, undefined, run);
+      return () => {
+        task.over = true;
+      };
+    },
+  });
+  const cluster = new Cluster(time, trace);
+  const byName = new Map(shapes.map((shape) => [shape.name, shape]));
+  const holdersLook = random.chance(0.5);
+  const lock = (name: string): LockWorld => ({ name, token: 0, holder: undefined, renewedAtMs: 0, holdersLook });
+  return {
+    time,
+    startMs: START_MS,
+    random,
+    weather,
+    network,
+    trace,
+    bus: { time, weather, network, trace, memory, responders: new Map(), listeners: new Set() },
+    sessions: makeBucketWorld(buckets.sessions),
+    podStates: makeBucketWorld(buckets.pods),
+    nodeStates: makeBucketWorld(buckets.nodes),
+    ledger: { entries: [], onEntry: [] },
+    ledgerLock: lock("reservation-manager"),
+    sweepLock: lock("session-sweep"),
+    cluster,
+    kubelets: makeKubelets(time, weather, cluster, byName),
+    shapes: byName,
+    keptLogs: new Map(),
+    defects: [],
+  };
+}
+
+/** Streams that hold what the services say to each other. */
+export const STREAMS = [streams.events, streams.sessionCommands, streams.dead] as const;
+
+/** The log of one process goes into the trace; errors are defects until somebody says otherwise. */
+export function traceLogger({ trace, defects }: World, process: Process): Logger {
+  const say = (level: string) => (fields: object, message: string) => {
+    trace.note(process.name, `${level} ${message} ${textOf(fields)}`);
+    if (level === "error") defects.push(`${process.name}: ${message} ${textOf(fields)}`);
+  };
+  const logger: Logger = {
+    debug: () => undefined,
+    info: say("info"),
+    warn: say("warn"),
+    error: say("error"),
+    child: () => logger,
+  };
+  return logger;
+}
+
+function textOf(fields: object): string {
+  return JSON.stringify(fields, (_key, value: unknown) => (value instanceof Error ? value.message : value));
+}
