@@ -123,7 +123,16 @@ describe("cancel", () => {
     const { record: ended } = await cancel(deps(), "bench");
     expect(ended).toMatchObject({ finishedAtMs: START_MS, released: true });
     expect(ended.events.map(({ kind }) => kind)).toEqual(["QUEUE", "CANCELLED"]);
-    expect(did).toEqual(["announce bench from 1"]);
+    expect(did).toEqual(["announce bench from 0"]);
+  });
+
+  it("tells what is not told yet when it is asked again after a failure", async () => {
+    put(record({ epoch: 0, executor: "" }));
+    const unavailable = () =>
+      Promise.reject(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
+    expect(await faultFrom(cancel(deps({ announce: unavailable }), "bench"))).toMatchObject({ code: "unavailable" });
+    await cancel(deps(), "bench");
+    expect(did).toEqual(["announce bench from 0"]);
   });
 
   it("leaves the ending of a session that runs to whoever runs it", async () => {

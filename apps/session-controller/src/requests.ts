@@ -176,17 +176,31 @@ export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
   for (let attempt = 1; ; attempt += 1) {
     const stored = await get(deps, name);
     const { record, revision } = stored;
-    if (isFinished(record) || record.cancelRequested) return stored;
+    if (isFinished(record) || record.cancelRequested) {
+      // An earlier attempt may have been stored and then not announced.
+      if (wasNeverRun(record)) await announceAll(deps, record);
+      return stored;
+    }
     const next = transitionCancel(record, deps.now());
     try {
       const written = { record: next, revision: await deps.save(next, revision) };
-      if (isFinished(next)) await deps.announce(next, record.events.length);
+      if (isFinished(next)) await announceAll(deps, next);
       else await deps.enqueue(next, "cancelled");
       return written;
     } catch (error) {
       if (faultOf(error)?.code !== "conflict" || attempt >= CANCEL_ATTEMPTS) throw error;
     }
   }
+}
+
+/** No executor has ever looked at it, and none will. */
+function wasNeverRun(record: SessionRecord): boolean {
+  return isFinished(record) && record.epoch === 0;
+}
+
+/** From the first event on: announcing is the executor's work, and this session has had none. */
+function announceAll(deps: RequestDeps, record: SessionRecord): Promise<void> {
+  return deps.announce(record, 0);
 }
 
 export type LogRequest = {
