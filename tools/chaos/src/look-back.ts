@@ -49,17 +49,28 @@ async function whatIsLeft(
   };
 }
 
-/** Locks that are still there though whoever could hold them is gone; waits for as long as a lock may last. */
-export async function locksLeft({ bus }: World, ttlMs: number): Promise<string[]> {
+/**
+ * Locks that nobody can have: before the services are stopped those of processes that are gone, afterwards all. The holder's silence has to be noticed first, so this waits
+ * until none is left or the time is over.
+ */
+export async function locksLeft(
+  { bus }: Pick<World, "bus">,
+  { livingPids, limitMs }: { readonly livingPids: () => readonly number[]; readonly limitMs: number },
+): Promise<string[]> {
   const codec = { encode: () => new Uint8Array(), decode: readHolder };
   const locks = await openBucket(bus.connection, { name: buckets.locks, codec });
-  const end = performance.now() + ttlMs;
+  const end = performance.now() + limitMs;
   for (;;) {
-    const held = (await locks.list()).filter(({ value: holder }) => holder !== "");
-    const left = held.map(({ key, value: holder }) => `${key} of ${holder}`);
-    if (left.length === 0 || performance.now() > end) return left;
+    const pids = livingPids();
+    const left = (await locks.list()).filter(({ value: holder }) => holder !== "" && !pids.includes(pidOf(holder)));
+    if (left.length === 0 || performance.now() > end) return left.map(({ key, value }) => `${key} of ${value}`);
     await sleep(LOOK_EVERY_MS);
   }
+}
+
+/** Services name themselves `<service>-<host>-<process>-<random>`. */
+function pidOf(holder: string): number {
+  return Number(holder.split("-").at(-2));
 }
 
 /** A lock that was given up keeps its place, so that its tokens go on, and has no holder. */

@@ -53,6 +53,8 @@ const WINDOW_MS_PER_SESSION = 280;
 /** Without any session coming further, and without a fault in force, for so long nothing more is expected. */
 const STUCK_AFTER_MS = 60_000;
 const CLEAN_WITHIN_MS = 60_000;
+/** The lock of sweeps lasts 10 seconds without its holder. */
+const LOCK_NOTICED_MS = 20_000;
 const TICK_MS = 200;
 
 /** What a run of this seed does. Pure: the same arguments give the same plan. */
@@ -96,8 +98,10 @@ export async function runChaos(options: ChaosOptions): Promise<Run> {
   const sessions = await listSessions(world);
   const published = await readAllPublished(world);
   const ledger = await readLedger(world);
+  const livingPids = (): number[] => world.stack.replicas.map((replica) => replica.current().pid);
+  const lost = await locksLeft(world, { livingPids, limitMs: LOCK_NOTICED_MS });
   await world.stopServices();
-  const locks = await locksLeft(world, LOCK_TTL_MS * 10);
+  const kept = await locksLeft(world, { livingPids: () => [], limitMs: 0 });
   const observed: Observed = {
     sessions,
     acknowledged: diary.acknowledged,
@@ -107,7 +111,7 @@ export async function runChaos(options: ChaosOptions): Promise<Run> {
     ledger,
     outages,
     faults,
-    left: { ...left, locks },
+    left: { ...left, locks: [...lost, ...kept] },
   };
   const findings = judgeRun(plan.shapes, observed);
   return { plan, observed, findings, diary, tookMs: performance.now() - beganMs };
