@@ -1,4 +1,4 @@
-import { answer, answerBytes, type Exchange } from "./answer.ts";
+import { answer, answerBytes, answerText, type Exchange } from "./answer.ts";
 import { discoveryDocument } from "./discovery.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Catalogue } from "./resources.ts";
@@ -8,6 +8,14 @@ const OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+p
 /** The name that is asked for is no media type by the rules, so the answer has another. */
 const OPENAPI_V2_ANSWER = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
+/** Paths below a group that is always served have answers of their own when they lead nowhere. */
+function isBuiltIn(path: string, catalogue: Catalogue): boolean {
+  const [, root, group, version] = path.split("/");
+  if (root === "api") return true;
+  const known = catalogue.all().filter((resource) => resource.schema === undefined);
+  return root === "apis" && version !== undefined && known.some((resource) => resource.group === group);
+}
+
 /** Discovery and OpenAPI: what the server says about itself. Fails with 404 for other paths. */
 export function serveDocument(exchange: Exchange, catalogue: Catalogue): void {
   const { request, path } = exchange;
@@ -15,7 +23,11 @@ export function serveDocument(exchange: Exchange, catalogue: Catalogue): void {
   const document = isOpenApi
     ? openApiDocument(path, catalogue)
     : discoveryDocument(path, request.headers.host ?? "", catalogue);
-  if (document === undefined) return fail(noSuchResource());
+  if (document === undefined) {
+    if (isBuiltIn(path, catalogue)) return fail(noSuchResource());
+    answerText(exchange, 404, "404 page not found\n");
+    return;
+  }
   if (request.method !== "GET") return fail(methodNotAllowed());
   const accept = request.headers.accept ?? "*/*";
   if (path === "/openapi/v2" && accept.startsWith(OPENAPI_V2_PROTOBUF)) {

@@ -102,6 +102,14 @@ export function describeApply(api: () => Api): void {
       ]);
     });
 
+    it("with several at once, each with its fields", async () => {
+      const { path, map } = await newMap({ a: "1" });
+      await apply(path, "one", map({ b: "1" }));
+      expect(message(await apply(path, "two", map({ a: "2", b: "2" })))).toBe(
+        'Apply failed with 2 conflicts: conflicts with "creator" using v1:\n- .data.a\nconflicts with "one":\n- .data.b',
+      );
+    });
+
     it("within lists, by the key of the item", async () => {
       const pods = `${base}/pods`;
       await api().call("POST", `${pods}?fieldManager=creator`, { body: pod("conflicting") });

@@ -1,16 +1,4 @@
-import {
-  at,
-  isList,
-  isObject,
-  type Json,
-  type JsonObject,
-  listAt,
-  objectAt,
-  put,
-  sameJson,
-  textAt,
-  without,
-} from "../json.ts";
+import { at, isList, isObject, type Json, type JsonObject, listAt, objectAt, put, textAt, without } from "../json.ts";
 import type { Resource } from "../resource.ts";
 import type { Cause, Failure } from "../status.ts";
 import { apiVersionOf } from "../resource.ts";
@@ -29,6 +17,7 @@ import {
   withParents,
 } from "./field-set.ts";
 import { type Shape, shapeOfResource } from "./field-shape.ts";
+import { KUBECTL, ownedByLastApplied, syncLastApplied } from "./last-applied.ts";
 import { mergeFields, removeFields } from "./merge-fields.ts";
 
 /** Who writes, by which path, and when. */
@@ -107,6 +96,30 @@ export function applyConfig(
   const wrong = misfit(shape, config);
   if (wrong !== undefined) return { refused: untyped(resource, config, wrong) };
   const live = current ?? { apiVersion: config["apiVersion"] ?? "", kind: config["kind"] ?? "", metadata: {} };
+  const { object, conflicts } = tryApply({ resource, shape, current, live }, config, writer);
+  const isKubectl = writer.manager === KUBECTL;
+  const forgiven = isKubectl ? ownedByLastApplied(shape, live) : NOTHING;
+  const left = conflicts
+    .map((conflict) => ({ ...conflict, lost: difference(conflict.lost, forgiven) }))
+    .filter(({ lost }) => !isEmpty(lost));
+  if (left.length > 0 && !writer.force) return { refused: conflictOf(left) };
+  return { object: isKubectl ? syncLastApplied(object, config) : object };
+}
+
+type Target = {
+  readonly resource: Resource;
+  readonly shape: Shape;
+  readonly current: JsonObject | undefined;
+  /** The current object, or an empty one. */
+  readonly live: JsonObject;
+};
+
+/** The object as it is when whoever applies gets all the fields, and from whom they are taken. */
+function tryApply(
+  { resource, shape, current, live }: Target,
+  config: JsonObject,
+  writer: Writer,
+): { readonly object: JsonObject; readonly conflicts: readonly Conflict[] } {
   const wanted = restrict(config, resource, writer.subresource);
   const recorded = readEntries(listAt(live, "metadata", "managedFields"));
   const entries = recorded.length === 0 && current !== undefined ? [earlier(resource, current, writer)] : recorded;
@@ -123,23 +136,21 @@ export function applyConfig(
     const lost = intersection(entry.fields, ownable(changed, resource, writer.subresource));
     return isEmpty(lost) ? [] : [{ entry, lost }];
   });
-  if (conflicts.length > 0 && !writer.force) return { refused: conflictOf(conflicts) };
   const left = others.map((entry) => {
     const lost = conflicts.find((conflict) => conflict.entry === entry)?.lost ?? NOTHING;
     return { ...entry, fields: difference(difference(entry.fields, lost), removed) };
   });
-  const unchanged = last !== undefined && sameJson(toFieldsV1(last.fields), toFieldsV1(fields));
-  const isSame = unchanged && isEmpty(changed) && isEmpty(removed);
+  const isSame = isEmpty(changed) && isEmpty(removed);
   const self: Entry = {
     manager: writer.manager,
     operation: "Apply",
     apiVersion: apiVersionOf(resource),
     subresource: writer.subresource,
     // The time tells when something changed, so that applying the same again changes nothing.
-    time: isSame ? last.time : writer.time,
+    time: isSame ? (last?.time ?? "") : writer.time,
     fields,
   };
-  return { object: withEntries(pruned, [...left, self]) };
+  return { object: withEntries(pruned, [...left, self]), conflicts };
 }
 
 /** Who owns what was there before anything was recorded. */
@@ -240,7 +251,7 @@ function conflictOf(conflicts: readonly Conflict[]): Failure {
     paths.map((field): Cause => ({ reason: "FieldManagerConflict", message: `conflict with ${who}`, field })),
   );
   const texts = found.map(({ who, paths: [first = "", ...more] }) =>
-    more.length === 0
+    count === 1
       ? `conflict with ${who}: ${first}`
       : `conflicts with ${who}:\n${[first, ...more].map((path) => `- ${path}`).join("\n")}`,
   );

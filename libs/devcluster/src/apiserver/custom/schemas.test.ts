@@ -1,0 +1,92 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Json, JsonObject } from "../json.ts";
+import { fillDefaults } from "./fill-defaults.ts";
+import { prune } from "./prune.ts";
+import { validateValue } from "./validate-value.ts";
+import type { Structural } from "./structural.ts";
+
+const text: JsonObject = { type: "string", default: "t" };
+const SCHEMA: Structural = {
+  type: "object",
+  properties: {
+    a: text,
+    b: { type: "object", properties: { a: text, c: { type: "integer", minimum: 0 } } },
+    c: {
+      type: "array",
+      maxItems: 2,
+      items: { type: "object", required: ["b"], properties: { a: text, b: { type: "boolean" } } },
+    },
+    d: { type: "object", additionalProperties: { type: "object", properties: { a: text } } },
+    e: { type: "object", "x-kubernetes-preserve-unknown-fields": true, properties: { a: text } },
+  },
+};
+
+/** Objects that use the names of the schema, rightly and wrongly. */
+const object: fc.Arbitrary<JsonObject> = fc
+  .object({
+    key: fc.constantFrom("a", "b", "c", "d", "e", "x", "__proto__"),
+    values: [fc.constant(null), fc.boolean(), fc.integer({ min: -1, max: 3 }), fc.constantFrom("t", "u")],
+    maxDepth: 4,
+  })
+  .map((value) => JSON.parse(JSON.stringify(value)) as JsonObject);
+
+describe("a schema", () => {
+  it("fills in defaults once: the second time there is nothing to do", () => {
+    fc.assert(
+      fc.property(object, (given) => {
+        const filled = fillDefaults(SCHEMA, given);
+        expect(fillDefaults(SCHEMA, filled)).toBe(filled);
+      }),
+    );
+  });
+
+  it("keeps what is given when it fills in defaults", () => {
+    fc.assert(
+      fc.property(object, (given) => {
+        const filled = fillDefaults(SCHEMA, given) as JsonObject;
+        for (const key of Object.keys(given)) expect(Object.hasOwn(filled, key)).toBe(true);
+      }),
+    );
+  });
+
+  it("drops unknown fields once, and names each", () => {
+    fc.assert(
+      fc.property(object, (given) => {
+        const first = prune(SCHEMA, given);
+        expect(prune(SCHEMA, first.object)).toEqual({ object: first.object, unknown: [] });
+        const same = JSON.stringify(first.object) === JSON.stringify(given);
+        expect(first.unknown.length === 0).toBe(same);
+      }),
+    );
+  });
+
+  it("takes a value that did not change, however wrong it is", () => {
+    fc.assert(
+      fc.property(object, (given) => {
+        expect(validateValue(SCHEMA, given, "", given)).toEqual([]);
+      }),
+    );
+  });
+
+  it("finds no more wrong with a change than with a new object", () => {
+    fc.assert(
+      fc.property(object, object, (before, after) => {
+        const whole = validateValue(SCHEMA, after, "").map(({ field, message }) => `${field}: ${message}`);
+        for (const { field, message } of validateValue(SCHEMA, after, "", before)) {
+          expect(whole).toContain(`${field}: ${message}`);
+        }
+      }),
+    );
+  });
+
+  it.each<[Json, readonly string[]]>([
+    [{ a: "x", b: { c: 1 }, c: [{ b: true }], d: { k: {} }, e: { x: 1 } }, []],
+    [{ b: { c: -1 } }, ["b.c"]],
+    [{ c: [{}, { b: 1 }, { b: true }] }, ["c[0].b", "c[1].b", "c"]],
+    [{ d: { k: "x" } }, ["d.k"]],
+    ["no object", ["<nil>"]],
+  ])("says where %j is wrong", (value, fields) => {
+    expect(validateValue(SCHEMA, value, "").map(({ field }) => field)).toEqual(fields);
+  });
+});
