@@ -1,3 +1,5 @@
+import { buckets } from "@muster/proto";
+import { openBucket } from "@muster/store";
 import { otlpCollector, until, type OtlpCollector } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
@@ -161,6 +163,20 @@ for (const server of API_SERVERS) {
       expect(Buffer.from(end.chunk).toString()).toBe("000059999\n");
       const beyond = await world.sessions.getLogs({ name: "talk", component: "driver", offset: 600_000 });
       expect(beyond).toMatchObject({ complete: true, nextOffset: 600_000 });
+    });
+
+    it("finished sessions expire after a TTL, and their logs with them", async () => {
+      const bytes = { encode: (value: Uint8Array) => value, decode: (value: Uint8Array) => value };
+      const logs = await openBucket(world.bus.connection, { name: buckets.sessionLogs, codec: bytes });
+      const spec = { components: [node("driver", "driver", `console.log("short")`)], ttlMs: 3000 };
+      await world.sessions.submitSession({ requestId: "short", name: "short", spec });
+      await finished(world, "short");
+      expect(await logs.list("short.>")).toHaveLength(1);
+      await until("the session is gone", async () => {
+        const { sessions } = await world.sessions.listSessions({});
+        return sessions.every(({ name }) => name !== "short");
+      });
+      expect(await logs.list("short.>")).toEqual([]);
     });
 
     it("names the command that does not exist", async () => {

@@ -102,7 +102,7 @@ for (const server of API_SERVERS) {
       expect(session.warnings?.map(({ code }) => code)).toContain("LOGS_LOST");
     });
 
-    it("ends at its time limit", async () => {
+    it("timeout covers provision and run: ends at its time limit", async () => {
       await submit("slow", [{ ...scripted("driver", "driver", "idle"), readyPort: 10_000 }], { timeoutMs: 1500 });
       const session = await finished(world, "slow");
       expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
@@ -198,7 +198,7 @@ for (const server of API_SERVERS) {
       await finished(world, "watched");
     });
 
-    it("forgets a finished session when its time is over", async () => {
+    it("finished sessions expire after a TTL", async () => {
       await submit("brief", [scripted("driver", "driver", "exit", "0")], { ttlMs: 1000 });
       await finished(world, "brief");
       await until("it is gone", async () => {

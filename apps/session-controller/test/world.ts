@@ -37,8 +37,11 @@ export async function sessionWorld<Cluster extends TestCluster>(
   cluster: Cluster,
   pools: Readonly<Record<string, number>>,
 ): Promise<SessionWorld<Cluster>> {
-  const nats = await natsServer();
-  const children: ChildProcess[] = [];
+  // What was started before something failed goes away too.
+  await using starting = new AsyncDisposableStack();
+  starting.use(cluster);
+  const nats = starting.use(await natsServer());
+  let stack = starting;
   const start = async (app: string, more: Readonly<Record<string, string>>): Promise<ChildProcess> => {
     const child = await startApp(app, {
       MUSTER_NATS_URL: nats.url,
@@ -47,24 +50,27 @@ export async function sessionWorld<Cluster extends TestCluster>(
       MUSTER_LOG_LEVEL: process.env["MUSTER_LOG_LEVEL"] ?? "error",
       ...more,
     });
-    children.push(child);
+    stack.defer(() => ended(child, "SIGKILL"));
     return child;
   };
-  const bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
+  const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   let watcher = await start("watcher", {});
   await start("reservation-manager", {});
+  const sessions = client(bus, SessionService);
   const ledger = client(bus, ReservationService);
-  await until("the ledger knows every machine", async () => {
-    const { pools: known } = await ledger.listPools({});
+  const known = async (): Promise<boolean> => {
+    const { pools: found } = await ledger.listPools({});
     return Object.entries(pools).every(([pool, count]) =>
-      known.some(({ name, capacity }) => name === pool && capacity === count),
+      found.some(({ name, capacity }) => name === pool && capacity === count),
     );
-  });
+  };
+  await until("the ledger knows every machine", known, { timeoutMs: 50_000 });
+  stack = starting.move();
   return {
     nats,
     bus,
     cluster,
-    sessions: client(bus, SessionService),
+    sessions,
     ledger,
     watcher: {
       kill: () => ended(watcher, "SIGKILL"),
@@ -82,18 +88,19 @@ export async function sessionWorld<Cluster extends TestCluster>(
         SESSION_LOG_PATIENCE_MS: "100",
         ...env,
       });
+      const answers = (): Promise<boolean> =>
+        sessions.listSessions({ limit: 1 }, { timeoutMs: 3000 }).then(
+          () => true,
+          () => false,
+        );
+      await until("a controller answers", answers, { timeoutMs: 50_000 });
       return {
         pid: child.pid ?? 0,
         kill: () => ended(child, "SIGKILL"),
         stop: () => ended(child, "SIGTERM"),
       };
     },
-    [Symbol.asyncDispose]: async () => {
-      await Promise.all(children.map((child) => ended(child, "SIGKILL")));
-      await bus[Symbol.asyncDispose]();
-      await cluster[Symbol.asyncDispose]();
-      await nats[Symbol.asyncDispose]();
-    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
 }
 

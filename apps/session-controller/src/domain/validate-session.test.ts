@@ -122,7 +122,23 @@ describe("validateSession", () => {
       "refuses more text than a record holds",
       "bench",
       draft({ components: [component("driver", "driver", { args: ["x".repeat(SESSION_LIMITS.textBytes)] })] }),
-      "components",
+      "components[0].args[0]",
+    ],
+    [
+      "refuses an env value over the size limit, naming it",
+      "bench",
+      draft({
+        components: [
+          driver,
+          component("c", "client", {
+            env: [
+              { name: "SMALL", value: "1" },
+              { name: "LARGE", value: "\u20ac".repeat(SESSION_LIMITS.textBytes / 3) },
+            ],
+          }),
+        ],
+      }),
+      "components[1].env[1].value",
     ],
     [
       "refuses very many empty arguments, which have no text and still fill a record",

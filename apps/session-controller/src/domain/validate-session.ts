@@ -133,9 +133,31 @@ function checkDriver(draft: SessionDraft): Fault | undefined {
 function checkTextBytes(draft: SessionDraft): Fault | undefined {
   const total = sessionTextBytes(draft.components);
   const { textBytes: max } = SESSION_LIMITS;
-  return total > max
-    ? wrong("components", `commands, arguments and environment have ${total} bytes together; ${max} at most`)
-    : undefined;
+  if (total <= max) return undefined;
+  const all = `commands, arguments and environment have ${total} bytes together; ${max} at most`;
+  const { field, bytes } = largestText(draft);
+  // Of many small texts none is the one that is too large.
+  return 4 * bytes < total ? wrong("components", all) : wrong(field, `has ${bytes} bytes; ${all}`);
+}
+
+/** The text that takes up most of the room: the one to make smaller. */
+function largestText(draft: SessionDraft): { readonly field: string; readonly bytes: number } {
+  const texts = draft.components.flatMap(({ image, workingDir, command, args, env }, index) => {
+    const at = `components[${index}]`;
+    return [
+      { field: `${at}.image`, text: image },
+      { field: `${at}.working_dir`, text: workingDir },
+      ...command.map((text, place) => ({ field: `${at}.command[${place}]`, text })),
+      ...args.map((text, place) => ({ field: `${at}.args[${place}]`, text })),
+      ...env.map(({ value }, place) => ({ field: `${at}.env[${place}].value`, text: value })),
+    ];
+  });
+  let largest = { field: "components", bytes: 0 };
+  for (const { field, text } of texts) {
+    const bytes = byteLength(text);
+    if (bytes > largest.bytes) largest = { field, bytes };
+  }
+  return largest;
 }
 
 function checkScenario(scenarioJson: string): Fault | undefined {
