@@ -50,7 +50,7 @@ export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
     while (waiting.length > 0 && !stopped()) {
       const batch = waiting.slice(0, BATCH);
       waiting = waiting.slice(BATCH);
-      while (!stopped() && !(await publish(bus, deps, batch))) await deps.pause(stop.signal);
+      while (!stopped() && !(await publish(bus, deps, batch)) && !stopped()) await deps.pause(stop.signal);
     }
   };
   const kick = (): void => {
@@ -67,7 +67,8 @@ export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
     },
     [Symbol.asyncDispose]: async () => {
       stop.abort();
-      await working;
+      // Publishing waits long for a server that is away, and the next lead must not wait for that.
+      await Promise.race([working, deps.pause(new AbortController().signal)]);
     },
   };
 }

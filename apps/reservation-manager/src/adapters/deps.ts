@@ -5,9 +5,10 @@ import { bucketKeys, buckets, ReservationService, streams } from "@muster/proto"
 import type { ServiceContext } from "@muster/service";
 import { lead, openBucket, openLog, openView, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
-import { emptyLedger, evolve, type Ledger } from "../domain/ledger.ts";
+import { emptyLedger, type Ledger } from "../domain/ledger.ts";
 import type { NodeFacts } from "../domain/machines.ts";
 import { idOf } from "../domain/reservation.ts";
+import { evolveOnce } from "../domain/world.ts";
 import { LedgerKeeper } from "../service.ts";
 import { makeAnnouncer } from "./announcer.ts";
 import { makeHandlers } from "./handlers.ts";
@@ -93,7 +94,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       events: entryCodec,
       snapshots: { bucket: buckets.snapshots, key: "reservation", codec: snapshotCodec },
       initial: emptyLedger,
-      evolve,
+      evolve: evolveOnce,
       token: leadership.token,
       signal: leadership.signal,
       isHeld: leadership.isHeld,

@@ -32,6 +32,7 @@ export type GrantPolicy = HoldPolicy & {
  */
 export function planGrants(world: World, policy: GrantPolicy, nowMs: number): GrantPlan {
   const steps: GrantStep[] = [];
+  if (world.ledger.queue.places.size === 0) return { steps, complete: true };
   let machinesLeft = policy.machinesPerPlan;
   let after = world;
   for (;;) {

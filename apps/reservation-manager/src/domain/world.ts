@@ -4,11 +4,23 @@ import { withEvent, type Machines } from "./machines.ts";
 /** All that a decision reads. */
 export type World = { readonly ledger: Ledger; readonly machines: Machines };
 
+/** Ledgers before and after events that were applied. */
+const applied = new WeakMap<LedgerEvent, { readonly before: Ledger; readonly after: Ledger }>();
+
+/** As `evolve`. An event is applied by the decision that makes it and again by the log that keeps it: the second time costs nothing. */
+export function evolveOnce(ledger: Ledger, event: LedgerEvent): Ledger {
+  const known = applied.get(event);
+  if (known?.before === ledger) return known.after;
+  const after = evolve(ledger, event);
+  applied.set(event, { before: ledger, after });
+  return after;
+}
+
 export function evolveWorld(world: World, events: readonly LedgerEvent[]): World {
   let { ledger, machines } = world;
   for (const event of events) {
     machines = withEvent(machines, ledger, event);
-    ledger = evolve(ledger, event);
+    ledger = evolveOnce(ledger, event);
   }
   return { ledger, machines };
 }
