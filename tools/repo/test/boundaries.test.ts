@@ -23,6 +23,18 @@ it.each([
     rule: "@nx/enforce-module-boundaries",
   },
   {
+    title: "a tool that imports an app though only the simulator may",
+    file: "tools/chaos/src/planted-g.ts",
+    text: 'import { runSession } from "@muster/session-controller/executor";\nvoid runSession;\n',
+    rule: "@nx/enforce-module-boundaries",
+  },
+  {
+    title: "an app that imports the simulator",
+    file: "apps/watcher/src/planted-h.ts",
+    text: 'import { simulate } from "../../../tools/simulate/src/simulate.ts";\nvoid simulate;\n',
+    rule: "@nx/enforce-module-boundaries",
+  },
+  {
     title: "a core library that imports a platform library",
     file: "libs/faults/src/planted-b.ts",
     text: 'import { connectNats } from "@muster/bus";\nvoid connectNats;\n',

@@ -12,7 +12,7 @@ export type LockWorld = {
   holder: Process | undefined;
   renewedAtMs: number;
   /** Whether a holder looks at its own clock before it acts. Where it does not, only the fence of what it writes keeps a deposed one out. */
-  readonly holdersLook: boolean;
+  holdersLook: boolean;
 };
 
 export type Election = {
@@ -81,7 +81,7 @@ async function hold(
     );
   }, ttlMs / 3);
   const look = setInterval(() => {
-    if (time.nowMs >= heldUntilMs) lost.abort();
+    if (lock.holdersLook && time.nowMs >= heldUntilMs) lost.abort();
   }, ttlMs / 10);
   const isHeld = (): boolean => {
     if (lock.holdersLook && time.nowMs >= heldUntilMs) lost.abort();

@@ -11,6 +11,8 @@ import { drawDelayMs, meets, type Weather } from "./weather.ts";
 /** The stream under the ledger's log. */
 export type LogWorld = {
   readonly entries: { readonly token: number; readonly bytes: Uint8Array }[];
+  /** Whether an entry has to follow the one that its writer names. */
+  fenced: boolean;
   /** Told of each entry when it is on disk, before its writer knows. */
   readonly onEntry: ((events: readonly LedgerEvent[], sequence: number) => void)[];
 };
@@ -98,7 +100,7 @@ function appendAfter(
         unknown();
         return;
       }
-      if (world.entries.length !== expectedLast) {
+      if (world.fenced && world.entries.length !== expectedLast) {
         answer({ kind: "deposed", error: undefined }, drawDelayMs(weather));
         return;
       }

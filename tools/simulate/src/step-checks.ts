@@ -1,10 +1,9 @@
 import type { LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Reservation } from "@muster/reservation-manager/reservation";
-import { recordCodec } from "@muster/session-controller/messages";
 import type { SessionRecord } from "@muster/session-controller/session";
 import { labels } from "@muster/proto";
 import { isOver, nodeOf } from "./kubelets.ts";
-import { recordOf } from "./users.ts";
+import { decodeRecord, recordOf } from "./users.ts";
 import type { World } from "./world.ts";
 
 /** Something that must never be, and when it came to be. */
@@ -35,8 +34,8 @@ type Violate = (session: string | undefined, rule: string, found: string) => voi
 function watchRecords({ sessions }: World, violate: Violate): void {
   sessions.onWrite.push((name, beforeBytes, afterBytes) => {
     if (beforeBytes === undefined || afterBytes === undefined) return;
-    const before = recordCodec.decode(beforeBytes);
-    const after = recordCodec.decode(afterBytes);
+    const before = decodeRecord(beforeBytes);
+    const after = decodeRecord(afterBytes);
     if (before.uid !== after.uid) return;
     if (after.epoch < before.epoch) violate(name, "the epoch only grows", `${before.epoch} became ${after.epoch}`);
     if (!isPrefix(before, after)) violate(name, "events are only added", `${kinds(before)} became ${kinds(after)}`);
@@ -72,8 +71,15 @@ function watchLedger(world: World, violate: Violate): void {
   const reservations = new Map<number, Reservation>();
   const holders = new Map<string, Reservation>();
   const end = (sequence: number): void => {
+    const owner = reservations.get(sequence)?.owner.id;
     reservations.delete(sequence);
-    for (const [node, holder] of holders) if (holder.sequence === sequence) holders.delete(node);
+    for (const [node, holder] of holders) {
+      if (holder.sequence !== sequence) continue;
+      holders.delete(node);
+      const guest = runningOn(world, node).find((pod) => pod.session === owner && !pod.late);
+      if (guest !== undefined)
+        violate(owner, "machines are given back once their pods are gone", `${guest.pod} still runs on ${node}`);
+    }
   };
   const grant = ({ sequence, machines }: Extract<LedgerEvent, { kind: "granted" }>): void => {
     const reservation = reservations.get(sequence);
@@ -94,9 +100,6 @@ function watchLedger(world: World, violate: Violate): void {
       const holder = holders.get(node);
       if (holder !== undefined) violate(owner.id, "no machine has two owners", `${node} is held by ${holder.owner.id}`);
       holders.set(node, reservation);
-      const guest = runningOn(world, node).find((pod) => pod.session !== owner.id && !pod.late);
-      if (guest !== undefined)
-        violate(owner.id, "machines are given back once their pods are gone", `${guest.pod} still runs on ${node}`);
     }
   };
   world.ledger.onEntry.push((events) => {

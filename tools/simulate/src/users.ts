@@ -115,9 +115,20 @@ function ask(
   });
 }
 
+const decoded = new WeakMap<Uint8Array, SessionRecord>();
+
+/** Decodes what is stored, each once. */
+export function decodeRecord(bytes: Uint8Array): SessionRecord {
+  const known = decoded.get(bytes);
+  if (known !== undefined) return known;
+  const record = recordCodec.decode(bytes);
+  decoded.set(bytes, record);
+  return record;
+}
+
 export function recordOf({ sessions }: Pick<World, "sessions">, name: string): SessionRecord | undefined {
   const kept = sessions.entries.get(name);
-  return kept === undefined ? undefined : recordCodec.decode(kept.bytes);
+  return kept === undefined ? undefined : decodeRecord(kept.bytes);
 }
 
 function isReached(record: SessionRecord, phase: Phase): boolean {

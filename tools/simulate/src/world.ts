@@ -73,7 +73,7 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
     sessions: makeBucketWorld(buckets.sessions),
     podStates: makeBucketWorld(buckets.pods),
     nodeStates: makeBucketWorld(buckets.nodes),
-    ledger: { entries: [], onEntry: [] },
+    ledger: { entries: [], fenced: true, onEntry: [] },
     ledgerLock: lock("reservation-manager"),
     sweepLock: lock("session-sweep"),
     cluster,

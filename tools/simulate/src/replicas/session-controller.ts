@@ -1,6 +1,7 @@
 import { client, consumeEvents, publishEvent } from "@muster/bus";
 import { faultOf, describeFault, throwFault } from "@muster/faults";
 import { annotations, labels, muster, ReservationService, streams, subjects } from "@muster/proto";
+import type { Logger } from "@muster/service";
 import { act, explainWaiting, release, type ActDeps } from "@muster/session-controller/act";
 import { readConfig } from "@muster/session-controller/config";
 import { executeMessage } from "@muster/session-controller/execute-message";
@@ -13,12 +14,16 @@ import {
   podSeenOf,
   recordCodec,
 } from "@muster/session-controller/messages";
-import { occupancyOf } from "@muster/session-controller/occupancy";
+import type { LogStore } from "@muster/session-controller/log-store";
+import { occupancyOf, type Occupant } from "@muster/session-controller/occupancy";
+import type { Pods } from "@muster/session-controller/pods";
 import type { RequestDeps } from "@muster/session-controller/requests";
+import type { SessionDigest } from "@muster/session-controller/plan-sweep";
 import type { SessionRecord } from "@muster/session-controller/session";
 import { sweepForever, type SweepDeps } from "@muster/session-controller/sweep";
-import { createBell, createWakeups } from "@muster/session-controller/wakeups";
-import { protoCodec, type Bucket } from "@muster/store";
+import { createBell, createWakeups, type Bell, type Wakeups } from "@muster/session-controller/wakeups";
+import { protoCodec, type Bucket, type View } from "@muster/store";
+import { simBucket } from "../sim-bucket.ts";
 import { simLead } from "../sim-lead.ts";
 import { simPodLogs, simPods } from "../sim-pods.ts";
 import { simLogStore } from "../sim-log-store.ts";
@@ -34,106 +39,40 @@ export type Tamper = (deps: ExecutorDeps) => ExecutorDeps;
 
 /** Sessions that may hold machines at once; machines are scarcer. */
 const EXECUTORS = 12;
-export const CONFIG = { ...readConfig({ SESSION_EXECUTORS: String(EXECUTORS) }) };
+export const CONFIG = readConfig({ SESSION_EXECUTORS: String(EXECUTORS) });
 const SWEEP_LOCK_TTL_MS = 10_000;
+/** Far more than there are. */
+const RESERVATIONS_MOST = 500;
 
-export async function runController(
-  world: World,
-  replica: Replica,
-  desks: Desks,
-  tamper: Tamper = (deps) => deps,
-): Promise<void> {
+/** What the parts of one replica share. */
+type Parts = {
+  readonly world: World;
+  readonly replica: Replica;
+  readonly logger: Logger;
+  readonly records: Bucket<SessionRecord>;
+  readonly index: Index;
+  readonly pods: View<muster.watch.v1.PodState>;
+  readonly livePods: Pods;
+  readonly logStore: LogStore;
+  readonly wakeups: Wakeups;
+  readonly leftover: Bell;
+  readonly reservations: ActDeps["reservations"];
+  readonly load: (name: string) => Promise<Stored | undefined>;
+  readonly enqueue: HintDeps["enqueue"];
+};
+
+type Index = View<SessionDigest & Occupant>;
+
+/** The service as its own composition has it, with the world's simulated parts behind its ports. */
+export async function runController(world: World, replica: Replica, desks: Desks, tamper: Tamper): Promise<void> {
   const { process, gone, stop, bus } = replica;
-  const logger = traceLogger(world, process);
-  const records = await openBucketView(world, world.sessions, recordCodec, gone.signal);
-  const { view: index } = await openBucketView(world, world.sessions, digestCodec, gone.signal);
-  const podCodec = protoCodec(muster.watch.v1.PodState);
-  const { view: pods } = await openBucketView(world, world.podStates, podCodec, gone.signal, "session.>");
-  const wakeups = createWakeups();
-  const leftover = createBell();
-  const load = (name: string): Promise<Stored | undefined> => loadRecord(records.bucket, name);
-  const enqueue = async ({ name, uid }: Pick<SessionRecord, "name" | "uid">, messageId: string): Promise<void> => {
-    await publishEvent(bus, subjects.runSession(name), muster.session.v1.RunSession, { name, uid }, { messageId });
-  };
-  const announce = (record: SessionRecord, from: number): Promise<void> => announceEvents(bus, record, from);
-  const hints: HintDeps = { logger, wakeups, leftover, index, pods, load, enqueue };
-  followViews(hints);
-  await bus.listen(subjects.anyReservationGranted, ({ payload }) => hearGrant(hints, payload));
-  const reservations = client(bus, ReservationService);
-  const livePods = simPods(world);
-  const logStore = simLogStore(world);
-  const acting: ActDeps = {
-    now: Date.now,
-    reservations,
-    pods: livePods,
-    podLogs: simPodLogs(world),
-    logStore,
-    podPolicy: { ...CONFIG.kube, namespace: CONFIG.kube.namespace, keys: { labels, annotations } },
-    executorsMost: CONFIG.executorsMost,
-    logBytesMost: CONFIG.logs.perContainerBytes,
-    logPatienceMs: CONFIG.logs.patienceMs,
-  };
-  const executor: ExecutorDeps = tamper({
-    now: Date.now,
-    monotonicMs: () => performance.now(),
-    executor: process.name,
-    logger,
-    load,
-    save: (record, revision) => records.bucket.update(record.name, record, revision),
-    wake: (name) => wakeups.open(name),
-    enqueue: (record) => enqueue(record, `${record.uid}-${crypto.randomUUID()}`),
-    pods: (record) =>
-      record.components.flatMap(({ pod }) => {
-        const entry = pods.get(`session.${record.name}.${pod}`);
-        return entry === undefined ? [] : [podSeenOf(entry.value)];
-      }),
-    listPods: (record) => livePods.ofSession(record.name),
-    act: (record, step) => act(acting, record, step),
-    announce,
-    span: (_record, _phase, work) => work(),
-  });
-  const sweep: SweepDeps = {
-    now: Date.now,
-    logger,
-    rest: (ms, signal) => leftover.wait(ms, signal),
-    listPods: () => livePods.ofAllSessions(),
-    listReservations: async () =>
-      (await reservations.listReservations({ ownerKind: "session", limit: 500 })).reservations.map(ownedReservationOf),
-    sessions: () => index.entries().map(({ value }) => value),
-    load,
-    save: (record, revision) => records.bucket.update(record.name, record, revision),
-    run: (name, uid) => enqueue({ name, uid }, `${uid}-${crypto.randomUUID()}`),
-    deletePod: (pod, uid) => livePods.delete(pod, uid),
-    release: (session, id) => release(reservations, session, id, crypto.randomUUID()),
-    forget: async ({ record, revision }) => {
-      await records.bucket.delete(record.name, revision);
-    },
-  };
-  desks.set(replica, {
-    now: Date.now,
-    newUid: () => crypto.randomUUID(),
-    traceparent: () => "",
-    load,
-    create: (record) => records.bucket.create(record.name, record),
-    save: executor.save,
-    occupancy: occupancyOf(index),
-    explain: (record) => explainWaiting(reservations, record),
-    enqueue: async (record, occasion) => {
-      await enqueue(record, `${record.uid}-${occasion}`).catch((error: unknown) => {
-        const fault = faultOf(error);
-        if (fault === undefined) throw error;
-        logger.warn({ session: record.name, reason: describeFault(fault) }, "left for the sweep to queue");
-      });
-    },
-    announce,
-    namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
-    wake: (name) => wakeups.open(name),
-    keptLog: (name, range) => logStore.read(name, range),
-    liveLog: () => throwFault({ code: "not_found", kind: "log", id: "" }),
-    sizeOf: () => 0,
-  });
-  gone.signal.addEventListener("abort", () => desks.delete(replica));
-  stop.signal.addEventListener("abort", () => desks.delete(replica));
+  const parts = await openParts(world, replica);
+  const { logger } = parts;
+  followViews(parts);
+  await bus.listen(subjects.anyReservationGranted, ({ payload }) => hearGrant(parts, payload));
+  const executor = tamper(executorDeps(parts));
+  desks.set(replica, requestDeps(parts));
+  for (const { signal } of [gone, stop]) signal.addEventListener("abort", () => desks.delete(replica));
   await using _consumer = await consumeEvents(
     bus,
     {
@@ -146,19 +85,131 @@ export async function runController(
       signal: stop.signal,
       onRetry: ({ subject, error, delayMs }) => {
         logger.warn({ subject, err: error, delayMs }, "session handed back after an error");
-        if (faultOf(error) === undefined) world.defects.push(`${process.name}: ${subject}: ${String(error)}`);
+        if (faultOf(error) === undefined) world.defects.push(`${process.name}: ${subject}: ${describeError(error)}`);
       },
     },
     muster.session.v1.RunSession,
     (message, delivery) => executeMessage(executor, CONFIG, message, delivery, stop.signal),
   );
   const election = { ...world, lock: world.sweepLock, ttlMs: SWEEP_LOCK_TTL_MS };
-  await simLead(election, process, stop.signal, (leadership) => sweepForever(sweep, CONFIG.sweep, leadership.signal));
+  const deps = sweepDeps(parts);
+  await simLead(election, process, stop.signal, (leadership) => sweepForever(deps, CONFIG.sweep, leadership.signal));
 }
 
-async function loadRecord(records: Bucket<SessionRecord>, name: string): Promise<Stored | undefined> {
-  const entry = await records.get(name);
-  return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
+async function openParts(world: World, replica: Replica): Promise<Parts> {
+  const { process, gone, bus } = replica;
+  const records = simBucket(world.sessions, recordCodec, world);
+  const { view: index } = await openBucketView(world, world.sessions, digestCodec, gone.signal);
+  const podCodec = protoCodec(muster.watch.v1.PodState);
+  const { view: pods } = await openBucketView(world, world.podStates, podCodec, gone.signal, "session.>");
+  return {
+    world,
+    replica,
+    logger: traceLogger(world, process),
+    records,
+    index,
+    pods,
+    livePods: simPods(world),
+    logStore: simLogStore(world),
+    wakeups: createWakeups(),
+    leftover: createBell(),
+    reservations: client(bus, ReservationService),
+    load: async (name) => {
+      const entry = await records.get(name);
+      return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
+    },
+    enqueue: async ({ name, uid }, messageId) => {
+      await publishEvent(bus, subjects.runSession(name), muster.session.v1.RunSession, { name, uid }, { messageId });
+    },
+  };
+}
+
+function executorDeps(parts: Parts): ExecutorDeps {
+  const { world, replica, logger, records, pods, livePods, wakeups, load, enqueue } = parts;
+  const acting: ActDeps = {
+    now: Date.now,
+    reservations: parts.reservations,
+    pods: livePods,
+    podLogs: simPodLogs(world),
+    logStore: parts.logStore,
+    podPolicy: { ...CONFIG.kube, keys: { labels, annotations } },
+    executorsMost: CONFIG.executorsMost,
+    logBytesMost: CONFIG.logs.perContainerBytes,
+    logPatienceMs: CONFIG.logs.patienceMs,
+  };
+  return {
+    now: Date.now,
+    monotonicMs: () => performance.now(),
+    executor: replica.process.name,
+    logger,
+    load,
+    save: (record, revision) => records.update(record.name, record, revision),
+    wake: (name) => wakeups.open(name),
+    enqueue: (record) => enqueue(record, `${record.uid}-${crypto.randomUUID()}`),
+    pods: (record) =>
+      record.components.flatMap(({ pod }) => {
+        const entry = pods.get(`session.${record.name}.${pod}`);
+        return entry === undefined ? [] : [podSeenOf(entry.value)];
+      }),
+    listPods: (record) => livePods.ofSession(record.name),
+    act: (record, step) => act(acting, record, step),
+    announce: (record, from) => announceEvents(replica.bus, record, from),
+    span: (_record, _phase, work) => work(),
+  };
+}
+
+function sweepDeps(parts: Parts): SweepDeps {
+  const { logger, records, index, livePods, leftover, reservations, load, enqueue } = parts;
+  return {
+    now: Date.now,
+    logger,
+    rest: (ms, signal) => leftover.wait(ms, signal),
+    listPods: () => livePods.ofAllSessions(),
+    listReservations: async () => {
+      const page = await reservations.listReservations({ ownerKind: "session", limit: RESERVATIONS_MOST });
+      return page.reservations.map(ownedReservationOf);
+    },
+    sessions: () => index.entries().map(({ value }) => value),
+    load,
+    save: (record, revision) => records.update(record.name, record, revision),
+    run: (name, uid) => enqueue({ name, uid }, `${uid}-${crypto.randomUUID()}`),
+    deletePod: (pod, uid) => livePods.delete(pod, uid),
+    release: (session, id) => release(reservations, session, id, crypto.randomUUID()),
+    forget: ({ record, revision }) => records.delete(record.name, revision),
+  };
+}
+
+function requestDeps(parts: Parts): RequestDeps {
+  const { replica, logger, records, index, logStore, wakeups, reservations, load, enqueue } = parts;
+  return {
+    now: Date.now,
+    newUid: () => crypto.randomUUID(),
+    traceparent: () => "",
+    load,
+    create: (record) => records.create(record.name, record),
+    save: (record, revision) => records.update(record.name, record, revision),
+    occupancy: occupancyOf(index),
+    explain: (record) => explainWaiting(reservations, record),
+    enqueue: async (record, occasion) => {
+      try {
+        await enqueue(record, `${record.uid}-${occasion}`);
+      } catch (error) {
+        const fault = faultOf(error);
+        if (fault === undefined) throw error;
+        logger.warn({ session: record.name, reason: describeFault(fault) }, "left for the sweep to queue");
+      }
+    },
+    announce: (record, from) => announceEvents(replica.bus, record, from),
+    namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
+    wake: (name) => wakeups.open(name),
+    keptLog: (name, range) => logStore.read(name, range),
+    liveLog: () => throwFault({ code: "not_found", kind: "log", id: "" }),
+    sizeOf: () => 0,
+  };
+}
+
+function describeError(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 async function announceEvents(bus: Replica["bus"], record: SessionRecord, from: number): Promise<void> {
