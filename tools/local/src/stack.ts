@@ -84,7 +84,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const kubeconfig = options.kubeconfig ?? join(options.directory, "kubeconfig");
 
   const clientEnv = { ...options.baseEnv, MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
-  const serviceEnv = { ...clientEnv, MUSTER_KUBECONFIG: kubeconfig, MUSTER_HTTP_ADDR: "127.0.0.1:0", ...options.env };
+  const serviceEnv = {
+    ...clientEnv,
+    MUSTER_KUBECONFIG: kubeconfig,
+    MUSTER_HTTP_ADDR: "127.0.0.1:0",
+    // A process has no file system of its own: the embedded kubelet takes a relative path as below the pod's directory.
+    ...(cluster === undefined ? {} : { SESSION_RESULT_FILE: "result.json" }),
+    ...options.env,
+  };
   const replicas = await startServices(options, serviceEnv, starting);
   await poolsSeen(options, nats);
   await writeLocalFile(options.directory, { natsUrl: nats.url, natsToken: nats.token ?? "", kubeconfig });
