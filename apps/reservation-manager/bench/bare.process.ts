@@ -11,3 +11,6 @@ connection.subscribe("bench.bare", {
 });
 await connection.flush();
 console.log("ready");
+
+// Ends with whoever started it, however that ended.
+process.stdin.resume().once("close", () => process.kill(process.pid, "SIGTERM"));

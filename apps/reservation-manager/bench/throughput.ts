@@ -92,7 +92,7 @@ async function startBare(server: TestNats, replyBytes: number): Promise<Bare> {
     BENCH_NATS_TOKEN: server.token,
     BENCH_REPLY_BYTES: String(replyBytes),
   };
-  const child = spawn(process.execPath, [main], { stdio: ["ignore", "pipe", "inherit"], env });
+  const child = spawn(process.execPath, [main], { stdio: ["pipe", "pipe", "inherit"], env });
   await once(child.stdout, "data");
   const { connection } = await connected(server);
   return {
