@@ -1,7 +1,9 @@
 import { randomInt } from "node:crypto";
 import { describeFault, faultOf } from "@muster/faults";
 import { HELP, readArguments, type Arguments } from "./arguments.ts";
+import { planNext } from "./replay.ts";
 import { runSeeds } from "./run-seeds.ts";
+import { readSnapshot } from "./system-snapshot.ts";
 
 const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stop.abort());
@@ -21,5 +23,14 @@ async function main(): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
+  if (options.replay !== undefined) return replay(options.replay, options.output);
   return runSeeds(options, { signal: stop.signal, output: process.stdout, terminal: process.stderr });
+}
+
+function replay(file: string, output: Arguments["output"]): number {
+  const steps = planNext(readSnapshot(file));
+  if (output === "json") process.stdout.write(`${JSON.stringify(steps)}\n`);
+  else for (const { who, step, because } of steps) process.stdout.write(`${who}: ${step} (${because})\n`);
+  if (output === "text" && steps.length === 0) process.stdout.write("nothing is to be done\n");
+  return 0;
 }

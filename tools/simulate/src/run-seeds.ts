@@ -2,6 +2,8 @@ import { writeFileSync } from "node:fs";
 import type { Arguments } from "./arguments.ts";
 import { describeBad, describeGood, toJson } from "./report.ts";
 import { simulate, type Simulation } from "./simulate.ts";
+import { takeSnapshot, writeSnapshot } from "./system-snapshot.ts";
+import type { World } from "./world.ts";
 import type { FaultKind } from "./weather.ts";
 
 export type Outside = {
@@ -17,9 +19,13 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
   const { seed: first, seeds, sessions, trace } = options;
   const sum = { seeds: 0, sessions: 0, sessionMs: 0, faults: new Map<FaultKind, number>() };
   const beganMs = performance.now();
+  const { snapshot } = options;
+  const lookAt = snapshot && {
+    lookAt: { ms: snapshot.atMs, look: (world: World) => writeSnapshot(snapshot.file, takeSnapshot(world)) },
+  };
   const say = (text: string): void => void output.write(`${text}\n`);
   for (let seed = first; seed < first + seeds; seed += 1) {
-    const simulation = await simulate({ seed, sessions, signal });
+    const simulation = await simulate({ seed, sessions, signal, ...lookAt });
     if (signal.aborted) return 130;
     if (trace !== undefined) writeFileSync(trace, `${simulation.trace.lines.join("\n")}\n`);
     if (options.output === "json") say(JSON.stringify(toJson(simulation)));

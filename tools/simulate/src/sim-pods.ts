@@ -3,15 +3,12 @@ import { faultOf, throwFault } from "@muster/faults";
 import { labels } from "@muster/proto";
 import type { ActDeps } from "@muster/session-controller/act";
 import type { Pods } from "@muster/session-controller/pods";
+import type { LivePod } from "@muster/session-controller/snapshot";
+import type { Cluster } from "./cluster.ts";
 import type { World } from "./world.ts";
 
 /** The API server as the session controller reaches it: creating twice finds the first, deleting means exactly one uid. */
 export function simPods({ network, cluster }: Pick<World, "network" | "cluster">): Pods {
-  const ownedBy = (session?: string): V1Pod[] =>
-    [...cluster.pods.values()].filter(({ metadata }) => {
-      const own = metadata?.labels ?? {};
-      return own[labels.ownerKind] === "session" && (session === undefined || own[labels.owner] === session);
-    });
   return {
     create: async (record, component, manifest) => {
       const { name } = manifest.metadata;
@@ -29,21 +26,11 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
       return { kind: "leftover", component, pod: name, uid };
     },
     delete: (pod, uid) => network.call("api-server", `delete pod ${pod} ${uid}`, () => cluster.deletePod(pod, uid)),
-    ofSession: async (name) => {
-      const pods = await network.call("api-server", `list pods of ${name}`, () => ownedBy(name));
-      return pods.map(({ metadata, status }) => {
-        const state = status?.containerStatuses?.[0]?.state;
-        return {
-          pod: metadata?.name ?? "",
-          uid: metadata?.uid ?? "",
-          deleting: metadata?.deletionTimestamp !== undefined,
-          containers: (state?.running ?? state?.terminated) === undefined ? [] : ["main"],
-          leftText: state?.terminated?.message ?? "",
-        };
-      });
+    ofSession: (name) => {
+      return network.call("api-server", `list pods of ${name}`, () => livePodsOf(cluster, name));
     },
     ofAllSessions: async () => {
-      const pods = await network.call("api-server", "list pods of all sessions", () => ownedBy());
+      const pods = await network.call("api-server", "list pods of all sessions", () => ownedBy(cluster));
       return pods.map(({ metadata }) => ({
         pod: metadata?.name ?? "",
         uid: metadata?.uid ?? "",
@@ -54,6 +41,27 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
       }));
     },
   };
+}
+
+/** The pods of one session as the API server lists them. */
+export function livePodsOf(cluster: Cluster, session: string): LivePod[] {
+  return ownedBy(cluster, session).map(({ metadata, status }) => {
+    const state = status?.containerStatuses?.[0]?.state;
+    return {
+      pod: metadata?.name ?? "",
+      uid: metadata?.uid ?? "",
+      deleting: metadata?.deletionTimestamp !== undefined,
+      containers: (state?.running ?? state?.terminated) === undefined ? [] : ["main"],
+      leftText: state?.terminated?.message ?? "",
+    };
+  });
+}
+
+function ownedBy(cluster: Cluster, session?: string): V1Pod[] {
+  return [...cluster.pods.values()].filter(({ metadata }) => {
+    const own = metadata?.labels ?? {};
+    return own[labels.ownerKind] === "session" && (session === undefined || own[labels.owner] === session);
+  });
 }
 
 /** A container's log is what it left as its message. */

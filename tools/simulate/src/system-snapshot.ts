@@ -1,0 +1,111 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { throwFault } from "@muster/faults";
+import { buildMachines, type NodeFacts } from "@muster/reservation-manager/machines";
+import { restoreLedger } from "@muster/reservation-manager/ledger";
+import { finish } from "@muster/reservation-manager/steps";
+import type { Reservation } from "@muster/reservation-manager/reservation";
+import type { SessionRecord } from "@muster/session-controller/session";
+import type { LivePod } from "@muster/session-controller/snapshot";
+import { watchedNode, watchedPod } from "@muster/watcher/kube-objects";
+import { nodeRecordCodec, podCodec, isNode } from "@muster/watcher/messages";
+import { makeObserver } from "@muster/watcher/observer";
+import type { WatcherSnapshot } from "@muster/watcher/plan-pass";
+import { ledgerOf } from "./observe.ts";
+import { livePodsOf } from "./sim-pods.ts";
+import { decodeRecord } from "./users.ts";
+import type { World } from "./world.ts";
+
+const FORMAT = "muster-snapshot/1";
+
+/** A running system at one moment, in the services' own types: all that their next decisions depend on. */
+export type SystemSnapshot = {
+  readonly format: typeof FORMAT;
+  readonly atMs: number;
+  readonly sessions: readonly SessionRecord[];
+  readonly reservations: readonly Reservation[];
+  readonly nextSequence: number;
+  readonly nodes: readonly NodeFacts[];
+  /** What the API server lists, by session. */
+  readonly livePods: Readonly<Record<string, readonly LivePod[]>>;
+  /** What a watcher sees that has heard of everything. */
+  readonly watcher: WatcherSnapshot;
+};
+
+export function readSnapshot(file: string): SystemSnapshot {
+  const snapshot = JSON.parse(readFileSync(file, "utf8"), toMap) as Partial<SystemSnapshot>;
+  if (snapshot.format === FORMAT) return snapshot as SystemSnapshot;
+  return throwFault({ code: "invalid_request", field: file, reason: `is no ${FORMAT}` });
+}
+
+export function writeSnapshot(file: string, snapshot: SystemSnapshot): void {
+  writeFileSync(file, `${JSON.stringify(snapshot, fromMap, 1)}\n`);
+}
+
+/** The ledger and its machines, as a keeper that begins to lead would have them. */
+export function ledgerWorld({ reservations, nextSequence, nodes }: SystemSnapshot) {
+  const ledger = finish(restoreLedger(reservations, nextSequence));
+  return { ledger, machines: buildMachines(nodes, ledger) };
+}
+
+/** What the simulated system is at this moment. */
+export function takeSnapshot(world: World): SystemSnapshot {
+  const { cluster, time } = world;
+  const ledger = ledgerOf(world);
+  const watcher = watcherSnapshot(world);
+  const sessions = [...world.sessions.entries.values()].map(({ bytes }) => decodeRecord(bytes));
+  return {
+    format: FORMAT,
+    atMs: time.nowMs,
+    sessions,
+    reservations: [...ledger.reservations.values()],
+    nextSequence: ledger.nextSequence,
+    nodes: watcher.publishedNodes.flatMap(({ state }) => {
+      const { name, ready, schedulable, occupants, labels, deleted } = state;
+      return deleted ? [] : [{ name, pool: labels["pool"], ready, schedulable, occupants }];
+    }),
+    livePods: Object.fromEntries(sessions.map(({ name }) => [name, livePodsOf(cluster, name)])),
+    watcher,
+  };
+}
+
+/** The observer's own look at everything, of a watcher that has heard of it all. */
+function watcherSnapshot({ cluster, time, podStates, nodeStates }: World): WatcherSnapshot {
+  const published = <State>(entries: World["podStates"]["entries"], decode: (bytes: Uint8Array) => State) => {
+    const all = [...entries].map(([key, { bytes, revision }]) => ({ key, revision, state: decode(bytes) }));
+    return { published: () => all, get: (key: string) => all.find((each) => each.key === key) };
+  };
+  const records = published(nodeStates.entries, (bytes) => nodeRecordCodec.decode(bytes)).published();
+  const nodeRecords = records.flatMap(({ state, ...rest }) => (isNode(state) ? [{ ...rest, state }] : []));
+  const marks = records.flatMap(({ state, ...rest }) => (isNode(state) ? [] : [{ ...rest, state }]));
+  const follow = <Kept>(kept: ReadonlyMap<string, Kept>) => ({
+    get: (key: string) => kept.get(key),
+    list: () => [...kept.values()],
+    onChange: () => nothing,
+    resourceVersion: () => String(cluster.version),
+    listAgeMs: () => 0,
+  });
+  return makeObserver({
+    pods: follow(new Map([...cluster.pods].map(([name, pod]) => [name, watchedPod(pod)]))),
+    nodes: follow(new Map([...cluster.nodes].map(([name, node]) => [name, watchedNode(node)]))),
+    podSide: published(podStates.entries, (bytes) => podCodec.decode(bytes)),
+    nodeSide: { published: () => nodeRecords, get: (key) => nodeRecords.find((each) => each.key === key) },
+    markSide: { published: () => marks },
+    podView: { onChange: () => nothing },
+    nodeView: { onChange: () => nothing, ageMs: () => 0 },
+    now: () => time.nowMs,
+  }).observe("all");
+}
+
+function nothing(): void {
+  // Whoever looks once follows nothing.
+}
+
+/** JSON knows no maps. */
+function fromMap(_key: string, value: unknown): unknown {
+  return value instanceof Map ? { $map: [...(value as Map<unknown, unknown>)] } : value;
+}
+
+function toMap(_key: string, value: unknown): unknown {
+  const isMap = typeof value === "object" && value !== null && "$map" in value && Array.isArray(value.$map);
+  return isMap ? new Map(value.$map as [unknown, unknown][]) : value;
+}
