@@ -94,9 +94,20 @@ export function makeKubelets(
       end(name, uid, nodeOf(now));
   });
 
+  return { machines, ...powerOf({ cluster, machines, after, become }) };
+}
+
+type Power = {
+  readonly cluster: Cluster;
+  readonly machines: Map<string, Machine>;
+  readonly after: (ms: number, run: () => void) => void;
+  readonly become: (name: string, uid: string, node: string, status: V1PodStatus) => void;
+};
+
+/** Machines that are there, go off, are forgotten and come back. */
+function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "machines"> {
   const podsOn = (node: string): V1Pod[] => [...cluster.pods.values()].filter((pod) => nodeOf(pod) === node);
   return {
-    machines,
     addNode: (name, pool) => {
       machines.set(name, { name, pool, off: false });
       cluster.putNode(name, pool, true);

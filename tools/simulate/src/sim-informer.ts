@@ -21,26 +21,21 @@ type Listener<Kept> = (change: {
 const RELIST_AFTER_MS = 1000;
 const BOOKMARK_EVERY_MS = 20_000;
 
+type Surroundings = {
+  readonly time: VirtualTime;
+  readonly network: Network;
+  readonly cluster: Cluster;
+  readonly process: Process;
+  readonly gone: AbortSignal;
+};
+
 /** What an informer of this process knows of the API server: a list, then every change in its order, each after a lag. */
 export function simInformer<Kind extends KubeKind, Kept>(
-  {
-    time,
-    network,
-    cluster,
-    process,
-    gone,
-  }: {
-    readonly time: VirtualTime;
-    readonly network: Network;
-    readonly cluster: Cluster;
-    readonly process: Process;
-    readonly gone: AbortSignal;
-  },
+  { time, network, cluster, process, gone }: Surroundings,
   kind: Kind,
   project: (object: Kind extends "pods" ? V1Pod : V1Node) => Kept,
 ): Followed<Kept> {
-  const kept = new Map<string, Kept>();
-  const listeners = new Set<Listener<Kept>>();
+  const { put, replace, ...read } = makeKept<Kept>();
   let version: number | undefined;
   let listedAtMs = -Infinity;
   let heardAtMs = -Infinity;
@@ -51,12 +46,6 @@ export function simInformer<Kind extends KubeKind, Kept>(
   let early: (() => void)[] = [];
   let listing = true;
 
-  const put = (key: string, after: Kept | undefined): void => {
-    const before = kept.get(key);
-    if (after === undefined) kept.delete(key);
-    else kept.set(key, after);
-    for (const listener of listeners) listener({ key, before, after });
-  };
   const arrive = (work: () => void): void => {
     const own = session;
     backlog.push(work);
@@ -69,12 +58,12 @@ export function simInformer<Kind extends KubeKind, Kept>(
       else next();
     });
   };
-  const read = (object: KubeChange["after"]): Kept => project(object as Kind extends "pods" ? V1Pod : V1Node);
+  const keep = (object: KubeChange["after"]): Kept => project(object as Kind extends "pods" ? V1Pod : V1Node);
   const watch = (change: KubeChange): void => {
     if (change.kind !== kind) return;
     arrive(() => {
       version = change.version;
-      put(change.name, change.after === undefined ? undefined : read(change.after));
+      put(change.name, change.after === undefined ? undefined : keep(change.after));
     });
   };
   const list = async (): Promise<void> => {
@@ -92,9 +81,7 @@ export function simInformer<Kind extends KubeKind, Kept>(
       if (own !== session) return;
       listedAtMs = sentAtMs;
       version = Math.max(version ?? 0, listed.at);
-      const there = new Map(listed.objects);
-      for (const key of [...kept.keys()]) if (!there.has(key)) put(key, undefined);
-      for (const [key, object] of there) put(key, read(object));
+      replace(new Map(listed.objects.map(([key, object]) => [key, keep(object)])));
       heardAtMs = time.nowMs;
       listing = false;
       for (const work of early.splice(0)) work();
@@ -109,12 +96,7 @@ export function simInformer<Kind extends KubeKind, Kept>(
     if (version !== undefined && cluster.listeners.has(watch)) arrive(() => (version = Math.max(version ?? 0, at)));
   }, BOOKMARK_EVERY_MS);
   return {
-    get: (key) => kept.get(key),
-    list: () => [...kept.values()],
-    onChange: (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
+    ...read,
     resourceVersion: () => (version === undefined ? undefined : String(version)),
     listAgeMs: () => time.nowMs - listedAtMs,
     ageMs: () => time.nowMs - heardAtMs,
@@ -122,6 +104,30 @@ export function simInformer<Kind extends KubeKind, Kept>(
       cluster.listeners.delete(watch);
       session += 1;
       time.as(process, () => setTimeout(() => void list(), RELIST_AFTER_MS));
+    },
+  };
+}
+
+function makeKept<Kept>() {
+  const kept = new Map<string, Kept>();
+  const listeners = new Set<Listener<Kept>>();
+  const put = (key: string, after: Kept | undefined): void => {
+    const before = kept.get(key);
+    if (after === undefined) kept.delete(key);
+    else kept.set(key, after);
+    for (const listener of listeners) listener({ key, before, after });
+  };
+  return {
+    put,
+    replace: (there: ReadonlyMap<string, Kept>): void => {
+      for (const key of [...kept.keys()]) if (!there.has(key)) put(key, undefined);
+      for (const [key, object] of there) put(key, object);
+    },
+    get: (key: string) => kept.get(key),
+    list: () => [...kept.values()],
+    onChange: (listener: Listener<Kept>) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
   };
 }

@@ -201,7 +201,7 @@ function requestDeps(parts: Parts): RequestDeps {
     },
     announce: (record, from) => announceEvents(replica.bus, record, from),
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
-    wake: (name) => wakeups.open(name),
+    wake: (name) => wakeups.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
     liveLog: () => throwFault({ code: "not_found", kind: "log", id: "" }),
     sizeOf: () => 0,
