@@ -49,7 +49,7 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
     explain: () => Promise.resolve(undefined),
     announce: (value, from) => Promise.resolve(void did.push(`announce ${value.name} from ${from}`)),
     namesAfter: (name) => [...stored.keys()].filter((key) => key > name).sort(),
-    wake: (name) => wakeups.open(name),
+    wake: (name) => wakeups.follow(name),
     keptLog: (_name, { offset }) =>
       Promise.resolve({ bytes: Buffer.from("kept"), nextOffset: offset + 4, complete: true, truncated: false }),
     liveLog: () => Promise.resolve(Buffer.from("live")),

@@ -37,3 +37,15 @@ it("returns with nothing when the time is over, and at once when it is told to s
   stop.abort();
   expect(await waiting).toEqual(nothing);
 });
+
+it("tells those who follow a session of its changes, and counts only its executors as told", async () => {
+  const wakeups = createWakeups();
+  using follower = wakeups.follow("a");
+  expect([wakeups.granted("a"), wakeups.podChanged("a"), wakeups.recordChanged("a", 2)]).toEqual([false, false, false]);
+  expect(await follower.wait({ ms: LONG_MS, knownRevision: 1, signal: never })).toMatchObject({ revision: 2 });
+  const executor = wakeups.open("a");
+  expect([wakeups.granted("a"), wakeups.podChanged("a"), wakeups.recordChanged("a", 3)]).toEqual([true, true, true]);
+  expect(follower.isDue(2)).toBe(true);
+  executor[Symbol.dispose]();
+  expect(wakeups.granted("a")).toBe(false);
+});

@@ -7,7 +7,7 @@ export type Wakeup = {
   readonly granted: boolean;
 };
 
-/** Wakes the executor of one session. Nothing that is told between two waits is lost; it ends the next wait at once. */
+/** Wakes one who waits for something to happen to a session. Nothing that is told between two waits is lost; it ends the next wait at once. */
 export type Waker = Disposable & {
   /** Resolves at the first hint (revisions up to `knownRevision` are none), after the time, or at the signal. */
   wait(options: { readonly ms: number; readonly knownRevision: number; readonly signal: AbortSignal }): Promise<Wakeup>;
@@ -15,39 +15,53 @@ export type Waker = Disposable & {
   isDue(knownRevision: number): boolean;
 };
 
-/** Hands hints to those who wait in this process, by the name of the session. True: there was somebody to tell. */
+/** Hands hints to those who wait in this process, by the name of the session. True: an executor was told, so that nobody else has to act on it. */
 export type Wakeups = {
+  /** For the executor of the session. */
   open(session: string): Waker;
+  /** For one who only wants to see its changes. */
+  follow(session: string): Waker;
   recordChanged(session: string, revision: number): boolean;
   podChanged(session: string): boolean;
   granted(session: string): boolean;
 };
 
 export function createWakeups(): Wakeups {
-  const mailboxes = new Map<string, Set<Mailbox>>();
-  const tell = (session: string, hint: Partial<Wakeup>): boolean => {
-    const told = mailboxes.get(session);
-    for (const mailbox of told ?? []) mailbox.tell(hint);
-    return told !== undefined;
-  };
+  const executors: Mailboxes = new Map();
+  const followers: Mailboxes = new Map();
   return {
-    open: (session) => {
-      const mailbox = new Mailbox();
-      const all = mailboxes.get(session) ?? new Set<Mailbox>();
-      mailboxes.set(session, all.add(mailbox));
-      return {
-        wait: (options) => mailbox.wait(options),
-        isDue: (knownRevision) => mailbox.isDue(knownRevision),
-        [Symbol.dispose]: () => {
-          all.delete(mailbox);
-          if (all.size === 0 && mailboxes.get(session) === all) mailboxes.delete(session);
-        },
-      };
+    open: (session) => openMailbox(executors, session),
+    follow: (session) => openMailbox(followers, session),
+    recordChanged: (session, revision) => {
+      tell(followers, session, { revision });
+      return tell(executors, session, { revision });
     },
-    recordChanged: (session, revision) => tell(session, { revision }),
-    podChanged: (session) => tell(session, { podsChanged: true }),
-    granted: (session) => tell(session, { granted: true }),
+    podChanged: (session) => tell(executors, session, { podsChanged: true }),
+    granted: (session) => tell(executors, session, { granted: true }),
   };
+}
+
+type Mailboxes = Map<string, Set<Mailbox>>;
+
+function openMailbox(mailboxes: Mailboxes, session: string): Waker {
+  const mailbox = new Mailbox();
+  const all = mailboxes.get(session) ?? new Set<Mailbox>();
+  mailboxes.set(session, all.add(mailbox));
+  return {
+    wait: (options) => mailbox.wait(options),
+    isDue: (knownRevision) => mailbox.isDue(knownRevision),
+    [Symbol.dispose]: () => {
+      all.delete(mailbox);
+      if (all.size === 0 && mailboxes.get(session) === all) mailboxes.delete(session);
+    },
+  };
+}
+
+/** True: there was somebody to tell. */
+function tell(mailboxes: Mailboxes, session: string, hint: Partial<Wakeup>): boolean {
+  const told = mailboxes.get(session);
+  for (const mailbox of told ?? []) mailbox.tell(hint);
+  return told !== undefined;
 }
 
 /** Wakes one who waits for the time to pass, before it has; the wait is true then. A ring that nobody waits for ends the next wait at once. */

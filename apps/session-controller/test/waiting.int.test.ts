@@ -5,7 +5,7 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
-import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+import { eventsOf, expectNothingLeft, finished, followed, scripted, sessionWorld, type SessionWorld } from "./world.ts";
 
 const POOLS = { drivers: 1 };
 const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
@@ -66,6 +66,31 @@ describe("more sessions than executors have places", () => {
     }
     await expectNothingLeft(world);
     await Promise.all(controllers.map((each) => each.stop()));
+  });
+
+  it("a grant and a cancellation reach a session though users follow it where it waits", async () => {
+    const controller = await world.startController(CROWDED);
+    await submit("ahead", ["serve"]);
+    await sawEvent("ahead", "RUN");
+    const names = ["granted", "withdrawn", "last"];
+    for (const name of names) await submit(name, ["serve"]);
+    for (const name of names) await waitsAtLedger(name);
+    const follows = Promise.all(names.map((name) => followed(world, name)));
+    follows.catch(() => undefined);
+    await world.sessions.cancelSession({ requestId: "c", name: "withdrawn" });
+    await world.sessions.cancelSession({ requestId: "c", name: "ahead" });
+    for (const name of ["granted", "last"]) {
+      await sawEvent(name, "RUN");
+      await world.sessions.cancelSession({ requestId: "c", name });
+    }
+    expect((await follows).map(eventsOf)).toEqual([
+      [...GOOD, "CANCELLED"],
+      ["QUEUE", "CANCELLED"],
+      [...GOOD, "CANCELLED"],
+    ]);
+    await finished(world, "ahead");
+    await expectNothingLeft(world);
+    await controller.stop();
   });
 
   it("every one of many sessions at once comes to its end", async () => {

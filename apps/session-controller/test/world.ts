@@ -142,7 +142,18 @@ export function eventsOf(session: muster.session.v1.Session.$Properties): string
   });
 }
 
-/** Follows the session by long polls until it is finished. */
+/** Follows the session by long polls, as users do, until it is finished. For tests in which every controller that answers stays alive. */
+export async function followed(world: SessionWorld, name: string): Promise<muster.session.v1.Session.$Properties> {
+  let afterRevision = 0;
+  for (;;) {
+    const request = { name, afterRevision, waitMs: 25_000 };
+    const { session } = await world.sessions.watchSession(request, { timeoutMs: 40_000 });
+    if ((session?.finishedAtMs ?? 0) > 0) return session ?? {};
+    afterRevision = session?.revision ?? 0;
+  }
+}
+
+/** Looks at the session again and again until it is finished. */
 export async function finished(world: SessionWorld, name: string): Promise<muster.session.v1.Session.$Properties> {
   return await until(
     `session ${name} is finished`,

@@ -199,7 +199,7 @@ function requestDeps(world: World): RequestDeps {
     },
     announce: (record, from) => announce(bus, record, from),
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
-    wake: (name) => wakeups.open(name),
+    wake: (name) => wakeups.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
     liveLog: ({ pod, container }, range, signal) => acting.podLogs.readRange(pod, container, range, signal),
     sizeOf: ({ record, revision }) => sessionBytes(sessionMessage(record, revision)),
