@@ -53,8 +53,14 @@ export function referTo(name: string): Schema {
 
 /** The schema with what it refers to; its own words win. */
 export function resolveSchema(schema: Schema): Schema {
+  const known = resolved.get(schema);
+  if (known !== undefined) return known;
   const name = referenceOf(schema);
   if (name === "") return schema;
   const { allOf: _allOf, $ref: _ref, ...own } = schema;
-  return withDefaults(own, objectAt(definitions(), name));
+  const whole = withDefaults(own, objectAt(definitions(), name));
+  resolved.set(schema, whole);
+  return whole;
 }
+
+const resolved = new WeakMap<Schema, Schema>();

@@ -12,7 +12,7 @@ export type Difference = {
 const SAME: Difference = { changed: NOTHING, removed: NOTHING };
 
 export function compareFields(shape: Shape, before: Json | undefined, after: Json | undefined): Difference {
-  if (before === undefined && after === undefined) return SAME;
+  if (before === after) return SAME;
   const known = shapeOfValue(shape, after ?? before);
   const isMap = known.is === "map" && isMapLike(before) && isMapLike(after);
   const isListed = known.is === "list" && isListLike(before) && isListLike(after);

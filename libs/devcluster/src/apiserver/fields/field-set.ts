@@ -32,16 +32,25 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
   if (isEmpty(a) || isEmpty(b)) return NOTHING;
   return fieldSet(
     a.own && b.own,
-    [...a.below].map(([key, set]) => [key, intersection(set, b.below.get(key) ?? NOTHING)]),
+    [...b.below].map(([key, set]) => [key, intersection(a.below.get(key) ?? NOTHING, set)]),
   );
 }
 
+/** The first set itself when nothing of it is in the other. */
 export function difference(a: FieldSet, b: FieldSet): FieldSet {
   if (isEmpty(a) || isEmpty(b)) return a;
-  return fieldSet(
-    a.own && !b.own,
-    [...a.below].map(([key, set]) => [key, difference(set, b.below.get(key) ?? NOTHING)]),
-  );
+  const own = a.own && !b.own;
+  let below: Map<string, FieldSet> | undefined;
+  for (const [key, set] of b.below) {
+    const before = a.below.get(key);
+    if (before === undefined) continue;
+    const after = difference(before, set);
+    if (after === before) continue;
+    below ??= new Map(a.below);
+    if (isEmpty(after)) below.delete(key);
+    else below.set(key, after);
+  }
+  return own === a.own && below === undefined ? a : { own, below: below ?? a.below };
 }
 
 /** The set, and every place that leads to one of its places. */
@@ -58,10 +67,12 @@ export function withoutBranch(set: FieldSet, ...path: readonly string[]): FieldS
   if (key === undefined) return NOTHING;
   const branch = set.below.get(key);
   if (branch === undefined) return set;
-  return fieldSet(
-    set.own,
-    [...set.below].map(([name, one]) => [name, name === key ? withoutBranch(one, ...rest) : one]),
-  );
+  const left = withoutBranch(branch, ...rest);
+  if (left === branch) return set;
+  const below = new Map(set.below);
+  if (isEmpty(left)) below.delete(key);
+  else below.set(key, left);
+  return { own: set.own, below };
 }
 
 /** Places as messages name them, `.spec.containers[name="c"].image`; those of a level before those below it. */
@@ -83,23 +94,44 @@ export function printKey(key: string): string {
   return `[${pairs.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(",")}]`;
 }
 
-export function toFieldsV1({ below }: FieldSet): JsonObject {
+/** Sets that were read or written before, so that a record that stays is not made again with each write. */
+const written = new WeakMap<FieldSet, JsonObject>();
+const read = new WeakMap<JsonObject, FieldSet>();
+
+export function toFieldsV1(set: FieldSet): JsonObject {
+  const known = written.get(set);
+  if (known !== undefined) return known;
+  const fields = writeFields(set);
+  written.set(set, fields);
+  read.set(fields, set);
+  return fields;
+}
+
+export function fromFieldsV1(fields: JsonObject): FieldSet {
+  const known = read.get(fields);
+  if (known !== undefined) return known;
+  const set = { ...readFields(fields), own: false };
+  read.set(fields, set);
+  return set;
+}
+
+function writeFields({ below }: FieldSet): JsonObject {
   const keys = [...below.keys()].sort();
   return Object.fromEntries(
     keys.map((key): [string, Json] => {
       const set = below.get(key) ?? NOTHING;
-      const children = toFieldsV1(set);
+      const children = writeFields(set);
       const isLeaf = set.below.size === 0;
       return [key, isLeaf || !set.own ? children : { ".": {}, ...children }];
     }),
   );
 }
 
-export function fromFieldsV1(fields: JsonObject, isRoot = true): FieldSet {
+function readFields(fields: JsonObject): FieldSet {
   const children = Object.entries(fields).filter(([key]) => key !== ".");
   const own = Object.hasOwn(fields, ".") || children.length === 0;
   return fieldSet(
-    own && !isRoot,
-    children.map(([key, child]) => [key, fromFieldsV1(isObject(child) ? child : {}, false)]),
+    own,
+    children.map(([key, child]) => [key, readFields(isObject(child) ? child : {})]),
   );
 }

@@ -66,6 +66,9 @@ export function recordUpdate(
   const entries = readEntries(known);
   const { changed, removed } = compareFields(shape, comparable(before ?? blank(resource)), comparable(after));
   const own = ownable(changed, resource, writer.subresource);
+  // What is unchanged has the owners that it had.
+  if (isEmpty(own) && isEmpty(removed))
+    return put(after, ["metadata", "managedFields"], known.length === 0 ? undefined : known);
   const left = entries.map((entry) => ({ ...entry, fields: difference(difference(entry.fields, own), removed) }));
   const apiVersion = apiVersionOf(resource);
   const isSelf = (entry: Entry): boolean =>
