@@ -20,7 +20,7 @@ const ignoresRevisions: Tamper = (deps) => ({
 /** An executor that gives machines back without looking whether its pods are gone. */
 const looksAway: Tamper = (deps) => ({ ...deps, listPods: () => Promise.resolve([]) });
 
-/** An executor that takes whatever it is told for a grant. */
+/** An executor that remembers pods which nobody made. */
 const forgetsPods: Tamper = (deps) => ({
   ...deps,
   act: async (record, step) => {
