@@ -37,6 +37,7 @@ async function fakeWorld({ marked = true } = {}) {
           nowMs: clock.now(),
           pods: { seen: [...pods.values()], sight },
           nodes: { seen: [...nodes.values()], sight },
+          removedPods: [],
           goneNodes: new Map(),
           publishedPods: podSide.published(),
           publishedNodes: nodeSide.published(),

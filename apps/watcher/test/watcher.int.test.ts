@@ -202,9 +202,16 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await act.end("away-0", 0);
     await act.deletePod("away-0");
     await act.createPod("away-1", "away");
+    await act.createPod("away-2", "away", "somewhere");
+    await act.end("away-2", 0);
+    await act.deletePod("away-2");
     await nats.start();
     await until("the deletion is told", async () => (await stateOf("away", "away-0"))?.deleted === true);
     await until("the new pod is told", async () => (await stateOf("away", "away-1")) !== undefined);
+    await until("the one that came and went is told", async () => (await stateOf("away", "away-2"))?.deleted === true);
+    for (const pod of ["away-0", "away-2"]) {
+      expect(await stateOf("away", pod)).toMatchObject({ health: "SUCCEEDED", exitCode: 0 });
+    }
   });
 
   it("forgets what is gone once it was kept long enough", async () => {

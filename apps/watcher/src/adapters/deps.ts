@@ -42,7 +42,7 @@ export type WatcherWorld = {
 
 /** Opens everything that the watcher stands on, and follows both sides until disposed. Rejects with FaultError when the buckets cannot be opened. */
 export async function openWatcher(
-  config: Pick<Config, "kube" | "ageLimitMs">,
+  config: Pick<Config, "kube" | "ageLimitMs" | "policy">,
   world: WatcherWorld,
 ): Promise<OpenWatcher> {
   const { logger, bus, kube, timing = {} } = world;
@@ -75,6 +75,8 @@ export async function openWatcher(
     podView: podsTold.view,
     nodeView: nodesTold.view,
     now: Date.now,
+    namespace: config.policy.namespace,
+    onDropped: ({ pod }) => logger.warn({ pod: pod.name, uid: pod.uid }, "too many ends wait to be told; dropped one"),
   });
   observer.onChange(wakeup.ring);
   const metrics = stack.use(watcherMetrics({ pods: pods.ageMs, nodes: nodes.ageMs }));

@@ -111,6 +111,7 @@ it("what was touched is planned as if everything were looked at", () => {
       const world = fakeWorld();
       apply(world, first);
       const observer = world.observer();
+      const other = world.observer();
       carryOut(world, planPass(observer.observe("all"), policy));
       apply(world, second);
       carryOut(world, planPass(observer.observe("changed"), policy));
@@ -119,7 +120,7 @@ it("what was touched is planned as if everything were looked at", () => {
       if (pauseMs > 0) carryOut(world, planPass(observer.observe("all"), policy));
       apply(world, third);
       const part = planPass(observer.observe("changed"), policy);
-      const whole = planPass(world.observer().observe("all"), policy);
+      const whole = planPass(other.observe("all"), policy);
       expect(part.pods).toEqual(whole.pods);
       expect(part.nodes).toEqual(whole.nodes);
     }),
@@ -181,4 +182,21 @@ it("looks only at what a change touches: the pod, and its node with all its pods
   expect(nodes.seen.map(({ name }) => name)).toEqual(["n"]);
   observer.again("nodes", "m");
   expect(observer.observe("changed").nodes.seen.map(({ name }) => name)).toEqual(["m"]);
+});
+
+it("remembers how a removed pod ended until that is told, whichever look comes first", () => {
+  const pod = { kind: "pod", name: "p", namespace: "ns", node: "n", exclusive: true, podIp: "", uid: "u1" } as const;
+  for (const scope of ["all", "changed"] as const) {
+    const world = fakeWorld();
+    const observer = world.observer();
+    apply(world, [
+      { ...pod, gone: false, finished: true },
+      { ...pod, gone: true, finished: true },
+    ]);
+    const { removedPods } = observer.observe(scope);
+    expect(removedPods).toMatchObject([{ pod: { uid: "u1", finished: true }, removedAtMs: NOW }]);
+    expect(observer.observe("all").removedPods).toEqual(removedPods);
+    carryOut(world, planPass(observer.observe("all"), policy));
+    expect(observer.observe("all").removedPods).toEqual([]);
+  }
 });

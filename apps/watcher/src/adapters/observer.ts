@@ -4,9 +4,10 @@ import { occupancyChanges, type NodeState, type WatchedNode } from "../domain/no
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { WatcherSnapshot } from "../domain/plan-pass.ts";
 import type { Published, Sight } from "../domain/plan-publish.ts";
-import { podKey, type PodState, type WatchedPod } from "../domain/pod-state.ts";
+import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
 import { makePodIndex, type PodIndex } from "./pod-index.ts";
 import type { Publication } from "./publication.ts";
+import { makeRemovedPods } from "./removed-pods.ts";
 
 type Followed<Kept> = Pick<Informer<Kept>, "get" | "list" | "onChange" | "resourceVersion" | "listAgeMs">;
 
@@ -19,6 +20,10 @@ export type Sources = {
   readonly podView: Pick<View<unknown>, "onChange">;
   readonly nodeView: Pick<View<unknown>, "onChange" | "ageMs">;
   readonly now: () => number;
+  /** Whose pods are told of; those of all namespaces when absent. */
+  readonly namespace?: string;
+  /** Told of a pod that is gone and whose last facts could not be kept until its end was told. */
+  readonly onDropped?: (removed: RemovedPod) => void;
 };
 
 /** Makes snapshots of everything, or of what was touched since the last one. */
@@ -37,6 +42,9 @@ export type Observer = {
 export function makeObserver(sources: Sources): Observer {
   const { pods, nodes, podSide, nodeSide, markSide, podView, nodeView } = sources;
   const index = makePodIndex();
+  const removed = makeRemovedPods(sources);
+  const endsUnder = (key: string): readonly RemovedPod[] => removed.untold(key, podSide.get(key)?.state);
+  const untoldEnds = (keys: Iterable<string>): readonly RemovedPod[] => [...keys].flatMap(endsUnder);
   const touched = { pods: new Set<string>(), nodes: new Set<string>() };
   const listeners: (() => void)[] = [];
   const ring = (): void => {
@@ -49,16 +57,22 @@ export function makeObserver(sources: Sources): Observer {
   for (const pod of pods.list()) index.change(undefined, pod);
   pods.onChange(({ before, after }) => {
     index.change(before, after);
+    removed.change(before, after);
     for (const pod of [before, after]) if (pod !== undefined) touched.pods.add(podKey(pod));
     for (const node of occupancyChanges(before, after)) touched.nodes.add(node);
     ring();
   });
   nodes.onChange(({ key }) => touch("nodes", key));
-  podView.onChange((key) => touch("pods", key));
+  podView.onChange((key) => {
+    // At once: a state that is kept for a short time only may be gone again before anybody looks.
+    endsUnder(key);
+    touch("pods", key);
+  });
   nodeView.onChange((key) => touch("nodes", key));
 
   const everything = (): Part => ({
     pods: pods.list().filter((pod) => pod !== undefined),
+    removedPods: untoldEnds(removed.keys()),
     nodes: nodes.list(),
     publishedPods: podSide.published(),
     publishedNodes: nodeSide.published(),
@@ -67,6 +81,7 @@ export function makeObserver(sources: Sources): Observer {
     const { seen, podKeys, nodeNames } = closure(touched, index);
     return {
       pods: [...seen],
+      removedPods: untoldEnds(podKeys),
       nodes: [...nodeNames].flatMap((name) => nodes.get(name) ?? []),
       publishedPods: [...podKeys].flatMap((key) => podSide.get(key) ?? []),
       publishedNodes: [...nodeNames].flatMap((name) => nodeSide.get(name) ?? []),
@@ -88,12 +103,7 @@ export function makeObserver(sources: Sources): Observer {
     again: (kind, key) => touched[kind].add(key),
     observe: (scope) => {
       const nowMs = sources.now();
-      const {
-        pods: seenPods,
-        nodes: seenNodes,
-        publishedPods,
-        publishedNodes,
-      } = scope === "all" ? everything() : part();
+      const { pods: seenPods, nodes: seenNodes, ...rest } = scope === "all" ? everything() : part();
       touched.pods.clear();
       touched.nodes.clear();
       return {
@@ -101,8 +111,7 @@ export function makeObserver(sources: Sources): Observer {
         pods: { seen: seenPods, sight: sightOf(pods, nowMs) },
         nodes: { seen: seenNodes, sight: sightOf(nodes, nowMs) },
         goneNodes: goneNodes(seenPods, sources),
-        publishedPods,
-        publishedNodes,
+        ...rest,
         marked: scope === "all" ? marked() : undefined,
       };
     },
@@ -111,6 +120,7 @@ export function makeObserver(sources: Sources): Observer {
 
 type Part = {
   readonly pods: readonly WatchedPod[];
+  readonly removedPods: readonly RemovedPod[];
   readonly nodes: readonly WatchedNode[];
   readonly publishedPods: readonly Published<PodState>[];
   readonly publishedNodes: readonly Published<NodeState>[];

@@ -30,6 +30,8 @@ function pod(part: Partial<WatchedPod> = {}): WatchedPod {
   };
 }
 
+const exited = { name: "main", state: { terminated: { exitCode: 0 } } };
+
 function node(part: Partial<WatchedNode> = {}): WatchedNode {
   return {
     name: "n",
@@ -45,6 +47,7 @@ function node(part: Partial<WatchedNode> = {}): WatchedNode {
 
 function world(part: {
   readonly pods?: readonly WatchedPod[];
+  readonly removed?: readonly WatchedPod[];
   readonly podsSeen?: number;
   readonly nodes?: readonly WatchedNode[];
   readonly toldPods?: readonly PodState[];
@@ -52,11 +55,12 @@ function world(part: {
   readonly markedAtMs?: number;
   readonly goneNodes?: ReadonlyMap<string, number>;
 }): WatcherSnapshot {
-  const { pods = [], podsSeen = 100, nodes = [], toldPods = [], toldNodes = [] } = part;
+  const { pods = [], removed = [], podsSeen = 100, nodes = [], toldPods = [], toldNodes = [] } = part;
   const { markedAtMs: atMs = NOW, goneNodes = new Map<string, number>() } = part;
   return {
     nowMs: NOW,
     pods: { seen: pods, sight: { version: podsSeen, listedAtMs: 0 } },
+    removedPods: removed.map((each) => ({ pod: each, removedAtMs: NOW - 500 })),
     nodes: { seen: nodes, sight: { version: 100, listedAtMs: 0 } },
     goneNodes,
     publishedPods: toldPods.map((state) => ({ key: `session.s.${state.pod}`, state, revision: 1 })),
@@ -96,6 +100,18 @@ describe("a pod", () => {
   it("is looked at again when its last state may be forgotten", () => {
     const told = { ...podTold(world({ pods: [pod()] }))!, deleted: true, observedAtMs: NOW - 1000 };
     expect(planPass(world({ toldPods: [told] }), policy).nextMs).toBe(NOW + 9000);
+  });
+
+  it("that was removed is told as it was then, not as it would have become since", () => {
+    const facts = {
+      metadata: { creationTimestamp: new Date(NOW - 5000) },
+      spec: { containers: [{ name: "main" }] },
+      status: { containerStatuses: [{ name: "main", state: { waiting: { reason: "ErrImagePull" } } }] },
+    };
+    const ended = { spec: facts.spec, status: { phase: "Succeeded", containerStatuses: [exited] } };
+    expect(podTold(world({ removed: [pod({ facts })] }))).toMatchObject({ health: "FAILED", reason: "Deleted" });
+    expect(podTold(world({ removed: [pod({ facts: ended })] }))).toMatchObject({ health: "SUCCEEDED", exitCode: 0 });
+    expect(podTold(world({ removed: [pod({ facts: ended, namespace: "other" })] }))).toBeUndefined();
   });
 
   it("of another namespace is not told, whatever its name, but occupies its node", () => {

@@ -8,12 +8,22 @@ import {
   type PublishStep,
   type Sight,
 } from "./plan-publish.ts";
-import { buildPodState, podKey, podRules, type PodState, type WatchedPod } from "./pod-state.ts";
+import {
+  buildPodState,
+  buildRemovedState,
+  podKey,
+  podRules,
+  type PodState,
+  type RemovedPod,
+  type WatchedPod,
+} from "./pod-state.ts";
 
 /** What the world looks like to one watcher, or a part of it in which every node comes with all its pods. Built once per pass; never mutated. */
 export type WatcherSnapshot = {
   readonly nowMs: number;
   readonly pods: { readonly seen: readonly WatchedPod[]; readonly sight: Sight };
+  /** Pods that were seen to go and whose end nobody has told yet. */
+  readonly removedPods: readonly RemovedPod[];
   readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: Sight };
   /** Nodes of pods that were there and are not, since when. A node that nobody was ever told of may only be too new for us. */
   readonly goneNodes: ReadonlyMap<string, number>;
@@ -47,9 +57,12 @@ export type PassPlan = {
 
 /** Everything that one pass has to write. Planning the world that a plan leads to plans nothing. */
 export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): PassPlan {
-  const { nowMs, pods, nodes, publishedPods, publishedNodes, marked } = snapshot;
+  const { nowMs, pods, removedPods, nodes, publishedPods, publishedNodes, marked } = snapshot;
   const wanted = desiredPods(snapshot, policy);
-  const podSnapshot = { nowMs, sight: pods.sight, desired: wanted.desired, published: publishedPods };
+  const removed = removedPods
+    .filter(({ pod }) => pod.namespace === policy.namespace)
+    .map((each) => ({ key: podKey(each.pod), state: buildRemovedState(each, policy) }));
+  const podSnapshot = { nowMs, sight: pods.sight, desired: wanted.desired, removed, published: publishedPods };
   const nodeSnapshot = { nowMs, sight: nodes.sight, desired: desiredNodes(snapshot), published: publishedNodes };
   const marking = marked === undefined ? undefined : planMark({ nowMs, ...marked });
   return {

@@ -32,16 +32,24 @@ function state(part: Partial<PodState> = {}): PodState {
 type World = {
   readonly seen?: Partial<PodState> & { readonly createdAtMs?: number };
   readonly told?: Partial<PodState>;
+  /** Pods of the name that were seen to go, as they were seen last. */
+  readonly removed?: readonly Partial<PodState>[];
   /** Resource version up to which the informer has seen; 1000 unless said otherwise. */
   readonly sight?: number;
   readonly listedAtMs?: number;
 };
 
-function plan({ seen, told, sight = 1000, listedAtMs = 0 }: World): PublishStep<PodState>[] {
+function plan({ seen, told, removed = [], sight = 1000, listedAtMs = 0 }: World): PublishStep<PodState>[] {
   const desired = seen === undefined ? [] : [{ key: KEY, state: state(seen), createdAtMs: seen.createdAtMs ?? 0 }];
   const published = told === undefined ? [] : [{ key: KEY, state: state(told), revision: 7 }];
   return planPublish(
-    { nowMs: NOW, sight: { version: sight, listedAtMs }, desired, published },
+    {
+      nowMs: NOW,
+      sight: { version: sight, listedAtMs },
+      desired,
+      removed: removed.map((each) => ({ key: KEY, state: state(each) })),
+      published,
+    },
     { keepDeletedMs: KEEP },
     podRules,
   );
@@ -81,6 +89,43 @@ describe("what is published", () => {
       "that a pod is gone that had failed, with its own reason",
       { told: { health: "FAILED", reason: "Evicted" } },
       { because: "gone", tells: { deleted: true, health: "FAILED", reason: "Evicted" } },
+    ],
+    [
+      "how a pod ended that was removed before that was told",
+      { removed: [{ health: "SUCCEEDED", exitCode: 0, resourceVersion: 12 }], told: {} },
+      { because: "gone", expectedRevision: 7, tells: { deleted: true, health: "SUCCEEDED", exitCode: 0 } },
+    ],
+    [
+      "a pod that came, ended and was removed before anything was told of it",
+      { removed: [{ health: "SUCCEEDED", exitCode: 0 }] },
+      { key: KEY, because: "gone", expectedRevision: undefined, tells: { deleted: true, health: "SUCCEEDED" } },
+    ],
+    [
+      "that a pod failed which was removed while it ran",
+      { removed: [running], told: {} },
+      { because: "gone", tells: { deleted: true, health: "FAILED", reason: "Deleted" } },
+    ],
+    [
+      "the end that was told, whatever was seen last of a removed pod",
+      { removed: [{ health: "SUCCEEDED", resourceVersion: 12 }], told: { health: "FAILED", reason: "Evicted" } },
+      { because: "gone", tells: { deleted: true, health: "FAILED", reason: "Evicted" } },
+    ],
+    [
+      "the end of a removed pod before the pod that has its name now",
+      {
+        seen: { uid: "u3", resourceVersion: 30 },
+        removed: [
+          { uid: "u2", resourceVersion: 20 },
+          { health: "SUCCEEDED", resourceVersion: 12 },
+        ],
+        told: {},
+      },
+      { because: "gone", tells: { uid: "u1", deleted: true, health: "SUCCEEDED" } },
+    ],
+    [
+      "the end of a removed pod after that of an earlier one of its name",
+      { removed: [{ uid: "u2", health: "SUCCEEDED", resourceVersion: 20 }], told: { deleted: true } },
+      { because: "gone", tells: { uid: "u2", deleted: true, health: "SUCCEEDED" } },
     ],
     [
       "an address that comes after the end, with the end as it was told",
@@ -125,6 +170,15 @@ describe("what is published", () => {
       { told: {}, sight: 5, listedAtMs: NOW - MINUTE },
     ],
     ["a gone pod that may still be asked for", { told: { deleted: true, observedAtMs: NOW - KEEP + 1 } }],
+    ["the end of a removed pod twice", { removed: [{ health: "SUCCEEDED" }], told: { deleted: true } }],
+    [
+      "the end of a removed pod after a later one of its name was told of",
+      {
+        removed: [{ health: "SUCCEEDED" }],
+        seen: { uid: "u2", resourceVersion: 20 },
+        told: { uid: "u2", resourceVersion: 20 },
+      },
+    ],
     ["nothing", {}],
   ])("is never %s", (_title, world) => {
     expect(plan(world)).toEqual([]);

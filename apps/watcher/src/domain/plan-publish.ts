@@ -15,6 +15,9 @@ export type Desired<State> = { readonly key: string; readonly state: State; read
 /** A state as it is told now. */
 export type Published<State> = { readonly key: string; readonly state: State; readonly revision: number };
 
+/** The last that was seen of a thing that is gone, while its end may still have to be told. */
+export type Removed<State> = { readonly key: string; readonly state: State };
+
 /** How far an informer has seen. */
 export type Sight = {
   /** The resource version up to which it has everything. */
@@ -27,6 +30,8 @@ export type PublishSnapshot<State> = {
   readonly nowMs: number;
   readonly sight: Sight;
   readonly desired: readonly Desired<State>[];
+  /** Things that were seen to go; none of them is desired. */
+  readonly removed?: readonly Removed<State>[];
   readonly published: readonly Published<State>[];
 };
 
@@ -39,8 +44,8 @@ export type PublishPolicy = {
 export type PublishRules<State> = {
   /** The state to tell when one is told already. `newer`: the desired one was seen at a later time than the published one. */
   merge(both: { readonly published: State; readonly desired: State; readonly newer: boolean }): State;
-  /** The last word about a thing that is gone. */
-  gone(published: State): State;
+  /** The last word about a thing that is gone, from the last that is known of it. */
+  gone(last: State): State;
   /** True when telling the other would tell nothing new; versions and times do not count. */
   same(one: State, other: State): boolean;
 };
@@ -70,6 +75,8 @@ const CLOCK_DIFFERENCE_MS = 60_000;
  * Several watchers publish at once and none leads, so each must be able to tell that it is behind: a state is replaced only by one that was seen later, and a
  * thing that is published but not seen is declared gone only by a watcher that has seen further than the published state. Resource versions tell what is later.
  * They start anew when a cluster is rebuilt or restored, so an object that was created, or a list that was asked for, after the published state was observed is later, too.
+ *
+ * What was seen to go is told with the last that was seen of it, before what has taken its name since: its end may be what somebody waits for.
  */
 export function planPublish<State extends Stated>(
   snapshot: PublishSnapshot<State>,
@@ -78,31 +85,39 @@ export function planPublish<State extends Stated>(
 ): PublishStep<State>[] {
   const desired = byKey(snapshot.desired);
   const published = byKey(snapshot.published);
-  const keys = [...new Set([...desired.keys(), ...published.keys()])].sort();
+  const removed = Map.groupBy(snapshot.removed ?? [], ({ key }) => key);
+  const keys = [...new Set([...desired.keys(), ...removed.keys(), ...published.keys()])].sort();
   return keys.flatMap((key) => {
-    const step = planKey({ desired: desired.get(key), published: published.get(key) }, snapshot, policy, rules);
+    const here = { desired: desired.get(key), removed: removed.get(key) ?? [], published: published.get(key) };
+    const step = planKey(here, snapshot, policy, rules);
     return step === undefined ? [] : [step];
   });
 }
 
-type Pair<State> = {
+type Known<State> = {
   readonly desired: Desired<State> | undefined;
+  readonly removed: readonly Removed<State>[];
   readonly published: Published<State> | undefined;
 };
 
 function planKey<State extends Stated>(
-  { desired, published }: Pair<State>,
+  { desired, removed, published }: Known<State>,
   { nowMs, sight }: PublishSnapshot<State>,
   policy: PublishPolicy,
   rules: PublishRules<State>,
 ): PublishStep<State> | undefined {
   const put = (because: "new" | "changed" | "replaced" | "gone", state: State): PublishStep<State> => ({
     do: "put",
-    key: published?.key ?? desired?.key ?? "",
+    key: published?.key ?? desired?.key ?? removed[0]?.key ?? "",
     state: { ...state, observedAtMs: nowMs },
     expectedRevision: published?.revision,
     because,
   });
+  const untold = removed
+    .map((each) => each.state)
+    .sort((one, other) => one.resourceVersion - other.resourceVersion)
+    .find((each) => !isEndTold(each, published?.state));
+  if (untold !== undefined) return put("gone", rules.gone(lastOf(untold, published?.state, rules)));
   if (published === undefined) return desired === undefined ? undefined : put("new", desired.state);
   const { key, state, revision } = published;
   if (desired !== undefined) {
@@ -117,6 +132,18 @@ function planKey<State extends Stated>(
     return put("gone", rules.gone(state));
   }
   return undefined;
+}
+
+/** True when what is published says that a thing is gone, or tells of a later one of that name. */
+export function isEndTold(last: Stated, published: Stated | undefined): boolean {
+  if (published === undefined) return false;
+  return published.uid === last.uid ? published.deleted : published.resourceVersion >= last.resourceVersion;
+}
+
+/** The last that is known of a thing, by us or by those who have published it. */
+function lastOf<State extends Stated>(last: State, published: State | undefined, rules: PublishRules<State>): State {
+  if (published?.uid !== last.uid) return last;
+  return rules.merge({ published, desired: last, newer: last.resourceVersion >= published.resourceVersion });
 }
 
 function isNewer<State extends Stated>(

@@ -24,6 +24,9 @@ export type WatchedPod = {
   readonly facts: PodFacts;
 };
 
+/** A pod that is gone from the API server, as it was seen last. */
+export type RemovedPod = { readonly pod: WatchedPod; readonly removedAtMs: number };
+
 /** What is told about a pod. */
 export type PodState = Stated & {
   readonly owner: Owner;
@@ -86,6 +89,14 @@ export function buildPodState(
   return { state, reevaluateAtMs: verdict.reevaluateAtMs };
 }
 
+/** The last state of a pod that is gone, as of its removal: what time would have made of it later did not happen. */
+export function buildRemovedState(
+  { pod, removedAtMs }: RemovedPod,
+  policy: { readonly startGraceMs: number; readonly nodeGraceMs: number },
+): PodState {
+  return buildPodState(pod, { ...policy, nowMs: removedAtMs, nodeGoneMs: undefined }).state;
+}
+
 export const podRules: PublishRules<PodState> = {
   merge: ({ published, desired, newer }) => {
     if (!newer) return published;
@@ -94,9 +105,9 @@ export const podRules: PublishRules<PodState> = {
     const { health, reason, message, exitCode = desired.exitCode } = published;
     return { ...desired, health, reason, message, exitCode };
   },
-  gone: (published) => ({
-    ...published,
-    ...(isFinal(published.health) ? {} : { health: "FAILED", reason: "Deleted", message: "the pod is gone" }),
+  gone: (last) => ({
+    ...last,
+    ...(isFinal(last.health) ? {} : { health: "FAILED", reason: "Deleted", message: "the pod is gone" }),
     deleting: false,
     deleted: true,
   }),

@@ -1,0 +1,63 @@
+import { isEndTold } from "../domain/plan-publish.ts";
+import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
+
+/** Pods that are gone and whose end is not acknowledged; some 2 KiB each. */
+const REMOVED_LIMIT = 10_000;
+
+/** The last facts of pods that were seen to go: the API server has them no more, and what is published may not say how they ended. */
+export type RemovedPods = {
+  /** One pod came (no `before`), went (no `after`) or changed. */
+  change(before: WatchedPod | undefined, after: WatchedPod | undefined): void;
+  /** Those under the key whose end is not told by what is published there; the others are forgotten. */
+  untold(key: string, published: PodState | undefined): readonly RemovedPod[];
+  keys(): readonly string[];
+};
+
+export function makeRemovedPods(options: {
+  readonly now: () => number;
+  /** Whose pods are kept; those of all namespaces when absent. */
+  readonly namespace?: string;
+  /** Over the limit the one that waits longest is dropped: its end is told from what is published. */
+  readonly onDropped?: (removed: RemovedPod) => void;
+  readonly limit?: number;
+}): RemovedPods {
+  const { now, namespace, onDropped = () => undefined, limit = REMOVED_LIMIT } = options;
+  const byKey = new Map<string, readonly RemovedPod[]>();
+  let count = 0;
+
+  function keep(key: string, kept: readonly RemovedPod[]): void {
+    count += kept.length - (byKey.get(key)?.length ?? 0);
+    if (kept.length === 0) byKey.delete(key);
+    else byKey.set(key, kept);
+  }
+
+  function dropOldest(): void {
+    const [key, [oldest, ...others] = []] = byKey.entries().next().value ?? [];
+    if (key === undefined || oldest === undefined) return;
+    keep(key, others);
+    onDropped(oldest);
+  }
+
+  return {
+    change: (before, after) => {
+      if (after !== undefined) {
+        const key = podKey(after);
+        const others = byKey.get(key)?.filter(({ pod }) => pod.uid !== after.uid);
+        if (others !== undefined) keep(key, others);
+      }
+      if (before === undefined || (after?.uid === before.uid && podKey(after) === podKey(before))) return;
+      if (namespace !== undefined && before.namespace !== namespace) return;
+      const key = podKey(before);
+      keep(key, [...(byKey.get(key) ?? []), { pod: before, removedAtMs: now() }]);
+      if (count > limit) dropOldest();
+    },
+    untold: (key, published) => {
+      const kept = byKey.get(key);
+      if (kept === undefined) return [];
+      const left = kept.filter(({ pod }) => !isEndTold({ ...pod, deleted: true, observedAtMs: 0 }, published));
+      keep(key, left);
+      return left;
+    },
+    keys: () => [...byKey.keys()],
+  };
+}
