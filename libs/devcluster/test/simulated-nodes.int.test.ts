@@ -146,6 +146,22 @@ for (const { title, skip, start } of apiServers()) {
       await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
     });
 
+    it("starts what a machine that was switched off had not started yet", async () => {
+      // So that the addresses of the second life are not those of the first.
+      await create("before", container([]), { nodeName: "drivers-1" });
+      await create("pod", container(["--start-ms=3600000"]), { nodeName: "drivers-1" });
+      await until("it has an address", async () => (await read("pod")).status?.podIP !== undefined);
+      await nodes.kill("drivers-1");
+      await api.deleteNamespacedPod({ name: "before", namespace, gracePeriodSeconds: 0 });
+      await nodes.restart("drivers-1");
+      // Known to be looked at again once its address is the new one, as the only pod of the machine.
+      await until("it has a new address", async () => (await read("pod")).status?.podIP?.endsWith(".2") === true);
+      aheadMs += 3_600_000;
+      const { status } = await inPhase("pod", "Running");
+      expect(status?.podIPs).toEqual([{ ip: status?.podIP }]);
+      await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
+    });
+
     it("leaves the pods of a machine that is off as they are, and counts them as lost when it starts again", async () => {
       await create("pod", container([]), { nodeName: "drivers-0", restartPolicy: "Always" });
       await inPhase("pod", "Running");

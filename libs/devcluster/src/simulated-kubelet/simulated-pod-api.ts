@@ -16,8 +16,12 @@ export function simulatedPodApi(
       const found = pod === undefined ? undefined : asPod(pod);
       return found?.metadata?.uid === uid ? found : undefined;
     },
-    saveStatus: async ({ status }) =>
-      asPod(await api.patch("strategic-merge", `${path}/status`, { metadata: { uid }, status })),
+    saveStatus: async ({ status }) => {
+      // Merged, an address that a machine gives after its restart would stand beside the one from before.
+      const podIPs = [...(status?.podIPs ?? []), { $patch: "replace" }];
+      const body = { metadata: { uid }, status: status?.podIP === undefined ? status : { ...status, podIPs } };
+      return asPod(await api.patch("strategic-merge", `${path}/status`, body));
+    },
     deletePod: async () => {
       try {
         await api.send("DELETE", path, { gracePeriodSeconds: 0, preconditions: { uid } });
