@@ -1,3 +1,4 @@
+import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { client, type Client, connectNats, type NatsBus } from "@muster/bus";
@@ -59,6 +60,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       kubeconfig: api.kubeconfig,
       pools,
       leaseEveryMs: LEASE_EVERY_MS,
+      onError: noteTroubleOfNodes(join(directory, "stack/logs/nodes.log")),
       ...(api.kubelet !== undefined && {
         access: { bearerToken: api.kubelet.token },
         certificate: api.kubelet.certificate,
@@ -89,6 +91,15 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   const dispose = (): Promise<void> => all.disposeAsync();
   const parts = { bus, sessions, ledger, records, pods, stack, nats, api, faulty, nodes, logs, stopServices };
   return { ...parts, [Symbol.asyncDispose]: dispose };
+}
+
+/** In the form of the services' logs, beside them: a story may need to know that the machines were the trouble. */
+function noteTroubleOfNodes(file: string): (error: unknown, doing: string) => void {
+  return (error, doing) => {
+    const line = { level: "warn", time: new Date().toISOString(), msg: doing, error: String(error) };
+    // There is no such folder before the services are started and after the end, when nobody asks.
+    appendFile(file, `${JSON.stringify(line)}\n`).catch(() => undefined);
+  };
 }
 
 function startServices(
