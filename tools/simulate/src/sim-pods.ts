@@ -75,6 +75,7 @@ export function simPodLogs({ network, cluster }: Pick<World, "network" | "cluste
     });
   return {
     readTail: async (pod) => ({ bytes: await read(pod), omittedBytes: 0, broken: undefined }),
+    readEnd: async (pod) => ({ bytes: await read(pod), omittedBytes: 0, broken: undefined }),
     readRange: (pod) => read(pod),
   };
 }

@@ -14,12 +14,18 @@ const pods = ["driver", "client-0", "server-0"].map((name) => ({
 }));
 
 /** Every log is one line of JSON; what is kept is noted. */
-function reading(more: { keep?: LogReading["store"]["keep"]; readTail?: LogReading["logs"]["readTail"] } = {}) {
+function reading(
+  more: { keep?: LogReading["store"]["keep"] } & Partial<Pick<LogReading["logs"], "readTail" | "readEnd">> = {},
+) {
   const kept: string[] = [];
   const tail: LogTail = { bytes: Buffer.from('{"qps":1}\n'), omittedBytes: 0, broken: undefined };
   const unused = () => Promise.reject(new Error("not asked for"));
   const from: LogReading = {
-    logs: { readTail: more.readTail ?? (() => Promise.resolve(tail)), readRange: unused },
+    logs: {
+      readTail: more.readTail ?? (() => Promise.resolve(tail)),
+      readEnd: more.readEnd ?? unused,
+      readRange: unused,
+    },
     store: {
       keep: more.keep ?? (({ pod }) => Promise.resolve(void kept.push(pod))),
       read: unused,
@@ -64,14 +70,33 @@ describe("collectLogs", () => {
     expect(warnings[0]?.message).toContain("size of bucket logs is over its limit of 9");
   });
 
-  it("keeps what came of a log before its reading broke off, and warns", async () => {
-    const broken = { code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 } as const;
-    const readTail = () => Promise.resolve({ bytes: Buffer.from("begin"), omittedBytes: 0, broken });
-    const { from, kept } = reading({ readTail });
-    const { warnings } = await collectLogs(from, record, pods);
+  const away = { code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 } as const;
+  const beginning = () => Promise.resolve({ bytes: Buffer.from('{"progress":1}\n'), omittedBytes: 0, broken: away });
+
+  it("keeps what came of a log before its reading broke off, warns, and takes nothing in it for the result", async () => {
+    const readEnd = () => Promise.reject(new FaultError(away));
+    const { from, kept } = reading({ readTail: beginning, readEnd });
+    const { warnings, resultJson } = await collectLogs({ ...from, patienceMs: 0 }, record, pods);
     expect(kept).toHaveLength(3);
-    expect(warnings[0]?.code).toBe("LOGS_LOST");
-    expect(warnings[0]?.message).toContain("the end is missing");
+    expect(resultJson).toBe("");
+    expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST", "LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
+    expect(warnings[0]?.message).toBe("the end of the driver's log is missing: kubernetes is not available");
+    expect(warnings[1]?.message).toContain("the end is missing");
+  });
+
+  it("finds the result at the end of a log that broke off before it", async () => {
+    const readEnd = () => Promise.resolve({ bytes: Buffer.from('{"qps":9}\n'), omittedBytes: 0, broken: undefined });
+    const { from } = reading({ readTail: beginning, readEnd });
+    const { warnings, resultJson } = await collectLogs(from, record, pods);
+    expect(resultJson).toBe('{"qps":9}');
+    expect(warnings.map(({ code }) => code)).toEqual(["LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
+  });
+
+  it("has no result when the lines in which it may be were not read", async () => {
+    const readEnd = () => Promise.resolve({ bytes: Buffer.from("bye\n"), omittedBytes: 0, broken: undefined });
+    const { warnings, resultJson } = await collectLogs(reading({ readTail: beginning, readEnd }).from, record, pods);
+    expect(resultJson).toBe("");
+    expect(warnings[0]?.code).toBe("RESULT_LOST");
   });
 
   it("keeps the logs, and the result, of an API server that is away for longer than a moment", async () => {
@@ -104,7 +129,7 @@ describe("collectLogs", () => {
     const { from } = reading({ readTail });
     const { warnings } = await collectLogs({ ...from, deadline: over.signal }, record, pods);
     expect(tries).toBe(3);
-    expect(warnings).toHaveLength(3);
+    expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST", "LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
   });
 });
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
 import { MAIN_CONTAINER } from "../domain/build-pod.ts";
-import { isSpoiledResult, pickResult } from "../domain/pick-result.ts";
+import { pickResult, type DriverLog } from "../domain/pick-result.ts";
 import type { SessionRecord, Warning } from "../domain/session.ts";
 import type { LivePod } from "../domain/snapshot.ts";
 import { atMost } from "./at-most.ts";
@@ -16,6 +16,8 @@ const PAUSE_MS = { step: 500, most: 2000 };
 const ALL_MS = 60_000;
 /** Each one holds up to the kept size of a log in memory. */
 const AT_ONCE = 8;
+/** Where a result is looked for in a log that broke off. */
+const END = { lines: 1000, limitBytes: 2 ** 20 };
 
 /** What the logs of one session are read with. */
 export type LogReading = {
@@ -37,17 +39,22 @@ export async function collectLogs(
 ): Promise<Collected> {
   const { deadline = AbortSignal.timeout(ALL_MS) } = reading;
   const driver = record.components.find(({ kind }) => kind === "driver");
-  let driverLog = "";
+  let driverLog: DriverLog | undefined;
   const sources = pods.flatMap(({ pod, containers }) => containers.map((container) => ({ pod, container })));
   const lost = await atMost(AT_ONCE, sources, async ({ pod, container }) => {
+    const isDriver = pod === driver?.pod && container === MAIN_CONTAINER;
+    const endMs = performance.now() + reading.patienceMs;
     try {
-      const tail = await keep(reading, { session: record.name, pod, container }, deadline);
-      if (pod === driver?.pod && container === MAIN_CONTAINER) driverLog = new TextDecoder().decode(tail.bytes);
+      const tail = await patiently(endMs, deadline, (signal) =>
+        reading.logs.readTail(pod, container, reading.limitBytes, signal),
+      );
+      if (isDriver) driverLog = await driverLogOf(reading, { pod, container, tail }, endMs, deadline);
+      await patiently(endMs, deadline, () => reading.store.keep({ session: record.name, pod, container }, tail));
       return tail.broken && `${pod}/${container}: the end is missing: ${describeFault(tail.broken)}`;
     } catch (error) {
-      const fault = faultOf(error);
-      if (fault === undefined) throw error;
-      return `${pod}/${container}: ${describeFault(fault)}`;
+      const reason = reasonOf(error);
+      if (isDriver) driverLog ??= { unreadable: reason };
+      return `${pod}/${container}: ${reason}`;
     }
   });
   const there = new Set(pods.map(({ uid }) => uid));
@@ -55,29 +62,50 @@ export async function collectLogs(
     .filter(({ podUid }) => podUid !== "" && !there.has(podUid))
     .map(({ pod }) => `${pod}: the pod was gone before its log was kept`);
   const file = pods.find(({ uid }) => uid === driver?.podUid)?.leftText ?? "";
-  const spoiled = isSpoiledResult(file) ? ["the result file is not a JSON object; it may have 4096 bytes"] : [];
+  const result = pickResult(driverLog, file);
   const warnings = [
-    ...spoiled.map((message) => ({ code: "RESULT_LOST" as const, message })),
-    ...[...lost.filter((text) => text !== undefined), ...gone].map((message) => ({
-      code: "LOGS_LOST" as const,
-      message: message.slice(0, 256),
-    })),
+    ...(result.lost === undefined ? [] : [warning("RESULT_LOST", result.lost)]),
+    ...[...lost.filter((text) => text !== undefined), ...gone].map((text) => warning("LOGS_LOST", text)),
   ];
-  return { warnings, resultJson: pickResult(driverLog, file) };
+  return { warnings, resultJson: result.resultJson };
 }
 
-async function keep(
-  { logs, store, limitBytes, patienceMs }: LogReading,
-  name: { readonly session: string; readonly pod: string; readonly container: string },
+/** A log that broke off is read once more from behind: what is missing in its middle is no part of the result. */
+async function driverLogOf(
+  { logs }: LogReading,
+  { pod, container, tail }: { readonly pod: string; readonly container: string; readonly tail: LogTail },
+  endMs: number,
   deadline: AbortSignal,
-): Promise<LogTail> {
-  const endMs = performance.now() + patienceMs;
+): Promise<DriverLog> {
+  if (tail.broken === undefined) return logOf(tail);
+  const unreadable = describeFault(tail.broken);
+  try {
+    const end = await patiently(endMs, deadline, async (signal) => {
+      const read = await logs.readEnd(pod, container, END, signal);
+      return read.broken === undefined ? read : throwFault(read.broken);
+    });
+    const log = logOf(end);
+    // The result may be among the lines before these.
+    return pickResult(log, "").resultJson === "" ? { unreadable } : log;
+  } catch (error) {
+    reasonOf(error);
+    return { unreadable };
+  }
+}
+
+function logOf({ bytes, omittedBytes }: LogTail): DriverLog {
+  return { text: new TextDecoder().decode(bytes), startMissing: omittedBytes > 0 };
+}
+
+/** Tries again while the patience lasts, whatever may pass. */
+async function patiently<Result>(
+  endMs: number,
+  deadline: AbortSignal,
+  work: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const signal = AbortSignal.any([AbortSignal.timeout(ATTEMPT_MS), deadline]);
-      const tail = await logs.readTail(name.pod, name.container, limitBytes, signal);
-      await store.keep(name, tail);
-      return tail;
+      return await work(AbortSignal.any([AbortSignal.timeout(ATTEMPT_MS), deadline]));
     } catch (error) {
       const fault = faultOf(error);
       const isOver = performance.now() >= endMs || deadline.aborted;
@@ -85,4 +113,15 @@ async function keep(
       await sleep(Math.min(PAUSE_MS.most, PAUSE_MS.step * attempt));
     }
   }
+}
+
+/** A fault in words; anything else is a defect and goes on up. */
+function reasonOf(error: unknown): string {
+  const fault = faultOf(error);
+  if (fault === undefined) throw error;
+  return describeFault(fault);
+}
+
+function warning(code: Warning["code"], text: string): Warning {
+  return { code, message: text.slice(0, 256) };
 }

@@ -12,15 +12,19 @@ export type LogTail = {
   readonly broken: Fault | undefined;
 };
 
-/** Logs of containers, read from the API server as streams. Both reject with FaultError. */
+/** Logs of containers, read from the API server as streams. All reject with FaultError. */
 export type PodLogs = {
   /** The last bytes of the whole log, or of what had come of it when the signal or a failure ended the reading. Rejects when nothing had. */
   readTail(pod: string, container: string, limitBytes: number, signal: AbortSignal): Promise<LogTail>;
+  /** The last lines alone, each whole unless bytes are omitted: for a log that broke off before its end. Rejects like `readTail`. */
+  readEnd(pod: string, container: string, range: EndRange, signal: AbortSignal): Promise<LogTail>;
   /** What is there from the offset on, at most so many bytes. */
   readRange(pod: string, container: string, range: LogRange, signal: AbortSignal): Promise<Uint8Array>;
 };
 
 export type LogRange = { readonly offset: number; readonly limitBytes: number };
+
+export type EndRange = { readonly lines: number; readonly limitBytes: number };
 
 export function kubePodLogs(config: KubeConfig, namespace: string): PodLogs {
   const open = async (pod: string, container: string, query: Query, signal: AbortSignal): Promise<IncomingMessage> =>
@@ -29,6 +33,10 @@ export function kubePodLogs(config: KubeConfig, namespace: string): PodLogs {
     readTail: (pod, container, limitBytes, signal) =>
       raising(`reading the log of ${pod}/${container}`, async () =>
         tailOf(await open(pod, container, {}, signal), limitBytes),
+      ),
+    readEnd: (pod, container, { lines, limitBytes }, signal) =>
+      raising(`reading the end of the log of ${pod}/${container}`, async () =>
+        tailOf(await open(pod, container, { tailLines: lines }, signal), limitBytes),
       ),
     readRange: (pod, container, { offset, limitBytes }, signal) =>
       raising(`reading the log of ${pod}/${container}`, async () =>

@@ -1,5 +1,7 @@
 import { expect, it } from "vitest";
-import { isSpoiledResult, pickResult } from "./pick-result.ts";
+import { pickResult } from "./pick-result.ts";
+
+const HUGE = `{"b":"${"x".repeat(70_000)}"}`;
 
 it.each([
   ["takes the last line that is a JSON object", '{"a":1}\nnoise\n{"a":2}\nbye\n', '{"a":2}'],
@@ -7,17 +9,39 @@ it.each([
   ["finds nothing in an empty log", "", ""],
   ["passes over a line that only looks like JSON", '{"a":1}\n{oops}\n', '{"a":1}'],
   ["accepts carriage returns", '{"a":1}\r\n', '{"a":1}'],
-  ["passes over an object that is too large to keep", `{"a":1}\n{"b":"${"x".repeat(70_000)}"}\n`, '{"a":1}'],
-])("%s", (_title, log, result) => {
-  expect(pickResult(log, "")).toBe(result);
+  ["does not mind an earlier object that is too large", `${HUGE}\n{"a":1}\n`, '{"a":1}'],
+])("%s", (_title, text, resultJson) => {
+  expect(pickResult({ text, startMissing: false }, "")).toEqual({ resultJson, lost: undefined });
 });
 
 it.each([
-  ["takes the file that the driver left rather than its log", '{"a":1}\n', '{\n "b": 2\n}\n', '{\n "b": 2\n}', false],
-  ["takes the log when the file was cut off, and says that it was", '{"a":1}\n', '{"b": "cut', '{"a":1}', true],
-  ["takes the log when there is no file", '{"a":1}\n', "", '{"a":1}', false],
-  ["takes no words of a container runtime for a result", '{"a":1}\n', "exec: not found", '{"a":1}', false],
-])("%s", (_title, log, file, result, spoiled) => {
-  expect(pickResult(log, file)).toBe(result);
-  expect(isSpoiledResult(file)).toBe(spoiled);
+  ["the last object is too large to keep", { text: `{"a":1}\n${HUGE}\nbye\n`, startMissing: false }, /32768 bytes/],
+  ["the log was not read to its end", { unreadable: "kubernetes is away" }, /end .* missing: kubernetes is away/],
+  ["the last object is cut by what is kept", { text: '{"b":1}]}\nbye\n', startMissing: true }, /longer than/],
+  ["the rest of a cut line looks like an object", { text: '{"b":1}\nbye\n', startMissing: true }, /longer than/],
+])("takes no other line and says so when %s", (_title, log, lost) => {
+  expect(pickResult(log, "")).toEqual({ resultJson: "", lost: expect.stringMatching(lost) as string });
+});
+
+it("finds nothing, and misses nothing, where there is no log, or none of JSON at its end", () => {
+  expect(pickResult(undefined, "")).toEqual({ resultJson: "", lost: undefined });
+  expect(pickResult({ text: "half a line\nbye\n", startMissing: true }, "")).toEqual({
+    resultJson: "",
+    lost: undefined,
+  });
+});
+
+it.each([
+  ["takes the file that the driver left rather than its log", '{\n "b": 2\n}\n', '{\n "b": 2\n}', false],
+  ["takes the log when the file was cut off, and says that it was", '{"b": "cut', '{"a":1}', true],
+  ["takes the log when there is no file", "", '{"a":1}', false],
+  ["takes no words of a container runtime for a result", "exec: not found", '{"a":1}', false],
+])("%s", (_title, file, resultJson, spoiled) => {
+  const picked = pickResult({ text: '{"a":1}\n', startMissing: false }, file);
+  expect(picked.resultJson).toBe(resultJson);
+  expect(picked.lost !== undefined).toBe(spoiled);
+});
+
+it("needs no log when the driver has left a file", () => {
+  expect(pickResult({ unreadable: "away" }, '{"b":2}')).toEqual({ resultJson: '{"b":2}', lost: undefined });
 });
