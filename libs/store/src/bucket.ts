@@ -29,6 +29,8 @@ export type WatchOptions = {
   readonly signal: AbortSignal;
   /** `current`: nothing is missing at this moment; told again with every sign of life. `interrupted`: changes may be missing until the next `current`. */
   readonly onStatus?: (status: "current" | "interrupted") => void;
+  /** Told of each interruption and when the next attempt is made. */
+  readonly onProblem?: (error: unknown, retryInMs: number) => void;
 };
 
 /**
@@ -47,7 +49,7 @@ export type Bucket<Value, Input = Value> = {
   delete(key: string, expectedRevision: number): Promise<void>;
   /** Entries whose key matches, in key order. `filter` has the form of a subject: `session.*.>`; all by default. */
   list(filter?: string): Promise<Entry<Value>[]>;
-  /** First what is there, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap. */
+  /** First what is there, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap, and once it has caught up also refusals (a limit, a permission). */
   watch(options: WatchOptions): AsyncIterable<Change<Value>>;
 };
 
@@ -116,6 +118,7 @@ export async function openBucket<Value, Input>(
         filter: validFilter(options.filter ?? ">"),
         signal: options.signal,
         onStatus: options.onStatus ?? (() => undefined),
+        onProblem: options.onProblem ?? (() => undefined),
         ensure,
         created: async () => (await ask(connection, timeoutMs, () => manager.streams.info(opened.stream))).created,
         read: (message) => {

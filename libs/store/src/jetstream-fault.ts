@@ -27,10 +27,21 @@ const CONNECTION_ERRORS: ReadonlySet<string> = new Set([
   "TimeoutError",
 ]);
 
+const REFUSALS: ReadonlySet<string> = new Set([
+  "AuthorizationError",
+  "PermissionViolationError",
+  "UserAuthenticationExpiredError",
+]);
+
 /** The number of a JetStream API error; undefined for every other error. */
 export function jetStreamCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !("apiError" in error) || !("code" in error)) return undefined;
   return typeof error.code === "number" ? error.code : undefined;
+}
+
+/** The server said no by its configuration of now (a limit, a permission), which somebody can change while we run. */
+export function isRefusal(error: unknown): boolean {
+  return jetStreamCode(error) !== undefined || (error instanceof Error && REFUSALS.has(error.name));
 }
 
 export function isWrongSequence(error: unknown): boolean {

@@ -1,3 +1,4 @@
+import { faultOf } from "@muster/faults";
 import type { Change, Entry, WatchOptions } from "./bucket.ts";
 import { compareKeys } from "./keys.ts";
 import { SILENCE_MS } from "./ordered.ts";
@@ -17,6 +18,13 @@ export type ViewOptions = {
   readonly filter?: string;
   /** Gives up waiting for the first catching up. */
   readonly signal?: AbortSignal;
+  /** Told of each interruption and when the next attempt is made. */
+  readonly onProblem?: (error: unknown, retryInMs: number) => void;
+  /**
+   * Told when the view follows the bucket no more although nobody has asked for that: it stays as it is, and its owner should not go on with it. By default the
+   * process ends with the error, unless it says that the connection was closed.
+   */
+  readonly onEnd?: (error: unknown) => void;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
 };
@@ -25,11 +33,11 @@ export type ViewOptions = {
 export type Watchable<Value> = { readonly watch: (options: WatchOptions) => AsyncIterable<Change<Value>> };
 
 /**
- * Resolves once the view has caught up. Follows the bucket until disposed, across reconnects: keys that were deleted in between vanish and listeners are told.
- * Once the connection is closed for good the view stays as it is and its age grows.
+ * Resolves once the view has caught up. Follows the bucket until disposed, across reconnects and refusals: keys that were deleted in between vanish and listeners
+ * are told. Once the connection is closed for good the view stays as it is, its age grows, and `onEnd` is told.
  */
 export async function openView<Value>(bucket: Watchable<Value>, options: ViewOptions = {}): Promise<View<Value>> {
-  const { filter, now = () => performance.now() } = options;
+  const { filter, onProblem, onEnd = endLoudly, now = () => performance.now() } = options;
   const byKey = new Map<string, Entry<Value>>();
   const listeners = new Set<(key: string) => void>();
   let sorted: readonly Entry<Value>[] | undefined;
@@ -39,6 +47,7 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
   const stop = new AbortController();
   const changes = bucket.watch({
     ...(filter !== undefined && { filter }),
+    ...(onProblem !== undefined && { onProblem }),
     signal: options.signal === undefined ? stop.signal : AbortSignal.any([stop.signal, options.signal]),
     onStatus: (status) => {
       heard = true;
@@ -62,14 +71,19 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
       for (const listener of [...listeners]) tell(listener, key);
     }
   };
+  const stopping = (): boolean => stop.signal.aborted || options.signal?.aborted === true;
   const following = follow().then(
-    () => caughtUp.reject(options.signal?.reason ?? new Error("the watch ended before it had caught up")),
-    (error: unknown) => caughtUp.reject(error),
+    () => ({ ended: new Error("the watch ended by itself") }),
+    (error: unknown) => ({ ended: error }),
   );
-  void following.then(() => {
+  void following.then(({ ended }) => {
     interrupted = true;
+    caughtUp.reject(options.signal?.reason ?? ended);
   });
   await caughtUp.promise;
+  void following.then(({ ended }) => {
+    if (!stopping()) onEnd(ended);
+  });
   return {
     get: (key) => byKey.get(key),
     entries: () => (sorted ??= [...byKey.values()].sort(compareKeys)),
@@ -90,6 +104,14 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
       await following;
     },
   };
+}
+
+/** Reading a view that follows nothing leads to wrong decisions; whoever supervises the process starts one that follows. */
+function endLoudly(error: unknown): void {
+  if (faultOf(error)?.code === "unavailable") return;
+  queueMicrotask(() => {
+    throw error;
+  });
 }
 
 /** A listener that throws is a defect of its owner: the process hears of it, the view goes on. */

@@ -3,7 +3,7 @@ import { faultOf } from "@muster/faults";
 import { backoffMs, pause } from "@muster/backoff";
 import type { Change, Entry } from "./bucket.ts";
 import { connectionUp, RETRY } from "./connection-events.ts";
-import { JETSTREAM, jetStreamCode, toFault, unavailable } from "./jetstream-fault.ts";
+import { isRefusal, JETSTREAM, jetStreamCode, toFault, unavailable } from "./jetstream-fault.ts";
 import { orderedPass, type StreamMessage } from "./ordered.ts";
 
 export type WatchTarget<Value> = {
@@ -13,6 +13,7 @@ export type WatchTarget<Value> = {
   readonly filter: string;
   readonly signal: AbortSignal;
   readonly onStatus: (status: "current" | "interrupted") => void;
+  readonly onProblem: (error: unknown, retryInMs: number) => void;
   /** Makes the bucket again after it was lost with the server's disk. */
   readonly ensure: () => Promise<void>;
   /** When the stream was made: revisions before and after another time are not comparable. */
@@ -53,9 +54,11 @@ export async function* watchBucket<Value>(
       }
     } catch (error) {
       onStatus("interrupted");
-      await prepareNext(connection, target, error);
-      await pause(backoffMs(failures + 1, RETRY), signal);
+      await prepareNext(connection, target, error, synced);
       failures += 1;
+      const retryInMs = backoffMs(failures, RETRY);
+      target.onProblem(error, retryInMs);
+      await pause(retryInMs, signal);
     }
   }
 }
@@ -107,9 +110,12 @@ async function prepareNext<Value>(
   connection: NatsConnection,
   target: WatchTarget<Value>,
   error: unknown,
+  synced: boolean,
 ): Promise<void> {
   if (connection.isClosed()) throw unavailable(`watching ${target.name}: the connection is closed`, error);
   // The next attempt says so when the bucket is still not there.
   if (jetStreamCode(error) === JETSTREAM.streamNotFound) await target.ensure().catch(() => undefined);
-  else if (faultOf(toFault(error, `watching ${target.name}`))?.code !== "unavailable") throw error;
+  else if (faultOf(toFault(error, `watching ${target.name}`))?.code === "unavailable") return;
+  // Whoever begins learns at once that he may not; where it went well before, it may do so again.
+  else if (!synced || !isRefusal(error)) throw error;
 }

@@ -1,7 +1,7 @@
 import { jetstreamManager } from "@nats-io/jetstream";
 import { natsServer, until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { openBucket, openView } from "../src/index.ts";
+import { openBucket, openView, type Change } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
 import { link } from "./link.ts";
 
@@ -97,4 +97,95 @@ it("gives up waiting for a bucket that it cannot reach when told to", async () =
   await server.kill();
   await expect(openView(bucket, { signal: AbortSignal.timeout(100) })).rejects.toThrow("timeout");
   await connection.close();
+});
+
+it("goes on after the server has refused to be watched for a while", async () => {
+  await using server = await natsServer();
+  await using wire = await link(server);
+  await using reader = await connected(wire.server);
+  await using writer = await connected(server);
+  const name = freshName("view");
+  const stream = `KV_${name}`;
+  const manager = await jetstreamManager(writer);
+  await manager.streams.add({
+    name: stream,
+    subjects: [`$KV.${name}.>`],
+    max_consumers: 1,
+    max_msgs_per_subject: 1,
+    allow_direct: true,
+    allow_rollup_hdrs: true,
+    allow_msg_ttl: true,
+    discard: "new",
+  });
+  const bucket = await openBucket(reader, { name, codec });
+  const other = await openBucket(writer, { name, codec });
+  const deleted = await other.create("deleted", { name: "1" });
+  const problems: unknown[] = [];
+  const ends: unknown[] = [];
+  await using view = await openView(bucket, {
+    onProblem: (error) => problems.push(error),
+    onEnd: (error) => ends.push(error),
+  });
+  // The consumer of before is not deleted while the wire is cut, and the stream takes no second one.
+  wire.cut();
+  await until("it notices", () => view.ageMs() > 0);
+  await other.delete("deleted", deleted);
+  wire.mend();
+  await until("it is refused", () => problems.some((error) => String(error).includes("maximum consumers limit")));
+  for await (const { name: consumer } of manager.consumers.list(stream))
+    await manager.consumers.delete(stream, consumer);
+  await other.create("new", { name: "1" });
+  await until("it is current", () => view.ageMs() === 0 && view.get("new") !== undefined);
+  expect(view.entries().map(({ key }) => key)).toEqual(["new"]);
+  expect(ends).toEqual([]);
+});
+
+it("rejects at once where it is refused from the beginning", async () => {
+  await using server = await natsServer();
+  await using connection = await connected(server);
+  const name = freshName("view");
+  const manager = await jetstreamManager(connection);
+  const subjects = [`$KV.${name}.>`];
+  await manager.streams.add({
+    name: `KV_${name}`,
+    subjects,
+    max_consumers: 1,
+    max_msgs_per_subject: 1,
+    allow_direct: true,
+  });
+  const bucket = await openBucket(connection, { name, codec });
+  await using _first = await openView(bucket);
+  await expect(openView(bucket)).rejects.toThrow("maximum consumers limit");
+});
+
+it("tells its owner when it cannot follow the bucket any more, and not when its owner has ended it", async () => {
+  const watching = Promise.withResolvers<undefined>();
+  const ends: unknown[] = [];
+  const onEnd = (error: unknown) => ends.push(error);
+  const synced: Change<Machine> = { kind: "synced" };
+  async function* broken() {
+    yield synced;
+    await watching.promise;
+  }
+  await using view = await openView({ watch: broken }, { onEnd, now: () => ends.length });
+  const defect = new Error("a defect");
+  watching.reject(defect);
+  await until("the owner is told", () => ends.length > 0);
+  expect(ends).toEqual([defect]);
+  expect(view.ageMs()).toBeGreaterThan(0);
+
+  await using server = await natsServer();
+  await using connection = await connected(server);
+  const bucket = await openBucket(connection, { name: freshName("view"), codec });
+  const disposed = await openView(bucket, { onEnd });
+  await disposed[Symbol.asyncDispose]();
+  const stop = new AbortController();
+  await using _stopped = await openView(bucket, { onEnd, signal: stop.signal });
+  stop.abort();
+  await using closed = await openView(bucket, { onEnd });
+  expect(closed.ageMs()).toBe(0);
+  await connection.close();
+  await until("the end of the connection is told", () => ends.length > 1);
+  expect(String(ends[1])).toContain("the connection is closed");
+  expect(ends).toHaveLength(2);
 });

@@ -56,7 +56,11 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
       logger.warn({ err: problem }, "going on without a node");
     },
   });
-  await using nodes = await openView(bucket, { signal });
+  await using nodes = await openView(bucket, {
+    signal,
+    onProblem: (error, retryInMs) =>
+      logger.warn({ err: error, bucket: buckets.nodes, retryInMs }, "following is interrupted"),
+  });
   context.readyWhen("nodes", () => (nodes.ageMs() === 0 ? undefined : "the view of the nodes is not current"));
 
   let manager: Manager | undefined;

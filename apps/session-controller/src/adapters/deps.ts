@@ -72,8 +72,10 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       logger.error({ err: error }, "a stored session cannot be read; nothing of it is touched");
     },
   });
-  const index = await openView(digests, { signal });
-  const pods = await openView(podStates, { filter: "session.>", signal });
+  const onProblem = (error: unknown, retryInMs: number): void =>
+    logger.warn({ err: error, retryInMs }, "following sessions or pods is interrupted");
+  const index = await openView(digests, { signal, onProblem });
+  const pods = await openView(podStates, { filter: "session.>", signal, onProblem });
   const wakeups = createWakeups();
   const leftover = createBell();
   const hints: HintDeps = {
@@ -173,6 +175,7 @@ function executorDeps(world: World): ExecutorDeps {
       // An executor that has just taken over publishes everything again; the phases were told by the one before it.
       if (from > 0) tellPhases(world.metrics, record, from);
     },
+    failures: new Map(),
     span: inPass,
   };
 }

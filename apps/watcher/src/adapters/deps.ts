@@ -173,7 +173,15 @@ async function openTold<State>(
     codec,
     onDecodeError: (error) => logger.error({ err: error, bucket: name }, "a published state cannot be read"),
   });
-  return { bucket, view: stack.use(await openView(bucket)) };
+  return {
+    bucket,
+    view: stack.use(
+      await openView(bucket, {
+        onProblem: (error, retryInMs) =>
+          logger.warn({ err: error, bucket: name, retryInMs }, "following is interrupted"),
+      }),
+    ),
+  };
 }
 
 function missing(what: string, followed: Informer<unknown>, limitMs: number): string | undefined {
