@@ -60,7 +60,12 @@ const boundaries = {
 };
 
 /** What the services let the simulator drive: the `exports` of their package.json. Nobody else may import an app. */
-const driven = ["@muster/session-controller/*", "@muster/reservation-manager/*", "@muster/watcher/*", "@muster/chaos/*"];
+const driven = [
+  "@muster/session-controller/*",
+  "@muster/reservation-manager/*",
+  "@muster/watcher/*",
+  "@muster/chaos/*",
+];
 
 /** Tests may use test tools anywhere; what the project itself may depend on stays the same. */
 const boundariesOfTests = {

@@ -35,8 +35,10 @@ describe("pages", () => {
 
 describe("continue tokens", () => {
   it("come back as they were", () => {
+    // No list is of version 0: a token that says so was not made here.
+    const revisions = fc.integer({ min: -1 }).filter((revision) => revision !== 0);
     fc.assert(
-      fc.property(fc.integer({ min: -1 }), fc.string({ minLength: 1 }), (revision, after) => {
+      fc.property(revisions, fc.string({ minLength: 1 }), (revision, after) => {
         expect(decodePosition(encodePosition({ revision, after }))).toEqual({ revision, after });
       }),
     );
