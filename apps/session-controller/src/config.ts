@@ -18,7 +18,7 @@ export type Config = {
   };
   /** Sessions that may hold machines at once, in all replicas together; 0: as many as fit. */
   readonly executorsMost: number;
-  readonly queue: { readonly inFlightMost: number; readonly ackWaitMs: number };
+  readonly queue: { readonly inFlightMost: number; readonly ackWaitMs: number; readonly failuresMost: number };
   readonly limits: SubmitLimits;
   readonly defaults: SessionDefaults;
   readonly session: SessionPolicy;
@@ -52,6 +52,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       queue: {
         inFlightMost: read.integer("SESSION_IN_FLIGHT", { fallback: 1000, min: 1, max: 100_000 }),
         ackWaitMs,
+        failuresMost: read.integer("SESSION_FAILURES", { fallback: 5, min: 1, max: 1000 }),
       },
       limits: {
         unfinishedMost: read.integer("SESSION_UNFINISHED", { fallback: 10_000, min: 1, max: 1_000_000 }),

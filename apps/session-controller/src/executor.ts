@@ -30,6 +30,8 @@ export type ExecutorDeps = {
   readonly act: (record: SessionRecord, step: ActStep) => Promise<Acted>;
   /** Publishes the events of the record from this index on. */
   readonly announce: (record: SessionRecord, from: number) => Promise<void>;
+  /** How often each session, by its uid, has failed here for no reason that passes. */
+  readonly failures: Map<string, number>;
   /** Runs the work under a span of the session's own trace. */
   readonly span: <Result>(record: SessionRecord, phase: string, work: () => Promise<Result>) => Promise<Result>;
 };

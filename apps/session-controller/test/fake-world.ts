@@ -40,6 +40,7 @@ export function fakeWorld(
   let stored: Stored = { record: first, revision: 1 };
   const pods = new Map<string, FakePod>();
   const calls: string[] = [];
+  const failures = new Map<string, number>();
   const published = new Map<number, string>();
   const state = {
     nowMs: START_MS,
@@ -147,6 +148,7 @@ export function fakeWorld(
       at("announce", () => {
         for (const [index, event] of record.events.entries()) if (index >= from) published.set(index, event.kind);
       }),
+    failures,
     span: (_record, _phase, work) => work(),
   });
 

@@ -81,6 +81,20 @@ export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionS
   return record.verdict === undefined ? planForward(snapshot) : planCleanup(snapshot, record.verdict, policy);
 }
 
+/**
+ * The end of a session that cannot be run, for no reason that passes: a verdict first, so that the clean-up begins; should that fail in the same way, its terminal
+ * event, after which the sweep removes what is left.
+ */
+export function planBroken(record: SessionRecord, reason: string, nowMs: number): RecordStep {
+  if (record.verdict !== undefined) return planGivingUp({ record, livePods: undefined, trouble: reason, nowMs });
+  const description = shorten(`the session cannot be run: ${reason}`);
+  return {
+    do: "conclude",
+    verdict: { kind: "INTERNAL_ERROR", atMs: nowMs, reason: "", description },
+    because: "cannot-be-run",
+  };
+}
+
 /** When to look again though nothing has changed; undefined: no need to. */
 export function wakeAtMs(snapshot: Snapshot, policy: SessionPolicy): number | undefined {
   const { record, reservation, nowMs } = snapshot;
@@ -227,10 +241,15 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
 }
 
 /** The outcome is reported though the clean-up goes on; the sweep finishes it. */
-function planGivingUp({ record, livePods, trouble, nowMs }: Snapshot): RecordStep {
+function planGivingUp({
+  record,
+  livePods,
+  trouble,
+  nowMs,
+}: Pick<Snapshot, "record" | "livePods" | "trouble" | "nowMs">): RecordStep {
   const warnings: Warning[] = [];
   const suffix = trouble === undefined ? "" : `: ${trouble}`;
-  if (!record.logsCollected) warnings.push({ code: "LOGS_LOST", message: `no log was kept${suffix}` });
+  if (!record.logsCollected) warnings.push({ code: "LOGS_LOST", message: shorten(`no log was kept${suffix}`) });
   if (!record.podsDeleted) {
     const names = livePods === undefined ? "which are left is not known" : livePods.map(({ pod }) => pod).join(", ");
     warnings.push({ code: "PODS_NOT_GONE", message: shorten(`not all pods are gone: ${names}${suffix}`) });

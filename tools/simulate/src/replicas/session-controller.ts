@@ -140,6 +140,7 @@ function executorDeps(parts: Parts): ExecutorDeps {
   return {
     now: Date.now,
     monotonicMs: () => performance.now(),
+    failures: new Map(),
     executor: replica.process.name,
     logger,
     load,
