@@ -63,6 +63,26 @@ describe("buildPod", () => {
     await expect(text).toMatchFileSnapshot("../../test/golden/server-pod.txt");
   });
 
+  it("renders a client as in the golden file", async () => {
+    const text = `${JSON.stringify(buildPod(request({ component: component("client-0", "client"), workers: [] }), POLICY), undefined, 2)}\n`;
+    await expect(text).toMatchFileSnapshot("../../test/golden/client-pod.txt");
+  });
+
+  it.each(["driver", "server", "client"] as const)(
+    "every pod gets POD_TIMEOUT, KILL_AFTER and a traceparent; workers get WORKER_KIND: %s",
+    (kind) => {
+      const pod = buildPod(request({ component: component(kind, kind) }), POLICY);
+      const { POD_TIMEOUT, KILL_AFTER, TRACEPARENT, WORKER_KIND } = envOf(pod);
+      expect({ POD_TIMEOUT, KILL_AFTER, WORKER_KIND }).toEqual({
+        POD_TIMEOUT: "900",
+        KILL_AFTER: "5",
+        WORKER_KIND: kind === "driver" ? undefined : kind,
+      });
+      expect(TRACEPARENT).toBe(request().traceparent);
+      expect(pod.metadata.annotations).toMatchObject({ "muster.dev/traceparent": request().traceparent });
+    },
+  );
+
   it("asks for the granted node by its name, which the hostname label need not be, and for no company from any namespace", () => {
     const { nodeSelector, affinity } = buildPod(request(), POLICY).spec;
     expect(nodeSelector).toEqual({ pool: "drivers" });

@@ -1,0 +1,131 @@
+import { describe, expect, it } from "vitest";
+import {
+  component,
+  podSeen,
+  POLICY,
+  provisioning,
+  record,
+  running,
+  snapshot,
+  spec,
+  START_MS,
+} from "../../test/samples.ts";
+import { planSession } from "./plan-session.ts";
+import type { SessionRecord, TerminalKind } from "./session.ts";
+import type { Snapshot } from "./snapshot.ts";
+import { transitionRecord } from "./transition-record.ts";
+
+const PAIR = spec({
+  components: [
+    component("driver", "driver"),
+    component("server-0", "server"),
+    component("server-1", "server"),
+    component("client-0", "client"),
+    component("client-1", "client"),
+  ],
+});
+
+/** Two servers and two clients; the named ones have pods. */
+function pair(created: readonly string[]): SessionRecord {
+  const { events } = provisioning([]);
+  const base = record({ reservationId: "r-1", events }, PAIR);
+  const components = base.components.map((status) => ({
+    ...status,
+    node: `node-${status.name}`,
+    ...(created.includes(status.name) ? { podUid: `uid-${status.name}`, state: "CREATED" as const } : {}),
+  }));
+  return { ...base, components };
+}
+
+function made(world: Partial<Snapshot>): string[] {
+  return planSession(snapshot(world), POLICY).flatMap((step) =>
+    step.do === "create-pod" ? [step.component.name] : [],
+  );
+}
+
+function concluded(world: Partial<Snapshot>): (TerminalKind | undefined)[] {
+  return planSession(snapshot(world), POLICY).flatMap((step) => (step.do === "conclude" ? [step.verdict.kind] : []));
+}
+
+const verdict = (kind: TerminalKind) => ({ kind, atMs: START_MS, description: "", reason: "" }) as const;
+const live = { pod: "bench-driver", uid: "uid-driver", deleting: false, containers: ["main", "side"], leftText: "" };
+
+it("each group is started in parallel", () => {
+  const servers = ["server-0", "server-1"];
+  expect(made({ record: pair([]) })).toEqual(servers);
+  expect(made({ record: pair(servers), pods: servers.map((name) => podSeen(name)) })).toEqual(["client-0", "client-1"]);
+});
+
+it("readiness is tied to the component it came from", () => {
+  const created = pair(["server-0", "server-1"]);
+  const twice = [podSeen("server-0"), podSeen("server-0")];
+  expect(made({ record: created, pods: twice })).toEqual([]);
+  expect(made({ record: created, pods: [...twice, podSeen("server-1")] })).toEqual(["client-0", "client-1"]);
+});
+
+it("queue time does not count towards the time limit", () => {
+  const late = START_MS + 80_000_000;
+  const events = provisioning([]).events.map((event) => (event.kind === "QUEUE" ? event : { ...event, atMs: late }));
+  const accepted = provisioning([], { events });
+  expect(concluded({ record: accepted, nowMs: late + 899_999 })).toEqual([]);
+  expect(concluded({ record: accepted, nowMs: late + 900_000 })).toEqual(["ERROR"]);
+});
+
+describe("terminal is final", () => {
+  it.each<TerminalKind>(["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"])("%s", (kind) => {
+    const cleaned = running({ verdict: verdict(kind), logsCollected: true, podsDeleted: true, released: true });
+    const over = transitionRecord(cleaned, { do: "finish", atMs: START_MS + 9, warnings: [], because: "cleaned-up" });
+    expect(over.events.at(-1)?.kind).toBe(kind);
+    const other = verdict(kind === "DONE" ? "ERROR" : "DONE");
+    for (const record of [cleaned, over]) {
+      const again = transitionRecord(record, { do: "conclude", verdict: other, because: "other" });
+      expect(again.verdict?.kind).toBe(kind);
+    }
+    expect(transitionRecord(over, { do: "record", event: other, because: "driver-ended" })).toBe(over);
+    expect(planSession(snapshot({ record: { ...over, cancelRequested: true } }), POLICY)).toEqual([]);
+  });
+});
+
+it("trouble with logs or deletion is a warning on the result, not a second result", () => {
+  let now = running({ verdict: verdict("DONE") });
+  const warnings = [{ code: "LOGS_LOST", message: "bench-driver/main: away" }] as const;
+  now = transitionRecord(now, { do: "logs-collected", warnings, resultJson: '{"qps":1}' });
+  const late = START_MS + POLICY.cleanupLimitMs + now.spec.killAfterMs;
+  const steps = planSession(snapshot({ record: now, nowMs: late, livePods: [{ ...live, deleting: true }] }), POLICY);
+  for (const step of steps) if (step.do === "finish") now = transitionRecord(now, step);
+  expect(now.resultJson).toBe('{"qps":1}');
+  expect(now.warnings.map(({ code }) => code)).toEqual(["LOGS_LOST", "PODS_NOT_GONE"]);
+  expect(now.events.map(({ kind }) => kind)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
+});
+
+it("logs of every container of every pod are kept also when the session failed", () => {
+  const livePods = [live, { ...live, pod: "bench-server-0", uid: "uid-server-0" }];
+  for (const kind of ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const) {
+    expect(planSession(snapshot({ record: running({ verdict: verdict(kind) }), livePods }), POLICY)).toEqual([
+      { do: "collect-logs", pods: livePods, because: "session-over" },
+    ]);
+  }
+});
+
+describe("cancel works in every state", () => {
+  const cancelRequested = true;
+  it.each<[string, Partial<Snapshot>]>([
+    ["QUEUE, not asked yet", { record: record({ cancelRequested }) }],
+    [
+      "QUEUE, granted",
+      { record: record({ cancelRequested }), reservation: { state: "granted", id: "r", machines: [] } },
+    ],
+    ["PROVISION, no pod yet", { record: provisioning([], { cancelRequested }) }],
+    ["PROVISION, some pods", { record: provisioning(["server-0"], { cancelRequested }), pods: [podSeen("server-0")] }],
+    ["RUN", { record: running({ cancelRequested }) }],
+  ])("%s", (_state, world) => {
+    expect(concluded(world)).toEqual(["CANCELLED"]);
+    expect(made(world)).toEqual([]);
+  });
+
+  it("clean-up: the outcome stays and the clean-up goes on", () => {
+    const ending = running({ verdict: verdict("DONE"), logsCollected: true, cancelRequested });
+    const steps = planSession(snapshot({ record: ending, livePods: [live] }), POLICY);
+    expect(steps.map((step) => step.do)).toEqual(["explain-wait", "delete-pod"]);
+  });
+});
