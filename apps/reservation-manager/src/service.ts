@@ -232,6 +232,11 @@ export class LedgerKeeper {
     this.#wake.resolve(undefined);
   }
 
+  /** All nodes are known, as of now: what waited for that may fit. */
+  nodesMarked(): void {
+    this.#wake.resolve(undefined);
+  }
+
   /** Ends what is overdue and grants what fits, and again whenever nodes change or a time limit passes, until the signal. Rejects with defects only. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#wake.resolve(undefined);

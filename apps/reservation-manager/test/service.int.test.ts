@@ -169,7 +169,7 @@ it("refuses nothing for good before the watcher has told of all nodes, nor after
   const unavailable = { fault: { code: "unavailable", retryAfterMs: 1000 } };
   await expect(reserve("x", "a")).rejects.toMatchObject(unavailable);
   await nodes.put("a1", "a");
-  expect((await persist(() => reserve("x", "a"))).reservation).toMatchObject({ state: GRANTED });
+  expect((await persist(() => reserve("x", "a"))).reservation?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET" });
   expect((await reserve("y", "a")).reservation?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET" });
   await expect(reserve("z", "b")).rejects.toMatchObject(unavailable);
   await expect(reserve("z", "a", "a")).rejects.toMatchObject(unavailable);
@@ -177,7 +177,10 @@ it("refuses nothing for good before the watcher has told of all nodes, nor after
   await nodes.complete(Date.now() - 600_000);
   await expect(reserve("z", "b")).rejects.toMatchObject(unavailable);
 
+  expect((await reservations.getReservation({ owner: owner("x") })).reservation?.state).not.toBe(GRANTED);
   await nodes.complete();
+  const stateOf = async (id: string) => (await reservations.getReservation({ owner: owner(id) })).reservation?.state;
+  await until("the first one is granted", async () => (await stateOf("x")) === GRANTED);
   await expect(persist(() => reserve("z", "b"))).rejects.toMatchObject({ fault: { code: "pool_unknown" } });
   await expect(reserve("z", "a", "a")).rejects.toMatchObject({ fault: { code: "pool_capacity" } });
   const { code } = await reservations.explainReservation({ owner: owner("y") });

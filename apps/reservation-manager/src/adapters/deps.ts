@@ -132,8 +132,8 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       config.policy,
     );
     const unlisten = nodes.onChange((name) => {
-      if (name === bucketKeys.nodesComplete) return;
-      keeper.observe(name, liveNode(name, nodes.get(name)?.value, config.poolLabel));
+      if (name === bucketKeys.nodesComplete) keeper.nodesMarked();
+      else keeper.observe(name, liveNode(name, nodes.get(name)?.value, config.poolLabel));
     });
     manager.keeper = keeper;
     logger.info({ fencing: leadership.token, sequence: log.sequence, ...toCounts(log.state) }, "keeping the ledger");

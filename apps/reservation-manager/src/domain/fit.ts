@@ -19,8 +19,8 @@ export type Obstacle =
   | { readonly code: "CONCURRENCY_LIMIT"; readonly limit: number }
   | {
       /**
-       * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: too few are known to be
-       * free, and not all nodes are known.
+       * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: what is known of the
+       * nodes is not all or not current, so what looks free may be gone.
        */
       readonly code: "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET";
       readonly pool: string;
@@ -33,14 +33,15 @@ export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hol
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: demand.concurrencyLimit };
   for (const { pool, count } of demand.needs) {
     const available = availableAt(place, pool, world.machines, hold);
-    if (available < count) return { code: shortageOf(pool, count, world.machines), pool, requested: count, available };
+    if (available < count || !world.machines.complete)
+      return { code: shortageOf(pool, count, world.machines), pool, requested: count, available };
   }
   return undefined;
 }
 
 function shortageOf(pool: string, count: number, { pools, complete }: Machines) {
-  if ((pools.get(pool)?.free.size ?? 0) >= count) return "HELD_FOR_OLDER";
-  return complete ? "POOL_AVAILABILITY" : "POOLS_NOT_KNOWN_YET";
+  if (!complete) return "POOLS_NOT_KNOWN_YET";
+  return (pools.get(pool)?.free.size ?? 0) >= count ? "HELD_FOR_OLDER" : "POOL_AVAILABILITY";
 }
 
 /**

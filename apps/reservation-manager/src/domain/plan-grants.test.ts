@@ -4,7 +4,7 @@ import type { ReservationRequest } from "./check-request.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import { findHold } from "./fit.ts";
 import { reservationOf } from "./ledger.ts";
-import { withNode, type NodeFacts } from "./machines.ts";
+import { withCompleteness, withNode, type NodeFacts } from "./machines.ts";
 import { eventOf, planGrants } from "./plan-grants.ts";
 import { evolveWorld, type World } from "./world.ts";
 
@@ -262,4 +262,15 @@ it("gives away no more machines than the bound in one plan, and goes on in the n
     [2, false],
     [1, true],
   ]);
+});
+
+it("grants nothing on nodes that are not known to be there still, and says so", () => {
+  const run = fullPool(1);
+  reserve(run, requestOf("waiting", ["a"]));
+  const current = withFree(run, nodeOf("a9", "a"));
+  const stale = { ...current, machines: withCompleteness(current.machines, false) };
+  expect(planGrants(stale, policy, run.nowMs)).toEqual({ steps: [], complete: true });
+  run.world = stale;
+  expect(reason(run, "waiting")).toMatchObject({ code: "POOLS_NOT_KNOWN_YET", pool: "a", requested: 1, available: 1 });
+  expect(planGrants(current, policy, run.nowMs).steps).toHaveLength(1);
 });

@@ -62,7 +62,8 @@ async function keepLedger(
       CONFIG.policy,
     );
     const unlisten = nodes.onChange((name) => {
-      if (name !== bucketKeys.nodesComplete) keeper.observe(name, live(name));
+      if (name === bucketKeys.nodesComplete) keeper.nodesMarked();
+      else keeper.observe(name, live(name));
     });
     try {
       await using _served = await serve(bus, ReservationService, makeHandlers(keeper), {
