@@ -31,6 +31,7 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
     listPods: () => Promise.resolve([]),
     listReservations: () => Promise.resolve([]),
     sessions: () => (listed === undefined ? [] : [digestOf(listed)]),
+    changes: () => 0,
     load: () => Promise.resolve(now === undefined ? undefined : { record: now, revision: 1 }),
     save: (record) => {
       now = record;
@@ -111,6 +112,33 @@ describe("sweep", () => {
     });
     await sweep(deps, POLICY, never);
     expect(did).toEqual(["run other"]);
+  });
+
+  it("looks at no session between two sweeps while nothing changes and no time in a queue ends", async () => {
+    const waiting = record({ reservationId: "r-1" });
+    const stop = new AbortController();
+    const list = [digestOf(waiting)];
+    let nowMs = START_MS;
+    let looks = 0;
+    let rests = 0;
+    const { deps, did } = world(waiting, {
+      now: () => nowMs,
+      listReservations: () => Promise.resolve([{ id: "r-1", session: "bench", createdAtMs: START_MS, granted: false }]),
+      sessions: () => {
+        looks += 1;
+        return list;
+      },
+      rest: () => {
+        rests += 1;
+        nowMs += 1000;
+        if (rests === 50) stop.abort();
+        return Promise.resolve(false);
+      },
+    });
+    await sweepForever(deps, { ...POLICY, everyMs: 100_000 }, stop.signal);
+    // One for the sweep, one for when the next time in a queue ends.
+    expect(looks).toBeLessThanOrEqual(2);
+    expect(did).toEqual([]);
   });
 
   it("has a session run within a second of the end of its time in the queue, without a sweep", async () => {

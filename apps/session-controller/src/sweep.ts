@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { assertNever, describeFault, faultOf } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import {
+  nextOverdueMs,
   planOverdue,
   planSweep,
   type OwnedPod,
@@ -24,6 +25,8 @@ export type SweepDeps = {
   readonly listPods: () => Promise<readonly OwnedPod[]>;
   readonly listReservations: () => Promise<readonly OwnedReservation[]>;
   readonly sessions: () => readonly SessionDigest[];
+  /** Grows whenever what `sessions` returns has changed. */
+  readonly changes: () => number;
   readonly load: (name: string) => Promise<Stored | undefined>;
   readonly save: (record: SessionRecord, revision: number) => Promise<number>;
   readonly run: (session: string, uid: string) => Promise<void>;
@@ -56,11 +59,18 @@ async function restUntilNext(deps: SweepDeps, everyMs: number, signal: AbortSign
   const endMs = lookedMs + everyMs;
   const leastMs = Math.min(REST_LEAST_MS, everyMs);
   await sleep(leastMs, undefined, { signal }).catch(() => undefined);
+  // Walked through only when something has changed or a time is over: there may be many.
+  let seen = { changes: -1, dueMs: Number.NEGATIVE_INFINITY };
   for (let rung = false; !rung && lookedMs < endMs && !signal.aborted;) {
     rung = await deps.rest(Math.min(CLOCK_LOOK_MS, endMs - lookedMs), signal);
     const nowMs = deps.now();
-    for (const step of planOverdue(deps.sessions(), lookedMs, nowMs)) {
-      await reporting(deps, "sweep step failed", () => execute(deps, step, []));
+    const changes = deps.changes();
+    if (changes !== seen.changes || nowMs >= seen.dueMs) {
+      const sessions = deps.sessions();
+      seen = { changes, dueMs: nextOverdueMs(sessions, nowMs) };
+      for (const step of planOverdue(sessions, lookedMs, nowMs)) {
+        await reporting(deps, "sweep step failed", () => execute(deps, step, []));
+      }
     }
     lookedMs = nowMs;
   }

@@ -211,6 +211,10 @@ function requestDeps(world: World): RequestDeps {
 
 function sweepDeps(world: World): SweepDeps {
   const { context, bus, records, index, logStore, acting } = world;
+  let changes = 0;
+  index.onChange(() => {
+    changes += 1;
+  });
   return {
     now: acting.now,
     logger: context.logger,
@@ -218,6 +222,7 @@ function sweepDeps(world: World): SweepDeps {
     listPods: () => acting.pods.ofAllSessions(),
     listReservations: () => listReservations(acting.reservations),
     sessions: () => index.entries().map(({ value }) => value),
+    changes: () => changes,
     load: (name) => load(records, name),
     save: (record, revision) => records.update(record.name, record, revision),
     // Each time under another id: what the stream remembers of an earlier message must not keep a lost session from coming back.

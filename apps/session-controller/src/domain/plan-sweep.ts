@@ -138,6 +138,14 @@ export function planOverdue(sessions: readonly SessionDigest[], afterMs: number,
     .map(({ name, uid }) => ({ do: "run", session: name, uid, because: "queue-time-over" }));
 }
 
+/** When the next time in the queue ends; Infinity: none does. */
+export function nextOverdueMs(sessions: readonly SessionDigest[], afterMs: number): number {
+  return sessions.reduce(
+    (next, { queued, queuedUntilMs }) => (queued && queuedUntilMs > afterMs ? Math.min(next, queuedUntilMs) : next),
+    Number.POSITIVE_INFINITY,
+  );
+}
+
 function planOver(
   session: SessionDigest,
   hasPods: boolean,

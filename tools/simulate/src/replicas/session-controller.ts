@@ -161,6 +161,10 @@ function executorDeps(parts: Parts): ExecutorDeps {
 
 function sweepDeps(parts: Parts): SweepDeps {
   const { logger, records, index, livePods, leftover, reservations, load, enqueue } = parts;
+  let changes = 0;
+  index.onChange(() => {
+    changes += 1;
+  });
   return {
     now: Date.now,
     logger,
@@ -171,6 +175,7 @@ function sweepDeps(parts: Parts): SweepDeps {
       return page.reservations.map(ownedReservationOf);
     },
     sessions: () => index.entries().map(({ value }) => value),
+    changes: () => changes,
     load,
     save: (record, revision) => records.update(record.name, record, revision),
     run: (name, uid) => enqueue({ name, uid }, `${uid}-${crypto.randomUUID()}`),
