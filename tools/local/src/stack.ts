@@ -119,9 +119,16 @@ async function emptyDirectory(directory: string): Promise<void> {
       reason: `${directory} holds files that are not Muster's`,
     });
   }
+  // Pods of a stack that was killed together with its cluster still run, and the record of them is in here.
+  await endLeftovers(nodesOf(directory));
   await rm(directory, { recursive: true, force: true });
   await mkdir(join(directory, "logs"), { recursive: true, mode: 0o700 });
   await writeFile(join(directory, OURS), "Emptied at each start of the local stack.\n");
+}
+
+/** Where the embedded cluster's nodes keep what runs on them. */
+function nodesOf(directory: string): string {
+  return join(directory, "cluster/nodes");
 }
 
 /** The server that was named on purpose, or one of our own. */
@@ -182,7 +189,7 @@ async function startCluster(options: StackOptions, starting: AsyncDisposableStac
   starting.defer(async () => {
     await child.stop();
     // A cluster that was killed could not end the processes of its pods.
-    await endLeftovers(join(options.directory, "cluster/nodes"));
+    await endLeftovers(nodesOf(options.directory));
   });
   await child.line((line) => (line.includes('"kubeconfig"') ? true : undefined));
   options.onProgress(`embedded cluster with ${pools.join(", ")}`);

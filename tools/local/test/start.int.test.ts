@@ -100,6 +100,24 @@ describe.skipIf(!existsSync("/proc/self/environ"))("npm start (needs /proc to lo
     await until("everything has ended by itself", () => left().length === 0, { timeoutMs: 30_000 });
   });
 
+  it("ends what a stack left running that was killed together with its cluster", async () => {
+    const killed = start();
+    await killed.seen("RUN");
+    const cluster = left().find(({ command }) => command.includes("devcluster/src/main.ts"));
+    process.kill(cluster?.pid ?? 0, "SIGKILL");
+    killed.child.kill("SIGKILL");
+    await killed.exit;
+    const services = /apps\/|tools\/|devcluster|nats-server/;
+    await until("only pods are left", () => left().every(({ command }) => !services.test(command)), {
+      timeoutMs: 30_000,
+    });
+    const orphans = left().map(({ pid }) => pid);
+    expect(orphans.length).toBeGreaterThan(0);
+    const next = start();
+    expect(await next.exit, next.output()).toEqual([0, null]);
+    expect(left()).toEqual([]);
+  });
+
   it("with --keep stays, tells the CLI and kubectl where it is, and refuses a second one beside it", async () => {
     const run = start("--keep");
     await run.seen("Muster is running");
