@@ -322,7 +322,7 @@ describe("what is wrong is told with its place", () => {
 
 describe("limits are named when they are reached", () => {
   it.each([
-    ["bytes of a file", "#".repeat(FILE_BYTES_MAX + 1), `${FILE_BYTES_MAX} at most are read`],
+    ["bytes of a file", "#".repeat(FILE_BYTES_MAX + 1), `more than ${FILE_BYTES_MAX} bytes`],
     ["documents of a file", "---\na\n".repeat(DOCUMENTS_MAX + 1), `${DOCUMENTS_MAX} at most are read`],
     ["levels of brackets", "[".repeat(100_000), "nested deeper than 100 levels"],
     ["levels of lists", "- ".repeat(20_000), "nested deeper than 100 levels"],

@@ -40,9 +40,9 @@ export type Parsed = { readonly documents: readonly SessionDocument[]; readonly 
 
 /** Reads the sessions of one YAML text. Every problem of the text is told at once, in the order of lines; never throws. */
 export function parseDocuments(file: string, text: string): Parsed {
-  const bytes = Buffer.byteLength(text);
-  if (bytes > FILE_BYTES_MAX)
-    return onlyProblem(file, `the file has ${bytes} bytes; ${FILE_BYTES_MAX} at most are read`);
+  // Whoever reads the file stops a little after the limit, so how large it is is not known.
+  if (Buffer.byteLength(text) > FILE_BYTES_MAX)
+    return onlyProblem(file, `the file has more than ${FILE_BYTES_MAX} bytes, which are the most that are read`);
   if (text.includes("\0")) return onlyProblem(file, "the file is not text; a YAML file is needed");
   const lines = new LineCounter();
   const tokens = [...new Parser(lines.addNewLine).parse(text)];

@@ -53,6 +53,7 @@ function shapesOf(program: Command): CommandShape[] {
     .filter((command) => !command.name().startsWith("__"))
     .map((command) => ({
       name: command.name(),
+      commands: shapesOf(command),
       options: optionsOf(command),
       arguments: command.registeredArguments.map((argument) => ({
         name: argument.name(),

@@ -25,6 +25,14 @@ it("takes from the widest column when the terminal is narrow", () => {
   ]);
 });
 
+it("cuts the first column, which names the row, only when no other can give way", () => {
+  const rows = [["http-benchmark-x7k2p", "PROVISION", "3", "12.3s"]];
+  expect(buildTable(["NAME", "PHASE", "MACHINES", "AGE"], rows, { columns: 38, colours: false })).toEqual([
+    "NAME                  PHA…  MAC…  AGE",
+    "http-benchmark-x7k2p  PRO…  3     12.…",
+  ]);
+});
+
 it("puts colours around texts and not around the space between them", () => {
   expect(buildTable(["A", "B"], [[{ text: "x", colour: "red" }, "y"]], { columns: 80, colours: true })).toEqual([
     "\u001b[1mA\u001b[0m  \u001b[1mB\u001b[0m",

@@ -51,13 +51,15 @@ function textWidth(text: string): number {
   return Array.from(text).length;
 }
 
-/** Takes from the widest column until the table fits, or until nothing can be taken. */
+/** Takes from the widest column until the table fits, or until nothing can be taken. The first, which names the row and is what gets typed, gives way last. */
 function shrink(widths: number[], columns: number): void {
   let excess = widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1) - columns;
   while (excess > 0) {
-    const widest = Math.max(...widths);
-    if (widest <= COLUMN_WIDTH_MIN) return;
-    widths[widths.indexOf(widest)] = widest - 1;
+    const others = Math.max(0, ...widths.slice(1));
+    const index = others > COLUMN_WIDTH_MIN ? widths.indexOf(others, 1) : 0;
+    const width = widths[index] ?? 0;
+    if (width <= COLUMN_WIDTH_MIN) return;
+    widths[index] = width - 1;
     excess -= 1;
   }
 }

@@ -9,14 +9,23 @@ const COMMANDS: CommandShape[] = [
   { name: "get", options: [output], arguments: [argument("resource", ["sessions", "pools"]), argument("name")] },
   { name: "logs", options: [follow], arguments: [argument("session"), argument("component")] },
   { name: "cancel", options: [], arguments: [argument("name")] },
+  {
+    name: "letters",
+    commands: [{ name: "show", options: [output], arguments: [argument("id")] }],
+    options: [],
+    arguments: [],
+  },
 ];
 const COMMON = [{ flags: ["--nats-url"], takesValue: true, choices: [] }];
 const plan = (...line: string[]) => planCompletion(COMMANDS, COMMON, line);
 
 describe("what can follow on a command line", () => {
   it.each<[string, string[], string[]]>([
-    ["nothing typed: every command", [""], ["run", "get", "logs", "cancel"]],
-    ["the beginning of a command", ["l"], ["logs"]],
+    ["nothing typed: every command", [""], ["run", "get", "logs", "cancel", "letters"]],
+    ["the beginning of a command", ["lo"], ["logs"]],
+    ["the commands of a command", ["letters", ""], ["show"]],
+    ["the options of a command of a command", ["letters", "show", "-o", "t"], ["table"]],
+    ["nothing for a command of a command that does not exist", ["letters", "burn", ""], []],
     ["the choices of an argument", ["get", ""], ["sessions", "pools"]],
     ["the values of an option", ["get", "sessions", "-o", "j"], ["json"]],
     ["an argument after an option with its value", ["get", "-o", "json", "p"], ["pools"]],

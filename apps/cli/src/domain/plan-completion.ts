@@ -1,6 +1,8 @@
 /** A command as far as completing it needs. */
 export type CommandShape = {
   readonly name: string;
+  /** What it is divided into: `dead-letters list`. */
+  readonly commands?: readonly CommandShape[];
   readonly options: readonly OptionShape[];
   readonly arguments: readonly ArgumentShape[];
 };
@@ -39,14 +41,14 @@ export function planCompletion(
   if (current.startsWith("-")) {
     return words([...options.flatMap(({ flags }) => flags), "--help"], current);
   }
-  if (command === undefined) {
-    return positionals.length > 0
-      ? NOTHING
-      : words(
-          commands.map(({ name }) => name),
-          current,
-        );
+  const next = command === undefined ? commands : (command.commands ?? []);
+  if (positionals.length === 0 && next.length > 0) {
+    return words(
+      next.map(({ name }) => name),
+      current,
+    );
   }
+  if (command === undefined) return NOTHING;
   const { arguments: shapes } = command;
   const shape = shapes[positionals.length] ?? (shapes.at(-1)?.variadic === true ? shapes.at(-1) : undefined);
   if (shape === undefined) return NOTHING;
@@ -75,8 +77,9 @@ function readLine(commands: readonly CommandShape[], common: readonly OptionShap
       if (option?.takesValue === true) open = option;
       continue;
     }
+    const here: readonly CommandShape[] = command === undefined ? commands : (command.commands ?? []);
     const named: CommandShape | undefined =
-      command === undefined && positionals.length === 0 ? commands.find(({ name }) => name === word) : undefined;
+      positionals.length === 0 ? here.find(({ name }) => name === word) : undefined;
     if (named === undefined) positionals.push(word);
     else command = named;
   }
