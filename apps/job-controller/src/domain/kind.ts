@@ -1,0 +1,61 @@
+import type { Container, JobSpec, Member } from "./job.ts";
+
+/** One thing that is wrong with what somebody wrote: where, and what would be right. */
+export type Problem = { readonly field: string; readonly reason: string };
+
+/** What is not in the manifest itself. */
+export type KindDefaults = {
+  /** For replica types that name no pool; undefined: naming one is required. */
+  readonly pool: string | undefined;
+  /** Label of nodes that names their pool; a template may choose its pool by a nodeSelector on it. */
+  readonly poolLabel: string;
+  /** Domain of the cluster's services, such as `cluster.local`; undefined: names are left relative. */
+  readonly clusterDomain: string | undefined;
+};
+
+/** What the kinds need to know of a job that is not in its spec. */
+export type JobIdentity = { readonly namespace: string; readonly name: string; readonly uid: string };
+
+/** What a pod is told of its gang, beside what its template says. */
+export type ClusterDescription = {
+  /** For the containers named, or for all when `containers` is undefined; a template's own variable of that name wins. */
+  readonly env: readonly { readonly name: string; readonly value: string }[];
+  readonly containers: readonly string[] | undefined;
+  readonly initContainers: readonly Container[];
+  readonly volumes: readonly Readonly<Record<string, unknown>>[];
+  /** For the containers above. */
+  readonly volumeMounts: readonly Readonly<Record<string, unknown>>[];
+};
+
+/** An object beside pods and services that a job of this kind needs, such as a ConfigMap; owned by the job, and made before its pods. */
+export type CompanionObject = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly plural: string;
+  readonly metadata: { readonly name: string; readonly [field: string]: unknown };
+  readonly [field: string]: unknown;
+};
+
+/** One kind of custom resource that the controller runs; everything that differs between kinds, and nothing else. Pure. */
+export type Kind = {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  readonly plural: string;
+  /** Its own label keys and values for a pod or service, beside Muster's. */
+  readonly labels: (job: JobIdentity, member: Member, spec: JobSpec) => Readonly<Record<string, string>>;
+  /** Reads a resource as it was written, fills in the kind's defaults, and says everything that is wrong with it at once. */
+  readonly read: (
+    resource: unknown,
+    defaults: KindDefaults,
+  ) =>
+    | { readonly ok: true; readonly spec: JobSpec }
+    | { readonly ok: false; readonly problems: readonly [Problem, ...Problem[]] };
+  readonly describeCluster: (
+    job: JobIdentity,
+    member: Member,
+    spec: JobSpec,
+    defaults: KindDefaults,
+  ) => ClusterDescription;
+  readonly companions: (job: JobIdentity, spec: JobSpec, defaults: KindDefaults) => readonly CompanionObject[];
+};
