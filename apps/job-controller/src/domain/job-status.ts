@@ -1,0 +1,76 @@
+/**
+ * In the order of a life. MachinesReserved is False while the ledger lets the gang wait, with the ledger's own word as its reason. At most one of Succeeded and
+ * Failed is ever True, and nothing changes after it.
+ */
+export type ConditionType =
+  "Created" | "Suspended" | "MachinesReserved" | "Running" | "Restarting" | "Succeeded" | "Failed";
+
+export type Condition = {
+  readonly type: ConditionType;
+  readonly status: "True" | "False";
+  /** A stable word, of the form that Kubernetes asks for. */
+  readonly reason: string;
+  readonly message: string;
+  readonly lastUpdateMs: number;
+  readonly lastTransitionMs: number;
+};
+
+/** How far one replica type is. */
+export type ReplicaStatus = {
+  readonly type: string;
+  readonly active: number;
+  readonly ready: number;
+  readonly succeeded: number;
+  readonly failed: number;
+  /** Failures that count against backoffLimit, of pods that are gone too. Never goes down. */
+  readonly restarts: number;
+  /** Indexes that have ended well, ascending; they are never run again, whatever becomes of their pods. */
+  readonly completedIndexes: readonly number[];
+  /** How many failures of each pod that is still there are in `restarts`; pods without any are left out. */
+  readonly counted: readonly { readonly pod: string; readonly failures: number }[];
+};
+
+/** What is remembered of a job, and nowhere else. Times are whole seconds, as the API server keeps them. */
+export type JobStatus = {
+  readonly observedGeneration: number;
+  /** At most one a type, in the order of their last transition. */
+  readonly conditions: readonly Condition[];
+  /** Since it has its machines, this time; the time in the queue is not counted. */
+  readonly startMs: number | undefined;
+  readonly completionMs: number | undefined;
+  /** In the order of the spec. */
+  readonly replicas: readonly ReplicaStatus[];
+  /** Counts the times that the whole gang was made anew; pods carry it, so that the earlier ones are known. */
+  readonly attempt: number;
+  /** The attempts among them that count against backoffLimit. */
+  readonly attemptsCounted: number;
+  /** Members whose machine was lost and who get another one; `worker-3`. */
+  readonly replaced: readonly string[];
+  /** The gang waited too long for the machines it lost: it gives all back, and asks anew. */
+  readonly regrouping: boolean;
+};
+
+/** Of a job that nobody has looked at. */
+export const NEW_STATUS: JobStatus = {
+  observedGeneration: 0,
+  conditions: [],
+  startMs: undefined,
+  completionMs: undefined,
+  replicas: [],
+  attempt: 0,
+  attemptsCounted: 0,
+  replaced: [],
+  regrouping: false,
+};
+
+export function conditionOf(status: JobStatus, type: ConditionType): Condition | undefined {
+  return status.conditions.find((condition) => condition.type === type);
+}
+
+export function isTrue(status: JobStatus, type: ConditionType): boolean {
+  return conditionOf(status, type)?.status === "True";
+}
+
+export function isFinished(status: JobStatus): boolean {
+  return isTrue(status, "Succeeded") || isTrue(status, "Failed");
+}

@@ -1,0 +1,96 @@
+import type { JobSpec } from "./job.ts";
+import type { Problem } from "./kind.ts";
+import type { JobStatus } from "./job-status.ts";
+
+/** One pod of the gang, as far as rules look at it. */
+export type PodFact = {
+  readonly name: string;
+  readonly uid: string;
+  /** Which making of the whole gang it belongs to. */
+  readonly attempt: number;
+  readonly phase: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
+  readonly ready: boolean;
+  readonly deleting: boolean;
+  readonly node: string | undefined;
+  readonly createdMs: number;
+  /** When its last container ended; undefined while one runs, or when nothing says so. */
+  readonly finishedMs: number | undefined;
+  /** Restarts of its containers by the kubelet, all together. */
+  readonly containerRestarts: number;
+  /** Containers that have ended and are not started again, with their exit codes. */
+  readonly exits: readonly { readonly container: string; readonly code: number }[];
+  readonly conditions: readonly { readonly type: string; readonly status: string }[];
+  /** The pod's own word for its end: `Evicted`, `NodeLost`; empty when it has none. */
+  readonly reason: string;
+};
+
+/** What is there of one replica type. */
+export type ReplicaSeen = {
+  readonly type: string;
+  /** By index; one entry for each replica that the spec asks for. */
+  readonly slots: readonly (PodFact | undefined)[];
+  /** Twins of an index, and indexes that the spec does not ask for. */
+  readonly surplus: readonly { readonly pod: PodFact; readonly because: "duplicate-index" | "index-out-of-range" }[];
+  /** Every pod that was asked for or deleted has been seen: what is missing here is missing. */
+  readonly podsSettled: boolean;
+};
+
+/** Why the ledger lets a request wait, or refuses it: a stable word, and the numbers behind it for people. */
+export type WaitReason = { readonly code: string; readonly text: string };
+
+/** What the ledger says of one unit of machines. */
+export type UnitSeen =
+  | { readonly id: string; readonly state: "none" | "unknown" }
+  | {
+      readonly id: string;
+      readonly state: "waiting" | "refused";
+      readonly because: WaitReason;
+      readonly sinceMs: number;
+    }
+  | { readonly id: string; readonly state: "granted"; readonly nodes: Readonly<Record<string, string>> };
+
+/** Everything that one pass over a job knows; never mutated. */
+export type Snapshot = {
+  readonly nowMs: number;
+  readonly job: {
+    readonly namespace: string;
+    readonly name: string;
+    readonly uid: string;
+    readonly generation: number;
+    readonly createdMs: number;
+    readonly deleting: boolean;
+  };
+  /** What is wrong with it instead, if it cannot be read. */
+  readonly spec: JobSpec | readonly [Problem, ...Problem[]];
+  readonly status: JobStatus;
+  /** One a replica type of the spec. */
+  readonly replicas: readonly ReplicaSeen[];
+  /** Claimed pods of types that the spec does not have. */
+  readonly strangers: readonly PodFact[];
+  /** Names of the services that are there, and of those that ought to be. */
+  readonly services: {
+    readonly present: readonly string[];
+    readonly wanted: readonly string[];
+    readonly settled: boolean;
+  };
+  /** Companion objects of the kind that are not there, by kind and name. */
+  readonly companionsMissing: readonly string[];
+  /** The budget's minimum; undefined when there is none. */
+  readonly budget: number | undefined;
+  /** Units that are wanted, and those that the ledger has of this job beside them. */
+  readonly units: readonly UnitSeen[];
+  /** Nodes that are gone, or not ready for longer than the policy of the watcher allows. */
+  readonly nodesLost: readonly string[];
+};
+
+export type JobPolicy = {
+  /** A pod that failed is made anew after this, doubled for each earlier failure of its type up to the most. */
+  readonly restartBackoffMs: number;
+  readonly restartBackoffMostMs: number;
+  /** A gang that waits longer than this for machines that it lost gives back all of them. */
+  readonly replacementWaitMs: number;
+  /** The numbers of a wait are written again at most this often, unless its reason changes. */
+  readonly explainEveryMs: number;
+  /** A budget guards the gang. */
+  readonly gangScheduling: boolean;
+};
