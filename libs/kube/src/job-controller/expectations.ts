@@ -1,0 +1,138 @@
+/** After this long an expectation counts as met: the event that would have met it was lost. */
+export const EXPECTATION_MS = 5 * 60_000;
+
+/** Members that were asked for and not yet seen: creations by name, deletions by uid. */
+export type Outstanding = { readonly creations?: Iterable<string>; readonly deletions?: Iterable<string> };
+
+/**
+ * What a controller has asked the API server for and its cache does not show yet. While a key has something outstanding, the cache is behind our own writes,
+ * and whoever decided by it would create or delete a second time.
+ *
+ * Names and uids are kept, not numbers. An event that comes twice, or late, for a member that nobody expects changes nothing, where a number would go down (below
+ * zero even) and hide a creation that is really outstanding. Names of members are their owner's, type's and index's, so a creation is known by name before the
+ * answer is there; a deletion is of one object, so it is known by uid.
+ *
+ * Each expectation runs out by itself: a new one under the key does not prolong an old one.
+ */
+export type Expectations = {
+  /** Forgets what the key has and expects this instead. */
+  set(key: string, expected: Outstanding): void;
+  /** Expects this, too. Call before the request is sent: the event may be here before the answer. */
+  raise(key: string, expected: Outstanding): void;
+  /** Takes back what will not happen: the request was refused, or never sent. After a timeout it may have happened, and the expectation must stay. */
+  lower(key: string, expected: Outstanding): void;
+  creationObserved(key: string, name: string): void;
+  deletionObserved(key: string, uid: string): void;
+  /** True when nothing is outstanding under the key. */
+  satisfied(key: string): boolean;
+  /** True when nothing is outstanding for pods and services of any of these replica types of the job. */
+  jobSatisfied(jobUid: string, replicaTypes: readonly string[]): boolean;
+  /** What is outstanding under the key, for whoever asks why a job waits. */
+  outstanding(key: string): { readonly creations: readonly string[]; readonly deletions: readonly string[] };
+  /** Forgets the job. Another one of its name has another uid, and so nothing outstanding. */
+  deleteJob(jobUid: string): void;
+  /** Keys that are kept; bounded by what is outstanding. */
+  size(): number;
+};
+
+/** Key of the pods of one replica type of one job. */
+export function genExpectationPodsKey(jobUid: string, replicaType: string): string {
+  return genKey(jobUid, replicaType, "pods");
+}
+
+/** Key of the services of one replica type of one job. */
+export function genExpectationServicesKey(jobUid: string, replicaType: string): string {
+  return genKey(jobUid, replicaType, "services");
+}
+
+function genKey(jobUid: string, replicaType: string, members: "pods" | "services"): string {
+  return `${jobUid}/${replicaType.toLowerCase()}/${members}`;
+}
+
+/** Name or uid, and until when it is expected. */
+type Until = Map<string, number>;
+type Row = { readonly creations: Until; readonly deletions: Until };
+
+/** No expectations yet. `now` is in milliseconds and never goes back. */
+export function makeExpectations(now: () => number = () => performance.now()): Expectations {
+  const jobs = new Map<string, Map<string, Row>>();
+
+  function raise(key: string, expected: Outstanding): void {
+    const untilMs = now() + EXPECTATION_MS;
+    const row = liveRow(key) ?? { creations: new Map(), deletions: new Map() };
+    for (const name of expected.creations ?? []) row.creations.set(name, untilMs);
+    for (const uid of expected.deletions ?? []) row.deletions.set(uid, untilMs);
+    if (isEmpty(row)) return;
+    const uid = jobUidOf(key);
+    const rows = jobs.get(uid);
+    if (rows !== undefined) {
+      rows.set(key, row);
+      return;
+    }
+    // A pass that was under way when its job was deleted may leave rows that nobody asks for again.
+    forgetExpired();
+    jobs.set(uid, new Map([[key, row]]));
+  }
+
+  function lower(key: string, expected: Outstanding): void {
+    const row = jobs.get(jobUidOf(key))?.get(key);
+    if (row === undefined) return;
+    for (const name of expected.creations ?? []) row.creations.delete(name);
+    for (const uid of expected.deletions ?? []) row.deletions.delete(uid);
+    if (isEmpty(row)) drop(key);
+  }
+
+  /** The row without what has run out; undefined when nothing is left of it. */
+  function liveRow(key: string): Row | undefined {
+    const row = jobs.get(jobUidOf(key))?.get(key);
+    if (row === undefined) return undefined;
+    for (const expected of [row.creations, row.deletions]) {
+      for (const [id, untilMs] of expected) if (now() >= untilMs) expected.delete(id);
+    }
+    if (!isEmpty(row)) return row;
+    drop(key);
+    return undefined;
+  }
+
+  function drop(key: string): void {
+    const uid = jobUidOf(key);
+    const rows = jobs.get(uid);
+    rows?.delete(key);
+    if (rows?.size === 0) jobs.delete(uid);
+  }
+
+  function forgetExpired(): void {
+    for (const key of [...jobs.values()].flatMap((rows) => [...rows.keys()])) liveRow(key);
+  }
+
+  const satisfied = (key: string): boolean => liveRow(key) === undefined;
+  return {
+    set: (key, expected) => {
+      drop(key);
+      raise(key, expected);
+    },
+    raise,
+    lower,
+    creationObserved: (key, name) => lower(key, { creations: [name] }),
+    deletionObserved: (key, uid) => lower(key, { deletions: [uid] }),
+    satisfied,
+    jobSatisfied: (uid, types) =>
+      types.every(
+        (type) => satisfied(genExpectationPodsKey(uid, type)) && satisfied(genExpectationServicesKey(uid, type)),
+      ),
+    outstanding: (key) => {
+      const row = liveRow(key);
+      return { creations: [...(row?.creations.keys() ?? [])], deletions: [...(row?.deletions.keys() ?? [])] };
+    },
+    deleteJob: (uid) => jobs.delete(uid),
+    size: () => [...jobs.values()].reduce((sum, rows) => sum + rows.size, 0),
+  };
+}
+
+function jobUidOf(key: string): string {
+  return key.slice(0, key.indexOf("/"));
+}
+
+function isEmpty(row: Row): boolean {
+  return row.creations.size === 0 && row.deletions.size === 0;
+}
