@@ -6,13 +6,12 @@ import { findOnPath, isExecutable, runProgram, type Source, type SourceContext }
 /** Suites that package a version new enough, on the mirror that the host already uses. */
 const SUITES = ["sid", "forky"];
 const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
-const TIMEOUT_MS = 240_000;
 
 /** Unpacks Debian's package beside the system: apt works in a directory of its own, nothing is installed, and no rights are needed. Its signature is checked by apt. */
 export function debianPackage(): Source {
   return {
     name: "Debian package",
-    timeoutMs: TIMEOUT_MS,
+    takes: "half a minute",
     fetch: async (context) => {
       for (const tool of ["apt-get", "dpkg"])
         if ((await findOnPath(tool, context.env)).length === 0) throw new Error(`${tool} is not on PATH`);

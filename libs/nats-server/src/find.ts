@@ -1,9 +1,10 @@
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat } from "node:fs/promises";
 import { homedir } from "node:os";
-import { dirname, join } from "node:path";
-import { FaultError, throwFault } from "@muster/faults";
+import { join } from "node:path";
+import { FaultError, faultOf, throwFault } from "@muster/faults";
 import { debianPackage } from "./debian-package.ts";
-import { goInstall } from "./go-install.ts";
+import { fetchFirst, seconds, type Attempt, type Patience } from "./fetch-first.ts";
+import { goInstall, GO_MODULE } from "./go-install.ts";
 import { underLock } from "./install-lock.ts";
 import { PINNED_RELEASE, releaseDownload } from "./release-download.ts";
 import { findOnPath, isExecutable, runProgram, type Environment, type Source } from "./source.ts";
@@ -13,8 +14,9 @@ export type FindOptions = {
   readonly env: Environment;
   readonly onProgress?: (line: string) => void;
   readonly signal?: AbortSignal;
-  /** Ways to get one that is not here yet, in the order in which they are tried. */
+  /** Ways to get one that is not here yet, the quickest first. */
   readonly sources?: readonly Source[];
+  readonly patience?: Patience;
 };
 
 export type FoundNatsServer = {
@@ -25,17 +27,21 @@ export type FoundNatsServer = {
 };
 
 const VERSION_TIMEOUT_MS = 20_000;
+const PATIENCE: Patience = { limitMs: 180_000, headStartMs: 15_000, sayEveryMs: 10_000 };
 /** Longer than all sources together may take. */
 const LEFTOVER_MS = 3_600_000;
+const DOWNLOADS = "https://github.com/nats-io/nats-server/releases";
 const SOURCES: readonly Source[] = [releaseDownload(PINNED_RELEASE), goInstall(), debianPackage()];
 
 /**
  * Finds a nats-server binary of version 2.11 or later, or fetches one into the cache: MUSTER_NATS_SERVER, then PATH, then the cache, then the pinned download with
- * its checksum, then `go install`, then the Debian package unpacked without root. Rejects with FaultError unavailable whose message says what was tried and
- * what to install by hand, and with cancelled when the signal is aborted. Several callers at once fetch once.
+ * its checksum, `go install`, and the Debian package unpacked without root. A way to fetch that is slow gets company by the next one, and one limit holds for all
+ * of them. Rejects with FaultError unavailable whose message says what was tried and what to do by hand, and with cancelled when the signal is aborted. Several
+ * callers at once fetch once.
  */
 export async function findNatsServer(options: FindOptions): Promise<FoundNatsServer> {
   const { env, onProgress = () => undefined, signal = new AbortController().signal } = options;
+  const { sources = SOURCES, patience = PATIENCE } = options;
   const failures: string[] = [];
   const named = env["MUSTER_NATS_SERVER"];
   if (named !== undefined && named !== "") {
@@ -52,49 +58,53 @@ export async function findNatsServer(options: FindOptions): Promise<FoundNatsSer
   const path = join(directory, "nats-server");
   const cached = await usableIfThere(path, env);
   if (cached !== undefined) return { path, version: cached, from: "cache" };
+  onProgress(`no nats-server of version ${OLDEST_VERSION} or later is on PATH or in the cache;`);
+  onProgress(`one is fetched into ${directory}, which takes ${seconds(patience.limitMs)} at most`);
+  const limit = AbortSignal.timeout(patience.limitMs);
+  const lock = {
+    signal: AbortSignal.any([signal, limit]),
+    onWait: () => onProgress("waiting for another process that fetches it"),
+  };
   try {
     await mkdir(directory, { recursive: true });
-    return await underLock(join(directory, "nats-server.lock"), signal, async () => {
+    return await underLock(join(directory, "nats-server.lock"), lock, async () => {
       const meanwhile = await usableIfThere(path, env);
       if (meanwhile !== undefined) return { path, version: meanwhile, from: "cache" };
-      return fetchInto(path, options.sources ?? SOURCES, failures, { env, onProgress, signal });
+      await removeLeftovers(directory);
+      const attempt = (source: Source, stop: AbortSignal) => fetchInto(path, source, env, stop);
+      const fetched = await fetchFirst(sources, attempt, { ...patience, onProgress, signal, limit });
+      return "result" in fetched ? fetched.result : giveUp([...failures, ...fetched.failures]);
     });
   } catch (error) {
-    if (!signal.aborted) throw error;
-    throw new FaultError({ code: "cancelled", operation: "finding nats-server" }, { cause: error });
+    if (signal.aborted) throw new FaultError({ code: "cancelled", operation: "finding nats-server" }, { cause: error });
+    if (limit.aborted && faultOf(error) === undefined)
+      return giveUp([...failures, `another process was fetching it for longer than ${seconds(patience.limitMs)}`]);
+    throw error;
   }
 }
 
 async function fetchInto(
   path: string,
-  sources: readonly Source[],
-  failures: string[],
-  { env, onProgress, signal }: Required<Pick<FindOptions, "env" | "onProgress" | "signal">>,
-): Promise<FoundNatsServer> {
-  await removeLeftovers(dirname(path));
-  for (const source of sources) {
-    onProgress(`fetching nats-server: ${source.name}`);
-    const directory = await mkdtemp(`${path}-`);
-    const limit = AbortSignal.timeout(source.timeoutMs);
-    try {
-      signal.throwIfAborted();
-      const fetched = await source.fetch({ directory, env, signal: AbortSignal.any([signal, limit]) });
-      await chmod(fetched, 0o755);
-      const version = await usableVersion(fetched, env, failures);
-      if (version === undefined) continue;
-      // Whoever looks sees all of it or nothing.
-      await rename(fetched, path);
-      return { path, version, from: source.name };
-    } catch (error) {
-      signal.throwIfAborted();
-      const why = limit.aborted ? `took longer than ${source.timeoutMs} ms` : describe(error);
-      failures.push(`${source.name}: ${why}`);
-      onProgress(`failed: ${source.name}: ${why}`);
-    } finally {
-      await rm(directory, { recursive: true, force: true });
-    }
+  source: Source,
+  env: Environment,
+  signal: AbortSignal,
+): Promise<Attempt<FoundNatsServer>> {
+  const directory = await mkdtemp(`${path}-`);
+  try {
+    const fetched = await source.fetch({ directory, env, signal });
+    await chmod(fetched, 0o755);
+    const failures: string[] = [];
+    const version = await usableVersion(fetched, env, failures);
+    if (version === undefined) return { why: failures.join("; ") };
+    signal.throwIfAborted();
+    // Whoever looks sees all of it or nothing.
+    await rename(fetched, path);
+    return { result: { path, version, from: source.name } };
+  } catch (error) {
+    return { why: describe(error) };
+  } finally {
+    await rm(directory, { recursive: true, force: true });
   }
-  return giveUp(failures);
 }
 
 /** What processes that were killed have left. The work of one that still runs is younger. */
@@ -136,8 +146,12 @@ function giveUp(failures: readonly string[]): never {
     {
       doing: [
         `no nats-server of version ${OLDEST_VERSION} or later was found or could be fetched`,
-        ...failures.map((failure) => `  ${failure}`),
-        "install one from https://github.com/nats-io/nats-server/releases and put it on PATH, or name it in MUSTER_NATS_SERVER",
+        ...(failures.length === 0 ? [] : ["tried:", ...failures.map((failure) => `  ${failure}`)]),
+        "what to do:",
+        `  download ${PINNED_RELEASE.version} and put it on PATH: ${DOWNLOADS}`,
+        `  or build it: go install ${GO_MODULE}`,
+        "  or set MUSTER_NATS_SERVER to the file of one that is there already",
+        "until then",
       ].join("\n"),
     },
   );

@@ -23,7 +23,6 @@ export const PINNED_RELEASE: Release = {
   },
 };
 
-const TIMEOUT_MS = 120_000;
 const ARCHIVE_BYTES_MAX = 64 * 1024 * 1024;
 const PROCESSORS: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
@@ -31,7 +30,7 @@ const PROCESSORS: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm
 export function releaseDownload(release: Release): Source {
   return {
     name: `download of release ${release.version}`,
-    timeoutMs: TIMEOUT_MS,
+    takes: "some seconds",
     fetch: async ({ directory, env, signal }) => {
       const target = `${process.platform}-${PROCESSORS[process.arch] ?? process.arch}`;
       const expected = release.sha256[target];

@@ -9,8 +9,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export type Source = {
   /** For people: what it does. */
   readonly name: string;
-  /** It is given up after this. */
-  readonly timeoutMs: number;
+  /** For people: how long it takes where nothing is in its way. */
+  readonly takes: string;
   /** Puts the binary somewhere below the directory, which is empty, and returns its path. Rejects with the reason why it cannot. */
   readonly fetch: (context: SourceContext) => Promise<string>;
 };

@@ -46,7 +46,7 @@ function find(
 function making(version: string): Source & { asked: number } {
   const source = {
     name: `making ${version}`,
-    timeoutMs: 5000,
+    takes: "a moment",
     asked: 0,
     fetch: async ({ directory }: { directory: string }) => {
       source.asked += 1;
@@ -57,7 +57,26 @@ function making(version: string): Source & { asked: number } {
 }
 
 function failing(why: string): Source {
-  return { name: "failing", timeoutMs: 5000, fetch: () => Promise.reject(new Error(why)) };
+  return { name: "failing", takes: "for ever", fetch: () => Promise.reject(new Error(why)) };
+}
+
+/** A source that never gives anything, and knows whether it was told to stop. */
+function hanging(name = "hanging"): Source & { aborted: boolean } {
+  const source = {
+    name,
+    takes: "for ever",
+    aborted: false,
+    fetch: ({ signal }: { signal: AbortSignal }) =>
+      new Promise<string>((_resolve, reject) => {
+        const stop = (): void => {
+          source.aborted = true;
+          reject(signal.reason as Error);
+        };
+        if (signal.aborted) stop();
+        else signal.addEventListener("abort", stop);
+      }),
+  };
+  return source;
 }
 
 describe("a server that is there", () => {
@@ -153,25 +172,55 @@ describe("a server that is not there", () => {
       expect(String(error)).toContain(part);
   });
 
-  it("is not waited for beyond a way's time, nor after the caller has given up", async () => {
-    const hanging: Source = {
-      name: "hanging",
-      timeoutMs: 50,
-      fetch: ({ signal }) =>
-        new Promise((_resolve, reject) => {
-          signal.addEventListener("abort", () => reject(signal.reason as Error));
-        }),
-    };
-    const found = await find({ PATH: "/usr/bin:/bin" }, [hanging, making("2.15.2")]);
-    expect(found.version).toBe("2.15.2");
-    await rm(found.path);
+  it("is fetched by the next way as well when the one before is slow, which is then given up", async () => {
+    const slow = hanging();
+    const told: string[] = [];
+    const patience = { limitMs: 60_000, headStartMs: 20, sayEveryMs: 60_000 };
+    const options = { patience, onProgress: (line: string) => told.push(line) };
+    const found = await find({ PATH: "/usr/bin:/bin" }, [slow, making("2.15.2")], options);
+    expect(found).toMatchObject({ version: "2.15.2", from: "making 2.15.2" });
+    expect(slow.aborted).toBe(true);
+    expect(told).toEqual([
+      "no nats-server of version 2.11.0 or later is on PATH or in the cache;",
+      `one is fetched into ${dirname(found.path)}, which takes 60 s at most`,
+      "fetching nats-server: hanging (takes for ever)",
+      "fetching nats-server: making 2.15.2 (takes a moment)",
+    ]);
+  });
+
+  it("is not waited for beyond one limit for all ways, and that it goes on is said until then", async () => {
+    const told: string[] = [];
+    const patience = { limitMs: 300, headStartMs: 10, sayEveryMs: 20 };
+    const options = { patience, onProgress: (line: string) => told.push(line) };
+    const failed = find({ PATH: "/usr/bin:/bin" }, [hanging(), failing("no luck"), hanging("second")], options);
+    await expect(failed).rejects.toThrow(
+      /tried:\n {2}failing: no luck\n {2}hanging: not done within 0 s\n {2}second: not done within 0 s\nwhat to do:/,
+    );
+    expect(told).toContainEqual(expect.stringMatching(/^ {2}\d+ s: still at it: hanging and second$/));
+  });
+
+  it("is not waited for beyond the limit when another process fetches it, and that is said", async () => {
+    const directory = join(home, ".cache", "muster", "bin");
+    await mkdir(directory, { recursive: true });
+    await writeFile(join(directory, "nats-server.lock"), String(process.pid));
+    const told: string[] = [];
+    const patience = { limitMs: 150, headStartMs: 10, sayEveryMs: 60_000 };
+    const options = { patience, onProgress: (line: string) => told.push(line) };
+    const failed = find({ PATH: "/usr/bin:/bin" }, [making("2.15.2")], options);
+    await expect(failed).rejects.toThrow("another process was fetching it for longer than");
+    expect(told).toContain("waiting for another process that fetches it");
+  });
+
+  it("is not waited for after the caller has given up", async () => {
     const caller = new AbortController();
-    const waiting = find({ PATH: "/usr/bin:/bin" }, [{ ...hanging, timeoutMs: 600_000 }], {
+    const waiting = find({ PATH: "/usr/bin:/bin" }, [hanging()], {
       signal: caller.signal,
-      onProgress: () => caller.abort(),
+      onProgress: (line) => {
+        if (line.includes("hanging")) caller.abort();
+      },
     });
     await expect(waiting).rejects.toMatchObject({ fault: { code: "cancelled" } });
-    expect(await readdir(dirname(found.path))).toEqual([]);
+    expect(await readdir(join(home, ".cache", "muster", "bin"))).toEqual([]);
   });
 });
 

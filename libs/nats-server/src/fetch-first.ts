@@ -1,0 +1,79 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Source } from "./source.ts";
+
+/** How patient a fetch is. All in milliseconds. */
+export type Patience = {
+  /** For all sources together. */
+  readonly limitMs: number;
+  /** A source that has not answered after this goes on, and the next one is tried beside it. */
+  readonly headStartMs: number;
+  /** While nothing else is to be said, that it goes on is said this often. */
+  readonly sayEveryMs: number;
+};
+
+/** What became of one source. */
+export type Attempt<Result> = { readonly result: Result } | { readonly why: string };
+
+/**
+ * Tries the sources, the quickest first, and resolves with what the first one of them gives; with the reasons of all when none gives anything within the limit.
+ * Whatever still runs then is aborted and waited for. Rejects only when the signal is aborted.
+ */
+export async function fetchFirst<Result>(
+  sources: readonly Source[],
+  attempt: (source: Source, signal: AbortSignal) => Promise<Attempt<Result>>,
+  options: Patience & {
+    readonly signal: AbortSignal;
+    /** Aborted when the time for all is over, part of which may have passed before. */
+    readonly limit: AbortSignal;
+    readonly onProgress: (line: string) => void;
+  },
+): Promise<{ readonly result: Result } | { readonly failures: readonly string[] }> {
+  const { limitMs, headStartMs, sayEveryMs, signal, limit, onProgress } = options;
+  const startedMs = performance.now();
+  const over = new AbortController();
+  const stop = AbortSignal.any([signal, over.signal, limit]);
+  const failures: string[] = [];
+  const trying = new Map<Source, Promise<void>>();
+  let found: { readonly result: Result } | undefined;
+
+  const begin = async (source: Source): Promise<void> => {
+    onProgress(`fetching nats-server: ${source.name} (takes ${source.takes})`);
+    const ended = await attempt(source, stop);
+    trying.delete(source);
+    if ("result" in ended) {
+      found ??= ended;
+      over.abort();
+    } else if (!over.signal.aborted) {
+      const why = limit.aborted ? `not done within ${seconds(limitMs)}` : ended.why;
+      failures.push(`${source.name}: ${why}`);
+      onProgress(`  failed: ${source.name}: ${why}`);
+    }
+  };
+  const saying = setInterval(() => {
+    const names = [...trying.keys()].map(({ name }) => name).join(" and ");
+    if (names !== "") onProgress(`  ${seconds(performance.now() - startedMs)}: still at it: ${names}`);
+  }, sayEveryMs);
+  try {
+    for (const source of sources) {
+      if (stop.aborted) break;
+      const ending = begin(source);
+      trying.set(source, ending);
+      await Promise.race([ending, quietly(headStartMs, stop)]);
+    }
+    await Promise.all(trying.values());
+  } finally {
+    clearInterval(saying);
+  }
+  signal.throwIfAborted();
+  return found ?? { failures };
+}
+
+async function quietly(delayMs: number, signal: AbortSignal): Promise<void> {
+  await sleep(delayMs, undefined, { signal }).catch(() => undefined);
+}
+
+/** `2 minutes` where it is whole minutes, else `75 s`. */
+export function seconds(ms: number): string {
+  const whole = Math.round(ms / 1000);
+  return whole >= 120 && whole % 60 === 0 ? `${whole / 60} minutes` : `${whole} s`;
+}
