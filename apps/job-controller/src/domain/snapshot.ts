@@ -6,6 +6,8 @@ import type { JobStatus } from "./job-status.ts";
 export type PodFact = {
   readonly name: string;
   readonly uid: string;
+  /** The member it was made for, as its labels say: `worker-3`. */
+  readonly component: string;
   /** Which making of the whole gang it belongs to. */
   readonly attempt: number;
   readonly phase: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
@@ -38,16 +40,17 @@ export type ReplicaSeen = {
 /** Why the ledger lets a request wait, or refuses it: a stable word, and the numbers behind it for people. */
 export type WaitReason = { readonly code: string; readonly text: string };
 
-/** What the ledger says of one unit of machines. */
+/** What the ledger says of one unit of machines; `unknown` while it does not answer. `nodes` has the node of each component. */
 export type UnitSeen =
   | { readonly id: string; readonly state: "none" | "unknown" }
   | {
       readonly id: string;
       readonly state: "waiting" | "refused";
+      readonly components: readonly string[];
       readonly because: WaitReason;
       readonly sinceMs: number;
     }
-  | { readonly id: string; readonly state: "granted"; readonly nodes: Readonly<Record<string, string>> };
+  | { readonly id: string; readonly state: "granted"; readonly nodes: ReadonlyMap<string, string> };
 
 /** Everything that one pass over a job knows; never mutated. */
 export type Snapshot = {
@@ -89,8 +92,12 @@ export type JobPolicy = {
   readonly restartBackoffMostMs: number;
   /** A gang that waits longer than this for machines that it lost gives back all of them. */
   readonly replacementWaitMs: number;
+  /** A request that the ledger refused is made again after this, because pools may grow. */
+  readonly refusedRetryMs: number;
   /** The numbers of a wait are written again at most this often, unless its reason changes. */
   readonly explainEveryMs: number;
+  /** The longest time that a job is left alone when something is due later. */
+  readonly lookAgainMostMs: number;
   /** A budget guards the gang. */
   readonly gangScheduling: boolean;
 };
