@@ -265,6 +265,7 @@ async function serveAll(
         reserve: () => throwFault({ code: "internal", operation: "reserve" }),
         unreserve: () => throwFault({ code: "internal", operation: "unreserve" }),
         renewReservation: () => throwFault({ code: "internal", operation: "renewReservation" }),
+        limitConcurrency: () => throwFault({ code: "internal", operation: "limitConcurrency" }),
         getReservation: ({ owner }) =>
           owner?.id === "waiting"
             ? Promise.resolve({ reservation })

@@ -3,9 +3,9 @@ import { expect, it } from "vitest";
 import { memoryLog, type MemoryLog } from "../test/memory-log.ts";
 import { nodeOf, ownerOf, policy, requestOf } from "../test/random-world.ts";
 import type { NodeFacts } from "./domain/machines.ts";
-import { LedgerKeeper } from "./service.ts";
+import { LedgerKeeper, type KeeperPolicy } from "./service.ts";
 
-function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog()) {
+function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog(), more: Partial<KeeperPolicy> = {}) {
   const nodes = new Map(live.map((node) => [node.name, node]));
   const announced: string[] = [];
   const outcomes: string[] = [];
@@ -21,7 +21,7 @@ function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog()) {
       pause: () => Promise.resolve(),
       until: clock.until,
     },
-    { ...policy, expiryGraceMs: 100 },
+    { ...policy, expiryGraceMs: 100, ...more },
   );
   return { clock, log, nodes, announced, outcomes, keeper };
 }
@@ -144,6 +144,37 @@ it("changes nothing and counts the reason when it refuses", async () => {
   await expect(keeper.get(ownerOf("x"))).rejects.toMatchObject({ fault: { code: "not_found", id: "session/ox" } });
   expect(log.waiting).toBe(0);
   expect(outcomes).toEqual(["pool_unknown"]);
+});
+
+it("grants by the change of the limit itself what it makes possible, with a request that names another limit and without one", async () => {
+  const { log, keeper, announced, outcomes } = start(["a1", "a2", "a3"].map((name) => nodeOf(name, "a")));
+  const reserve = (id: string, concurrencyLimit: number) =>
+    written(log, keeper.reserve(requestOf(id, ["a"], { concurrencyLimit })));
+  for (const id of ["x", "y", "z"]) await reserve(id, 1);
+  expect(await written(log, keeper.limit({ ownerKind: "session", limit: 2 }))).toBe(true);
+  expect(announced).toEqual(["ox granted", "oy granted"]);
+  const late = await reserve("w", 3);
+  expect(late.because?.code).toBe("CONCURRENCY_LIMIT");
+  expect(announced).toEqual(["ox granted", "oy granted", "oz granted"]);
+  expect(await written(log, keeper.limit({ ownerKind: "session", limit: 3 }))).toBe(false);
+  await expect(keeper.limit({ ownerKind: "", limit: 1 })).rejects.toMatchObject({
+    fault: { code: "invalid_request", field: "owner_kind" },
+  });
+  expect(outcomes).toEqual(["grant", "queue", "queue", "limit", "queue", "nothing"]);
+});
+
+it("decides a request whose limit lets more go on than one plan may, once they have", async () => {
+  const nodes = Array.from({ length: 9 }, (_, index) => nodeOf(`a${index}`, "a"));
+  const { log, keeper } = start(nodes, memoryLog(), { machinesPerPlan: 2 });
+  for (const id of ["x", "y", "z", "v", "u"])
+    await written(log, keeper.reserve(requestOf(id, ["a"], { concurrencyLimit: 1 })));
+  let report: unknown;
+  void keeper.reserve(requestOf("w", ["a"], { concurrencyLimit: 9 })).then(({ reservation }) => {
+    report = reservation.grant?.machines[0]?.node;
+  });
+  await until("all are granted", () => (log.commit(), report));
+  expect(report).toBe("a5");
+  expect([...log.state.holders.values()]).toEqual([1, 2, 3, 4, 5, 6]);
 });
 
 it("ends a reservation whose time limit passes without a renewal, and gives its machines on", async () => {

@@ -1,10 +1,11 @@
 import { context, type Context, type Span } from "@opentelemetry/api";
-import { FaultError, faultOf, isRetryable, reasonOf, throwFault, type Fault } from "@muster/faults";
+import { FaultError, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
 import type { Log } from "@muster/store";
-import { inSpan } from "@muster/tracing";
+import { inDecisionSpan, ownerAttributes, reportAttributes, showPlan, showSteps } from "./decision-spans.ts";
 import { buildExplanation, type Explanation } from "./domain/build-explanation.ts";
-import { checkOwner, checkRelease, checkRenewal, type ReservationRequest } from "./domain/check-request.ts";
-import { decideRelease, type ReleaseRequest } from "./domain/decide-release.ts";
+import { checkLimit, checkOwner, checkRelease, checkRenewal, type ReservationRequest } from "./domain/check-request.ts";
+import { decideLimit, type LimitRequest, type LimitVerdict } from "./domain/decide-limit.ts";
+import { decideRelease, type ReleaseRequest, type ReleaseVerdict } from "./domain/decide-release.ts";
 import { decideRenewal, type RenewalRequest } from "./domain/decide-renewal.ts";
 import { decideReservation, type ReservationPolicy } from "./domain/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/explain-waiting.ts";
@@ -20,9 +21,10 @@ import {
   type NodeFacts,
   type PoolState,
 } from "./domain/machines.ts";
-import { expiryEvent, nextExpiryAt, planExpiry, type ExpiryPolicy, type ExpiryStep } from "./domain/plan-expiry.ts";
-import { eventOf, planGrants, type GrantStep } from "./domain/plan-grants.ts";
-import { idOf, type Owner, type Reservation } from "./domain/reservation.ts";
+import { nextExpiryAt, type ExpiryPolicy, type ExpiryStep } from "./domain/plan-expiry.ts";
+import type { GrantStep } from "./domain/plan-grants.ts";
+import { planSettlement, type Settlement } from "./domain/plan-settlement.ts";
+import type { Owner, Reservation } from "./domain/reservation.ts";
 import { evolveWorld, type World } from "./domain/world.ts";
 
 /** What the ledger's keeper needs from outside. */
@@ -54,17 +56,7 @@ export type KeeperPolicy = ReservationPolicy &
 
 export type ReservationReport = { readonly reservation: Reservation; readonly because: WaitReason | undefined };
 
-/** The world with nothing overdue and nothing that waits and fits, unless the plan was cut (`complete`), and how it got there. */
-type Settled = {
-  readonly steps: readonly (GrantStep | ExpiryStep)[];
-  readonly complete: boolean;
-  readonly world: World;
-  readonly events: readonly LedgerEvent[];
-};
-
 export type PoolReport = { readonly state: PoolState; readonly waiting: number };
-
-const TRACER = "@muster/reservation-manager";
 
 /**
  * Keeps the ledger while this process leads: every change of the ledger is one decision of the log, and whatever a change makes possible is granted by the
@@ -101,7 +93,11 @@ export class LedgerKeeper {
     const attributes = { ...ownerAttributes(owner), "muster.needs": needs.length, "muster.wait": wait };
     return this.#inSpan("decide reservation", attributes, async (span) => {
       const { report, outcome, because } = await this.#decide(request);
-      span.setAttributes({ ...reportAttributes(report), "muster.outcome": outcome, "muster.because": because });
+      span.setAttributes({
+        ...reportAttributes(report.reservation, report.because),
+        "muster.outcome": outcome,
+        "muster.because": because,
+      });
       this.#deps.decided(outcome);
       return report;
     });
@@ -112,6 +108,10 @@ export class LedgerKeeper {
       const verdict = decideReservation(request, settled, this.#policy, nowMs);
       if (verdict.do === "refuse") return throwFault(verdict.fault);
       const world = evolveWorld(settled, verdict.events);
+      if (verdict.do === "limit") {
+        this.#keep(world, undefined);
+        return { events: verdict.events, result: undefined };
+      }
       if (verdict.do === "grant" || verdict.do === "queue") this.#callers.set(verdict.sequence, context.active());
       const report = this.#report(knownReservation(world.ledger, verdict.sequence), world, nowMs);
       const result = { report, outcome: verdict.do, because: verdict.because };
@@ -139,23 +139,23 @@ export class LedgerKeeper {
   }
 
   /**
-   * Decides once nothing is overdue and nothing that waits fits: only then is what is free really free. Expiries and grants before are decisions of their own.
+   * Decides once nothing is overdue and nothing that waits fits: only then is what is free really free. Expiries and grants before are decisions of their own, and
+   * so is what `decide` wants to see done first, which gives no result.
    */
   async #settled<Result>(
-    decide: (world: World, nowMs: number) => { events: readonly LedgerEvent[]; result: Result },
+    decide: (world: World, nowMs: number) => { events: readonly LedgerEvent[]; result: Result | undefined },
   ): Promise<Result> {
     for (;;) {
       const decided = await this.#deps.log.transact((ledger) => {
         const nowMs = this.#deps.now();
         const settled = this.#settle(this.#worldOf(ledger), nowMs);
         if (settled.events.length === 0) {
-          const { events, result } = decide(settled.world, nowMs);
-          return { events, result: { value: result } };
+          return decide(settled.world, nowMs);
         }
         this.#keep(settled.world, undefined);
         return { events: settled.events, result: undefined };
       });
-      if (decided !== undefined) return decided.value;
+      if (decided !== undefined) return decided;
     }
   }
 
@@ -163,25 +163,40 @@ export class LedgerKeeper {
   async release(request: ReleaseRequest): Promise<boolean> {
     mustBeRight(checkRelease(request));
     const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
-    return this.#inSpan("decide release", attributes, async (span) => {
-      const { outcome, because, steps, complete } = await this.#deps.log.transact((ledger) => {
+    const done = await this.#change("decide release", attributes, (ledger, nowMs) =>
+      decideRelease(request, ledger, nowMs),
+    );
+    return done === "release";
+  }
+
+  /** Returns whether the limit was another one until now. */
+  async limit(request: LimitRequest): Promise<boolean> {
+    mustBeRight(checkLimit(request));
+    const attributes = { "muster.owner.kind": request.ownerKind, "muster.limit": request.limit };
+    const done = await this.#change("decide limit", attributes, (ledger, nowMs) => decideLimit(request, ledger, nowMs));
+    return done === "limit";
+  }
+
+  /** Decides what needs nothing to be free, and grants by the same decision what it makes possible. */
+  #change<Verdict extends ReleaseVerdict | LimitVerdict>(
+    name: string,
+    attributes: Record<string, string | number>,
+    decide: (ledger: Ledger, nowMs: number) => Verdict,
+  ): Promise<Verdict["do"]> {
+    return this.#inSpan(name, attributes, async (span) => {
+      const { verdict, steps, complete } = await this.#deps.log.transact((ledger) => {
         const nowMs = this.#deps.now();
-        const verdict = decideRelease(request, ledger, nowMs);
-        this.#remember(ledger, verdict.events);
-        const settled = this.#settle(evolveWorld(this.#worldOf(ledger), verdict.events), nowMs);
-        const result = {
-          outcome: verdict.do,
-          because: verdict.because,
-          steps: settled.steps,
-          complete: settled.complete,
-        };
-        return { events: [...verdict.events, ...settled.events], result: this.#keep(settled.world, result) };
+        const decided = decide(ledger, nowMs);
+        this.#remember(ledger, decided.events);
+        const settled = this.#settle(evolveWorld(this.#worldOf(ledger), decided.events), nowMs);
+        const result = { verdict: decided, steps: settled.steps, complete: settled.complete };
+        return { events: [...decided.events, ...settled.events], result: this.#keep(settled.world, result) };
       });
-      span.setAttributes({ "muster.outcome": outcome, "muster.because": because });
+      span.setAttributes({ "muster.outcome": verdict.do, "muster.because": verdict.because });
       showSteps(span, steps);
-      this.#deps.decided(outcome);
+      this.#deps.decided(verdict.do);
       if (!complete) this.#wake.resolve(undefined);
-      return outcome === "release";
+      return verdict.do;
     });
   }
 
@@ -260,11 +275,7 @@ export class LedgerKeeper {
       return { events: settled.events, result: this.#keep(settled.world, settled) };
     });
     if (!complete) this.#wake.resolve(undefined);
-    if (steps.length > 0)
-      await inSpan(TRACER, "plan grants", {}, (span) => {
-        showSteps(span, steps);
-        return Promise.resolve();
-      });
+    if (steps.length > 0) await showPlan(steps);
     return true;
   }
 
@@ -291,19 +302,10 @@ export class LedgerKeeper {
     return { reservation, because: explainWaiting(reservation, world, findHold(world, this.#policy, nowMs)) };
   }
 
-  #settle(world: World, nowMs: number): Settled {
-    const overdue = planExpiry(world.ledger, this.#policy, nowMs, this.#expireFromMs);
-    const expired = overdue.map((step) => expiryEvent(step, nowMs));
-    this.#remember(world.ledger, expired);
-    const left = evolveWorld(world, expired);
-    const plan = planGrants(left, this.#policy, nowMs);
-    const granted = plan.steps.map((step) => eventOf(step, nowMs));
-    return {
-      steps: [...overdue, ...plan.steps],
-      complete: plan.complete && overdue.length < this.#policy.expiriesPerPlan,
-      world: evolveWorld(left, granted),
-      events: [...expired, ...granted],
-    };
+  #settle(world: World, nowMs: number): Settlement<GrantStep | ExpiryStep> {
+    const settled = planSettlement(world, this.#policy, nowMs, this.#expireFromMs);
+    this.#remember(world.ledger, settled.events);
+    return settled;
   }
 
   /** Once an end is on disk the ledger knows no more what has ended. */
@@ -327,6 +329,7 @@ export class LedgerKeeper {
   }
 
   #committed(event: LedgerEvent, ledger: Ledger): void {
+    if (event.kind === "limited") return;
     if (event.kind === "requested" || event.kind === "renewed") {
       const { expiresAtMs } = event.kind === "requested" ? event.reservation : event;
       if (expiresAtMs !== undefined && expiresAtMs < this.#alarmAtMs) this.#wake.resolve(undefined);
@@ -342,24 +345,12 @@ export class LedgerKeeper {
     if (reservation !== undefined) this.#deps.announce({ kind, reservation }, caller);
   }
 
-  /** A refusal is an answer and no failure of the decision, so it is shown as an attribute, and counted under its reason. */
   #inSpan<Result>(
     name: string,
     attributes: Record<string, string | number | boolean>,
     work: (span: Span) => Promise<Result>,
   ): Promise<Result> {
-    return inSpan(TRACER, name, { attributes }, async (span) => {
-      try {
-        return await work(span);
-      } catch (error) {
-        const fault = faultOf(error);
-        if (fault !== undefined) {
-          span.setAttributes({ "muster.outcome": "refuse", "muster.because": reasonOf(fault) });
-          this.#deps.decided(fault.code);
-        }
-        throw error;
-      }
-    });
+    return inDecisionSpan(name, attributes, this.#deps.decided, work);
   }
 }
 
@@ -371,30 +362,4 @@ function existing({ ledger }: World, owner: Owner): Reservation {
 
 function mustBeRight(wrong: Fault | undefined): void {
   if (wrong !== undefined) throw new FaultError(wrong);
-}
-
-function ownerAttributes({ kind, id }: Owner): Record<string, string> {
-  return { "muster.owner.kind": kind, "muster.owner.id": id };
-}
-
-function reportAttributes({ reservation, because }: ReservationReport): Record<string, string | number> {
-  return {
-    "muster.reservation": idOf(reservation.sequence),
-    ...(because !== undefined && {
-      "muster.wait.pool": because.pool,
-      "muster.wait.requested": because.requested,
-      "muster.wait.available": because.available,
-      "muster.wait.ahead": because.ahead,
-    }),
-  };
-}
-
-function showSteps(span: Span, steps: Settled["steps"]): void {
-  for (const step of steps)
-    span.addEvent(step.do, {
-      "muster.reservation": idOf(step.sequence),
-      ...(step.do === "grant"
-        ? { "muster.because": step.because.code, "muster.ahead": step.because.ahead }
-        : { "muster.because": step.because }),
-    });
 }

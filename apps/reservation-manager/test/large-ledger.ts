@@ -23,7 +23,6 @@ export function largeLedger(waiting: number): Ledger {
       owner: ownerOf(index),
       needs,
       priority: index % 3,
-      concurrencyLimit: 0,
       createdAtMs: index,
     };
   });
@@ -41,7 +40,7 @@ export async function writeLedger(bus: NatsBus, ledger: Ledger): Promise<void> {
     token: 0,
   });
   const reservation = { sequence: ledger.nextSequence, owner: ownerOf("last"), needs: needsOf("pool-0"), priority: 0 };
-  const requested = { ...reservation, concurrencyLimit: 0, createdAtMs: 0 };
+  const requested = { ...reservation, createdAtMs: 0 };
   await log.transact(() => ({ events: [{ kind: "requested", reservation: requested, atMs: 0 }], result: undefined }));
   await until("the snapshot is written", async () => (await snapshotRevision(bus)) > 0, { timeoutMs: 120_000 });
 }

@@ -20,6 +20,8 @@ export class NaiveLedger {
   readonly #nodes: Map<string, NodeFacts>;
   #lines: Line[] = [];
   readonly #numbers = new Map<string, number[]>();
+  /** By owner kind, as it was named last. */
+  readonly #limits = new Map<string, number>();
   #next = 1;
   #now = 0;
 
@@ -58,9 +60,26 @@ export class NaiveLedger {
         if (line !== undefined) line.until = limitOf(operation.ttlMs, this.#now);
         return "";
       }
+      case "limit":
+        this.#limits.set(operation.ownerKind, operation.limit);
+        return "";
       case "reserve":
-        return this.#reserve(operation.request);
+        return this.#reserveWithLimit(operation.request);
     }
+  }
+
+  /** The request's limit counts from now on, and for those before it first; not when the request is refused. */
+  #reserveWithLimit(request: ReservationRequest): string {
+    const { kind } = request.owner;
+    const limit = this.#limits.get(kind) ?? 0;
+    const lines = this.#lines.map((line) => ({ ...line, nodes: [...line.nodes] }));
+    this.#limits.set(kind, request.concurrencyLimit);
+    this.#settle();
+    const said = this.#reserve(request);
+    if (/^(answer|grant|queue) /.test(said)) return said;
+    this.#limits.set(kind, limit);
+    this.#lines = lines;
+    return said;
   }
 
   #end(line: Line | undefined): void {
@@ -141,9 +160,10 @@ export class NaiveLedger {
     );
   }
 
-  #atLimit({ request: { owner, concurrencyLimit } }: Line): boolean {
+  #atLimit({ request: { owner } }: Line): boolean {
+    const limit = this.#limits.get(owner.kind) ?? 0;
     const granted = this.#lines.filter(({ nodes, request }) => nodes.length > 0 && request.owner.kind === owner.kind);
-    return concurrencyLimit > 0 && granted.length >= concurrencyLimit;
+    return limit > 0 && granted.length >= limit;
   }
 
   #good(pool: string): NodeFacts[] {

@@ -1,12 +1,13 @@
 import fc from "fast-check";
 import type { ReservationRequest } from "../src/domain/check-request.ts";
+import { decideLimit } from "../src/domain/decide-limit.ts";
 import { decideRelease, type ReleaseRequest } from "../src/domain/decide-release.ts";
 import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decide-reservation.ts";
 import { emptyLedger, type LedgerEvent } from "../src/domain/ledger.ts";
 import { buildMachines, withNode, withoutNode, type NodeFacts } from "../src/domain/machines.ts";
-import { expiryEvent, planExpiry, type ExpiryPolicy } from "../src/domain/plan-expiry.ts";
+import type { ExpiryPolicy } from "../src/domain/plan-expiry.ts";
+import { planSettlement } from "../src/domain/plan-settlement.ts";
 import { decideRenewal } from "../src/domain/decide-renewal.ts";
-import { eventOf, planGrants } from "../src/domain/plan-grants.ts";
 import { idOf, sameOwner, type Need, type Owner } from "../src/domain/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/world.ts";
 
@@ -17,6 +18,7 @@ export type Operation =
   | { readonly do: "release"; readonly owner: Owner; readonly late?: boolean }
   /** The same, for a renewal. */
   | { readonly do: "renew"; readonly owner: Owner; readonly ttlMs: number; readonly late?: boolean }
+  | { readonly do: "limit"; readonly ownerKind: string; readonly limit: number }
   | { readonly do: "node"; readonly facts: NodeFacts }
   | { readonly do: "lose"; readonly node: string }
   | { readonly do: "wait"; readonly ms: number };
@@ -95,6 +97,9 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
       if (verdict.do === "renew") apply(run, verdict.events);
       break;
     }
+    case "limit":
+      apply(run, decideLimit(operation, run.world.ledger, run.nowMs).events);
+      break;
     case "release":
       apply(run, decideRelease(releaseOf(run, operation), run.world.ledger, run.nowMs).events);
       break;
@@ -118,15 +123,7 @@ function releaseOf(run: Run, { owner, late }: { readonly owner: Owner; readonly 
 }
 
 function settle(run: Run): void {
-  apply(
-    run,
-    planExpiry(run.world.ledger, policy, run.nowMs, 0).map((expiry) => expiryEvent(expiry, run.nowMs)),
-  );
-  const { steps } = planGrants(run.world, policy, run.nowMs);
-  apply(
-    run,
-    steps.map((grant) => eventOf(grant, run.nowMs)),
-  );
+  apply(run, planSettlement(run.world, policy, run.nowMs, 0).events);
 }
 
 function apply(run: Run, events: readonly LedgerEvent[]): void {
@@ -164,6 +161,10 @@ const renew = fc
     return { do: "renew", owner: ownerOf(number, ownerKind), ttlMs, late };
   });
 
+const limit = fc
+  .record({ ownerKind: kind, limit: fc.constantFrom(0, 1, 2, 5) })
+  .map((named): Operation => ({ do: "limit", ...named }));
+
 const node = fc
   .record({
     number: fc.integer({ min: 0, max: 9 }),
@@ -186,6 +187,7 @@ export const operations = fc.array(
     { weight: 12, arbitrary: reserve },
     { weight: 8, arbitrary: release },
     { weight: 3, arbitrary: renew },
+    { weight: 1, arbitrary: limit },
     { weight: 2, arbitrary: goodNode.map((facts): Operation => ({ do: "node", facts })) },
     { weight: 2, arbitrary: node.map((facts): Operation => ({ do: "node", facts })) },
     {

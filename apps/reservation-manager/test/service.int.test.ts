@@ -138,6 +138,36 @@ it("ends a reservation whose time limit passes, granted or waiting, and tells of
   expect(manager.errors).toEqual([]);
 });
 
+it("holds those that wait to the newest limit of their kind, named by a later request or without one, and after a leader was killed", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  for (const name of ["a1", "a2", "a3", "a4"]) await nodes.put(name, "a");
+  await using first = startManager(server);
+  const reservations = reservationsOf(bus);
+  const reserve = (id: string, concurrencyLimit: number) =>
+    reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true, concurrencyLimit }, { timeoutMs: 20_000 });
+  const granted = async () => {
+    const { reservations: all } = await persist(() => reservations.listReservations({}, { timeoutMs: 20_000 }));
+    return all.filter(({ state }) => state === GRANTED).map((one) => one.owner?.id);
+  };
+  for (const id of ["s", "t", "u", "v"]) await reserve(id, 1);
+  expect(await granted()).toEqual(["s"]);
+  await reserve("w", 2);
+  expect(await granted()).toEqual(["s", "t"]);
+  expect(await reservations.limitConcurrency({ ownerKind: "session", limit: 3 })).toMatchObject({ changed: true });
+  expect(await granted()).toEqual(["s", "t", "u"]);
+  expect(await reservations.limitConcurrency({ ownerKind: "session", limit: 3 })).toMatchObject({ changed: false });
+  expect((await reservations.explainReservation({ owner: owner("v") })).concurrency).toMatchObject({ limit: 3 });
+
+  await first.end("SIGKILL");
+  await using second = startManager(server);
+  expect(await granted()).toEqual(["s", "t", "u"]);
+  await persist(() => reservations.unreserve({ owner: owner("s"), reservationId: "r-1" }));
+  expect(await granted()).toEqual(["t", "u", "v"]);
+  expect([...first.errors, ...second.errors]).toEqual([]);
+});
+
 it("answers invalid_request to bytes that are no message, on every method", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
@@ -151,8 +181,9 @@ it("answers invalid_request to bytes that are no message, on every method", asyn
       expect([verb, fault.code, fault.reason]).toEqual([verb, 3, "INVALID_REQUEST"]);
     }
   }
-  const { reserve, unreserve, renewReservation, getReservation, explainReservation } = reservationsOf(bus);
-  for (const call of [reserve, unreserve, renewReservation, getReservation, explainReservation])
+  const { reserve, unreserve, renewReservation, getReservation, explainReservation, limitConcurrency } =
+    reservationsOf(bus);
+  for (const call of [reserve, unreserve, renewReservation, getReservation, explainReservation, limitConcurrency])
     await expect(call({})).rejects.toMatchObject({ fault: { code: "invalid_request" } });
   expect(manager.errors).toEqual([]);
 });

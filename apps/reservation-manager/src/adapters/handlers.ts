@@ -17,6 +17,7 @@ export function makeHandlers(keeper: LedgerKeeper): Handlers<typeof ReservationS
     renewReservation: async ({ owner, reservationId, ttlMs }) => ({
       reservation: toWireReservation(await keeper.renew({ owner: toOwner(owner), reservationId, ttlMs })),
     }),
+    limitConcurrency: async ({ ownerKind, limit }) => ({ changed: await keeper.limit({ ownerKind, limit }) }),
     getReservation: async ({ owner }) => ({ reservation: toWireReservation(await keeper.get(toOwner(owner))) }),
     listReservations: async ({ ownerKind, limit, continue: after }) => {
       const page = await keeper.list({

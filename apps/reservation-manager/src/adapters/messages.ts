@@ -1,6 +1,7 @@
 import { muster } from "@muster/proto";
 import type { Codec } from "@muster/store";
 import type { ReservationRequest } from "../domain/check-request.ts";
+import type { LimitRequest } from "../domain/decide-limit.ts";
 import type { WaitReason } from "../domain/explain-waiting.ts";
 import type { LedgerEvent } from "../domain/ledger.ts";
 import { brokenOf, capacityOf, type NodeFacts } from "../domain/machines.ts";
@@ -14,7 +15,7 @@ type WireOwner = muster.common.v1.Owner.$Properties;
 /** One entry of the ledger's log. Decoding throws on an entry that this version does not understand: a part of it would be another ledger. */
 export const entryCodec: Codec<readonly LedgerEvent[]> = {
   encode: (events) => wire.LedgerEntry.encode({ events: events.map(toWireEvent) }).finish(),
-  decode: (bytes) => wire.LedgerEntry.decode(bytes).events.map(toEvent),
+  decode: (bytes) => wire.LedgerEntry.decode(bytes).events.flatMap(toEvents),
 };
 
 /** One entry of the watcher's bucket: a node, or the mark that it has told of every node that it saw at that time. */
@@ -108,11 +109,21 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
       return { atMs, renewed: { id: idOf(event.sequence), expiresAtMs: event.expiresAtMs ?? 0 } };
     case "expired":
       return { atMs, expired: { id: idOf(event.sequence) } };
+    case "limited":
+      return { atMs, limited: { ownerKind: event.ownerKind, limit: event.limit } };
   }
 }
 
+/** A request that came with a limit is two events: it set the limit of its kind. */
+function toEvents(message: muster.reservation.v1.LedgerEvent.$Properties): readonly LedgerEvent[] {
+  const event = toEvent(message);
+  const limit = message.requested?.concurrencyLimit ?? 0;
+  if (event.kind !== "requested" || limit === 0) return [event];
+  return [{ kind: "limited", ownerKind: event.reservation.owner.kind, limit, atMs: event.atMs }, event];
+}
+
 function toEvent(message: muster.reservation.v1.LedgerEvent.$Properties): LedgerEvent {
-  const { requested, granted, released, renewed, expired } = message;
+  const { requested, granted, released, renewed, expired, limited } = message;
   const atMs = message.atMs ?? 0;
   if (requested) return { kind: "requested", reservation: toReservation(requested), atMs };
   if (granted)
@@ -121,12 +132,12 @@ function toEvent(message: muster.reservation.v1.LedgerEvent.$Properties): Ledger
   if (renewed)
     return { kind: "renewed", sequence: toSequence(renewed.id), expiresAtMs: zeroIsAbsent(renewed.expiresAtMs), atMs };
   if (expired) return { kind: "expired", sequence: toSequence(expired.id), atMs };
+  if (limited) return { kind: "limited", ...toLimit(limited), atMs };
   throw new Error("the ledger's log has an event of an unknown kind");
 }
 
 export function toWireRequested(reservation: Reservation): muster.reservation.v1.LedgerRequested.$Properties {
-  const { concurrencyLimit } = reservation;
-  return { reservation: toWireReservation({ reservation, because: undefined }), concurrencyLimit };
+  return { reservation: toWireReservation({ reservation, because: undefined }) };
 }
 
 export function toReservation(requested: muster.reservation.v1.LedgerRequested.$Properties): Reservation {
@@ -138,12 +149,15 @@ export function toReservation(requested: muster.reservation.v1.LedgerRequested.$
     owner: toOwner(owner),
     needs: (needs ?? []).map(toNeed),
     priority: priority ?? 0,
-    concurrencyLimit: requested.concurrencyLimit ?? 0,
     createdAtMs: createdAtMs ?? 0,
     ...(limit !== undefined && { expiresAtMs: limit }),
   };
   if (state !== wire.ReservationState.RESERVATION_STATE_GRANTED) return reservation;
   return { ...reservation, grant: { atMs: grantedAtMs ?? 0, machines: toMachines(machines) } };
+}
+
+function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited.$Properties): LimitRequest {
+  return { ownerKind: ownerKind ?? "", limit: limit ?? 0 };
 }
 
 function zeroIsAbsent(number: number | null | undefined): number | undefined {

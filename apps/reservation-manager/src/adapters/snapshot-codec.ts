@@ -6,7 +6,7 @@ import type { Reservation } from "../domain/reservation.ts";
 import type { Steps } from "../domain/steps.ts";
 import { toReservation, toWireRequested } from "./messages.ts";
 
-const { LedgerSnapshot, LedgerRequested } = muster.reservation.v1;
+const { LedgerSnapshot, LedgerRequested, LedgerLimited } = muster.reservation.v1;
 
 /** Reservations that are encoded at once: some milliseconds. */
 const PER_PIECE = 1000;
@@ -16,6 +16,7 @@ const TURN_MS = 20;
 /** First byte of the fields of LedgerSnapshot: number and wire type. */
 const RESERVATION_TAG = 0x0a;
 const NEXT_ID_TAG = 0x10;
+const LIMIT_TAG = 0x1a;
 
 /**
  * One LedgerSnapshot, written and read a little at a time: messages of one type that are put one behind the other are one message that has all their
@@ -30,13 +31,15 @@ export const snapshotCodec: SnapshotCodec<Ledger> = {
       yield LedgerSnapshot.encode({ reservations }).finish();
       reservations = [];
     }
-    yield LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence }).finish();
+    const limits = [...ledger.limits.entries()].map(([ownerKind, limit]) => ({ ownerKind, limit }));
+    yield LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence, limits }).finish();
   },
   assemble: (pieces) => inTurns(assemble(pieces)),
 };
 
 function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
   const reservations: Reservation[] = [];
+  const limits = new Map<string, number>();
   let nextId = 0;
   let rest = Buffer.alloc(0);
   for (const piece of pieces) {
@@ -45,20 +48,38 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
     for (let field = readField(rest, at); field !== undefined; field = readField(rest, at)) {
       at = field.end;
       if (field.tag === NEXT_ID_TAG) nextId = field.value;
-      else reservations.push(toReservation(LedgerRequested.decode(rest.subarray(field.end - field.value, field.end))));
+      else {
+        const bytes = rest.subarray(field.end - field.value, field.end);
+        if (field.tag === LIMIT_TAG) {
+          const { ownerKind, limit } = LedgerLimited.decode(bytes);
+          limits.set(ownerKind, limit);
+        } else addReservation(reservations, limits, LedgerRequested.decode(bytes));
+      }
       if (reservations.length % PER_PIECE === 0) yield;
     }
     rest = rest.subarray(at);
   }
   if (rest.length > 0) throw new Error("the snapshot ends in the middle of a reservation");
-  return yield* restoreLedger(reservations, nextId);
+  return yield* restoreLedger(reservations, nextId, limits);
 }
 
-/** The field that begins here; undefined when the bytes end before it does. `value` is the length of a reservation. */
+/** In the order of arrival, so of requests that came with a limit the last one says that of their kind. */
+function addReservation(
+  reservations: Reservation[],
+  limits: Map<string, number>,
+  requested: muster.reservation.v1.LedgerRequested,
+): void {
+  const reservation = toReservation(requested);
+  reservations.push(reservation);
+  const { concurrencyLimit: limit } = requested;
+  if (limit > 0) limits.set(reservation.owner.kind, limit);
+}
+
+/** The field that begins here; undefined when the bytes end before it does. `value` is the length of what is a message. */
 function readField(bytes: Buffer, at: number): { tag: number; value: number; end: number } | undefined {
   const tag = bytes[at];
   if (tag === undefined) return undefined;
-  if (tag !== RESERVATION_TAG && tag !== NEXT_ID_TAG)
+  if (tag !== RESERVATION_TAG && tag !== NEXT_ID_TAG && tag !== LIMIT_TAG)
     throw new Error(`the snapshot has a field of the unknown tag ${tag}`);
   let value = 0;
   for (let [next, scale] = [at + 1, 1]; ; next += 1, scale *= 128) {
@@ -66,7 +87,7 @@ function readField(bytes: Buffer, at: number): { tag: number; value: number; end
     if (byte === undefined) return undefined;
     value += (byte % 128) * scale;
     if (byte >= 128) continue;
-    const end = next + 1 + (tag === RESERVATION_TAG ? value : 0);
+    const end = next + 1 + (tag === NEXT_ID_TAG ? 0 : value);
     return end > bytes.length ? undefined : { tag, value, end };
   }
 }

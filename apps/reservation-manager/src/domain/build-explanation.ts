@@ -1,7 +1,7 @@
 import { describeExplanation } from "./describe-explanation.ts";
 import { explainWaiting, type WaitReason } from "./explain-waiting.ts";
 import { findHold, type HoldPolicy } from "./fit.ts";
-import { knownReservation, type Ledger } from "./ledger.ts";
+import { knownReservation, limitOf, type Ledger } from "./ledger.ts";
 import { capacityOf, unusableNodes, type Machines, type UnusableNode } from "./machines.ts";
 import { comparePlaces, firstPlaceOf, placeOf, type Place } from "./waiting-queue.ts";
 import { countByPool, type Owner, type PoolNeed, type Reservation } from "./reservation.ts";
@@ -144,10 +144,11 @@ function explainPlace(place: Place, { queue }: Ledger): QueuePlace {
 }
 
 function explainConcurrency(
-  { owner, concurrencyLimit: limit }: Reservation,
+  { owner }: Reservation,
   ledger: Ledger,
   granted: readonly Reservation[],
 ): ConcurrencyUse | undefined {
+  const limit = limitOf(ledger, owner.kind);
   if (limit === 0) return undefined;
   const holders = granted
     .filter((holder) => holder.owner.kind === owner.kind)

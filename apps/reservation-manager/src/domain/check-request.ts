@@ -1,5 +1,6 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelValue } from "@muster/names";
+import type { LimitRequest } from "./decide-limit.ts";
 import type { RenewalRequest } from "./decide-renewal.ts";
 import type { ReleaseRequest } from "./decide-release.ts";
 import type { Need, Owner } from "./reservation.ts";
@@ -17,6 +18,7 @@ export type ReservationRequest = {
   /** Wait for machines when they are short now. */
   readonly wait: boolean;
   readonly priority: number;
+  /** The limit of the owner's kind from now on, for all that wait; 0: no limit. */
   readonly concurrencyLimit: number;
   /** 0: no time limit. */
   readonly ttlMs: number;
@@ -46,6 +48,10 @@ export function checkRelease({ owner, reservationId }: ReleaseRequest): Fault | 
     field: "reservation_id",
     reason: "is empty; the id that Reserve answered is needed",
   };
+}
+
+export function checkLimit({ ownerKind }: LimitRequest): Fault | undefined {
+  return checkDnsLabel("owner_kind", ownerKind);
 }
 
 function checkTtl(ttlMs: number): Fault | undefined {

@@ -4,10 +4,12 @@ import { assignMachines, findHold, obstacleTo, type Obstacle } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "./ledger.ts";
 import { largestOf, type Machines } from "./machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
+import { settleGrants } from "./plan-settlement.ts";
+import { decideLimit } from "./decide-limit.ts";
 import { renewal } from "./decide-renewal.ts";
 import { countByPool, sameNeeds, type Owner, type PoolNeed, type Reservation } from "./reservation.ts";
 import { placeOf } from "./waiting-queue.ts";
-import type { World } from "./world.ts";
+import { evolveWorld, type World } from "./world.ts";
 
 export type ReservationPolicy = GrantPolicy & {
   /** Requests that may wait at once. */
@@ -35,6 +37,8 @@ export type Verdict =
       readonly events: readonly LedgerEvent[];
       readonly because: Obstacle["code"];
     }
+  /** The limit that the request names lets so many go on that waited that they take more than one plan: decide again once this is done. */
+  | { readonly do: "limit"; readonly events: readonly LedgerEvent[]; readonly because: "ANOTHER_LIMIT" }
   | { readonly do: "refuse"; readonly fault: Fault };
 
 /** Machines are released, and a place in the queue becomes free, far more often than this. */
@@ -54,6 +58,9 @@ const NOT_KNOWN_YET: Fault = {
  *
  * Refusals in this order, each with the first pool by name: a pool that no node carries, a pool that is too small whoever releases, machines short now. While
  * not all nodes are known none of these is given: what does not fit the nodes that are known is to be asked again.
+ *
+ * A request that names another limit for its owner's kind than the one in force sets it for all that wait, and those that fit by that go first. One that is
+ * refused sets nothing.
  */
 export function decideReservation(
   request: ReservationRequest,
@@ -63,6 +70,24 @@ export function decideReservation(
 ): Verdict {
   const wrong = checkRequest(request);
   if (wrong !== undefined) return { do: "refuse", fault: wrong };
+  const limit = decideLimit({ ownerKind: request.owner.kind, limit: request.concurrencyLimit }, world.ledger, nowMs);
+  if (limit.do === "nothing") return decideWithinLimit(request, world, policy, nowMs);
+
+  const settled = settleGrants(evolveWorld(world, limit.events), policy, nowMs);
+  const verdict = decideWithinLimit(request, settled.world, policy, nowMs);
+  if (verdict.do === "refuse") return verdict;
+  const events = [...limit.events, ...settled.events];
+  if (!settled.complete) return { do: "limit", events, because: limit.because };
+  return { ...verdict, events: [...events, ...verdict.events] };
+}
+
+/** The same with the limit in force, whatever the request says. */
+function decideWithinLimit(
+  request: ReservationRequest,
+  world: World,
+  policy: ReservationPolicy,
+  nowMs: number,
+): Exclude<Verdict, { do: "limit" }> {
   const existing = reservationOf(world.ledger, request.owner);
   if (existing !== undefined) return decideAgain(request, existing, nowMs);
 
@@ -70,12 +95,12 @@ export function decideReservation(
   const impossible = findUnknownPool(needs, world.machines) ?? findSmallPool(needs, world.machines);
   if (impossible !== undefined) return { do: "refuse", fault: world.machines.complete ? impossible : NOT_KNOWN_YET };
 
-  const { owner, priority, concurrencyLimit, ttlMs } = request;
+  const { owner, priority, ttlMs } = request;
   const { nextSequence: sequence, queue } = world.ledger;
-  const asked = { sequence, owner, needs: request.needs, priority, concurrencyLimit, createdAtMs: nowMs };
+  const asked = { sequence, owner, needs: request.needs, priority, createdAtMs: nowMs };
   const reservation: Reservation = ttlMs === 0 ? asked : { ...asked, expiresAtMs: nowMs + ttlMs };
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
-  const demand = { ownerKind: owner.kind, concurrencyLimit, needs };
+  const demand = { ownerKind: owner.kind, needs };
   const obstacle = obstacleTo(demand, placeOf(reservation), world, findHold(world, policy, nowMs));
 
   if (obstacle === undefined) {
@@ -88,7 +113,11 @@ export function decideReservation(
   return { do: "queue", sequence, events: [requested], because: obstacle.code };
 }
 
-function decideAgain(request: ReservationRequest, existing: Reservation, nowMs: number): Verdict {
+function decideAgain(
+  request: ReservationRequest,
+  existing: Reservation,
+  nowMs: number,
+): Extract<Verdict, { do: "answer" | "refuse" }> {
   const { sequence } = existing;
   if (sameNeeds(request.needs, existing.needs)) {
     const events = request.ttlMs === 0 ? [] : [renewal(sequence, request.ttlMs, nowMs)];

@@ -18,9 +18,9 @@ export type WaitReason = {
 /** The reason in force, given the hold in force (`findHold`); undefined for a reservation that is granted or is about to be. */
 export function explainWaiting(reservation: Reservation, world: World, hold: Hold | undefined): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
-  const { owner, concurrencyLimit, needs } = reservation;
+  const { owner, needs } = reservation;
   const place = placeOf(reservation);
-  const demand = { ownerKind: owner.kind, concurrencyLimit, needs: countByPool(needs) };
+  const demand = { ownerKind: owner.kind, needs: countByPool(needs) };
   const obstacle = obstacleTo(demand, place, world, hold);
   if (obstacle === undefined) return undefined;
   const ahead = world.ledger.queue.places.rank(place);

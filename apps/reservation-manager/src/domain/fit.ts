@@ -1,4 +1,5 @@
 import type { Machine, Need, PoolNeed } from "./reservation.ts";
+import { limitOf } from "./ledger.ts";
 import { largestOf, type Machines } from "./machines.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "./waiting-queue.ts";
 import type { World } from "./world.ts";
@@ -12,7 +13,7 @@ export type HoldPolicy = {
 export type Hold = { readonly place: Place; readonly needs: readonly PoolNeed[] };
 
 /** What a grant depends on besides the place in the queue. */
-export type Demand = Pick<WaitingClass, "ownerKind" | "concurrencyLimit" | "needs">;
+export type Demand = Pick<WaitingClass, "ownerKind" | "needs">;
 
 /** Why a request cannot be granted now. */
 export type Obstacle =
@@ -30,7 +31,7 @@ export type Obstacle =
 
 /** The first thing that stands in the way, pools in the order of their names; undefined when the demand can be granted at this place now. */
 export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hold | undefined): Obstacle | undefined {
-  if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: demand.concurrencyLimit };
+  if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   for (const { pool, count } of demand.needs) {
     const available = availableAt(place, pool, world.machines, hold);
     if (available < count || !world.machines.complete)
@@ -83,8 +84,9 @@ function availableAt(place: Place, pool: string, machines: Machines, hold: Hold 
   return Math.max(0, free - kept);
 }
 
-function isAtLimit({ ownerKind, concurrencyLimit }: Demand, { ledger }: World): boolean {
-  return concurrencyLimit > 0 && (ledger.grantedByKind.get(ownerKind) ?? 0) >= concurrencyLimit;
+function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
+  const limit = limitOf(ledger, ownerKind);
+  return limit > 0 && (ledger.grantedByKind.get(ownerKind) ?? 0) >= limit;
 }
 
 function isPossible({ needs }: Demand, machines: Machines): boolean {

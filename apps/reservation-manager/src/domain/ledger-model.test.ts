@@ -6,6 +6,7 @@ import type { Verdict } from "./decide-reservation.ts";
 
 function sayVerdict(verdict: Verdict | undefined): string {
   if (verdict === undefined) return "";
+  if (verdict.do === "limit") return verdict.do;
   if (verdict.do !== "refuse") return `${verdict.do} ${verdict.sequence}`;
   const { fault } = verdict;
   switch (fault.code) {

@@ -27,6 +27,7 @@ function show(ledger: Ledger): unknown {
     owners: [...ledger.owners.entries()],
     holders: [...ledger.holders.entries()],
     grantedByKind: [...ledger.grantedByKind.entries()],
+    limits: [...ledger.limits.entries()],
     expiries: [...ledger.expiries.keys()],
     places: [...queue.places.keys()],
     heads: [...queue.heads.entries()].map(([place, waiting]) => [place, [...waiting.places.keys()]]),
@@ -150,7 +151,13 @@ it("gives the same ledger when its events are replayed, and when it is restored 
       const replayed = events.reduce(evolve, emptyLedger);
       expect(show(replayed)).toEqual(show(world.ledger));
       expect(replayed.version).toBe(world.ledger.version);
-      const restored = finish(restoreLedger([...world.ledger.reservations.values()], world.ledger.nextSequence));
+      const restored = finish(
+        restoreLedger(
+          [...world.ledger.reservations.values()],
+          world.ledger.nextSequence,
+          world.ledger.limits.entries(),
+        ),
+      );
       expect(show(restored)).toEqual(show(world.ledger));
     }),
   );
@@ -176,14 +183,16 @@ it("releases what belongs to owners that are gone: every reservation ends when i
   );
 });
 
-it("has no effect on error, nor when the same owner reserves the same again", () => {
+it("has no effect on error, nor when the same owner reserves the same again under the limit that is in force", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       let before = 0;
       runAll(steps, (run, operation) => {
         const verdict = operation.do === "reserve" ? run.verdicts.at(-1) : undefined;
         const renews = operation.do === "reserve" && operation.request.ttlMs > 0;
-        if (verdict?.do === "refuse" || (verdict?.do === "answer" && !renews)) expect(run.events.length).toBe(before);
+        const limits = verdict?.do === "answer" && verdict.events.some(({ kind }) => kind === "limited");
+        if (verdict?.do === "refuse" || (verdict?.do === "answer" && !renews && !limits))
+          expect(run.events.length).toBe(before);
         before = run.events.length;
       });
     }),
@@ -220,11 +229,7 @@ it("grants in the order of priority, then age, as if it had looked at every wait
           (reservation) =>
             reservation.grant === undefined &&
             obstacleTo(
-              {
-                ownerKind: reservation.owner.kind,
-                concurrencyLimit: reservation.concurrencyLimit,
-                needs: countByPool(reservation.needs),
-              },
+              { ownerKind: reservation.owner.kind, needs: countByPool(reservation.needs) },
               placeOf(reservation),
               world,
               hold,
@@ -243,7 +248,7 @@ it("finds the hold that a look at every waiting request finds", () => {
         const first = [...world.ledger.queue.places.keys()].find((place) => {
           const reservation = world.ledger.reservations.get(place.sequence);
           if (reservation === undefined || nowMs - reservation.createdAtMs <= policy.holdAfterMs) return false;
-          const limit = reservation.concurrencyLimit;
+          const limit = world.ledger.limits.get(reservation.owner.kind) ?? 0;
           const holders = world.ledger.grantedByKind.get(reservation.owner.kind) ?? 0;
           if (limit > 0 && holders >= limit) return false;
           return countByPool(reservation.needs).every(({ pool, count }) => {
@@ -277,18 +282,22 @@ it("grants whatever still waits once everything else is released and the nodes a
   );
 });
 
-it("never keeps more than the limit of a kind granted when all of the kind name that limit", () => {
-  const limit = 2;
+it("grants a kind no more than the limit that was named for it last, whichever limit a request came with, and takes nothing back", () => {
   fc.assert(
     fc.property(operations, (steps) => {
-      const limited = steps.map((operation): Operation =>
-        operation.do === "reserve"
-          ? { ...operation, request: { ...operation.request, concurrencyLimit: limit } }
-          : operation,
-      );
-      runAll(limited, (run) => {
-        for (const count of run.world.ledger.grantedByKind.values()) expect(count).toBeLessThanOrEqual(limit);
-      });
+      const [limits, kinds, holding] = [new Map<string, number>(), new Map<number, string>(), new Set<number>()];
+      const { events, world } = runAll(steps);
+      for (const event of events) {
+        if (event.kind === "limited") limits.set(event.ownerKind, event.limit);
+        if (event.kind === "requested") kinds.set(event.reservation.sequence, event.reservation.owner.kind);
+        if (event.kind === "released" || event.kind === "expired") holding.delete(event.sequence);
+        if (event.kind !== "granted") continue;
+        const kind = kinds.get(event.sequence) ?? "";
+        const ofKind = [...holding].filter((sequence) => kinds.get(sequence) === kind).length;
+        expect(ofKind).toBeLessThan(limits.get(kind) || Number.POSITIVE_INFINITY);
+        holding.add(event.sequence);
+      }
+      for (const [kind, limit] of world.ledger.limits.entries()) expect(limit).toBe(limits.get(kind));
     }),
   );
 });

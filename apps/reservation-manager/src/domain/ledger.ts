@@ -21,7 +21,9 @@ export type LedgerEvent =
       readonly expiresAtMs: number | undefined;
       readonly atMs: number;
     }
-  | { readonly kind: "expired"; readonly sequence: number; readonly atMs: number };
+  | { readonly kind: "expired"; readonly sequence: number; readonly atMs: number }
+  /** 0: no limit any more. */
+  | { readonly kind: "limited"; readonly ownerKind: string; readonly limit: number; readonly atMs: number };
 
 /** When a reservation with a time limit ends, the earliest first. */
 export type Expiry = { readonly atMs: number; readonly sequence: number };
@@ -39,6 +41,8 @@ export type Ledger = {
   readonly holders: SortedMap<string, number>;
   /** Owner kind -> granted reservations. */
   readonly grantedByKind: SortedMap<string, number>;
+  /** Owner kind -> how many of its reservations may be granted at once, for the kinds that have a limit. */
+  readonly limits: SortedMap<string, number>;
   /** Of the reservations with a time limit. */
   readonly expiries: SortedMap<Expiry, true>;
 };
@@ -51,6 +55,7 @@ export const emptyLedger: Ledger = {
   queue: emptyQueue,
   holders: SortedMap.empty(compareText),
   grantedByKind: SortedMap.empty(compareText),
+  limits: SortedMap.empty(compareText),
   expiries: SortedMap.empty(compareExpiries),
 };
 
@@ -67,6 +72,8 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
     case "released":
     case "expired":
       return release(after, knownReservation(ledger, event.sequence));
+    case "limited":
+      return { ...after, limits: withLimit(ledger.limits, event) };
     default:
       return assertNever(event);
   }
@@ -75,6 +82,11 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
 export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undefined {
   const sequence = ledger.owners.get(ownerKey(owner));
   return sequence === undefined ? undefined : ledger.reservations.get(sequence);
+}
+
+/** How many reservations of the kind may be granted at once; 0: no limit. */
+export function limitOf(ledger: Ledger, ownerKind: string): number {
+  return ledger.limits.get(ownerKind) ?? 0;
 }
 
 /** The reservation of this number, which the ledger is known to have. */
@@ -88,7 +100,11 @@ export function knownReservation(ledger: Ledger, sequence: number): Reservation 
  * A ledger that holds exactly these reservations, as a snapshot keeps them. In steps: a leader that did nothing else for seconds would be replaced before it has
  * begun.
  */
-export function* restoreLedger(reservations: readonly Reservation[], nextSequence: number): Steps<Ledger> {
+export function* restoreLedger(
+  reservations: readonly Reservation[],
+  nextSequence: number,
+  limits: Iterable<readonly [string, number]> = [],
+): Steps<Ledger> {
   const grantedByKind = new Map<string, number>();
   const holders: [string, number][] = [];
   for (const { owner, sequence, grant: granted } of reservations) {
@@ -110,6 +126,7 @@ export function* restoreLedger(reservations: readonly Reservation[], nextSequenc
     queue: yield* buildQueue(reservations.filter(({ grant: granted }) => granted === undefined)),
     holders: yield* SortedMap.inSteps(compareText, holders),
     grantedByKind: SortedMap.from(compareText, grantedByKind),
+    limits: SortedMap.from(compareText, limits),
     expiries: yield* SortedMap.inSteps(
       compareExpiries,
       reservations.flatMap((reservation): [Expiry, true][] => {
@@ -177,6 +194,13 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
     holders: granted.machines.reduce((holders, { node }) => holders.delete(node), ledger.holders),
     grantedByKind: addTo(ledger.grantedByKind, owner.kind, -1),
   };
+}
+
+function withLimit(
+  limits: Ledger["limits"],
+  { ownerKind, limit }: { readonly ownerKind: string; readonly limit: number },
+): Ledger["limits"] {
+  return limit === 0 ? limits.delete(ownerKind) : limits.set(ownerKind, limit);
 }
 
 function withExpiry(

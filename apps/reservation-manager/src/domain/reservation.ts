@@ -15,8 +15,6 @@ export type Reservation = {
   readonly needs: readonly Need[];
   /** Higher goes first. */
   readonly priority: number;
-  /** Granted only while fewer reservations than this of the owner's kind are; 0: no limit. */
-  readonly concurrencyLimit: number;
   readonly createdAtMs: number;
   /** Ends by itself then, waiting or granted, unless it is renewed; undefined: no time limit. */
   readonly expiresAtMs?: number;

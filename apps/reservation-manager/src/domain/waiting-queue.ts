@@ -11,7 +11,6 @@ export type Place = { readonly priority: number; readonly createdAtMs: number; r
  */
 export type WaitingClass = {
   readonly ownerKind: string;
-  readonly concurrencyLimit: number;
   readonly priority: number;
   /** In the order of the pools' names. */
   readonly needs: readonly PoolNeed[];
@@ -24,7 +23,7 @@ export type Shape = {
   readonly classes: SortedMap<ClassKey, WaitingClass>;
 };
 
-type ClassKey = Pick<WaitingClass, "priority" | "ownerKind" | "concurrencyLimit">;
+type ClassKey = Pick<WaitingClass, "priority" | "ownerKind">;
 
 /** Shapes that need machines of the same pools, by how many they need of each: what needs more of the first pool comes later. */
 export type PoolGroup = { readonly pools: readonly string[]; readonly shapes: SortedMap<readonly number[], Shape> };
@@ -74,8 +73,8 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   for (const [index, reservation] of reservations.entries()) {
     if (index % REQUESTS_PER_STEP === 0) yield;
     const needs = countByPool(reservation.needs);
-    const { owner, priority, concurrencyLimit } = reservation;
-    const alike = JSON.stringify([groupKey(needs), countsOf(needs), priority, owner.kind, concurrencyLimit]);
+    const { owner, priority } = reservation;
+    const alike = JSON.stringify([groupKey(needs), countsOf(needs), priority, owner.kind]);
     const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
     const place: [Place, true] = [placeOf(reservation), true];
     same.places.push(place);
@@ -109,8 +108,8 @@ export function enqueue(queue: WaitingQueue, reservation: Reservation): WaitingQ
   const needs = countByPool(reservation.needs);
   const previous = classOf(queue, reservation, needs);
   const place = placeOf(reservation);
-  const { ownerKind, concurrencyLimit, priority, places } = previous ?? newClass(reservation);
-  const next = { ownerKind, concurrencyLimit, priority, needs, places: places.set(place, true) };
+  const { ownerKind, priority, places } = previous ?? newClass(reservation);
+  const next = { ownerKind, priority, needs, places: places.set(place, true) };
   return replaceClass(queue, place, 1, previous, next);
 }
 
@@ -122,8 +121,8 @@ export function dequeue(queue: WaitingQueue, reservation: Reservation): WaitingQ
   return replaceClass(queue, place, -1, previous, next);
 }
 
-function newClass({ owner, concurrencyLimit, priority }: Reservation): Omit<WaitingClass, "needs"> {
-  return { ownerKind: owner.kind, concurrencyLimit, priority, places: SortedMap.empty(comparePlaces) };
+function newClass({ owner, priority }: Reservation): Omit<WaitingClass, "needs"> {
+  return { ownerKind: owner.kind, priority, places: SortedMap.empty(comparePlaces) };
 }
 
 function classOf(queue: WaitingQueue, reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass | undefined {
@@ -193,9 +192,5 @@ function compareCounts(a: readonly number[], b: readonly number[]): number {
 }
 
 function compareClasses(a: ClassKey, b: ClassKey): number {
-  return (
-    compareNumbers(b.priority, a.priority) ||
-    compareText(a.ownerKind, b.ownerKind) ||
-    compareNumbers(a.concurrencyLimit, b.concurrencyLimit)
-  );
+  return compareNumbers(b.priority, a.priority) || compareText(a.ownerKind, b.ownerKind);
 }

@@ -1,0 +1,70 @@
+import type { Span } from "@opentelemetry/api";
+import { faultOf, reasonOf } from "@muster/faults";
+import { inSpan } from "@muster/tracing";
+import type { WaitReason } from "./domain/explain-waiting.ts";
+import type { Settlement } from "./domain/plan-settlement.ts";
+import type { ExpiryStep } from "./domain/plan-expiry.ts";
+import type { GrantStep } from "./domain/plan-grants.ts";
+import { idOf, type Owner, type Reservation } from "./domain/reservation.ts";
+
+const TRACER = "@muster/reservation-manager";
+
+/** A refusal is an answer and no failure of the decision, so it is shown as an attribute, and told under its code. */
+export function inDecisionSpan<Result>(
+  name: string,
+  attributes: Record<string, string | number | boolean>,
+  refused: (code: string) => void,
+  work: (span: Span) => Promise<Result>,
+): Promise<Result> {
+  return inSpan(TRACER, name, { attributes }, async (span) => {
+    try {
+      return await work(span);
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault !== undefined) {
+        span.setAttributes({ "muster.outcome": "refuse", "muster.because": reasonOf(fault) });
+        refused(fault.code);
+      }
+      throw error;
+    }
+  });
+}
+
+/** A span of its own for what was decided without a request. */
+export async function showPlan(steps: Steps): Promise<void> {
+  await inSpan(TRACER, "plan grants", {}, (span) => {
+    showSteps(span, steps);
+    return Promise.resolve();
+  });
+}
+
+type Steps = Settlement<GrantStep | ExpiryStep>["steps"];
+
+export function showSteps(span: Span, steps: Steps): void {
+  for (const step of steps)
+    span.addEvent(step.do, {
+      "muster.reservation": idOf(step.sequence),
+      ...(step.do === "grant"
+        ? { "muster.because": step.because.code, "muster.ahead": step.because.ahead }
+        : { "muster.because": step.because }),
+    });
+}
+
+export function ownerAttributes({ kind, id }: Owner): Record<string, string> {
+  return { "muster.owner.kind": kind, "muster.owner.id": id };
+}
+
+export function reportAttributes(
+  reservation: Reservation,
+  because: WaitReason | undefined,
+): Record<string, string | number> {
+  return {
+    "muster.reservation": idOf(reservation.sequence),
+    ...(because !== undefined && {
+      "muster.wait.pool": because.pool,
+      "muster.wait.requested": because.requested,
+      "muster.wait.available": because.available,
+      "muster.wait.ahead": because.ahead,
+    }),
+  };
+}
