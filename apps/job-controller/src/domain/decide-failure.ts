@@ -1,0 +1,104 @@
+import type { FailureRule, JobSpec, ReplicaSpec } from "./job.ts";
+import type { PodFact } from "./snapshot.ts";
+
+/** What becomes of a pod that failed, or of its job. `counts`: against the budget of restarts. */
+export type FailureVerdict =
+  | { readonly action: "fail-job"; readonly reason: FailReason; readonly message: string }
+  | {
+      readonly action: "restart-pod" | "restart-job";
+      readonly counts: boolean;
+      readonly because: RestartReason;
+    };
+
+export type FailReason = "PodFailed" | "PermanentExitCode" | "FailurePolicy";
+export type RestartReason =
+  "failure-policy" | "failures-ignored" | "disrupted" | "retryable-exit-code" | "restart-policy";
+
+/** From here on a process was ended by a signal: somebody else's doing rather than its own mistake. */
+const FIRST_SIGNAL_CODE = 128;
+/** Words of the kubelet and of node controllers for pods that were ended for the node's sake. */
+const DISRUPTIONS: ReadonlySet<string> = new Set([
+  "Evicted",
+  "NodeLost",
+  "NodeShutdown",
+  "NodeAffinity",
+  "OutOfcpu",
+  "OutOfmemory",
+  "OutOfpods",
+  "Preempting",
+  "Shutdown",
+  "Terminated",
+  "UnexpectedAdmissionError",
+]);
+
+/**
+ * Decides about one failed pod: the first failure rule that matches, then the restart policy of its type. A pod that was preempted, evicted or lost with its node has
+ * not failed by itself: it is made anew under every restart policy, and the budget is not touched.
+ */
+export function decideFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): FailureVerdict {
+  if (replica.failuresIgnored) return { action: "restart-pod", counts: false, because: "failures-ignored" };
+  const rule = spec.failurePolicy.find((each) => matches(each, pod, replica));
+  if (rule !== undefined) return byRule(rule, pod, replica);
+  if (isDisrupted(pod)) return { action: "restart-pod", counts: false, because: "disrupted" };
+  const code = exitCode(pod, replica.mainContainer);
+  switch (replica.restartPolicy) {
+    case "Never":
+      return { action: "fail-job", reason: "PodFailed", message: describeEnd(pod, replica) };
+    case "Always":
+    case "OnFailure":
+      return { action: "restart-pod", counts: true, because: "restart-policy" };
+    case "ExitCode":
+      // Without a code the container never ran: nothing says that trying again is useless, and the budget bounds it.
+      return code === undefined || isRetryable(code, spec)
+        ? { action: "restart-pod", counts: true, because: "retryable-exit-code" }
+        : { action: "fail-job", reason: "PermanentExitCode", message: describeEnd(pod, replica) };
+  }
+}
+
+/** Whether the pod was ended for reasons that are not its own. */
+export function isDisrupted(pod: PodFact): boolean {
+  if (DISRUPTIONS.has(pod.reason)) return true;
+  return pod.conditions.some(({ type, status }) => type === "DisruptionTarget" && status === "True");
+}
+
+function byRule(rule: FailureRule, pod: PodFact, replica: ReplicaSpec): FailureVerdict {
+  switch (rule.action) {
+    case "FailJob":
+      return {
+        action: "fail-job",
+        reason: "FailurePolicy",
+        message: `${describeEnd(pod, replica)}, and a failure rule says FailJob`,
+      };
+    case "RestartPod":
+      return { action: "restart-pod", counts: true, because: "failure-policy" };
+    case "RestartJob":
+      return { action: "restart-job", counts: true, because: "failure-policy" };
+    case "Ignore":
+      return { action: "restart-pod", counts: false, because: "failure-policy" };
+  }
+}
+
+function matches({ replicaTypes, on }: FailureRule, pod: PodFact, replica: ReplicaSpec): boolean {
+  if (replicaTypes.length > 0 && !replicaTypes.includes(replica.type)) return false;
+  if ("podCondition" in on) {
+    return pod.conditions.some(({ type, status }) => type === on.podCondition && status === on.status);
+  }
+  const code = exitCode(pod, on.container ?? replica.mainContainer);
+  if (code === undefined || code === 0) return false;
+  return on.values.includes(code) === (on.exitCodes === "In");
+}
+
+function exitCode(pod: PodFact, container: string): number | undefined {
+  return pod.exits.find((exit) => exit.container === container)?.code;
+}
+
+function isRetryable(code: number, { exitCodes }: JobSpec): boolean {
+  if (exitCodes.permanent.includes(code)) return false;
+  return exitCodes.retryable.includes(code) || code >= FIRST_SIGNAL_CODE;
+}
+
+function describeEnd(pod: PodFact, replica: ReplicaSpec): string {
+  const code = exitCode(pod, replica.mainContainer);
+  const how = code === undefined ? pod.reason || "without an exit code" : `with exit code ${code}`;
+  return `pod ${pod.name} failed ${how}`;
+}

@@ -1,0 +1,96 @@
+import { decideFailure, type FailReason } from "./decide-failure.ts";
+import type { JobSpec, SuccessRule } from "./job.ts";
+import type { JobStatus } from "./job-status.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/** How the job stands: over, to be made anew as a whole, or neither. */
+export type Outcome =
+  | { readonly is: "succeeded"; readonly message: string }
+  | {
+      readonly is: "failed";
+      readonly reason: FailReason | "BackoffLimitExceeded" | "DeadlineExceeded";
+      readonly message: string;
+    }
+  | {
+      readonly is: "restarting";
+      readonly counts: boolean;
+      readonly message: string;
+      /** When the pod ended because of which everything is made anew. */
+      readonly sinceMs: number;
+    }
+  | { readonly is: "going-on" };
+
+/**
+ * Decides whether a job is over, always in one order: what has succeeded has succeeded, then failures in the order of the replica types and their indexes, then the
+ * budget of restarts, then the deadline. `status` has this pass's counts in it already.
+ */
+export function decideOutcome(snapshot: Snapshot, spec: JobSpec, status: JobStatus): Outcome {
+  const won = spec.success.find((rule) => holds(rule, spec, status));
+  if (won !== undefined) return { is: "succeeded", message: `${describeRule(won)} completed` };
+  const failed = decideFailures(snapshot, spec, status);
+  if (failed?.is === "failed") return failed;
+  const restarts = restartsOf(status);
+  if (spec.backoffLimit !== undefined && restarts + (failed?.counts === true ? 1 : 0) > spec.backoffLimit) {
+    const message = `${restarts + (failed?.counts === true ? 1 : 0)} failures, and backoffLimit is ${spec.backoffLimit}`;
+    return { is: "failed", reason: "BackoffLimitExceeded", message };
+  }
+  if (status.startMs !== undefined && spec.activeDeadlineMs !== undefined) {
+    const overMs = status.startMs + spec.activeDeadlineMs;
+    if (snapshot.nowMs >= overMs) {
+      const message = `active for longer than activeDeadlineSeconds, ${spec.activeDeadlineMs / 1000}`;
+      return { is: "failed", reason: "DeadlineExceeded", message };
+    }
+  }
+  return failed ?? { is: "going-on" };
+}
+
+/** Failures that count against the limit: of pods, in place or made anew, and of whole attempts. */
+export function restartsOf(status: JobStatus): number {
+  return status.replicas.reduce((sum, { restarts }) => sum + restarts, status.attemptsCounted);
+}
+
+type Ended = Extract<Outcome, { is: "failed" | "restarting" }>;
+
+function decideFailures(
+  snapshot: Snapshot,
+  spec: JobSpec,
+  status: JobStatus,
+): Extract<Ended, { is: "failed" }> | Extract<Ended, { is: "restarting" }> | undefined {
+  let restart: Extract<Ended, { is: "restarting" }> | undefined;
+  for (const replica of spec.replicas) {
+    const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
+    for (const pod of slots) {
+      if (pod?.phase !== "Failed" || pod.deleting || pod.attempt !== status.attempt) continue;
+      const verdict = decideFailure(pod, replica, spec);
+      if (verdict.action === "fail-job") return { is: "failed", reason: verdict.reason, message: verdict.message };
+      if (verdict.action === "restart-job") {
+        restart ??= {
+          is: "restarting",
+          counts: verdict.counts,
+          message: `pod ${pod.name} failed, and a failure rule says RestartJob`,
+          sinceMs: pod.finishedMs ?? pod.createdMs,
+        };
+      }
+    }
+  }
+  return restart;
+}
+
+function holds(rule: SuccessRule, spec: JobSpec, status: JobStatus): boolean {
+  return rule.every(({ type, indexes }) => {
+    const replicas = spec.replicas.find((replica) => replica.type === type)?.replicas ?? 0;
+    const completed = status.replicas.find((replica) => replica.type === type)?.completedIndexes ?? [];
+    if (indexes === "all") return completed.length >= replicas;
+    if (indexes === "any") return completed.length > 0;
+    return indexes.every((index) => completed.includes(index));
+  });
+}
+
+function describeRule(rule: SuccessRule): string {
+  return rule
+    .map(({ type, indexes }) => {
+      if (indexes === "all") return `every ${type}`;
+      return indexes === "any" ? `one ${type}` : `${type} ${indexes.join(", ")}`;
+    })
+    .join(" and ");
+}

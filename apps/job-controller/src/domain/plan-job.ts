@@ -1,0 +1,315 @@
+import { gangSize, ownerIdOf } from "./build-units.ts";
+import { decideOutcome, type Outcome } from "./decide-outcome.ts";
+import type { JobSpec } from "./job.ts";
+import { conditionOf, isFinished, isTrue, type JobStatus } from "./job-status.ts";
+import type { Problem } from "./kind.ts";
+import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
+import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
+import { planDeletions, planPods, restartPauseMs } from "./plan-pods.ts";
+import type { JobPlan, JobStep } from "./plan-steps.ts";
+import type { JobPolicy, Snapshot } from "./snapshot.ts";
+import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
+import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
+
+const UNREADABLE: AfterLife = { cleanPodPolicy: "Running", ttlAfterFinishedMs: undefined };
+const MESSAGE_LENGTH_MOST = 1024;
+
+/**
+ * Decides the next steps of one job: reserve every machine, make the pods that are missing, judge those that ended, and clean up once it is over. Plans nothing while
+ * there is nothing to do but wait, for a job that another controller has, and for one that is being deleted, except for giving its machines back.
+ */
+export function planJob(snapshot: Snapshot, policy: JobPolicy): JobPlan {
+  const { spec, status, job } = snapshot;
+  if (isUnreadable(spec)) return planUnreadable(snapshot, spec, policy);
+  if (spec.managedBy !== undefined) return { status, steps: [], lookAgainInMs: undefined };
+  // Collection by owner deletes its pods and services.
+  if (job.deleting) return { status, steps: planReturn(snapshot, "job-over"), lookAgainInMs: undefined };
+  if (isFinished(status)) return planCleanUp(snapshot, settle(snapshot, spec, status), spec, policy);
+  const begun = begin(snapshot, status);
+  return spec.suspend ? planSuspended(snapshot, spec, begun) : planForward(snapshot, spec, begun, policy);
+}
+
+function isUnreadable(spec: Snapshot["spec"]): spec is readonly [Problem, ...Problem[]] {
+  return Array.isArray(spec);
+}
+
+/** What is wrong is said once, as its end; whatever it had when it could still be read goes. */
+function planUnreadable(snapshot: Snapshot, problems: readonly Problem[], policy: JobPolicy): JobPlan {
+  const message = problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
+  const begun = begin(snapshot, snapshot.status);
+  const failed = finish(begun, snapshot.nowMs, {
+    is: "failed",
+    reason: "InvalidSpec",
+    message: `the spec is invalid: ${message}`,
+  });
+  return planCleanUp(snapshot, failed, UNREADABLE, policy);
+}
+
+function begin({ nowMs, job }: Snapshot, status: JobStatus): JobStatus {
+  const seen = { ...status, observedGeneration: job.generation };
+  if (conditionOf(status, "Created") !== undefined) return seen;
+  return transitionConditions(
+    seen,
+    { type: "Created", status: "True", reason: "JobCreated", message: "the job was accepted" },
+    nowMs,
+  );
+}
+
+/** After the end only the counts of what is still there change. */
+function settle(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
+  const now = summariseReplicas(spec, status, snapshot.replicas);
+  const replicas = status.replicas.map((before) => {
+    const after = now.find(({ type }) => type === before.type);
+    return { ...before, active: after?.active ?? 0, ready: after?.ready ?? 0 };
+  });
+  return { ...status, replicas };
+}
+
+function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): JobPlan {
+  const counted = { ...begun, replicas: summariseReplicas(spec, begun, snapshot.replicas) };
+  const stopped = { ...counted, startMs: undefined, replaced: [], regrouping: false };
+  const status = transitionConditions(
+    withoutReservation(stopped),
+    { type: "Suspended", status: "True", reason: "JobSuspended", message: "suspend is true" },
+    snapshot.nowMs,
+  );
+  return {
+    status,
+    steps: [
+      ...planDeletions(podsOf(snapshot).filter(isActive), "suspended"),
+      ...planServicesAway(snapshot, "suspended"),
+      ...planBudgetAway(snapshot, "suspended"),
+      ...planReturn(snapshot, "suspended"),
+    ],
+    lookAgainInMs: undefined,
+  };
+}
+
+function withoutReservation(status: JobStatus): JobStatus {
+  return { ...status, conditions: status.conditions.filter(({ type }) => type !== "MachinesReserved") };
+}
+
+function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy: JobPolicy): JobPlan {
+  const { nowMs } = snapshot;
+  const counted = { ...resume(begun, nowMs), replicas: summariseReplicas(spec, begun, snapshot.replicas) };
+  const outcome = decideOutcome(snapshot, spec, counted);
+  if (outcome.is === "succeeded" || outcome.is === "failed") {
+    const over = finish(counted, nowMs, outcome);
+    return planCleanUp(snapshot, over, spec, policy);
+  }
+  const restartMs =
+    outcome.is === "restarting" ? outcome.sinceMs + restartPauseMs(counted.attemptsCounted + 1, policy) : Infinity;
+  const attempted = outcome.is === "restarting" && nowMs >= restartMs ? restartGang(counted, outcome, nowMs) : counted;
+  const status = regroup(snapshot, { ...attempted, replaced: replacedMembers(snapshot, spec, attempted) }, policy);
+  if (status.regrouping) return planRegrouping(snapshot, status);
+  return planRunning(snapshot, spec, status, { policy, restartMs });
+}
+
+function planRunning(
+  snapshot: Snapshot,
+  spec: JobSpec,
+  before: JobStatus,
+  { policy, restartMs }: { readonly policy: JobPolicy; readonly restartMs: number },
+): JobPlan {
+  const { nowMs } = snapshot;
+  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
+  const granted = gang?.state === "granted";
+  const ready = granted && snapshot.companionsMissing.length === 0;
+  const pods = planPods(snapshot, spec, before, { machines: machinesOf(snapshot, before), mayCreate: ready, policy });
+  const reserved = noteMachines(snapshot, before, policy);
+  const status = noteProgress(snapshot, spec, reserved, pods.restarting);
+  const deadlineMs = status.startMs === undefined ? undefined : status.startMs + (spec.activeDeadlineMs ?? Infinity);
+  const waitsMs = replacementSinceMs(snapshot, status);
+  const refusedMs = snapshot.units.flatMap((unit) =>
+    unit.state === "refused" ? [unit.sinceMs + policy.refusedRetryMs] : [],
+  );
+  const times = [
+    ...pods.dueMs,
+    restartMs > nowMs ? restartMs : Infinity,
+    ...refusedMs,
+    deadlineMs ?? Infinity,
+    (waitsMs ?? Infinity) + policy.replacementWaitMs,
+  ];
+  return {
+    status,
+    steps: [
+      ...planMachines(snapshot, spec, status, policy),
+      ...planCompanions(snapshot, granted),
+      ...pods.steps,
+      ...(granted ? planServices(snapshot) : []),
+      ...(granted ? planBudget(snapshot, spec, policy) : []),
+    ],
+    lookAgainInMs: earliest(times, nowMs, policy),
+  };
+}
+
+function planCompanions({ companionsMissing }: Snapshot, granted: boolean): JobStep[] {
+  if (!granted || companionsMissing.length === 0) return [];
+  return [{ do: "create-companions", names: companionsMissing, because: "missing" }];
+}
+
+function planServices({ services }: Snapshot): JobStep[] {
+  if (!services.settled) return [];
+  const { present, wanted } = services;
+  return [
+    ...present
+      .filter((service) => !wanted.includes(service))
+      .map((service): JobStep => ({ do: "delete-service", service, because: "scaled-down" })),
+    ...wanted
+      .filter((service) => !present.includes(service))
+      .map((service): JobStep => ({ do: "create-service", service, because: "missing" })),
+  ];
+}
+
+function planBudget({ budget }: Snapshot, spec: JobSpec, policy: JobPolicy): JobStep[] {
+  if (!policy.gangScheduling) return planBudgetAwayIf(budget);
+  const members = spec.replicas.reduce((sum, replica) => sum + gangSize(replica), 0);
+  const minAvailable = Math.min(spec.minAvailable ?? members, members);
+  if (budget === minAvailable) return [];
+  return [{ do: "sync-budget", minAvailable, because: budget === undefined ? "missing" : "changed" }];
+}
+
+function planBudgetAwayIf(budget: number | undefined): JobStep[] {
+  return budget === undefined ? [] : [{ do: "delete-budget", because: "job-over" }];
+}
+
+/** Everything goes: the pods first, then the machines, and only then is anything asked for anew. */
+function planRegrouping(snapshot: Snapshot, status: JobStatus): JobPlan {
+  const pods = podsOf(snapshot);
+  const gone = !pods.some(mayRun) && snapshot.units.every(({ state }) => state === "none" || state === "refused");
+  return {
+    status: gone ? { ...status, regrouping: false, replaced: [], startMs: undefined } : status,
+    steps: [
+      ...planDeletions(
+        pods.filter(({ phase }) => phase !== "Succeeded"),
+        "gang-restarts",
+      ),
+      ...planReturn(snapshot, "gang-restarts"),
+    ],
+    // The step that follows is seen by nobody else.
+    lookAgainInMs: gone ? 0 : undefined,
+  };
+}
+
+function regroup(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
+  if (status.regrouping) return status;
+  const sinceMs = replacementSinceMs(snapshot, status);
+  if (sinceMs === undefined || snapshot.nowMs - sinceMs < policy.replacementWaitMs) return status;
+  const message = "no machine came free for one that was lost; all are given back and asked for anew";
+  return transitionConditions(
+    { ...status, regrouping: true, attempt: status.attempt + 1 },
+    { type: "Restarting", status: "True", reason: "MachineLost", message },
+    snapshot.nowMs,
+  );
+}
+
+/** Every member is made anew, those that had completed too: a gang's progress is one. */
+function restartGang(status: JobStatus, outcome: Extract<Outcome, { is: "restarting" }>, nowMs: number): JobStatus {
+  const again = {
+    ...status,
+    attempt: status.attempt + 1,
+    attemptsCounted: status.attemptsCounted + (outcome.counts ? 1 : 0),
+    replicas: status.replicas.map((replica) => ({
+      ...replica,
+      active: 0,
+      ready: 0,
+      succeeded: 0,
+      failed: 0,
+      completedIndexes: [],
+      counted: [],
+    })),
+  };
+  return transitionConditions(
+    again,
+    { type: "Restarting", status: "True", reason: "JobRestarting", message: outcome.message },
+    nowMs,
+  );
+}
+
+function resume(status: JobStatus, nowMs: number): JobStatus {
+  if (!isTrue(status, "Suspended")) return status;
+  return transitionConditions(
+    status,
+    { type: "Suspended", status: "False", reason: "JobResumed", message: "suspend is false" },
+    nowMs,
+  );
+}
+
+function finish(
+  status: JobStatus,
+  nowMs: number,
+  outcome: { is: "succeeded"; message: string } | { is: "failed"; reason: string; message: string },
+): JobStatus {
+  if (isFinished(status)) return status;
+  const ended = { ...status, completionMs: wholeSecond(nowMs), regrouping: false };
+  const message = outcome.message.slice(0, MESSAGE_LENGTH_MOST);
+  return outcome.is === "succeeded"
+    ? transitionConditions(ended, { type: "Succeeded", status: "True", reason: "JobSucceeded", message }, nowMs)
+    : transitionConditions(ended, { type: "Failed", status: "True", reason: outcome.reason, message }, nowMs);
+}
+
+/** Whether it has its machines, and if not why; the numbers of a wait change more often than anybody wants to read them. */
+function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
+  const { nowMs } = snapshot;
+  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
+  switch (gang?.state) {
+    case "granted": {
+      const started = { ...status, startMs: status.startMs ?? wholeSecond(nowMs) };
+      const message = `${gang.nodes.size} machines are reserved`;
+      return transitionConditions(
+        started,
+        { type: "MachinesReserved", status: "True", reason: "MachinesGranted", message },
+        nowMs,
+      );
+    }
+    case "waiting":
+    case "refused": {
+      const { code, text } = gang.because;
+      const before = conditionOf(status, "MachinesReserved");
+      if (before?.status === "False" && before.reason === code && nowMs - before.lastUpdateMs < policy.explainEveryMs)
+        return status;
+      return transitionConditions(
+        status,
+        { type: "MachinesReserved", status: "False", reason: code, message: text },
+        nowMs,
+      );
+    }
+    case "none":
+    case "unknown":
+    case undefined:
+      return status;
+  }
+}
+
+/** Running while a pod of a type that decides about success runs and none is being made anew. */
+function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus, restarting: boolean): JobStatus {
+  if (restarting) {
+    const message = "pods that failed or lost their machine are made anew";
+    return isTrue(status, "Restarting")
+      ? status
+      : transitionConditions(
+          status,
+          { type: "Restarting", status: "True", reason: "JobRestarting", message },
+          snapshot.nowMs,
+        );
+  }
+  const deciding = new Set(spec.success.flatMap((rule) => rule.map(({ type }) => type)));
+  const running = snapshot.replicas.some(
+    ({ type, slots }) =>
+      deciding.has(type) &&
+      slots.some(
+        (pod) => pod !== undefined && pod.attempt === status.attempt && pod.phase === "Running" && !pod.deleting,
+      ),
+  );
+  if (!running) return status;
+  return transitionConditions(
+    status,
+    { type: "Running", status: "True", reason: "JobRunning", message: "pods of the job are running" },
+    snapshot.nowMs,
+  );
+}
+
+function earliest(timesMs: readonly number[], nowMs: number, policy: JobPolicy): number | undefined {
+  const next = Math.min(...timesMs);
+  return Number.isFinite(next) ? Math.min(Math.max(0, next - nowMs), policy.lookAgainMostMs) : undefined;
+}

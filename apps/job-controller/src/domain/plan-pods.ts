@@ -1,0 +1,131 @@
+import { componentOf } from "./build-units.ts";
+import { decideFailure } from "./decide-failure.ts";
+import type { JobSpec, ReplicaSpec } from "./job.ts";
+import type { JobStatus, ReplicaStatus } from "./job-status.ts";
+import { podsOf } from "./plan-machines.ts";
+import type { DeleteReason, JobStep, PodOrder } from "./plan-steps.ts";
+import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
+import { mayRun } from "./summarise-replicas.ts";
+
+export type PodPlan = {
+  readonly steps: readonly JobStep[];
+  /** The first of these times is when a pod that failed may be made anew. */
+  readonly dueMs: readonly number[];
+  /** A pod that failed is on its way to be made anew. */
+  readonly restarting: boolean;
+};
+
+/**
+ * Makes each member of a gang that has its machines be there once: deletes twins, strangers and what has failed and may be tried again, makes what is missing. A type
+ * whose earlier orders have not been seen yet is left alone, and so is one that depends on another that is not so far.
+ */
+export function planPods(
+  snapshot: Snapshot,
+  spec: JobSpec,
+  status: JobStatus,
+  world: { readonly machines: ReadonlyMap<string, string>; readonly mayCreate: boolean; readonly policy: JobPolicy },
+): PodPlan {
+  const old = podsOf(snapshot).filter(({ attempt }) => attempt !== status.attempt);
+  if (old.length > 0) {
+    // Nothing of the new attempt starts beside the earlier one.
+    return { steps: planDeletions(old, "gang-restarts"), dueMs: [], restarting: true };
+  }
+  const plans = spec.replicas.map((replica): PodPlan => {
+    const seen = snapshot.replicas.find(({ type }) => type === replica.type);
+    if (seen?.podsSettled !== true) return { steps: [], dueMs: [], restarting: false };
+    const mayCreate = world.mayCreate && replica.dependsOn.every((each) => isMet(each, spec, status));
+    return planType(snapshot, { ...world, spec, status, replica, seen, mayCreate });
+  });
+  return {
+    steps: [
+      ...planDeletions(snapshot.strangers, "type-removed"),
+      ...plans
+        .flatMap(({ steps }) => steps)
+        .sort((a, b) => Number(a.do === "create-pods") - Number(b.do === "create-pods")),
+    ],
+    dueMs: plans.flatMap(({ dueMs }) => dueMs),
+    restarting: plans.some(({ restarting }) => restarting),
+  };
+}
+
+/** Those of them that are not going away by themselves. */
+export function planDeletions(pods: readonly PodFact[], because: DeleteReason): JobStep[] {
+  return pods.filter(({ deleting }) => !deleting).map((pod) => deletion(pod, because));
+}
+
+type TypeWorld = {
+  readonly spec: JobSpec;
+  readonly status: JobStatus;
+  readonly replica: ReplicaSpec;
+  readonly seen: ReplicaSeen;
+  readonly machines: ReadonlyMap<string, string>;
+  readonly mayCreate: boolean;
+  readonly policy: JobPolicy;
+};
+
+function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
+  const { replica, seen, status, machines, mayCreate } = world;
+  const completed = new Set(statusOf(status, replica.type)?.completedIndexes);
+  const steps: JobStep[] = seen.surplus
+    .filter(({ pod }) => !pod.deleting)
+    .map(({ pod, because }) => deletion(pod, because));
+  const missing: PodOrder[] = [];
+  const dueMs: number[] = [];
+  let restarting = false;
+  seen.slots.forEach((pod, index) => {
+    if (pod === undefined) {
+      const node = machines.get(componentOf({ type: replica.type, index }));
+      if (!completed.has(index) && mayCreate && node !== undefined) missing.push({ type: replica.type, index, node });
+      return;
+    }
+    if (pod.deleting) return;
+    if (completed.has(index)) {
+      // A pod that ended well stays, for its logs; one that was made although its index had ended does not.
+      if (pod.phase !== "Succeeded") steps.push(deletion(pod, "already-completed"));
+      return;
+    }
+    if (mayRun(pod) && pod.node !== undefined && snapshot.nodesLost.includes(pod.node)) {
+      restarting = true;
+      steps.push(deletion(pod, "machine-lost"));
+      return;
+    }
+    if (pod.phase !== "Failed") return;
+    restarting = true;
+    const verdict = decideFailure(pod, replica, world.spec);
+    // The gang's own pause decides when it is made anew, this pod with it.
+    if (verdict.action !== "restart-pod") return;
+    const failures = verdict.counts ? (statusOf(status, replica.type)?.restarts ?? 0) : 0;
+    const atMs = (pod.finishedMs ?? pod.createdMs) + restartPauseMs(failures, world.policy);
+    if (atMs > snapshot.nowMs) dueMs.push(atMs);
+    else steps.push(deletion(pod, "failed"));
+  });
+  if (missing.length > 0) {
+    steps.push({ do: "create-pods", pods: missing, attempt: status.attempt, because: "missing" });
+  }
+  return { steps, dueMs, restarting };
+}
+
+/**
+ * How long after its end a pod is made anew. Until then it is kept: whoever looks finds its logs, and the time needs no other place to be remembered in.
+ */
+export function restartPauseMs(failures: number, policy: JobPolicy): number {
+  const doublings = Math.min(Math.max(0, failures - 1), 30);
+  return Math.min(policy.restartBackoffMs * 2 ** doublings, policy.restartBackoffMostMs);
+}
+
+function isMet({ type, status: wanted }: ReplicaSpec["dependsOn"][number], spec: JobSpec, status: JobStatus): boolean {
+  const replicas = spec.replicas.find((replica) => replica.type === type)?.replicas ?? 0;
+  const far = statusOf(status, type);
+  if (far === undefined) return replicas === 0;
+  return (wanted === "Complete" ? far.succeeded : far.succeeded + far.ready) >= replicas;
+}
+
+function statusOf(status: JobStatus, type: string): ReplicaStatus | undefined {
+  return status.replicas.find((replica) => replica.type === type);
+}
+
+function deletion(pod: PodFact, because: DeleteReason): JobStep {
+  // The type that its expectations are counted for is the one of its labels.
+  const type = pod.component.replace(/-[^-]*$/, "");
+  return { do: "delete-pod", pod: pod.name, uid: pod.uid, type, because };
+}

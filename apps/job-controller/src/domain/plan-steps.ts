@@ -1,0 +1,56 @@
+import type { Unit } from "./build-units.ts";
+import type { Member } from "./job.ts";
+import type { JobStatus } from "./job-status.ts";
+
+/** One pod to be made, and the machine that it is for. */
+export type PodOrder = Member & { readonly node: string };
+
+export type DeleteReason =
+  | "duplicate-index"
+  | "index-out-of-range"
+  | "type-removed"
+  | "already-completed"
+  | "machine-lost"
+  | "failed"
+  | "gang-restarts"
+  | "suspended"
+  | "job-over";
+
+export type ReleaseReason =
+  "suspended" | "job-over" | "gang-restarts" | "needs-changed" | "scaled-down" | "machine-lost";
+
+/** What should happen, in this order, once the status that goes with it is written. Each may be done twice without harm. */
+export type JobStep =
+  | { readonly do: "reserve"; readonly unit: Unit; readonly priority: number; readonly because: Unit["because"] }
+  | { readonly do: "release"; readonly unitId: string; readonly because: ReleaseReason }
+  | { readonly do: "create-companions"; readonly names: readonly string[]; readonly because: "missing" }
+  | {
+      readonly do: "create-pods";
+      readonly pods: readonly PodOrder[];
+      readonly attempt: number;
+      readonly because: "missing";
+    }
+  | {
+      readonly do: "delete-pod";
+      readonly pod: string;
+      readonly uid: string;
+      readonly type: string;
+      readonly because: DeleteReason;
+    }
+  | { readonly do: "create-service"; readonly service: string; readonly because: "missing" }
+  | {
+      readonly do: "delete-service";
+      readonly service: string;
+      readonly because: "suspended" | "job-over" | "scaled-down";
+    }
+  | { readonly do: "sync-budget"; readonly minAvailable: number; readonly because: "missing" | "changed" }
+  | { readonly do: "delete-budget"; readonly because: "suspended" | "job-over" }
+  | { readonly do: "delete-job"; readonly because: "ttl-over" };
+
+export type JobPlan = {
+  /** Written first, where it differs from what is stored: the steps rely on it being remembered. */
+  readonly status: JobStatus;
+  readonly steps: readonly JobStep[];
+  /** When to look again though nothing has changed; undefined: no need to. */
+  readonly lookAgainInMs: number | undefined;
+};

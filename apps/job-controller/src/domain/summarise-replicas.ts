@@ -1,0 +1,75 @@
+import { decideFailure } from "./decide-failure.ts";
+import type { JobSpec, ReplicaSpec } from "./job.ts";
+import type { JobStatus, ReplicaStatus } from "./job-status.ts";
+import type { PodFact, ReplicaSeen } from "./snapshot.ts";
+
+/**
+ * How far each type is. What has happened once stays: completed indexes are kept when their pods go, and each failure is counted once, however often it is seen and
+ * whatever becomes of the pod.
+ */
+export function summariseReplicas(
+  spec: JobSpec,
+  status: JobStatus,
+  seen: readonly ReplicaSeen[],
+): readonly ReplicaStatus[] {
+  return spec.replicas.map((replica) => {
+    const before = status.replicas.find(({ type }) => type === replica.type);
+    const slots = seen.find(({ type }) => type === replica.type)?.slots ?? [];
+    return summarise({ spec, replica, before, slots, attempt: status.attempt });
+  });
+}
+
+type Summary = {
+  readonly spec: JobSpec;
+  readonly replica: ReplicaSpec;
+  readonly before: ReplicaStatus | undefined;
+  readonly slots: ReplicaSeen["slots"];
+  readonly attempt: number;
+};
+
+function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaStatus {
+  const pods = slots.filter((pod) => pod !== undefined);
+  // Pods of an earlier attempt of the gang end because of it; that is not their failure.
+  const current = pods.filter((pod) => pod.attempt === attempt);
+  const completed = new Set((before?.completedIndexes ?? []).filter((index) => index < replica.replicas));
+  slots.forEach((pod, index) => {
+    if (pod?.attempt === attempt && pod.phase === "Succeeded") completed.add(index);
+  });
+  const counts = current.map((pod) => ({ pod: pod.uid, failures: failuresOf(pod, replica, spec) }));
+  const countedBefore = new Map(before?.counted.map(({ pod, failures }) => [pod, failures]));
+  const fresh = counts.map(({ pod, failures }) => Math.max(0, failures - (countedBefore.get(pod) ?? 0)));
+  return {
+    type: replica.type,
+    active: current.filter(isActive).length,
+    ready: current.filter((pod) => isActive(pod) && pod.ready).length,
+    succeeded: completed.size,
+    failed: current.filter(({ phase }) => phase === "Failed").length,
+    restarts: (before?.restarts ?? 0) + fresh.reduce((sum, more) => sum + more, 0),
+    completedIndexes: [...completed].sort((a, b) => a - b),
+    counted: counts
+      .map(({ pod, failures }) => ({ pod, failures: Math.max(failures, countedBefore.get(pod) ?? 0) }))
+      .filter(({ failures }) => failures > 0)
+      .sort((a, b) => (a.pod < b.pod ? -1 : 1)),
+  };
+}
+
+/** Failures of this one pod that count: restarts in place, and its end. A pod that is being deleted ends for that reason. */
+function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
+  if (replica.failuresIgnored) return 0;
+  return pod.containerRestarts + (countsItsEnd(pod, replica, spec) ? 1 : 0);
+}
+
+function countsItsEnd(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolean {
+  if (pod.phase !== "Failed" || pod.deleting) return false;
+  const verdict = decideFailure(pod, replica, spec);
+  return verdict.action === "restart-pod" && verdict.counts;
+}
+
+export function isActive({ phase, deleting }: PodFact): boolean {
+  return !deleting && phase !== "Succeeded" && phase !== "Failed";
+}
+
+/** Whether its containers may still run: as long as it is there and has not ended, whatever is said of its node. */
+export function mayRun({ phase }: PodFact): boolean {
+  return phase !== "Succeeded" && phase !== "Failed";
+}
