@@ -145,12 +145,19 @@ describe("muster run", () => {
     expect(stderr.split("\n")).toEqual([
       `error: ${wrong}:8:7: spec.components[0]: lacks pool`,
       `error: ${wrong}:8:37: spec.components[0]: unknown field "pol"; did you mean "pool"?`,
-      `error: ${right}:1:1: session untouched is given twice, first in ${right}`,
+      `error: ${right}:3:19: session untouched is given twice, first at ${right}:3:19`,
       "error: 3 problems found",
       "hint: nothing was submitted; examples/ has files that are right",
       "",
     ]);
     expect(world.sessions.has("untouched")).toBe(false);
+  });
+
+  it("tells a name that two documents have where the second one has it", async () => {
+    const file = await world.file("twins.yaml", `${sessionYaml("twin")}---\n${sessionYaml("twin")}`);
+    const { code, stderr } = await world.muster(["run", file]).ended;
+    expect(code).toBe(2);
+    expect(stderr).toContain(`error: ${file}:13:19: session twin is given twice, first at ${file}:3:19\n`);
   });
 
   it("exits with 4 when a service refuses a session", async () => {

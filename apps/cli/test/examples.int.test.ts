@@ -92,7 +92,7 @@ function readExample(name: string): SessionSpec {
   const { documents, problems } = parseDocuments(name, readFileSync(join(examples, name), "utf8"));
   expect(problems).toEqual([]);
   expect(documents).toHaveLength(1);
-  return documents[0]!.spec;
+  return documents[0]!.document.spec;
 }
 
 /** Runs a component as a kubelet would: its command, with the controller's environment and its own. */

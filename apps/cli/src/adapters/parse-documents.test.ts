@@ -41,7 +41,7 @@ describe("a correct file", () => {
   it("becomes sessions with everything that it says, and nothing that it leaves to the services", () => {
     const { documents, problems } = parseDocuments("f.yaml", VALID);
     expect(problems).toEqual([]);
-    expect(documents).toEqual([
+    expect(documents.map(({ document }) => document)).toEqual([
       {
         name: { exact: "echo" },
         spec: {
@@ -87,7 +87,7 @@ describe("a correct file", () => {
       `---\n${VALID}---\n---\n${VALID.replace("echo", "other")}...\n`,
     );
     expect(problems).toEqual([]);
-    expect(documents.map(({ name }) => name)).toEqual([{ exact: "echo" }, { exact: "other" }]);
+    expect(documents.map(({ document }) => document.name)).toEqual([{ exact: "echo" }, { exact: "other" }]);
   });
 
   it("expands replicas into components with a number each", () => {
@@ -95,7 +95,7 @@ describe("a correct file", () => {
       "f",
       withComponents("- { name: server, kind: server, pool: w, image: i, replicas: 3 }", DRIVER),
     );
-    expect(documents[0]?.spec.components.map(({ name }) => name)).toEqual([
+    expect(documents[0]?.document.spec.components.map(({ name }) => name)).toEqual([
       "server-0",
       "server-1",
       "server-2",
@@ -114,7 +114,7 @@ describe("a correct file", () => {
       ),
     );
     expect(problems).toEqual([]);
-    expect(documents[0]?.spec.components.map(({ name, image }) => `${name} ${image}`)).toEqual([
+    expect(documents[0]?.document.spec.components.map(({ name, image }) => `${name} ${image}`)).toEqual([
       "a i",
       "b i",
       "c other",
@@ -124,7 +124,7 @@ describe("a correct file", () => {
 
   it("asks for a generated name with generateName", () => {
     const { documents } = parseDocuments("f", VALID.replace("name: echo", "generateName: echo-"));
-    expect(documents[0]?.name).toEqual({ prefix: "echo-" });
+    expect(documents[0]?.document.name).toEqual({ prefix: "echo-" });
   });
 });
 
@@ -418,7 +418,9 @@ describe("for any input", () => {
     fc.assert(
       fc.property(fc.array(anySession(), { minLength: 1, maxLength: 3 }), (documents) => {
         const text = documents.map((document) => stringify(buildDocument(document))).join("---\n");
-        expect(parseDocuments("f", text)).toEqual({ documents, problems: [] });
+        const parsed = parseDocuments("f", text);
+        expect(parsed.problems).toEqual([]);
+        expect(parsed.documents.map(({ document }) => document)).toEqual(documents);
       }),
     );
   });

@@ -28,15 +28,16 @@ export const ALIASES_MAX = 1000;
 /** Levels of mappings and lists in one document. */
 export const DEPTH_MAX = 100;
 
-/** What is wrong with a file, and where. Lines and columns count from 1. */
-export type Problem = {
-  readonly file: string;
-  readonly line: number;
-  readonly column: number;
-  readonly message: string;
-};
+/** Lines and columns count from 1. */
+export type Place = { readonly file: string; readonly line: number; readonly column: number };
 
-export type Parsed = { readonly documents: readonly SessionDocument[]; readonly problems: readonly Problem[] };
+/** What is wrong with a file, and where. */
+export type Problem = Place & { readonly message: string };
+
+/** A document, and where its name stands. */
+export type Placed = { readonly document: SessionDocument; readonly place: Place };
+
+export type Parsed = { readonly documents: readonly Placed[]; readonly problems: readonly Problem[] };
 
 /** Reads the sessions of one YAML text. Every problem of the text is told at once, in the order of lines; never throws. */
 export function parseDocuments(file: string, text: string): Parsed {
@@ -50,11 +51,14 @@ export function parseDocuments(file: string, text: string): Parsed {
   if (count > DOCUMENTS_MAX)
     return onlyProblem(file, `the file has ${count} documents; ${DOCUMENTS_MAX} at most are read`);
 
-  const documents: SessionDocument[] = [];
+  const documents: Placed[] = [];
   const problems: Problem[] = [];
-  const report = (offset: number, message: string): void => {
+  const placeOf = (offset: number): Place => {
     const { line, col } = lines.linePos(offset);
-    problems.push({ file, line: Math.max(1, line), column: Math.max(1, col), message });
+    return { file, line: Math.max(1, line), column: Math.max(1, col) };
+  };
+  const report = (offset: number, message: string): void => {
+    problems.push({ ...placeOf(offset), message });
   };
   const tooDeep = tokens.find((token) => nestingOf(token) > DEPTH_MAX);
   if (tooDeep !== undefined) {
@@ -70,7 +74,9 @@ export function parseDocuments(file: string, text: string): Parsed {
   for (const yamlDocument of composer.compose(tokens, false, text.length)) {
     if (isEmpty(yamlDocument)) continue;
     const document = readYamlDocument(yamlDocument, report);
-    if (document !== undefined) documents.push(document);
+    if (document === undefined) continue;
+    const at = { path: ["metadata", "name"], at: "value" } as const;
+    documents.push({ document, place: placeOf(offsetOf(yamlDocument, at)) });
   }
   if (documents.length === 0 && problems.length === 0) report(0, "the file holds no document");
   problems.sort((a, b) => a.line - b.line || a.column - b.column);
@@ -79,7 +85,11 @@ export function parseDocuments(file: string, text: string): Parsed {
 
 /** `file:line:column: message`, the form that editors and terminals make clickable. */
 export function describeProblem(problem: Problem): string {
-  return `${problem.file}:${problem.line}:${problem.column}: ${problem.message}`;
+  return `${describePlace(problem)}: ${problem.message}`;
+}
+
+export function describePlace({ file, line, column }: Place): string {
+  return `${file}:${line}:${column}`;
 }
 
 type Report = (offset: number, message: string) => void;
@@ -126,7 +136,7 @@ function pathText({ path, at }: Finding): string {
 }
 
 /** Offset of the field's name or value; of the nearest part of the path that exists otherwise. */
-function offsetOf(document: Document.Parsed, { path, at }: Finding): number {
+function offsetOf(document: Document.Parsed, { path, at }: Pick<Finding, "path" | "at">): number {
   let node: Node | null = document.contents;
   let offset = startOf(node, document.range[0]);
   for (const [index, part] of path.entries()) {

@@ -1,7 +1,14 @@
 import { inSpan } from "@muster/tracing";
 import { SpanStatusCode } from "@opentelemetry/api";
 import { describeFault, faultOf } from "@muster/faults";
-import { describeProblem, FILE_BYTES_MAX, parseDocuments, type Problem } from "../adapters/parse-documents.ts";
+import {
+  describePlace,
+  describeProblem,
+  FILE_BYTES_MAX,
+  parseDocuments,
+  type Place,
+  type Problem,
+} from "../adapters/parse-documents.ts";
 import type { MusterServices } from "../adapters/muster-services.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -54,18 +61,17 @@ export async function run(cli: Cli, files: readonly string[], options: RunOption
 async function readDocuments(cli: Cli, files: readonly string[]): Promise<SessionDocument[]> {
   const documents: SessionDocument[] = [];
   const problems: Problem[] = [];
-  const firstFileOf = new Map<string, string>();
+  const firstOf = new Map<string, Place>();
   for (const file of files) {
     const parsed = parseDocuments(file === "-" ? "stdin" : file, await cli.io.read(file, FILE_BYTES_MAX));
     problems.push(...parsed.problems);
-    for (const document of parsed.documents) {
+    for (const { document, place } of parsed.documents) {
       documents.push(document);
       if (!("exact" in document.name)) continue;
       const name = document.name.exact;
-      const before = firstFileOf.get(name);
-      if (before !== undefined)
-        problems.push({ file, line: 1, column: 1, message: `session ${name} is given twice, first in ${before}` });
-      firstFileOf.set(name, file);
+      const first = firstOf.get(name);
+      if (first === undefined) firstOf.set(name, place);
+      else problems.push({ ...place, message: `session ${name} is given twice, first at ${describePlace(first)}` });
     }
   }
   if (problems.length === 0) return documents;
