@@ -1,0 +1,104 @@
+import { throwFault } from "@muster/faults";
+import { decideClaim } from "./claims.ts";
+import type { JobObject } from "./controller-interface.ts";
+import { selects, type Labels } from "./member-labels.ts";
+import { isConflict, isNotFound, isUnprocessable, type MemberCalls } from "./member-calls.ts";
+import { controllerOf, isDeleting, labelsOf, titleOf, type Member, type OwnerReference } from "./member.ts";
+
+/** Members that are the job's, and what went wrong with the others. The job must be looked at again while there are errors. */
+export type Claimed<M> = { readonly claimed: readonly M[]; readonly errors: readonly Error[] };
+
+export type ClaimDeps<M extends Member> = {
+  readonly patch: MemberCalls<M>["patch"];
+  /** Asked before the first adoption; rejects when the job may not adopt. One of `recheckDeletionTimestamp`, so that a pass asks once. */
+  readonly canAdopt: () => Promise<void>;
+};
+
+/**
+ * Takes what is the job's out of candidates of its namespace: keeps, adopts and releases as `decideClaim` says. An error with one member does not keep the
+ * others from being claimed, and all are returned.
+ */
+export async function claimMembers<M extends Member>(
+  job: JobObject,
+  reference: OwnerReference,
+  selector: Labels,
+  candidates: readonly M[],
+  deps: ClaimDeps<M>,
+): Promise<Claimed<M>> {
+  const claimed: M[] = [];
+  const errors: Error[] = [];
+  const claimant = { uid: job.metadata.uid, isDeleting: isDeleting(job) };
+  for (const member of candidates) {
+    const verdict = decideClaim(claimant, {
+      controllerUid: controllerOf(member)?.uid,
+      isSelected: selects(selector, labelsOf(member)),
+      isDeleting: isDeleting(member),
+    });
+    try {
+      if (verdict.do === "keep") claimed.push(member);
+      if (verdict.do === "release") await release(member, reference, deps);
+      if (verdict.do === "adopt") {
+        const adopted = await adopt(member, reference, deps);
+        if (adopted !== undefined) claimed.push(adopted);
+      }
+    } catch (cause) {
+      errors.push(new Error(`claiming ${titleOf(member)}: ${verdict.do} because ${verdict.because}`, { cause }));
+    }
+  }
+  return { claimed, errors };
+}
+
+/**
+ * The question that must be answered before a job takes an orphan: is it, now, still the same job and not being deleted? A cache that is behind would give members to
+ * a job that is gone. Asked of the API server when first called, and answered the same after that, be it with an error; so make one for each pass.
+ */
+export function recheckDeletionTimestamp(
+  job: JobObject,
+  getFreshJob: (namespace: string, name: string) => Promise<JobObject>,
+): () => Promise<void> {
+  let answer: Promise<void> | undefined;
+  return () => (answer ??= recheck(job.metadata, getFreshJob));
+}
+
+async function recheck(
+  { namespace, name, uid }: JobObject["metadata"],
+  getFreshJob: (namespace: string, name: string) => Promise<JobObject>,
+): Promise<void> {
+  const id = `${namespace}/${name}`;
+  const fresh = await getFreshJob(namespace, name).catch((cause: unknown) => {
+    throw new Error(`can't recheck the deletion timestamp of ${id}`, { cause });
+  });
+  if (fresh.metadata.uid !== uid) {
+    throwFault({ code: "not_found", kind: "job", id: `${id} of uid ${uid}` }, { doing: "the original is gone" });
+  }
+  if (isDeleting(fresh)) {
+    throwFault({ code: "conflict", id, expectedRevision: 0, actualRevision: 0 }, { doing: "it has just been deleted" });
+  }
+}
+
+/** The member as it is with its new owner; undefined when it has gone meanwhile. */
+async function adopt<M extends Member>(
+  member: M,
+  reference: OwnerReference,
+  { patch, canAdopt }: ClaimDeps<M>,
+): Promise<M | undefined> {
+  await canAdopt();
+  const { namespace = "", name = "", uid } = member.metadata ?? {};
+  try {
+    return await patch(namespace, name, { metadata: { uid, ownerReferences: [reference] } });
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Nothing to do when the member has gone (404), is another one by now (409), or has no such owner any more (422). */
+async function release<M extends Member>(member: M, reference: OwnerReference, { patch }: ClaimDeps<M>): Promise<void> {
+  const { namespace = "", name = "", uid } = member.metadata ?? {};
+  const references = [{ $patch: "delete", uid: reference.uid }];
+  try {
+    await patch(namespace, name, { metadata: { uid, ownerReferences: references } });
+  } catch (error) {
+    if (!isNotFound(error) && !isConflict(error) && !isUnprocessable(error)) throw error;
+  }
+}

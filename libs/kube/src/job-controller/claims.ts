@@ -1,0 +1,42 @@
+/** What a member is to a job, once. */
+export type ClaimVerdict =
+  | { readonly do: "keep"; readonly because: "controlled-and-selected" }
+  | { readonly do: "adopt"; readonly because: "selected-orphan" }
+  | { readonly do: "release"; readonly because: "no-longer-selected" }
+  | { readonly do: "ignore"; readonly because: IgnoreReason };
+
+export type IgnoreReason =
+  | "controlled-by-another"
+  /** It goes with the job, whatever its labels say. */
+  | "no-longer-selected-by-a-job-that-is-deleted"
+  | "orphan-of-a-job-that-is-deleted"
+  | "orphan-that-is-deleted"
+  | "orphan-not-selected";
+
+export type Claimant = { readonly uid: string; readonly isDeleting: boolean };
+
+export type ClaimCandidate = {
+  /** Uid in the managing owner reference; undefined for an orphan. */
+  readonly controllerUid: string | undefined;
+  /** Whether the job's selector has the member's labels. */
+  readonly isSelected: boolean;
+  readonly isDeleting: boolean;
+};
+
+/** Decides whether a member belongs to a job, from what the cache says of both. A job that is being deleted neither takes nor gives. */
+export function decideClaim(job: Claimant, member: ClaimCandidate): ClaimVerdict {
+  if (member.controllerUid !== undefined) {
+    if (member.controllerUid !== job.uid) return ignore("controlled-by-another");
+    if (member.isSelected) return { do: "keep", because: "controlled-and-selected" };
+    if (job.isDeleting) return ignore("no-longer-selected-by-a-job-that-is-deleted");
+    return { do: "release", because: "no-longer-selected" };
+  }
+  if (!member.isSelected) return ignore("orphan-not-selected");
+  if (job.isDeleting) return ignore("orphan-of-a-job-that-is-deleted");
+  if (member.isDeleting) return ignore("orphan-that-is-deleted");
+  return { do: "adopt", because: "selected-orphan" };
+}
+
+function ignore(because: IgnoreReason): ClaimVerdict {
+  return { do: "ignore", because };
+}

@@ -1,0 +1,55 @@
+import { field } from "../kube-error.ts";
+import { kubeFault } from "../kube-fault.ts";
+import type { Member } from "./member.ts";
+
+/** Live calls on the pods or the services. They reject with errors that `kubeFault` knows, or with defects. */
+export type MemberCalls<M extends Member> = {
+  get(namespace: string, name: string): Promise<M>;
+  create(namespace: string, body: M): Promise<M>;
+  /** A strategic merge patch, which can take one owner reference out of a list. */
+  patch(namespace: string, name: string, patch: object): Promise<M>;
+  /** Refused with 409 when the object of that name has another uid. */
+  delete(namespace: string, name: string, preconditions: { readonly uid: string }): Promise<unknown>;
+};
+
+export function isNotFound(error: unknown): boolean {
+  return kubeFault(error)?.code === "not_found";
+}
+
+/** Status 422: what was sent does not fit the object that is there. */
+export function isUnprocessable(error: unknown): boolean {
+  return field(error, "code") === 422;
+}
+
+/** Status 409: the object that is there is not the one that was meant. */
+export function isConflict(error: unknown): boolean {
+  return kubeFault(error)?.code === "conflict";
+}
+
+/** Codes with which the answer was lost on its way, not the request. */
+const ANSWER_LOST: ReadonlySet<unknown> = new Set([
+  408,
+  504,
+  "ECONNRESET",
+  "ECONNABORTED",
+  "EPIPE",
+  "ETIMEDOUT",
+  "ERR_STREAM_PREMATURE_CLOSE",
+  "UND_ERR_SOCKET",
+  "UND_ERR_HEADERS_TIMEOUT",
+  "UND_ERR_BODY_TIMEOUT",
+  "UND_ERR_RES_CONTENT_LENGTH_MISMATCH",
+]);
+const LATE = new Set(["TimeoutError", "AbortError"]);
+/** Causes of causes that are looked at. */
+const DEPTH_MAX = 5;
+
+/** True when the server may have done what it was asked, although no answer came: a time limit, a connection that broke while it worked. */
+export function isOutcomeUnknown(error: unknown): boolean {
+  let cause = error;
+  for (let depth = 0; depth < DEPTH_MAX && cause instanceof Error; depth += 1) {
+    if (LATE.has(cause.name) || ANSWER_LOST.has(field(cause, "code"))) return true;
+    cause = cause.cause;
+  }
+  return false;
+}
