@@ -36,6 +36,7 @@ export type SessionWorld<Cluster extends TestCluster = TestCluster> = AsyncDispo
 export async function sessionWorld<Cluster extends TestCluster>(
   cluster: Cluster,
   pools: Readonly<Record<string, number>>,
+  watcherEnv: Readonly<Record<string, string>> = {},
 ): Promise<SessionWorld<Cluster>> {
   // What was started before something failed goes away too.
   await using starting = new AsyncDisposableStack();
@@ -54,7 +55,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
     return child;
   };
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
-  let watcher = await start("watcher", {});
+  let watcher = await start("watcher", watcherEnv);
   await start("reservation-manager", {});
   const sessions = client(bus, SessionService);
   const ledger = client(bus, ReservationService);
@@ -75,7 +76,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
     watcher: {
       kill: () => ended(watcher, "SIGKILL"),
       start: async () => {
-        watcher = await start("watcher", {});
+        watcher = await start("watcher", watcherEnv);
       },
     },
     startController: async (env = {}) => {

@@ -1,0 +1,146 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
+import { until } from "@muster/testkit";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { EMBEDDED } from "./api-servers.ts";
+import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { slowApi } from "./slow-api.ts";
+import {
+  eventsOf,
+  expectNothingLeft,
+  finished,
+  scripted,
+  sessionWorld,
+  type Controller,
+  type SessionWorld,
+} from "./world.ts";
+
+const POOLS = { drivers: 1, workers: 2 };
+const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
+/** Longer than any test waits; each one ends the outage itself. */
+const LONG_MS = 600_000;
+
+describe("while NATS or the API server is away", () => {
+  let world: SessionWorld<ScriptedCluster>;
+  let faulty: FaultyApi;
+  let directory: string;
+  let controller: Controller;
+
+  beforeAll(async () => {
+    const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
+    directory = await mkdtemp(join(tmpdir(), "muster-outages-"));
+    faulty = await startFaultyApi({ kubeconfig: cluster.kubeconfig, directory, seed: 1 });
+    // The services see the API server through the proxy; the pods go on without it.
+    world = await sessionWorld({ ...cluster, kubeconfig: faulty.kubeconfig }, POOLS);
+    controller = await world.startController();
+  });
+
+  afterEach(async () => {
+    await faulty.comeBack();
+  });
+
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]();
+    await faulty[Symbol.asyncDispose]();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  async function submit(name: string, ...driver: string[]): Promise<void> {
+    const components = [
+      scripted("driver", "driver", ...driver),
+      scripted("server-0", "server", "serve"),
+      scripted("client-0", "client", "serve"),
+    ];
+    await world.sessions.submitSession({ requestId: name, name, spec: { components } }, { timeoutMs: 20_000 });
+  }
+
+  async function session(name: string) {
+    return (await world.sessions.getSession({ name }, { timeoutMs: 10_000 })).session ?? {};
+  }
+
+  async function runs(name: string): Promise<void> {
+    await until(`${name} runs`, async () => eventsOf(await session(name)).includes("RUN"), { timeoutMs: 30_000 });
+  }
+
+  async function saysWhatIsAway(name: string): Promise<void> {
+    await until(`${name} says what is away`, async () =>
+      (await session(name)).waitingBecause?.startsWith("kubernetes is not available"),
+    );
+  }
+
+  /** Ends the driver well; nobody but the cluster itself sees it. */
+  async function endDriver(name: string): Promise<void> {
+    world.cluster.ending.add(`${name}-driver`);
+    await until("the driver has ended", async () => {
+      const pod = await world.cluster.api.readNamespacedPod({ name: `${name}-driver`, namespace: "default" });
+      return pod.status?.phase === "Succeeded";
+    });
+  }
+
+  async function expectOneEnd(name: string, end: string): Promise<void> {
+    expect(eventsOf(await finished(world, name))).toEqual([...GOOD, end]);
+    expect(world.cluster.bound.filter((pod) => pod.startsWith(`${name}-`))).toEqual(
+      ["server-0", "client-0", "driver"].map((component) => `${name}-${component}`),
+    );
+    await until("nothing is left", () =>
+      expectNothingLeft(world).then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
+
+  it("a session that is submitted without an API server says so, and runs when it is back", async () => {
+    await faulty.goAway(LONG_MS);
+    await submit("api-provision", "exit", "0");
+    await saysWhatIsAway("api-provision");
+    await faulty.comeBack();
+    await expectOneEnd("api-provision", "DONE");
+  });
+
+  it("a driver that ends without an API server is seen when it is back", async () => {
+    await submit("api-run", "wait");
+    await runs("api-run");
+    await faulty.goAway(LONG_MS);
+    await endDriver("api-run");
+    expect(eventsOf(await session("api-run"))).toEqual(GOOD);
+    await faulty.comeBack();
+    await expectOneEnd("api-run", "DONE");
+  });
+
+  it("a clean-up that begins without an API server says so, and is finished when it is back", async () => {
+    await submit("api-clean-up", "serve");
+    await runs("api-clean-up");
+    await faulty.goAway(LONG_MS);
+    await world.sessions.cancelSession({ requestId: "c", name: "api-clean-up" });
+    await saysWhatIsAway("api-clean-up");
+    await faulty.comeBack();
+    await expectOneEnd("api-clean-up", "CANCELLED");
+  });
+
+  it("a pod that is made while NATS is away is the session's one pod of that name when it is back", async () => {
+    await controller.stop();
+    await using slow = await slowApi(world.cluster.kubeconfig);
+    controller = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
+    const held = slow.hold("nats-provision-driver");
+    await submit("nats-provision", "exit", "0");
+    await held.arrived;
+    await world.nats.kill();
+    expect(await held.letGo()).toBe(201);
+    await world.nats.start();
+    await expectOneEnd("nats-provision", "DONE");
+    await controller.stop();
+    controller = await world.startController();
+  });
+
+  it("a driver that ends while NATS is away is seen when it is back", async () => {
+    await submit("nats-run", "wait");
+    await runs("nats-run");
+    await world.nats.kill();
+    await endDriver("nats-run");
+    await world.nats.start();
+    await expectOneEnd("nats-run", "DONE");
+  });
+});
