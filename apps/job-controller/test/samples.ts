@@ -1,0 +1,118 @@
+import type { JobSpec, ReplicaSpec } from "../src/domain/job.ts";
+import { NEW_STATUS } from "../src/domain/job-status.ts";
+import { ownerIdOf } from "../src/domain/build-units.ts";
+import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
+
+/** A job, its pods and machines as tests like them: everything well, nothing special. */
+export const NOW_MS = 1_000_000_000;
+export const JOB = {
+  namespace: "default",
+  name: "train",
+  uid: "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+  generation: 1,
+  createdMs: NOW_MS - 60_000,
+  deleting: false,
+};
+
+export const POLICY: JobPolicy = {
+  restartBackoffMs: 10_000,
+  restartBackoffMostMs: 360_000,
+  replacementWaitMs: 600_000,
+  refusedRetryMs: 30_000,
+  explainEveryMs: 30_000,
+  lookAgainMostMs: 3_600_000,
+  gangScheduling: true,
+};
+
+export function replica(type: string, replicas: number, more: Partial<ReplicaSpec> = {}): ReplicaSpec {
+  return {
+    type,
+    replicas,
+    restartPolicy: "OnFailure",
+    template: { spec: { containers: [{ name: "main", image: "image" }] } },
+    pool: "pool-a",
+    dependsOn: [],
+    elastic: undefined,
+    failuresIgnored: false,
+    mainContainer: "main",
+    port: undefined,
+    ...more,
+  };
+}
+
+export function spec(more: Partial<JobSpec> = {}): JobSpec {
+  return {
+    replicas: [replica("worker", 2)],
+    suspend: false,
+    managedBy: undefined,
+    backoffLimit: undefined,
+    activeDeadlineMs: undefined,
+    ttlAfterFinishedMs: undefined,
+    cleanPodPolicy: "Running",
+    failurePolicy: [],
+    exitCodes: { retryable: [], permanent: [] },
+    success: [[{ type: "worker", indexes: "all" }]],
+    priority: 0,
+    minAvailable: undefined,
+    schedulingQueue: undefined,
+    ...more,
+  };
+}
+
+export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
+  return {
+    name: `train-${component}`,
+    uid: `uid-${component}`,
+    component,
+    attempt: 0,
+    phase: "Running",
+    ready: true,
+    deleting: false,
+    node: `node-${component}`,
+    createdMs: NOW_MS - 50_000,
+    finishedMs: undefined,
+    containerRestarts: 0,
+    exits: [],
+    conditions: [],
+    reason: "",
+    ...more,
+  };
+}
+
+/** A pod whose main container ended with this code a moment ago. */
+export function ended(component: string, code: number, more: Partial<PodFact> = {}): PodFact {
+  return pod(component, {
+    phase: code === 0 ? "Succeeded" : "Failed",
+    ready: false,
+    finishedMs: NOW_MS,
+    exits: [{ container: "main", code }],
+    ...more,
+  });
+}
+
+export function seen(type: string, slots: ReplicaSeen["slots"], more: Partial<ReplicaSeen> = {}): ReplicaSeen {
+  return { type, slots, surplus: [], podsSettled: true, ...more };
+}
+
+/** The gang's machines: one node a component, named after it. */
+export function granted(...components: readonly string[]): UnitSeen {
+  const nodes = new Map(components.map((component) => [component, `node-${component}`]));
+  return { id: ownerIdOf(JOB), state: "granted", nodes };
+}
+
+export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
+  return {
+    nowMs: NOW_MS,
+    job: JOB,
+    spec: spec(),
+    status: NEW_STATUS,
+    replicas: [seen("worker", [undefined, undefined])],
+    strangers: [],
+    services: { present: [], wanted: [], settled: true },
+    companionsMissing: [],
+    budget: undefined,
+    units: [granted("worker-0", "worker-1")],
+    nodesLost: [],
+    ...more,
+  };
+}
