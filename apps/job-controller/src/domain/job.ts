@@ -21,8 +21,8 @@ export type Container = {
   readonly env?: readonly { readonly name: string; readonly value?: string; readonly valueFrom?: unknown }[];
   readonly ports?: readonly { readonly name?: string; readonly containerPort: number; readonly protocol?: string }[];
   readonly resources?: {
-    readonly requests?: Readonly<Record<string, string>>;
-    readonly limits?: Readonly<Record<string, string>>;
+    readonly requests?: Readonly<Record<string, string | number>>;
+    readonly limits?: Readonly<Record<string, string | number>>;
   };
   readonly [field: string]: unknown;
 };
@@ -91,6 +91,8 @@ export type JobSpec = {
   readonly minAvailable: number | undefined;
   /** For a scheduler with groups of its own. */
   readonly schedulingQueue: string | undefined;
+  /** What the kind has read for the description that it gives to pods; nobody else looks at it. */
+  readonly settings?: Readonly<Record<string, string>>;
 };
 
 /** The type and index of one pod of a gang. */
