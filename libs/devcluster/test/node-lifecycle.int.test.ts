@@ -36,6 +36,21 @@ for (const { title, skip, start } of apiServers()) {
       expect(errors).toEqual([]);
     });
 
+    it("taints a node while it is cordoned", async () => {
+      const cordon = (unschedulable: boolean): Promise<V1Node> =>
+        api.patchNode({ name: "a-2", body: [{ op: "add", path: "/spec/unschedulable", value: unschedulable }] });
+      const taints = async (): Promise<string[]> =>
+        ((await api.readNode({ name: "a-2" })).spec?.taints ?? []).map(({ key, effect }) => `${key}:${effect}`);
+      await cordon(true);
+      const tainted = await until("the taint is there", async () => {
+        const found = await taints();
+        return found.length > 0 && found;
+      });
+      expect(tainted).toEqual(["node.kubernetes.io/unschedulable:NoSchedule"]);
+      await cordon(false);
+      await until("the taint is gone", async () => (await taints()).length === 0);
+    });
+
     it("calls a machine that is off NotReady, evicts its pods when their toleration ends, and takes it back", async () => {
       await create("stays", { nodeName: "a-0", tolerations: [{ operator: "Exists" }] });
       await create("leaves", { nodeName: "a-0" });

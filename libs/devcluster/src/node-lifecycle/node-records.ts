@@ -85,5 +85,5 @@ function heartbeat(node: V1Node): string {
 
 function judged(node: V1Node | undefined): string {
   const ready = node?.status?.conditions?.find(({ type }) => type === "Ready")?.status;
-  return JSON.stringify([ready, node?.spec?.taints]);
+  return JSON.stringify([ready, node?.spec?.unschedulable, node?.spec?.taints]);
 }

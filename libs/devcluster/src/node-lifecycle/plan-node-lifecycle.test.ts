@@ -1,6 +1,13 @@
 import type { V1Node, V1Pod, V1Taint, V1Toleration } from "@kubernetes/client-node";
 import { describe, expect, it } from "vitest";
-import { type NodeFacts, NOT_READY, planNodeLifecycle, taintKey, UNREACHABLE } from "./plan-node-lifecycle.ts";
+import {
+  type NodeFacts,
+  NOT_READY,
+  planNodeLifecycle,
+  taintKey,
+  UNREACHABLE,
+  UNSCHEDULABLE,
+} from "./plan-node-lifecycle.ts";
 
 const NOW = 1_000_000;
 const POLICY = { graceMs: 40_000 };
@@ -48,6 +55,26 @@ describe("planNodeLifecycle", () => {
       resourceVersion: "7",
       because: "ready",
     });
+  });
+
+  it("taints a cordoned node, takes that off with the cordon, and leaves a taint of that name that is not its own", () => {
+    const cordoned = (isCordoned: boolean, taints: V1Taint[]): V1Node => {
+      const plain = node("True", taints);
+      return { ...plain, spec: { ...plain.spec, unschedulable: isCordoned } };
+    };
+    const taint = { key: UNSCHEDULABLE, effect: "NoSchedule" };
+    const foreign = { key: UNSCHEDULABLE, effect: "NoExecute" };
+    expect(plan({ node: cordoned(true, [GPU, foreign]) })).toContainEqual({
+      do: "set-taints",
+      node: "a",
+      taints: [GPU, foreign, { ...taint, timeAdded: new Date(NOW) }],
+      resourceVersion: "7",
+      because: "cordoned",
+    });
+    expect(plan({ node: cordoned(true, [taint]) }).map((step) => step.do)).toEqual(["wait"]);
+    expect(plan({ node: cordoned(false, [GPU, taint]) })).toContainEqual(
+      expect.objectContaining({ taints: [GPU], because: "uncordoned" }),
+    );
   });
 
   it.each<[string, V1Toleration[], number | "evicted" | "stays"]>([

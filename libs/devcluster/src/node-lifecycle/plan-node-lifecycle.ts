@@ -11,6 +11,8 @@ export type NodeFacts = {
   readonly taintedAtMs: ReadonlyMap<string, number>;
 };
 
+export type NodeState = "ready" | "not-ready" | "unreachable";
+
 export type NodeStep =
   | {
       readonly do: "mark-unknown";
@@ -23,7 +25,7 @@ export type NodeStep =
       readonly node: string;
       readonly taints: readonly V1Taint[];
       readonly resourceVersion: string;
-      readonly because: "ready" | "not-ready" | "unreachable";
+      readonly because: NodeState | "cordoned" | "uncordoned";
     }
   | { readonly do: "mark-pod-unready"; readonly pod: V1Pod; readonly because: "not-ready" | "unreachable" }
   | { readonly do: "evict"; readonly pod: V1Pod; readonly taint: string; readonly because: "taint" }
@@ -31,6 +33,7 @@ export type NodeStep =
 
 export const NOT_READY = "node.kubernetes.io/not-ready";
 export const UNREACHABLE = "node.kubernetes.io/unreachable";
+export const UNSCHEDULABLE = "node.kubernetes.io/unschedulable";
 const CONDITIONS = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 /** What has to be done about one node and the pods on it. The same facts after the steps were done plan no more than waits. */
@@ -47,9 +50,7 @@ export function planNodeLifecycle(facts: NodeFacts, policy: { readonly graceMs: 
     steps.push({ do: "mark-unknown", node: name, conditions: unknownConditions(node, nowMs), because: "silent" });
   }
   const because = status === "True" ? "ready" : status === "Unknown" ? "unreachable" : "not-ready";
-  const taints = withStateTaints(node.spec?.taints ?? [], because, nowMs);
-  const { resourceVersion = "" } = node.metadata ?? {};
-  if (taints !== undefined) steps.push({ do: "set-taints", node: name, taints, resourceVersion, because });
+  steps.push(...planTaints(node, because, nowMs));
   if (because !== "ready") {
     steps.push(...pods.filter(isCalledReady).map((pod) => ({ do: "mark-pod-unready", pod, because }) as const));
   }
@@ -61,20 +62,31 @@ export function taintKey({ key, value = "", effect }: V1Taint): string {
   return `${key}=${value}:${effect}`;
 }
 
-/** The taints with the ones of this state and without those of the others; undefined when they are so already. */
-function withStateTaints(
-  taints: readonly V1Taint[],
-  state: "ready" | "not-ready" | "unreachable",
-  nowMs: number,
-): V1Taint[] | undefined {
-  const own = state === "ready" ? undefined : state === "not-ready" ? NOT_READY : UNREACHABLE;
-  const kept = taints.filter(({ key }) => (key !== NOT_READY && key !== UNREACHABLE) || key === own);
-  const missing = (["NoSchedule", "NoExecute"] as const).filter(
-    (effect) => own !== undefined && !kept.some((taint) => taint.key === own && taint.effect === effect),
-  );
-  if (kept.length === taints.length && missing.length === 0) return undefined;
-  const timeAdded = new Date(nowMs);
-  return [...kept, ...missing.map((effect) => ({ key: own ?? "", effect, timeAdded }))];
+/** The taints that are set and taken off here; whoever adds others looks after them. */
+const MANAGED = [NOT_READY, UNREACHABLE]
+  .flatMap((key) => ["NoSchedule", "NoExecute"].map((effect): V1Taint => ({ key, effect })))
+  .concat({ key: UNSCHEDULABLE, effect: "NoSchedule" });
+
+/** At most one step: the managed taints become those of the node's state and of its cordon. */
+function planTaints(node: V1Node, state: NodeState, nowMs: number): NodeStep[] {
+  const { name = "", resourceVersion = "" } = node.metadata ?? {};
+  const present = node.spec?.taints ?? [];
+  const isCordoned = node.spec?.unschedulable === true;
+  const key = state === "unreachable" ? UNREACHABLE : NOT_READY;
+  const isWanted = (taint: V1Taint): boolean =>
+    taint.key === UNSCHEDULABLE ? isCordoned : state !== "ready" && taint.key === key;
+  const kept = present.filter((taint) => isWanted(taint) || !MANAGED.some((managed) => isSame(managed, taint)));
+  const missing = MANAGED.filter((taint) => isWanted(taint) && !present.some((other) => isSame(taint, other)));
+  const changed = [...missing, ...present.filter((taint) => !kept.includes(taint))];
+  if (changed.length === 0) return [];
+  const taints = [...kept, ...missing.map((taint) => ({ ...taint, timeAdded: new Date(nowMs) }))];
+  const isCordonAlone = changed.every((taint) => taint.key === UNSCHEDULABLE);
+  const because = isCordonAlone ? (isCordoned ? "cordoned" : "uncordoned") : state;
+  return [{ do: "set-taints", node: name, taints, resourceVersion, because }];
+}
+
+function isSame(one: V1Taint, other: V1Taint): boolean {
+  return one.key === other.key && one.effect === other.effect;
 }
 
 function unknownConditions(node: V1Node, nowMs: number): V1NodeCondition[] {
