@@ -1,0 +1,32 @@
+import type { JobIdentity } from "./kind.ts";
+import type { Member } from "./job.ts";
+
+/** DNS labels end here, and the names of pods are host names. */
+export const NAME_MOST = 63;
+/** Machines that one reservation may ask for; a gang is one reservation. */
+export const MEMBERS_MOST = 1000;
+
+/** Of the pod, and of its service where each has one. The same for ever, so that making a member twice cannot give two. */
+export function memberName(job: Pick<JobIdentity, "name">, { type, index }: Member): string {
+  return `${job.name}-${type}-${index}`;
+}
+
+/** `<service>.<namespace>.svc`, with the domain of the cluster if it is known. */
+export function serviceHost(service: string, namespace: string, clusterDomain: string | undefined): string {
+  return `${service}.${namespace}.svc${clusterDomain === undefined ? "" : `.${clusterDomain}`}`;
+}
+
+const DNS_1035 = /^[a-z]([-a-z0-9]*[a-z0-9])?$/;
+
+/** What is wrong with the name of something that gets services, or undefined. */
+export function checkServiceName(name: string): string | undefined {
+  if (DNS_1035.test(name)) return undefined;
+  return `"${name}" is no name for a service: lower case letters, digits and '-', beginning with a letter and ending with a letter or digit`;
+}
+
+/** What is wrong with the length of a job's name, given its largest member, or undefined. */
+export function checkNameLength(name: string, type: string, replicas: number): string | undefined {
+  const longest = memberName({ name }, { type, index: Math.max(0, replicas - 1) });
+  if (longest.length <= NAME_MOST) return undefined;
+  return `is too long by ${longest.length - NAME_MOST}: "${longest}" is a host name, which has ${NAME_MOST} characters at most`;
+}

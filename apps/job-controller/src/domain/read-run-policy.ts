@@ -1,0 +1,49 @@
+import type { CleanPodPolicy, JobSpec } from "./job.ts";
+import { type Fields, INT32, NOT_NEGATIVE } from "./read-fields.ts";
+
+/** Value of `managedBy` with which a job is ours; so is one without any. */
+export const OUR_NAME = "muster.dev/job-controller";
+
+const CLEAN_POD_POLICIES: readonly CleanPodPolicy[] = ["None", "Running", "All"];
+
+export type RunPolicy = Pick<
+  JobSpec,
+  | "suspend"
+  | "managedBy"
+  | "backoffLimit"
+  | "activeDeadlineMs"
+  | "ttlAfterFinishedMs"
+  | "cleanPodPolicy"
+  | "priority"
+  | "minAvailable"
+  | "schedulingQueue"
+>;
+
+/** `runPolicy`, which all kinds have in common; a field that is absent is a default. */
+export function readRunPolicy(
+  policy: Fields | undefined,
+  defaults: { readonly backoffLimit: number | undefined; readonly cleanPodPolicy: CleanPodPolicy },
+): RunPolicy {
+  const scheduling = policy?.object("schedulingPolicy");
+  return {
+    suspend: policy?.flag("suspend") ?? false,
+    managedBy: readManagedBy(policy),
+    backoffLimit: policy?.integer("backoffLimit", NOT_NEGATIVE) ?? defaults.backoffLimit,
+    activeDeadlineMs: milliseconds(policy?.integer("activeDeadlineSeconds", { min: 1, max: INT32.max })),
+    ttlAfterFinishedMs: milliseconds(policy?.integer("ttlSecondsAfterFinished", NOT_NEGATIVE)),
+    cleanPodPolicy: policy?.oneOf("cleanPodPolicy", CLEAN_POD_POLICIES) ?? defaults.cleanPodPolicy,
+    priority: scheduling?.integer("priority", INT32) ?? 0,
+    minAvailable: scheduling?.integer("minAvailable", { min: 1, max: INT32.max }),
+    schedulingQueue: scheduling?.text("queue"),
+  };
+}
+
+/** Whose the job is when it is not ours. */
+export function readManagedBy(policy: Fields | undefined): string | undefined {
+  const name = policy?.text("managedBy");
+  return name === undefined || name === "" || name === OUR_NAME ? undefined : name;
+}
+
+function milliseconds(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : seconds * 1000;
+}

@@ -1,0 +1,104 @@
+import type { Container, PodTemplate } from "./job.ts";
+import { type Fields, fieldsOf, INT32, isObject, type Notes } from "./read-fields.ts";
+
+/**
+ * The pod template of a replica type, as it was written but without its nulls. Undefined after a problem was noted: what a rule or a builder looks at has to be of the
+ * form that it expects, whatever let the object in.
+ */
+export function readTemplate(replica: Fields, notes: Notes): PodTemplate | undefined {
+  const written = replica.raw("template");
+  if (written === undefined) {
+    replica.refuse("template", "is missing");
+    return undefined;
+  }
+  const template = withoutNulls(written);
+  const path = `${replica.path}.template`;
+  if (!isTemplate(template, path, notes)) return undefined;
+  const { restartPolicy } = template.spec;
+  if (restartPolicy !== undefined) {
+    const reason = `is replaced: the restartPolicy of the replica type (${replica.path}.restartPolicy) decides, not ${restartPolicy}`;
+    notes.warnings.push({ field: `${path}.spec.restartPolicy`, reason });
+  }
+  return template;
+}
+
+function isTemplate(value: unknown, path: string, notes: Notes): value is PodTemplate {
+  const before = notes.problems.length;
+  const template = fieldsOf(value, path, notes);
+  const metadata = template?.object("metadata");
+  checkTexts(metadata?.object("labels"));
+  checkTexts(metadata?.object("annotations"));
+  const spec = template?.object("spec");
+  if (spec === undefined) template?.refuse("spec", "is missing");
+  else checkSpec(spec);
+  return notes.problems.length === before;
+}
+
+function checkSpec(spec: Fields): void {
+  const containers = spec.objects("containers");
+  if (containers.length === 0) spec.refuse("containers", "needs at least one container");
+  const names = new Set<string>();
+  for (const container of [...spec.objects("initContainers"), ...containers]) {
+    checkContainer(container);
+    const name = container.text("name") ?? "";
+    if (name === "") container.refuse("name", "is missing");
+    else if (names.has(name)) container.refuse("name", `"${name}" is there twice`);
+    names.add(name);
+  }
+  for (const name of ["restartPolicy", "schedulerName", "priorityClassName"]) spec.text(name);
+  checkTexts(spec.object("nodeSelector"));
+  if (spec.raw("nodeName") !== undefined)
+    spec.refuse("nodeName", "must not be set: the machine is one that the pool has granted");
+  spec.objects("volumes");
+  const affinity = spec.object("affinity");
+  affinity?.object("podAntiAffinity")?.objects("requiredDuringSchedulingIgnoredDuringExecution");
+  const required = affinity?.object("nodeAffinity")?.object("requiredDuringSchedulingIgnoredDuringExecution");
+  for (const term of required?.objects("nodeSelectorTerms") ?? []) term.objects("matchFields");
+}
+
+function checkContainer(container: Fields): void {
+  if ((container.text("image") ?? "") === "") container.refuse("image", "is missing");
+  for (const variable of container.objects("env")) {
+    variable.text("value");
+    if ((variable.text("name") ?? "") === "") variable.refuse("name", "is missing");
+  }
+  for (const port of container.objects("ports")) {
+    port.text("name");
+    port.text("protocol");
+    if (port.raw("containerPort") === undefined) port.refuse("containerPort", "is missing");
+    port.integer("containerPort", PORT);
+  }
+  container.objects("volumeMounts");
+  const resources = container.object("resources");
+  for (const amounts of [resources?.object("requests"), resources?.object("limits")]) {
+    for (const name of amounts?.names ?? []) {
+      const amount = amounts?.raw(name);
+      if (typeof amount !== "string" && typeof amount !== "number") amounts?.refuse(name, "must be a quantity");
+    }
+  }
+}
+
+export const PORT = { min: 1, max: 65_535 };
+
+function checkTexts(map: Fields | undefined): void {
+  for (const name of map?.names ?? []) map?.text(name);
+}
+
+/** How deep a manifest may be; the API server refuses deeper ones long before. */
+const DEPTH_MAX = 100;
+
+function withoutNulls(value: unknown, depth = 0): unknown {
+  if (depth > DEPTH_MAX) return undefined;
+  if (Array.isArray(value)) return value.map((item) => withoutNulls(item, depth + 1));
+  if (!isObject(value)) return value;
+  const kept = Object.entries(value).filter(([, field]) => field !== null);
+  return Object.fromEntries(kept.map(([name, field]) => [name, withoutNulls(field, depth + 1)]));
+}
+
+/** The container of that name, or the first one. */
+export function containerNamed(template: PodTemplate, name: string | undefined): Container | undefined {
+  return template.spec.containers.find((container) => container.name === name);
+}
+
+/** Bounds of a count of pods. */
+export const COUNT = { min: 0, max: INT32.max };
