@@ -20,7 +20,7 @@ export type ScriptedCluster = AsyncDisposable & {
 
 /**
  * What a pod may be told to do, as its arguments: `serve` (ready, for ever), `wait` (ready, until the test ends it), `idle` (runs and is never ready), `exit N` (ready for a moment, then ends),
- * `flash N` (ends before anybody can see it ready), `missing` (the program does not exist). Disposing takes the API server along.
+ * `flash N` (ends before anybody can see it ready), `missing` (the program does not exist), `unpullable` (the image does not exist). Disposing takes the API server along.
  */
 export async function scriptedCluster(
   server: TestApiServer,
@@ -94,7 +94,10 @@ async function step(
   const [word, code] = pod.spec.containers[0]?.args ?? [];
   const state = pod.status?.containerStatuses?.[0]?.state;
   if (state?.terminated !== undefined) return;
-  if (word === "wait" && ending.has(name)) {
+  if (word === "unpullable") {
+    if (state?.waiting === undefined)
+      await report(api, pod, { waiting: { reason: "ErrImagePull", message: "no such image" } });
+  } else if (word === "wait" && ending.has(name)) {
     await report(api, pod, { terminated: { exitCode: 0, reason: "Completed" } });
   } else if (word === "missing") {
     await report(api, pod, { terminated: { exitCode: 128, reason: "StartError", message: "executable not found" } });
@@ -112,7 +115,7 @@ function wantedNode(pod: V1Pod): string {
 
 async function report(api: CoreV1Api, pod: V1Pod, state: V1ContainerState, ready = false): Promise<void> {
   const exitCode = state.terminated?.exitCode;
-  const phase = exitCode === undefined ? "Running" : exitCode === 0 ? "Succeeded" : "Failed";
+  const phase = state.waiting === undefined ? endOf(exitCode) : "Pending";
   const podIP = `10.1.0.${(Number.parseInt(pod.metadata?.uid?.slice(0, 2) ?? "1", 16) % 250) + 1}`;
   const status = { name: "main", image: "scripted", imageID: "", ready, restartCount: 0, started: ready, state };
   pod.status = {
@@ -123,6 +126,11 @@ async function report(api: CoreV1Api, pod: V1Pod, state: V1ContainerState, ready
     containerStatuses: [status],
   };
   await api.replaceNamespacedPodStatus({ name: pod.metadata?.name ?? "", namespace: NAMESPACE, body: pod });
+}
+
+function endOf(exitCode: number | undefined): string {
+  if (exitCode === undefined) return "Running";
+  return exitCode === 0 ? "Succeeded" : "Failed";
 }
 
 /** Somebody else changed or removed the pod meanwhile: it is looked at again in the next pass. */
