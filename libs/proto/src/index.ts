@@ -6,7 +6,7 @@ export type {
   PropertiesOf,
   ServiceDescriptor,
 } from "./descriptor.ts";
-export { annotations, labels } from "./labels.ts";
+export { annotations, labels, schedulingGates } from "./labels.ts";
 export { bucketKeys, buckets, streams, subjects } from "./subjects.ts";
 export { muster } from "../generated/messages.js";
-export { ReservationService, SessionService, WatchService } from "../generated/services.ts";
+export { JobService, ReservationService, SessionService, WatchService } from "../generated/services.ts";
