@@ -13,3 +13,5 @@ export { DEFAULT_RATE_LIMITS, rateLimiter } from "./rate-limiter.ts";
 export type { RateLimiter, RateLimits } from "./rate-limiter.ts";
 export { systemClock } from "./clock.ts";
 export type { Clock } from "./clock.ts";
+export { kubeCalls } from "./kube-calls.ts";
+export type { CallOptions, DeleteOptions, KubeCalls, KubeResource, PatchKind } from "./kube-calls.ts";

@@ -64,7 +64,8 @@ async function readError(path: string, response: IncomingMessage): Promise<KubeE
   return new KubeError(`GET ${path}`, response.statusCode ?? 0, parseStatus(text), Object.fromEntries(headers));
 }
 
-function parseStatus(text: string): KubeStatus {
+/** The explanation in the body of a refusal; its first words when a proxy in front of the API server wrote it. */
+export function parseStatus(text: string): KubeStatus {
   try {
     const parsed: unknown = JSON.parse(text);
     if (typeof parsed === "object" && parsed !== null) return parsed;

@@ -64,7 +64,8 @@ export function listWatch<Object extends KubeObject>(
   };
 }
 
-function parsePage<Object>(path: string, text: string): ListPage<Object> {
+/** One page of a list; MalformedAnswerError when the text is something else. */
+export function parsePage<Object>(path: string, text: string): ListPage<Object> {
   const page = parse(path, text);
   const items = field(page, "items");
   const metadata = field(page, "metadata");
