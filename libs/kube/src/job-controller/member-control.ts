@@ -1,0 +1,136 @@
+import { describeFault, faultOf, type Fault } from "@muster/faults";
+import { kubeFault } from "../kube-fault.ts";
+import type { JobObject } from "./controller-interface.ts";
+import { isConflict, isNotFound, isOutcomeUnknown, type MemberCalls } from "./member-calls.ts";
+import { controllerOf, isDeleting, labelsOf, titleOf, type Member } from "./member.ts";
+import { selects } from "./member-labels.ts";
+import { requireOwnerReference } from "./owner-reference.ts";
+
+/** Tells the people who look at the job what happened to it. */
+export type RecordEvent<Job extends JobObject> = (
+  job: Job,
+  type: "Normal" | "Warning",
+  reason: string,
+  message: string,
+) => void;
+
+export type CreateOutcome<M> =
+  | { readonly did: "created"; readonly member: M }
+  /** It was there already, the job's, and as wanted: an earlier attempt made it. */
+  | { readonly did: "found"; readonly member: M }
+  /** No answer: it may exist. The cache will show it, or the expectation runs out. */
+  | { readonly did: "unknown"; readonly fault: Fault }
+  | { readonly did: "refused"; readonly fault: Fault };
+
+export type DeleteOutcome =
+  | { readonly did: "deleted" }
+  /** There is no such object any more; another one may have its name. */
+  | { readonly did: "gone" }
+  /** Somebody has deleted it already, and it takes its time. */
+  | { readonly did: "leaving" }
+  | { readonly did: "unknown"; readonly fault: Fault }
+  | { readonly did: "refused"; readonly fault: Fault };
+
+export type MemberControl<M extends Member, Job extends JobObject> = {
+  /** Creates the member as it is given, which must have a name, labels and its owner. Throws only for defects. */
+  create(job: Job, member: M): Promise<CreateOutcome<M>>;
+  /** Reads first, and deletes only the object of this name and uid. Throws only for defects. */
+  delete(job: Job, member: Member): Promise<DeleteOutcome>;
+};
+
+export type MemberControlDeps<M extends Member, Job extends JobObject> = {
+  readonly calls: Pick<MemberCalls<M>, "get" | "create" | "delete">;
+  readonly recordEvent: RecordEvent<Job>;
+};
+
+/** Creates and deletes members of one kind, and tells about each in an event of the job. */
+export function memberControl<M extends Member, Job extends JobObject>(
+  kind: "Pod" | "Service",
+  { calls, recordEvent }: MemberControlDeps<M, Job>,
+): MemberControl<M, Job> {
+  const failed = (job: Job, verb: "Create" | "Delete", doing: string, fault: Fault) => {
+    recordEvent(job, "Warning", `Failed${verb}${kind}`, `Error ${doing}: ${describeFault(fault)}`);
+    return { did: "refused", fault } as const;
+  };
+
+  /** What has the name of the member that was to be created. */
+  async function inItsPlace(job: Job, wanted: M, doing: string): Promise<CreateOutcome<M>> {
+    const { namespace = "", name = "" } = wanted.metadata ?? {};
+    const there = await calls.get(namespace, name);
+    if (isWanted(there, wanted)) return { did: "found", member: there };
+    const fault: Fault = {
+      code: "conflict",
+      id: `${kind} ${namespace}/${name}`,
+      expectedRevision: 0,
+      actualRevision: 0,
+    };
+    const why = isDeleting(there) ? "is still being deleted" : "belongs to somebody else";
+    recordEvent(job, "Warning", `FailedCreate${kind}`, `Error ${doing}: one of that name ${why}`);
+    return { did: "refused", fault };
+  }
+
+  async function create(job: Job, member: M): Promise<CreateOutcome<M>> {
+    const { namespace = "", name = "" } = member.metadata ?? {};
+    const doing = `creating: ${name}`;
+    const wrong = whatIsWrong(member);
+    if (wrong !== undefined) return failed(job, "Create", doing, wrong);
+    try {
+      const created = await calls.create(namespace, member);
+      recordEvent(job, "Normal", `SuccessfulCreate${kind}`, `Created ${kind.toLowerCase()}: ${name}`);
+      return { did: "created", member: created };
+    } catch (error) {
+      const fault = expected(error);
+      if (isOutcomeUnknown(error)) return { did: "unknown", fault };
+      if (fault.code !== "already_exists") return failed(job, "Create", doing, fault);
+    }
+    return inItsPlace(job, member, doing).catch((error: unknown) => failed(job, "Create", doing, expected(error)));
+  }
+
+  return {
+    create,
+    delete: async (job, member) => {
+      const { namespace = "", name = "", uid = "" } = member.metadata ?? {};
+      try {
+        const there = await calls.get(namespace, name);
+        if (there.metadata?.uid !== uid) return { did: "gone" };
+        if (isDeleting(there)) return { did: "leaving" };
+        await calls.delete(namespace, name, { uid });
+        recordEvent(job, "Normal", `SuccessfulDelete${kind}`, `Deleted ${kind.toLowerCase()}: ${name}`);
+        return { did: "deleted" };
+      } catch (error) {
+        const fault = expected(error);
+        if (isNotFound(error) || isConflict(error)) return { did: "gone" };
+        if (isOutcomeUnknown(error)) return { did: "unknown", fault };
+        return failed(job, "Delete", `deleting: ${name}`, fault);
+      }
+    },
+  };
+}
+
+/** The job's own, alive, with every label that it was to have: these say which replica it is, and of which template. */
+function isWanted(there: Member, wanted: Member): boolean {
+  return (
+    !isDeleting(there) &&
+    controllerOf(there)?.uid === controllerOf(wanted)?.uid &&
+    selects(labelsOf(wanted), labelsOf(there))
+  );
+}
+
+function whatIsWrong(member: Member): Fault | undefined {
+  const refuse = (field: string, reason: string): Fault => ({ code: "invalid_request", field, reason });
+  if ((member.metadata?.name ?? "") === "") return refuse("metadata.name", "is empty: creating twice would make two");
+  if (Object.keys(labelsOf(member)).length === 0) return refuse("metadata.labels", `${titleOf(member)} has none`);
+  try {
+    requireOwnerReference(member.metadata?.ownerReferences?.[0]);
+    return undefined;
+  } catch (error) {
+    return expected(error);
+  }
+}
+
+/** The fault behind an error; whatever is no fault is a defect, and goes on. */
+function expected(error: unknown): Fault {
+  const fault = faultOf(error) ?? kubeFault(error);
+  if (fault === undefined) throw error;
+  return fault;
+}
