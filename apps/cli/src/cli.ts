@@ -35,6 +35,8 @@ export type Connected = AsyncDisposable & {
   readonly deadLetters: DeadLetterBox;
   readonly nats: () => Promise<NatsObservation>;
   readonly replicas: () => Promise<readonly ServiceReplica[]>;
+  /** Calls the listener when the connection is lost and when it is back, until disposed. */
+  readonly onLink: (listener: (state: "lost" | "back") => void) => Disposable;
   /** Calls the listener with the name of each session that has a new event, until disposed. A hint may be lost. */
   readonly onSessionEvent: (listener: (session: string) => void) => Promise<AsyncDisposable>;
 };

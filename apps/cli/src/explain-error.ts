@@ -3,15 +3,22 @@ import { describeFault, faultOf } from "@muster/faults";
 import { CommandError } from "./command-error.ts";
 import { decideExit, EXIT, type ExitCode } from "./domain/decide-exit.ts";
 
-/** What ended the command, as `error: ...` and `hint: ...`, and its exit code. A defect keeps its stack: it is ours to repair. */
-export function explainError(error: unknown): { readonly exitCode: ExitCode; readonly lines: readonly string[] } {
+/**
+ * What ended the command, or one part of it that was `doing` something, as `error: ...` and `hint: ...`, and the exit code. A defect keeps its stack: it is ours to
+ * repair.
+ */
+export function explainError(
+  error: unknown,
+  doing?: string,
+): { readonly exitCode: ExitCode; readonly lines: readonly string[] } {
+  const about = doing === undefined ? "" : `${doing}: `;
   // commander has printed its message, and help is no failure.
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? EXIT.ok : EXIT.usage, lines: [] };
-  if (error instanceof CommandError) return explained(error.exitCode, error.message, error.hint);
+  if (error instanceof CommandError) return explained(error.exitCode, about + error.message, error.hint);
   const fault = faultOf(error);
   if (fault !== undefined) {
     const { code, hint } = decideExit(fault);
-    return explained(code, describeFault(fault), hint);
+    return explained(code, about + describeFault(fault), hint);
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return explained(EXIT.failed, `a defect of muster itself: ${text}`, "please report it");

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { connectNats, consumeEvents, deadLetters, publishEvent, serve, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, ReservationService, SessionService, streams, subjects, WatchService } from "@muster/proto";
-import { natsServer, until } from "@muster/testkit";
+import { natsServer, until, type TestNats } from "@muster/testkit";
 
 const Kind = muster.session.v1.SessionEventKind;
 type WireSession = ConstructorParameters<typeof muster.session.v1.Session>[0] & object;
@@ -41,6 +41,7 @@ export type SessionWorld = AsyncDisposable & {
   file(name: string, text: string): Promise<string>;
   muster(args: readonly string[], options?: { readonly env?: Record<string, string>; readonly input?: string }): Cli;
   stopServices(): Promise<void>;
+  readonly nats: Pick<TestNats, "kill" | "start">;
 };
 
 export type Cli = {
@@ -133,6 +134,7 @@ export async function startSessionWorld(): Promise<SessionWorld> {
       return cli;
     },
     stopServices: () => services.disposeAsync(),
+    nats,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }

@@ -7,7 +7,7 @@ import type { Cli, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
 import type { NatsObservation } from "../domain/build-doctor-report.ts";
-import { decideConnection, type Connection, type LocalStack } from "../domain/decide-connection.ts";
+import { decideConnection, describeConnection, type Connection, type LocalStack } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { deadLetterBox } from "./dead-letters.ts";
 import { musterServices } from "./muster-services.ts";
@@ -41,12 +41,19 @@ export function makeCli(options: {
     randomId: randomUUID,
     connection,
     connect: async (stop = interrupts.first) => {
-      const bus = await connectTo(connection(), stop);
+      const listeners = new Set<LinkListener>();
+      const bus = await connectTo(connection(), stop, (state) => {
+        for (const listener of listeners) listener(state);
+      });
       return {
         services: musterServices(bus, stop),
         deadLetters: deadLetterBox(bus),
         nats: () => observeNats(bus),
         replicas: () => bus.services(),
+        onLink: (listener) => {
+          listeners.add(listener);
+          return { [Symbol.dispose]: () => listeners.delete(listener) };
+        },
         onSessionEvent: (listener) =>
           bus.listen(subjects.anySessionEventRecorded, ({ payload }) => {
             listener(muster.session.v1.SessionEventRecorded.decode(payload).name);
@@ -57,8 +64,10 @@ export function makeCli(options: {
   };
 }
 
-async function connectTo(connection: Connection, stop: AbortSignal): Promise<NatsBus> {
-  const { natsUrl, because, hint } = connection;
+type LinkListener = (state: "lost" | "back") => void;
+
+async function connectTo(connection: Connection, stop: AbortSignal, onLink: LinkListener): Promise<NatsBus> {
+  const { natsUrl, hint } = connection;
   const token = readToken(connection);
   try {
     const bus = await connectNats({
@@ -66,6 +75,10 @@ async function connectTo(connection: Connection, stop: AbortSignal): Promise<Nat
       name: "muster",
       timeoutMs: CONNECT_TIMEOUT_MS,
       drainMs: DRAIN_MS,
+      onStatus: (status) => {
+        if (status === "disconnected") onLink("lost");
+        if (status === "reconnected") onLink("back");
+      },
       ...(token !== undefined && { token }),
     });
     if (!stop.aborted) return bus;
@@ -76,7 +89,10 @@ async function connectTo(connection: Connection, stop: AbortSignal): Promise<Nat
     if (fault === undefined) throw cause;
     // What the client library says is the reason: connection refused, wrong token, no such host.
     const beneath = cause instanceof Error && cause.cause instanceof Error ? cause.cause.message : describeFault(fault);
-    throw new CommandError(EXIT.unreachable, `cannot connect to ${natsUrl} (${because}): ${beneath}`, { hint, cause });
+    throw new CommandError(EXIT.unreachable, `cannot connect to ${describeConnection(connection)}: ${beneath}`, {
+      hint,
+      cause,
+    });
   }
 }
 

@@ -1,17 +1,15 @@
-import { faultOf, isRetryable } from "@muster/faults";
+import { faultOf } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
 import { buildEventLine, buildEventRecord, buildEventTable, orderEvents } from "../domain/build-events.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { isFinished, type Session } from "../domain/session.ts";
+import { keepContact } from "./keep-contact.ts";
 import { print, type Format } from "./output.ts";
-import { isAborted } from "../is-aborted.ts";
 
 export type EventsOptions = { readonly follow: boolean; readonly output: Format };
 
 /** Hints may be lost, so everything is read again this often. */
 const LOOK_EVERY_MS = 10_000;
-/** What answers badly is asked again after this long. */
-const RETRY_MS = 1000;
 
 /** `muster events [SESSION]`: what happened, oldest first; with `--follow` also what happens from now on. */
 export async function events(cli: Cli, name: string | undefined, options: EventsOptions): Promise<ExitCode> {
@@ -44,29 +42,28 @@ async function followEvents(
     hinted.add(session);
     hint.abort();
   });
+  using contact = keepContact(cli, connected);
   const printed = new Map<string, number>();
   let everything = true;
   while (!stop.aborted) {
-    let pauseMs = LOOK_EVERY_MS;
     const names = [...hinted];
     hinted.clear();
     hint = new AbortController();
-    try {
-      const sessions = everything ? await read(connected, name) : await readThese(connected, names);
-      if (everything) forgetOthers(printed, sessions);
-      printNew(cli, sessions, printed, output);
-      if (name !== undefined && sessions.some(isFinished)) return EXIT.ok;
-      everything = false;
-    } catch (error) {
-      const fault = faultOf(error);
-      if (isAborted(stop)) break;
-      if (fault === undefined || !isRetryable(fault)) throw error;
+    const question = async () => {
+      const all = everything;
+      // Until there is an answer hints may have been missed.
       everything = true;
-      pauseMs = RETRY_MS;
-    }
+      return { all, sessions: all ? await read(connected, name) : await readThese(connected, names) };
+    };
+    const answer = await contact.ask("events", question, stop);
+    if (answer === undefined) break;
+    const { all, sessions } = answer;
+    if (all) forgetOthers(printed, sessions);
+    printNew(cli, sessions, printed, output);
+    if (name !== undefined && sessions.some(isFinished)) return EXIT.ok;
     const heard = hint.signal;
-    await cli.pause(pauseMs, AbortSignal.any([stop, heard]));
-    if (!heard.aborted) everything = true;
+    await cli.pause(LOOK_EVERY_MS, AbortSignal.any([stop, heard]));
+    everything = !heard.aborted;
   }
   return cli.interrupts.first.aborted ? EXIT.interrupted : EXIT.ok;
 }

@@ -1,12 +1,13 @@
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
-import type { MusterServices } from "../adapters/muster-services.ts";
+import { describeFault, faultOf } from "@muster/faults";
+import type { LogChunk, MusterServices } from "../adapters/muster-services.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
 import { isFinished } from "../domain/session.ts";
-import { SILENCE_MAX_MS } from "./follow.ts";
 import { isAborted } from "../is-aborted.ts";
+import type { Contact } from "./contact.ts";
+import { keepContact } from "./keep-contact.ts";
 
 /** How long `-f` waits before it asks again for what was written meanwhile. */
 const FOLLOW_EVERY_MS = 500;
@@ -31,8 +32,9 @@ export async function logs(
     });
   }
   const stop = AbortSignal.any([cli.interrupts.first, cli.io.closed]);
+  using kept = keepContact(cli, connected);
   const read = (each: string, sink: Sink): Promise<void> =>
-    readLog({ cli, services, name, component: each, follow: options.follow, stop }, sink);
+    readLog({ cli, services, contact: kept, name, component: each, follow: options.follow, stop }, sink);
 
   if (component !== undefined) {
     await read(component, async (bytes) => {
@@ -49,45 +51,54 @@ export async function logs(
 type LogSource = {
   readonly cli: Cli;
   readonly services: MusterServices;
+  readonly contact: Contact;
   readonly name: string;
   readonly component: string;
   readonly follow: boolean;
   readonly stop: AbortSignal;
 };
 
-async function readLog({ cli, services, name, component, follow, stop }: LogSource, sink: Sink): Promise<void> {
+async function readLog(source: LogSource, sink: Sink): Promise<void> {
+  const { cli, component, follow, stop } = source;
   let offset = 0;
-  let answeredAtMs = cli.now();
-  while (!stop.aborted) {
-    let over = false;
-    try {
-      const chunk = await services.log(name, component, offset, stop);
-      answeredAtMs = cli.now();
-      if (chunk.truncated && offset === 0) cli.io.err([`note: the beginning of the log of ${component} was not kept`]);
-      if (chunk.bytes.length > 0) await sink(chunk.bytes);
-      offset = chunk.nextOffset;
-      if (chunk.complete || (!follow && chunk.bytes.length === 0)) {
-        if (offset === 0) cli.io.err([`note: ${component} has written nothing${chunk.complete ? "" : " yet"}`]);
-        break;
-      }
-      if (chunk.bytes.length > 0) continue;
-    } catch (error) {
-      if (isAborted(stop)) break;
-      const fault = faultOf(error);
-      const patient = follow && cli.now() - answeredAtMs < SILENCE_MAX_MS;
-      if (fault !== undefined && isRetryable(fault) && patient) {
-        await cli.pause(FOLLOW_EVERY_MS, stop);
-        continue;
-      }
-      // A component that has not started has no log yet, and one that never started will never have one.
-      if (fault?.code !== "not_found") throw error;
-      over = !follow || isFinished(await services.session(name));
-      if (over) cli.io.err([`note: ${component} has no log: ${describeFault(fault)}`]);
+  for (;;) {
+    const chunk = await readChunk(source, offset);
+    if (chunk === undefined) break;
+    if (chunk.truncated && offset === 0) cli.io.err([`note: the beginning of the log of ${component} was not kept`]);
+    if (chunk.bytes.length > 0) await sink(chunk.bytes);
+    offset = chunk.nextOffset;
+    if (chunk.complete || (!follow && chunk.bytes.length === 0)) {
+      if (offset === 0) cli.io.err([`note: ${component} has written nothing${chunk.complete ? "" : " yet"}`]);
+      break;
     }
-    if (over) break;
-    await cli.pause(FOLLOW_EVERY_MS, stop);
+    if (chunk.bytes.length === 0) await cli.pause(FOLLOW_EVERY_MS, stop);
   }
   await sink(undefined);
+}
+
+/** What comes next in the log, waited for while the component may still start; undefined when there is no log, or when told to stop. */
+async function readChunk(source: LogSource, offset: number): Promise<LogChunk | undefined> {
+  const { cli, services, contact, name, component, follow, stop } = source;
+  const question = (): Promise<LogChunk> => services.log(name, component, offset, stop);
+  while (!stop.aborted) {
+    try {
+      return follow ? await contact.ask(`log of ${component}`, question, stop) : await question();
+    } catch (error) {
+      if (isAborted(stop)) break;
+      // A component that has not started has no log yet, and one that never started will never have one.
+      const fault = faultOf(error);
+      if (fault?.code !== "not_found") throw error;
+      const session = follow
+        ? await contact.ask(`session of ${component}`, () => services.session(name), stop)
+        : undefined;
+      if (!follow || (session !== undefined && isFinished(session))) {
+        cli.io.err([`note: ${component} has no log: ${describeFault(fault)}`]);
+        break;
+      }
+      await cli.pause(FOLLOW_EVERY_MS, stop);
+    }
+  }
+  return undefined;
 }
 
 /** Prints whole lines after the component's name; what has no line end yet waits for it. */

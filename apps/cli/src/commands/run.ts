@@ -1,6 +1,6 @@
 import { inSpan } from "@muster/tracing";
 import { SpanStatusCode } from "@opentelemetry/api";
-import { describeFault, faultOf } from "@muster/faults";
+import { faultOf } from "@muster/faults";
 import {
   describePlace,
   describeProblem,
@@ -10,16 +10,18 @@ import {
   type Problem,
 } from "../adapters/parse-documents.ts";
 import type { MusterServices } from "../adapters/muster-services.ts";
-import type { Cli } from "../cli.ts";
+import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildSummary } from "../domain/build-result.ts";
 import { buildSessionRecord } from "../domain/build-views.ts";
-import { decideExit, EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { formatDuration } from "../domain/duration.ts";
 import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
 import { buildDocument, type SessionDocument, type SessionSpec } from "../domain/session-document.ts";
 import { isFinished, phaseOf, type Session } from "../domain/session.ts";
+import { explainError } from "../explain-error.ts";
 import { follow } from "./follow.ts";
+import { keepContact } from "./keep-contact.ts";
 import { print, toYaml, type Format } from "./output.ts";
 import { progressView, type ProgressView } from "./progress-view.ts";
 import { showFailedLogs } from "./show-failed-logs.ts";
@@ -95,7 +97,7 @@ async function submitAndFollow(cli: Cli, named: readonly Named[], options: RunOp
     });
     return refused ?? EXIT.ok;
   }
-  const ended = await followAll(cli, services, submitted, options);
+  const ended = await followAll(cli, connected, submitted, options);
   await showFailedLogs(cli, services, ended.sessions);
   print(cli.io, options.output, {
     table: (style) => ended.sessions.filter(isFinished).flatMap((session) => buildSummary(session, cli.now(), style)),
@@ -143,41 +145,39 @@ async function submit(cli: Cli, services: MusterServices, { name, spec }: Named)
 /** Follows all sessions. The first interrupt cancels them and goes on until they are over; the second, and the time limit, leave them. */
 async function followAll(
   cli: Cli,
-  services: MusterServices,
+  connected: Connected,
   submitted: readonly Session[],
   options: RunOptions,
 ): Promise<{ sessions: Session[]; lost: ExitCode | undefined }> {
   const { interrupts } = cli;
+  const { services } = connected;
   const timeout = new AbortController();
   const enough = new AbortController();
-  const leave = AbortSignal.any([interrupts.second, timeout.signal]);
+  const gone = new AbortController();
+  const leave = AbortSignal.any([interrupts.second, timeout.signal, gone.signal]);
   const newest = new Map(submitted.map((session) => [session.name, session]));
   const asked = new Map<string, Asked>();
   let lost: ExitCode | undefined;
   using view = progressView(cli.io, cli.now);
+  using contact = keepContact(cli, connected, (lines) => view.say(lines));
   for (const session of submitted) view.update(session);
 
   const cancelling = whenAborted(interrupts.first, enough.signal, () =>
     cancelAll({ cli, services, view, newest: [...newest.values()], asked }),
   );
   if (options.timeoutMs !== undefined) void cli.pause(options.timeoutMs, enough.signal).then(() => timeout.abort());
-  const follower = {
-    services,
-    now: cli.now,
-    pause: cli.pause,
-    changed: (session: Session) => {
-      newest.set(session.name, session);
-      view.update(session);
-    },
-    silent: (session: Session, fault: Parameters<typeof describeFault>[0]) =>
-      view.say([`still asking for session ${session.name}: ${describeFault(fault)}`]),
+  const changed = (session: Session): void => {
+    newest.set(session.name, session);
+    view.update(session);
   };
   await Promise.all(
     submitted.map(async (session) => {
       try {
-        await follow(follower, session, leave);
+        await follow({ services, contact, changed }, session, leave);
       } catch (error) {
-        lost = lost ?? report(cli, `following session ${session.name}, which goes on`, error, view);
+        lost = lost ?? report(cli, `following session ${session.name}`, error, view);
+        // Contact that is lost is lost for all of them.
+        if (error instanceof CommandError) gone.abort();
       }
     }),
   );
@@ -185,7 +185,7 @@ async function followAll(
   if (!leave.aborted) await cancelling;
   const sessions = [...newest.values()];
   if (leave.aborted)
-    sayLeft({ view, sessions, asked, timeoutMs: interrupts.second.aborted ? undefined : options.timeoutMs });
+    sayLeft({ view, sessions, asked, timeoutMs: timeout.signal.aborted ? options.timeoutMs : undefined });
   return { sessions, lost };
 }
 
@@ -244,12 +244,11 @@ function sayLeft(left: {
 /** Says what went wrong with one session of several, and which exit code it makes. A defect goes on. */
 function report(cli: Cli, doing: string, error: unknown, view?: ProgressView): ExitCode {
   const fault = faultOf(error);
-  if (fault === undefined) throw error;
-  const { code, hint } = decideExit(fault);
-  const lines = [`error: ${doing}: ${describeFault(fault)}`, ...(hint === undefined ? [] : [`hint: ${hint}`])];
+  if (fault === undefined && !(error instanceof CommandError)) throw error;
+  const { exitCode, lines } = explainError(error, doing);
   if (view === undefined) cli.io.err(lines);
   else view.say(lines);
-  return code;
+  return exitCode;
 }
 
 /** Does something when the first signal is aborted, unless the second one is aborted before. Resolves when that is done or no longer needed. */

@@ -2,7 +2,7 @@ import { buildTable, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
-import type { Connection } from "./decide-connection.ts";
+import { describeConnection, type Connection } from "./decide-connection.ts";
 import type { Pool } from "./reservation.ts";
 
 export type NatsObservation = {
@@ -54,7 +54,7 @@ const LOGS = "look at its log (locally in .muster/logs)";
 /** Judges what was seen, one line for each thing that must be right; what cannot be known because of an earlier failure is left out. */
 export function buildChecks(seen: Observations): Check[] {
   const { connection } = seen;
-  const where = `${connection.natsUrl} (${connection.because})`;
+  const where = describeConnection(connection);
   if ("trouble" in seen.nats) return [failed("nats", seen.nats.trouble, connection.hint)];
   const nats = seen.nats.value;
   return [

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { decideConnection } from "./decide-connection.ts";
+import { decideConnection, describeConnection } from "./decide-connection.ts";
 
 const alive = { natsUrl: "nats://local:1", natsTokenFile: "/t", alive: true };
 const nothing = { natsUrl: undefined, token: undefined };
@@ -48,4 +48,12 @@ it("says that the local stack is gone, and how to start it", () => {
   expect(hint).toBe(
     "the local stack that was here has ended; start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL",
   );
+});
+
+it.each([
+  ["nats://127.0.0.1:4222", "nats://127.0.0.1:4222 (default)"],
+  ["nats://me:secret@host:1, nats://other:2", "nats://host:1,nats://other:2 (default)"],
+  ["me:secret@host:1", "host:1 (default)"],
+])("describes %s without what is secret in it", (natsUrl, described) => {
+  expect(describeConnection({ natsUrl, because: "default" })).toBe(described);
 });

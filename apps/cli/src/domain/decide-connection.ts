@@ -35,3 +35,11 @@ export function decideConnection(known: {
   const gone = local === undefined ? "" : "the local stack that was here has ended; ";
   return { natsUrl: DEFAULT_NATS_URL, token, because: "default", hint: gone + START };
 }
+
+/** The server and why it is that one, for people; without a password that the URL may hold. */
+export function describeConnection({ natsUrl, because }: Pick<Connection, "natsUrl" | "because">): string {
+  const addresses = natsUrl
+    .split(",")
+    .map((each) => each.trim().replace(/\/\/[^/@]*@|^[^/@]*@/, (found) => (found.startsWith("//") ? "//" : "")));
+  return `${addresses.join(",")} (${because})`;
+}

@@ -1,0 +1,91 @@
+import { FaultError, type Fault } from "@muster/faults";
+import { fixedClock } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { contact, LOST_MAX_MS } from "./contact.ts";
+
+const AWAY: Fault = { code: "unavailable", dependency: "session", retryAfterMs: 1000 };
+const NEVER = new AbortController().signal;
+
+/** Pausing costs the time that it says. */
+function world() {
+  const clock = fixedClock();
+  const said: string[] = [];
+  const deps = {
+    address: "nats://here",
+    hint: () => "look there",
+    now: clock.now,
+    pause: (delayMs: number) => {
+      clock.advance(delayMs);
+      return Promise.resolve();
+    },
+    say: (lines: readonly string[]) => said.push(...lines),
+  };
+  return { contact: contact(deps), said, now: clock.now };
+}
+
+/** Answers one after another; the last one for ever. */
+function answering(...answers: (string | Fault)[]) {
+  return () => {
+    const answer = answers.length > 1 ? answers.shift() : answers[0];
+    return typeof answer === "string" ? Promise.resolve(answer) : Promise.reject(new FaultError(answer ?? AWAY));
+  };
+}
+
+it("asks again while nobody answers, and tells the loss and the return once", async () => {
+  const { contact: asked, said } = world();
+  expect(await asked.ask("a", answering(AWAY, AWAY, AWAY, "yes"), NEVER)).toBe("yes");
+  expect(await asked.ask("a", answering("again"), NEVER)).toBe("again");
+  expect(said).toEqual([
+    "lost contact with nats://here: session is not available; try again in 1000 ms; trying again for 2m",
+    "in contact again with nats://here after 1.8s",
+  ]);
+});
+
+it("tells one loss for many who ask, and the return when the last of them has its answer", async () => {
+  const { contact: asked, said } = world();
+  asked.link("lost");
+  const told: number[] = [];
+  const asking = (who: string, ...answers: (string | Fault)[]): Promise<unknown> => {
+    const question = answering(...answers);
+    return asked.ask(who, () => (told.push(said.length), question()), NEVER);
+  };
+  await Promise.all([asking("a", AWAY, "a"), asking("b", AWAY, AWAY, "b")]);
+  asked.link("back");
+  expect(said).toEqual([
+    "lost contact with nats://here; trying again for 2m",
+    expect.stringMatching(/^in contact again/),
+  ]);
+  expect(new Set(told)).toEqual(new Set([1]));
+});
+
+it("ends when nobody has answered for long, and says with whom and what to try", async () => {
+  const { contact: asked, now } = world();
+  const startMs = now();
+  await expect(asked.ask("a", answering(AWAY), NEVER)).rejects.toMatchObject({
+    message: "no contact with nats://here for 2m: session is not available; try again in 1000 ms",
+    hint: "look there",
+    exitCode: 3,
+  });
+  expect(now() - startMs).toBeGreaterThan(LOST_MAX_MS);
+  expect(now() - startMs).toBeLessThan(LOST_MAX_MS * 1.1);
+});
+
+it.each<Fault>([
+  { code: "not_found", kind: "session", id: "echo" },
+  { code: "invalid_request", field: "name", reason: "is empty" },
+  { code: "internal", operation: "watch" },
+])("does not ask again after $code, and loses nobody by it", async (fault) => {
+  const { contact: asked, said } = world();
+  await expect(asked.ask("a", answering(fault, "never"), NEVER)).rejects.toMatchObject({ fault });
+  expect(said).toEqual([]);
+});
+
+it("gives no answer once it is told to stop", async () => {
+  const { contact: asked } = world();
+  const stop = new AbortController();
+  const question = (): Promise<string> => {
+    stop.abort();
+    return Promise.reject(new FaultError(AWAY));
+  };
+  expect(await asked.ask("a", question, stop.signal)).toBeUndefined();
+});
