@@ -12,6 +12,7 @@ export const JOB = {
   generation: 1,
   createdMs: NOW_MS - 60_000,
   deleting: false,
+  cancelled: false,
 };
 
 export const POLICY: JobPolicy = {

@@ -577,7 +577,8 @@ describe("the end of a job", () => {
       { field: "spec.a", reason: "is required" },
       { field: "spec.b", reason: "must be positive" },
     ] as const;
-    const broken = planJob(snapshot({ spec: problems, replicas: [], strangers: [pod("worker-0")] }), POLICY);
+    const unreadable = { ok: false, problems, managedBy: undefined } as const;
+    const broken = planJob(snapshot({ spec: unreadable, replicas: [], strangers: [pod("worker-0")] }), POLICY);
     const failed = conditionOf(broken.status, "Failed");
     expect(failed).toMatchObject({
       status: "True",
@@ -656,8 +657,21 @@ describe("other objects of a gang", () => {
   });
 });
 
-it("leaves a job alone that another controller has", () => {
-  const world = { spec: spec({ managedBy: "another" }), status: NEW_STATUS };
-  const plan = planJob(snapshot(world), POLICY);
+it.each([
+  ["a job", spec({ managedBy: "another" })],
+  [
+    "a job that it cannot read",
+    { ok: false, problems: [{ field: "spec", reason: "" }], managedBy: "another" } as const,
+  ],
+])("leaves %s alone that another controller has", (_title, spec) => {
+  const plan = planJob(snapshot({ spec }), POLICY);
   expect(plan).toEqual({ status: NEW_STATUS, steps: [], lookAgainInMs: undefined });
+});
+
+it("ends a job as cancelled when somebody asks for it, suspended or not, unless it is over", () => {
+  const job = { ...JOB, cancelled: true };
+  expect(conditions({ job, ...workers(...both) })).toContain("Failed: Cancelled");
+  expect(conditions({ job, spec: spec({ suspend: true }) })).toContain("Failed: Cancelled");
+  const succeeded = planJob(snapshot(workers(ended("worker-0", 0), ended("worker-1", 0))), POLICY).status;
+  expect(conditions({ job, status: succeeded })).not.toContain("Failed: Cancelled");
 });

@@ -2,16 +2,16 @@ import { gangSize, ownerIdOf } from "./build-units.ts";
 import { decideOutcome, type Outcome } from "./decide-outcome.ts";
 import type { JobSpec } from "./job.ts";
 import { conditionOf, isFinished, isTrue, type JobStatus } from "./job-status.ts";
-import type { Problem } from "./kind.ts";
 import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
 import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
 import { planDeletions, planPods, restartPauseMs } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
-import type { JobPolicy, Snapshot } from "./snapshot.ts";
+import type { JobPolicy, Snapshot, Unreadable } from "./snapshot.ts";
 import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
 import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
 
 const UNREADABLE: AfterLife = { cleanPodPolicy: "Running", ttlAfterFinishedMs: undefined };
+const CANCELLED = { is: "failed", reason: "Cancelled", message: "somebody asked for it to end" } as const;
 const MESSAGE_LENGTH_MOST = 1024;
 
 /**
@@ -20,21 +20,23 @@ const MESSAGE_LENGTH_MOST = 1024;
  */
 export function planJob(snapshot: Snapshot, policy: JobPolicy): JobPlan {
   const { spec, status, job } = snapshot;
-  if (isUnreadable(spec)) return planUnreadable(snapshot, spec, policy);
   if (spec.managedBy !== undefined) return { status, steps: [], lookAgainInMs: undefined };
   // Collection by owner deletes its pods and services.
   if (job.deleting) return { status, steps: planReturn(snapshot, "job-over"), lookAgainInMs: undefined };
+  if (isUnreadable(spec)) return planUnreadable(snapshot, spec, policy);
   if (isFinished(status)) return planCleanUp(snapshot, settle(snapshot, spec, status), spec, policy);
   const begun = begin(snapshot, status);
-  return spec.suspend ? planSuspended(snapshot, spec, begun) : planForward(snapshot, spec, begun, policy);
+  return spec.suspend && !job.cancelled
+    ? planSuspended(snapshot, spec, begun)
+    : planForward(snapshot, spec, begun, policy);
 }
 
-function isUnreadable(spec: Snapshot["spec"]): spec is readonly [Problem, ...Problem[]] {
-  return Array.isArray(spec);
+function isUnreadable(spec: Snapshot["spec"]): spec is Unreadable {
+  return "problems" in spec;
 }
 
 /** What is wrong is said once, as its end; whatever it had when it could still be read goes. */
-function planUnreadable(snapshot: Snapshot, problems: readonly Problem[], policy: JobPolicy): JobPlan {
+function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: JobPolicy): JobPlan {
   const message = problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
   const begun = begin(snapshot, snapshot.status);
   const failed = finish(begun, snapshot.nowMs, {
@@ -92,7 +94,7 @@ function withoutReservation(status: JobStatus): JobStatus {
 function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy: JobPolicy): JobPlan {
   const { nowMs } = snapshot;
   const counted = { ...resume(begun, nowMs), replicas: summariseReplicas(spec, begun, snapshot.replicas) };
-  const outcome = decideOutcome(snapshot, spec, counted);
+  const outcome = snapshot.job.cancelled ? CANCELLED : decideOutcome(snapshot, spec, counted);
   if (outcome.is === "succeeded" || outcome.is === "failed") {
     const over = finish(counted, nowMs, outcome);
     return planCleanUp(snapshot, over, spec, policy);

@@ -1,5 +1,5 @@
 import type { JobSpec } from "./job.ts";
-import type { Problem } from "./kind.ts";
+import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
 
 /** One pod of the gang, as far as rules look at it. */
@@ -52,6 +52,8 @@ export type UnitSeen =
     }
   | { readonly id: string; readonly state: "granted"; readonly nodes: ReadonlyMap<string, string> };
 
+export type Unreadable = Extract<ReadResult, { readonly ok: false }>;
+
 /** Everything that one pass over a job knows; never mutated. */
 export type Snapshot = {
   readonly nowMs: number;
@@ -62,9 +64,11 @@ export type Snapshot = {
     readonly generation: number;
     readonly createdMs: number;
     readonly deleting: boolean;
+    /** Somebody wants it to end. */
+    readonly cancelled: boolean;
   };
   /** What is wrong with it instead, if it cannot be read. */
-  readonly spec: JobSpec | readonly [Problem, ...Problem[]];
+  readonly spec: JobSpec | Unreadable;
   readonly status: JobStatus;
   /** One a replica type of the spec. */
   readonly replicas: readonly ReplicaSeen[];
