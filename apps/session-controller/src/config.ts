@@ -59,7 +59,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         storedBytesMost: STORED_BYTES_MOST,
       },
       defaults: {
-        timeoutMs: read.integer("SESSION_TIMEOUT_MS", { fallback: 900_000, min: 1000, max: 7 * DAY_MS }),
+        timeoutMs: read.integer("SESSION_TIMEOUT_MS", { fallback: 900_000, min: 0, max: 7 * DAY_MS }),
         queueTimeoutMs: read.integer("SESSION_QUEUE_TIMEOUT_MS", { fallback: DAY_MS, min: 1000, max: 30 * DAY_MS }),
         ttlMs: read.integer("SESSION_TTL_MS", { fallback: DAY_MS, min: 1000, max: 30 * DAY_MS }),
         killAfterMs: read.integer("SESSION_KILL_AFTER_MS", { fallback: 10_000, min: 1000, max: 600_000 }),

@@ -92,6 +92,11 @@ describe("buildPod", () => {
     expect(affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]?.namespaceSelector).toEqual({});
   });
 
+  it("gives the pods of a session without a time limit none", () => {
+    const unlimited = request({ session: { ...SESSION, timeoutMs: 0 } });
+    expect(buildPod(unlimited, POLICY).spec).not.toHaveProperty("activeDeadlineSeconds");
+  });
+
   it("tells the driver its workers in the order given, with brackets around IPv6", () => {
     expect(envOf(buildPod(request(), POLICY))["QPS_WORKERS"]).toBe("10.0.0.1:10000,[fd00::2]:10000");
   });

@@ -24,6 +24,7 @@ export type PodRequest = {
   readonly session: {
     readonly name: string;
     readonly uid: string;
+    /** 0: none. */
     readonly timeoutMs: number;
     readonly killAfterMs: number;
     readonly workerPort: number;
@@ -74,7 +75,7 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
     spec: {
       restartPolicy: "Never",
       terminationGracePeriodSeconds: seconds(session.killAfterMs),
-      activeDeadlineSeconds: seconds(session.timeoutMs + session.killAfterMs + SELF_DESTRUCT_MARGIN_MS),
+      ...buildDeadline(session),
       automountServiceAccountToken: false,
       nodeSelector: { [policy.poolLabel]: component.pool },
       affinity: {
@@ -98,6 +99,11 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
       containers: [buildContainer(request, policy)],
     },
   };
+}
+
+/** A session without a time limit has pods without one. */
+function buildDeadline({ timeoutMs, killAfterMs }: PodRequest["session"]) {
+  return timeoutMs === 0 ? {} : { activeDeadlineSeconds: seconds(timeoutMs + killAfterMs + SELF_DESTRUCT_MARGIN_MS) };
 }
 
 function buildContainer(request: PodRequest, policy: PodPolicy) {

@@ -68,7 +68,7 @@ function decideTimeout(
 ): Verdict | undefined {
   const provisionedAtMs = eventOf(record, "PROVISION")?.atMs ?? nowMs;
   const { timeoutMs } = record.spec;
-  if (nowMs - provisionedAtMs < timeoutMs) return undefined;
+  if (timeoutMs === 0 || nowMs - provisionedAtMs < timeoutMs) return undefined;
   if (eventOf(record, "RUN") !== undefined) {
     return outcome("ERROR", nowMs, "TIMEOUT", `the driver did not end within ${timeoutMs} ms`);
   }

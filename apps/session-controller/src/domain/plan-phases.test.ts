@@ -63,6 +63,14 @@ it("readiness is tied to the component it came from", () => {
   expect(made({ record: created, pods: [...twice, podSeen("server-1")] })).toEqual(["client-0", "client-1"]);
 });
 
+it("a time limit of 0 is none, while provisioning and while running", () => {
+  const unlimited = { spec: spec({ timeoutMs: 0 }) };
+  const nowMs = Number.MAX_SAFE_INTEGER;
+  const pods = ["driver", "client-0", "server-0"].map((name) => podSeen(name));
+  expect(concluded({ record: provisioning(["server-0"], unlimited), nowMs })).toEqual([]);
+  expect(concluded({ record: running(unlimited), pods, nowMs })).toEqual([]);
+});
+
 it("queue time does not count towards the time limit", () => {
   const late = START_MS + 80_000_000;
   const events = provisioning([]).events.map((event) => (event.kind === "QUEUE" ? event : { ...event, atMs: late }));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { podSeen, POLICY, provisioning, record, running, snapshot, START_MS } from "../../test/samples.ts";
+import { podSeen, POLICY, provisioning, record, running, snapshot, spec, START_MS } from "../../test/samples.ts";
 import { planSession, wakeAtMs } from "./plan-session.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -363,6 +363,8 @@ describe("wakeAtMs", () => {
     const waiting = { state: "waiting", id: "r-1", because: undefined } as const;
     expect(wakeAtMs(snapshot({ reservation: waiting }), POLICY)).toBe(START_MS + 86_400_000);
     expect(wakeAtMs(snapshot({ record: running() }), POLICY)).toBe(START_MS + 1 + 900_000);
+    const unlimited = running({ spec: spec({ timeoutMs: 0 }) });
+    expect(wakeAtMs(snapshot({ record: unlimited }), POLICY)).toBeUndefined();
     expect(wakeAtMs(snapshot({ record: running({ verdict }) }), POLICY)).toBe(START_MS + POLICY.lookAgainMs);
     expect(wakeAtMs(snapshot({ record: running({ finishedAtMs: 1 }) }), POLICY)).toBeUndefined();
   });

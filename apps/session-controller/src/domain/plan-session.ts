@@ -101,7 +101,8 @@ export function wakeAtMs(snapshot: Snapshot, policy: SessionPolicy): number | un
   if (isFinished(record)) return undefined;
   if (record.verdict !== undefined) return nowMs + policy.lookAgainMs;
   const provision = eventOf(record, "PROVISION");
-  if (provision !== undefined) return provision.atMs + record.spec.timeoutMs;
+  const { timeoutMs } = record.spec;
+  if (provision !== undefined) return timeoutMs === 0 ? undefined : provision.atMs + timeoutMs;
   return reservation.state === "unknown" ? nowMs : queuedUntilMs(record);
 }
 

@@ -21,6 +21,7 @@ export type Component = {
 export type SessionSpec = {
   readonly components: readonly Component[];
   readonly scenarioJson: string;
+  /** For provisioning and running together; 0: no limit. */
   readonly timeoutMs: number;
   readonly queueTimeoutMs: number;
   readonly ttlMs: number;

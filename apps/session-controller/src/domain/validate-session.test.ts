@@ -23,6 +23,11 @@ describe("validateSession", () => {
     expect(validateSession("bench", draft(), DEFAULTS)).toEqual({ ok: true, spec: spec() });
   });
 
+  it("leaves a session without a time limit where that is the default", () => {
+    const validated = validateSession("bench", draft(), { ...DEFAULTS, timeoutMs: 0 });
+    expect(validated).toMatchObject({ ok: true, spec: { timeoutMs: 0 } });
+  });
+
   it.each<[string, string, SessionDraft, string]>([
     ["refuses a name that is no DNS label", "Bench!", draft(), "name"],
     ["refuses an empty name", "", draft(), "name"],

@@ -34,7 +34,7 @@ export function validateSession(name: string, draft: SessionDraft, defaults: Ses
     killAfterMs: draft.killAfterMs || defaults.killAfterMs,
     workerPort: draft.workerPort || defaults.workerPort,
   };
-  const fault = checkSession(name, draft) ?? checkNumbers(spec);
+  const fault = checkSession(name, draft) ?? checkNumbers(draft, spec);
   return fault === undefined ? { ok: true, spec } : { ok: false, fault };
 }
 
@@ -173,9 +173,10 @@ function checkScenario(scenarioJson: string): Fault | undefined {
   }
 }
 
-function checkNumbers(spec: SessionSpec): Fault | undefined {
+function checkNumbers(draft: SessionDraft, spec: SessionSpec): Fault | undefined {
   return (
-    checkBetween("timeout_ms", spec.timeoutMs, SESSION_LIMITS.timeoutMs) ??
+    // The default may be no limit at all, which no request can ask for.
+    (draft.timeoutMs === 0 ? undefined : checkBetween("timeout_ms", draft.timeoutMs, SESSION_LIMITS.timeoutMs)) ??
     checkBetween("queue_timeout_ms", spec.queueTimeoutMs, SESSION_LIMITS.queueTimeoutMs) ??
     checkBetween("ttl_ms", spec.ttlMs, SESSION_LIMITS.ttlMs) ??
     checkBetween("kill_after_ms", spec.killAfterMs, SESSION_LIMITS.killAfterMs) ??
