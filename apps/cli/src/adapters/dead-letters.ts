@@ -1,4 +1,5 @@
 import { deadLetters, type Bus, type DeadLetter as BusDeadLetter } from "@muster/bus";
+import { throwFault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import type { DeadLetter } from "../domain/build-dead-letters.ts";
 
@@ -7,7 +8,7 @@ export type DeadLetterBox = {
   list(area: string | undefined, limit: number): Promise<DeadLetter[]>;
   show(id: number): Promise<DeadLetter>;
   replay(id: number): Promise<{ readonly duplicate: boolean }>;
-  drop(id: number): Promise<boolean>;
+  drop(id: number): Promise<void>;
 };
 
 export function deadLetterBox(bus: Bus): DeadLetterBox {
@@ -16,7 +17,9 @@ export function deadLetterBox(bus: Bus): DeadLetterBox {
     list: async (area, limit) => (await letters.list({ limit, ...(area !== undefined && { area }) })).map(readable),
     show: async (id) => readable(await letters.show(id)),
     replay: (id) => letters.replay(id),
-    drop: (id) => letters.drop(id),
+    drop: async (id) => {
+      if (!(await letters.drop(id))) throwFault({ code: "not_found", kind: "dead letter", id: String(id) });
+    },
   };
 }
 

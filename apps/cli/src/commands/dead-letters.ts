@@ -41,9 +41,10 @@ export function replayDeadLetters(cli: Cli, ids: readonly number[]): Promise<Exi
 
 /** `muster dead-letters drop ID...`: takes letters away for good. */
 export function dropDeadLetters(cli: Cli, ids: readonly number[]): Promise<ExitCode> {
-  return each(cli, ids, async ({ deadLetters }, id) =>
-    (await deadLetters.drop(id)) ? `letter ${id}: dropped` : `letter ${id}: is not there; nothing changed`,
-  );
+  return each(cli, ids, async ({ deadLetters }, id) => {
+    await deadLetters.drop(id);
+    return `letter ${id}: dropped`;
+  });
 }
 
 /** Goes on after one that is refused; the exit code is that of the first refusal. */
@@ -53,20 +54,23 @@ async function each(
   act: (connected: Connected, id: number) => Promise<string>,
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
-  let refused: { readonly code: ExitCode; count: number } | undefined;
+  let refused: { readonly code: ExitCode; readonly hint: string | undefined; count: number } | undefined;
   for (const id of ids) {
     try {
       cli.io.out([await act(connected, id)]);
     } catch (error) {
       const fault = faultOf(error);
       if (fault === undefined) throw error;
-      refused = { code: refused?.code ?? decideExit(fault).code, count: (refused?.count ?? 0) + 1 };
-      cli.io.err([`error: letter ${id}: ${describeFault(fault)}`]);
+      refused = refused ?? { ...decideExit(fault), count: 0 };
+      refused.count += 1;
+      const about = fault.code === "not_found" ? "" : `letter ${id}: `;
+      cli.io.err([`error: ${about}${describeFault(fault)}`]);
     }
   }
   if (refused === undefined) return EXIT.ok;
   cli.io.err([
-    `${plural(refused.count, "letter")} of ${ids.length} left as ${refused.count === 1 ? "it was" : "they were"}`,
+    `${refused.count} of ${plural(ids.length, "letter")} failed`,
+    ...(refused.hint === undefined ? [] : [`hint: ${refused.hint}`]),
   ]);
   return refused.code;
 }

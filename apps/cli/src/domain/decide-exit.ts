@@ -17,6 +17,12 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
+/** Where the names of each kind of thing are shown. */
+const LISTS = new Map([
+  ["session", "`muster get sessions` shows those that exist"],
+  ["dead letter", "`muster dead-letters list` shows those that exist"],
+]);
+
 /** How the command ends when a service answered with this fault, and what the user can do. */
 export function decideExit(fault: Fault): { readonly code: ExitCode; readonly hint: string | undefined } {
   switch (fault.code) {
@@ -28,10 +34,7 @@ export function decideExit(fault: Fault): { readonly code: ExitCode; readonly hi
     case "already_exists":
       return { code: EXIT.refused, hint: "choose another name, or let generateName make one" };
     case "not_found":
-      return {
-        code: EXIT.refused,
-        hint: fault.kind === "session" ? "`muster get sessions` shows those that exist" : undefined,
-      };
+      return { code: EXIT.refused, hint: LISTS.get(fault.kind) };
     case "pool_unknown":
     case "pool_capacity":
     case "pool_availability":
