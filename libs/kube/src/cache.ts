@@ -1,4 +1,5 @@
 import { MalformedAnswerError } from "./kube-error.ts";
+import { keyIndex, type KeyIndex } from "./key-index.ts";
 import type { KubeObject } from "./list-watch.ts";
 
 export type CacheChange<Kept> = {
@@ -13,6 +14,8 @@ type Row<Kept> = { readonly uid: string; readonly resourceVersion: string; reado
 export type Cache<Object extends KubeObject, Kept> = {
   get(key: string): Kept | undefined;
   list(): readonly Kept[];
+  /** Those for which the index of that name gives the value, in no particular order. */
+  byIndex(name: string, value: string): readonly Kept[];
   /** An object as it is now. */
   put(object: Object): CacheChange<Kept>[];
   /** An object that is gone. */
@@ -21,21 +24,24 @@ export type Cache<Object extends KubeObject, Kept> = {
   replace(): { add(items: readonly Object[]): void; finish(): CacheChange<Kept>[] };
 };
 
-/** An empty cache. `project` decides what is kept; an object for which it throws keeps its former row, and `onPoison` is told. */
+/** The values under which something kept is found again. Asked again when it is replaced, so it must depend on nothing else. */
+export type IndexBy<Kept> = (kept: Kept) => readonly string[];
+
+/** An empty cache. `project` decides what is kept; an object for which it or an index throws keeps its former row, and `onPoison` is told. */
 export function makeCache<Object extends KubeObject, Kept>(
   project: (object: Object) => Kept,
   onPoison: (error: unknown) => void,
+  indexes: Readonly<Record<string, IndexBy<Kept>>> = {},
 ): Cache<Object, Kept> {
   const rows = new Map<string, Row<Kept>>();
+  const indexed = new Map<string, KeyIndex<Kept>>(Object.entries(indexes).map(([name, by]) => [name, keyIndex(by)]));
 
   function read(object: Object): Row<Kept> | undefined {
     try {
       const { metadata } = object;
-      return {
-        uid: metadata?.uid ?? "",
-        resourceVersion: metadata?.resourceVersion ?? "",
-        kept: project(object),
-      };
+      const kept = project(object);
+      for (const index of indexed.values()) index.check(kept);
+      return { uid: metadata?.uid ?? "", resourceVersion: metadata?.resourceVersion ?? "", kept };
     } catch (error) {
       onPoison(error);
       return undefined;
@@ -46,6 +52,7 @@ export function makeCache<Object extends KubeObject, Kept>(
     const old = rows.get(key);
     if (old?.uid === row.uid && old.resourceVersion === row.resourceVersion) return [];
     rows.set(key, row);
+    for (const index of indexed.values()) index.move(key, old?.kept, row.kept);
     // Another uid is another object of the same name: the end of the first one happened, even if nobody told.
     if (old !== undefined && old.uid !== row.uid) {
       return [
@@ -58,13 +65,23 @@ export function makeCache<Object extends KubeObject, Kept>(
 
   function drop(key: string): CacheChange<Kept>[] {
     const old = rows.get(key);
-    if (!rows.delete(key)) return [];
-    return [{ key, before: old?.kept, after: undefined }];
+    if (old === undefined) return [];
+    rows.delete(key);
+    for (const index of indexed.values()) index.move(key, old.kept, undefined);
+    return [{ key, before: old.kept, after: undefined }];
   }
 
   return {
     get: (key) => rows.get(key)?.kept,
     list: () => [...rows.values()].map((row) => row.kept),
+    byIndex: (name, value) => {
+      const index = indexed.get(name);
+      if (index === undefined) throw new Error(`no index ${name}`);
+      return index.keys(value).flatMap((key) => {
+        const row = rows.get(key);
+        return row === undefined ? [] : [row.kept];
+      });
+    },
     put: (object) => {
       const key = keyOf(object);
       const row = read(object);

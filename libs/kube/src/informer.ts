@@ -1,16 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { backoffMs } from "@muster/backoff";
 import { FaultError } from "@muster/faults";
-import { makeCache, type Cache, type CacheChange } from "./cache.ts";
+import { makeCache, type Cache, type CacheChange, type IndexBy } from "./cache.ts";
 import { isGone, KubeError, MalformedAnswerError, retryAfterMs } from "./kube-error.ts";
 import type { KubeObject, ListWatch } from "./list-watch.ts";
 
 /** A cache of one resource that follows the API server for ever, and an honest word about how fresh it is. */
-export type Informer<Kept> = AsyncDisposable & {
+export type Informer<Kept, Index extends string = never> = AsyncDisposable & {
   /** Resolves once the first list is complete; rejects with FaultError cancelled when disposed before that. */
   readonly synced: Promise<void>;
   get(key: string): Kept | undefined;
   list(): readonly Kept[];
+  /** Those for which the index gives this value, in no particular order; as new as `get`, also within onChange. Takes as long as the answer, not as the cache. */
+  byIndex(name: Index, value: string): readonly Kept[];
   /** The resource version up to which the cache has everything; undefined before the first list. */
   resourceVersion(): string | undefined;
   /** `before` is undefined for an addition, `after` for a deletion; called in order per object. Returns the way to stop. */
@@ -27,10 +29,12 @@ export type Informer<Kept> = AsyncDisposable & {
   listAgeMs(): number;
 };
 
-export type InformerOptions<Object extends KubeObject, Kept> = {
+export type InformerOptions<Object extends KubeObject, Kept, Index extends string = never> = {
   readonly source: ListWatch<Object>;
   /** What the cache keeps of an object; everything else is dropped at once. */
   readonly project: (object: Object) => Kept;
+  /** Ways to find what is kept again: `{ owner: (pod) => [pod.ownerUid] }`. Each must depend on nothing but what it is given. */
+  readonly indexes?: Readonly<Record<Index, IndexBy<Kept>>>;
   /** Objects a page; default 500. */
   readonly pageSize?: number;
   /** Full list again this often, whatever the watch says; default 10 minutes. */
@@ -71,7 +75,9 @@ const SHORT_WATCH_MS = 1000;
 const FAILURES_BEFORE_LIST = 3;
 
 /** Starts following. Never stops by itself: ends and errors of any kind lead to a new watch or a new list, with back-off. Keys are `namespace/name` or `name`. */
-export function informer<Object extends KubeObject, Kept>(options: InformerOptions<Object, Kept>): Informer<Kept> {
+export function informer<Object extends KubeObject, Kept, Index extends string = never>(
+  options: InformerOptions<Object, Kept, Index>,
+): Informer<Kept, Index> {
   const stop = new AbortController();
   const listeners = new Set<(change: CacheChange<Kept>) => void>();
   const first = Promise.withResolvers<undefined>();
@@ -82,7 +88,7 @@ export function informer<Object extends KubeObject, Kept>(options: InformerOptio
   let version: string | undefined;
   let listedAtMs = -Infinity;
   const report = options.onError ?? (() => undefined);
-  const cache = makeCache<Object, Kept>(options.project, (error) => report(error, 0));
+  const cache = makeCache<Object, Kept>(options.project, (error) => report(error, 0), options.indexes);
 
   const running = follow({
     source: options.source,
@@ -106,6 +112,7 @@ export function informer<Object extends KubeObject, Kept>(options: InformerOptio
     synced: first.promise,
     get: (key) => cache.get(key),
     list: () => cache.list(),
+    byIndex: (name, value) => cache.byIndex(name, value),
     resourceVersion: () => version,
     onChange: (listener) => {
       listeners.add(listener);

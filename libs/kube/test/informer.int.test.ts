@@ -284,6 +284,23 @@ it("keeps what it had of an object that the projection cannot read", async () =>
   expect(errors.map(String)).toEqual(["Error: cannot read this"]);
 });
 
+it("finds by its indexes what the change that is told has made", async () => {
+  await using server = await scriptedServer();
+  server.onList(page([thing("a1", 1), thing("a2", 2), thing("b1", 3)], 5));
+  server.onWatch(watch([added("a3", 6), deleted("a1", 7)], "stay"));
+  await using followed = informer({
+    source: listWatch<Thing>(server.config, PATH),
+    project: ({ metadata }) => metadata.name,
+    indexes: { first: (name: string) => [name.slice(0, 1)] },
+    timing,
+  });
+  const told: string[] = [];
+  followed.onChange(({ key }) => told.push(`${key}: ${followed.byIndex("first", "a").join(" ")}`));
+  await until("the deletion is told", () => followed.get("ns/a1") === undefined && followed.get("ns/a3") !== undefined);
+  expect(told.slice(-2)).toEqual(["ns/a3: a1 a2 a3", "ns/a1: a2 a3"]);
+  expect(followed.byIndex("first", "b")).toEqual(["b1"]);
+});
+
 it("does not let a listener that throws harm the others", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a", 1)], 5));

@@ -1,0 +1,155 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { makeCache } from "./cache.ts";
+
+type Thing = {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string };
+  readonly owners: readonly string[];
+};
+type Kept = { readonly name: string; readonly owners: readonly string[] };
+
+let version = 0;
+function thing(name: string, owners: readonly string[], uid = name): Thing {
+  version += 1;
+  return { metadata: { name, uid, resourceVersion: String(version) }, owners };
+}
+
+function indexedCache() {
+  const poison: unknown[] = [];
+  const cache = makeCache<Thing, Kept>(
+    ({ metadata, owners }) => ({ name: metadata.name, owners }),
+    (error) => poison.push(error),
+    {
+      owner: ({ owners }) => {
+        if (owners.includes("poison")) throw new Error("cannot index this");
+        return owners;
+      },
+      first: ({ name }) => [name.slice(0, 1)],
+    },
+  );
+  const owned = (owner: string) => cache.byIndex("owner", owner).map(({ name }) => name);
+  return { cache, owned, poison };
+}
+
+describe("an index", () => {
+  it.each<[title: string, changes: readonly (readonly [name: string, owners: readonly string[]])[], x: string[]]>([
+    ["finds what was added", [["a", ["x"]]], ["a"]],
+    [
+      "finds all of one value",
+      [
+        ["a", ["x"]],
+        ["b", ["x"]],
+        ["c", ["y"]],
+      ],
+      ["a", "b"],
+    ],
+    ["finds something under each of its values", [["a", ["y", "x"]]], ["a"]],
+    ["takes a value that is given twice for one", [["a", ["x", "x"]]], ["a"]],
+    [
+      "follows what moves away",
+      [
+        ["a", ["x"]],
+        ["a", ["y"]],
+      ],
+      [],
+    ],
+    [
+      "follows what moves to it",
+      [
+        ["a", ["y"]],
+        ["a", ["x"]],
+      ],
+      ["a"],
+    ],
+    [
+      "keeps the others when one of three moves away",
+      [
+        ["a", ["x"]],
+        ["b", ["x"]],
+        ["c", ["x"]],
+        ["b", []],
+      ],
+      ["a", "c"],
+    ],
+    ["finds nothing without values", [["a", []]], []],
+    [
+      "keeps what it had of something it cannot read",
+      [
+        ["a", ["x"]],
+        ["a", ["poison"]],
+      ],
+      ["a"],
+    ],
+  ])("%s", (_title, changes, x) => {
+    const { cache, owned } = indexedCache();
+    for (const [name, owners] of changes) cache.put(thing(name, owners));
+    expect(owned("x").sort()).toEqual(x);
+  });
+
+  it("forgets what is removed, and what a list no longer has", () => {
+    const { cache, owned } = indexedCache();
+    const [a, b, c] = [thing("a", ["x"]), thing("b", ["x"]), thing("c", ["x"])];
+    for (const each of [a, b, c]) cache.put(each);
+    cache.remove(a);
+    expect(owned("x")).toEqual(["b", "c"]);
+    const list = cache.replace();
+    list.add([c]);
+    list.finish();
+    expect(owned("x")).toEqual(["c"]);
+  });
+
+  it("says what it could not read", () => {
+    const { cache, poison } = indexedCache();
+    expect(cache.put(thing("a", ["poison"]))).toEqual([]);
+    expect(poison.map(String)).toEqual(["Error: cannot index this"]);
+    expect(cache.list()).toEqual([]);
+  });
+
+  it("is a defect to ask for when it is not there", () => {
+    expect(() => indexedCache().cache.byIndex("nobody", "x")).toThrow("no index nobody");
+  });
+});
+
+const name = fc.constantFrom("aa", "ab", "ba", "bb", "c");
+const owners = fc.array(fc.constantFrom("x", "y", "z", "poison"), { maxLength: 3 });
+const happening = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({ do: fc.constant("put" as const), name, owners, uid: fc.constantFrom("1", "2") }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("remove" as const), name }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant("list" as const),
+      things: fc.array(fc.tuple(name, owners), { maxLength: 5 }),
+    }),
+  },
+);
+
+it("finds under every value exactly what a search through everything finds, after any changes", () => {
+  fc.assert(
+    fc.property(fc.array(happening, { maxLength: 40 }), (happenings) => {
+      const { cache } = indexedCache();
+      for (const each of happenings) {
+        if (each.do === "put") cache.put(thing(each.name, each.owners, `${each.name}-${each.uid}`));
+        else if (each.do === "remove") cache.remove(thing(each.name, []));
+        else {
+          const list = cache.replace();
+          list.add(each.things.map(([listed, by]) => thing(listed, by)));
+          list.finish();
+        }
+        for (const owner of ["x", "y", "z", "poison", ""]) {
+          const wanted = cache.list().filter((kept) => kept.owners.includes(owner));
+          expect(new Set(cache.byIndex("owner", owner))).toEqual(new Set(wanted));
+          expect(cache.byIndex("owner", owner)).toHaveLength(wanted.length);
+        }
+        for (const first of "abcd") {
+          const wanted = cache.list().filter((kept) => kept.name.startsWith(first));
+          expect(new Set(cache.byIndex("first", first))).toEqual(new Set(wanted));
+        }
+      }
+    }),
+    { numRuns: 300 },
+  );
+});

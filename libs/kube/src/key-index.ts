@@ -1,0 +1,44 @@
+/** Which keys are found under which value. */
+export type KeyIndex<Kept> = {
+  /** Throws what the index function throws. */
+  check(kept: Kept): void;
+  /** The key stands for something else now; undefined for nothing. */
+  move(key: string, before: Kept | undefined, after: Kept | undefined): void;
+  keys(value: string): readonly string[];
+};
+
+/** An empty index. It keeps no values of the keys, which are asked for again, and no set for a value with one key: most values have one, and a set weighs more than the rest. */
+export function keyIndex<Kept>(by: (kept: Kept) => readonly string[]): KeyIndex<Kept> {
+  const found = new Map<string, string | Set<string>>();
+
+  function add(value: string, key: string): void {
+    const known = found.get(value);
+    if (known === undefined) found.set(value, key);
+    else if (typeof known !== "string") known.add(key);
+    else if (known !== key) found.set(value, new Set([known, key]));
+  }
+
+  function remove(value: string, key: string): void {
+    const known = found.get(value);
+    if (known === key) found.delete(value);
+    if (known === undefined || typeof known === "string") return;
+    known.delete(key);
+    const [only] = known;
+    if (known.size <= 1 && only !== undefined) found.set(value, only);
+  }
+
+  return {
+    check: (kept) => void by(kept),
+    move: (key, before, after) => {
+      const old = before === undefined ? [] : by(before);
+      const now = after === undefined ? [] : by(after);
+      for (const value of old) if (!now.includes(value)) remove(value, key);
+      for (const value of now) if (!old.includes(value)) add(value, key);
+    },
+    keys: (value) => {
+      const known = found.get(value);
+      if (known === undefined) return [];
+      return typeof known === "string" ? [known] : [...known];
+    },
+  };
+}
