@@ -1,0 +1,193 @@
+import type { V1PodDisruptionBudget } from "@kubernetes/client-node";
+import { describe, expect, it } from "vitest";
+import { KUBEFLOW_TFJOB, NAMESPACE, testJob } from "../../test/job-world.ts";
+import type { KubeCalls } from "../kube-calls.ts";
+import { KubeError } from "../kube-error.ts";
+import { kubeFault } from "../kube-fault.ts";
+import type { JobObject } from "./controller-interface.ts";
+import { genLabels } from "./member-labels.ts";
+import { genOwnerReference } from "./owner-reference.ts";
+import { deletePdb, syncPdb } from "./pdb.ts";
+import { deletePodGroup, findPodGroupKind, POD_GROUP_KINDS, syncPodGroup } from "./pod-group.ts";
+
+const job = testJob("mnist");
+const labels = genLabels(KUBEFLOW_TFJOB, "mnist");
+const owner = genOwnerReference(KUBEFLOW_TFJOB.apiGroupVersionKind, job);
+const mayAdopt = { labels, owner, canAdopt: () => Promise.resolve() };
+const notFound = new KubeError("GET", 404, { reason: "NotFound" });
+
+/** A cluster with at most one object. */
+function world(there?: object | Error) {
+  const events: string[] = [];
+  const writes: unknown[] = [];
+  const write = (what: unknown) => {
+    writes.push(what);
+    return Promise.resolve(undefined as never);
+  };
+  const calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete"> = {
+    get: () =>
+      there === undefined || there instanceof Error
+        ? Promise.reject(there ?? notFound)
+        : Promise.resolve(there as never),
+    create: (resource, object) => write({ create: resource.plural, object }),
+    patch: (_resource, name, { kind, body }) => write({ patch: name, kind, body }),
+    delete: (_resource, name, options) => write({ delete: name, uid: options?.preconditions?.uid }),
+  };
+  const recordEvent = (_job: JobObject, type: string, reason: string) => events.push(`${type} ${reason}`);
+  return { deps: { calls, recordEvent }, events, writes };
+}
+
+const budget = (more: Partial<V1PodDisruptionBudget["metadata"]> = {}, minAvailable = 3): V1PodDisruptionBudget => ({
+  metadata: {
+    name: "mnist",
+    namespace: NAMESPACE,
+    uid: "u",
+    resourceVersion: "7",
+    labels,
+    ownerReferences: [owner],
+    ...more,
+  },
+  spec: { minAvailable },
+});
+
+describe("syncPdb", () => {
+  it("creates a budget that selects the job's pods and belongs to the job", async () => {
+    const { deps, events, writes } = world();
+    expect(await syncPdb(deps, job, 3, mayAdopt)).toBe("created");
+    expect(writes).toEqual([
+      {
+        create: "poddisruptionbudgets",
+        object: {
+          apiVersion: "policy/v1",
+          kind: "PodDisruptionBudget",
+          metadata: { name: "mnist", namespace: NAMESPACE, labels, ownerReferences: [owner] },
+          spec: { minAvailable: 3, selector: { matchLabels: labels } },
+        },
+      },
+    ]);
+    expect(events).toEqual(["Normal SuccessfulCreatePdb"]);
+  });
+
+  it("writes nothing when the job's own is as it should be", async () => {
+    const { deps, events, writes } = world(budget());
+    expect(await syncPdb(deps, job, 3, mayAdopt)).toBe("kept");
+    expect([writes, events]).toEqual([[], []]);
+  });
+
+  it("changes the number when the job grew, and only on the budget that it read", async () => {
+    const { deps, writes } = world(budget());
+    expect(await syncPdb(deps, job, 5, mayAdopt)).toBe("updated");
+    expect(writes).toEqual([
+      {
+        patch: "mnist",
+        kind: "merge",
+        body: { spec: { minAvailable: 5, maxUnavailable: null }, metadata: { uid: "u", resourceVersion: "7" } },
+      },
+    ]);
+  });
+
+  it("adopts an orphan with the job's labels and keeps its other owners", async () => {
+    const other = { ...owner, uid: "other", controller: false };
+    const { deps, writes } = world(budget({ ownerReferences: [other] }));
+    expect(await syncPdb(deps, job, 3, mayAdopt)).toBe("adopted");
+    expect(writes).toMatchObject([{ body: { metadata: { ownerReferences: [other, owner] } } }]);
+  });
+
+  it("adopts nothing for a job that may not", async () => {
+    const { deps, writes } = world(budget({ ownerReferences: [] }));
+    const refused = syncPdb(deps, job, 3, { ...mayAdopt, canAdopt: () => Promise.reject(new Error("it is gone")) });
+    await expect(refused).rejects.toThrow("it is gone");
+    expect(writes).toEqual([]);
+  });
+
+  it.each<[string, V1PodDisruptionBudget, string[]]>([
+    ["somebody else's", budget({ ownerReferences: [{ ...owner, uid: "other" }] }), ["Warning FailedCreatePdb"]],
+    ["an orphan with other labels", budget({ ownerReferences: [], labels: {} }), ["Warning FailedCreatePdb"]],
+    ["its own that is still being deleted", budget({ deletionTimestamp: new Date(0) }), []],
+  ])("does not touch %s, and says so", async (_whose, there, told) => {
+    const { deps, events, writes } = world(there);
+    const error: unknown = await syncPdb(deps, job, 5, mayAdopt).catch((reason: unknown) => reason);
+    expect(kubeFault(error)?.code).toBe("conflict");
+    expect([writes, events]).toEqual([[], told]);
+  });
+
+  it("fails when the budget cannot be read", async () => {
+    const { deps, writes } = world(new KubeError("GET", 500, {}));
+    await expect(syncPdb(deps, job, 3, mayAdopt)).rejects.toThrow("500");
+    expect(writes).toEqual([]);
+  });
+
+  it("tells when it is not allowed to create one", async () => {
+    const { deps, events } = world();
+    const calls = { ...deps.calls, create: () => Promise.reject(new KubeError("POST", 403, {})) };
+    await expect(syncPdb({ ...deps, calls }, job, 3, mayAdopt)).rejects.toThrow("403");
+    expect(events).toEqual(["Warning FailedCreatePdb"]);
+  });
+});
+
+describe("deletePdb", () => {
+  it("deletes the job's own, by its uid", async () => {
+    const { deps, events, writes } = world(budget());
+    expect(await deletePdb(deps, job)).toBe(true);
+    expect([writes, events]).toEqual([[{ delete: "mnist", uid: "u" }], ["Normal SuccessfulDeletePdb"]]);
+  });
+
+  it.each<[string, V1PodDisruptionBudget | undefined]>([
+    ["is missing", undefined],
+    ["is somebody else's", budget({ ownerReferences: [] })],
+    ["is on its way out", budget({ deletionTimestamp: new Date(0) })],
+  ])("has nothing to do when the budget %s", async (_what, there) => {
+    const { deps, events, writes } = world(there);
+    expect(await deletePdb(deps, job)).toBe(false);
+    expect([writes, events]).toEqual([[], []]);
+  });
+
+  it("tells when it is refused", async () => {
+    const { deps, events } = world(budget());
+    const calls = { ...deps.calls, delete: () => Promise.reject(new KubeError("DELETE", 403, {})) };
+    await expect(deletePdb({ ...deps, calls }, job)).rejects.toThrow("403");
+    expect(events).toEqual(["Warning FailedDeletePdb"]);
+  });
+});
+
+describe("a pod group", () => {
+  const serving = (...apiVersions: string[]): Pick<KubeCalls, "list"> => ({
+    list: ({ apiVersion }) =>
+      apiVersions.includes(apiVersion)
+        ? Promise.resolve({ items: [], resourceVersion: "1", continue: undefined })
+        : Promise.reject(notFound),
+  });
+
+  it("is of the kind that the cluster serves, or of none", async () => {
+    const { schedulerPlugins, volcano } = POD_GROUP_KINDS;
+    expect(await findPodGroupKind(serving(), NAMESPACE)).toBeUndefined();
+    expect(await findPodGroupKind(serving(volcano.apiVersion), NAMESPACE)).toBe(volcano);
+    expect(await findPodGroupKind(serving(volcano.apiVersion, schedulerPlugins.apiVersion), NAMESPACE)).toBe(
+      schedulerPlugins,
+    );
+  });
+
+  it.each([
+    [POD_GROUP_KINDS.volcano, { minMember: 4, queue: "night" }],
+    [POD_GROUP_KINDS.schedulerPlugins, { minMember: 4 }],
+  ])("is created with what its scheduler knows: %o", async (kind, spec) => {
+    const { deps, writes } = world();
+    expect(await syncPodGroup(deps, job, kind, { minMember: 4, queue: "night" }, mayAdopt)).toBe("created");
+    expect(writes).toMatchObject([{ create: "podgroups", object: { apiVersion: kind.apiVersion, spec } }]);
+  });
+
+  it("follows the number of members and leaves the queue to whoever moved it", async () => {
+    const group = { metadata: budget().metadata, spec: { minMember: 4, queue: "day" } };
+    const { deps, writes } = world(group);
+    const kind = POD_GROUP_KINDS.volcano;
+    expect(await syncPodGroup(deps, job, kind, { minMember: 4, queue: "night" }, mayAdopt)).toBe("kept");
+    expect(await syncPodGroup(deps, job, kind, { minMember: 6, queue: "night" }, mayAdopt)).toBe("updated");
+    expect(writes).toMatchObject([{ body: { spec: { minMember: 6 } } }]);
+    expect(await deletePodGroup(deps, job, kind)).toBe(true);
+  });
+
+  it("is named by its pods", () => {
+    expect(POD_GROUP_KINDS.volcano.mark("mnist").annotations).toEqual({ "scheduling.k8s.io/group-name": "mnist" });
+    expect(POD_GROUP_KINDS.schedulerPlugins.mark("mnist").labels).toEqual({ "scheduling.x-k8s.io/pod-group": "mnist" });
+  });
+});

@@ -1,0 +1,66 @@
+import type { V1PodDisruptionBudget } from "@kubernetes/client-node";
+import type { KubeResource } from "../kube-calls.ts";
+import type { JobObject } from "./controller-interface.ts";
+import type { Labels } from "./member-labels.ts";
+import type { OwnerReference } from "./member.ts";
+import {
+  deleteOwnedObject,
+  syncOwnedObject,
+  type OwnedObject,
+  type OwnedObjectDeps,
+  type SyncOutcome,
+} from "./owned-object.ts";
+
+/** How the objects of one job are found and owned. */
+export type Ownership = {
+  readonly labels: Labels;
+  readonly owner: OwnerReference;
+  readonly canAdopt: () => Promise<void>;
+};
+
+const PDB = "Pdb";
+
+/**
+ * Makes a PodDisruptionBudget with the job's name guard its pods: so many must stay while nodes are drained. A gang of which a part is evicted has lost all of its work.
+ * Fails as `syncOwnedObject`.
+ */
+export function syncPdb<Job extends JobObject>(
+  deps: OwnedObjectDeps<Job>,
+  job: Job,
+  minAvailable: number,
+  { labels, owner, canAdopt }: Ownership,
+): Promise<SyncOutcome> {
+  const wanted: OwnedObject<V1PodDisruptionBudget> = {
+    title: PDB,
+    ...placeOf(job),
+    labels,
+    owner,
+    canAdopt,
+    build: () => buildPdb(job, minAvailable, labels, owner),
+    difference: ({ spec }) =>
+      spec?.minAvailable === minAvailable && spec.maxUnavailable === undefined
+        ? undefined
+        : { spec: { minAvailable, maxUnavailable: null } },
+  };
+  return syncOwnedObject(deps, job, wanted);
+}
+
+/** Deletes the job's budget, if it has one. */
+export function deletePdb<Job extends JobObject>(deps: OwnedObjectDeps<Job>, job: Job): Promise<boolean> {
+  return deleteOwnedObject(deps, job, { title: PDB, ...placeOf(job) });
+}
+
+function buildPdb(job: JobObject, minAvailable: number, labels: Labels, owner: OwnerReference): V1PodDisruptionBudget {
+  const { name, namespace } = job.metadata;
+  return {
+    apiVersion: "policy/v1",
+    kind: "PodDisruptionBudget",
+    metadata: { name, namespace, labels, ownerReferences: [owner] },
+    spec: { minAvailable, selector: { matchLabels: labels } },
+  };
+}
+
+function placeOf({ metadata }: JobObject): { readonly resource: KubeResource; readonly name: string } {
+  const resource = { apiVersion: "policy/v1", plural: "poddisruptionbudgets", namespace: metadata.namespace };
+  return { resource, name: metadata.name };
+}
