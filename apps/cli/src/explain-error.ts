@@ -2,6 +2,7 @@ import { CommanderError } from "commander";
 import { describeFault, faultOf } from "@muster/faults";
 import { CommandError } from "./command-error.ts";
 import { decideExit, EXIT, type ExitCode } from "./domain/decide-exit.ts";
+import { shortenWords } from "./domain/shorten.ts";
 
 /**
  * What ended the command, or one part of it that was `doing` something, as `error: ...` and `hint: ...`, and the exit code. A defect keeps its stack: it is ours to
@@ -25,5 +26,5 @@ export function explainError(
 }
 
 function explained(exitCode: ExitCode, message: string, hint: string | undefined) {
-  return { exitCode, lines: [`error: ${message}`, ...(hint === undefined ? [] : [`hint: ${hint}`])] };
+  return { exitCode, lines: [`error: ${shortenWords(message)}`, ...(hint === undefined ? [] : [`hint: ${hint}`])] };
 }

@@ -11,6 +11,7 @@ import { run } from "./commands/run.ts";
 import { schema } from "./commands/schema.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { parseDuration } from "./domain/duration.ts";
+import { shortenWords } from "./domain/shorten.ts";
 import { VERSION } from "./version.ts";
 
 const EXIT_CODES = `
@@ -48,6 +49,7 @@ export function buildProgram(
     .helpCommand("help [command]", "show help for a command")
     .showHelpAfterError("hint: add --help for the options and examples of a command")
     .configureHelp({ helpWidth: Math.min(columns ?? 100, 120) })
+    .configureOutput({ outputError: (text, write) => write(shortenWords(text)) })
     .exitOverride()
     .addHelpText("after", EXIT_CODES);
   const cli = makeCli(() => program.opts<{ natsUrl?: string }>().natsUrl);

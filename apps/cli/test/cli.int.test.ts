@@ -419,6 +419,21 @@ it.each([
   expect(stderr).toMatch(/error: |Usage: /);
 });
 
+it.each([
+  ["an unknown name", ["get", "session", "LONG"]],
+  ["an unknown pool", ["get", "pool", "LONG"]],
+  ["an unknown command", ["LONG"]],
+  ["a form that does not exist", ["pools", "-o", "LONG"]],
+  ["a document", ["run", "-"]],
+])("shortens what is too long to be a name in the middle: %s", async (_title, args) => {
+  const long = `${"a".repeat(150)}${"b".repeat(150)}`;
+  const words = args.map((word) => (word === "LONG" ? long : word));
+  const { stderr } = await world.muster(words, { input: sessionYaml(long) }).ended;
+  expect(stderr).toMatch(/error: /);
+  expect(stderr).toMatch(/aaaa…bbbb/);
+  expect(stderr).not.toContain("a".repeat(65));
+});
+
 it("starts through its bin as well", () => {
   const bin = join(import.meta.dirname, "../bin/muster.mjs");
   const { status, stdout } = spawnSync(process.execPath, [bin, "version"], { encoding: "utf8" });

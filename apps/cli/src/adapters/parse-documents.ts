@@ -17,6 +17,7 @@ import {
 } from "yaml";
 import { readSessionDocument } from "../domain/read-session-document.ts";
 import type { Finding } from "../domain/read-value.ts";
+import { shortenWords } from "../domain/shorten.ts";
 import type { SessionDocument } from "../domain/session-document.ts";
 
 /** A file with more text than this is refused before it is read as YAML. */
@@ -85,7 +86,7 @@ export function parseDocuments(file: string, text: string): Parsed {
 
 /** `file:line:column: message`, the form that editors and terminals make clickable. */
 export function describeProblem(problem: Problem): string {
-  return `${describePlace(problem)}: ${problem.message}`;
+  return `${describePlace(problem)}: ${shortenWords(problem.message)}`;
 }
 
 export function describePlace({ file, line, column }: Place): string {

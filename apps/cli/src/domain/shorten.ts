@@ -1,0 +1,13 @@
+/** Names in Muster have at most 63 characters; what is longer is nothing that anybody has to read to its end. */
+const WORD_MAX = 64;
+const WORD_HEAD = 40;
+const WORD_TAIL = 20;
+
+/** The text with its overlong words shortened in the middle: `aaaa…aaaa`. A path keeps each of its parts that is short enough. */
+export function shortenWords(text: string): string {
+  return text.replaceAll(/[^\s/:"'`]+/gu, (word) => {
+    const letters = Array.from(word);
+    if (letters.length <= WORD_MAX) return word;
+    return `${letters.slice(0, WORD_HEAD).join("")}…${letters.slice(-WORD_TAIL).join("")}`;
+  });
+}
