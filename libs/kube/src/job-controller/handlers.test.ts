@@ -1,0 +1,235 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { KUBEFLOW_TFJOB, NAMESPACE, nameOf, testJob, testMember, type MemberOptions } from "../../test/job-world.ts";
+import { genExpectationPodsKey, genExpectationServicesKey, makeExpectations } from "./expectations.ts";
+import { memberHandlers } from "./handlers.ts";
+import { genMemberLabels } from "./member-labels.ts";
+import type { Member } from "./member.ts";
+import { planMemberChange, type MemberChange, type MemberStep } from "./plan-member-change.ts";
+
+const mnist = testJob("mnist");
+const resnet = testJob("resnet");
+const cache = new Map([mnist, resnet].map((job) => [job.metadata.name, job]));
+const plan = (change: MemberChange<Member>): MemberStep[] =>
+  planMemberChange(change, KUBEFLOW_TFJOB, (namespace, name) =>
+    namespace === NAMESPACE ? cache.get(name) : undefined,
+  );
+const say = (step: MemberStep): string =>
+  step.do === "wake"
+    ? `wake ${step.job}: ${step.because}`
+    : `${step.do} ${step.set.jobUid} ${step.set.replicaType}: ${step.because}`;
+
+const member = (more: MemberOptions = {}) => testMember("mnist", "worker", 0, { owner: mnist, ...more });
+const later = (more: MemberOptions = {}) => member({ resourceVersion: "2", ...more });
+const labelsOfJob = (name: string, replicaType = "worker") =>
+  genMemberLabels(KUBEFLOW_TFJOB, name, { replicaType, index: 0 });
+const without = (key: string) =>
+  Object.fromEntries(Object.entries(labelsOfJob("mnist")).filter(([each]) => each !== key));
+const TYPE = KUBEFLOW_TFJOB.replicaTypeLabelKey;
+const foreign = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "mnist", uid: "uid-of-mnist", controller: true };
+
+describe("an addition", () => {
+  it.each<[string, Member, string[]]>([
+    [
+      "meets the creation and wakes the job",
+      member(),
+      ["creation-observed uid-of-mnist worker: is-there", "wake team/mnist: its-member"],
+    ],
+    ["on its way out is ignored", member({ deleting: true }), []],
+    ["without a type label is ignored", member({ labels: without(TYPE) }), []],
+    ["of another kind's is ignored", member({ owner: foreign }), []],
+    ["of an orphan wakes the job that selects it", testMember("mnist", "worker", 0), ["wake team/mnist: its-labels"]],
+    ["of an orphan that nobody selects wakes nobody", testMember("unknown", "worker", 0), []],
+    [
+      "of an earlier job's of the same name meets nothing of this one",
+      member({ owner: testJob("mnist", { uid: "earlier" }) }),
+      ["creation-observed earlier worker: is-there"],
+    ],
+    [
+      "before the cache has the job meets its creation all the same",
+      testMember("unknown", "worker", 0, { owner: testJob("unknown") }),
+      ["creation-observed uid-of-unknown worker: is-there"],
+    ],
+  ])("%s", (_what, after, steps) => {
+    expect(plan({ before: undefined, after }).map(say)).toEqual(steps);
+  });
+});
+
+describe("an update", () => {
+  it.each<[string, Member, Member, string[]]>([
+    ["of nothing, as in a resync, is ignored", member(), member(), []],
+    ["of anything else wakes the owner only", member(), later({ ready: true }), ["wake team/mnist: its-member"]],
+    [
+      "that begins a deletion meets it",
+      member(),
+      later({ deleting: true }),
+      ["deletion-observed uid-of-mnist worker: is-being-deleted", "wake team/mnist: its-member"],
+    ],
+    [
+      "of the owner wakes the old and the new one, and moves between their sets",
+      member(),
+      later({ owner: resnet }),
+      [
+        "creation-observed uid-of-mnist worker: came-and-went",
+        "deletion-observed uid-of-mnist worker: left-the-set",
+        "creation-observed uid-of-resnet worker: is-there",
+        "wake team/resnet: its-member",
+        "wake team/mnist: was-its-member",
+      ],
+    ],
+    [
+      "of the labels wakes the job that selects it now, too",
+      member(),
+      later({ labels: labelsOfJob("resnet") }),
+      ["wake team/mnist: its-member", "wake team/resnet: its-labels"],
+    ],
+    [
+      "of the type moves between the sets of one job",
+      member(),
+      later({ labels: labelsOfJob("mnist", "ps") }),
+      [
+        "creation-observed uid-of-mnist worker: came-and-went",
+        "deletion-observed uid-of-mnist worker: left-the-set",
+        "creation-observed uid-of-mnist ps: is-there",
+        "wake team/mnist: its-member",
+      ],
+    ],
+    [
+      "that releases it wakes the job that let it go, and the one that may adopt it",
+      member({ labels: labelsOfJob("resnet") }),
+      testMember("resnet", "worker", 0, { resourceVersion: "2" }),
+      [
+        "creation-observed uid-of-mnist worker: came-and-went",
+        "deletion-observed uid-of-mnist worker: left-the-set",
+        "wake team/resnet: its-labels",
+        "wake team/mnist: was-its-member",
+      ],
+    ],
+    [
+      "of an orphan's labels wakes the job that selected it and the one that does now",
+      testMember("mnist", "worker", 0),
+      testMember("resnet", "worker", 0, { resourceVersion: "2" }),
+      ["wake team/resnet: its-labels", "wake team/mnist: had-its-labels"],
+    ],
+  ])("%s", (_what, before, after, steps) => {
+    expect(plan({ before, after }).map(say)).toEqual(steps);
+  });
+});
+
+describe("a deletion", () => {
+  it.each<[string, Member, string[]]>([
+    [
+      "meets the deletion and a creation that was never told, and wakes the job",
+      member(),
+      [
+        "creation-observed uid-of-mnist worker: came-and-went",
+        "deletion-observed uid-of-mnist worker: is-gone",
+        "wake team/mnist: its-member",
+      ],
+    ],
+    ["without a type label is ignored", member({ labels: without(TYPE) }), []],
+    ["of another kind's is ignored", member({ owner: foreign }), []],
+    [
+      "of an orphan wakes the job that selected it",
+      testMember("mnist", "worker", 0),
+      ["wake team/mnist: had-its-labels"],
+    ],
+  ])("%s", (_what, before, steps) => {
+    expect(plan({ before, after: undefined }).map(say)).toEqual(
+      steps.map((step) => step.replace("its-member", "was-its-member")),
+    );
+  });
+});
+
+function world() {
+  const woken: string[] = [];
+  const expectations = makeExpectations();
+  const controller = { ...KUBEFLOW_TFJOB, getJobFromInformerCache: (_: string, name: string) => cache.get(name) };
+  const handlers = memberHandlers<Member, Member>(controller, { expectations, enqueue: (key) => woken.push(key) });
+  return { woken, expectations, handlers };
+}
+
+describe("the handlers", () => {
+  it.each([
+    ["pods", genExpectationPodsKey, "addPod", "updatePod", "deletePod"],
+    ["services", genExpectationServicesKey, "addService", "updateService", "deleteService"],
+  ] as const)("of %s keep accounts and wake the job", (_what, genKey, add, update, remove) => {
+    const { woken, expectations, handlers } = world();
+    const key = genKey("uid-of-mnist", "worker");
+    const [first, second] = [member(), testMember("mnist", "worker", 1, { owner: mnist })];
+    expectations.raise(key, { creations: [first, second].map(nameOf) });
+    handlers[add](first);
+    expect(expectations.outstanding(key).creations).toEqual(["mnist-worker-1"]);
+    handlers[add](second);
+    expect(expectations.satisfied(key)).toBe(true);
+    expectations.raise(key, { deletions: ["uid-of-mnist-worker-0", "uid-of-mnist-worker-1"] });
+    handlers[update](first, later({ deleting: true }));
+    expect(expectations.outstanding(key).deletions).toEqual(["uid-of-mnist-worker-1"]);
+    handlers[remove](second);
+    expect(expectations.satisfied(key)).toBe(true);
+    expect(woken).toEqual(["team/mnist", "team/mnist", "team/mnist", "team/mnist"]);
+  });
+
+  it("of pods and of services do not meet each other's expectations", () => {
+    const { expectations, handlers } = world();
+    expectations.raise(genExpectationPodsKey("uid-of-mnist", "worker"), { creations: ["mnist-worker-0"] });
+    handlers.addService(member());
+    expect(expectations.jobSatisfied("uid-of-mnist", ["worker"])).toBe(false);
+  });
+});
+
+const anyState = fc
+  .record({
+    owner: fc.constantFrom(mnist, resnet, undefined),
+    labels: fc.constantFrom(labelsOfJob("mnist"), labelsOfJob("resnet"), labelsOfJob("mnist", "ps"), {}),
+    deleting: fc.boolean(),
+  })
+  .map(({ owner, ...more }) => ({ ...more, ...(owner !== undefined && { owner }) }));
+
+describe("whatever a member goes through", () => {
+  const lives = fc
+    .array(anyState, { minLength: 1, maxLength: 8 })
+    .map((states) =>
+      states.map((state, at) =>
+        testMember("mnist", "worker", 0, { ...state, deleting: at > 0 && state.deleting, resourceVersion: String(at) }),
+      ),
+    );
+  const changes = (life: readonly Member[]): MemberChange<Member>[] => [
+    { before: undefined, after: life[0] },
+    ...life.map((before, at) => ({ before, after: life[at + 1] })),
+  ];
+  const managerOf = (state: Member | undefined) =>
+    state?.metadata?.ownerReferences?.map(({ name }) => `team/${name}`) ?? [];
+
+  it("each job that manages it before or after an update hears of it, once", () => {
+    fc.assert(
+      fc.property(lives, (life) => {
+        for (const { before, after } of changes(life)) {
+          if (before === undefined || after === undefined) continue;
+          const woken = plan({ before, after }).flatMap((step) => (step.do === "wake" ? [step.job] : []));
+          expect(woken).toEqual(expect.arrayContaining([...managerOf(before), ...managerOf(after)]));
+          expect(new Set(woken).size).toBe(woken.length);
+        }
+      }),
+    );
+  });
+
+  it("its deletion is not expected of a set that it has left", () => {
+    fc.assert(
+      fc.property(lives, (life) => {
+        const { expectations, handlers } = world();
+        const expected: string[] = [];
+        for (const { before, after } of changes(life)) {
+          handlers.changePod({ before, after });
+          const set = plan({ before: undefined, after }).find((step) => step.do === "creation-observed");
+          const now = set && genExpectationPodsKey(set.set.jobUid, set.set.replicaType);
+          for (const key of expected) expect(key === now || expectations.satisfied(key)).toBe(true);
+          if (now === undefined || after?.metadata?.deletionTimestamp !== undefined) continue;
+          expectations.raise(now, { deletions: ["uid-of-mnist-worker-0"] });
+          expected.push(now);
+        }
+        expect(expectations.size()).toBe(0);
+      }),
+    );
+  });
+});

@@ -1,0 +1,136 @@
+import { jobKey, type ControllerInterface, type JobObject } from "./controller-interface.ts";
+import { controllerOf, isDeleting, labelsOf, type Member } from "./member.ts";
+import { refersToKind } from "./owner-reference.ts";
+
+/** A change as an informer tells it: no `before` for an addition, no `after` for a deletion, where `before` is the last that was known. */
+export type MemberChange<M extends Member> = {
+  readonly before: M | undefined;
+  readonly after: M | undefined;
+};
+
+/** What follows from one change. */
+export type MemberStep =
+  | { readonly do: "wake"; readonly job: string; readonly because: WakeReason }
+  | {
+      readonly do: "creation-observed";
+      readonly set: ReplicaSetId;
+      readonly name: string;
+      readonly because: SeenReason;
+    }
+  | {
+      readonly do: "deletion-observed";
+      readonly set: ReplicaSetId;
+      readonly uid: string;
+      readonly because: LeftReason;
+    };
+
+/** The replicas of one type of one job. */
+export type ReplicaSetId = { readonly jobUid: string; readonly replicaType: string };
+
+export type WakeReason = "its-member" | "was-its-member" | "its-labels" | "had-its-labels";
+export type SeenReason = "is-there" | "came-and-went";
+export type LeftReason = "is-gone" | "left-the-set" | "is-being-deleted";
+
+type Scheme = Pick<
+  ControllerInterface<JobObject>,
+  "apiGroupVersionKind" | "groupNameLabelKey" | "groupNameLabelValue" | "jobNameLabelKey" | "replicaTypeLabelKey"
+>;
+
+/**
+ * What one change of a pod or service means: which jobs must look, and which expectations are met. `jobOf` is the cache of jobs.
+ *
+ * A member is of a replica set while a job of our kind manages it and it has the type label. Coming into a set meets a creation. Leaving it, by deletion, by an edit of
+ * its labels or by release, meets a deletion; so does the beginning of a deletion, because from then on the cache shows that it was asked for. A member that leaves
+ * meets its creation, too: it was there, whether or not its coming was told.
+ *
+ * The old and the new owner wake when the owner or the labels change. An orphan wakes the job that selects it, which may adopt it.
+ */
+export function planMemberChange<M extends Member>(
+  { before, after }: MemberChange<M>,
+  scheme: Scheme,
+  jobOf: (namespace: string, name: string) => JobObject | undefined,
+): MemberStep[] {
+  if (isNoNews(before, after, scheme)) return [];
+  const steps: MemberStep[] = observe(before, after, scheme);
+  const wakes = new Map<string, WakeReason>();
+  const relabelled = before !== undefined && after !== undefined && !sameLabels(before, after);
+  for (const member of [after, before]) {
+    if (member === undefined) continue;
+    const owner = ownerKey(member, scheme, jobOf);
+    if (owner !== undefined && !wakes.has(owner)) wakes.set(owner, member === after ? "its-member" : "was-its-member");
+    if (!relabelled && controllerOf(member) !== undefined) continue;
+    const selecting = selectingKey(member, scheme, jobOf);
+    if (selecting !== undefined && !wakes.has(selecting)) {
+      wakes.set(selecting, member === after ? "its-labels" : "had-its-labels");
+    }
+  }
+  return [...steps, ...[...wakes].map(([job, because]): MemberStep => ({ do: "wake", job, because }))];
+}
+
+/** A resync; an addition on its way out, which is no creation; a managed member that came or went without a type, which is in no set. */
+function isNoNews(before: Member | undefined, after: Member | undefined, scheme: Scheme): boolean {
+  if (before !== undefined && after !== undefined) {
+    return before.metadata?.resourceVersion === after.metadata?.resourceVersion;
+  }
+  if (after !== undefined && isDeleting(after)) return true;
+  const member = after ?? before;
+  return member === undefined || (controllerOf(member) !== undefined && typeOf(member, scheme) === undefined);
+}
+
+function observe(before: Member | undefined, after: Member | undefined, scheme: Scheme): MemberStep[] {
+  const was = before && setOf(before, scheme);
+  const is = after && setOf(after, scheme);
+  const stayed =
+    was !== undefined && is !== undefined && was.jobUid === is.jobUid && was.replicaType === is.replicaType;
+  const steps: MemberStep[] = [];
+  if (before !== undefined && was !== undefined && !stayed) {
+    const { name = "", uid = "" } = before.metadata ?? {};
+    steps.push(
+      { do: "creation-observed", set: was, name, because: "came-and-went" },
+      { do: "deletion-observed", set: was, uid, because: after === undefined ? "is-gone" : "left-the-set" },
+    );
+  }
+  if (after !== undefined && is !== undefined) {
+    const { name = "", uid = "" } = after.metadata ?? {};
+    if (!stayed) steps.push({ do: "creation-observed", set: is, name, because: "is-there" });
+    if (isDeleting(after)) steps.push({ do: "deletion-observed", set: is, uid, because: "is-being-deleted" });
+  }
+  return steps;
+}
+
+/** Expectations are by uid, so whether the job is (still, or already) in the cache does not matter for them. */
+function setOf(member: Member, scheme: Scheme): ReplicaSetId | undefined {
+  const reference = controllerOf(member);
+  const replicaType = typeOf(member, scheme);
+  if (reference === undefined || replicaType === undefined) return undefined;
+  return refersToKind(reference, scheme.apiGroupVersionKind) ? { jobUid: reference.uid, replicaType } : undefined;
+}
+
+type JobOf = (namespace: string, name: string) => JobObject | undefined;
+
+/** The job that manages the member, if it is the very one that the reference means. */
+function ownerKey(member: Member, scheme: Scheme, jobOf: JobOf): string | undefined {
+  const reference = controllerOf(member);
+  if (reference === undefined || !refersToKind(reference, scheme.apiGroupVersionKind)) return undefined;
+  const job = jobOf(member.metadata?.namespace ?? "", reference.name);
+  return job?.metadata.uid === reference.uid ? jobKey(job) : undefined;
+}
+
+/** The job whose selector has the member's labels; names are unique, so there is at most one. */
+function selectingKey(member: Member, scheme: Scheme, jobOf: JobOf): string | undefined {
+  const labels = labelsOf(member);
+  const name = labels[scheme.jobNameLabelKey];
+  if (name === undefined || labels[scheme.groupNameLabelKey] !== scheme.groupNameLabelValue) return undefined;
+  const job = jobOf(member.metadata?.namespace ?? "", name);
+  return job === undefined ? undefined : jobKey(job);
+}
+
+function typeOf(member: Member, scheme: Scheme): string | undefined {
+  return labelsOf(member)[scheme.replicaTypeLabelKey];
+}
+
+function sameLabels(a: Member, b: Member): boolean {
+  const [left, right] = [labelsOf(a), labelsOf(b)];
+  const keys = Object.keys(left);
+  return keys.length === Object.keys(right).length && keys.every((key) => left[key] === right[key]);
+}
