@@ -1,4 +1,5 @@
 import { execFile, spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -432,6 +433,11 @@ it.each([
   expect(stderr).toMatch(/error: /);
   expect(stderr).toMatch(/aaaa…bbbb/);
   expect(stderr).not.toContain("a".repeat(65));
+});
+
+it("prints the schema as the file that editors are pointed to, byte by byte", async () => {
+  const { stdout } = await world.muster(["schema"]).ended;
+  expect(stdout).toBe(readFileSync(join(import.meta.dirname, "../../../schemas/session.schema.json"), "utf8"));
 });
 
 it("starts through its bin as well", () => {

@@ -1,9 +1,9 @@
 import type { Cli } from "../cli.ts";
-import { buildSessionSchema } from "../domain/build-session-schema.ts";
+import { buildSessionSchema, writeSchema } from "../domain/build-session-schema.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 
 /** `muster schema`: the JSON Schema of documents, which is the text of schemas/session.schema.json. */
 export function schema(cli: Cli): ExitCode {
-  cli.io.out([JSON.stringify(buildSessionSchema(), undefined, 2)]);
+  cli.io.out([writeSchema(buildSessionSchema()).trimEnd()]);
   return EXIT.ok;
 }

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse, stringify } from "yaml";
 import { anySession } from "../../test/any-session.ts";
-import { buildSessionSchema } from "./build-session-schema.ts";
+import { buildSessionSchema, writeSchema } from "./build-session-schema.ts";
 import { readSessionDocument } from "./read-session-document.ts";
 import { buildDocument } from "./session-document.ts";
 
@@ -58,8 +58,10 @@ describe("the schema for editors", () => {
     expect(validate(document)).toBe(false);
   });
 
-  it("is the file that editors are pointed to", () => {
+  it("is, to the letter, the file that editors are pointed to", () => {
+    // `muster schema > schemas/session.schema.json` writes it anew.
     const file = readFileSync(join(ROOT, "schemas/session.schema.json"), "utf8");
+    expect(writeSchema(buildSessionSchema())).toBe(file);
     expect(JSON.parse(file)).toEqual(buildSessionSchema());
   });
 });

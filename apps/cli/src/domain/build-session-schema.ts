@@ -27,6 +27,24 @@ export function buildSessionSchema(): Schema {
   };
 }
 
+/** The schema as the text of a file: a list of words on one line, everything else a line for each part. */
+export function writeSchema(schema: Schema): string {
+  return `${writeJson(schema, "")}\n`;
+}
+
+function writeJson(value: unknown, indent: string): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  const list = Array.isArray(value);
+  if (list && value.every((item) => typeof item !== "object"))
+    return `[${value.map((item) => JSON.stringify(item)).join(", ")}]`;
+  const deeper = `${indent}  `;
+  const parts = list
+    ? value.map((item) => writeJson(item, deeper))
+    : Object.entries(value).map(([key, item]) => `${JSON.stringify(key)}: ${writeJson(item, deeper)}`);
+  const [open, close] = list ? "[]" : "{}";
+  return `${open}\n${parts.map((part) => deeper + part).join(",\n")}\n${indent}${close}`;
+}
+
 function metadata(): Schema {
   const prefixMax = POD_NAME_LENGTH_MAX - GENERATED_LENGTH;
   return {
