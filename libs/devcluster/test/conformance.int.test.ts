@@ -21,6 +21,7 @@ import { describeObjects } from "./conformance/objects.ts";
 import { describePatches } from "./conformance/patches.ts";
 import { describeKinds } from "./conformance/pods.ts";
 import { describeTables } from "./conformance/tables.ts";
+import { describeVerbs } from "./conformance/verbs.ts";
 import { describeWatches } from "./conformance/watches.ts";
 
 // One suite for both servers: where they differ, the embedded one is wrong.
@@ -61,4 +62,5 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("definitions", () => describeFixtures(connection));
   describe.skipIf(skip)("apply", () => describeApply(connection));
   describe.skipIf(skip)("everyday kubectl", () => describeEveryday(connection));
+  describe.skipIf(skip)("kubectl on what is there", () => describeVerbs(connection));
 });

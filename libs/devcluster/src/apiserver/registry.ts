@@ -131,7 +131,9 @@ function update(deps: RegistryDeps, target: ObjectName, wanted: Update): Written
   }
   const proposed = toStored(resource, change(shown(resource, before)));
   refuseStale(resource, before, proposed);
-  const next = nextState(resource, before, proposed, subresource);
+  const others = (): JsonObject[] =>
+    deps.store.entries(bucketOf(resource)).flatMap(([key, other]) => (key === keyOf(namespace, name) ? [] : [other]));
+  const next = nextState(resource, before, { proposed, subresource, others });
   const after =
     wanted.writer === undefined ? next : record(resource, before, { submitted: proposed, filled: next }, wanted.writer);
   if (sameJson(after, before) || dryRun) return { object: shown(resource, after), created: false };
@@ -289,9 +291,13 @@ function refuseStale(resource: Resource, before: JsonObject, wanted: JsonObject)
 function nextState(
   resource: Resource,
   before: JsonObject,
-  wanted: JsonObject,
-  subresource: Update["subresource"],
+  update: {
+    readonly proposed: JsonObject;
+    readonly subresource: Update["subresource"];
+    readonly others: () => readonly JsonObject[];
+  },
 ): JsonObject {
+  const { proposed: wanted, subresource, others } = update;
   const whole = keepServerMetadata(before, wanted);
   const name = nameOf(before);
   if (subresource === "finalize")
@@ -306,7 +312,7 @@ function nextState(
     return reported;
   }
   const identified = { ...whole, kind: before["kind"] ?? resource.kind, apiVersion: before["apiVersion"] ?? "v1" };
-  const filled = resource.carryOver(before, resource.defaults(identified));
+  const filled = resource.allocate(resource.carryOver(before, resource.defaults(identified)), others);
   const after = resource.subresources.includes("status") ? put(filled, ["status"], before["status"]) : filled;
   refuseInvalid(resource, name, [
     ...checkMetadata(after, resource.checkName),

@@ -38,7 +38,7 @@ export type Resource = {
   readonly carryOver: (before: JsonObject, after: JsonObject) => JsonObject;
   /** Fields that the server decides on, and that nobody is told to own who has not written them. */
   readonly assigned: readonly (readonly string[])[];
-  /** Gives a new object what must differ from all others, such as an address. */
+  /** Gives an object what must differ from all others and it has not, such as an address. */
   readonly allocate: (object: JsonObject, others: () => readonly JsonObject[]) => JsonObject;
   /** Why an object may never be deleted; undefined when it may. */
   readonly keepAlways: (object: JsonObject) => string | undefined;

@@ -67,7 +67,7 @@ export async function serveTarget(deps: RestDeps, exchange: Exchange, target: Ta
     case "status":
       return ["GET", "PUT", "PATCH"].includes(method) ? serveItem(call, "status") : fail(methodNotAllowed());
     case "scale":
-      return serveScale(deps, exchange, target);
+      return serveScale(deps, exchange, call);
     case "finalize":
       return method === "PUT" ? update(call, "finalize") : fail(methodNotAllowed());
     case "binding":
@@ -191,11 +191,19 @@ async function patch(call: Call, subresource?: "status"): Promise<void> {
       const patched = applyPatch(current, { resource: target.resource, type, patch: document, writer, force });
       const decoded = decodeBody(call, patched, refusePatch);
       refuseOtherName(target, decoded.object);
+      if (!upsert) refuseOtherUid(target, current, decoded.object);
       warnings = decoded.warnings;
       return decoded.object;
     },
   });
   show(call, written.created ? 201 : 200, written.object, warnings);
+}
+
+/** What is a stale precondition in an update is a wrong value in a patch. */
+function refuseOtherUid({ resource, name }: ObjectName, current: JsonObject | undefined, patched: JsonObject): void {
+  const uid = uidOf(patched);
+  if (current === undefined || uid === "" || uid === uidOf(current)) return;
+  fail(invalid(resource, name, [invalidValue("metadata.uid", uid, "field is immutable")]));
 }
 
 /** Who sends a request: as it says, or by the name of its program. */

@@ -8,20 +8,35 @@ import { dryRunOf } from "./query.ts";
 import type { Registry } from "./registry.ts";
 import type { ScalePaths } from "./resource.ts";
 import { badRequest, fail, methodNotAllowed, noSuchResource } from "./status.ts";
+import { AGE, buildTable, type Column, column, NAME } from "./table.ts";
+import type { View } from "./encode.ts";
 import type { Target } from "./target.ts";
 
-type ScaleDeps = { readonly registry: Registry };
+type ScaleDeps = { readonly registry: Registry; readonly nowMs: () => number };
 
 const SCALE = { apiVersion: "autoscaling/v1", kind: "Scale" };
 
+const COLUMNS: readonly Column[] = [
+  NAME,
+  { ...column("Desired", (scale) => numberAt(scale, "spec", "replicas") ?? 0), type: "integer" },
+  { ...column("Available", (scale) => numberAt(scale, "status", "replicas") ?? 0), type: "integer" },
+  AGE,
+];
+
 /** Shows and changes how many replicas an object wants, in one form for all kinds. */
-export async function serveScale(deps: ScaleDeps, exchange: Exchange, target: Target): Promise<void> {
+export async function serveScale(
+  deps: ScaleDeps,
+  exchange: Exchange,
+  { target, view }: { readonly target: Target; readonly view: View },
+): Promise<void> {
   const paths = target.resource.scale ?? fail(noSuchResource());
   const shown = (object: JsonObject): JsonObject => buildScale(object, paths);
   switch (exchange.request.method) {
-    case "GET":
-      answer(exchange, 200, shown(deps.registry.get(target)));
+    case "GET": {
+      const scale = shown(deps.registry.get(target));
+      answer(exchange, 200, view.form === "table" ? printScale(view, scale, deps.nowMs()) : scale);
       return;
+    }
     case "PUT": {
       const dryRun = dryRunOf(exchange.query, "UpdateOptions");
       const scale = await readObject(exchange.request, SCALE);
@@ -67,6 +82,11 @@ function buildScale(object: JsonObject, { specReplicas, statusReplicas, selector
       ...(selected === "" ? {} : { selector: selected }),
     },
   };
+}
+
+function printScale({ includeObject }: View, scale: JsonObject, nowMs: number): JsonObject {
+  const metadata = { resourceVersion: textAt(scale, "metadata", "resourceVersion") };
+  return buildTable(COLUMNS, [scale], { read: (object) => object, nowMs, metadata, withColumns: true, includeObject });
 }
 
 function withReplicas(object: JsonObject, scale: Json, { specReplicas }: ScalePaths): JsonObject {

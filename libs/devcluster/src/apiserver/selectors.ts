@@ -99,6 +99,8 @@ function valueList(peek: () => string, next: () => string): string[] {
     values.push(plainValue(peek, next));
     const separator = next();
     if (separator === ")") return values;
+    const isNothing = separator === "" && values.length === 1 && values[0] === "";
+    if (isNothing) refuse("found '', expected: ',', ')' or identifier");
     if (separator !== ",") refuse(`found '${separator}', expected: ',' or ')'`);
   }
 }

@@ -12,6 +12,9 @@ export type Kubectl = {
   /** Says why when it is skipped. */
   readonly title: string;
   readonly skip: boolean;
+  /** The file, and what it is run with, for those who follow its output. */
+  readonly program: string;
+  environment(): NodeJS.ProcessEnv;
   /** Of the namespace that it works in. */
   namespace(): string;
   run(...args: readonly string[]): Promise<Output>;
@@ -32,10 +35,15 @@ export function kubectlOn(api: () => Api): Kubectl {
     namespace = await api().namespace();
   });
   afterAll(() => rm(home, { recursive: true, force: true }));
+  const environment = (): NodeJS.ProcessEnv => ({
+    HOME: home,
+    TMPDIR: home,
+    PATH: "/usr/bin:/bin",
+    KUBECONFIG: api().cluster.kubeconfig,
+  });
   const runWith = (env: NodeJS.ProcessEnv, ...args: readonly string[]): Promise<Output> => {
-    const base = { HOME: home, PATH: "/usr/bin:/bin", KUBECONFIG: api().cluster.kubeconfig };
     return new Promise((resolve) => {
-      const options = { env: { ...base, ...env }, maxBuffer: 1 << 24 };
+      const options = { env: { ...environment(), ...env }, maxBuffer: 1 << 24 };
       execFile(program, ["--namespace", namespace, ...args], options, (error, out, err) => {
         resolve({ code: typeof error?.code === "number" ? error.code : error === null ? 0 : 1, out, err });
       });
@@ -44,6 +52,8 @@ export function kubectlOn(api: () => Api): Kubectl {
   return {
     title: "path" in found ? "the real program" : `the real program (skipped: ${found.reason})`,
     skip: program === "",
+    program,
+    environment,
     namespace: () => namespace,
     run: (...args) => runWith({}, ...args),
     runWith,

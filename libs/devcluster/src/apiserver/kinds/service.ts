@@ -8,6 +8,7 @@ import {
   put,
   textAt,
   withDefaults,
+  without,
 } from "../json.ts";
 import { checkServiceName } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
@@ -18,6 +19,7 @@ const TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const LARGEST_PORT = 65_535;
 /** As many services as the network 10.96.0.0/16 is used for. */
 const ADDRESSES = 62_500;
+const NODE_PORTS = { first: 30_000, last: 32_767 };
 
 /** Services as data: nothing here routes traffic, so their addresses are those of the pods. */
 export const services: Resource = defineResource({
@@ -46,14 +48,17 @@ export const services: Resource = defineResource({
   carryOver: (before, after) => {
     const kept = ["clusterIP", "clusterIPs"].filter((key) => objectAt(before, "spec")[key] !== undefined);
     const addresses = Object.fromEntries(kept.map((key) => [key, objectAt(before, "spec")[key] ?? ""]));
-    return put(after, ["spec"], withDefaults(objectAt(after, "spec"), addresses));
+    return keepNodePorts(before, put(after, ["spec"], withDefaults(objectAt(after, "spec"), addresses)));
   },
   allocate: (service, others) =>
-    withClusterAddress(service, () => new Set(others().map((other) => textAt(other, "spec", "clusterIP")))),
+    withNodePorts(
+      withClusterAddress(service, () => new Set(others().map((other) => textAt(other, "spec", "clusterIP")))),
+      () => new Set(others().flatMap((other) => nodePortsOf(other))),
+    ),
 });
 
 /** An address of the service network for a service that has none and wants one. */
-export function withClusterAddress(service: JsonObject, takenBy: () => ReadonlySet<string>): JsonObject {
+function withClusterAddress(service: JsonObject, takenBy: () => ReadonlySet<string>): JsonObject {
   const isUnset = textAt(service, "spec", "clusterIP") === "" && textAt(service, "spec", "type") !== "ExternalName";
   if (!isUnset) return service;
   const taken = takenBy();
@@ -62,6 +67,44 @@ export function withClusterAddress(service: JsonObject, takenBy: () => ReadonlyS
     if (!taken.has(free)) return put(put(service, ["spec", "clusterIP"], free), ["spec", "clusterIPs"], [free]);
   }
   return service;
+}
+
+/** A port of the nodes for each port of a service that wants them, the lowest that is free. */
+function withNodePorts(service: JsonObject, takenBy: () => ReadonlySet<number>): JsonObject {
+  const ports = listAt(service, "spec", "ports");
+  if (!wantsNodePorts(service) || ports.every((port) => numberAt(port, "nodePort") !== undefined)) return service;
+  const taken = new Set([...takenBy(), ...nodePortsOf(service)]);
+  let next = NODE_PORTS.first;
+  const given = ports.map((port): Json => {
+    if (!isObject(port) || numberAt(port, "nodePort") !== undefined) return port;
+    while (taken.has(next)) next += 1;
+    if (next > NODE_PORTS.last) return port;
+    taken.add(next);
+    return { ...port, nodePort: next };
+  });
+  return put(service, ["spec", "ports"], given);
+}
+
+/** A port that says nothing keeps the port of the nodes that it had; a service that has become another type has none. */
+function keepNodePorts(before: JsonObject, after: JsonObject): JsonObject {
+  const old = listAt(before, "spec", "ports");
+  const ports = listAt(after, "spec", "ports").map((port): Json => {
+    if (!isObject(port)) return port;
+    const same = old.find((each) => ["port", "protocol"].every((key) => isObject(each) && each[key] === port[key]));
+    const kept = numberAt(same ?? {}, "nodePort");
+    if (kept === undefined) return port;
+    if (wantsNodePorts(after)) return withDefaults(port, { nodePort: kept });
+    return port["nodePort"] === kept ? without(port, "nodePort") : port;
+  });
+  return ports.length === 0 ? after : put(after, ["spec", "ports"], ports);
+}
+
+function wantsNodePorts(service: JsonObject): boolean {
+  return ["NodePort", "LoadBalancer"].includes(textAt(service, "spec", "type"));
+}
+
+function nodePortsOf(service: JsonObject): number[] {
+  return listAt(service, "spec", "ports").flatMap((port) => numberAt(port, "nodePort") ?? []);
 }
 
 function defaultService(service: JsonObject): JsonObject {
