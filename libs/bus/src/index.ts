@@ -28,7 +28,7 @@ export type { DeadLetter, DeadLetters, DeadLetterSummary } from "./dead-letters.
 export { connectNats } from "./nats-bus.ts";
 export type { NatsBus, NatsOptions } from "./nats-bus.ts";
 export type { BusStatus } from "./nats-link.ts";
-export type { DiscoveredService } from "./nats-services.ts";
+export type { DiscoveredService, DroppedSignals } from "./nats-services.ts";
 export { natsError, natsFault } from "./nats-fault.ts";
 export { faultFromProto, faultToProto } from "./messages.ts";
 export { memoryBus, MemoryWorld } from "./memory-bus.ts";

@@ -10,7 +10,13 @@ import { natsError } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
 import { NatsLink, type BusStatus } from "./nats-link.ts";
 import { NatsRequests } from "./nats-requests.ts";
-import { discoverOnNats, respondOnNats, type DiscoveredService } from "./nats-services.ts";
+import {
+  discoverOnNats,
+  droppedOnNats,
+  respondOnNats,
+  type DiscoveredService,
+  type DroppedSignals,
+} from "./nats-services.ts";
 import { natsStreams } from "./nats-streams.ts";
 
 /** For one request about streams and consumers; it is repeated. */
@@ -35,6 +41,8 @@ export type NatsBus = Bus & {
   readonly connection: NatsConnection;
   /** Every replica of every service that answers now. */
   services(): Promise<DiscoveredService[]>;
+  /** What the listeners of every service that answers now were too slow for; empty when they keep up. */
+  droppedSignals(): Promise<DroppedSignals[]>;
 };
 
 /** Connects, and reconnects for ever with back-off. Rejects with FaultError unavailable when the first connection cannot be made within timeoutMs (default 10 s). */
@@ -72,6 +80,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
     consume: async (consumeOptions, handler) =>
       owned(await consumeOnNats({ link, manager, options: consumeOptions, handler, drainMs })),
     services: () => discoverOnNats(link),
+    droppedSignals: () => droppedOnNats(link),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([...parts].map((part) => part[Symbol.asyncDispose]()));
       if (connection.isClosed()) return;

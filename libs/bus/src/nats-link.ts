@@ -35,6 +35,8 @@ export type LinkOptions = {
 export class NatsLink {
   readonly connection: NatsConnection;
   readonly metrics = busMetrics();
+  /** Signals that listeners here were too slow for, by the subject that they listen to. */
+  readonly dropped = new Map<string, number>();
   readonly #onStatus: LinkOptions["onStatus"];
   #up = true;
   #losses = 0;
@@ -141,7 +143,10 @@ export class NatsLink {
 
   /** A listener here cannot keep up: counted, and said once each time. */
   slow(listener: SlowListener): void {
-    this.metrics.dropped(listener.subject, Math.max(1, listener.dropped - 1));
+    // The first is told when it is lost, the others once the listener has caught up.
+    const fresh = Math.max(1, listener.dropped - 1);
+    this.metrics.dropped(listener.subject, fresh);
+    this.dropped.set(listener.subject, (this.dropped.get(listener.subject) ?? 0) + fresh);
     this.#onStatus?.("slow_consumer", describeSlowListener(listener));
   }
 

@@ -1,4 +1,4 @@
-import { Svcm, type Service, type ServiceInfo } from "@nats-io/services";
+import { Svcm, type Service, type ServiceInfo, type ServiceStats } from "@nats-io/services";
 import type { Msg } from "@nats-io/nats-core";
 import { backoffMs, pause, within } from "@muster/backoff";
 import { answering, type Answering } from "./answer.ts";
@@ -27,6 +27,15 @@ export type DiscoveredService = {
   readonly metadata: Readonly<Record<string, string>>;
 };
 
+/** Signals that a replica has lost since it started, because its handler was too slow for them. */
+export type DroppedSignals = {
+  readonly service: string;
+  readonly id: string;
+  /** Pattern that the listener listens to. */
+  readonly subject: string;
+  readonly dropped: number;
+};
+
 /** Answers requests as a NATS service, so that `nats micro` shows it. Resolved when the server knows the subscriptions. */
 export async function respondOnNats(
   link: NatsLink,
@@ -45,7 +54,10 @@ export async function respondOnNats(
       description,
       metadata: { ...metadata },
       // The library measures handlers that answer before they return; ours do so later, and these are their numbers.
-      statsHandler: (endpoint) => Promise.resolve(served.get(endpoint.subject)?.counts ?? null),
+      statsHandler: (endpoint) => {
+        const counts = served.get(endpoint.subject)?.counts;
+        return Promise.resolve(counts === undefined ? null : { ...counts, dropped: Object.fromEntries(link.dropped) });
+      },
     });
     for (const endpoint of endpoints) {
       const { answer, counts } = answering(endpoint);
@@ -79,20 +91,43 @@ export async function respondOnNats(
 
 /** Asks all replicas of all services who they are. */
 export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[]> {
-  const found: DiscoveredService[] = [];
+  // What services answer is fixed by the NATS services protocol (ADR-32).
+  const answers = await askAll<ServiceInfo>(link, "$SRV.INFO", "asking which services run");
+  return answers
+    .map(({ name, id, version, description, metadata = {} }) => ({ name, id, version, description, metadata }))
+    .sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));
+}
+
+/** Asks all replicas of all services what their listeners were too slow for. */
+export async function droppedOnNats(link: NatsLink): Promise<DroppedSignals[]> {
+  const answers = await askAll<ServiceStats>(link, "$SRV.STATS", "asking what services have dropped");
+  // Every endpoint of a replica says the same of its connection.
+  return answers.flatMap(({ name: service, id, endpoints = [] }) =>
+    droppedOf(endpoints[0]?.data).map(([subject, dropped]) => ({ service, id, subject, dropped })),
+  );
+}
+
+/** The numbers that `statsHandler` gives; other services of the server have others, or none. */
+function droppedOf(data: unknown): [string, number][] {
+  if (typeof data !== "object" || data === null || !("dropped" in data)) return [];
+  const entries: [string, unknown][] = Object.entries(data.dropped ?? {});
+  return entries.flatMap(([subject, count]): [string, number][] =>
+    typeof count === "number" ? [[subject, count]] : [],
+  );
+}
+
+async function askAll<Answer>(link: NatsLink, subject: string, operation: string): Promise<Answer[]> {
+  const found: Answer[] = [];
   try {
     const { mostMs, quietMs } = DISCOVERY;
     const options = { strategy: "stall", maxWait: mostMs, stall: quietMs } as const;
-    const answers = await link.connection.requestMany("$SRV.INFO", "", options);
-    for await (const answer of answers) {
-      // What services answer is fixed by the NATS services protocol (ADR-32).
-      const { name, id, version, description, metadata = {} } = answer.json<ServiceInfo>();
-      found.push({ name, id, version, description, metadata });
+    for await (const answer of await link.connection.requestMany(subject, "", options)) {
+      found.push(answer.json<Answer>());
     }
   } catch (error) {
-    if (!isNoResponders(error)) throw natsError(error, { operation: "asking which services run" });
+    if (!isNoResponders(error)) throw natsError(error, { operation });
   }
-  return found.sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));
+  return found;
 }
 
 function send(link: NatsLink, request: Msg, reply: Reply): void {

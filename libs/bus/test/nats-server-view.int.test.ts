@@ -55,6 +55,21 @@ it("shows every replica with name, version, description and endpoints, and what 
   });
 });
 
+it("tells which signals a replica was too slow for, and how many", async () => {
+  await using _one = await serve(bus, ReservationService, reservations, identity);
+  await using _two = await serve(replica, ReservationService, reservations, identity);
+  expect(await bus.droppedSignals()).toEqual([]);
+  const busy = Promise.withResolvers<undefined>();
+  await using _slow = await replica.listen("test.much.*", () => busy.promise, { pendingMax: 2 });
+  for (let n = 1; n <= 8; n += 1) bus.signal("test.much.a", new Uint8Array([n]));
+  await until("the first loss is told", async () => (await bus.droppedSignals()).length > 0);
+  busy.resolve(undefined);
+  await until("all losses are told", async () => (await bus.droppedSignals())[0]?.dropped !== 1);
+  expect(await bus.droppedSignals()).toEqual([
+    { service: "reservation", id: expect.any(String) as string, subject: "test.much.*", dropped: 5 },
+  ]);
+});
+
 it("is not shown any more when it has stopped", async () => {
   const handlers = new Proxy({}, { get: () => () => Promise.resolve({}) }) as Handlers<typeof SessionService>;
   const service = await serve(bus, SessionService, handlers, identity);
