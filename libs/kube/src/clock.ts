@@ -24,12 +24,17 @@ export function pauseBy(clock: Clock, ms: number, signal?: AbortSignal): Promise
       resolve();
       return;
     }
+    const endMs = clock.now() + ms;
     const done = (): void => {
       forget();
       signal?.removeEventListener("abort", done);
       resolve();
     };
-    const forget = clock.alarm(ms, done);
+    const ring = (): void => {
+      if (clock.now() >= endMs) done();
+      else forget = clock.alarm(endMs - clock.now(), ring);
+    };
+    let forget = clock.alarm(ms, ring);
     signal?.addEventListener("abort", done);
   });
 }

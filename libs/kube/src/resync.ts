@@ -1,0 +1,45 @@
+import { systemClock, type Clock } from "./clock.ts";
+
+/** A period is cut into so many parts; the keys are spread over them by their names, evenly enough when there are many. */
+const PARTS = 16;
+
+/**
+ * Hands each key that `keys` gives to `add` once in every period, however keys come and go meanwhile: each has its own moment in the period, so that they do not come
+ * all at once. `keys` is asked 16 times a period. Returns the way to stop. Throws a plain Error for a period that is no positive number.
+ */
+export function startResync(options: {
+  readonly everyMs: number;
+  readonly keys: () => Iterable<string>;
+  readonly add: (key: string) => void;
+  readonly clock?: Clock;
+}): () => void {
+  const { everyMs, keys, add, clock = systemClock } = options;
+  if (!(everyMs > 0)) throw new Error(`a resync every ${everyMs} ms`);
+  const startedAtMs = clock.now();
+  let part = 0;
+  let forget = (): void => undefined;
+
+  function wait(): void {
+    const nextAtMs = startedAtMs + ((part + 1) * everyMs) / PARTS;
+    forget = clock.alarm(nextAtMs - clock.now(), look);
+  }
+  function look(): void {
+    // A process that was held up for long catches up on each part, once.
+    const passed = Math.floor(((clock.now() - startedAtMs) * PARTS) / everyMs);
+    const due = new Set(Array.from({ length: Math.min(PARTS, passed - part) }, (_, at) => (part + at) % PARTS));
+    part = passed;
+    wait();
+    if (due.size === 0) return;
+    for (const key of keys()) if (due.has(partOf(key))) add(key);
+  }
+
+  wait();
+  return () => forget();
+}
+
+/** FNV-1a: spreads names that differ in one digit. */
+function partOf(key: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < key.length; at += 1) hash = Math.imul(hash ^ key.charCodeAt(at), 0x01000193);
+  return ((hash ^ (hash >>> 16)) >>> 0) % PARTS;
+}
