@@ -44,6 +44,24 @@ for (const { title, skip, start } of apiServers()) {
       expect(errors).toEqual([]);
     });
 
+    it("places a pod behind a gate once the gate is gone", async () => {
+      await addPod("gated", { schedulingGates: [{ name: "a.example/wait" }] });
+      // Made later, and placed meanwhile.
+      await addPod("free", {});
+      await boundTo("free");
+      const waiting = await api.readNamespacedPod({ name: "gated", namespace });
+      expect(waiting.spec?.nodeName).toBeUndefined();
+      expect(waiting.status?.conditions).toMatchObject([
+        { type: "PodScheduled", status: "False", reason: "SchedulingGated" },
+      ]);
+      delete waiting.spec?.schedulingGates;
+      await api.replaceNamespacedPod({ name: "gated", namespace, body: waiting });
+      await boundTo("gated");
+      const bound = await api.readNamespacedPod({ name: "gated", namespace });
+      expect(bound.status?.conditions).toMatchObject([{ type: "PodScheduled", status: "True" }]);
+      expect(errors).toEqual([]);
+    });
+
     it("keeps pods with anti-affinity apart and explains the one too many until a node comes", async () => {
       const apart: Partial<V1PodSpec> = {
         affinity: {

@@ -60,7 +60,9 @@ function mergeField(key: string, value: Json | undefined, patch: JsonObject, pla
   if (isList(value) || isList(change)) {
     if (change === undefined && order === undefined && gone.length === 0) return value;
     const kept = (isList(value) ? value : []).filter((item) => !gone.some((one) => sameJson(one, item)));
-    return mergeList(kept, isList(change) ? change : [], isList(order) ? order : undefined, place);
+    const merged = mergeList(kept, isList(change) ? change : [], isList(order) ? order : undefined, place);
+    // A list from which everything was taken is not there, as in Kubernetes' own form.
+    return merged.length === 0 && !(isList(change) && change.length === 0) ? undefined : merged;
   }
   if (change === undefined) return value;
   if (!isObject(change)) return change;
@@ -72,7 +74,7 @@ function mergeList(
   patch: readonly Json[],
   order: readonly Json[] | undefined,
   place: Place,
-): Json {
+): readonly Json[] {
   const key = mergeKey(place);
   if (key === undefined) return order === undefined || patch.length > 0 ? patch.map(plain) : target;
   if (key === VALUE) {

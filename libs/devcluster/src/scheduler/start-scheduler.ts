@@ -140,8 +140,10 @@ async function unlessChanged(call: Promise<unknown>): Promise<boolean> {
     await call;
     return true;
   } catch (error) {
-    const code = kubeFault(error)?.code;
-    if (code === "conflict" || code === "not_found") return false;
+    const fault = kubeFault(error);
+    if (fault?.code === "conflict" || fault?.code === "not_found") return false;
+    // What a patch is told that names the pod which was there before.
+    if (fault?.code === "invalid_request" && fault.field === "metadata.uid") return false;
     throw error;
   }
 }

@@ -10,6 +10,7 @@ import {
   without,
 } from "../../src/apiserver/json.ts";
 import { type Api, pod } from "./api.ts";
+import { describeGates } from "./gates.ts";
 
 /** What is special about pods, nodes, services, namespaces and events. */
 export function describeKinds(api: () => Api): void {
@@ -178,6 +179,8 @@ export function describeKinds(api: () => Api): void {
       await api().patch(`${pods}/raced/status`, "merge", { status: { phase: "Running" } });
       expect((await api().put(`${pods}/raced/status`, { ...made.body, status: { phase: "Failed" } })).code).toBe(409);
     });
+
+    describe("behind gates", () => describeGates(api, () => pods));
 
     describe("are bound", () => {
       const bind = (name: string, more: object = {}): ReturnType<Api["post"]> =>

@@ -2,7 +2,6 @@ import { isList, isObject, type Json, type JsonObject, listAt, objectAt, put, te
 
 const DEFAULT_MODE = 0o644;
 const EVICTION_SECONDS = 300;
-
 /** Fills in what Kubernetes' own defaults and admission fill in when a pod is created. */
 export function defaultPod(pod: JsonObject): JsonObject {
   const spec = objectAt(pod, "spec");
@@ -28,7 +27,20 @@ export function defaultPod(pod: JsonObject): JsonObject {
   const seconds = filled["terminationGracePeriodSeconds"];
   // A negative period means the shortest one.
   const checked = typeof seconds === "number" && seconds < 0 ? { ...filled, terminationGracePeriodSeconds: 1 } : filled;
-  return { ...pod, spec: checked, status: { phase: "Pending", qosClass: serviceClass(checked) } };
+  const conditions = listAt(checked, "schedulingGates").length === 0 ? {} : { conditions: [gated(pod)] };
+  return { ...pod, spec: checked, status: { phase: "Pending", ...conditions, qosClass: serviceClass(checked) } };
+}
+
+/** The server says it itself: whoever schedules does not look at the pod before its gates are gone. */
+function gated(pod: JsonObject): JsonObject {
+  return {
+    type: "PodScheduled",
+    status: "False",
+    lastProbeTime: null,
+    lastTransitionTime: textAt(pod, "metadata", "creationTimestamp"),
+    reason: "SchedulingGated",
+    message: "Scheduling is blocked due to non-empty scheduling gates",
+  };
 }
 
 /** Replaces a list of the object by its mapped one; nothing when there is no list. */

@@ -10,7 +10,7 @@ import {
   sameJson,
   textAt,
 } from "../json.ts";
-import { checkLabel, checkSubdomain } from "../names.ts";
+import { checkLabel, checkLabelKey, checkSubdomain } from "../names.ts";
 import {
   duplicate,
   forbiddenValue,
@@ -45,7 +45,25 @@ export function validatePod(pod: JsonObject): Problem[] {
     ...oneOf("spec.restartPolicy", textAt(spec, "restartPolicy"), RESTART_POLICIES),
     ...(nodeProblem === undefined ? [] : [invalidValue("spec.nodeName", nodeName, nodeProblem)]),
     ...atLeast("spec.activeDeadlineSeconds", numberAt(spec, "activeDeadlineSeconds"), 1),
+    ...checkGates(gatesOf(pod), nodeName),
   ];
+}
+
+function gatesOf(pod: JsonObject): string[] {
+  return listAt(pod, "spec", "schedulingGates").map((gate) => textAt(gate, "name"));
+}
+
+function checkGates(gates: readonly string[], nodeName: string): Problem[] {
+  const problems = gates.flatMap((gate, index) => {
+    const problem = checkLabelKey(gate);
+    const field = `spec.schedulingGates[${index}]`;
+    return [
+      ...(problem === undefined ? [] : [invalidValue(field, gate, problem)]),
+      ...(gates.indexOf(gate) < index ? [duplicate(field, gate)] : []),
+    ];
+  });
+  if (nodeName === "" || gates.length === 0) return problems;
+  return [...problems, forbiddenValue("spec.nodeName", "cannot be set until all schedulingGates have been cleared")];
 }
 
 function checkContainer(container: Json, field: string, volumes: ReadonlySet<string>): Problem[] {
@@ -117,7 +135,7 @@ function atLeast(field: string, value: number | undefined, least: number): Probl
 const CHANGEABLE =
   "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/** A pod's spec stays as it was created, but for images, its deadline, and tolerations that are added. */
+/** A pod's spec stays as it was created, but for images, its deadline, tolerations that are added, and gates that are removed. */
 export function validatePodChange(before: JsonObject, after: JsonObject): Problem[] {
   const old = listAt(before, "spec", "tolerations");
   const kept = listAt(after, "spec", "tolerations");
@@ -126,8 +144,22 @@ export function validatePodChange(before: JsonObject, after: JsonObject): Proble
     lost.length === 0
       ? []
       : [forbiddenValue("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")];
-  if (sameJson(frozen(before), frozen(after))) return tolerations;
-  return [...tolerations, forbiddenValue("spec", CHANGEABLE)];
+  const problems = [...tolerations, ...checkNewGates(gatesOf(before), gatesOf(after))];
+  if (sameJson(frozen(before), frozen(after))) return problems;
+  return [...problems, forbiddenValue("spec", CHANGEABLE)];
+}
+
+function checkNewGates(before: readonly string[], after: readonly string[]): Problem[] {
+  return after.flatMap((gate, index) =>
+    before.includes(gate)
+      ? []
+      : [
+          forbiddenValue(
+            `spec.schedulingGates[${index}].name`,
+            `only deletion is allowed, but found new scheduling gate '${gate}'`,
+          ),
+        ],
+  );
 }
 
 /** The part of a spec that may not change. */
@@ -135,7 +167,7 @@ function frozen(pod: JsonObject): Json {
   const imageless = (list: readonly Json[]): Json[] =>
     list.map((item) => (isObject(item) ? put(item, ["image"], undefined) : item));
   return mapEntries(objectAt(pod, "spec"), (key, value) => {
-    if (key === "activeDeadlineSeconds" || key === "tolerations") return undefined;
+    if (["activeDeadlineSeconds", "tolerations", "schedulingGates"].includes(key)) return undefined;
     if (key === "containers" || key === "initContainers") return imageless(listAt(pod, "spec", key));
     return value;
   });

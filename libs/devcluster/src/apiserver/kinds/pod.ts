@@ -47,6 +47,9 @@ export function bindPod(pod: JsonObject, name: string, node: string, time: strin
   const current = textAt(pod, "spec", "nodeName");
   if (isDeleting(pod)) return { refused: `pod ${name} is being deleted, cannot be assigned to a host` };
   if (current !== "") return { refused: `pod ${name} is already assigned to node "${current}"` };
+  if (listAt(pod, "spec", "schedulingGates").length > 0) {
+    return { refused: `pod ${name} has non-empty .spec.schedulingGates` };
+  }
   const others = listAt(pod, "status", "conditions").filter(
     (condition) => textAt(condition, "type") !== "PodScheduled",
   );

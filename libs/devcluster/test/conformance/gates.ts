@@ -1,0 +1,103 @@
+import { expect, it } from "vitest";
+import { at, type JsonObject, listAt, numberAt, textAt } from "../../src/apiserver/json.ts";
+import { type Api, pod } from "./api.ts";
+
+/** Pods that nobody may place yet. */
+export function describeGates(api: () => Api, pods: () => string): void {
+  const gated = (name: string, ...gates: string[]): Promise<Awaited<ReturnType<Api["post"]>>> => {
+    const containers = [{ name: "main", image: "program" }];
+    const schedulingGates = gates.map((gate) => ({ name: gate }));
+    return api().post(pods(), pod(name, { spec: { containers, schedulingGates } }));
+  };
+  const causes = (answer: { readonly body: JsonObject }): string[][] =>
+    listAt(answer.body, "details", "causes").map((cause) => [textAt(cause, "field"), textAt(cause, "message")]);
+
+  it("say so from the start, and also when the last gate has gone", async () => {
+    const made = await gated("gated", "a.example/one", "a.example/two");
+    expect(made.code, made.text).toBe(201);
+    const condition = {
+      type: "PodScheduled",
+      status: "False",
+      reason: "SchedulingGated",
+      message: "Scheduling is blocked due to non-empty scheduling gates",
+      lastProbeTime: null,
+      lastTransitionTime: textAt(made.body, "metadata", "creationTimestamp"),
+    };
+    expect(listAt(made.body, "status", "conditions")).toMatchObject([condition]);
+    const one = await api().patch(`${pods()}/gated`, "strategic", {
+      spec: { schedulingGates: [{ $patch: "delete", name: "a.example/one" }] },
+    });
+    expect(one.code, one.text).toBe(200);
+    expect(listAt(one.body, "spec", "schedulingGates")).toEqual([{ name: "a.example/two" }]);
+    const both = await api().patch(`${pods()}/gated`, "strategic", {
+      spec: { schedulingGates: [{ $patch: "delete", name: "a.example/two" }] },
+    });
+    expect(at(both.body, "spec", "schedulingGates")).toBeUndefined();
+    expect(listAt(both.body, "status", "conditions")).toMatchObject([condition]);
+    expect(numberAt(both.body, "metadata", "generation")).toBe(3);
+  });
+
+  it("lose a gate that they no longer have without anything being changed", async () => {
+    const made = await api().post(pods(), pod("open"));
+    const patch = { spec: { schedulingGates: [{ $patch: "delete", name: "a.example/one" }] } };
+    const patched = await api().patch(`${pods()}/open`, "strategic", patch);
+    expect(patched.code, patched.text).toBe(200);
+    expect(textAt(patched.body, "metadata", "resourceVersion")).toBe(textAt(made.body, "metadata", "resourceVersion"));
+  });
+
+  it("lose none as another pod than the one that is meant", async () => {
+    await gated("gated-other", "a.example/one");
+    const patched = await api().patch(`${pods()}/gated-other`, "strategic", {
+      metadata: { uid: "another" },
+      spec: { schedulingGates: [{ $patch: "delete", name: "a.example/one" }] },
+    });
+    expect(patched.code, patched.text).toBe(422);
+    expect(textAt(patched.body, "message")).toBe(
+      'Pod "gated-other" is invalid: metadata.uid: Invalid value: "another": field is immutable',
+    );
+  });
+
+  it("get no further one", async () => {
+    await gated("gated-twice", "a.example/one");
+    const patch = { spec: { schedulingGates: [{ name: "a.example/two" }] } };
+    const more = await api().patch(`${pods()}/gated-twice`, "strategic", patch);
+    expect(more.code).toBe(422);
+    expect(causes(more)).toEqual([
+      [
+        expect.stringMatching(/^spec\.schedulingGates\[\d\]\.name$/),
+        "Forbidden: only deletion is allowed, but found new scheduling gate 'a.example/two'",
+      ],
+    ]);
+  });
+
+  it("have each of them once, by a proper name, and no node", async () => {
+    const twice = await gated("gated-wrong", "a.example/one", "a.example/one");
+    expect(causes(twice)).toEqual([["spec.schedulingGates[1]", 'Duplicate value: "a.example/one"']]);
+    const odd = await gated("gated-wrong", "a/b/c");
+    expect(odd.code).toBe(422);
+    expect(causes(odd).map(([field]) => field)).toEqual(["spec.schedulingGates[0]"]);
+    const containers = [{ name: "main", image: "program" }];
+    const schedulingGates = [{ name: "a.example/one" }];
+    const placed = await api().post(
+      pods(),
+      pod("gated-wrong", { spec: { containers, schedulingGates, nodeName: "target" } }),
+    );
+    expect(causes(placed)).toEqual([
+      ["spec.nodeName", "Forbidden: cannot be set until all schedulingGates have been cleared"],
+    ]);
+  });
+
+  it("are not bound", async () => {
+    await gated("gated-bound", "a.example/one");
+    const answer = await api().post(`${pods()}/gated-bound/binding`, {
+      apiVersion: "v1",
+      kind: "Binding",
+      metadata: { name: "gated-bound" },
+      target: { apiVersion: "v1", kind: "Node", name: "target" },
+    });
+    expect(answer.code).toBe(409);
+    expect(textAt(answer.body, "message")).toBe(
+      'Operation cannot be fulfilled on pods/binding "gated-bound": pod gated-bound has non-empty .spec.schedulingGates',
+    );
+  });
+}
