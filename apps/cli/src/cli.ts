@@ -1,7 +1,7 @@
 import type { DeadLetterBox } from "./adapters/dead-letters.ts";
 import type { MusterServices } from "./adapters/muster-services.ts";
 import type { TableStyle } from "./domain/build-table.ts";
-import type { NatsObservation, ServiceReplica } from "./domain/build-doctor-report.ts";
+import type { DroppedSignals, NatsObservation, ServiceReplica } from "./domain/build-doctor-report.ts";
 import type { Connection } from "./domain/decide-connection.ts";
 
 /** What a command may touch: the terminal, files, time, and the services once it connects. */
@@ -35,6 +35,8 @@ export type Connected = AsyncDisposable & {
   readonly deadLetters: DeadLetterBox;
   readonly nats: () => Promise<NatsObservation>;
   readonly replicas: () => Promise<readonly ServiceReplica[]>;
+  /** What services were too slow for since they started. */
+  readonly dropped: () => Promise<readonly DroppedSignals[]>;
   /** Calls the listener when the connection is lost and when it is back, until disposed. */
   readonly onLink: (listener: (state: "lost" | "back") => void) => Disposable;
   /** Calls the listener with the name of each session that has a new event, until disposed. A hint may be lost. */

@@ -181,11 +181,11 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
     .description(
       "Say why a session is where it is: a stable word, numbers, and who holds the machines that it waits for.",
     )
-    .argument("<session>", "name of the session")
+    .argument("<session>", "name of the session; or another owner of machines: job/NAME, replica-set/NAME, lease/NAME")
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json`,
+      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json\n  muster explain job/train`,
     )
     .action(answer((name: string, { output }: OutputOption) => explain(cli, name, output)));
   program

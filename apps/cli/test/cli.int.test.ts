@@ -285,6 +285,39 @@ describe("muster explain", () => {
   });
 });
 
+describe("muster explain of other owners", () => {
+  it("says what the ledger knows of a job", async () => {
+    const { stdout, code } = await world.muster(["explain", "job/train"]).ended;
+    expect(stdout).toMatch(
+      /^job\/train granted for \d+\.\ds: GRANTED\n {2}it holds 1 machine\n\nCOMPONENT +POOL +NODE\nworker-0 +drivers +d-1\n$/,
+    );
+    expect(code).toBe(0);
+    const machine = await world.muster(["explain", "job/train", "-o", "json"]).ended;
+    expect(JSON.parse(machine.stdout)).toMatchObject({ owner: "job/train", code: "GRANTED" });
+  });
+
+  it("takes a session by its kind as well", async () => {
+    const session = await world.muster(["explain", "session/nobody"]).ended;
+    expect(session).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining("session nobody does not exist") as string,
+    });
+  });
+
+  it("says that an owner has nothing, and that a kind does not exist", async () => {
+    const none = await world.muster(["explain", "lease/l-1"]).ended;
+    expect(none).toMatchObject({
+      code: 4,
+      stderr: "error: lease l-1 holds no machines and waits for none\nhint: `muster get reservations` shows who does\n",
+    });
+    const unknown = await world.muster(["explain", "jop/train"]).ended;
+    expect(unknown).toMatchObject({
+      code: 2,
+      stderr: 'error: "jop" is no kind of owner; did you mean "job/train"?\n',
+    });
+  });
+});
+
 describe("muster events", () => {
   it("lists the events of one session or of all, oldest first", async () => {
     await runSession("told-a", "--detach");

@@ -178,6 +178,13 @@ async function serveAll(
     createdAtMs: Date.now(),
     because: { code: "POOL_AVAILABILITY", pool: "drivers", requested: 2, available: 1, ahead: 3 },
   };
+  const granted = {
+    ...reservation,
+    owner: { kind: "job", id: "train" },
+    state: muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED,
+    machines: [{ component: "worker-0", pool: "drivers", node: "d-1" }],
+    because: null,
+  };
   const explanation = {
     reservation,
     code: "POOL_AVAILABILITY",
@@ -275,7 +282,9 @@ async function serveAll(
         explainReservation: ({ owner }) =>
           owner?.id === "waiting"
             ? Promise.resolve(explanation)
-            : throwFault({ code: "not_found", kind: "reservation", id: owner?.id ?? "" }),
+            : owner?.kind === "job" && owner.id === "train"
+              ? Promise.resolve({ reservation: granted })
+              : throwFault({ code: "not_found", kind: "reservation", id: owner?.id ?? "" }),
         listReservations: () => Promise.resolve({ reservations: [reservation] }),
         listPools: () =>
           Promise.resolve({

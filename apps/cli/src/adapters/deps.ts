@@ -50,6 +50,7 @@ export function makeCli(options: {
         deadLetters: deadLetterBox(bus),
         nats: () => observeNats(bus),
         replicas: () => bus.services(),
+        dropped: () => bus.droppedSignals(),
         onLink: (listener) => {
           listeners.add(listener);
           return { [Symbol.dispose]: () => listeners.delete(listener) };

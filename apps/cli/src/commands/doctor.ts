@@ -26,16 +26,18 @@ async function observe(cli: Cli): Promise<Observations> {
     connected = await cli.connect();
   } catch (error) {
     const unknown = { trouble: "not connected" };
-    return { connection, nats: { trouble: reason(error) }, replicas: unknown, watcher: unknown, pools: unknown };
+    const nats = { trouble: reason(error) };
+    return { connection, nats, replicas: unknown, watcher: unknown, pools: unknown, dropped: unknown };
   }
   await using bus = connected;
-  const [nats, replicas, watcher, pools] = await Promise.all([
+  const [nats, replicas, watcher, pools, dropped] = await Promise.all([
     see(bus.nats()),
     see(bus.replicas()),
     see(bus.services.watcherStatus()),
     see(bus.services.pools()),
+    see(bus.dropped()),
   ]);
-  return { connection, nats, replicas, watcher, pools };
+  return { connection, nats, replicas, watcher, pools, dropped };
 }
 
 async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {

@@ -1,6 +1,6 @@
 import { faultOf } from "@muster/faults";
 import type { MusterServices } from "../adapters/muster-services.ts";
-import type { Cli } from "../cli.ts";
+import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import {
   buildDescription,
@@ -10,9 +10,10 @@ import {
   buildSessionRecord,
   buildSessionTable,
 } from "../domain/build-views.ts";
-import { buildExplanation, explainSession } from "../domain/build-explanation.ts";
+import { buildExplanation, buildOwnerExplanation, explainOwner, explainSession } from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
+import { readOwner } from "../domain/owner.ts";
 import type { ReservationExplanation } from "../domain/reservation.ts";
 import { isFinished, phaseOf } from "../domain/session.ts";
 import { print, type Format } from "./output.ts";
@@ -92,23 +93,52 @@ export async function cancelSession(cli: Cli, name: string, format: Format): Pro
   return EXIT.ok;
 }
 
-/** `muster explain NAME` */
-export async function explain(cli: Cli, name: string, format: Format): Promise<ExitCode> {
+/** `muster explain OWNER` */
+export async function explain(cli: Cli, text: string, format: Format): Promise<ExitCode> {
+  const owner = readOwner(text);
+  if ("trouble" in owner) throw new CommandError(EXIT.usage, owner.trouble);
   await using connected = await cli.connect();
-  const session = await connected.services.session(name);
-  const reservation = isFinished(session) ? undefined : await explanationOf(connected.services, name);
+  if (owner.kind === "session") await explainOneSession(cli, connected, owner.id, format);
+  else await explainReservation(cli, connected, owner, format);
+  return EXIT.ok;
+}
+
+async function explainOneSession(cli: Cli, { services }: Connected, name: string, format: Format): Promise<void> {
+  const session = await services.session(name);
+  const reservation = isFinished(session) ? undefined : await explanationOf(services, "session", name);
   print(cli.io, format, {
     table: (style) => buildExplanation(session, reservation, cli.now(), style),
     data: () => ({ session: name, phase: phaseOf(session), ...explainSession(session, reservation), reservation }),
   });
-  return EXIT.ok;
 }
 
-async function explanationOf(services: MusterServices, session: string): Promise<ReservationExplanation | undefined> {
+async function explainReservation(
+  cli: Cli,
+  { services }: Connected,
+  { kind, id }: { readonly kind: string; readonly id: string },
+  format: Format,
+): Promise<void> {
+  const reservation = await explanationOf(services, kind, id);
+  if (reservation === undefined) {
+    throw new CommandError(EXIT.refused, `${kind} ${id} holds no machines and waits for none`, {
+      hint: "`muster get reservations` shows who does",
+    });
+  }
+  print(cli.io, format, {
+    table: (style) => buildOwnerExplanation(reservation, cli.now(), style),
+    data: () => ({ owner: `${kind}/${id}`, ...explainOwner(reservation), reservation }),
+  });
+}
+
+/** Undefined before somebody has asked for machines, and after they were given back: the ledger knows nothing of the owner then. */
+async function explanationOf(
+  services: MusterServices,
+  ownerKind: string,
+  ownerId: string,
+): Promise<ReservationExplanation | undefined> {
   try {
-    return await services.explanation("session", session);
+    return await services.explanation(ownerKind, ownerId);
   } catch (error) {
-    // Before an executor has asked for machines, and after they were given back, the ledger knows nothing of the session.
     if (faultOf(error)?.code === "not_found") return undefined;
     throw error;
   }

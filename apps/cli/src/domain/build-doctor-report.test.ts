@@ -10,6 +10,7 @@ const healthy: Observations = {
   replicas: { value: [replica("session"), replica("reservation"), replica("watch"), replica("watch")] },
   watcher: { value: { ageMs: 900, synced: true, pods: 2, nodes: 5 } },
   pools: { value: [pool] },
+  dropped: { value: [] },
 };
 
 it("finds nothing to do when everything is there", () => {
@@ -22,6 +23,7 @@ it("finds nothing to do when everything is there", () => {
     "watcher ok",
     "watcher's view ok",
     "pools ok",
+    "slow consumers ok",
     "dead letters ok",
   ]);
   expect(isHealthy(checks)).toBe(true);
@@ -55,6 +57,13 @@ it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
     "session-controller",
     "warning",
     /finish the update/,
+  ],
+  [
+    "a service was too slow for signals",
+    { dropped: { value: [{ service: "watch", id: "w", subject: "muster.evt.a.*", dropped: 12 }] } },
+    "slow consumers",
+    "warning",
+    /give watcher more CPU/,
   ],
   ["the watcher does not answer", { watcher: { trouble: "nobody" } }, "watcher's view", "failed", /start watcher/],
   [
@@ -92,4 +101,13 @@ it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
     expect.objectContaining({ check: name, status, next: expect.stringMatching(next) as unknown }),
   ]);
   expect(isHealthy(checks)).toBe(status === "warning");
+});
+
+it("names the subjects that most signals were lost of, with their numbers", () => {
+  const value = [1, 5, 3, 4].map((count) => ({ service: "session", id: "s", subject: `e.${count}`, dropped: count }));
+  const check = buildChecks({ ...healthy, dropped: { value } }).find(({ status }) => status === "warning");
+  expect(check?.detail).toBe(
+    "session-controller lost 5 signals of e.5, session-controller lost 4 signals of e.4, " +
+      "session-controller lost 3 signals of e.3 and 1 more, counted since its start",
+  );
 });

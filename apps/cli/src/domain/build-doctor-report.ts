@@ -16,6 +16,14 @@ export type NatsObservation = {
 
 export type ServiceReplica = { readonly name: string; readonly id: string; readonly version: string };
 
+/** Signals that a replica has lost since it started, because it was too slow for them. */
+export type DroppedSignals = {
+  readonly service: string;
+  readonly id: string;
+  readonly subject: string;
+  readonly dropped: number;
+};
+
 /** What was seen, or why it could not be. */
 export type Seen<Value> = { readonly value: Value } | { readonly trouble: string };
 
@@ -30,6 +38,7 @@ export type Observations = {
     readonly nodes: number;
   }>;
   readonly pools: Seen<readonly Pool[]>;
+  readonly dropped: Seen<readonly DroppedSignals[]>;
 };
 
 export type Check = {
@@ -49,6 +58,8 @@ const SERVICES = [
 
 /** The API server sends a bookmark every minute; a watcher that heard nothing for this long is blind. */
 const WATCHER_AGE_MAX_MS = 150_000;
+/** Slow consumers that are named. */
+const SLOW_MAX = 3;
 const LOGS = "look at its log (locally in .muster/logs)";
 
 /** Judges what was seen, one line for each thing that must be right; what cannot be known because of an earlier failure is left out. */
@@ -69,6 +80,7 @@ export function buildChecks(seen: Observations): Check[] {
     ...checkServices(seen.replicas),
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
+    checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),
   ];
 }
@@ -122,6 +134,28 @@ function checkPools(pools: Observations["pools"]): Check {
       `no usable machine in ${empty.join(", ")}: \`muster pools\` says why, \`kubectl get nodes\` shows them`,
     );
   return ok("pools", `${text} free`);
+}
+
+/** Signals are hints, so what is lost only delays work; a service that loses many cannot keep up. */
+function checkDropped(dropped: Observations["dropped"]): Check {
+  const name = "slow consumers";
+  if ("trouble" in dropped) return warning(name, dropped.trouble, "run `muster doctor` again");
+  if (dropped.value.length === 0) return ok(name, "none");
+  const most = [...dropped.value].sort((a, b) => b.dropped - a.dropped);
+  const texts = most
+    .slice(0, SLOW_MAX)
+    .map(({ service, subject, dropped: count }) => `${appOf(service)} lost ${plural(count, "signal")} of ${subject}`);
+  const more = most.length - texts.length;
+  const apps = [...new Set(most.map(({ service }) => appOf(service)))].join(", ");
+  return warning(
+    name,
+    `${texts.join(", ")}${more > 0 ? ` and ${more} more` : ""}, counted since its start`,
+    `what is lost only delays work; give ${apps} more CPU or more replicas, and see that the count stands still`,
+  );
+}
+
+function appOf(area: string): string {
+  return SERVICES.find((service) => service.area === area)?.app ?? area;
 }
 
 function checkDeadLetters(count: number | undefined): Check {

@@ -78,6 +78,28 @@ export function buildExplanation(
   ];
 }
 
+/** The same of what holds or wants machines and is no session: all that is known of it is its reservation. */
+export function buildOwnerExplanation(explained: ReservationExplanation, nowMs: number, style: TableStyle): string[] {
+  const { code, message, next } = explainOwner(explained);
+  const { ownerKind, ownerId, grantedAtMs, createdAtMs, machines } = explained.reservation;
+  const state = paint(explained.reservation.state, colourOf(explained.reservation.state), style.colours);
+  const rows = machines.map(({ component, pool, node }) => [component, pool, node]);
+  return [
+    `${ownerKind}/${ownerId} ${state} for ${formatElapsed(nowMs - (grantedAtMs ?? createdAtMs))}: ${code}`,
+    `  ${message}`,
+    ...(next === "" ? [] : [`next: ${next}`]),
+    ...(rows.length === 0 ? [] : ["", ...buildTable(["COMPONENT", "POOL", "NODE"], rows, style)]),
+    ...buildReservationPart(explained, nowMs, style),
+  ];
+}
+
+/** Why the reservation is where it is: GRANTED, or the ledger's word for why it waits. */
+export function explainOwner(explained: ReservationExplanation): Explanation {
+  const { code, message, reservation } = explained;
+  if (code === "") return because("GRANTED", `it holds ${plural(reservation.machines.length, "machine")}`);
+  return { code, message: plain(message), next: adviceFor(explained) };
+}
+
 function buildReservationPart(reservation: ReservationExplanation, nowMs: number, style: TableStyle): string[] {
   const { pools, place, hold, concurrency } = reservation;
   if (reservation.code === "") return [];
@@ -98,7 +120,7 @@ function buildReservationPart(reservation: ReservationExplanation, nowMs: number
       ? []
       : [
           hold.own
-            ? "hold: machines that come free are kept for this session"
+            ? `hold: machines that come free are kept for this ${reservation.reservation.ownerKind}`
             : `hold: machines that come free are kept for ${hold.owner}, which has waited for ${formatElapsed(nowMs - hold.waitingSinceMs)}`,
         ]),
     ...(concurrency === undefined

@@ -1,0 +1,19 @@
+import { expect, it } from "vitest";
+import { readOwner } from "./owner.ts";
+
+it.each([
+  ["train", { kind: "session", id: "train" }],
+  ["session/train", { kind: "session", id: "train" }],
+  ["job/train", { kind: "job", id: "train" }],
+  ["replica-set/web", { kind: "replica-set", id: "web" }],
+  ["lease/l-1", { kind: "lease", id: "l-1" }],
+  ["jobs/train", { trouble: '"jobs" is no kind of owner; did you mean "job/train"?' }],
+  [
+    "pod/train",
+    { trouble: expect.stringMatching(/known are session, job, replica-set, lease|did you mean/) as string },
+  ],
+  ["job/", { trouble: 'the name is missing after "job/"' }],
+  ["/x", { trouble: expect.stringContaining('"" is no kind of owner') as string }],
+])("reads %s as an owner, or says what is wrong with it", (text, owner) => {
+  expect(readOwner(text)).toEqual(owner);
+});
