@@ -2,7 +2,7 @@ import { assertNever } from "@muster/faults";
 import type { ControllerInterface, JobObject } from "./controller-interface.ts";
 import { genExpectationPodsKey, genExpectationServicesKey, type Expectations } from "./expectations.ts";
 import type { Member } from "./member.ts";
-import { planMemberChange, type MemberChange } from "./plan-member-change.ts";
+import { planMemberChange, type MemberChange, type MemberScheme } from "./plan-member-change.ts";
 
 /** What informers of pods and services are to call. None throws, and all are harmless to call twice. */
 export type MemberHandlers<Pod extends Member, Service extends Member> = {
@@ -26,7 +26,7 @@ export type HandlerDeps = {
 
 /** Handlers that do what `planMemberChange` says, the same for pods and services. */
 export function memberHandlers<Pod extends Member, Service extends Member>(
-  controller: ControllerInterface<JobObject>,
+  controller: MemberScheme & Pick<ControllerInterface<JobObject>, "getJobFromInformerCache">,
   { expectations, enqueue }: HandlerDeps,
 ): MemberHandlers<Pod, Service> {
   const handle =

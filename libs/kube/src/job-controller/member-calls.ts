@@ -1,5 +1,7 @@
+import type { KubeCalls } from "../kube-calls.ts";
 import { field } from "../kube-error.ts";
 import { kubeFault } from "../kube-fault.ts";
+import type { KubeObject } from "../list-watch.ts";
 import type { Member } from "./member.ts";
 
 /** Live calls on the pods or the services. They reject with errors that `kubeFault` knows, or with defects. */
@@ -11,6 +13,20 @@ export type MemberCalls<M extends Member> = {
   /** Refused with 409 when the object of that name has another uid. */
   delete(namespace: string, name: string, preconditions: { readonly uid: string }): Promise<unknown>;
 };
+
+/** The calls of one resource of the core group. */
+export function memberCalls<M extends Member & KubeObject>(
+  calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">,
+  plural: "pods" | "services",
+): MemberCalls<M> {
+  const of = (namespace: string) => ({ apiVersion: "v1", plural, namespace });
+  return {
+    get: (namespace, name) => calls.get<M>(of(namespace), name),
+    create: (namespace, body) => calls.create<M>(of(namespace), body),
+    patch: (namespace, name, body) => calls.patch<M>(of(namespace), name, { kind: "strategic", body }),
+    delete: (namespace, name, preconditions) => calls.delete(of(namespace), name, { preconditions }),
+  };
+}
 
 export function isNotFound(error: unknown): boolean {
   return kubeFault(error)?.code === "not_found";

@@ -31,7 +31,8 @@ export type WakeReason = "its-member" | "was-its-member" | "its-labels" | "had-i
 export type SeenReason = "is-there" | "came-and-went";
 export type LeftReason = "is-gone" | "left-the-set" | "is-being-deleted";
 
-type Scheme = Pick<
+/** What a kind says about whose its members are. */
+export type MemberScheme = Pick<
   ControllerInterface<JobObject>,
   "apiGroupVersionKind" | "groupNameLabelKey" | "groupNameLabelValue" | "jobNameLabelKey" | "replicaTypeLabelKey"
 >;
@@ -47,7 +48,7 @@ type Scheme = Pick<
  */
 export function planMemberChange<M extends Member>(
   { before, after }: MemberChange<M>,
-  scheme: Scheme,
+  scheme: MemberScheme,
   jobOf: (namespace: string, name: string) => JobObject | undefined,
 ): MemberStep[] {
   if (isNoNews(before, after, scheme)) return [];
@@ -68,7 +69,7 @@ export function planMemberChange<M extends Member>(
 }
 
 /** A resync; an addition on its way out, which is no creation; a managed member that came or went without a type, which is in no set. */
-function isNoNews(before: Member | undefined, after: Member | undefined, scheme: Scheme): boolean {
+function isNoNews(before: Member | undefined, after: Member | undefined, scheme: MemberScheme): boolean {
   if (before !== undefined && after !== undefined) {
     return before.metadata?.resourceVersion === after.metadata?.resourceVersion;
   }
@@ -77,7 +78,7 @@ function isNoNews(before: Member | undefined, after: Member | undefined, scheme:
   return member === undefined || (controllerOf(member) !== undefined && typeOf(member, scheme) === undefined);
 }
 
-function observe(before: Member | undefined, after: Member | undefined, scheme: Scheme): MemberStep[] {
+function observe(before: Member | undefined, after: Member | undefined, scheme: MemberScheme): MemberStep[] {
   const was = before && setOf(before, scheme);
   const is = after && setOf(after, scheme);
   const stayed =
@@ -99,7 +100,7 @@ function observe(before: Member | undefined, after: Member | undefined, scheme: 
 }
 
 /** Expectations are by uid, so whether the job is (still, or already) in the cache does not matter for them. */
-function setOf(member: Member, scheme: Scheme): ReplicaSetId | undefined {
+function setOf(member: Member, scheme: MemberScheme): ReplicaSetId | undefined {
   const reference = controllerOf(member);
   const replicaType = typeOf(member, scheme);
   if (reference === undefined || replicaType === undefined) return undefined;
@@ -109,7 +110,7 @@ function setOf(member: Member, scheme: Scheme): ReplicaSetId | undefined {
 type JobOf = (namespace: string, name: string) => JobObject | undefined;
 
 /** The job that manages the member, if it is the very one that the reference means. */
-function ownerKey(member: Member, scheme: Scheme, jobOf: JobOf): string | undefined {
+function ownerKey(member: Member, scheme: MemberScheme, jobOf: JobOf): string | undefined {
   const reference = controllerOf(member);
   if (reference === undefined || !refersToKind(reference, scheme.apiGroupVersionKind)) return undefined;
   const job = jobOf(member.metadata?.namespace ?? "", reference.name);
@@ -117,7 +118,7 @@ function ownerKey(member: Member, scheme: Scheme, jobOf: JobOf): string | undefi
 }
 
 /** The job whose selector has the member's labels; names are unique, so there is at most one. */
-function selectingKey(member: Member, scheme: Scheme, jobOf: JobOf): string | undefined {
+function selectingKey(member: Member, scheme: MemberScheme, jobOf: JobOf): string | undefined {
   const labels = labelsOf(member);
   const name = labels[scheme.jobNameLabelKey];
   if (name === undefined || labels[scheme.groupNameLabelKey] !== scheme.groupNameLabelValue) return undefined;
@@ -125,7 +126,7 @@ function selectingKey(member: Member, scheme: Scheme, jobOf: JobOf): string | un
   return job === undefined ? undefined : jobKey(job);
 }
 
-function typeOf(member: Member, scheme: Scheme): string | undefined {
+function typeOf(member: Member, scheme: MemberScheme): string | undefined {
   return labelsOf(member)[scheme.replicaTypeLabelKey];
 }
 

@@ -15,16 +15,15 @@ export function serviceControl<Job extends JobObject>(deps: MemberControlDeps<V1
   return { createService: control.create, deleteService: control.delete };
 }
 
+export type ReplicaService = {
+  readonly name: string;
+  /** Of the replica; the service selects by them, too. */
+  readonly labels: Readonly<Record<string, string>>;
+  readonly ports: readonly { readonly name?: string; readonly port: number }[];
+};
+
 /** The service that gives one replica a name of its own: no address, the labels of the replica as selector. */
-export function buildReplicaService(
-  namespace: string,
-  replica: {
-    readonly name: string;
-    readonly labels: Readonly<Record<string, string>>;
-    readonly ports: readonly { readonly name?: string; readonly port: number }[];
-  },
-  owner: OwnerReference,
-): V1Service {
+export function buildReplicaService(namespace: string, replica: ReplicaService, owner: OwnerReference): V1Service {
   return {
     apiVersion: "v1",
     kind: "Service",
