@@ -39,6 +39,7 @@ const STORED_BYTES_MOST = 0.8 * SESSIONS_BYTES;
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   return readEnv(env, (read) => {
     const ackWaitMs = read.integer("SESSION_ACK_WAIT_MS", { fallback: 15_000, min: 300, max: 600_000 });
+    const nodeLostMs = read.integer("SESSION_NODE_LOST_MS", { fallback: 300_000, min: 0, max: DAY_MS });
     return {
       nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
       kube: {
@@ -68,10 +69,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       session: {
         cleanupLimitMs: read.integer("SESSION_CLEANUP_LIMIT_MS", { fallback: 120_000, min: 100, max: DAY_MS }),
         lookAgainMs: read.integer("SESSION_LOOK_AGAIN_MS", { fallback: 1000, min: 50, max: 60_000 }),
+        nodeLostMs,
         trustRecordMs: Math.min(TRUST_RECORD_MS, ackWaitMs / 2),
       },
       sweep: {
         everyMs: read.integer("SESSION_SWEEP_MS", { fallback: 30_000, min: 100, max: DAY_MS }),
+        nodeLostMs,
         leakAgeMs: read.integer("SESSION_LEAK_AGE_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
       },
       logs: {

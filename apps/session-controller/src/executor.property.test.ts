@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { fakeWorld, Killed } from "../test/fake-world.ts";
 import { runSession, type ExecutorDeps, type RunEnd } from "./executor.ts";
 
-const POLICY = { cleanupLimitMs: 1_000_000, lookAgainMs: 1, trustRecordMs: 500 };
+const POLICY = { cleanupLimitMs: 1_000_000, lookAgainMs: 1, trustRecordMs: 500, nodeLostMs: 300_000 };
 const never = new AbortController().signal;
 const TERMINAL = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"];
 

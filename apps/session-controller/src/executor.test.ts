@@ -6,7 +6,7 @@ import { component, spec } from "../test/samples.ts";
 import { runSession, type ExecutorDeps } from "./executor.ts";
 
 /** Short, so that a test that waits for pods to go waits a moment only. */
-const POLICY = { cleanupLimitMs: 1000, lookAgainMs: 1, trustRecordMs: 500 };
+const POLICY = { cleanupLimitMs: 1000, lookAgainMs: 1, trustRecordMs: 500, nodeLostMs: 300_000 };
 const CANCELLED = { kind: "CANCELLED", atMs: 1, description: "", reason: "" } as const;
 const never = new AbortController().signal;
 

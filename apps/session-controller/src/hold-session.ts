@@ -115,7 +115,7 @@ export async function takeBack(
       if (outcome.do !== "pod-created") continue;
       const pod = podName(record.name, outcome.component);
       deps.logger.warn({ session: record.name, pod, uid: outcome.uid }, "removing a pod that was made too late");
-      await deps.act(record, { do: "delete-pod", pod, uid: outcome.uid, because: "session-over" });
+      await deps.act(record, { do: "delete-pod", pod, uid: outcome.uid, force: false, because: "session-over" });
     }
     if (now?.released === false || !("id" in reservation)) return;
     const { id: reservationId } = reservation;

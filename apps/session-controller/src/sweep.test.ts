@@ -7,7 +7,7 @@ import { digestOf } from "./domain/plan-sweep.ts";
 import { sweep, sweepForever, type SweepDeps } from "./sweep.ts";
 
 const never = new AbortController().signal;
-const POLICY = { leakAgeMs: 60_000 };
+const POLICY = { leakAgeMs: 60_000, nodeLostMs: 60_000 };
 const NOW = START_MS + 1_000_000;
 const verdict = { kind: "DONE", atMs: START_MS, description: "", reason: "" } as const;
 const over = { verdict, finishedAtMs: START_MS, logsCollected: true } as const;
@@ -17,6 +17,7 @@ const pod = {
   session: "bench",
   ownerUid: "u-1",
   deleting: false,
+  overdueOn: undefined,
   createdAtMs: START_MS,
 };
 

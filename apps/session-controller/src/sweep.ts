@@ -30,7 +30,7 @@ export type SweepDeps = {
   readonly load: (name: string) => Promise<Stored | undefined>;
   readonly save: (record: SessionRecord, revision: number) => Promise<number>;
   readonly run: (session: string, uid: string) => Promise<void>;
-  readonly deletePod: (pod: string, uid: string) => Promise<void>;
+  readonly deletePod: (pod: string, uid: string, force: boolean) => Promise<void>;
   /** Gives back exactly this reservation; when it is gone, or another stands under that name, nothing happens. */
   readonly release: (session: string, reservationId: string) => Promise<void>;
   /** Deletes the kept logs and then the record. */
@@ -123,7 +123,7 @@ async function execute(deps: SweepDeps, step: SweepStep, pods: readonly OwnedPod
     case "delete-pod": {
       const ownerUid = pods.find(({ uid }) => uid === step.uid)?.ownerUid;
       const wanted = stored !== undefined && !isFinished(stored.record) && stored.record.uid === ownerUid;
-      if (!wanted) await deps.deletePod(step.pod, step.uid);
+      if (!wanted) await deps.deletePod(step.pod, step.uid, step.force);
       return;
     }
     default:

@@ -110,7 +110,7 @@ export function fakeWorld(
       at("list", () => {
         // Pods take one look to go away.
         const live: LivePod[] = [...pods.values()].flatMap(({ alive, pod, uid, deleting }) =>
-          alive ? [{ pod, uid, deleting, containers: ["main"], leftText: "" }] : [],
+          alive ? [{ pod, uid, deleting, overdueOn: undefined, containers: ["main"], leftText: "" }] : [],
         );
         for (const pod of pods.values()) if (pod.deleting) pods.set(pod.pod, { ...pod, alive: false });
         return live;

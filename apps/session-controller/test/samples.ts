@@ -15,6 +15,7 @@ export const POLICY: SessionPolicy = {
   cleanupLimitMs: 120_000,
   lookAgainMs: 1000,
   trustRecordMs: 7500,
+  nodeLostMs: 300_000,
 };
 
 export function component(name: string, kind: ComponentKind, more: Partial<Component> = {}): Component {

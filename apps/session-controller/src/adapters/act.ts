@@ -45,7 +45,7 @@ export function act(deps: ActDeps, record: SessionRecord, step: ActStep): Promis
         return { got: "outcome", outcome: { do: "logs-collected", ...kept } };
       }
       case "delete-pod":
-        await deps.pods.delete(step.pod, step.uid);
+        await deps.pods.delete(step.pod, step.uid, step.force);
         return { got: "nothing" };
       case "release":
         await releaseOwn(deps.reservations, record);

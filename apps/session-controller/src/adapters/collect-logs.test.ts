@@ -9,6 +9,7 @@ const pods = ["driver", "client-0", "server-0"].map((name) => ({
   pod: `bench-${name}`,
   uid: `uid-${name}`,
   deleting: false,
+  overdueOn: undefined,
   containers: ["main"],
   leftText: "",
 }));

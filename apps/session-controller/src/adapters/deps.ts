@@ -227,7 +227,7 @@ function sweepDeps(world: World): SweepDeps {
     save: (record, revision) => records.update(record.name, record, revision),
     // Each time under another id: what the stream remembers of an earlier message must not keep a lost session from coming back.
     run: (name, uid) => enqueue(bus, { name, uid }, `${uid}-${randomUUID()}`),
-    deletePod: (pod, uid) => acting.pods.delete(pod, uid),
+    deletePod: (pod, uid, force) => acting.pods.delete(pod, uid, force),
     release: (session, reservationId) => release(acting.reservations, session, reservationId, randomUUID()),
     forget: async ({ record, revision }) => {
       for (const { pod } of record.components) await logStore.forget(record.name, pod);

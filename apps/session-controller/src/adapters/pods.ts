@@ -6,6 +6,7 @@ import { MAIN_CONTAINER, type buildPod } from "../domain/build-pod.ts";
 import type { OwnedPod } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { LivePod, Obstacle } from "../domain/snapshot.ts";
+import { overdueNodes } from "./overdue-nodes.ts";
 
 /** What came of making a pod: it is there and it is ours, or what stood in the way. */
 export type Created = { readonly kind: "created"; readonly uid: string } | Obstacle;
@@ -13,8 +14,8 @@ export type Created = { readonly kind: "created"; readonly uid: string } | Obsta
 /** The pods of sessions at the API server. Everything rejects with FaultError while the API server is away. */
 export type Pods = {
   create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<Created>;
-  /** Asks for the deletion of exactly this pod; one that is gone or was replaced is no error. */
-  delete(pod: string, uid: string): Promise<void>;
+  /** Asks for the deletion of exactly this pod, forced without its node's word; one that is gone or was replaced is no error. */
+  delete(pod: string, uid: string, force: boolean): Promise<void>;
   /** The pods that are there now, not those of a cache. */
   ofSession(name: string): Promise<LivePod[]>;
   ofAllSessions(): Promise<OwnedPod[]>;
@@ -36,9 +37,10 @@ export function kubePods(config: KubeConfig, namespace: string): Pods {
         return decideRefusal(fault, component, error);
       }
     },
-    delete: async (pod, uid) => {
+    delete: async (pod, uid, force) => {
+      const body = { preconditions: { uid }, ...(force ? { gracePeriodSeconds: 0 } : {}) };
       try {
-        await api.deleteNamespacedPod({ name: pod, namespace, body: { preconditions: { uid } } });
+        await api.deleteNamespacedPod({ name: pod, namespace, body });
       } catch (error) {
         const fault = faultOrThrow(error);
         // A conflict means that the name now belongs to another pod.
@@ -47,22 +49,26 @@ export function kubePods(config: KubeConfig, namespace: string): Pods {
     },
     ofSession: async (name) => {
       const pods = await list(api, namespace, `${labels.ownerKind}=session,${labels.owner}=${name}`);
+      const nodes = await overdueNodes(api, pods, Date.now());
       return pods.map((pod) => ({
         pod: pod.metadata?.name ?? "",
         uid: pod.metadata?.uid ?? "",
         deleting: pod.metadata?.deletionTimestamp !== undefined,
+        overdueOn: nodes.get(pod.metadata?.uid ?? ""),
         containers: startedContainers(pod),
         leftText: leftText(pod),
       }));
     },
     ofAllSessions: async () => {
       const pods = await list(api, namespace, `${labels.ownerKind}=session`);
+      const nodes = await overdueNodes(api, pods, Date.now());
       return pods.map((pod) => ({
         pod: pod.metadata?.name ?? "",
         uid: pod.metadata?.uid ?? "",
         session: pod.metadata?.labels?.[labels.owner] ?? "",
         ownerUid: pod.metadata?.labels?.[labels.ownerUid] ?? "",
         deleting: pod.metadata?.deletionTimestamp !== undefined,
+        overdueOn: nodes.get(pod.metadata?.uid ?? ""),
         createdAtMs: pod.metadata?.creationTimestamp?.getTime() ?? 0,
       }));
     },

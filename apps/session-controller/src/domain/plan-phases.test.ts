@@ -48,7 +48,14 @@ function concluded(world: Partial<Snapshot>): (TerminalKind | undefined)[] {
 }
 
 const verdict = (kind: TerminalKind) => ({ kind, atMs: START_MS, description: "", reason: "" }) as const;
-const live = { pod: "bench-driver", uid: "uid-driver", deleting: false, containers: ["main", "side"], leftText: "" };
+const live = {
+  pod: "bench-driver",
+  uid: "uid-driver",
+  deleting: false,
+  overdueOn: undefined,
+  containers: ["main", "side"],
+  leftText: "",
+};
 
 it("each group is started in parallel", () => {
   const servers = ["server-0", "server-1"];

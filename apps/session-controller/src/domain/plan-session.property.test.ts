@@ -83,7 +83,14 @@ function newWorld(): World {
 function observe(world: World): Snapshot {
   const live: LivePod[] = [...world.pods.values()]
     .filter(({ alive }) => alive)
-    .map(({ pod, uid, deleting }) => ({ pod, uid, deleting, containers: ["main"], leftText: "" }));
+    .map(({ pod, uid, deleting }) => ({
+      pod,
+      uid,
+      deleting,
+      overdueOn: undefined,
+      containers: ["main"],
+      leftText: "",
+    }));
   return {
     nowMs: world.nowMs,
     record: world.record,

@@ -14,7 +14,7 @@ function plan(more: Partial<Snapshot>): string[] {
       case "conclude":
         return `${step.verdict.kind} ${step.verdict.reason}: ${step.verdict.description}`;
       case "delete-pod":
-        return `delete ${step.pod}: ${step.because}`;
+        return `delete ${step.pod}: ${step.because}${step.force ? " by force" : ""}`;
       case "finish":
         return ["finish", ...step.warnings.map(({ code }) => code)].join(" ");
       case "explain-wait":
@@ -30,6 +30,7 @@ const live = (name: string, deleting = false) => ({
   pod: `bench-${name}`,
   uid: `uid-${name}`,
   deleting,
+  overdueOn: undefined,
   containers: ["main"],
   leftText: "",
 });
@@ -328,6 +329,22 @@ describe("a session that is over", () => {
       ["release: pods-gone"],
     ],
     ["reports the outcome last", { record: running({ ...over, podsDeleted: true, released: true }) }, ["finish"]],
+    [
+      "forces the pods away that a lost node keeps, and no others",
+      {
+        record: running(over),
+        livePods: [
+          { ...live("driver", true), overdueOn: { state: "gone" } },
+          { ...live("server-0", true), overdueOn: { state: "not-ready", sinceMs: START_MS - POLICY.nodeLostMs } },
+          { ...live("client-0", true), overdueOn: { state: "ready" } },
+        ],
+      },
+      [
+        "wait: 3 pods are not gone yet",
+        "delete bench-driver: node-gone by force",
+        "delete bench-server-0: node-not-ready by force",
+      ],
+    ],
     [
       "reports with a warning when pods do not go away, and keeps the machines",
       { nowMs: late, record: running(over), livePods: [live("driver", true)] },

@@ -1,3 +1,4 @@
+import { decideForce, type ForceReason } from "./decide-force.ts";
 import { decideVerdict } from "./decide-verdict.ts";
 import { explainWait } from "./explain-wait.ts";
 import {
@@ -64,7 +65,9 @@ export type ActStep =
       readonly do: "delete-pod";
       readonly pod: string;
       readonly uid: string;
-      readonly because: "session-over" | "leftover";
+      /** Without its node's word. */
+      readonly force: boolean;
+      readonly because: "session-over" | "leftover" | ForceReason;
     }
   /** An empty id: the ledger is asked which reservation is this session's. */
   | { readonly do: "release"; readonly reservationId: string; readonly because: "pods-gone" };
@@ -203,7 +206,7 @@ function planCreate(
 ): ActStep {
   const leftover = obstacles.find((obstacle) => obstacle.kind === "leftover" && obstacle.component === status.name);
   if (leftover?.kind === "leftover") {
-    return { do: "delete-pod", pod: leftover.pod, uid: leftover.uid, because: "leftover" };
+    return { do: "delete-pod", pod: leftover.pod, uid: leftover.uid, force: false, because: "leftover" };
   }
   const component = record.spec.components.find(({ name }) => name === status.name);
   if (component === undefined) throw new Error(`component ${status.name} is not in the spec`);
@@ -230,15 +233,19 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
   }
   if (!record.podsDeleted && livePods?.length === 0) return [{ do: "confirm-pods-gone", because: "none-listed" }];
   if (!record.podsDeleted) {
-    const deletes = (livePods ?? [])
-      .filter(({ deleting }) => !deleting)
-      .map(({ pod, uid }) => ({ do: "delete-pod", pod, uid, because: "session-over" }) as const);
+    const deletes = (livePods ?? []).flatMap((pod) => planDelete(pod, nowMs, policy));
     return late ? [...deletes, planGivingUp(snapshot)] : [...planExplanation(snapshot, record.components), ...deletes];
   }
   if (record.released) return [{ do: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" }];
   return late && trouble !== undefined
     ? [planGivingUp(snapshot)]
     : [{ do: "release", reservationId: record.reservationId, because: "pods-gone" }];
+}
+
+function planDelete({ pod, uid, deleting, overdueOn }: LivePod, nowMs: number, policy: SessionPolicy): ActStep[] {
+  if (!deleting) return [{ do: "delete-pod", pod, uid, force: false, because: "session-over" }];
+  const because = decideForce(overdueOn, nowMs, policy);
+  return because === undefined ? [] : [{ do: "delete-pod", pod, uid, force: true, because }];
 }
 
 /** The outcome is reported though the clean-up goes on; the sweep finishes it. */

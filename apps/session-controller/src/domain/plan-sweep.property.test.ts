@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import type { NodeSeen } from "./decide-force.ts";
 import { planSweep, type SweepSnapshot } from "./plan-sweep.ts";
 
-const POLICY = { leakAgeMs: 1000 };
+const POLICY = { leakAgeMs: 1000, nodeLostMs: 1000 };
 const name = fc.constantFrom("a", "b", "c");
 const uid = fc.constantFrom("u-1", "u-2");
 const atMs = fc.integer({ min: 1, max: 5000 });
@@ -15,6 +16,12 @@ const seen = fc.record({
       session: name,
       ownerUid: uid,
       deleting: fc.boolean(),
+      overdueOn: fc.constantFrom<(NodeSeen | undefined)[]>(
+        undefined,
+        { state: "ready" },
+        { state: "not-ready", sinceMs: 1 },
+        { state: "gone" },
+      ),
       createdAtMs: atMs,
     }),
     { maxLength: 4 },
@@ -68,12 +75,27 @@ it("takes nothing from a session that runs", () => {
         const session = live.get(step.session);
         if (session === undefined || step.do === "run") continue;
         // Only a pod of another generation of its name may go.
-        expect(step).toMatchObject({ do: "delete-pod", because: "other-generation" });
+        expect(step).toMatchObject({
+          do: "delete-pod",
+          because: expect.stringMatching(/^(other-generation|node-gone|node-not-ready)$/) as string,
+        });
         expect(
           snapshot.seen?.pods.some(
             (pod) => pod.pod === (step.do === "delete-pod" ? step.pod : "") && pod.ownerUid !== session.uid,
           ),
         ).toBe(true);
+      }
+    }),
+  );
+});
+
+it("forces nothing on a node that answers, or of which nothing is known", () => {
+  fc.assert(
+    fc.property(world, (snapshot) => {
+      for (const step of planSweep(snapshot, POLICY)) {
+        if (step.do !== "delete-pod" || !step.force) continue;
+        const states = snapshot.seen?.pods.filter(({ uid: of }) => of === step.uid).map(({ overdueOn }) => overdueOn);
+        expect(states?.some((node) => node?.state === "gone" || node?.state === "not-ready")).toBe(true);
       }
     }),
   );

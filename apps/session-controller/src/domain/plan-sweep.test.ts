@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { planOverdue, planSweep, type OwnedPod, type OwnedReservation, type SessionDigest } from "./plan-sweep.ts";
 
 const NOW = 10_000_000;
-const POLICY = { leakAgeMs: 60_000 };
+const POLICY = { leakAgeMs: 60_000, nodeLostMs: 60_000 };
 
 function session(more: Partial<SessionDigest> = {}): SessionDigest {
   return {
@@ -27,6 +27,7 @@ function pod(more: Partial<OwnedPod> = {}): OwnedPod {
     session: "bench",
     ownerUid: "u-1",
     deleting: false,
+    overdueOn: undefined,
     createdAtMs: NOW - 1000,
     ...more,
   };
@@ -40,7 +41,8 @@ type World = {
 
 function steps({ sessions = [], pods = [], reservations = [] }: World): string[] {
   return planSweep({ nowMs: NOW, sessions, seen: { pods, reservations } }, POLICY).map((step) => {
-    const what = step.do === "release" ? ` ${step.reservationId || "nothing"}` : "";
+    const force = step.do === "delete-pod" && step.force ? " by force" : "";
+    const what = step.do === "release" ? ` ${step.reservationId || "nothing"}` : force;
     return `${step.do}${what} ${step.because}`;
   });
 }
@@ -69,6 +71,19 @@ describe("planSweep", () => {
       "waits with the release while pods are going away",
       { sessions: [session({ podsDeleted: false, released: false })], pods: [pod({ deleting: true })] },
       [],
+    ],
+    [
+      "forces a pod away that a lost node keeps, and releases only when it is gone",
+      {
+        sessions: [session({ podsDeleted: false, released: false })],
+        pods: [pod({ deleting: true, overdueOn: { state: "not-ready", sinceMs: NOW - 60_000 } })],
+      },
+      ["delete-pod by force node-not-ready"],
+    ],
+    [
+      "leaves a lost pod of a session that runs to its executor",
+      { sessions: [session({ finishedAtMs: 0 })], pods: [pod({ deleting: true, overdueOn: { state: "gone" } })] },
+      ["run not-finished"],
     ],
     [
       "releases once no pod is listed",

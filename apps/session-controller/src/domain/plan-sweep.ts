@@ -1,3 +1,4 @@
+import { decideForce, type ForcePolicy, type ForceReason, type NodeSeen } from "./decide-force.ts";
 import { isQueuedAtLedger, queuedUntilMs, type SessionRecord } from "./session.ts";
 
 /** What a sweep needs to know of a session. */
@@ -39,6 +40,8 @@ export type OwnedPod = {
   readonly session: string;
   readonly ownerUid: string;
   readonly deleting: boolean;
+  /** Its node, once the pod should have gone by itself; undefined before that, and when the node could not be looked at. */
+  readonly overdueOn: NodeSeen | undefined;
   readonly createdAtMs: number;
 };
 
@@ -57,7 +60,7 @@ export type SweepSnapshot = {
   readonly seen: { readonly pods: readonly OwnedPod[]; readonly reservations: readonly OwnedReservation[] } | undefined;
 };
 
-export type SweepPolicy = {
+export type SweepPolicy = ForcePolicy & {
   /** What belongs to a session that nobody knows is left alone for this long. */
   readonly leakAgeMs: number;
 };
@@ -75,7 +78,9 @@ export type SweepStep =
       readonly session: string;
       readonly pod: string;
       readonly uid: string;
-      readonly because: "session-over" | "session-unknown" | "other-generation";
+      /** Without its node's word. */
+      readonly force: boolean;
+      readonly because: "session-over" | "session-unknown" | "other-generation" | ForceReason;
     }
   | {
       readonly do: "confirm-pods-gone";
@@ -165,18 +170,23 @@ function planOver(
 }
 
 function planPod(
-  { pod, uid, session, ownerUid, deleting, createdAtMs }: OwnedPod,
+  { pod, uid, session, ownerUid, deleting, createdAtMs, overdueOn }: OwnedPod,
   owner: SessionDigest | undefined,
   nowMs: number,
   policy: SweepPolicy,
 ): SweepStep[] {
-  if (deleting) return [];
+  const remove = { do: "delete-pod", session, pod, uid } as const;
+  if (deleting) {
+    const because = decideForce(overdueOn, nowMs, policy);
+    const wanted = owner?.uid === ownerUid && owner.finishedAtMs === 0;
+    return because === undefined || wanted ? [] : [{ ...remove, force: true, because }];
+  }
   if (owner === undefined) {
     const old = nowMs - createdAtMs >= policy.leakAgeMs;
-    return old ? [{ do: "delete-pod", session, pod, uid, because: "session-unknown" }] : [];
+    return old ? [{ ...remove, force: false, because: "session-unknown" }] : [];
   }
-  if (owner.finishedAtMs > 0) return [{ do: "delete-pod", session, pod, uid, because: "session-over" }];
-  return owner.uid === ownerUid ? [] : [{ do: "delete-pod", session, pod, uid, because: "other-generation" }];
+  if (owner.finishedAtMs > 0) return [{ ...remove, force: false, because: "session-over" }];
+  return owner.uid === ownerUid ? [] : [{ ...remove, force: false, because: "other-generation" }];
 }
 
 function planReservation(

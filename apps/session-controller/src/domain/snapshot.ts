@@ -1,4 +1,5 @@
 import type { Fault } from "@muster/faults";
+import type { ForcePolicy, NodeSeen } from "./decide-force.ts";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
@@ -29,6 +30,8 @@ export type LivePod = {
   readonly pod: string;
   readonly uid: string;
   readonly deleting: boolean;
+  /** Its node, once the pod should have gone by itself; undefined before that, and when the node could not be looked at. */
+  readonly overdueOn: NodeSeen | undefined;
   readonly containers: readonly string[];
   /** What the main container left as its termination message; empty while it runs. */
   readonly leftText: string;
@@ -54,7 +57,7 @@ export type Snapshot = {
   readonly trouble: string | undefined;
 };
 
-export type SessionPolicy = {
+export type SessionPolicy = ForcePolicy & {
   /** From the verdict (and the pods' own time to end): a clean-up that takes longer is reported as a warning and left to the sweep. */
   readonly cleanupLimitMs: number;
   /** Pods that are going away are looked at again this often. */

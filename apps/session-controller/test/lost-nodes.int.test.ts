@@ -1,0 +1,96 @@
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EMBEDDED } from "./api-servers.ts";
+import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+
+const POOLS = { drivers: 2, workers: 4 };
+const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
+const NAMESPACE = "default";
+
+/** One executor, so that a session that holds its machines holds up all others. */
+const ONE = { SESSION_EXECUTORS: "1", SESSION_CLEANUP_LIMIT_MS: "500", SESSION_NODE_LOST_MS: "3000" };
+
+describe("a session whose pod loses its node", () => {
+  let world: SessionWorld<ScriptedCluster>;
+
+  beforeAll(async () => {
+    const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
+    world = await sessionWorld(cluster, POOLS, { WATCHER_NODE_GRACE_MS: "500" });
+    await world.startController(ONE);
+  });
+
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  async function submit(name: string, ...driver: string[]): Promise<void> {
+    const components = [scripted("driver", "driver", ...driver), scripted("server-0", "server", "serve")];
+    const spec = { components, killAfterMs: 1000 };
+    await world.sessions.submitSession({ requestId: name, name, spec }, { timeoutMs: 20_000 });
+  }
+
+  /** The node of the session's server, once the session runs; from then on nobody removes its pod. */
+  async function serverNode(name: string): Promise<string> {
+    const { components } = await until(`${name} runs`, async () => {
+      const { session } = await world.sessions.getSession({ name });
+      return eventsOf(session ?? {}).includes("RUN") ? (session ?? {}) : undefined;
+    });
+    world.cluster.held.add(`${name}-server-0`);
+    return components?.find((component) => component.name === "server-0")?.node ?? "";
+  }
+
+  async function setReady(name: string, status: "True" | "Unknown"): Promise<void> {
+    const node = await world.cluster.api.readNode({ name });
+    const nowAt = new Date();
+    node.status = { conditions: [{ type: "Ready", status, lastHeartbeatTime: nowAt, lastTransitionTime: nowAt }] };
+    await world.cluster.api.replaceNodeStatus({ name, body: node });
+  }
+
+  async function expectLost(name: string, description: RegExp): Promise<void> {
+    const session = await finished(world, name);
+    expect(eventsOf(session)).toEqual([...GOOD, "ERROR"]);
+    expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
+    expect(session.events?.at(-1)?.description).toMatch(description);
+  }
+
+  async function runsAfter(name: string): Promise<void> {
+    await submit(name, "exit", "0");
+    expect(eventsOf(await finished(world, name))).toEqual([...GOOD, "DONE"]);
+    await expectNothingLeft(world);
+  }
+
+  it("because it is removed ends as an error that names the component, and gives its machines to the next one", async () => {
+    await submit("gone", "serve");
+    const name = await serverNode("gone");
+    await world.cluster.api.deleteNode({ name });
+    await expectLost("gone", /^server server-0 failed: NodeLost/);
+    await runsAfter("after-gone");
+  });
+
+  it("because it is silent ends once its pod is evicted, and gives its machines to the next one when the node is given up", async () => {
+    await submit("silent", "serve");
+    const name = await serverNode("silent");
+    await setReady(name, "Unknown");
+    // What the node life cycle does to the pods of a silent node after a while.
+    await world.cluster.api.deleteNamespacedPod({ name: "silent-server-0", namespace: NAMESPACE });
+    await expectLost("silent", /^server server-0 failed/);
+    await runsAfter("after-silent");
+  });
+
+  it("keeps its machines while the node answers, however long its pod takes to go", async () => {
+    await submit("slow-to-go", "serve");
+    await serverNode("slow-to-go");
+    await world.sessions.cancelSession({ requestId: "c", name: "slow-to-go" });
+    const session = await finished(world, "slow-to-go");
+    expect(session.warnings?.map(({ code }) => code)).toContain("PODS_NOT_GONE");
+    await submit("waits", "exit", "0");
+    await until("it waits for the one executor", async () => {
+      const { session: waiting } = await world.sessions.getSession({ name: "waits" });
+      return waiting?.waitingBecause?.startsWith("as many sessions as allowed are running");
+    });
+    world.cluster.held.clear();
+    expect(eventsOf(await finished(world, "waits"))).toEqual([...GOOD, "DONE"]);
+    await expectNothingLeft(world);
+  });
+});
