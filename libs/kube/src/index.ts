@@ -41,43 +41,18 @@ export {
   genExpectationServicesKey,
   makeExpectations,
 } from "./job-controller/expectations.ts";
-export type {
-  Expectations,
-  Outstanding,
-} from "./job-controller/expectations.ts";
+export type { Expectations, Outstanding } from "./job-controller/expectations.ts";
 export { genGeneralName } from "./job-controller/names.ts";
-export {
-  genLabels,
-  genMemberLabels,
-  MASTER_ROLE,
-  selects,
-} from "./job-controller/member-labels.ts";
+export { genLabels, genMemberLabels, MASTER_ROLE, selects } from "./job-controller/member-labels.ts";
 export type { Labels } from "./job-controller/member-labels.ts";
 export { controllerOf, isDeleting, labelsOf } from "./job-controller/member.ts";
-export type {
-  Member,
-  OwnerReference,
-  PodMember,
-} from "./job-controller/member.ts";
-export {
-  genOwnerReference,
-  requireOwnerReference,
-} from "./job-controller/owner-reference.ts";
+export type { Member, OwnerReference, PodMember } from "./job-controller/member.ts";
+export { genOwnerReference, requireOwnerReference } from "./job-controller/owner-reference.ts";
 export { decideClaim } from "./job-controller/claims.ts";
-export type {
-  Claimant,
-  ClaimCandidate,
-  ClaimVerdict,
-} from "./job-controller/claims.ts";
-export {
-  claimMembers,
-  recheckDeletionTimestamp,
-} from "./job-controller/claim-members.ts";
+export type { Claimant, ClaimCandidate, ClaimVerdict } from "./job-controller/claims.ts";
+export { claimMembers, recheckDeletionTimestamp } from "./job-controller/claim-members.ts";
 export type { Claimed, ClaimDeps } from "./job-controller/claim-members.ts";
-export {
-  claimantIndex,
-  findCandidates,
-} from "./job-controller/claimant-index.ts";
+export { claimantIndex, findCandidates } from "./job-controller/claimant-index.ts";
 export type { ClaimantCache } from "./job-controller/claimant-index.ts";
 export {
   filterPodsForReplicaType,
@@ -85,59 +60,23 @@ export {
   getPodSlices,
   getServiceSlices,
 } from "./job-controller/slices.ts";
-export type {
-  IgnoredReason,
-  Slices,
-  SurplusReason,
-} from "./job-controller/slices.ts";
-export {
-  isOutcomeUnknown,
-  memberCalls,
-} from "./job-controller/member-calls.ts";
+export type { IgnoredReason, Slices, SurplusReason } from "./job-controller/slices.ts";
+export { isOutcomeUnknown, memberCalls } from "./job-controller/member-calls.ts";
 export type { MemberCalls } from "./job-controller/member-calls.ts";
-export type {
-  CreateOutcome,
-  DeleteOutcome,
-  MemberControlDeps,
-  RecordEvent,
-} from "./job-controller/member-control.ts";
+export type { CreateOutcome, DeleteOutcome, MemberControlDeps, RecordEvent } from "./job-controller/member-control.ts";
 export { buildPod, podControl } from "./job-controller/pod-control.ts";
 export type { PodControl } from "./job-controller/pod-control.ts";
-export {
-  buildReplicaService,
-  serviceControl,
-} from "./job-controller/service-control.ts";
-export type {
-  ReplicaService,
-  ServiceControl,
-} from "./job-controller/service-control.ts";
-export {
-  createMembers,
-  deleteMembers,
-} from "./job-controller/change-members.ts";
-export type {
-  Accounting,
-  ChangeReport,
-} from "./job-controller/change-members.ts";
+export { buildReplicaService, serviceControl } from "./job-controller/service-control.ts";
+export type { ReplicaService, ServiceControl } from "./job-controller/service-control.ts";
+export { createMembers, deleteMembers } from "./job-controller/change-members.ts";
+export type { Accounting, ChangeReport } from "./job-controller/change-members.ts";
 export { slowStart } from "./job-controller/slow-start.ts";
 export { memberHandlers } from "./job-controller/handlers.ts";
 export type { HandlerDeps, MemberHandlers } from "./job-controller/handlers.ts";
 export { planMemberChange } from "./job-controller/plan-member-change.ts";
-export type {
-  MemberChange,
-  MemberScheme,
-  MemberStep,
-} from "./job-controller/plan-member-change.ts";
+export type { MemberChange, MemberScheme, MemberStep } from "./job-controller/plan-member-change.ts";
 export { deletePdb, syncPdb } from "./job-controller/pdb.ts";
 export type { Ownership } from "./job-controller/pdb.ts";
-export {
-  deletePodGroup,
-  findPodGroupKind,
-  POD_GROUP_KINDS,
-  syncPodGroup,
-} from "./job-controller/pod-group.ts";
+export { deletePodGroup, findPodGroupKind, POD_GROUP_KINDS, syncPodGroup } from "./job-controller/pod-group.ts";
 export type { PodGroupKind, PodGroupSpec } from "./job-controller/pod-group.ts";
-export type {
-  OwnedObjectDeps,
-  SyncOutcome,
-} from "./job-controller/owned-object.ts";
+export type { OwnedObjectDeps, SyncOutcome } from "./job-controller/owned-object.ts";
