@@ -1,4 +1,4 @@
-import type { Span } from "@opentelemetry/api";
+import { SpanStatusCode, trace, type Span } from "@opentelemetry/api";
 import { faultOf, reasonOf } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
 import type { WaitReason } from "./domain/explain-waiting.ts";
@@ -9,25 +9,32 @@ import { idOf, type Owner, type Reservation } from "./domain/reservation.ts";
 
 const TRACER = "@muster/reservation-manager";
 
-/** A refusal is an answer and no failure of the decision, so it is shown as an attribute, and told under its code. */
-export function inDecisionSpan<Result>(
+/**
+ * A refusal is an answer and no failure of the decision, so it is shown as an attribute, and told under its code. The span is nobody's parent and so is not
+ * made the active one, which costs as much as a small decision.
+ */
+export async function inDecisionSpan<Result>(
   name: string,
   attributes: Record<string, string | number | boolean>,
   refused: (code: string) => void,
   work: (span: Span) => Promise<Result>,
 ): Promise<Result> {
-  return inSpan(TRACER, name, { attributes }, async (span) => {
-    try {
-      return await work(span);
-    } catch (error) {
-      const fault = faultOf(error);
-      if (fault !== undefined) {
-        span.setAttributes({ "muster.outcome": "refuse", "muster.because": reasonOf(fault) });
-        refused(fault.code);
-      }
-      throw error;
+  const span = trace.getTracer(TRACER).startSpan(name, { attributes });
+  try {
+    return await work(span);
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) {
+      span.recordException(error instanceof Error ? error : String(error));
+      span.setStatus({ code: SpanStatusCode.ERROR });
+    } else {
+      span.setAttributes({ "muster.outcome": "refuse", "muster.because": reasonOf(fault) });
+      refused(fault.code);
     }
-  });
+    throw error;
+  } finally {
+    span.end();
+  }
 }
 
 /** A span of its own for what was decided without a request. */

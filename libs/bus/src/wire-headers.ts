@@ -58,5 +58,5 @@ export function timeoutOf(headers: Headers, defaultMs: number): number {
 
 /** Text with anything that would end a header line made harmless. */
 export function headerText(text: string): string {
-  return text.replaceAll(NOT_IN_A_HEADER, " ");
+  return text.includes("\n") || text.includes("\r") ? text.replaceAll(NOT_IN_A_HEADER, " ") : text;
 }

@@ -1,4 +1,4 @@
-export type { Codec } from "./codec.ts";
+export type { Codec, ListCodec } from "./codec.ts";
 export { protoCodec } from "./codec.ts";
 export { openBucket } from "./bucket.ts";
 export type { Bucket, BucketConfig, Change, Entry, WatchOptions } from "./bucket.ts";

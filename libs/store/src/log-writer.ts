@@ -1,5 +1,6 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { FaultError, throwFault } from "@muster/faults";
+import type { ListCodec } from "./codec.ts";
 import type { Decision, Log, LogConfig } from "./log.ts";
 import type { Snapshot, Snapshots } from "./log-snapshots.ts";
 import type { Appended, LogStream } from "./log-stream.ts";
@@ -16,7 +17,8 @@ export type LogWriterParts<State, Event> = {
 
 type Waiting<State, Event> = {
   readonly events: readonly Event[];
-  readonly bytes: number;
+  /** Its events, encoded. */
+  readonly bytes: Uint8Array;
   /** The state after it, if everything before it gets to disk. */
   readonly state: State;
   readonly answer: () => void;
@@ -26,6 +28,7 @@ type Waiting<State, Event> = {
 const EVERY_ENTRIES = 1000;
 const MAX_WAITING = 10_000;
 const MAX_ENTRY_BYTES = 512 * 1024;
+const NO_BYTES = new Uint8Array();
 /** Room for the headers beside the events. */
 const HEADER_BYTES = 2048;
 const RETRY_AFTER_MS = 500;
@@ -81,7 +84,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
     return new Promise((resolve, reject) => {
       this.#admit();
       const { events, result } = decide(this.#tentative);
-      const bytes = this.#fittingSize(events);
+      const bytes = this.#encode(events);
       const state = events.reduce(this.#config.evolve, this.#tentative);
       const answer = (): void => resolve(result);
       if (events.length === 0 && this.#outstanding() === 0) {
@@ -142,12 +145,13 @@ export class LogWriter<State, Event> implements Log<State, Event> {
     return Math.min(this.#config.maxEntryBytes ?? MAX_ENTRY_BYTES, payload - HEADER_BYTES);
   }
 
-  #fittingSize(events: readonly Event[]): number {
-    if (events.length === 0) return 0;
-    const bytes = this.#config.events.encode(events).length;
+  /** Throws when it is more than an entry may have. */
+  #encode(events: readonly Event[]): Uint8Array {
+    if (events.length === 0) return NO_BYTES;
+    const bytes = this.#config.events.encode(events);
     const limit = this.#maxBytes();
-    if (bytes <= limit) return bytes;
-    const what = `decision of ${bytes} bytes for log ${this.#config.stream.name}`;
+    if (bytes.length <= limit) return bytes;
+    const what = `decision of ${bytes.length} bytes for log ${this.#config.stream.name}`;
     return throwFault({ code: "limit_exceeded", what, limit, retryAfterMs: 0 });
   }
 
@@ -212,17 +216,22 @@ function nextEntry<State, Event>(
   limitBytes: number,
 ): { readonly count: number; readonly bytes: Uint8Array | undefined } {
   let count = planBatch(
-    waiting.map(({ bytes }) => bytes),
+    waiting.map(({ bytes }) => bytes.length),
     limitBytes,
   );
   for (;;) {
-    const events = waiting.slice(0, count).flatMap((one) => one.events);
-    if (events.length === 0) return { count, bytes: undefined };
-    const bytes = config.events.encode(events);
+    const together = waiting.slice(0, count).filter(({ events }) => events.length > 0);
+    if (together.length === 0) return { count, bytes: undefined };
+    const bytes = encodeTogether(config.events, together);
     // Where bytes are more than the sum of their parts, fewer decisions go together.
     if (bytes.length <= limitBytes || count === 1) return { count, bytes };
     count = Math.floor(count / 2);
   }
+}
+
+function encodeTogether<State, Event>(codec: ListCodec<Event>, together: readonly Waiting<State, Event>[]): Uint8Array {
+  const parts = together.map(({ bytes }) => bytes);
+  return codec.join?.(parts) ?? codec.encode(together.flatMap(({ events }) => events));
 }
 
 type Snapshotter<State> = { offer(durable: Snapshot<State>): void; idle(): Promise<void> };

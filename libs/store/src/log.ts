@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
-import type { Codec } from "./codec.ts";
+import type { Codec, ListCodec } from "./codec.ts";
 import { openSnapshots, type Snapshot, type SnapshotCodec } from "./log-snapshots.ts";
 import { openLogStream, type LogEntry, type LogStream } from "./log-stream.ts";
 import { LogWriter } from "./log-writer.ts";
@@ -34,8 +34,8 @@ export type Log<State, Event> = AsyncDisposable & {
 
 export type LogConfig<State, Event> = {
   readonly stream: { readonly name: string; readonly subject: string };
-  /** One entry of the log holds the events of one or more decisions. */
-  readonly events: Codec<readonly Event[]>;
+  /** One entry of the log holds the events of one or more decisions. With `join` each decision is encoded once, without it again with those that go beside it. */
+  readonly events: ListCodec<Event>;
   readonly snapshots: {
     readonly bucket: string;
     readonly key: string;

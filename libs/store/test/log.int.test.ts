@@ -5,7 +5,7 @@ import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openBucket } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
-import { note, openJournal } from "./journal.ts";
+import { note, openJournal, type Note } from "./journal.ts";
 import { link } from "./link.ts";
 
 let server: TestNats;
@@ -44,6 +44,32 @@ describe("deciding", () => {
     await using log = await openJournal(connection, freshName("log"), 1);
     await Promise.all(numbered(1000).map((text) => log.transact(note(text))));
     expect(log.sequence).toBeLessThan(20);
+  });
+
+  it("encodes each decision once where entries can be put together from their parts, and reads them back", async () => {
+    const name = freshName("log");
+    let encoded = 0;
+    const lines = {
+      encode: (notes: readonly Note[]) => {
+        if (notes.length > 0) encoded += 1;
+        return Buffer.from(notes.map(({ text }) => `${text}\n`).join(""));
+      },
+      decode: (bytes: Uint8Array) =>
+        Buffer.from(bytes)
+          .toString()
+          .split("\n")
+          .slice(0, -1)
+          .map((text) => ({ text })),
+      join: (parts: readonly Uint8Array[]) => Buffer.concat(parts),
+    };
+    {
+      await using log = await openJournal(connection, name, 1, { events: lines });
+      await Promise.all([...numbered(100).map((text) => log.transact(note(text))), log.transact(note())]);
+      expect(log.sequence).toBeLessThan(20);
+    }
+    expect(encoded).toBe(100);
+    await using again = await openJournal(connection, name, 2, { events: lines });
+    expect(again.state.texts).toEqual(numbered(100));
   });
 
   it("shows a state that is on disk, not one on its way", async () => {

@@ -1,5 +1,5 @@
 import { muster } from "@muster/proto";
-import type { Codec } from "@muster/store";
+import type { Codec, ListCodec } from "@muster/store";
 import type { ReservationRequest } from "../domain/check-request.ts";
 import type { LimitRequest } from "../domain/decide-limit.ts";
 import type { WaitReason } from "../domain/explain-waiting.ts";
@@ -13,9 +13,11 @@ type WireReservation = muster.reservation.v1.Reservation.$Properties;
 type WireOwner = muster.common.v1.Owner.$Properties;
 
 /** One entry of the ledger's log. Decoding throws on an entry that this version does not understand: a part of it would be another ledger. */
-export const entryCodec: Codec<readonly LedgerEvent[]> = {
+export const entryCodec: ListCodec<LedgerEvent> = {
   encode: (events) => wire.LedgerEntry.encode({ events: events.map(toWireEvent) }).finish(),
   decode: (bytes) => wire.LedgerEntry.decode(bytes).events.flatMap(toEvents),
+  // Messages of one type put together are one message with the entries of all their lists.
+  join: (parts) => Buffer.concat(parts),
 };
 
 /** One entry of the watcher's bucket: a node, or the mark that it has told of every node that it saw at that time. */

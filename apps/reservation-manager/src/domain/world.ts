@@ -1,4 +1,4 @@
-import { evolve, type Ledger, type LedgerEvent } from "./ledger.ts";
+import { evolve, evolveGrantAtOnce, type Ledger, type LedgerEvent } from "./ledger.ts";
 import { withEvent, type Machines } from "./machines.ts";
 
 /** All that a decision reads. */
@@ -18,9 +18,19 @@ export function evolveOnce(ledger: Ledger, event: LedgerEvent): Ledger {
 
 export function evolveWorld(world: World, events: readonly LedgerEvent[]): World {
   let { ledger, machines } = world;
-  for (const event of events) {
+  for (const [index, event] of events.entries()) {
+    prepareGrantAtOnce(ledger, event, events[index + 1]);
     machines = withEvent(machines, ledger, event);
     ledger = evolveOnce(ledger, event);
   }
   return { ledger, machines };
+}
+
+/** Has both events applied before they are asked for one by one. */
+function prepareGrantAtOnce(ledger: Ledger, event: LedgerEvent, next: LedgerEvent | undefined): void {
+  if (event.kind !== "requested" || next?.kind !== "granted" || next.sequence !== event.reservation.sequence) return;
+  if (applied.get(event)?.before === ledger) return;
+  const { between, after } = evolveGrantAtOnce(ledger, event, next);
+  applied.set(event, { before: ledger, after: between });
+  applied.set(next, { before: between, after });
 }
