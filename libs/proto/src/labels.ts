@@ -10,15 +10,27 @@ export const labels = {
   component: "muster.dev/component",
   /** On pods: `driver`, `server`, `client`. */
   componentKind: "muster.dev/component-kind",
+  /** On pods of jobs: which making of the whole gang they belong to. */
+  attempt: "muster.dev/attempt",
   /** On pods: `true` when the pod has its machine to itself. */
   exclusive: "muster.dev/exclusive",
   /** On pods, well known: `muster`. */
   managedBy: "app.kubernetes.io/managed-by",
 } as const;
 
+/** Scheduling gates of pods: as long as one is there, no scheduler places the pod. */
+export const schedulingGates = {
+  /** Until its maker has seen, after making it, that it still may. */
+  unconfirmed: "muster.dev/unconfirmed",
+} as const;
+
 export const annotations = {
   /** On pods: name of the container by which the pod is judged; the first one when absent. */
   mainContainer: "muster.dev/main-container",
+  /** On jobs: somebody wants it to end; the value says when and why. */
+  cancelled: "muster.dev/cancelled",
+  /** On jobs whose own status has no place for it: restarts and completed indexes, as JSON. */
+  progress: "muster.dev/progress",
   /** On pods: W3C traceparent of the work that the pod belongs to. */
   traceparent: "muster.dev/traceparent",
 } as const;

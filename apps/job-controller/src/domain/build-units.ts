@@ -15,11 +15,13 @@ export function componentOf({ type, index }: Member): string {
 
 const NAME_KEPT = 24;
 const UID_KEPT = 12;
+/** Between an owner id, which never has it, and a member. */
+const MEMBER = "--";
 
 /** The owner, in the ledger and on pods, of everything that this one job has; another job of its name, of whatever kind, has another one. Ids of its units begin with it. */
 export function ownerIdOf(job: { readonly name: string; readonly uid: string }): string {
   const name = job.name
-    .replaceAll(/[^a-z0-9-]/g, "-")
+    .replaceAll(/[^a-z0-9]+/g, "-")
     .slice(0, NAME_KEPT)
     .replace(/-+$/, "");
   const uid = job.uid.replaceAll(/[^a-z0-9]/g, "").slice(0, UID_KEPT);
@@ -50,12 +52,31 @@ export function buildUnits(
       .filter((_need, index) => !completed.includes(index))
       .filter(({ component }) => !granted.nodes.has(component) || status.replaced.includes(component))
       .map((need) => ({
-        id: `${id}-${need.component}`,
+        id: memberUnitId(id, need.component),
         needs: [need],
         because: status.replaced.includes(need.component) ? "machine-lost" : "scaled-up",
       }));
   });
   return [gang, ...extras];
+}
+
+/** Ids of owners end here. */
+const ID_MOST = 63;
+
+/** The unit of one member's own. A member whose name is too long for an id has a number made of it instead. */
+export function memberUnitId(ownerId: string, component: string): string {
+  const id = `${ownerId}${MEMBER}${component}`;
+  return id.length <= ID_MOST ? id : `${ownerId}${MEMBER}${numberOf(component)}`;
+}
+
+/** FNV-1a, over two halves so that no two of a thousand members have one number by chance. */
+function numberOf(text: string): string {
+  const half = (seed: number): string => {
+    let hash = seed;
+    for (const char of text) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x01000193) >>> 0;
+    return hash.toString(36);
+  };
+  return half(0x811c9dc5) + half(0x01234567);
 }
 
 /** Members that must be there for the job to start at all. */
@@ -65,4 +86,9 @@ export function gangSize({ replicas, elastic }: ReplicaSpec): number {
 
 function needsOf({ type, pool }: ReplicaSpec, count: number): { component: string; pool: string }[] {
   return Array.from({ length: count }, (_, index) => ({ component: componentOf({ type, index }), pool }));
+}
+
+/** The owner id that a unit's id begins with. */
+export function ownerIdOfUnit(unitId: string): string {
+  return unitId.split(MEMBER, 1)[0] ?? unitId;
 }

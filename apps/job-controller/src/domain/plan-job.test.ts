@@ -145,10 +145,10 @@ describe("a machine that is lost", () => {
   const replaced = status({ replaced: ["worker-1"] });
   const own = (state: "waiting" | "granted", sinceMs = NOW_MS): UnitSeen =>
     state === "granted"
-      ? { id: `${GANG}-worker-1`, state, nodes: new Map([["worker-1", "node-other"]]) }
+      ? { id: `${GANG}--worker-1`, state, nodes: new Map([["worker-1", "node-other"]]) }
       : {
           ...waiting({ sinceMs }),
-          id: `${GANG}-worker-1`,
+          id: `${GANG}--worker-1`,
           state,
           components: ["worker-1"],
           because: { code: "POOL_AVAILABILITY", text: "" },
@@ -204,7 +204,7 @@ describe("a machine that is lost", () => {
         units: [granted("worker-0", "worker-1"), own("granted")],
         ...workers(both[0], undefined),
       },
-      ["release gang-worker-1: machine-lost"],
+      ["release gang--worker-1: machine-lost"],
     ],
     [
       "has the whole gang give back its machines when no other one comes in time, so that two gangs cannot wait for each other for ever",
@@ -214,7 +214,7 @@ describe("a machine that is lost", () => {
         units: [granted("worker-0", "worker-1"), own("waiting", NOW_MS - POLICY.replacementWaitMs)],
         ...workers(both[0], undefined),
       },
-      ["delete train-worker-0: gang-restarts", "release gang-worker-1: gang-restarts"],
+      ["delete train-worker-0: gang-restarts", "release gang--worker-1: gang-restarts"],
     ],
     [
       "leads to all machines being asked for anew once all were given back",
@@ -620,7 +620,7 @@ describe("an elastic job", () => {
   const elastic = (replicas: number) =>
     spec({ replicas: [replica("worker", replicas, { elastic: { minReplicas: 2, maxReplicas: 8 } })] });
   const extra = (component: string): UnitSeen => ({
-    id: `${GANG}-${component}`,
+    id: `${GANG}--${component}`,
     state: "granted",
     nodes: new Map([[component, `node-${component}`]]),
   });
@@ -640,7 +640,7 @@ describe("an elastic job", () => {
     expect(plan({ spec: elastic(2), units, replicas: [seen("worker", both, { surplus })] })).toEqual([
       "delete train-worker-2: index-out-of-range",
     ]);
-    expect(plan({ spec: elastic(2), units, ...workers(...both) })).toEqual(["release gang-worker-2: scaled-down"]);
+    expect(plan({ spec: elastic(2), units, ...workers(...both) })).toEqual(["release gang--worker-2: scaled-down"]);
   });
 });
 

@@ -1,4 +1,4 @@
-import { buildUnits, componentOf, ownerIdOf } from "./build-units.ts";
+import { buildUnits, componentOf, memberUnitId, ownerIdOf } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { JobStep, ReleaseReason } from "./plan-steps.ts";
@@ -76,7 +76,7 @@ export function planReturn(snapshot: Snapshot, because: ReleaseReason): JobStep[
 /** A member waits for a machine in place of a lost one since then; undefined: none does. */
 export function replacementSinceMs(snapshot: Snapshot, status: JobStatus): number | undefined {
   const id = ownerIdOf(snapshot.job);
-  const ids = new Set(status.replaced.map((component) => `${id}-${component}`));
+  const ids = new Set(status.replaced.map((component) => memberUnitId(id, component)));
   const since = snapshot.units.flatMap((unit) =>
     ids.has(unit.id) && (unit.state === "waiting" || unit.state === "refused") ? [unit.sinceMs] : [],
   );

@@ -1,0 +1,143 @@
+import { randomUUID } from "node:crypto";
+import type { Client, NatsBus } from "@muster/bus";
+import { describeFault, faultOf, type Fault } from "@muster/faults";
+import { muster, type ReservationService, subjects } from "@muster/proto";
+import type { Unit } from "../domain/build-units.ts";
+import type { UnitSeen } from "../domain/snapshot.ts";
+import { unitOf, type OwnedUnit } from "./messages.ts";
+import { unitCache, type UnitCache } from "./unit-cache.ts";
+
+/** What jobs have and wait for in the ledger, as far as this process knows: a cache of the ledger's own list, kept current by hints and by asking again. */
+export type Machines = AsyncDisposable & {
+  /** Everything of one owner id, in the order of unit ids. Before the first list nothing is known, and the gang's unit says so. */
+  unitsOf(ownerId: string): readonly UnitSeen[];
+  /** Owner ids of everything that jobs hold or wait for. */
+  ownerIds(): ReadonlySet<string>;
+  /** Asks for a unit; being told to wait, and being refused, are answers like any other. Rejects with FaultError when there was none. */
+  reserve(unit: Unit, priority: number): Promise<void>;
+  /** Gives a unit back, or its place in the queue. Harmless when there is nothing to give back. */
+  release(unitId: string): Promise<void>;
+  /** Makes the cache equal to what the ledger says now. */
+  refresh(signal: AbortSignal): Promise<void>;
+};
+
+export type MachinesDeps = {
+  readonly bus: Pick<NatsBus, "listen">;
+  readonly reservations: Client<typeof ReservationService>;
+  readonly now: () => number;
+  /** Called with the owner id after each change. */
+  readonly changed: (ownerId: string) => void;
+};
+
+const OWNER_KIND = "job";
+const PAGE = 500;
+/** Faults with which a request can never be granted as things are. */
+const REFUSALS: Partial<Record<Fault["code"], string>> = {
+  pool_unknown: "POOL_UNKNOWN",
+  pool_capacity: "POOL_CAPACITY",
+};
+
+/** Listens for grants and ends from now on. Knows nothing before the first `refresh`. */
+export async function openMachines(deps: MachinesDeps): Promise<Machines> {
+  const cache = unitCache(deps.changed);
+  const listening = await listen(deps, cache);
+  let listed = false;
+  return {
+    unitsOf: (ownerId) => (listed ? cache.ofOwner(ownerId) : [{ id: ownerId, state: "unknown" }]),
+    ownerIds: () => cache.ownerIds(),
+    reserve: (unit, priority) => reserve(deps, cache, unit, priority),
+    release: async (unitId) => {
+      const reservationId = (cache.get(unitId) ?? (await find(deps, unitId)))?.reservationId ?? "";
+      const owner = { kind: OWNER_KIND, id: unitId };
+      if (reservationId !== "") await deps.reservations.unreserve({ requestId: randomUUID(), owner, reservationId });
+      cache.learn(unitId, undefined);
+    },
+    refresh: async (signal) => {
+      await list(deps, cache, signal);
+      const first = !listed;
+      listed = true;
+      // Nothing has changed in the cache for those that have nothing; but now it is known that they have nothing.
+      if (first) for (const ownerId of cache.ownerIds()) deps.changed(ownerId);
+    },
+    [Symbol.asyncDispose]: () => listening[Symbol.asyncDispose](),
+  };
+}
+
+async function listen({ bus, now }: MachinesDeps, cache: UnitCache): Promise<AsyncDisposable> {
+  const { ReservationGranted, ReservationReleased, ReservationExpired } = muster.reservation.v1;
+  await using undo = new AsyncDisposableStack();
+  undo.use(
+    await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
+      const unit = unitOf(ReservationGranted.decode(payload).reservation, now());
+      if (unit !== undefined) cache.learn(unit.id, unit);
+    }),
+  );
+  const ended = (reservation: muster.reservation.v1.Reservation.$Properties | null | undefined): void => {
+    const unit = unitOf(reservation, now());
+    // An end that is told late must not hide the reservation that came after it.
+    if (unit !== undefined && cache.get(unit.id)?.reservationId === unit.reservationId) cache.learn(unit.id, undefined);
+  };
+  undo.use(
+    await bus.listen(subjects.anyReservationReleased, ({ payload }) =>
+      ended(ReservationReleased.decode(payload).reservation),
+    ),
+  );
+  undo.use(
+    await bus.listen(subjects.anyReservationExpired, ({ payload }) =>
+      ended(ReservationExpired.decode(payload).reservation),
+    ),
+  );
+  return undo.move();
+}
+
+async function reserve(deps: MachinesDeps, cache: UnitCache, unit: Unit, priority: number): Promise<void> {
+  const owner = { kind: OWNER_KIND, id: unit.id };
+  const needs = unit.needs.map(({ component, pool }) => ({ component, pool }));
+  try {
+    const request = { requestId: randomUUID(), owner, needs, wait: true, priority };
+    const { reservation } = await deps.reservations.reserve(request);
+    cache.learn(unit.id, unitOf(reservation, deps.now()));
+  } catch (error) {
+    const fault = faultOf(error);
+    const code = fault === undefined ? undefined : REFUSALS[fault.code];
+    if (fault !== undefined && code !== undefined) {
+      const because = { code, text: describeFault(fault) };
+      const components = needs.map(({ component }) => component);
+      const { id } = unit;
+      cache.learn(id, { id, reservationId: "", state: "refused", components, because, sinceMs: deps.now() });
+      // What it has instead of what was asked for decides what is done about it.
+    } else if (fault?.code === "reservation_differs") cache.learn(unit.id, await find(deps, unit.id));
+    else throw error;
+  }
+}
+
+async function find({ reservations, now }: MachinesDeps, unitId: string): Promise<OwnedUnit | undefined> {
+  try {
+    const { reservation } = await reservations.getReservation({ owner: { kind: OWNER_KIND, id: unitId } });
+    return unitOf(reservation, now());
+  } catch (error) {
+    if (faultOf(error)?.code === "not_found") return undefined;
+    throw error;
+  }
+}
+
+async function list({ reservations, now }: MachinesDeps, cache: UnitCache, signal: AbortSignal): Promise<void> {
+  const listing = cache.beginList();
+  // A list that fails half way has not shown that anything is gone.
+  let complete = false;
+  try {
+    let after = "";
+    do {
+      const request = { ownerKind: OWNER_KIND, limit: PAGE, continue: after };
+      const page = await reservations.listReservations(request, { signal });
+      for (const reservation of page.reservations) {
+        const unit = unitOf(reservation, now());
+        if (unit !== undefined) listing.add(unit);
+      }
+      after = page.continue;
+    } while (after !== "");
+    complete = true;
+  } finally {
+    listing.finish(complete);
+  }
+}

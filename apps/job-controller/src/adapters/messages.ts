@@ -1,0 +1,38 @@
+import { muster } from "@muster/proto";
+import { explainWait } from "../domain/explain-wait.ts";
+import type { UnitSeen } from "../domain/snapshot.ts";
+
+const { ReservationState } = muster.reservation.v1;
+
+/** A unit as the ledger has it, and by which number it is given back. */
+export type OwnedUnit = Exclude<UnitSeen, { readonly state: "none" | "unknown" }> & { readonly reservationId: string };
+
+/** Undefined for a reservation that is no job's. */
+export function unitOf(
+  reservation: muster.reservation.v1.Reservation.$Properties | null | undefined,
+  nowMs: number,
+): OwnedUnit | undefined {
+  if (reservation?.owner?.kind !== "job") return undefined;
+  const { needs, machines, because } = reservation;
+  const [id, reservationId] = [reservation.owner.id ?? "", reservation.id ?? ""];
+  if (reservation.state === ReservationState.RESERVATION_STATE_GRANTED) {
+    const nodes = new Map(machines?.map(({ component, node }) => [component ?? "", node ?? ""]));
+    return { id, reservationId, state: "granted", nodes };
+  }
+  const code = because?.code ?? "";
+  const reason = {
+    code: code === "" ? "Waiting" : code,
+    pool: because?.pool ?? "",
+    requested: because?.requested ?? 0,
+    available: because?.available ?? 0,
+    ahead: because?.ahead ?? 0,
+  };
+  return {
+    id,
+    reservationId,
+    state: "waiting",
+    components: needs?.map(({ component }) => component ?? "") ?? [],
+    because: { code: reason.code, text: explainWait(reason) },
+    sinceMs: reservation.createdAtMs ?? nowMs,
+  };
+}

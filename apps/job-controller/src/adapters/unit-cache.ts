@@ -1,0 +1,79 @@
+import { ownerIdOfUnit } from "../domain/build-units.ts";
+import type { UnitSeen } from "../domain/snapshot.ts";
+import type { OwnedUnit } from "./messages.ts";
+
+/** What the ledger is known to have for jobs, by owner id and unit. */
+export type UnitCache = {
+  get(unitId: string): OwnedUnit | undefined;
+  /** In the order of unit ids. */
+  ofOwner(ownerId: string): readonly OwnedUnit[];
+  ownerIds(): ReadonlySet<string>;
+  /** One answer, or one hint. Undefined: the ledger has nothing for this unit. */
+  learn(unitId: string, unit: OwnedUnit | undefined): void;
+  /** Begins a list of everything. What is learnt before `finish` is newer than the list, and stays. */
+  beginList(): {
+    add(unit: OwnedUnit): void;
+    /** Incomplete: the list has shown nothing about what it does not have. */
+    finish(complete: boolean): void;
+  };
+};
+
+/** An empty cache; `changed` is called with the owner id after each change that a pass would see. */
+export function unitCache(changed: (ownerId: string) => void): UnitCache {
+  const byOwner = new Map<string, Map<string, OwnedUnit>>();
+  /** Units that something was learnt of since the oldest list that is under way began. */
+  const learnt = new Set<string>();
+  let lists = 0;
+
+  function get(unitId: string): OwnedUnit | undefined {
+    return byOwner.get(ownerIdOfUnit(unitId))?.get(unitId);
+  }
+  function put(unitId: string, unit: OwnedUnit | undefined): void {
+    const ownerId = ownerIdOfUnit(unitId);
+    if (isSame(get(unitId), unit)) return;
+    const units = byOwner.get(ownerId) ?? new Map<string, OwnedUnit>();
+    if (unit === undefined) units.delete(unitId);
+    else units.set(unitId, unit);
+    if (units.size === 0) byOwner.delete(ownerId);
+    else byOwner.set(ownerId, units);
+    changed(ownerId);
+  }
+
+  return {
+    get,
+    ofOwner: (ownerId) => [...(byOwner.get(ownerId)?.values() ?? [])].sort((a, b) => (a.id < b.id ? -1 : 1)),
+    ownerIds: () => new Set(byOwner.keys()),
+    learn: (unitId, unit) => {
+      if (lists > 0) learnt.add(unitId);
+      put(unitId, unit);
+    },
+    beginList: () => {
+      lists += 1;
+      const listed = new Map<string, OwnedUnit>();
+      return {
+        add: (unit) => listed.set(unit.id, unit),
+        finish: (complete) => {
+          for (const [id, unit] of listed) if (!learnt.has(id)) put(id, unit);
+          const others = [...byOwner.values()]
+            .flatMap((units) => [...units.values()])
+            .filter(({ id }) => !listed.has(id));
+          // A refusal is our memory only: the ledger keeps nothing of it.
+          for (const { id, state } of complete ? others : [])
+            if (state !== "refused" && !learnt.has(id)) put(id, undefined);
+          lists -= 1;
+          if (lists === 0) learnt.clear();
+        },
+      };
+    },
+  };
+}
+
+/** Whether a pass would see no difference. */
+function isSame(before: OwnedUnit | undefined, after: OwnedUnit | undefined): boolean {
+  if (before?.state !== after?.state || before?.reservationId !== after?.reservationId) return false;
+  const wait = (unit: UnitSeen | undefined): string =>
+    unit?.state === "waiting" || unit?.state === "refused"
+      ? `${unit.because.code} ${unit.because.text} ${unit.sinceMs}`
+      : "";
+  return wait(before) === wait(after);
+}

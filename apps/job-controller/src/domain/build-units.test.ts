@@ -1,0 +1,29 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { memberUnitId, ownerIdOf, ownerIdOfUnit } from "./build-units.ts";
+
+const name = fc.stringMatching(/^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$/);
+const type = fc.oneof(fc.stringMatching(/^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$/), fc.constant("preprocessor"));
+
+it("gives every unit an id that the ledger takes, and that tells its job", () => {
+  fc.assert(
+    fc.property(name, fc.uuid(), type, fc.nat(999), (job, uid, replicaType, index) => {
+      const owner = ownerIdOf({ name: job, uid });
+      const unit = memberUnitId(owner, `${replicaType}-${index}`);
+      for (const id of [owner, unit]) {
+        expect(id).toMatch(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
+        expect(ownerIdOfUnit(id)).toBe(owner);
+      }
+    }),
+  );
+});
+
+it("gives two jobs of one name, and two members with long names, different ids", () => {
+  const uids = ["0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "0a1b2c3d-4e60-6071-8293-a4b5c6d7e8f9"];
+  expect(new Set(uids.map((uid) => ownerIdOf({ name: "train", uid }))).size).toBe(2);
+  const long = "a".repeat(40);
+  const ids = Array.from({ length: 1000 }, (_, index) =>
+    memberUnitId(ownerIdOf({ name: long, uid: "0".repeat(36) }), `${long}-${index}`),
+  );
+  expect(new Set(ids).size).toBe(1000);
+});
