@@ -36,47 +36,37 @@ export function fieldsOf(value: unknown, path: string, notes: Notes): Fields | u
 function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, notes: Notes): Fields {
   const at = (name: string): string => (path === "" || name === "" ? path + name : `${path}.${name}`);
   const raw = (name: string): unknown => (Object.hasOwn(value, name) ? (value[name] ?? undefined) : undefined);
-  const refuse = (name: string, reason: string): void => {
-    notes.problems.push({ field: at(name), reason });
-  };
-  const wrong = (field: string, wanted: string, found: unknown): undefined => {
+  const checked = <Value>(field: string, found: unknown, { is, wanted }: Form<Value>): Value | undefined => {
+    if (found === undefined || is(found)) return found;
     notes.problems.push({ field, reason: `must be ${wanted}, not ${describe(found)}` });
     return undefined;
   };
-  const items = (name: string): readonly unknown[] => {
-    const found = raw(name);
-    if (found === undefined || Array.isArray(found)) return found ?? [];
-    wrong(at(name), "a list", found);
-    return [];
-  };
-  const integerIn = (field: string, found: unknown, { min, max }: Range): number | undefined => {
-    if (typeof found === "number" && Number.isInteger(found) && found >= min && found <= max) return found;
-    return wrong(field, `a whole number from ${min} to ${max}`, found);
-  };
+  const one = <Value>(name: string, form: Form<Value>): Value | undefined => checked(at(name), raw(name), form);
+  const items = (name: string): readonly (readonly [string, unknown])[] =>
+    (one(name, LIST) ?? []).map((item, index) => [`${at(name)}[${index}]`, item ?? null]);
+  const many = <Value>(name: string, form: Form<Value>): readonly Value[] =>
+    items(name)
+      .map(([field, item]) => checked(field, item, form))
+      .filter((item) => item !== undefined);
   return {
     path,
     names: Object.keys(value).filter((name) => raw(name) !== undefined),
     raw,
-    refuse,
+    refuse: (name, reason) => {
+      notes.problems.push({ field: at(name), reason });
+    },
     warn: (name, reason) => {
       notes.warnings.push({ field: at(name), reason });
     },
-    text: (name) => {
-      const found = raw(name);
-      return found === undefined || typeof found === "string" ? found : wrong(at(name), "a string", found);
-    },
-    integer: (name, range) => {
-      const found = raw(name);
-      return found === undefined ? undefined : integerIn(at(name), found, range);
-    },
-    flag: (name) => {
-      const found = raw(name);
-      return found === undefined || typeof found === "boolean" ? found : wrong(at(name), "true or false", found);
-    },
+    text: (name) => one(name, TEXT),
+    integer: (name, range) => one(name, integerIn(range)),
+    flag: (name) => one(name, FLAG),
     oneOf: (name, words) => {
-      const found = raw(name);
-      if (found === undefined) return undefined;
-      return words.find((word) => word === found) ?? wrong(at(name), `one of ${words.join(", ")}`, found);
+      const word = words.find((each) => each === raw(name));
+      return (
+        word ??
+        one(name, { is: (_found): _found is (typeof words)[number] => false, wanted: `one of ${words.join(", ")}` })
+      );
     },
     object: (name) => {
       const found = raw(name);
@@ -84,17 +74,23 @@ function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, 
     },
     objects: (name) =>
       items(name)
-        .map((item, index) => fieldsOf(item, `${at(name)}[${index}]`, notes))
+        .map(([field, item]) => fieldsOf(item, field, notes))
         .filter((item) => item !== undefined),
-    texts: (name) =>
-      items(name)
-        .map((item, index) => (typeof item === "string" ? item : wrong(`${at(name)}[${index}]`, "a string", item)))
-        .filter((item) => item !== undefined),
-    integers: (name, range) =>
-      items(name)
-        .map((item, index) => integerIn(`${at(name)}[${index}]`, item, range))
-        .filter((item) => item !== undefined),
+    texts: (name) => many(name, TEXT),
+    integers: (name, range) => many(name, integerIn(range)),
   };
+}
+
+type Form<Value> = { readonly is: (found: unknown) => found is Value; readonly wanted: string };
+
+const TEXT: Form<string> = { is: (found) => typeof found === "string", wanted: "a string" };
+const FLAG: Form<boolean> = { is: (found) => typeof found === "boolean", wanted: "true or false" };
+const LIST: Form<readonly unknown[]> = { is: (found) => Array.isArray(found), wanted: "a list" };
+
+function integerIn({ min, max }: Range): Form<number> {
+  const is = (found: unknown): found is number =>
+    typeof found === "number" && Number.isInteger(found) && found >= min && found <= max;
+  return { is, wanted: `a whole number from ${min} to ${max}` };
 }
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -29,11 +29,11 @@ export function readRunPolicy(
     suspend: policy?.flag("suspend") ?? false,
     managedBy: readManagedBy(policy),
     backoffLimit: policy?.integer("backoffLimit", NOT_NEGATIVE) ?? defaults.backoffLimit,
-    activeDeadlineMs: milliseconds(policy?.integer("activeDeadlineSeconds", { min: 1, max: INT32.max })),
+    activeDeadlineMs: milliseconds(policy?.integer("activeDeadlineSeconds", NOT_NEGATIVE)),
     ttlAfterFinishedMs: milliseconds(policy?.integer("ttlSecondsAfterFinished", NOT_NEGATIVE)),
     cleanPodPolicy: policy?.oneOf("cleanPodPolicy", CLEAN_POD_POLICIES) ?? defaults.cleanPodPolicy,
     priority: scheduling?.integer("priority", INT32) ?? 0,
-    minAvailable: scheduling?.integer("minAvailable", { min: 1, max: INT32.max }),
+    minAvailable: scheduling?.integer("minAvailable", NOT_NEGATIVE),
     schedulingQueue: scheduling?.text("queue"),
   };
 }

@@ -1,0 +1,322 @@
+import { describe, expect, it } from "vitest";
+import { jobManifest, replicaManifest, templateManifest } from "../../test/manifests.ts";
+import { JOB_KIND } from "./kind-job.ts";
+import type { KindDefaults, ReadResult } from "./kind.ts";
+
+const DEFAULTS: KindDefaults = {
+  pool: undefined,
+  poolLabel: "pool",
+  clusterDomain: undefined,
+  images: { waitForMaster: undefined, kubectlDelivery: undefined },
+};
+
+type Manifest = Readonly<Record<string, unknown>>;
+
+const read = (manifest: unknown, more: Partial<KindDefaults> = {}) => JOB_KIND.read(manifest, { ...DEFAULTS, ...more });
+const worker = (more: Manifest) => ({ replicaSpecs: { worker: replicaManifest(more) } });
+
+function specOf(result: ReadResult) {
+  if (!result.ok) throw new Error(JSON.stringify(result.problems));
+  return result.spec;
+}
+
+describe("reading a Job", () => {
+  it("fills in what an older definition left out", () => {
+    const template = templateManifest();
+    expect(specOf(read(jobManifest("a", { replicaSpecs: { worker: { template, pool: "cpu" } } })))).toEqual({
+      replicas: [
+        {
+          type: "worker",
+          replicas: 1,
+          restartPolicy: "Never",
+          template,
+          pool: "cpu",
+          dependsOn: [],
+          elastic: undefined,
+          failuresIgnored: false,
+          mainContainer: "main",
+          port: undefined,
+        },
+      ],
+      suspend: false,
+      managedBy: undefined,
+      backoffLimit: 6,
+      activeDeadlineMs: undefined,
+      ttlAfterFinishedMs: undefined,
+      cleanPodPolicy: "Running",
+      priority: 0,
+      minAvailable: undefined,
+      schedulingQueue: undefined,
+      failurePolicy: [],
+      exitCodes: { retryable: [], permanent: [] },
+      success: [[{ type: "worker", indexes: "all" }]],
+    });
+  });
+
+  it("reads policies", () => {
+    const spec = specOf(
+      read(
+        jobManifest("a", {
+          runPolicy: {
+            suspend: true,
+            managedBy: "muster.dev/job-controller",
+            backoffLimit: 0,
+            activeDeadlineSeconds: 60,
+            ttlSecondsAfterFinished: 0,
+            cleanPodPolicy: "All",
+            schedulingPolicy: { minAvailable: 1, queue: "q", priority: -5 },
+          },
+          failurePolicy: {
+            rules: [
+              { action: "Ignore", onPodCondition: { type: "DisruptionTarget" } },
+              { action: "FailJob", replicaTypes: ["worker"], onExitCodes: { operator: "NotIn", values: [3, 4] } },
+            ],
+          },
+          exitCodes: { retryable: [3], permanent: [137] },
+          successPolicy: {
+            rules: [{ allOf: [{ type: "worker", indexes: [1] }] }, { allOf: [{ type: "worker", complete: "Any" }] }],
+          },
+        }),
+      ),
+    );
+    expect(spec).toMatchObject({
+      suspend: true,
+      managedBy: undefined,
+      backoffLimit: 0,
+      activeDeadlineMs: 60_000,
+      ttlAfterFinishedMs: 0,
+      cleanPodPolicy: "All",
+      priority: -5,
+      minAvailable: 1,
+      schedulingQueue: "q",
+      failurePolicy: [
+        { action: "Ignore", replicaTypes: [], on: { podCondition: "DisruptionTarget", status: "True" } },
+        {
+          action: "FailJob",
+          replicaTypes: ["worker"],
+          on: { exitCodes: "NotIn", values: [3, 4], container: undefined },
+        },
+      ],
+      exitCodes: { retryable: [3], permanent: [137] },
+      success: [[{ type: "worker", indexes: [1] }], [{ type: "worker", indexes: "any" }]],
+    });
+  });
+
+  it("looks at types after those that they wait for, whatever the order in the manifest", () => {
+    const replicaSpecs = {
+      a: replicaManifest({ dependsOn: [{ type: "c", status: "Complete" }] }),
+      b: replicaManifest(),
+      c: replicaManifest({ dependsOn: [{ type: "b" }] }),
+    };
+    const spec = specOf(read(jobManifest("j", { replicaSpecs })));
+    expect(spec.replicas.map(({ type, dependsOn }) => [type, dependsOn])).toEqual([
+      ["b", []],
+      ["c", [{ type: "b", status: "Ready" }]],
+      ["a", [{ type: "c", status: "Complete" }]],
+    ]);
+  });
+
+  it("warns that the template's own restart policy is replaced", () => {
+    const result = read(jobManifest("a", worker({ template: templateManifest({ restartPolicy: "Always" }) })));
+    expect(result.ok && result.warnings).toEqual([
+      {
+        field: "spec.replicaSpecs.worker.template.spec.restartPolicy",
+        reason:
+          "is replaced: the restartPolicy of the replica type (spec.replicaSpecs.worker.restartPolicy) decides, not Always",
+      },
+    ]);
+  });
+
+  it.each([
+    ["its own field", worker({ pool: "own" }), {}, "own"],
+    [
+      "a nodeSelector",
+      worker({ pool: undefined, template: templateManifest({ nodeSelector: { pool: "sel" } }) }),
+      {},
+      "sel",
+    ],
+    ["the annotation of the job", worker({ pool: "" }), { "muster.dev/pool": "noted" }, "noted"],
+    ["the default of the controller", worker({ pool: undefined }), {}, "usual"],
+  ])("takes the pool from %s", (_title, spec, annotations, pool) => {
+    const manifest = { ...jobManifest("a", spec), metadata: { name: "a", annotations } };
+    expect(specOf(read(manifest, { pool: "usual" })).replicas[0]?.pool).toBe(pool);
+  });
+
+  const name = "metadata.name";
+  const replicas = "spec.replicaSpecs";
+  const code = { action: "FailJob", onExitCodes: { values: [3] } };
+  it.each<[title: string, manifest: unknown, field: string, reason: RegExp]>([
+    ["nothing", undefined, "", /must be an object, not empty/],
+    ["no spec", { metadata: { name: "a" } }, "spec", /is missing/],
+    ["no types", jobManifest("a", { replicaSpecs: {} }), replicas, /at least one replica type/],
+    ["no replica", jobManifest("a", worker({ replicas: 0 })), replicas, /at least one replica/],
+    ["too many replicas", jobManifest("a", worker({ replicas: 1001 })), replicas, /has 1001 replicas; 1000 at most/],
+    [
+      "a count that is none",
+      jobManifest("a", worker({ replicas: 1.5 })),
+      `${replicas}.worker.replicas`,
+      /whole number/,
+    ],
+    ["a count below 0", jobManifest("a", worker({ replicas: -1 })), `${replicas}.worker.replicas`, /from 0 to/],
+    [
+      "a bad type",
+      jobManifest("a", { replicaSpecs: { W: replicaManifest() } }),
+      `${replicas}.W`,
+      /no name for a service/,
+    ],
+    ["a name with a dot", jobManifest("a.b"), name, /no name for a service/],
+    ["a long name", jobManifest("a".repeat(55)), name, /too long by 1: .* 63 characters at most/],
+    ["no template", jobManifest("a", worker({ template: undefined })), `${replicas}.worker.template`, /is missing/],
+    [
+      "no container",
+      jobManifest("a", worker({ template: { spec: {} } })),
+      `${replicas}.worker.template.spec.containers`,
+      /at least one container/,
+    ],
+    [
+      "no image",
+      jobManifest("a", worker({ template: { spec: { containers: [{ name: "main" }] } } })),
+      `${replicas}.worker.template.spec.containers[0].image`,
+      /is missing/,
+    ],
+    [
+      "a machine",
+      jobManifest("a", worker({ template: templateManifest({ nodeName: "n" }) })),
+      `${replicas}.worker.template.spec.nodeName`,
+      /must not be set/,
+    ],
+    [
+      "an unknown main container",
+      jobManifest("a", worker({ mainContainer: "x" })),
+      `${replicas}.worker.mainContainer`,
+      /"x" is no container/,
+    ],
+    [
+      "an unknown restart policy",
+      jobManifest("a", worker({ restartPolicy: "Maybe" })),
+      `${replicas}.worker.restartPolicy`,
+      /one of Always, OnFailure, Never, ExitCode, not "Maybe"/,
+    ],
+    [
+      "no pool",
+      jobManifest("a", worker({ pool: undefined })),
+      `${replicas}.worker`,
+      /worker\.pool, template\.spec\.nodeSelector\["pool"\], the annotation muster\.dev\/pool of the job, or the controller's default pool/,
+    ],
+    ["a pool that cannot be", jobManifest("a", worker({ pool: "a b" })), `${replicas}.worker`, /not a label value/],
+    [
+      "two pools",
+      jobManifest("a", worker({ template: templateManifest({ nodeSelector: { pool: "gpu" } }) })),
+      `${replicas}.worker.template.spec.nodeSelector["pool"]`,
+      /no machine is in both/,
+    ],
+    [
+      "an unknown dependency",
+      jobManifest("a", worker({ dependsOn: [{ type: "x" }] })),
+      `${replicas}.worker.dependsOn`,
+      /"x" is no replica type/,
+    ],
+    [
+      "a type that waits for itself",
+      jobManifest("a", worker({ dependsOn: [{ type: "worker" }] })),
+      `${replicas}.worker.dependsOn`,
+      /names the type itself/,
+    ],
+    [
+      "a ring of three",
+      jobManifest("a", {
+        replicaSpecs: {
+          a: replicaManifest({ dependsOn: [{ type: "b" }] }),
+          b: replicaManifest({ dependsOn: [{ type: "c" }] }),
+          c: replicaManifest({ dependsOn: [{ type: "a" }] }),
+        },
+      }),
+      replicas,
+      /a, b, c wait for each other/,
+    ],
+    [
+      "bounds that do not hold",
+      jobManifest("a", worker({ elastic: { minReplicas: 3, maxReplicas: 4 } })),
+      `${replicas}.worker.elastic`,
+      /not 3, 2, 4/,
+    ],
+    [
+      "a negative limit",
+      jobManifest("a", { runPolicy: { backoffLimit: -1 } }),
+      "spec.runPolicy.backoffLimit",
+      /from 0/,
+    ],
+    [
+      "more kept than there are",
+      jobManifest("a", { runPolicy: { schedulingPolicy: { minAvailable: 3 } } }),
+      "spec.runPolicy.schedulingPolicy.minAvailable",
+      /more than all 2 replicas/,
+    ],
+    [
+      "an impossible code",
+      jobManifest("a", { exitCodes: { retryable: [0] } }),
+      "spec.exitCodes.retryable[0]",
+      /1 to 255/,
+    ],
+    ["a code twice", jobManifest("a", { exitCodes: { retryable: [3], permanent: [3] } }), "spec.exitCodes", /both/],
+    [
+      "a rule about nothing",
+      jobManifest("a", { failurePolicy: { rules: [{ action: "FailJob" }] } }),
+      "spec.failurePolicy.rules[0]",
+      /exactly one of/,
+    ],
+    [
+      "a rule about an unknown type",
+      jobManifest("a", { failurePolicy: { rules: [{ ...code, replicaTypes: ["x"] }] } }),
+      "spec.failurePolicy.rules[0].replicaTypes",
+      /"x" is no replica type/,
+    ],
+    [
+      "a success that never comes",
+      jobManifest("a", { successPolicy: { rules: [{ allOf: [{ type: "worker", indexes: [2] }] }] } }),
+      "spec.successPolicy.rules[0].allOf[0].indexes",
+      /can never succeed/,
+    ],
+  ])("refuses %s", (_title, manifest, field, reason) => {
+    const result = read(manifest);
+    const problems = result.ok ? [] : result.problems;
+    expect(problems).toContainEqual({ field, reason: expect.stringMatching(reason) as string });
+  });
+
+  it("names everything that is wrong at once, and whose the job is", () => {
+    const result = read(
+      jobManifest("A", { ...worker({ pool: undefined, replicas: -1 }), runPolicy: { managedBy: "example.com/x" } }),
+    );
+    expect(result).toMatchObject({ ok: false, managedBy: "example.com/x" });
+    expect(result.ok ? [] : result.problems.map(({ field }) => field)).toEqual([
+      "metadata.name",
+      "spec.replicaSpecs.worker",
+      "spec.replicaSpecs.worker.replicas",
+    ]);
+  });
+});
+
+it("tells each pod of a Job who it is, and where all the others are", () => {
+  const spec = specOf(
+    read(
+      jobManifest("train", {
+        replicaSpecs: { ps: replicaManifest({ port: 2222, replicas: 1 }), worker: replicaManifest() },
+      }),
+    ),
+  );
+  const job = { namespace: "ml", name: "train", uid: "u" };
+  const { env } = JOB_KIND.describeCluster(job, { type: "worker", index: 1 }, spec, {
+    ...DEFAULTS,
+    clusterDomain: "cluster.local",
+  });
+  expect(Object.fromEntries(env.map(({ name, value }) => [name, value]))).toEqual({
+    MUSTER_JOB: "train",
+    MUSTER_REPLICA_TYPE: "worker",
+    MUSTER_REPLICA_INDEX: "1",
+    MUSTER_REPLICAS: "2",
+    MUSTER_CLUSTER: JSON.stringify({
+      ps: ["train-ps-0.train.ml.svc.cluster.local:2222"],
+      worker: ["train-worker-0.train.ml.svc.cluster.local", "train-worker-1.train.ml.svc.cluster.local"],
+    }),
+  });
+});

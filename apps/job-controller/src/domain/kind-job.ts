@@ -1,0 +1,184 @@
+import type { JobSpec, ReplicaSpec, RestartPolicy } from "./job.ts";
+import type { EnvVariable, Kind, KindDefaults, ReadResult } from "./kind.ts";
+import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
+import { checkNameLength, checkServiceName, memberName, MEMBERS_MOST, serviceHost } from "./member-names.ts";
+import { orderReplicas } from "./order-replicas.ts";
+import type { Fields, Notes } from "./read-fields.ts";
+import { isComplete, readManifest, type ReplicaDraft } from "./read-manifest.ts";
+import { readExitCodes, readFailurePolicy, readSuccessPolicy } from "./read-policies.ts";
+import { readRunPolicy } from "./read-run-policy.ts";
+import { containerNamed, COUNT, PORT, readTemplate } from "./read-template.ts";
+
+const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
+const PREFIX = "muster.dev";
+const PORT_NAME = "job-port";
+/** As for Kubernetes' own jobs: a job that always fails must come to an end by itself. */
+const BACKOFF_LIMIT = 6;
+
+/** Muster's own Job; deploy/crds/muster.dev_jobs.yaml says the same to the API server, and explains each field. */
+export const JOB_KIND: Kind = {
+  group: PREFIX,
+  version: "v1",
+  kind: "Job",
+  plural: "jobs",
+  labelKeys: {
+    groupNameLabelKey: `${PREFIX}/group-name`,
+    groupNameLabelValue: PREFIX,
+    jobNameLabelKey: `${PREFIX}/job-name`,
+    replicaTypeLabelKey: `${PREFIX}/replica-type`,
+    replicaIndexLabelKey: `${PREFIX}/replica-index`,
+    jobRoleLabelKey: `${PREFIX}/job-role`,
+  },
+  statusKey: (type) => type,
+  services: "one-a-job",
+  labels: () => ({}),
+  read,
+  describeCluster: (job, member, spec, defaults) => ({
+    env: [
+      { name: "MUSTER_JOB", value: job.name },
+      { name: "MUSTER_REPLICA_TYPE", value: member.type },
+      { name: "MUSTER_REPLICA_INDEX", value: String(member.index) },
+      ...gangVariables(job, member, spec, defaults),
+    ],
+    containers: undefined,
+    initContainers: [],
+    volumes: [],
+    volumeMounts: [],
+    podDefaults: {},
+  }),
+  companions: () => [],
+};
+
+/** The whole gang is known to each pod as long as all of it fits into one variable. */
+function gangVariables(
+  job: Parameters<Kind["describeCluster"]>[0],
+  member: Parameters<Kind["describeCluster"]>[1],
+  spec: JobSpec,
+  { clusterDomain }: KindDefaults,
+): readonly EnvVariable[] {
+  const domain = serviceHost(job.name, job.namespace, clusterDomain);
+  const cluster = spec.replicas.map(({ type, replicas, port }) => {
+    const hosts = Array.from({ length: replicas }, (_, index) => {
+      const host = `${memberName(job, { type, index })}.${domain}`;
+      return port === undefined ? host : `${host}:${port.number}`;
+    });
+    return [type, hosts] as const;
+  });
+  const own = spec.replicas.find(({ type }) => type === member.type);
+  return [
+    { name: "MUSTER_REPLICAS", value: String(own?.replicas ?? 0) },
+    { name: "MUSTER_CLUSTER", value: JSON.stringify(Object.fromEntries(cluster)) },
+  ];
+}
+
+function read(resource: unknown, defaults: KindDefaults): ReadResult {
+  return readManifest(resource, ({ spec, metadata, notes }) => readSpec(spec, metadata, defaults, notes));
+}
+
+function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefaults, notes: Notes): JobSpec {
+  const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);
+  const types = spec.object("replicaSpecs");
+  const drafts = (types?.names ?? []).flatMap((type) => {
+    const fields = types?.object(type);
+    return fields === undefined ? [] : [readReplica(fields, type, { annotation, defaults, notes })];
+  });
+  if ((types?.names ?? []).length === 0) spec.refuse("replicaSpecs", "needs at least one replica type");
+  const { ordered, cycle } = orderReplicas(drafts);
+  checkGang(drafts, cycle, { spec, metadata });
+  const runPolicy = readRunPolicy(spec.object("runPolicy"), { backoffLimit: BACKOFF_LIMIT, cleanPodPolicy: "Running" });
+  const members = drafts.reduce((sum, { replicas }) => sum + replicas, 0);
+  if ((runPolicy.minAvailable ?? 0) > members)
+    spec.refuse("runPolicy.schedulingPolicy.minAvailable", `is more than all ${members} replicas`);
+  return {
+    ...runPolicy,
+    replicas: ordered.filter(isComplete),
+    failurePolicy: readFailurePolicy(spec, new Set(drafts.map(({ type }) => type))),
+    exitCodes: readExitCodes(spec),
+    success: readSuccessPolicy(spec, ordered),
+  };
+}
+
+function readReplica(
+  fields: Fields,
+  type: string,
+  { annotation, defaults, notes }: { annotation: string | undefined; defaults: KindDefaults; notes: Notes },
+): ReplicaDraft {
+  const typeProblem = checkServiceName(type);
+  if (typeProblem !== undefined) fields.refuse("", typeProblem);
+  const template = readTemplate(fields, notes);
+  const mainContainer = fields.text("mainContainer") ?? template?.spec.containers[0]?.name ?? "";
+  if (template !== undefined && containerNamed(template, mainContainer) === undefined)
+    fields.refuse("mainContainer", `"${mainContainer}" is no container of the template`);
+  const port = fields.integer("port", PORT);
+  return {
+    type,
+    replicas: fields.integer("replicas", COUNT) ?? 1,
+    restartPolicy: fields.oneOf("restartPolicy", RESTART_POLICIES) ?? "Never",
+    template,
+    pool: choosePool(
+      { path: fields.path, field: { known: true, pool: fields.text("pool") || undefined }, template, annotation },
+      defaults,
+      notes,
+    ),
+    dependsOn: readDependencies(fields),
+    elastic: readElastic(fields),
+    failuresIgnored: false,
+    mainContainer,
+    port: port === undefined ? undefined : { name: PORT_NAME, number: port },
+  };
+}
+
+function readDependencies(fields: Fields): ReplicaSpec["dependsOn"] {
+  return fields.objects("dependsOn").flatMap((dependency) => {
+    const type = dependency.text("type") ?? "";
+    if (type === "") dependency.refuse("type", "is missing");
+    return [{ type, status: dependency.oneOf("status", ["Ready", "Complete"]) ?? "Ready" }];
+  });
+}
+
+function readElastic(fields: Fields): ReplicaSpec["elastic"] {
+  const elastic = fields.object("elastic");
+  if (elastic === undefined) return undefined;
+  const replicas = fields.integer("replicas", COUNT) ?? 1;
+  const minReplicas = elastic.integer("minReplicas", COUNT) ?? replicas;
+  const maxReplicas = elastic.integer("maxReplicas", COUNT) ?? replicas;
+  if (minReplicas > replicas || replicas > maxReplicas)
+    elastic.refuse(
+      "",
+      `must have minReplicas <= replicas <= maxReplicas, not ${minReplicas}, ${replicas}, ${maxReplicas}`,
+    );
+  return { minReplicas, maxReplicas };
+}
+
+function checkGang(
+  drafts: readonly ReplicaDraft[],
+  cycle: readonly ReplicaDraft[],
+  { spec, metadata }: { readonly spec: Fields; readonly metadata: Fields | undefined },
+): void {
+  const types = new Set(drafts.map(({ type }) => type));
+  for (const { type, dependsOn } of drafts) {
+    for (const needed of dependsOn) {
+      const field = `replicaSpecs.${type}.dependsOn`;
+      if (needed.type === type) spec.refuse(field, "names the type itself");
+      else if (needed.type !== "" && !types.has(needed.type))
+        spec.refuse(field, `"${needed.type}" is no replica type of this job`);
+    }
+  }
+  const waiting = cycle.filter(({ type, dependsOn }) => dependsOn.every((d) => d.type !== type && types.has(d.type)));
+  if (waiting.length > 0)
+    spec.refuse("replicaSpecs", `${waiting.map(({ type }) => type).join(", ")} wait for each other and never start`);
+  const members = drafts.reduce((sum, { replicas, elastic }) => sum + (elastic?.maxReplicas ?? replicas), 0);
+  if (members === 0 && drafts.length > 0) spec.refuse("replicaSpecs", "needs at least one replica");
+  if (members > MEMBERS_MOST) spec.refuse("replicaSpecs", `has ${members} replicas; ${MEMBERS_MOST} at most`);
+  const name = metadata?.text("name") ?? "";
+  const problems = [
+    checkServiceName(name),
+    ...drafts.map((draft) => checkNameLength(name, draft.type, largest(draft))),
+  ];
+  const problem = problems.find((each) => each !== undefined);
+  if (problem !== undefined) metadata?.refuse("name", problem);
+}
+
+function largest({ replicas, elastic }: ReplicaDraft): number {
+  return Math.max(replicas, elastic?.maxReplicas ?? 0);
+}

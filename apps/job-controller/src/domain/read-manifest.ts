@@ -1,0 +1,40 @@
+import type { JobSpec, PodTemplate, ReplicaSpec } from "./job.ts";
+import type { Problem, ReadResult } from "./kind.ts";
+import { type Fields, fieldsOf, type Notes } from "./read-fields.ts";
+import { readManagedBy } from "./read-run-policy.ts";
+
+/** A replica type while it is read: the rest is looked at even if these two are wrong, so that everything wrong is said at once. */
+export type ReplicaDraft = Omit<ReplicaSpec, "template" | "pool"> & {
+  readonly template: PodTemplate | undefined;
+  readonly pool: string | undefined;
+};
+
+export function isComplete(draft: ReplicaDraft): draft is ReplicaDraft & ReplicaSpec {
+  return draft.template !== undefined && draft.pool !== undefined;
+}
+
+export type Manifest = { readonly spec: Fields; readonly metadata: Fields | undefined; readonly notes: Notes };
+
+/** What is common to reading all kinds: problems come once each, and whose the job is is known in any case. */
+export function readManifest(resource: unknown, readSpec: (manifest: Manifest) => JobSpec): ReadResult {
+  const notes: Notes = { problems: [], warnings: [] };
+  const root = fieldsOf(resource, "", notes);
+  const metadata = root?.object("metadata");
+  const fields = root?.object("spec");
+  if (root !== undefined && root.raw("spec") === undefined) root.refuse("spec", "is missing");
+  const managedBy = readManagedBy(fields?.object("runPolicy"));
+  const spec = fields === undefined ? undefined : readSpec({ spec: fields, metadata, notes });
+  const [first, ...others] = unique(notes.problems);
+  if (first !== undefined) return { ok: false, problems: [first, ...others], managedBy };
+  if (spec === undefined) throw new Error("a manifest without a spec and without a problem");
+  return { ok: true, spec, warnings: unique(notes.warnings) };
+}
+
+function unique(problems: readonly Problem[]): Problem[] {
+  const seen = new Map(problems.map((problem) => [`${problem.field}\n${problem.reason}`, problem]));
+  return [...seen.values()].sort((a, b) => compare(a.field, b.field) || compare(a.reason, b.reason));
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,31 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startApiServer } from "@muster/devcluster";
+import { kubeApiServer, kubeAssets } from "@muster/testkit";
+
+export type ApiServer = AsyncDisposable & { readonly kubeconfig: string };
+
+const assets = kubeAssets();
+
+/** The servers that a suite runs against; one that cannot be had says so in its title. */
+export const API_SERVERS: readonly { title: string; skip: boolean; start: () => Promise<ApiServer> }[] = [
+  { title: "the embedded API server", skip: false, start: startEmbedded },
+  {
+    title: assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`,
+    skip: !assets.found,
+    start: kubeApiServer,
+  },
+];
+
+async function startEmbedded(): Promise<ApiServer> {
+  const directory = await mkdtemp(join(tmpdir(), "muster-jobs-api-"));
+  const server = await startApiServer({ directory });
+  return {
+    kubeconfig: server.kubeconfig,
+    [Symbol.asyncDispose]: async () => {
+      await server[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}

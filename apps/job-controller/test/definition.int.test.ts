@@ -1,0 +1,297 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { ApiException, CustomObjectsApi, KubeConfig } from "@kubernetes/client-node";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { API_SERVERS, type ApiServer } from "./api-servers.ts";
+import { jobManifest, replicaManifest, templateManifest } from "./manifests.ts";
+
+type Manifest = Readonly<Record<string, unknown>>;
+
+const JOBS = { group: "muster.dev", version: "v1", namespace: "default", plural: "jobs" };
+const CRD = new URL("../../../deploy/crds/muster.dev_jobs.yaml", import.meta.url);
+
+const execute = promisify(execFile);
+const KUBECTL = [process.env["KUBEBUILDER_ASSETS"] ?? "", ...(process.env["PATH"] ?? "").split(":")]
+  .map((directory) => join(directory, "kubectl"))
+  .find((file) => existsSync(file));
+if (KUBECTL === undefined && process.env["CI"] === "true") throw new Error("CI=true allows no skipped suite: kubectl");
+
+const worker = (more: Manifest) => ({ replicaSpecs: { worker: replicaManifest(more) } });
+const code = { action: "FailJob", onExitCodes: { values: [3] } };
+
+/** What is refused when it is made, and the words that say why. */
+const REFUSED: readonly [title: string, manifest: Manifest, message: string][] = [
+  ["no replica type", jobManifest("a", { replicaSpecs: {} }), "should have at least 1 properties"],
+  [
+    "no replica at all",
+    jobManifest("a", worker({ replicas: 0 })),
+    "at least one replica type needs at least one replica",
+  ],
+  [
+    "a thousand and one replicas",
+    jobManifest("a", { replicaSpecs: { a: replicaManifest({ replicas: 1000 }), b: replicaManifest() } }),
+    "1000 replicas at most, all types together",
+  ],
+  ["fewer than no replicas", jobManifest("a", worker({ replicas: -1 })), "should be greater than or equal to 0"],
+  [
+    "a type in upper case",
+    jobManifest("a", { replicaSpecs: { Worker: replicaManifest() } }),
+    "a replica type is a name of 40 lower case letters",
+  ],
+  ["a name with a dot", jobManifest("a.b"), "metadata.name is the name of a service"],
+  ["a name that begins with a digit", jobManifest("1a"), "metadata.name is the name of a service"],
+  ["a name that leaves no room", jobManifest("a".repeat(55)), "metadata.name is too long"],
+  [
+    "a dependency on nobody",
+    jobManifest("a", worker({ dependsOn: [{ type: "chief" }] })),
+    "dependsOn has to name a replica type of this job",
+  ],
+  [
+    "a dependency on itself",
+    jobManifest("a", worker({ dependsOn: [{ type: "worker" }] })),
+    "a replica type cannot depend on itself",
+  ],
+  [
+    "two types that wait for each other",
+    jobManifest("a", {
+      replicaSpecs: {
+        a: replicaManifest({ dependsOn: [{ type: "b" }] }),
+        b: replicaManifest({ dependsOn: [{ type: "a" }] }),
+      },
+    }),
+    "two replica types cannot depend on each other",
+  ],
+  [
+    "more replicas than elastic allows",
+    jobManifest("a", worker({ elastic: { minReplicas: 1, maxReplicas: 1 } })),
+    "elastic needs minReplicas <= replicas <= maxReplicas",
+  ],
+  [
+    "fewer replicas than elastic allows",
+    jobManifest("a", worker({ elastic: { minReplicas: 3, maxReplicas: 4 } })),
+    "elastic needs minReplicas <= replicas <= maxReplicas",
+  ],
+  [
+    "a main container that is not there",
+    jobManifest("a", worker({ mainContainer: "other" })),
+    "mainContainer has to name a container of the template",
+  ],
+  [
+    "a template with a machine",
+    jobManifest("a", worker({ template: templateManifest({ nodeName: "n" }) })),
+    "nodeName cannot be set",
+  ],
+  [
+    "a template without containers",
+    jobManifest("a", worker({ template: { spec: { containers: [] } } })),
+    "should have at least 1 items",
+  ],
+  [
+    "a container without an image",
+    jobManifest("a", worker({ template: { spec: { containers: [{ name: "main" }] } } })),
+    "image: Required value",
+  ],
+  ["an unknown restart policy", jobManifest("a", worker({ restartPolicy: "Sometimes" })), "Unsupported value"],
+  [
+    "a back-off limit below zero",
+    jobManifest("a", { ...worker({}), runPolicy: { backoffLimit: -1 } }),
+    "should be greater than or equal to 0",
+  ],
+  [
+    "a manager without a domain",
+    jobManifest("a", { ...worker({}), runPolicy: { managedBy: "me" } }),
+    "managedBy is a name with a domain",
+  ],
+  [
+    "an exit code that no process has",
+    jobManifest("a", { ...worker({}), exitCodes: { retryable: [256] } }),
+    "should be less than or equal to 255",
+  ],
+  [
+    "exit code 0 as a failure",
+    jobManifest("a", { ...worker({}), exitCodes: { permanent: [0] } }),
+    "should be greater than or equal to 1",
+  ],
+  [
+    "an exit code that is both",
+    jobManifest("a", { ...worker({}), exitCodes: { retryable: [3], permanent: [3] } }),
+    "an exit code cannot be both retryable and permanent",
+  ],
+  [
+    "a failure rule about nothing",
+    jobManifest("a", { ...worker({}), failurePolicy: { rules: [{ action: "FailJob" }] } }),
+    "exactly one of onExitCodes and onPodCondition",
+  ],
+  [
+    "a failure rule about exit code 0",
+    jobManifest("a", {
+      ...worker({}),
+      failurePolicy: { rules: [{ action: "FailJob", onExitCodes: { values: [0] } }] },
+    }),
+    "exit code 0 is no failure",
+  ],
+  [
+    "a failure rule about an unknown type",
+    jobManifest("a", { ...worker({}), failurePolicy: { rules: [{ ...code, replicaTypes: ["ps"] }] } }),
+    "failurePolicy has to name replica types of this job",
+  ],
+  [
+    "a success rule about an unknown type",
+    jobManifest("a", { ...worker({}), successPolicy: { rules: [{ allOf: [{ type: "ps" }] }] } }),
+    "successPolicy has to name replica types of this job",
+  ],
+  [
+    "a success rule that says two things",
+    jobManifest("a", {
+      ...worker({}),
+      successPolicy: { rules: [{ allOf: [{ type: "worker", complete: "Any", indexes: [0] }] }] },
+    }),
+    "needs one of indexes and complete: Any",
+  ],
+];
+
+const image = (name: string) => templateManifest({ containers: [{ name: "main", image: name }] });
+
+/** Changes that are refused while the job is not suspended, and the words that say why. */
+const FROZEN: readonly [title: string, spec: Manifest, message: string][] = [
+  ["the template", worker({ template: image("other") }), "a template can be changed only while the job is suspended"],
+  ["the pool", worker({ pool: "gpu" }), "a pool can be changed only while the job is suspended"],
+  ["a pool to none", worker({ pool: undefined }), "a pool can be changed only while the job is suspended"],
+  [
+    "one type more",
+    { replicaSpecs: { worker: replicaManifest(), ps: replicaManifest() } },
+    "replica types can be added or removed only while the job is suspended",
+  ],
+  [
+    "another type instead",
+    { replicaSpecs: { ps: replicaManifest() } },
+    "replica types can be added or removed only while the job is suspended",
+  ],
+];
+
+describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) => {
+  describe.skipIf(skip)("", () => {
+    let server: ApiServer;
+    let jobs: CustomObjectsApi;
+    let made = 0;
+    beforeAll(async () => {
+      server = await start();
+      const config = new KubeConfig();
+      config.loadFromFile(server.kubeconfig);
+      jobs = config.makeApiClient(CustomObjectsApi);
+      // As plain data: the typed client leaves out what its model calls by another name, the rules among it.
+      const definitions = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
+      await jobs.createClusterCustomObject({ ...definitions, body: parse(await readFile(CRD, "utf8")) as object });
+      await until("jobs are served", () =>
+        jobs.listNamespacedCustomObject(JOBS).then(
+          () => true,
+          () => false,
+        ),
+      );
+    });
+    afterAll(() => server[Symbol.asyncDispose]());
+
+    const create = (body: Manifest, dryRun?: string) =>
+      jobs.createNamespacedCustomObject({
+        ...JOBS,
+        body,
+        ...(dryRun !== undefined && { dryRun }),
+      }) as Promise<Manifest>;
+
+    it.each(REFUSED)("refuses %s", async (_title, manifest, message) => {
+      const error = await create(manifest, "All").then(() => "it was taken", messageOf);
+      expect(error).toContain(message);
+    });
+
+    it.each(FROZEN)(
+      "refuses to change %s of a job that is not suspended, and takes it while it is",
+      async (_title, spec, message) => {
+        const name = `frozen-${(made += 1)}`;
+        await create(jobManifest(name));
+        const change = async (suspend: boolean, next: Manifest) => {
+          const { metadata } = (await jobs.getNamespacedCustomObject({ ...JOBS, name })) as Manifest;
+          const body = { ...jobManifest(name, { ...next, runPolicy: { suspend } }), metadata };
+          return jobs.replaceNamespacedCustomObject({ ...JOBS, name, body }).then(() => "it was taken", messageOf);
+        };
+        expect(await change(false, spec)).toContain(message);
+        expect(await change(true, jobManifest(name)["spec"] as Manifest)).toBe("it was taken");
+        expect(await change(true, spec)).toBe("it was taken");
+      },
+    );
+
+    it("fills in what is left out, so that kubectl shows it", async () => {
+      const template = templateManifest();
+      const made = await create(jobManifest("defaults", { replicaSpecs: { worker: { template } } }), "All");
+      expect(made["spec"]).toEqual({
+        replicaSpecs: { worker: { replicas: 1, restartPolicy: "Never", pool: "", dependsOn: [], template } },
+        runPolicy: { suspend: false, backoffLimit: 6, cleanPodPolicy: "Running" },
+      });
+    });
+
+    it("stores a template as it was written", async () => {
+      const port = { name: "http", containerPort: 80, protocol: "TCP" };
+      const resources = { requests: { cpu: 1, memory: "1Gi" }, limits: { "nvidia.com/gpu": 1 } };
+      const template = {
+        metadata: { labels: { a: "b" }, annotations: { c: "d" } },
+        spec: {
+          containers: [{ name: "main", image: "i", ports: [port], resources, env: [{ name: "A", value: "$(B)" }] }],
+          volumes: [{ name: "v", emptyDir: {} }],
+          tolerations: [{ key: "k", operator: "Exists" }],
+          securityContext: { runAsNonRoot: true },
+        },
+      };
+      const made = await create(jobManifest("template", worker({ template })), "All");
+      expect(made["spec"]).toMatchObject(worker({ template }));
+    });
+
+    it("refuses another manager for a job that has one", async () => {
+      await create(jobManifest("managed", { runPolicy: { managedBy: "kueue.x-k8s.io/multikueue" } }));
+      const body = [{ op: "remove", path: "/spec/runPolicy/managedBy" }];
+      const error = await jobs
+        .patchNamespacedCustomObject({ ...JOBS, name: "managed", body })
+        .then(() => "it was taken", messageOf);
+      expect(error).toContain("managedBy cannot be changed");
+    });
+
+    describe.skipIf(KUBECTL === undefined)(
+      KUBECTL === undefined ? "with kubectl (skipped: none in KUBEBUILDER_ASSETS or on the PATH)" : "with kubectl",
+      () => {
+        const kubectl = async (...args: string[]) => {
+          const env = { HOME: "/nonexistent", PATH: "/usr/bin:/bin", KUBECONFIG: server.kubeconfig };
+          return (await execute(KUBECTL ?? "", args, { env })).stdout;
+        };
+
+        it("shows how far a job is, by its short name", async () => {
+          await create(jobManifest("shown"));
+          const status = { state: "Running", completions: "1/2", restarts: 3, message: "every pod is running" };
+          const patch = JSON.stringify({ status });
+          await kubectl("patch", "mj", "shown", "--subresource=status", "--type=merge", `--patch=${patch}`);
+          const [heading, row] = (await kubectl("get", "mj", "shown")).split("\n");
+          expect(heading?.split(/\s+/)).toEqual(["NAME", "STATE", "SUCCEEDED/TOTAL", "RESTARTS", "AGE"]);
+          expect(row?.split(/\s+/).slice(0, 4)).toEqual(["shown", "Running", "1/2", "3"]);
+          expect(await kubectl("get", "mj", "shown", "-o", "wide")).toContain("every pod is running");
+          expect(await kubectl("describe", "mjob", "shown")).toContain("Backoff Limit:");
+        });
+
+        it("explains its fields", async () => {
+          expect(await kubectl("explain", "jobs.muster.dev")).toContain("A gang of pods");
+          expect(await kubectl("explain", "jobs.muster.dev.spec.runPolicy.backoffLimit")).toContain(
+            "FIELD: backoffLimit",
+          );
+          expect(await kubectl("explain", "jobs.muster.dev.spec.replicaSpecs.elastic")).toContain("minReplicas");
+        });
+      },
+    );
+  });
+});
+
+/** What the API server says, which client-node leaves as text in the body. */
+function messageOf(error: unknown): string {
+  if (!(error instanceof ApiException) || typeof error.body !== "string") return String(error);
+  return (JSON.parse(error.body) as { message: string }).message;
+}

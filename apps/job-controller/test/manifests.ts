@@ -1,0 +1,19 @@
+type Manifest = Readonly<Record<string, unknown>>;
+
+/** A job as people write it, with everything that it needs and nothing else. */
+export function jobManifest(name: string, spec: Manifest = {}): Manifest {
+  return {
+    apiVersion: "muster.dev/v1",
+    kind: "Job",
+    metadata: { name, namespace: "default" },
+    spec: { replicaSpecs: { worker: replicaManifest() }, ...spec },
+  };
+}
+
+export function replicaManifest(more: Manifest = {}): Manifest {
+  return { replicas: 2, pool: "cpu", template: templateManifest(), ...more };
+}
+
+export function templateManifest(more: Manifest = {}): Manifest {
+  return { spec: { containers: [{ name: "main", image: "busybox", command: ["true"] }], ...more } };
+}
