@@ -93,7 +93,9 @@ describe("a session that cannot succeed", () => {
     const session = await finished(world, "never-ready");
     expect(eventsOf(session)).toEqual([...PROVISIONED, "ERROR"]);
     expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
-    expect(session.events?.at(-1)?.description).toContain("not all components were ready within 1500 ms: driver is PENDING, server-0 is NOT_READY");
+    expect(session.events?.at(-1)?.description).toContain(
+      "not all components were ready within 1500 ms: driver is PENDING, server-0 is NOT_READY",
+    );
     expect(world.cluster.bound).not.toContain("never-ready-driver");
     await expectNothingLeft(world);
   });

@@ -69,7 +69,7 @@ function filled(made: SessionRecord): SessionRecord {
   if (verdict === undefined) throw new Error("a failed component is no verdict");
   const warnings = Array.from({ length: 40 }, () => ({ code: "LOGS_LOST" as const, message: "\u20ac".repeat(256) }));
   const ending: Outcome[] = [
-    { do: "conclude", verdict, because: "failed" },
+    { do: "conclude", verdict, because: "COMPONENT_FAILED" },
     { do: "explain-wait", text: explainWait(snapshot, components), because: "wait-changed" },
     { do: "logs-collected", warnings, resultJson: `{"r":"${"x".repeat(32 * 1024 - 8)}"}` },
   ];

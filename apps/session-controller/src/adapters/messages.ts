@@ -2,20 +2,21 @@ import type { Fault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import type { FoundReservation } from "../domain/decide-release.ts";
 import { digestOf, type OwnedReservation } from "../domain/plan-sweep.ts";
-import type {
-  ComponentKind,
-  ComponentState,
-  ComponentStatus,
-  EventKind,
-  PodHealth,
-  SessionEvent,
-  SessionRecord,
-  SessionSpec,
-  TerminalKind,
-  Verdict,
-  Warning,
+import {
+  COMPONENT_STATES,
+  END_REASONS,
+  TERMINAL_KINDS,
+  WARNING_CODES,
+  type ComponentKind,
+  type ComponentStatus,
+  type EventKind,
+  type PodHealth,
+  type SessionEvent,
+  type SessionRecord,
+  type SessionSpec,
+  type Verdict,
 } from "../domain/session.ts";
-import type { ReservationSeen, WaitReason } from "../domain/snapshot.ts";
+import { WAIT_CODES, type Refusal, type ReservationSeen, type WaitReason } from "../domain/snapshot.ts";
 import type { PodSeen } from "../domain/summarise-components.ts";
 import type { SessionDraft } from "../domain/validate-session.ts";
 
@@ -77,7 +78,7 @@ export function recordOf(message: muster.session.v1.SessionRecord.$Properties): 
     components: (session.components ?? []).map((status) => statusOf(session.name ?? "", status)),
     resultJson: session.resultJson ?? "",
     warnings: (session.warnings ?? []).map(({ code, message: text }) => ({
-      code: code as Warning["code"],
+      code: wordOf(WARNING_CODES, code) ?? "OTHER",
       message: text ?? "",
     })),
     createdAtMs: session.createdAtMs ?? 0,
@@ -207,7 +208,7 @@ export function grantedSession(payload: Uint8Array): string | undefined {
 }
 
 /** Faults of Reserve after which asking again cannot help. */
-export function isRefusal(fault: Fault): boolean {
+export function isRefusal(fault: Fault): fault is Refusal {
   return ["pool_unknown", "pool_capacity", "reservation_differs", "invalid_request"].includes(fault.code);
 }
 
@@ -249,13 +250,21 @@ function knownKind(kind: ComponentKind | undefined): ComponentKind {
 function eventOfWire(event: EventProperties): SessionEvent {
   const kind = (Object.keys(EVENTS) as EventKind[]).find((word) => EVENTS[word] === event.kind);
   if (kind === undefined) throw new Error(`a stored event has the unknown kind ${event.kind ?? "none"}`);
-  return { kind, atMs: event.atMs ?? 0, description: event.description ?? "", reason: event.reason ?? "" };
+  const reason = event.reason ?? "";
+  return {
+    kind,
+    atMs: event.atMs ?? 0,
+    description: event.description ?? "",
+    reason: reason === "" ? "" : (wordOf(END_REASONS, reason) ?? "OTHER"),
+  };
 }
 
 function verdictOf(event: EventProperties | null | undefined): Verdict | undefined {
   if (event === null || event === undefined) return undefined;
   const read = eventOfWire(event);
-  return { ...read, kind: read.kind as TerminalKind };
+  const kind = wordOf(TERMINAL_KINDS, read.kind);
+  if (kind === undefined) throw new Error(`a stored verdict has the kind ${read.kind}`);
+  return { ...read, kind };
 }
 
 function statusOf(session: string, status: muster.session.v1.ComponentStatus.$Properties): ComponentStatus {
@@ -267,7 +276,7 @@ function statusOf(session: string, status: muster.session.v1.ComponentStatus.$Pr
     pod: status.pod ?? `${session}-${status.name ?? ""}`,
     podUid: status.podUid ?? "",
     podIp: status.podIp ?? "",
-    state: (status.state ?? "PENDING") as ComponentState,
+    state: wordOf(COMPONENT_STATES, status.state ?? "PENDING") ?? "UNKNOWN",
     message: status.message ?? "",
     exitCode: status.exitCode ?? undefined,
   };
@@ -300,10 +309,15 @@ function waitReasonOf(
 ): WaitReason | undefined {
   if (because === null || because === undefined) return undefined;
   return {
-    code: because.code ?? "",
+    code: wordOf(WAIT_CODES, because.code) ?? "OTHER",
     pool: because.pool ?? "",
     requested: because.requested ?? 0,
     available: because.available ?? 0,
     ahead: because.ahead ?? 0,
   };
+}
+
+/** The one way in for words that others write: what is not one of ours is none. */
+function wordOf<Word extends string>(words: readonly Word[], text: string | null | undefined): Word | undefined {
+  return words.find((word) => word === text);
 }

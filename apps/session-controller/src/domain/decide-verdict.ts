@@ -1,6 +1,6 @@
-import { describeFault, reasonOf } from "@muster/faults";
-import { eventOf, queuedUntilMs, type ComponentStatus, type Verdict } from "./session.ts";
-import type { Snapshot } from "./snapshot.ts";
+import { describeFault } from "@muster/faults";
+import { eventOf, queuedUntilMs, type ComponentStatus, type EndReason, type Verdict } from "./session.ts";
+import type { Refusal, Snapshot } from "./snapshot.ts";
 
 /**
  * The outcome of a session, once there is one. When several things have happened by the time we look, the order is fixed: what the driver achieved, the user's
@@ -36,10 +36,17 @@ function decideObstacle({ obstacles, nowMs }: Snapshot): Verdict | undefined {
   return outcome("ERROR", nowMs, refused.reason, `${refused.component}: ${refused.message}`);
 }
 
+const REFUSED: Readonly<Record<Refusal["code"], EndReason>> = {
+  pool_unknown: "POOL_UNKNOWN",
+  pool_capacity: "POOL_CAPACITY",
+  reservation_differs: "RESERVATION_DIFFERS",
+  invalid_request: "INVALID_REQUEST",
+};
+
 function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict | undefined {
   if (reservation.state === "refused") {
     const { fault } = reservation;
-    return outcome("ERROR", nowMs, reasonOf(fault), describeFault(fault));
+    return outcome("ERROR", nowMs, REFUSED[fault.code], describeFault(fault));
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
   if (nowMs < queuedUntilMs(record)) return undefined;
@@ -91,7 +98,7 @@ export function describeStates(components: readonly ComponentStatus[]): string {
   return rest > 0 ? `${named.join(", ")} and ${rest} more` : named.join(", ");
 }
 
-function outcome(kind: Verdict["kind"], atMs: number, reason: string, description: string): Verdict {
+function outcome(kind: Verdict["kind"], atMs: number, reason: Verdict["reason"], description: string): Verdict {
   const text =
     description.length > DESCRIPTION_LENGTH ? `${description.slice(0, DESCRIPTION_LENGTH - 3)}...` : description;
   return { kind, atMs, reason, description: text };

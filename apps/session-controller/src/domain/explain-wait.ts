@@ -35,7 +35,11 @@ export function explainReason(because: WaitReason | undefined): string {
       return `pool ${pool} has ${available} machines free, ${requested} are needed${queue}`;
     case "CONCURRENCY_LIMIT":
       return `as many sessions as allowed are running${queue}`;
-    default:
-      return `${code}${pool === "" ? "" : ` in pool ${pool}`}${queue}`;
+    case "HELD_FOR_OLDER":
+      return `machines of pool ${pool} are kept for a request that has waited for too long${queue}`;
+    case "POOLS_NOT_KNOWN_YET":
+      return `the ledger does not know the nodes yet${queue}`;
+    case "OTHER":
+      return `the ledger gives a reason that is not known here${queue}`;
   }
 }

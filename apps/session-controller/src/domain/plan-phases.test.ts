@@ -93,7 +93,7 @@ describe("terminal is final", () => {
     expect(over.events.at(-1)?.kind).toBe(kind);
     const other = verdict(kind === "DONE" ? "ERROR" : "DONE");
     for (const record of [cleaned, over]) {
-      const again = transitionRecord(record, { do: "conclude", verdict: other, because: "other" });
+      const again = transitionRecord(record, { do: "conclude", verdict: other, because: "TIMEOUT" });
       expect(again.verdict?.kind).toBe(kind);
     }
     expect(transitionRecord(over, { do: "record", event: other, because: "driver-ended" })).toBe(over);

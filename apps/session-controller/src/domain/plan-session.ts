@@ -8,9 +8,11 @@ import {
   type Component,
   type ComponentKind,
   type ComponentStatus,
+  type EndReason,
   type EventKind,
   type SessionEvent,
   type SessionRecord,
+  type TerminalKind,
   type Verdict,
   type Warning,
 } from "./session.ts";
@@ -40,7 +42,7 @@ export type RecordStep =
       readonly event: SessionEvent;
       readonly because: "accepted" | "driver-ready" | "driver-ended";
     }
-  | { readonly do: "conclude"; readonly verdict: Verdict; readonly because: string }
+  | { readonly do: "conclude"; readonly verdict: Verdict; readonly because: EndReason | TerminalKind | "cannot-be-run" }
   | { readonly do: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
       readonly do: "finish";

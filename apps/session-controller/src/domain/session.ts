@@ -30,22 +30,47 @@ export type SessionSpec = {
   readonly killAfterMs: number;
 };
 
-export type TerminalKind = "DONE" | "ERROR" | "CANCELLED" | "INTERNAL_ERROR";
+export const TERMINAL_KINDS = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
+export type TerminalKind = (typeof TERMINAL_KINDS)[number];
 export type EventKind = "QUEUE" | "ACCEPT" | "PROVISION" | "RUN" | TerminalKind;
+
+/** The stable words behind an ERROR. OTHER: one that this version does not know. */
+export const END_REASONS = [
+  "COMPONENT_FAILED",
+  "TIMEOUT",
+  "QUEUE_TIMEOUT",
+  "POOL_UNKNOWN",
+  "POOL_CAPACITY",
+  "RESERVATION_DIFFERS",
+  "INVALID_REQUEST",
+  "POD_REFUSED",
+  "POD_NAME_TAKEN",
+  "OTHER",
+] as const;
+export type EndReason = (typeof END_REASONS)[number];
 
 export type SessionEvent<Kind extends EventKind = EventKind> = {
   readonly kind: Kind;
   readonly atMs: number;
   readonly description: string;
-  /** Stable word behind an ERROR; empty for the others. */
-  readonly reason: string;
+  /** Of an ERROR; empty for the others. */
+  readonly reason: EndReason | "";
 };
 
 export type Verdict = SessionEvent<TerminalKind>;
 
 export type PodHealth = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
-/** PENDING: no pod was made. CREATED: made, and nothing was seen of it yet. */
-export type ComponentState = "PENDING" | "CREATED" | PodHealth;
+/** PENDING: no pod was made. CREATED: made, and nothing was seen of it yet. The others are healths of the pod. */
+export const COMPONENT_STATES = [
+  "PENDING",
+  "CREATED",
+  "UNKNOWN",
+  "READY",
+  "NOT_READY",
+  "SUCCEEDED",
+  "FAILED",
+] as const satisfies readonly (PodHealth | "PENDING" | "CREATED")[];
+export type ComponentState = (typeof COMPONENT_STATES)[number];
 
 export type ComponentStatus = {
   readonly name: string;
@@ -61,8 +86,11 @@ export type ComponentStatus = {
   readonly exitCode: number | undefined;
 };
 
+/** OTHER: a word that this version does not know. */
+export const WARNING_CODES = ["LOGS_LOST", "RESULT_LOST", "PODS_NOT_GONE", "NOT_RELEASED", "OTHER"] as const;
+
 export type Warning = {
-  readonly code: "LOGS_LOST" | "RESULT_LOST" | "PODS_NOT_GONE" | "NOT_RELEASED";
+  readonly code: (typeof WARNING_CODES)[number];
   readonly message: string;
 };
 

@@ -3,14 +3,29 @@ import type { ForcePolicy, NodeSeen } from "./decide-force.ts";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
+/** The ledger's words for a wait. OTHER: one that this version does not know. */
+export const WAIT_CODES = [
+  "POOL_AVAILABILITY",
+  "HELD_FOR_OLDER",
+  "CONCURRENCY_LIMIT",
+  "POOLS_NOT_KNOWN_YET",
+  "OTHER",
+] as const;
+
 /** Why the ledger lets a request wait: a stable word and the numbers behind it. */
 export type WaitReason = {
-  readonly code: string;
+  readonly code: (typeof WAIT_CODES)[number];
   readonly pool: string;
   readonly requested: number;
   readonly available: number;
   readonly ahead: number;
 };
+
+/** Answers of the ledger after which asking again cannot help. */
+export type Refusal = Extract<
+  Fault,
+  { readonly code: "pool_unknown" | "pool_capacity" | "reservation_differs" | "invalid_request" }
+>;
 
 /** What the ledger last answered. `unknown`: it was not asked, or there is a hint that its answer has changed. */
 export type ReservationSeen =
@@ -21,7 +36,7 @@ export type ReservationSeen =
       readonly because: WaitReason | undefined;
     }
   | { readonly state: "granted"; readonly id: string; readonly machines: readonly Machine[] }
-  | { readonly state: "refused"; readonly fault: Fault };
+  | { readonly state: "refused"; readonly fault: Refusal };
 
 export type Machine = { readonly component: string; readonly node: string };
 
@@ -40,7 +55,12 @@ export type LivePod = {
 /** What stood in the way when a pod was to be made. */
 export type Obstacle =
   /** The API server will not have this pod, now or later. */
-  | { readonly kind: "refused"; readonly component: string; readonly reason: string; readonly message: string }
+  | {
+      readonly kind: "refused";
+      readonly component: string;
+      readonly reason: "POD_REFUSED" | "POD_NAME_TAKEN";
+      readonly message: string;
+    }
   /** A pod of an earlier session of the same name is still there. */
   | { readonly kind: "leftover"; readonly component: string; readonly pod: string; readonly uid: string };
 

@@ -1,0 +1,52 @@
+import { muster } from "@muster/proto";
+import { describe, expect, it } from "vitest";
+import { record, running, START_MS } from "../../test/samples.ts";
+import type { SessionRecord } from "../domain/session.ts";
+import { recordMessage, recordOf, reservationSeenOf } from "./messages.ts";
+
+/** As a version would have written it that knows more words. */
+function newer(change: (message: muster.session.v1.SessionRecord.$Properties) => void): SessionRecord {
+  const verdict = { kind: "ERROR", atMs: START_MS, description: "", reason: "TIMEOUT" } as const;
+  const warnings = [{ code: "LOGS_LOST", message: "" }] as const;
+  const message = recordMessage(running({ verdict, warnings }));
+  change(message);
+  return recordOf(message);
+}
+
+describe("words of a stored record", () => {
+  it("come back as they were written", () => {
+    const verdict = { kind: "ERROR", atMs: START_MS, description: "", reason: "TIMEOUT" } as const;
+    const written = running({ verdict, warnings: [{ code: "RESULT_LOST", message: "m" }] });
+    expect(recordOf(recordMessage(written))).toEqual(written);
+    expect(recordOf(recordMessage(record()))).toEqual(record());
+  });
+
+  it("that this version does not know leave the session readable", () => {
+    const read = newer(({ session, verdict }) => {
+      if (verdict) verdict.reason = "TOO_WARM";
+      for (const warning of session?.warnings ?? []) warning.code = "RESULT_WARM";
+      for (const component of session?.components ?? []) component.state = "WARM";
+    });
+    expect(read.verdict?.reason).toBe("OTHER");
+    expect(read.warnings.map(({ code }) => code)).toEqual(["OTHER"]);
+    expect(new Set(read.components.map(({ state }) => state))).toEqual(new Set(["UNKNOWN"]));
+  });
+
+  it("make it unreadable where nothing can be done without knowing them", () => {
+    const QUEUE = muster.session.v1.SessionEventKind.SESSION_EVENT_KIND_QUEUE;
+    expect(() => newer(({ verdict }) => verdict && (verdict.kind = QUEUE))).toThrow(
+      "a stored verdict has the kind QUEUE",
+    );
+  });
+});
+
+it.each([
+  ["CONCURRENCY_LIMIT", "CONCURRENCY_LIMIT"],
+  ["MOON_PHASE", "OTHER"],
+  ["", "OTHER"],
+])("takes the ledger's word %j for %s", (code, known) => {
+  expect(reservationSeenOf({ id: "r-1", because: { code } })).toMatchObject({
+    state: "waiting",
+    because: { code: known },
+  });
+});
