@@ -34,7 +34,19 @@ export async function logs(
   const stop = AbortSignal.any([cli.interrupts.first, cli.io.closed]);
   using kept = keepContact(cli, connected);
   const read = (each: string, sink: Sink): Promise<void> =>
-    readLog({ cli, services, contact: kept, name, component: each, follow: options.follow, stop }, sink);
+    readLog(
+      {
+        cli,
+        services,
+        contact: kept,
+        name,
+        component: each,
+        alone: component !== undefined,
+        follow: options.follow,
+        stop,
+      },
+      sink,
+    );
 
   if (component !== undefined) {
     await read(component, async (bytes) => {
@@ -48,12 +60,16 @@ export async function logs(
   return cli.interrupts.first.aborted ? EXIT.interrupted : EXIT.ok;
 }
 
+const WAITS = "`-f` waits until it has one";
+
 type LogSource = {
   readonly cli: Cli;
   readonly services: MusterServices;
   readonly contact: Contact;
   readonly name: string;
   readonly component: string;
+  /** Nothing else was asked for, so that its absence is an error. */
+  readonly alone: boolean;
   readonly follow: boolean;
   readonly stop: AbortSignal;
 };
@@ -92,7 +108,10 @@ async function readChunk(source: LogSource, offset: number): Promise<LogChunk | 
         ? await contact.ask(`session of ${component}`, () => services.session(name), stop)
         : undefined;
       if (!follow || (session !== undefined && isFinished(session))) {
-        cli.io.err([`note: ${component} has no log: ${describeFault(fault)}`]);
+        const message = `${component} has no log: ${describeFault(fault)}`;
+        if (source.alone)
+          throw new CommandError(EXIT.refused, message, { cause: error, ...(!follow && { hint: WAITS }) });
+        cli.io.err([`note: ${message}`]);
         break;
       }
       await cli.pause(FOLLOW_EVERY_MS, stop);
