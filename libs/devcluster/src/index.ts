@@ -4,7 +4,7 @@ export { startKubelet } from "./kubelet/start-kubelet.ts";
 export type { Kubelet, KubeletOptions } from "./kubelet/start-kubelet.ts";
 export { startApiServer } from "./apiserver/start-api-server.ts";
 export type { ApiServer, ApiServerOptions } from "./apiserver/start-api-server.ts";
-export type { KubeletAccess } from "./apiserver/pod-log.ts";
+export type { KubeletAccess } from "./apiserver/kubelet-request.ts";
 export { attachNodes, endLeftovers } from "./attach-nodes.ts";
 export type { AttachedNodes, AttachOptions, NodePool } from "./attach-nodes.ts";
 export { startDevCluster } from "./dev-cluster.ts";

@@ -170,6 +170,7 @@ async function startServer(
       container === "main"
         ? { found: true, read: (request, signal) => readContainerLog(log, request, signal) }
         : { found: false, status: 404, message: "no such container" },
+    findExec: () => ({ found: false, status: 404, message: "no such container" }),
   });
 }
 

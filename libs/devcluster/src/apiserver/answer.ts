@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
 import type { JsonObject } from "./json.ts";
 import { type Failure, FailureError, failureStatus, internalError } from "./status.ts";
 
@@ -8,6 +9,16 @@ export type Exchange = {
   readonly response: ServerResponse;
   readonly path: string;
   readonly query: URLSearchParams;
+  /** Of a client that asks to speak another protocol from here on. */
+  readonly tunnel?: Tunnel | undefined;
+};
+
+export type Tunnel = {
+  readonly socket: Duplex;
+  /** What came behind the request already. */
+  readonly head: Buffer;
+  /** The connection is no longer for answers. */
+  readonly open: () => void;
 };
 
 /** Answers once with a JSON object. Nothing happens when the client is gone or an answer has begun. */

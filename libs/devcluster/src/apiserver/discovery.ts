@@ -136,6 +136,12 @@ function describeSubresource(kind: string, name: Subresource): JsonObject {
       return { ...base, kind, verbs: ["update"] };
     case "binding":
       return { ...base, kind: "Binding", verbs: ["create"] };
+    case "exec":
+      return { ...base, kind: "PodExecOptions", verbs: ["create", "get"] };
+    case "attach":
+      return { ...base, kind: "PodAttachOptions", verbs: ["create", "get"] };
+    case "portforward":
+      return { ...base, kind: "PodPortForwardOptions", verbs: ["create", "get"] };
     case "eviction":
       return { ...base, group: "policy", version: "v1", kind: "Eviction", verbs: ["create"] };
   }

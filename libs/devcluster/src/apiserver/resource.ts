@@ -82,7 +82,8 @@ export type ScalePaths = {
   readonly selector: readonly string[] | undefined;
 };
 
-export type Subresource = "scale" | "status" | "binding" | "log" | "eviction" | "finalize";
+export type Subresource =
+  "scale" | "status" | "binding" | "log" | "eviction" | "finalize" | "exec" | "attach" | "portforward";
 
 /** Two API groups may show one set of objects. */
 export type StoredForm = {

@@ -10,7 +10,9 @@ import { nameOf, namespaceOf, timestamp, uidOf } from "./metadata.ts";
 import { nodes } from "./kinds/node.ts";
 import { APPLY, applyPatch, checkPatchOptions, patchTypeOf } from "./patch.ts";
 import type { Writer } from "./fields/managed-fields.ts";
-import { chooseContainer, type KubeletAccess, locateLog, streamLog } from "./pod-log.ts";
+import { type KubeletAccess, locateKubelet } from "./kubelet-request.ts";
+import { locateExec, tunnelExec } from "./pod-exec.ts";
+import { chooseContainer, logPath, streamLog } from "./pod-log.ts";
 import { booleanOf, deleteOptionsOf, dryRunOf, integerOf, versionQuery } from "./query.ts";
 import type { ObjectName, Registry } from "./registry.ts";
 import { apiVersionOf, type Resource } from "./resource.ts";
@@ -37,7 +39,7 @@ export type RestDeps = {
   readonly store: ObjectStore;
   readonly watches: Watches;
   readonly nowMs: () => number;
-  /** Undefined: logs cannot be read. */
+  /** Undefined: logs cannot be read, and no commands run. */
   readonly kubelet: KubeletAccess | undefined;
 };
 
@@ -77,6 +79,14 @@ export async function serveTarget(deps: RestDeps, exchange: Exchange, target: Ta
     case "log":
       if (method !== "GET") return fail(methodNotAllowed());
       readLog(call);
+      return;
+    case "exec":
+      if (method !== "GET" && method !== "POST") return fail(methodNotAllowed());
+      runCommand(call);
+      return;
+    case "attach":
+    case "portforward":
+      return fail({ code: 501, reason: "NotImplemented", message: `${known} is not supported by this cluster` });
   }
 }
 
@@ -318,14 +328,26 @@ async function evict({ deps, exchange, target }: Call): Promise<void> {
 function readLog({ deps, exchange, target }: Call): void {
   const pod = deps.registry.get(target);
   const container = chooseContainer(pod, target.name, exchange.query.get("container") ?? "");
-  const nodeName = textAt(pod, "spec", "nodeName");
-  if (nodeName === "") {
+  if (textAt(pod, "spec", "nodeName") === "") {
     exchange.response.writeHead(204);
     exchange.response.end();
     return;
   }
-  const node = deps.registry.get({ resource: nodes, namespace: "", name: nodeName });
-  const source = locateLog(pod, node, container, exchange.query);
-  if (deps.kubelet === undefined) return fail(badRequest("this server was started without access to kubelets"));
-  streamLog(exchange, source, deps.kubelet);
+  const address = locateKubelet(nodeOf(deps, pod));
+  streamLog(exchange, address, logPath(pod, container, exchange.query), accessOf(deps));
+}
+
+function runCommand({ deps, exchange, target }: Call): void {
+  const pod = deps.registry.get(target);
+  const container = chooseContainer(pod, target.name, exchange.query.get("container") ?? "");
+  const path = locateExec(pod, container, exchange.query);
+  tunnelExec(exchange, locateKubelet(nodeOf(deps, pod)), path, accessOf(deps));
+}
+
+function nodeOf({ registry }: RestDeps, pod: JsonObject): JsonObject {
+  return registry.get({ resource: nodes, namespace: "", name: textAt(pod, "spec", "nodeName") });
+}
+
+function accessOf({ kubelet }: RestDeps): KubeletAccess {
+  return kubelet ?? fail(badRequest("this server was started without access to kubelets"));
 }

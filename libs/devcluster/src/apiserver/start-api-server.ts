@@ -1,9 +1,10 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:https";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { type IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { join } from "node:path";
-import { answerError, answerFailure, answerText, type Exchange } from "./answer.ts";
+import { answerError, answerFailure, answerText, type Exchange, type Tunnel } from "./answer.ts";
 import { isAuthorized } from "./authenticate.ts";
 import { type Certificate, signLoopbackServer } from "./certificates.ts";
 import { startCollector } from "./collector.ts";
@@ -13,7 +14,7 @@ import { startDisruptionController } from "./disruption-controller.ts";
 import { serveDocument } from "./documents.ts";
 import { openJournal } from "./journal.ts";
 import { namespaces } from "./kinds/core.ts";
-import type { KubeletAccess } from "./pod-log.ts";
+import type { KubeletAccess } from "./kubelet-request.ts";
 import { registry as makeRegistry } from "./registry.ts";
 import { type Catalogue, catalogue } from "./resources.ts";
 import { type RestDeps, serveTarget } from "./rest.ts";
@@ -104,14 +105,22 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   started.use(startDisruptionController({ store, registry, nowMs, onDefect }));
 
   const deps: RestDeps = { registry, store, watches, nowMs, kubelet };
+  const guard: Guard = { token, onDefect, catalogue: served };
   const server = createServer({ ...certificate, minVersion: "TLSv1.2" }, (request, response) => {
-    serve(deps, { token, onDefect, catalogue: served }, request, response).catch(onDefect);
+    serve(deps, guard, { request, response }).catch(onDefect);
+  });
+  const tunnels = new Set<Socket>();
+  server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
+    tunnels.add(socket);
+    socket.once("close", () => tunnels.delete(socket));
+    serve(deps, guard, answerUpgrade(request, socket, head)).catch(onDefect);
   });
   const port = await listen(server, options.port ?? 0);
   started.defer(async () => {
     const closed = once(server, "close");
     server.close();
     watches.close();
+    for (const socket of tunnels) socket.destroy();
     server.closeAllConnections();
     await closed;
   });
@@ -139,9 +148,24 @@ type Guard = {
   readonly catalogue: Catalogue;
 };
 
-async function serve(deps: RestDeps, guard: Guard, request: IncomingMessage, response: ServerResponse): Promise<void> {
+type Asked = Pick<Exchange, "request" | "response" | "tunnel">;
+
+/** A request to change the protocol is answered as any other, unless its answer opens a tunnel. */
+function answerUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): Asked {
+  const response = new ServerResponse(request);
+  response.shouldKeepAlive = false;
+  response.assignSocket(socket);
+  response.once("finish", () => socket.end());
+  socket.on("error", () => socket.destroy());
+  const tunnel: Tunnel = { socket, head, open: () => response.detachSocket(socket) };
+  const isWebSocket = request.headers.upgrade?.toLowerCase() === "websocket";
+  return { request, response, tunnel: isWebSocket ? tunnel : undefined };
+}
+
+async function serve(deps: RestDeps, guard: Guard, asked: Asked): Promise<void> {
+  const { request, response } = asked;
   const { pathname, searchParams } = parseUrl(request.url ?? "/");
-  const exchange: Exchange = { request, response, path: pathname, query: searchParams };
+  const exchange: Exchange = { ...asked, path: pathname, query: searchParams };
   response.on("error", () => request.destroy());
   try {
     if (HEALTH_PATHS.includes(pathname)) {

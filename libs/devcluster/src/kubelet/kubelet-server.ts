@@ -3,9 +3,11 @@ import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import type { LogRequest } from "./container-log.ts";
 import type { LogReader } from "./pod-runtime.ts";
+import { refuseUpgrade, serveExec, type StartExec } from "./serve-exec.ts";
 
 /** Who may ask: whoever has the token, or a client certificate of the authority. Without either nobody may. */
 export type KubeletAccess = { readonly bearerToken?: string; readonly clientCa?: string };
@@ -15,23 +17,29 @@ export type FoundLog =
   | { readonly found: true; readonly read: LogReader }
   | { readonly found: false; readonly status: 400 | 404; readonly message: string };
 
+/** The same for a command. */
+export type FoundExec =
+  | { readonly found: true; readonly start: StartExec }
+  | { readonly found: false; readonly status: 400 | 404; readonly message: string };
+
+type WhichContainer = { readonly namespace: string; readonly pod: string; readonly container: string };
+
+export type FindExec = (which: WhichContainer) => FoundExec;
+
 export type KubeletServer = AsyncDisposable & { readonly port: number };
 
-export type FindLog = (which: {
-  readonly namespace: string;
-  readonly pod: string;
-  readonly container: string;
-  readonly previous: boolean;
-}) => FoundLog;
+export type FindLog = (which: WhichContainer & { readonly previous: boolean }) => FoundLog;
 
+const EXEC_PATH = /^\/exec\/([^/]+)\/([^/]+)\/([^/]+)$/;
 const LOGS_PATH = /^\/containerLogs\/([^/]+)\/([^/]+)\/([^/]+)$/;
 
-/** Serves what an API server asks of a kubelet, over HTTPS on a free port of 127.0.0.1: container logs and health. */
+/** Serves what an API server asks of a kubelet, over HTTPS on a free port of 127.0.0.1: container logs, commands in containers, and health. */
 export async function startKubeletServer(options: {
   readonly certificate: { readonly cert: string; readonly key: string };
   readonly access: KubeletAccess;
   readonly now: () => number;
   readonly findLog: FindLog;
+  readonly findExec: FindExec;
 }): Promise<KubeletServer> {
   const { certificate, access } = options;
   const server = createServer(
@@ -47,9 +55,21 @@ export async function startKubeletServer(options: {
       });
     },
   );
+  const sockets = new Set<Duplex>();
+  server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+    upgrade(request, socket, head, options);
+  });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  return { port: portOf(server), [Symbol.asyncDispose]: () => close(server) };
+  return {
+    port: portOf(server),
+    [Symbol.asyncDispose]: () => {
+      for (const socket of sockets) socket.destroy();
+      return close(server);
+    },
+  };
 }
 
 function portOf(server: Server): number {
@@ -61,6 +81,32 @@ async function close(server: Server): Promise<void> {
   server.close();
   server.closeAllConnections();
   await closed;
+}
+
+function upgrade(
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+  options: { readonly access: KubeletAccess; readonly findExec: FindExec },
+): void {
+  socket.on("error", () => socket.destroy());
+  const { pathname } = new URL(request.url ?? "/", "https://kubelet");
+  const match = EXEC_PATH.exec(pathname);
+  const [namespace = "", pod = "", container = ""] = (match ?? []).slice(1).map(decodeURIComponent);
+  if (!isAllowed(request, options.access)) {
+    refuseUpgrade(socket, 401, "Unauthorized");
+    return;
+  }
+  if (match === null) {
+    refuseUpgrade(socket, 404, `${pathname} is not served by this kubelet`);
+    return;
+  }
+  const found = options.findExec({ namespace, pod, container });
+  if (!found.found) {
+    refuseUpgrade(socket, found.status, found.message);
+    return;
+  }
+  serveExec(request, socket, head, found.start);
 }
 
 async function answer(

@@ -1,5 +1,6 @@
 import type { V1Container, V1Pod, V1Probe } from "@kubernetes/client-node";
 import type { LogRequest } from "./container-log.ts";
+import type { StartExec } from "./serve-exec.ts";
 
 /** Yields what a reader asked for, until the run has ended or the signal aborts. */
 export type LogReader = (request: LogRequest, signal: AbortSignal) => AsyncIterable<Buffer>;
@@ -35,6 +36,8 @@ export type ContainerRun = {
   readonly readiness:
     | { readonly by: "itself"; readonly isReady: boolean; readonly onReady: (listener: () => void) => void }
     | { readonly by: "probe"; readonly ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean> };
+  /** Undefined: nothing runs in which a command could. */
+  readonly exec: StartExec | undefined;
 };
 
 /** Runs the containers of one pod. What the kubelet decides is the same whatever runs them. */

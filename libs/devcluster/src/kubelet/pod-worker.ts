@@ -4,7 +4,7 @@ import { type ReconcileLoop, reconcileLoop } from "../reconcile-loop.ts";
 import { HOST_IP } from "./build-node.ts";
 import { buildPodStatus } from "./build-pod-status.ts";
 import { ContainerHealth } from "./container-health.ts";
-import type { FoundLog } from "./kubelet-server.ts";
+import type { FoundExec, FoundLog } from "./kubelet-server.ts";
 import { decideEnding, planPod, type PodStep } from "./plan-pod.ts";
 import type { PodAddresses } from "./pod-addresses.ts";
 import type { ContainerRun, PodRuntime } from "./pod-runtime.ts";
@@ -108,6 +108,13 @@ export class PodWorker {
       ? `previous terminated container "${container}" in pod "${pod}" not found`
       : `container "${container}" in pod "${pod}" is waiting to start${reasonOf(record)}`;
     return { found: false, status: 400, message };
+  }
+
+  /** The way to run a command in a container that runs. */
+  findExec(container: string): FoundExec {
+    const run = this.#runs.get(container);
+    if (run?.exec !== undefined) return { found: true, start: run.exec };
+    return { found: false, status: 404, message: `container not found ("${container}")` };
   }
 
   /** Ends the processes and says nothing about it: the node stops, and the next life of its kubelet finds out. */

@@ -4,7 +4,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { type ContainerLog, openContainerLog, readContainerLog, tailOfLog } from "./container-log.ts";
 import type { ContainerRun, PodRuntime, RunRequest } from "./pod-runtime.ts";
 import { probeContainer } from "./probe-container.ts";
-import { type ProcessCommand, runProcess, type RunningProcess } from "./run-process.ts";
+import { type ProcessCommand, runProcess, type RunningProcess, startBeside } from "./run-process.ts";
 import { type ConfigReader, podDirectory, prepareContainer, terminationMessage } from "./start-container.ts";
 
 export type ProcessRuntimeOptions = {
@@ -41,6 +41,7 @@ export function processRuntime(pod: V1Pod, options: ProcessRuntimeOptions): PodR
         by: "probe",
         ask: (probe, timeoutMs) => probeContainer(probe, { container, podIp, timeoutMs, ...command }),
       },
+      exec: (given) => startBeside(command, given),
     };
   };
 

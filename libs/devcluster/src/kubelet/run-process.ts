@@ -4,6 +4,7 @@ import { statSync } from "node:fs";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ContainerLog } from "./container-log.ts";
+import type { ExecProcess } from "./serve-exec.ts";
 import { CONTAINER_VARIABLE, killTree, recordProcess, signalGroup } from "./process-tree.ts";
 
 export type ProcessCommand = {
@@ -71,6 +72,16 @@ export async function runProcess(
     return exitCode(exit[0], exit[1]);
   });
   return { started: true, process: { pid, ended, signal: (signal) => void signalGroup(pid, signal) } };
+}
+
+/** Starts another command in the same place and with the same environment; it ends with the container. */
+export function startBeside(container: ProcessCommand, [file = "", ...args]: readonly string[]): ExecProcess {
+  return spawn(file, args, {
+    cwd: container.workingDirectory,
+    env: { ...container.env, [CONTAINER_VARIABLE]: container.containerId },
+    detached: true,
+    stdio: ["pipe", "pipe", "pipe"],
+  });
 }
 
 function failed(log: ContainerLog, message: string): StartedProcess {

@@ -4,7 +4,7 @@ import { CoreV1Api, type KubeConfig, type V1Pod } from "@kubernetes/client-node"
 import { informer, kubeClient, listWatch } from "@muster/kube";
 import type { NodeFacts } from "./build-node.ts";
 import { claimDirectory } from "./claim-directory.ts";
-import { type FindLog, type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
+import { type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
 import { newsRecorder } from "./container-news.ts";
 import { isMissingImage } from "./missing-image.ts";
 import { jsonApi } from "../json-api.ts";
@@ -64,7 +64,8 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
       certificate: options.certificate ?? (await makeKubeletCertificate()),
       access: options.access,
       now,
-      findLog: (which) => findLog(workersByName, which),
+      findLog: (which) => find(workersByName, which, (worker) => worker.findLog(which.container, which.previous)),
+      findExec: (which) => find(workersByName, which, (worker) => worker.findExec(which.container)),
     }),
   );
   started.defer(async () => {
@@ -126,12 +127,16 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   return { nodeName, port: server.port, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
-function findLog(workerOf: (key: string) => PodWorker | undefined, which: Parameters<FindLog>[0]): ReturnType<FindLog> {
+type NotFound = { readonly found: false; readonly status: 404; readonly message: string };
+
+function find<Found>(
+  workerOf: (key: string) => PodWorker | undefined,
+  which: { readonly namespace: string; readonly pod: string },
+  ask: (worker: PodWorker) => Found,
+): Found | NotFound {
   const worker = workerOf(`${which.namespace}/${which.pod}`);
-  if (worker === undefined) {
-    return { found: false, status: 404, message: `pod "${which.pod}" is not on this node` };
-  }
-  return worker.findLog(which.container, which.previous);
+  if (worker !== undefined) return ask(worker);
+  return { found: false, status: 404, message: `pod "${which.pod}" is not on this node` };
 }
 
 /** Directories of pods that went away while the kubelet did not run. */

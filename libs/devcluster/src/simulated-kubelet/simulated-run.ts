@@ -63,6 +63,7 @@ export class SimulatedRun {
       startedAtMs: this.startedAtMs,
       ended: this.#ended.promise,
       signal: (signal) => this.signal(signal, now()),
+      exec: undefined,
       readiness: {
         by: "itself",
         isReady: this.#isReady,

@@ -74,6 +74,11 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
       access: options.access ?? (await clusterAccess(kubeconfig)),
       now,
       findLog: (which) => findLog({ nodes, pod: (key) => pods.get(key) }, which),
+      findExec: ({ container }) => ({
+        found: false,
+        status: 400,
+        message: `container "${container}" is simulated: no command runs in it`,
+      }),
     }),
   );
   const pods: Informer<V1Pod> = started.use(

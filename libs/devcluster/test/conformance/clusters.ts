@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { kubeApiServer, kubeAssets } from "@muster/testkit";
 import { makeAuthority, signLoopbackServer, type Certificate } from "../../src/apiserver/certificates.ts";
 import { startApiServer } from "../../src/apiserver/start-api-server.ts";
+import type { AttachOptions } from "../../src/attach-nodes.ts";
 
 /** An API server under test, whichever it is. */
 export type Cluster = AsyncDisposable & {
@@ -20,7 +21,14 @@ export type Cluster = AsyncDisposable & {
   readonly collects: boolean;
 };
 
-export type ClusterCase = { readonly title: string; readonly skip: boolean; readonly start: () => Promise<Cluster> };
+/** How kubelets and the server know each other. */
+type WithNodes = { readonly nodes: Pick<AttachOptions, "access" | "certificate"> };
+
+export type ClusterCase = {
+  readonly title: string;
+  readonly skip: boolean;
+  readonly start: () => Promise<Cluster & WithNodes>;
+};
 
 /** The servers that must answer alike. What is skipped says why in its title. */
 export function clusters(): readonly ClusterCase[] {
@@ -35,13 +43,14 @@ export function clusters(): readonly ClusterCase[] {
   ];
 }
 
-async function embedded(): Promise<Cluster> {
+async function embedded(): Promise<Cluster & WithNodes> {
   const directory = await mkdtemp(join(tmpdir(), "muster-apiserver-"));
   const defects: unknown[] = [];
   const server = await startApiServer({ directory, onError: (error) => defects.push(error) });
   return {
     ...server,
     kubeletCertificate: server.kubelet.certificate,
+    nodes: { access: { bearerToken: server.kubelet.token }, certificate: server.kubelet.certificate },
     collects: true,
     [Symbol.asyncDispose]: async () => {
       await server[Symbol.asyncDispose]();
@@ -51,13 +60,14 @@ async function embedded(): Promise<Cluster> {
   };
 }
 
-async function real(): Promise<Cluster> {
+async function real(): Promise<Cluster & WithNodes> {
   const server = await kubeApiServer();
   const kubeletCertificate = await signLoopbackServer(await makeAuthority("kubelets"), "kubelet");
   const manager = startControllerManager(server.kubeconfig);
   return {
     ...server,
     kubeletCertificate,
+    nodes: { access: { clientCa: server.kubeletClientCa } },
     collects: manager !== undefined,
     [Symbol.asyncDispose]: async () => {
       if (manager !== undefined) {

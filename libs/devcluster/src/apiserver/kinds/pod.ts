@@ -11,7 +11,7 @@ export const pods: Resource = defineResource({
   plural: "pods",
   shortNames: ["po"],
   categories: ["all"],
-  subresources: ["status", "binding", "log", "eviction"],
+  subresources: ["status", "binding", "log", "eviction", "exec", "attach", "portforward"],
   checkName: checkSubdomain,
   columns: podColumns,
   fields: {

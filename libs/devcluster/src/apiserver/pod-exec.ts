@@ -1,0 +1,75 @@
+import type { Duplex } from "node:stream";
+import { answerFailure, type Exchange } from "./answer.ts";
+import type { JsonObject } from "./json.ts";
+import { textAt } from "./json.ts";
+import {
+  type KubeletAccess,
+  type KubeletAddress,
+  kubeletRequest,
+  readRefusal,
+  unreachable,
+} from "./kubelet-request.ts";
+import { badRequest, fail } from "./status.ts";
+
+/** What is passed on of a request for a WebSocket. */
+const HEADERS = ["sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol", "sec-websocket-extensions"];
+
+/** Where a command is run. Fails for what is not there: a terminal, and pods that are on no node. */
+export function locateExec(pod: JsonObject, container: string, query: URLSearchParams): string {
+  if (query.getAll("command").length === 0) fail(badRequest("you must specify at least 1 command for the container"));
+  if (query.get("tty") === "true" || query.get("tty") === "1") {
+    fail(
+      badRequest(
+        "a terminal is not supported: the containers of this cluster are processes without one, leave out --tty",
+      ),
+    );
+  }
+  const name = textAt(pod, "metadata", "name");
+  if (textAt(pod, "spec", "nodeName") === "") fail(badRequest(`pod ${name} does not have a host assigned`));
+  const place = [textAt(pod, "metadata", "namespace"), name, container].map(encodeURIComponent);
+  const passed = new URLSearchParams(query.getAll("command").map((part): [string, string] => ["command", part]));
+  for (const [from, to] of [
+    ["stdin", "input"],
+    ["stdout", "output"],
+    ["stderr", "error"],
+  ] as const) {
+    if (["1", "true"].includes(query.get(from) ?? "")) passed.set(to, "1");
+  }
+  return `/exec/${place.join("/")}?${passed.toString()}`;
+}
+
+/** Joins a client that asks for a WebSocket to the kubelet; whichever side ends, the other is ended too. */
+export function tunnelExec(exchange: Exchange, address: KubeletAddress, path: string, access: KubeletAccess): void {
+  const { request, tunnel } = exchange;
+  if (tunnel === undefined) fail(badRequest("exec is served over WebSockets (v5.channel.k8s.io) alone"));
+  const client = tunnel.socket;
+  const passed = HEADERS.flatMap((name) => {
+    const value = request.headers[name];
+    return typeof value === "string" ? [[name, value] as const] : [];
+  });
+  const headers = { connection: "Upgrade", upgrade: "websocket", ...Object.fromEntries(passed) };
+  const upstream = kubeletRequest(address, path, access, headers);
+  client.once("close", () => upstream.destroy());
+  upstream.once("error", (error) => answerFailure(exchange, unreachable(address, path, error)));
+  upstream.once("response", (incoming) => {
+    readRefusal(incoming, incoming.statusCode ?? 500)
+      .then((failure) => answerFailure(exchange, failure))
+      .catch(() => client.destroy());
+  });
+  upstream.once("upgrade", (incoming, kubelet, head) => {
+    tunnel.open();
+    const lines = Object.entries(incoming.headers).map(([name, value]) => `${name}: ${String(value)}`);
+    client.write(["HTTP/1.1 101 Switching Protocols", ...lines, "", ""].join("\r\n"));
+    kubelet.unshift(head);
+    client.unshift(tunnel.head);
+    join(client, kubelet);
+    join(kubelet, client);
+  });
+  upstream.end();
+}
+
+function join(from: Duplex, to: Duplex): void {
+  from.pipe(to);
+  from.once("error", () => to.destroy());
+  from.once("close", () => to.destroy());
+}
