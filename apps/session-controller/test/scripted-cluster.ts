@@ -82,6 +82,7 @@ async function step(
     if (!held.has(name)) await api.deleteNamespacedPod({ ...address, gracePeriodSeconds: 0 });
     return;
   }
+  if ((pod.spec?.schedulingGates ?? []).length > 0) return;
   if (pod.spec?.nodeName === undefined) {
     const node = wantedNode(pod);
     await api.createNamespacedPodBinding({

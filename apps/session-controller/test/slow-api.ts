@@ -8,11 +8,11 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { KubeConfig } from "@kubernetes/client-node";
 
-/** Stands before an API server, and keeps the making of a pod to itself for as long as a test wants. */
+/** Stands before an API server, and keeps the making or the confirmation of a pod to itself for as long as a test wants. */
 export type SlowApi = AsyncDisposable & {
   readonly kubeconfig: string;
-  /** The next request that makes this pod is held. `arrived` resolves when it is there, `letGo` passes it on, whether or not anybody still waits for the answer. */
-  hold(pod: string): { readonly arrived: Promise<void>; letGo(): Promise<number> };
+  /** The next request that makes (POST) or confirms (PATCH) this pod is held. `arrived` resolves when it is there, `letGo` passes it on, whether or not anybody still waits for the answer. */
+  hold(pod: string, method?: "POST" | "PATCH"): { readonly arrived: Promise<void>; letGo(): Promise<number> };
 };
 
 type Hold = {
@@ -48,9 +48,13 @@ export async function slowApi(kubeconfig: string): Promise<SlowApi> {
   const server = createServer((from, to) => {
     void (async () => {
       const body = await buffer(from);
-      const name = from.method === "POST" ? (/"name":"([^"]+)"/.exec(body.toString())?.[1] ?? "") : "";
-      const hold = holds.get(name);
-      holds.delete(name);
+      const [, name = ""] =
+        (from.method === "POST" ? /"name":"([^"]+)"/ : /\/pods\/([^/?]+)$/).exec(
+          from.method === "POST" ? body.toString() : (from.url ?? ""),
+        ) ?? [];
+      const key = `${from.method ?? ""} ${name}`;
+      const hold = holds.get(key);
+      holds.delete(key);
       hold?.arrived();
       await hold?.letGo;
       const status = await pass(from, body, to);
@@ -72,11 +76,11 @@ export async function slowApi(kubeconfig: string): Promise<SlowApi> {
   await writeFile(file, JSON.stringify(rewritten), { mode: 0o600 });
   return {
     kubeconfig: file,
-    hold: (pod) => {
+    hold: (pod, method = "POST") => {
       const arrived = Promise.withResolvers<undefined>();
       const letGo = Promise.withResolvers<undefined>();
       const answered = Promise.withResolvers<number>();
-      holds.set(pod, {
+      holds.set(`${method} ${pod}`, {
         arrived: () => {
           arrived.resolve(undefined);
         },

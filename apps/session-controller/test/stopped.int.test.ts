@@ -121,24 +121,51 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
   it.each([
     ["wakes-up", "removes the pod itself", "SIGCONT"],
     ["dies", "has the pod removed by a sweep that it wakes", "SIGKILL"],
-  ] as const)("whose request made a pod late, and that %s, %s", async (title, _then, signal) => {
-    const name = `late-${title}`;
+  ] as const)(
+    "whose request made a pod late, which is placed nowhere, and that %s, %s",
+    async (title, _then, signal) => {
+      const name = `late-${title}`;
+      await using slow = await slowApi(world.cluster.kubeconfig);
+      const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
+      const held = slow.hold(`${name}-client-0`);
+      await submit(name, "serve");
+      await held.arrived;
+      process.kill(sleeper.pid, "SIGSTOP");
+      const other = await world.startController(NO_SWEEP);
+      await runBy(name, other);
+      await sawEvent(name, "RUN");
+      await cancelAndWait(name);
+      await expectNothingLeft(world);
+
+      if (signal === "SIGKILL") await sleeper.kill();
+      expect(await held.letGo()).toBe(201);
+      if (signal === "SIGCONT") process.kill(sleeper.pid, signal);
+      await eventuallyNothingLeft();
+      expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
+      expect(eventsOf((await record(name)).session ?? {})).toEqual([...GOOD, "CANCELLED"]);
+      await other.kill();
+      await sleeper.kill();
+    },
+  );
+
+  it("that had not confirmed a pod leaves that to its successor", async () => {
+    const name = "unconfirmed";
     await using slow = await slowApi(world.cluster.kubeconfig);
     const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
-    const held = slow.hold(`${name}-client-0`);
+    const held = slow.hold(`${name}-client-0`, "PATCH");
     await submit(name, "serve");
     await held.arrived;
     process.kill(sleeper.pid, "SIGSTOP");
+    expect(world.cluster.bound).not.toContain(`${name}-client-0`);
     const other = await world.startController(NO_SWEEP);
-    await runBy(name, other);
     await sawEvent(name, "RUN");
     await cancelAndWait(name);
     await expectNothingLeft(world);
 
-    if (signal === "SIGKILL") await sleeper.kill();
-    expect(await held.letGo()).toBe(201);
-    if (signal === "SIGCONT") process.kill(sleeper.pid, signal);
+    expect(await held.letGo()).toBe(404);
+    process.kill(sleeper.pid, "SIGCONT");
     await eventuallyNothingLeft();
+    expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
     expect(eventsOf((await record(name)).session ?? {})).toEqual([...GOOD, "CANCELLED"]);
     await other.kill();
     await sleeper.kill();

@@ -82,7 +82,11 @@ export class Cluster {
         resourceVersion: String(this.version),
       },
       spec: {},
-      status: { conditions: [{ type: "Ready", status: ready ? "True" : "Unknown" }] },
+      status: {
+        conditions: [
+          { type: "Ready", status: ready ? "True" : "Unknown", lastTransitionTime: new Date(this.#time.nowMs) },
+        ],
+      },
     };
     this.nodes.set(name, node);
     this.#tell({ kind: "nodes", name, before, after: node, version: this.version });

@@ -39,6 +39,8 @@ export function makeKubelets(
   const schedule = (name: string, uid: string): void => {
     const pod = cluster.pods.get(name);
     if (pod?.metadata?.uid !== uid || (pod.spec?.nodeName ?? "") !== "") return;
+    // It is looked at again when its gates are gone.
+    if (isGated(pod)) return;
     const node = wantedNode(pod);
     const free = cluster.nodes.get(node)?.status?.conditions?.[0]?.status === "True" && !isOccupied(cluster, node);
     if (!free) {
@@ -89,7 +91,8 @@ export function makeKubelets(
   cluster.listeners.add(({ kind, name, before, after: now }) => {
     if (kind !== "pods" || now?.metadata?.uid === undefined) return;
     const { uid, deletionTimestamp } = now.metadata;
-    if (before === undefined) after(drawDelayMs(weather), () => schedule(name, uid));
+    const opened = before === undefined ? !isGated(now) : isGated(before) && !isGated(now);
+    if (opened) after(drawDelayMs(weather), () => schedule(name, uid));
     if (deletionTimestamp !== undefined && before?.metadata?.deletionTimestamp === undefined)
       end(name, uid, nodeOf(now));
   });
@@ -145,6 +148,13 @@ function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "m
 /** True while a pod that has its machine to itself is on the node and has not ended. */
 function isOccupied(cluster: Cluster, node: string): boolean {
   return [...cluster.pods.values()].some((pod) => nodeOf(pod) === node && !isOver(pod));
+}
+
+/** Nobody places a pod that still has a scheduling gate. */
+export function isGated({ spec }: { readonly spec?: unknown }): boolean {
+  const gates =
+    typeof spec === "object" && spec !== null && "schedulingGates" in spec ? spec.schedulingGates : undefined;
+  return Array.isArray(gates) && gates.length > 0;
 }
 
 function wantedNode(pod: V1Pod): string {

@@ -1,10 +1,11 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { faultOf, throwFault } from "@muster/faults";
-import { labels } from "@muster/proto";
+import { labels, schedulingGates } from "@muster/proto";
 import type { ActDeps } from "@muster/session-controller/act";
 import type { Pods } from "@muster/session-controller/pods";
 import type { LivePod } from "@muster/session-controller/snapshot";
 import type { Cluster } from "./cluster.ts";
+import { nodeOf } from "./kubelets.ts";
 import type { World } from "./world.ts";
 
 /** The API server as the session controller reaches it: creating twice finds the first, deleting means exactly one uid. */
@@ -14,7 +15,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
       const { name } = manifest.metadata;
       try {
         const made = await network.call("api-server", `create pod ${name}`, () => cluster.createPod(manifest));
-        return { kind: "created", uid: made.metadata?.uid ?? "" };
+        return { kind: "created", uid: made.metadata?.uid ?? "", confirmed: isConfirmed(made) };
       } catch (error) {
         if (faultOf(error)?.code !== "already_exists") throw error;
       }
@@ -22,39 +23,71 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
       if (there === undefined)
         return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 });
       const uid = there.metadata?.uid ?? "";
-      if (there.metadata?.labels?.[labels.ownerUid] === record.uid) return { kind: "created", uid };
+      if (there.metadata?.labels?.[labels.ownerUid] === record.uid) {
+        return { kind: "created", uid, confirmed: isConfirmed(there) };
+      }
       return { kind: "leftover", component, pod: name, uid };
     },
-    delete: (pod, uid) => network.call("api-server", `delete pod ${pod} ${uid}`, () => cluster.deletePod(pod, uid)),
+    confirm: (pod, uid) =>
+      network.call("api-server", `confirm pod ${pod} ${uid}`, () => {
+        if (cluster.pods.get(pod)?.metadata?.uid !== uid) throwFault({ code: "not_found", kind: "pod", id: pod });
+        cluster.updatePod(pod, uid, (now) => {
+          const { schedulingGates: gates = [], containers = [], ...spec } = now.spec ?? {};
+          const kept = gates.filter(({ name }) => name !== schedulingGates.unconfirmed);
+          return { ...now, spec: { ...spec, containers, ...(kept.length > 0 && { schedulingGates: kept }) } };
+        });
+      }),
+    delete: (pod, uid, force) =>
+      network.call("api-server", `${force ? "remove" : "delete"} pod ${pod} ${uid}`, () => {
+        if (force) cluster.removePod(pod, uid);
+        else cluster.deletePod(pod, uid);
+      }),
     ofSession: (name) => {
       return network.call("api-server", `list pods of ${name}`, () => livePodsOf(cluster, name));
     },
     ofAllSessions: async () => {
       const pods = await network.call("api-server", "list pods of all sessions", () => ownedBy(cluster));
-      return pods.map(({ metadata }) => ({
-        pod: metadata?.name ?? "",
-        uid: metadata?.uid ?? "",
-        session: metadata?.labels?.[labels.owner] ?? "",
-        ownerUid: metadata?.labels?.[labels.ownerUid] ?? "",
-        deleting: metadata?.deletionTimestamp !== undefined,
-        createdAtMs: metadata?.creationTimestamp?.getTime() ?? 0,
+      return pods.map((pod) => ({
+        pod: pod.metadata?.name ?? "",
+        uid: pod.metadata?.uid ?? "",
+        session: pod.metadata?.labels?.[labels.owner] ?? "",
+        ownerUid: pod.metadata?.labels?.[labels.ownerUid] ?? "",
+        deleting: pod.metadata?.deletionTimestamp !== undefined,
+        overdueOn: overdueOn(cluster, pod),
+        createdAtMs: pod.metadata?.creationTimestamp?.getTime() ?? 0,
       }));
     },
   };
 }
 
+function isConfirmed({ spec }: V1Pod): boolean {
+  return !(spec?.schedulingGates ?? []).some(({ name }) => name === schedulingGates.unconfirmed);
+}
+
 /** The pods of one session as the API server lists them. */
 export function livePodsOf(cluster: Cluster, session: string): LivePod[] {
-  return ownedBy(cluster, session).map(({ metadata, status }) => {
+  return ownedBy(cluster, session).map((pod) => {
+    const { metadata, status } = pod;
     const state = status?.containerStatuses?.[0]?.state;
     return {
       pod: metadata?.name ?? "",
       uid: metadata?.uid ?? "",
       deleting: metadata?.deletionTimestamp !== undefined,
+      overdueOn: overdueOn(cluster, pod),
       containers: (state?.running ?? state?.terminated) === undefined ? [] : ["main"],
       leftText: state?.terminated?.message ?? "",
     };
   });
+}
+
+/** How the node is of a pod that is to go. */
+function overdueOn({ nodes }: Cluster, pod: V1Pod): LivePod["overdueOn"] {
+  const node = nodeOf(pod);
+  if (pod.metadata?.deletionTimestamp === undefined || node === "") return undefined;
+  const [ready] = nodes.get(node)?.status?.conditions ?? [];
+  if (ready === undefined) return { state: "gone" };
+  const sinceMs = ready.lastTransitionTime?.getTime() ?? 0;
+  return ready.status === "True" ? { state: "ready" } : { state: "not-ready", sinceMs };
 }
 
 function ownedBy(cluster: Cluster, session?: string): V1Pod[] {

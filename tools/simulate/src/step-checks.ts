@@ -3,7 +3,7 @@ import type { Reservation } from "@muster/reservation-manager/reservation";
 import type { SessionRecord } from "@muster/session-controller/session";
 import { labels } from "@muster/proto";
 import { isOver, nodeOf } from "./kubelets.ts";
-import { decodeRecord, recordOf } from "./users.ts";
+import { decodeRecord } from "./users.ts";
 import type { World } from "./world.ts";
 
 /** Something that must never be, and when it came to be. */
@@ -76,7 +76,7 @@ function watchLedger(world: World, violate: Violate): void {
     for (const [node, holder] of holders) {
       if (holder.sequence !== sequence) continue;
       holders.delete(node);
-      const guest = runningOn(world, node).find((pod) => pod.session === owner && !pod.late);
+      const guest = runningOn(world, node).find((pod) => pod.session === owner);
       if (guest !== undefined)
         violate(owner, "machines are given back once their pods are gone", `${guest.pod} still runs on ${node}`);
     }
@@ -111,40 +111,26 @@ function watchLedger(world: World, violate: Violate): void {
   });
 }
 
-/** Pods that have a node to themselves and have not ended there. A late one was made by a request that was on its way when its session was over already. */
-function runningOn(
-  world: World,
-  node: string,
-): { readonly pod: string; readonly session: string; readonly late: boolean }[] {
+/** Pods that have a node to themselves and have not ended there. */
+function runningOn(world: World, node: string): { readonly pod: string; readonly session: string }[] {
   return [...world.cluster.pods.values()].flatMap((pod) => {
     if (nodeOf(pod) !== node || isOver(pod)) return [];
-    const session = pod.metadata?.labels?.[labels.owner] ?? "";
-    const verdictAtMs = recordOf(world, session)?.verdict?.atMs ?? Infinity;
-    return [
-      {
-        pod: pod.metadata?.name ?? "",
-        session,
-        late: (pod.metadata?.creationTimestamp?.getTime() ?? 0) >= verdictAtMs,
-      },
-    ];
+    return [{ pod: pod.metadata?.name ?? "", session: pod.metadata?.labels?.[labels.owner] ?? "" }];
   });
 }
 
 function watchPods(world: World, violate: Violate): void {
-  const made = new Map<string, string>();
+  const placed = new Map<string, string>();
   world.cluster.listeners.add(({ kind, name, before, after }) => {
     if (kind !== "pods" || after === undefined) return;
     const session = after.metadata?.labels?.[labels.owner] ?? "";
     const uid = after.metadata?.uid ?? "";
-    if (before === undefined) {
-      const record = recordOf(world, session);
-      const first = made.get(name);
-      if (first !== undefined && record?.verdict === undefined)
-        violate(session, "no pod of a component is made twice", `${name} was ${first} and is ${uid}`);
-      made.set(name, first ?? uid);
-    }
     const node = nodeOf(after);
+    // One that is made and never placed has run nowhere: its maker had lost the session.
     if (before !== undefined && nodeOf(before) === "" && node !== "") {
+      const first = placed.get(name) ?? uid;
+      if (first !== uid) violate(session, "no pod of a component runs twice", `${name} was ${first} and is ${uid}`);
+      placed.set(name, first);
       const others = runningOn(world, node).filter(({ pod }) => pod !== name);
       if (others[0] !== undefined)
         violate(session, "no machine carries pods of two owners", `${name} and ${others[0].pod} on ${node}`);

@@ -1,8 +1,6 @@
 import type { Client } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import type { ReservationService } from "@muster/proto";
-import { traceparentOf } from "@muster/tracing";
-import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
 import { explainReason } from "../domain/explain-wait.ts";
 import { decideRelease, type FoundReservation } from "../domain/decide-release.ts";
 import type { ActStep } from "../domain/plan-session.ts";
@@ -10,19 +8,19 @@ import type { SessionRecord } from "../domain/session.ts";
 import type { ReservationSeen } from "../domain/snapshot.ts";
 import type { Acted } from "../executor.ts";
 import { collectLogs } from "./collect-logs.ts";
+import { createPod, type CreatePodDeps } from "./create-pod.ts";
 import type { LogStore } from "./log-store.ts";
 import { foundReservationOf, isRefusal, reservationSeenOf } from "./messages.ts";
 import type { PodLogs } from "./pod-logs.ts";
 import type { Pods } from "./pods.ts";
 import { inStep } from "./trace.ts";
 
-export type ActDeps = {
+export type ActDeps = CreatePodDeps & {
   readonly now: () => number;
   readonly reservations: Client<typeof ReservationService>;
   readonly pods: Pods;
   readonly podLogs: PodLogs;
   readonly logStore: LogStore;
-  readonly podPolicy: PodPolicy;
   readonly executorsMost: number;
   readonly logBytesMost: number;
   readonly logPatienceMs: number;
@@ -118,17 +116,4 @@ async function reserve(deps: ActDeps, record: SessionRecord): Promise<Reservatio
     if (fault !== undefined && isRefusal(fault)) return { state: "refused", fault };
     throw error;
   }
-}
-
-async function createPod(
-  deps: ActDeps,
-  record: SessionRecord,
-  step: Extract<ActStep, { do: "create-pod" }>,
-): Promise<Acted> {
-  const { component, node, workers } = step;
-  const session = { ...record.spec, name: record.name, uid: record.uid };
-  const manifest = buildPod({ session, component, node, workers, traceparent: traceparentOf() }, deps.podPolicy);
-  const created = await deps.pods.create(record, component.name, manifest);
-  if (created.kind !== "created") return { got: "obstacle", obstacle: created };
-  return { got: "outcome", outcome: { do: "pod-created", component: component.name, uid: created.uid } };
 }

@@ -1,7 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { client, publishEvent, type NatsBus } from "@muster/bus";
 import { loadKube } from "@muster/kube";
-import { annotations, buckets, labels, muster, ReservationService, streams, subjects } from "@muster/proto";
+import {
+  annotations,
+  buckets,
+  labels,
+  muster,
+  ReservationService,
+  schedulingGates,
+  streams,
+  subjects,
+} from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
@@ -102,7 +111,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     wakeups,
     leftover,
     logStore,
-    acting: actDeps(context, bus, logStore),
+    acting: actDeps(context, bus, { records, logStore }),
   };
   return {
     executor: executorDeps(world),
@@ -135,16 +144,21 @@ type World = {
   readonly acting: ActDeps;
 };
 
-function actDeps({ config }: ServiceContext<Config>, bus: NatsBus, logStore: LogStore): ActDeps {
+function actDeps(
+  { config }: ServiceContext<Config>,
+  bus: NatsBus,
+  { records, logStore }: Pick<World, "records" | "logStore">,
+): ActDeps {
   const kube = loadKube(config.kube.kubeconfig);
   const { namespace, poolLabel, imageDefault, resultFile } = config.kube;
   return {
     now: () => Date.now(),
     reservations: client(bus, ReservationService),
     pods: kubePods(kube, namespace),
+    load: (name) => load(records, name),
     podLogs: kubePodLogs(kube, namespace),
     logStore,
-    podPolicy: { namespace, poolLabel, imageDefault, resultFile, keys: { labels, annotations } },
+    podPolicy: { namespace, poolLabel, imageDefault, resultFile, keys: { labels, annotations, schedulingGates } },
     executorsMost: config.executorsMost,
     logBytesMost: config.logs.perContainerBytes,
     logPatienceMs: config.logs.patienceMs,

@@ -1,19 +1,21 @@
-import { CoreV1Api, type KubeConfig, type V1Pod } from "@kubernetes/client-node";
+import { CoreV1Api, type KubeConfig, PatchStrategy, setHeaderOptions, type V1Pod } from "@kubernetes/client-node";
 import { FaultError, throwFault, type Fault } from "@muster/faults";
 import { kubeClient, kubeFault } from "@muster/kube";
-import { labels } from "@muster/proto";
+import { labels, schedulingGates } from "@muster/proto";
 import { MAIN_CONTAINER, type buildPod } from "../domain/build-pod.ts";
 import type { OwnedPod } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { LivePod, Obstacle } from "../domain/snapshot.ts";
 import { overdueNodes } from "./overdue-nodes.ts";
 
-/** What came of making a pod: it is there and it is ours, or what stood in the way. */
-export type Created = { readonly kind: "created"; readonly uid: string } | Obstacle;
+/** What came of making a pod: it is there and it is ours, or what stood in the way. One that is not confirmed is placed nowhere. */
+export type Created = { readonly kind: "created"; readonly uid: string; readonly confirmed: boolean } | Obstacle;
 
 /** The pods of sessions at the API server. Everything rejects with FaultError while the API server is away. */
 export type Pods = {
   create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<Created>;
+  /** Lets exactly this pod be placed on its machine. One that is gone or was replaced is a fault: the next attempt to make it finds out what there is. */
+  confirm(pod: string, uid: string): Promise<void>;
   /** Asks for the deletion of exactly this pod, forced without its node's word; one that is gone or was replaced is no error. */
   delete(pod: string, uid: string, force: boolean): Promise<void>;
   /** The pods that are there now, not those of a cache. */
@@ -23,6 +25,7 @@ export type Pods = {
 
 const CALL_TIMEOUT_MS = 10_000;
 const PAGE = 500;
+const STRATEGIC = setHeaderOptions("Content-Type", PatchStrategy.StrategicMergePatch);
 
 export function kubePods(config: KubeConfig, namespace: string): Pods {
   const api = kubeClient(config, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
@@ -30,11 +33,20 @@ export function kubePods(config: KubeConfig, namespace: string): Pods {
     create: async (record, component, manifest) => {
       try {
         const made = await api.createNamespacedPod({ namespace, body: manifest });
-        return { kind: "created", uid: made.metadata?.uid ?? "" };
+        return { kind: "created", uid: made.metadata?.uid ?? "", confirmed: isConfirmed(made) };
       } catch (error) {
         const fault = faultOrThrow(error);
         if (fault.code === "already_exists") return adopt(api, namespace, record, component, manifest.metadata.name);
         return decideRefusal(fault, component, error);
+      }
+    },
+    confirm: async (pod, uid) => {
+      try {
+        // The uid makes the API server refuse it for another pod of that name. Gates of others stay.
+        const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
+        await api.patchNamespacedPod({ name: pod, namespace, body: { metadata: { uid }, spec } }, STRATEGIC);
+      } catch (error) {
+        throw raised(faultOrThrow(error), error, `confirming pod ${pod}`);
       }
     },
     delete: async (pod, uid, force) => {
@@ -75,6 +87,10 @@ export function kubePods(config: KubeConfig, namespace: string): Pods {
   };
 }
 
+function isConfirmed({ spec }: V1Pod): boolean {
+  return !(spec?.schedulingGates ?? []).some(({ name }) => name === schedulingGates.unconfirmed);
+}
+
 /** The pod of that name was made by an executor before us, is left from an earlier session, or belongs to somebody else. */
 async function adopt(
   api: CoreV1Api,
@@ -97,7 +113,7 @@ async function adopt(
   const owner = pod.metadata?.labels ?? {};
   const uid = pod.metadata?.uid ?? "";
   if (owner[labels.ownerKind] === "session" && owner[labels.owner] === record.name) {
-    if (owner[labels.ownerUid] === record.uid) return { kind: "created", uid };
+    if (owner[labels.ownerUid] === record.uid) return { kind: "created", uid, confirmed: isConfirmed(pod) };
     return { kind: "leftover", component, pod: name, uid };
   }
   const whose =

@@ -18,6 +18,7 @@ const POLICY: PodPolicy = {
       managedBy: "app.kubernetes.io/managed-by",
     },
     annotations: { mainContainer: "muster.dev/main-container", traceparent: "muster.dev/traceparent" },
+    schedulingGates: { unconfirmed: "muster.dev/unconfirmed" },
   },
 };
 

@@ -7,6 +7,7 @@ export type PodKeys = {
     Record<"ownerKind" | "owner" | "ownerUid" | "component" | "componentKind" | "exclusive" | "managedBy", string>
   >;
   readonly annotations: Readonly<Record<"mainContainer" | "traceparent", string>>;
+  readonly schedulingGates: Readonly<Record<"unconfirmed", string>>;
 };
 
 export type PodPolicy = {
@@ -73,6 +74,8 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
       },
     },
     spec: {
+      // Nothing runs before its maker has looked again: one that was stopped in the middle may make it when the session is long over.
+      schedulingGates: [{ name: policy.keys.schedulingGates.unconfirmed }],
       restartPolicy: "Never",
       terminationGracePeriodSeconds: seconds(session.killAfterMs),
       ...buildDeadline(session),

@@ -1,6 +1,6 @@
 import { client, consumeEvents, publishEvent } from "@muster/bus";
 import { faultOf, describeFault, throwFault } from "@muster/faults";
-import { annotations, labels, muster, ReservationService, streams, subjects } from "@muster/proto";
+import { annotations, labels, muster, ReservationService, schedulingGates, streams, subjects } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { act, explainWaiting, release, type ActDeps } from "@muster/session-controller/act";
 import { readConfig } from "@muster/session-controller/config";
@@ -130,9 +130,10 @@ function executorDeps(parts: Parts): ExecutorDeps {
     now: Date.now,
     reservations: parts.reservations,
     pods: livePods,
+    load,
     podLogs: simPodLogs(world),
     logStore: parts.logStore,
-    podPolicy: { ...CONFIG.kube, keys: { labels, annotations } },
+    podPolicy: { ...CONFIG.kube, keys: { labels, annotations, schedulingGates } },
     executorsMost: CONFIG.executorsMost,
     logBytesMost: CONFIG.logs.perContainerBytes,
     logPatienceMs: CONFIG.logs.patienceMs,
@@ -179,7 +180,7 @@ function sweepDeps(parts: Parts): SweepDeps {
     load,
     save: (record, revision) => records.update(record.name, record, revision),
     run: (name, uid) => enqueue({ name, uid }, `${uid}-${crypto.randomUUID()}`),
-    deletePod: (pod, uid) => livePods.delete(pod, uid),
+    deletePod: (pod, uid, force) => livePods.delete(pod, uid, force),
     release: (session, id) => release(reservations, session, id, crypto.randomUUID()),
     forget: ({ record, revision }) => records.delete(record.name, revision),
   };

@@ -1,0 +1,83 @@
+import { faultOf } from "@muster/faults";
+import { expect, it } from "vitest";
+import { component, record } from "../../test/samples.ts";
+import type { PodPolicy } from "../domain/build-pod.ts";
+import type { SessionRecord } from "../domain/session.ts";
+import { createPod } from "./create-pod.ts";
+import type { Created } from "./pods.ts";
+
+const POLICY: PodPolicy = {
+  namespace: "default",
+  poolLabel: "pool",
+  resultFile: "result.json",
+  imageDefault: "none",
+  keys: {
+    labels: {
+      ownerKind: "kind",
+      owner: "owner",
+      ownerUid: "owner-uid",
+      component: "component",
+      componentKind: "component-kind",
+      exclusive: "exclusive",
+      managedBy: "managed-by",
+    },
+    annotations: { mainContainer: "main-container", traceparent: "traceparent" },
+    schedulingGates: { unconfirmed: "unconfirmed" },
+  },
+};
+const STEP = {
+  do: "create-pod",
+  component: component("server-0", "server"),
+  node: "workers-0",
+  workers: [],
+  because: "accepted",
+} as const;
+const UNCONFIRMED: Created = { kind: "created", uid: "uid-1", confirmed: false };
+
+/** What is asked for, in its order, by an executor of epoch 2 while the store has this record. */
+async function calls(stored: SessionRecord | undefined, created: Created): Promise<{ asked: string[]; came: unknown }> {
+  const asked: string[] = [];
+  const note = <Answer>(text: string, answer: Answer): Promise<Answer> => {
+    asked.push(text);
+    return Promise.resolve(answer);
+  };
+  const came = await createPod(
+    {
+      podPolicy: POLICY,
+      load: (name) => note(`load ${name}`, stored === undefined ? undefined : { record: stored, revision: 1 }),
+      pods: {
+        create: (_record, _component, manifest) => note(`create ${manifest.metadata.name}`, created),
+        confirm: (pod, uid) => note(`confirm ${pod} ${uid}`, undefined),
+      },
+    },
+    record({ epoch: 2 }),
+    STEP,
+  ).catch((error: unknown) => faultOf(error)?.code);
+  return { asked, came };
+}
+
+const MADE = { got: "outcome", outcome: { do: "pod-created", component: "server-0", uid: "uid-1" } };
+
+it("confirms a pod after it is made, once the store says that the session is still its own", async () => {
+  expect(await calls(record({ epoch: 2 }), UNCONFIRMED)).toEqual({
+    asked: ["create bench-server-0", "load bench", "confirm bench-server-0 uid-1"],
+    came: MADE,
+  });
+});
+
+it.each([
+  ["another executor has the session", record({ epoch: 3 })],
+  ["another session has the name", record({ epoch: 2, uid: "u-2" })],
+  ["the session is gone", undefined],
+])("leaves the pod unconfirmed when %s", async (_title, stored) => {
+  expect(await calls(stored, UNCONFIRMED)).toEqual({ asked: ["create bench-server-0", "load bench"], came: MADE });
+});
+
+it("tries again when the store answers with a record of before it took over", async () => {
+  expect((await calls(record({ epoch: 1 }), UNCONFIRMED)).came).toBe("unavailable");
+});
+
+it("asks nothing more for a pod that is confirmed already", async () => {
+  const { asked, came } = await calls(undefined, { ...UNCONFIRMED, confirmed: true });
+  expect([asked, came]).toEqual([["create bench-server-0"], MADE]);
+});
