@@ -80,3 +80,5 @@ export type { Ownership } from "./job-controller/pdb.ts";
 export { deletePodGroup, findPodGroupKind, POD_GROUP_KINDS, syncPodGroup } from "./job-controller/pod-group.ts";
 export type { PodGroupKind, PodGroupSpec } from "./job-controller/pod-group.ts";
 export type { OwnedObjectDeps, SyncOutcome } from "./job-controller/owned-object.ts";
+export { leaderElection } from "./leader-election.ts";
+export type { Lead, LeaderElectionOptions, LeaderElectionTiming } from "./leader-election.ts";

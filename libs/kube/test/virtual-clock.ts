@@ -3,8 +3,8 @@ import type { Clock } from "../src/clock.ts";
 /** A clock that stands still until its owner moves it. Alarms ring in the order of their times, each at its own. */
 export type VirtualClock = Clock & {
   advance(ms: number): void;
-  /** The same, and after each ring everything that it set off without other waiting is let happen. */
-  run(ms: number): Promise<void>;
+  /** The same, and after each ring everything that it set off without other waiting is let happen; `after` is then called. */
+  run(ms: number, after?: () => void): Promise<void>;
   readonly alarms: number;
 };
 
@@ -36,11 +36,13 @@ export function virtualClock(): VirtualClock {
     advance: (ms) => {
       for (const ring of rings(ms)) ring();
     },
-    run: async (ms) => {
+    run: async (ms, after = () => undefined) => {
       await settled();
+      after();
       for (const ring of rings(ms)) {
         ring();
         await settled();
+        after();
       }
     },
     get alarms() {
