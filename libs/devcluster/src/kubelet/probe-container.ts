@@ -4,6 +4,7 @@ import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { connect } from "node:net";
 import type { V1Container, V1HTTPGetAction, V1Probe } from "@kubernetes/client-node";
+import { probeGrpc } from "./probe-grpc.ts";
 import { CONTAINER_VARIABLE, killTree } from "./process-tree.ts";
 
 export type ProbeTarget = {
@@ -16,12 +17,16 @@ export type ProbeTarget = {
   readonly containerId: string;
 };
 
-/** Asks once. True when the container says that it is ready: a connection, a status from 200 to 399, or exit code 0. A probe of a kind that is not known never succeeds. */
+/** Asks once. True when the container says that it is ready: a connection, a status from 200 to 399, SERVING, or exit code 0. A probe of a kind that is not known never succeeds. */
 export async function probeContainer(probe: V1Probe, target: ProbeTarget): Promise<boolean> {
   if (probe.tcpSocket !== undefined) {
     return probeTcp(probe.tcpSocket.host ?? target.podIp, portOf(probe.tcpSocket.port, target), target.timeoutMs);
   }
   if (probe.httpGet !== undefined) return probeHttp(probe.httpGet, target);
+  if (probe.grpc !== undefined) {
+    const { port, service = "" } = probe.grpc;
+    return probeGrpc({ host: target.podIp, port, service, timeoutMs: target.timeoutMs });
+  }
   if (probe.exec !== undefined) return probeExec(probe.exec.command ?? [], target);
   return false;
 }

@@ -120,6 +120,10 @@ export function describeKinds(api: () => Api): void {
       ],
       ["spec.containers[0].imagePullPolicy", { containers: [{ name: "a", image: "a", imagePullPolicy: "Often" }] }],
       ["spec.restartPolicy", { containers: [{ name: "a", image: "a" }], restartPolicy: "Sometimes" }],
+      [
+        "spec.ephemeralContainers",
+        { containers: [{ name: "a", image: "a" }], ephemeralContainers: [{ name: "b", image: "a" }] },
+      ],
     ])("are refused for %s", async (field, spec) => {
       const made = await api().post(pods, pod("refused", { spec }));
       expect(made.code).toBe(422);

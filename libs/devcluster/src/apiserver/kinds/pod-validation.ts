@@ -46,6 +46,7 @@ export function validatePod(pod: JsonObject): Problem[] {
     ...(nodeProblem === undefined ? [] : [invalidValue("spec.nodeName", nodeName, nodeProblem)]),
     ...atLeast("spec.activeDeadlineSeconds", numberAt(spec, "activeDeadlineSeconds"), 1),
     ...checkGates(gatesOf(pod), nodeName),
+    ...("ephemeralContainers" in spec ? [forbiddenValue("spec.ephemeralContainers", "cannot be set on create")] : []),
   ];
 }
 
