@@ -18,7 +18,8 @@ export type Accounting = { readonly expectations: Expectations; readonly key: st
 
 /**
  * Creates members in a slow start. All are expected before the first request; what was refused, not tried or there already is taken back, so that the
- * expectations never hold what cannot come. Stops at the first refusal.
+ * expectations never hold what cannot come. Stops at the first refusal that the others
+ * would meet, too.
  */
 export async function createMembers<M extends Member>(
   members: readonly M[],
@@ -35,7 +36,8 @@ export async function createMembers<M extends Member>(
       const outcome = await create(member);
       if (outcome.did === "refused") {
         report.refused.push(outcome.fault);
-        return "stop" as const;
+        // A name that is taken keeps one member from being made, not the others.
+        return outcome.fault.code === "conflict" ? ("go-on" as const) : ("stop" as const);
       }
       // What was found may have been seen before it was expected.
       if (outcome.did !== "found") open.delete(member.metadata?.name ?? "");

@@ -327,6 +327,17 @@ describe("many members", () => {
     expect([asked, report.untried, expectations.size()]).toEqual([1, 999, 0]);
   });
 
+  it("whose names are taken do not keep the others from being made", async () => {
+    const expectations = makeExpectations();
+    const taken = { code: "conflict", id: "Pod team/mnist-worker-1", expectedRevision: 0, actualRevision: 0 } as const;
+    const members = [0, 1, 2, 3].map((index) => testMember("mnist", "worker", index));
+    const create = (member: Member): Promise<CreateOutcome<Member>> =>
+      Promise.resolve(member === members[1] ? { did: "refused", fault: taken } : { did: "created", member });
+    const report = await createMembers(members, create, { expectations, key: KEY });
+    expect(report).toEqual({ done: 3, unknown: 0, refused: [taken], untried: 0 });
+    expect(expectations.outstanding(KEY).creations).not.toContain("mnist-worker-1");
+  });
+
   it("leave nothing expected after a defect that was never sent", async () => {
     const expectations = makeExpectations();
     const running = createMembers([wanted], () => Promise.reject(new Error("a defect")), { expectations, key: KEY });

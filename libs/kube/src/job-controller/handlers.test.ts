@@ -124,20 +124,28 @@ describe("a deletion", () => {
       [
         "creation-observed uid-of-mnist worker: came-and-went",
         "deletion-observed uid-of-mnist worker: is-gone",
-        "wake team/mnist: its-member",
+        "wake team/mnist: was-its-member",
       ],
     ],
     ["without a type label is ignored", member({ labels: without(TYPE) }), []],
-    ["of another kind's is ignored", member({ owner: foreign }), []],
+    ["of another kind's frees a name only", member({ owner: foreign }), ["wake team/mnist: had-its-labels"]],
+    ["of what nobody here manages or selects is ignored", member({ owner: foreign, labels: {} }), []],
+    [
+      "of an earlier job's of the same name wakes this one, which may wait for the name",
+      member({ owner: testJob("mnist", { uid: "earlier" }) }),
+      [
+        "creation-observed earlier worker: came-and-went",
+        "deletion-observed earlier worker: is-gone",
+        "wake team/mnist: had-its-labels",
+      ],
+    ],
     [
       "of an orphan wakes the job that selected it",
       testMember("mnist", "worker", 0),
       ["wake team/mnist: had-its-labels"],
     ],
   ])("%s", (_what, before, steps) => {
-    expect(plan({ before, after: undefined }).map(say)).toEqual(
-      steps.map((step) => step.replace("its-member", "was-its-member")),
-    );
+    expect(plan({ before, after: undefined }).map(say)).toEqual(steps);
   });
 });
 

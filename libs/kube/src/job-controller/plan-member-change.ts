@@ -44,7 +44,8 @@ export type MemberScheme = Pick<
  * its labels or by release, meets a deletion; so does the beginning of a deletion, because from then on the cache shows that it was asked for. A member that leaves
  * meets its creation, too: it was there, whether or not its coming was told.
  *
- * The old and the new owner wake when the owner or the labels change. An orphan wakes the job that selects it, which may adopt it.
+ * The old and the new owner wake when the owner or the labels change. An orphan wakes the job that selects it, which may adopt it. So does the
+ * deletion of anybody's member: it may have had a name that the job waits for, as those of an earlier job of the same name have.
  */
 export function planMemberChange<M extends Member>(
   { before, after }: MemberChange<M>,
@@ -59,7 +60,8 @@ export function planMemberChange<M extends Member>(
     if (member === undefined) continue;
     const owner = ownerKey(member, scheme, jobOf);
     if (owner !== undefined && !wakes.has(owner)) wakes.set(owner, member === after ? "its-member" : "was-its-member");
-    if (!relabelled && controllerOf(member) !== undefined) continue;
+    const isOrphan = controllerOf(member) === undefined;
+    if (!relabelled && !isOrphan && after !== undefined) continue;
     const selecting = selectingKey(member, scheme, jobOf);
     if (selecting !== undefined && !wakes.has(selecting)) {
       wakes.set(selecting, member === after ? "its-labels" : "had-its-labels");
