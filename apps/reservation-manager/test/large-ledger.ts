@@ -1,10 +1,10 @@
 import type { NatsBus } from "@muster/bus";
 import { buckets, streams } from "@muster/proto";
-import { openBucket, openLog } from "@muster/store";
+import { openBucket, openLog, type Log } from "@muster/store";
 import { until } from "@muster/testkit";
 import { entryCodec } from "../src/adapters/messages.ts";
 import { snapshotCodec } from "../src/adapters/snapshot-codec.ts";
-import { evolve, restoreLedger, type Ledger } from "../src/domain/ledger.ts";
+import { emptyLedger, evolve, restoreLedger, type Ledger, type LedgerEvent } from "../src/domain/ledger.ts";
 import { finish } from "../src/domain/steps.ts";
 import { needsOf, ownerOf } from "./random-world.ts";
 
@@ -31,18 +31,30 @@ export function largeLedger(waiting: number): Ledger {
 
 /** Writes the ledger to NATS as a leader leaves it: a snapshot, and a log that goes on from there. */
 export async function writeLedger(bus: NatsBus, ledger: Ledger): Promise<void> {
-  await using log = await openLog(bus.connection, {
-    stream: { name: streams.ledger.name, subject: streams.ledger.subjects[0] },
-    events: entryCodec,
-    snapshots: { bucket: buckets.snapshots, key: "reservation", codec: snapshotCodec, everyEntries: 1 },
-    initial: ledger,
-    evolve,
-    token: 0,
-  });
+  await using log = await openLedgerLog(bus, ledger, 1);
   const reservation = { sequence: ledger.nextSequence, owner: ownerOf("last"), needs: needsOf("pool-0"), priority: 0 };
   const requested = { ...reservation, createdAtMs: 0 };
   await log.transact(() => ({ events: [{ kind: "requested", reservation: requested, atMs: 0 }], result: undefined }));
   await until("the snapshot is written", async () => (await snapshotRevision(bus)) > 0, { timeoutMs: 120_000 });
+}
+
+/** Writes a log of so many entries, without a snapshot, which say nothing of reservations. */
+export async function writeEntries(bus: NatsBus, entries: number): Promise<void> {
+  await using log = await openLedgerLog(bus, emptyLedger, Number.POSITIVE_INFINITY);
+  const limited = (limit: number) => ({ kind: "limited", ownerKind: "nobody", limit, atMs: 0 }) as const;
+  for (let entry = 0; entry < entries; entry += 1)
+    await log.transact(() => ({ events: [limited(1 + (entry % 2))], result: undefined }));
+}
+
+function openLedgerLog(bus: NatsBus, initial: Ledger, everyEntries: number): Promise<Log<Ledger, LedgerEvent>> {
+  return openLog(bus.connection, {
+    stream: { name: streams.ledger.name, subject: streams.ledger.subjects[0] },
+    events: entryCodec,
+    snapshots: { bucket: buckets.snapshots, key: "reservation", codec: snapshotCodec, everyEntries },
+    initial,
+    evolve,
+    token: 0,
+  });
 }
 
 /** Changes with every snapshot. */

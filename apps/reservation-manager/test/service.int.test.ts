@@ -1,36 +1,14 @@
-import { consumeEvents, type NatsBus } from "@muster/bus";
 import { buckets, muster, ReservationService, streams, subjects } from "@muster/proto";
 import { natsServer, otlpCollector, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { largeLedger, snapshotRevision, writeLedger } from "./large-ledger.ts";
 import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
+import { followNews } from "./news.ts";
 
 const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING } =
   muster.reservation.v1.ReservationState;
 
 const owner = (id: string) => ({ kind: "session", id });
-
-/** Everything that is told of reservations: what happened, and the id. */
-async function followNews(bus: NatsBus): Promise<AsyncDisposable & { readonly told: string[] }> {
-  const told: string[] = [];
-  const { ReservationGranted, ReservationReleased, ReservationExpired } = muster.reservation.v1;
-  const kinds = [
-    ["granted", subjects.anyReservationGranted, ReservationGranted],
-    ["released", subjects.anyReservationReleased, ReservationReleased],
-    ["expired", subjects.anyReservationExpired, ReservationExpired],
-  ] as const;
-  const stack = new AsyncDisposableStack();
-  for (const [kind, subject, type] of kinds) {
-    const subscription = { stream: streams.events.name, durable: kind, subject, maxInFlight: 10, ackWaitMs: 5000 };
-    stack.use(
-      await consumeEvents(bus, { ...subscription, area: "test" }, type, ({ reservation }) => {
-        told.push(`${kind} ${reservation?.id ?? ""}`);
-        return Promise.resolve();
-      }),
-    );
-  }
-  return { told, [Symbol.asyncDispose]: () => stack.disposeAsync() };
-}
 
 it("answers as the contract says: typed errors at once, grants as events, a release of nothing is a no-op that says so", async () => {
   await using server = await natsServer();
@@ -246,6 +224,53 @@ it("goes on without a node whose record does not decode, before and after it has
     return (await reservations.listPools({})).pools[0]?.capacity === 2;
   });
   expect(manager.leads).toBe(1);
+  expect(manager.errors).toEqual([]);
+});
+
+it("takes the pool of a node from the label that it is configured with, and from no other one", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await nodes.put("n1", "slow", { labels: { "example.com/tier": "fast", pool: "slow" } });
+  await nodes.put("n2", "slow");
+  await using manager = startManager(server, { RESERVATION_POOL_LABEL: "example.com/tier" });
+  const reservations = reservationsOf(bus);
+  const { pools } = await reservations.listPools({}, { timeoutMs: 20_000 });
+  expect(pools).toMatchObject([{ name: "fast", available: 1, capacity: 1 }]);
+  const { reservation } = await reservations.reserve({ owner: owner("x"), needs: needs("fast") });
+  expect(reservation?.machines).toMatchObject([{ pool: "fast", node: "n1" }]);
+  await expect(reservations.reserve({ owner: owner("y"), needs: needs("slow") })).rejects.toMatchObject({
+    fault: { code: "pool_unknown", pool: "slow" },
+  });
+  await nodes.put("n2", "slow", { labels: { "example.com/tier": "fast" } });
+  await until("the node has changed its pool", async () => (await reservations.listPools({})).pools[0]?.capacity === 2);
+  expect(manager.errors).toEqual([]);
+});
+
+it("gives an owner several machines of one pool, a different one for each component, all of them or none", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  for (const name of ["a1", "a2", "a3", "a4", "a5"]) await nodes.put(name, "a");
+  await using manager = startManager(server);
+  const reservations = reservationsOf(bus);
+  const reserve = (id: string, ...pools: string[]) =>
+    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true }, { timeoutMs: 20_000 });
+  const first = (await reserve("x", "a", "a", "a")).reservation;
+  expect(first?.machines?.map(({ component, node }) => [component, node])).toEqual([
+    ["c0", "a1"],
+    ["c1", "a2"],
+    ["c2", "a3"],
+  ]);
+  const waiting = (await reserve("y", "a", "a", "a")).reservation;
+  expect(waiting).toMatchObject({ state: WAITING, because: { pool: "a", requested: 3, available: 2 } });
+  expect((await reservations.listPools({})).pools).toMatchObject([{ available: 2, held: 3, waiting: 1 }]);
+  expect((await reserve("z", "a", "a")).reservation?.machines).toHaveLength(2);
+
+  await reservations.unreserve({ owner: owner("x"), reservationId: first?.id ?? "" });
+  const { reservation: granted } = await reservations.getReservation({ owner: owner("y") });
+  expect(granted?.machines?.map(({ node }) => node)).toEqual(["a1", "a2", "a3"]);
+  expect((await reservations.listPools({})).pools).toMatchObject([{ available: 0, held: 5, waiting: 0 }]);
   expect(manager.errors).toEqual([]);
 });
 

@@ -1,0 +1,143 @@
+import type { NatsBus } from "@muster/bus";
+import { buckets, muster, streams } from "@muster/proto";
+import { natsServer, until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { snapshotRevision, writeEntries } from "./large-ledger.ts";
+import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
+import { followNews } from "./news.ts";
+import { openWire, type Wire } from "./wire.ts";
+
+const { RESERVATION_STATE_GRANTED: GRANTED } = muster.reservation.v1.ReservationState;
+/** A few fewer than there are between two snapshots. */
+const ENTRIES_BEFORE_SNAPSHOT = 980;
+const APPEND = `HPUB ${streams.ledger.subjects[0]} `;
+
+const owner = (id: string) => ({ kind: "session", id });
+const request = (id: string) => ({ owner: owner(id), needs: needs("a"), wait: true });
+
+/** A leader behind a wire, with two machines to give away; `kill` ends it with SIGKILL, and what it had not sent yet is lost. */
+async function leaderOnWire(bus: NatsBus, wire: Wire) {
+  const nodes = await nodeWriter(bus);
+  for (const name of ["a0", "a1"]) await nodes.put(name, "a");
+  const leader = startManager(wire.server);
+  await until("it leads", () => leader.leads === 1);
+  await reservationsOf(bus).listPools({}, { timeoutMs: 20_000 });
+  const kill = async (): Promise<void> => {
+    await leader.end("SIGKILL");
+    wire.drop();
+  };
+  return { kill };
+}
+
+/** Asks until it is answered, as an owner has to. */
+function askFor(bus: NatsBus, id: string) {
+  return persist(() => reservationsOf(bus).reserve(request(id), { timeoutMs: 1500 }));
+}
+
+async function stored(bus: NatsBus, stream: string): Promise<number> {
+  return (await bus.streamState(stream))?.messages ?? 0;
+}
+
+/** Owner and state of every reservation there is. */
+async function listed(bus: NatsBus): Promise<unknown[]> {
+  const { reservations } = await persist(() => reservationsOf(bus).listReservations({}, { timeoutMs: 20_000 }));
+  return reservations.map((one) => [one.id, one.owner?.id, one.machines?.map(({ node }) => node)]);
+}
+
+it("killed with a request received and nothing written: the request has left no trace, and asked again it is granted once", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  await using wire = await openWire(server);
+  const { kill } = await leaderOnWire(bus, wire);
+  const before = await stored(bus, streams.ledger.name);
+  const decided = wire.stopBefore(APPEND);
+  const asked = askFor(bus, "x");
+  await decided;
+  await kill();
+  expect(await stored(bus, streams.ledger.name)).toBe(before);
+
+  await using next = startManager(server);
+  expect((await asked).reservation).toMatchObject({ id: "r-1", state: GRANTED });
+  expect(await listed(bus)).toEqual([["r-1", "x", ["a0"]]]);
+  expect(next.errors).toEqual([]);
+});
+
+it("killed with the decision appended and not answered: the machines are the owner's, and asked again it gets the same reservation", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  await using wire = await openWire(server);
+  const { kill } = await leaderOnWire(bus, wire);
+  const before = await stored(bus, streams.ledger.name);
+  const appended = wire.stopAfter(APPEND);
+  const asked = askFor(bus, "x");
+  await appended;
+  await until("it is on disk", async () => (await stored(bus, streams.ledger.name)) === before + 1);
+  await kill();
+
+  await using next = startManager(server);
+  expect((await asked).reservation).toMatchObject({ id: "r-1", state: GRANTED });
+  expect((await askFor(bus, "y")).reservation).toMatchObject({ id: "r-2" });
+  expect(await listed(bus)).toEqual([
+    ["r-1", "x", ["a0"]],
+    ["r-2", "y", ["a1"]],
+  ]);
+  expect(next.errors).toEqual([]);
+});
+
+it("killed with the grant on disk and its event not published: the next leader tells of it, once", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  await using wire = await openWire(server);
+  const { kill } = await leaderOnWire(bus, wire);
+  const granted = wire.stopBefore("HPUB muster.evt.reservation.");
+  const asked = askFor(bus, "x");
+  await granted;
+  await kill();
+  expect(await stored(bus, streams.events.name)).toBe(0);
+
+  await using news = await followNews(bus);
+  await using next = startManager(server);
+  expect((await asked).reservation).toMatchObject({ id: "r-1", state: GRANTED });
+  await until("the grant is told", () => news.told.length > 0);
+  await askFor(bus, "y");
+  await until("the next grant is told", () => news.told.includes("granted r-2"));
+  expect(news.told).toEqual(["granted r-1", "granted r-2"]);
+  expect(next.errors).toEqual([]);
+});
+
+it("killed with the parts of a snapshot written and not its head: goes on from the older one and the log, and a later snapshot replaces both", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  await writeEntries(bus, ENTRIES_BEFORE_SNAPSHOT);
+  await using wire = await openWire(server);
+  const { kill } = await leaderOnWire(bus, wire);
+  const reservations = reservationsOf(bus);
+  await reservations.reserve(request("kept"));
+  /** Entries one after the other, as many as it takes. */
+  const write = async (done: () => Promise<boolean>, prefix: string): Promise<void> => {
+    for (let turn = 0; !(await done()); turn += 1) {
+      const { reservation } = await persist(() => reservations.reserve(request(`${prefix}${turn}`)));
+      const release = { owner: owner(`${prefix}${turn}`), reservationId: reservation?.id ?? "" };
+      await persist(() => reservations.unreserve(release));
+    }
+  };
+  let begun = false;
+  const head = wire.stopBefore(`HPUB $KV.${buckets.snapshots}.reservation `).then(() => {
+    begun = true;
+  });
+  const writing = write(() => Promise.resolve(begun), "first");
+  await head;
+  expect(await snapshotRevision(bus)).toBe(0);
+  const parts = await stored(bus, `KV_${buckets.snapshots}`);
+  expect(parts).toBeGreaterThan(0);
+  await kill();
+
+  await using next = startManager(server);
+  await writing;
+  expect(await listed(bus)).toEqual([["r-1", "kept", ["a0"]]]);
+  await write(async () => (await snapshotRevision(bus)) > 0, "second");
+  await next.end("SIGKILL");
+  await using last = startManager(server);
+  expect(await listed(bus)).toEqual([["r-1", "kept", ["a0"]]]);
+  expect([...next.errors, ...last.errors]).toEqual([]);
+});

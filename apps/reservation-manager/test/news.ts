@@ -1,0 +1,24 @@
+import { consumeEvents, type NatsBus } from "@muster/bus";
+import { muster, streams, subjects } from "@muster/proto";
+
+/** Everything that is told of reservations: what happened, and the id. */
+export async function followNews(bus: NatsBus): Promise<AsyncDisposable & { readonly told: string[] }> {
+  const told: string[] = [];
+  const { ReservationGranted, ReservationReleased, ReservationExpired } = muster.reservation.v1;
+  const kinds = [
+    ["granted", subjects.anyReservationGranted, ReservationGranted],
+    ["released", subjects.anyReservationReleased, ReservationReleased],
+    ["expired", subjects.anyReservationExpired, ReservationExpired],
+  ] as const;
+  const stack = new AsyncDisposableStack();
+  for (const [kind, subject, type] of kinds) {
+    const subscription = { stream: streams.events.name, durable: kind, subject, maxInFlight: 10, ackWaitMs: 5000 };
+    stack.use(
+      await consumeEvents(bus, { ...subscription, area: "test" }, type, ({ reservation }) => {
+        told.push(`${kind} ${reservation?.id ?? ""}`);
+        return Promise.resolve();
+      }),
+    );
+  }
+  return { told, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
