@@ -1,6 +1,7 @@
 import type { JobSpec, ReplicaSpec, RestartPolicy } from "./job.ts";
-import type { EnvVariable, Kind, KindDefaults, ReadResult } from "./kind.ts";
+import { type EnvVariable, type Kind, type KindDefaults, NO_DESCRIPTION, type ReadResult } from "./kind.ts";
 import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
+import { memberLabels } from "./member-labels.ts";
 import { checkNameLength, checkServiceName, memberName, MEMBERS_MOST, serviceHost } from "./member-names.ts";
 import { orderReplicas } from "./order-replicas.ts";
 import type { Fields, Notes } from "./read-fields.ts";
@@ -15,36 +16,34 @@ const PORT_NAME = "job-port";
 /** As for Kubernetes' own jobs: a job that always fails must come to an end by itself. */
 const BACKOFF_LIMIT = 6;
 
+const LABEL_KEYS = {
+  groupNameLabelKey: `${PREFIX}/group-name`,
+  groupNameLabelValue: PREFIX,
+  jobNameLabelKey: `${PREFIX}/job-name`,
+  replicaTypeLabelKey: `${PREFIX}/replica-type`,
+  replicaIndexLabelKey: `${PREFIX}/replica-index`,
+  jobRoleLabelKey: `${PREFIX}/job-role`,
+};
+
 /** Muster's own Job; deploy/crds/muster.dev_jobs.yaml says the same to the API server, and explains each field. */
 export const JOB_KIND: Kind = {
   group: PREFIX,
   version: "v1",
   kind: "Job",
   plural: "jobs",
-  labelKeys: {
-    groupNameLabelKey: `${PREFIX}/group-name`,
-    groupNameLabelValue: PREFIX,
-    jobNameLabelKey: `${PREFIX}/job-name`,
-    replicaTypeLabelKey: `${PREFIX}/replica-type`,
-    replicaIndexLabelKey: `${PREFIX}/replica-index`,
-    jobRoleLabelKey: `${PREFIX}/job-role`,
-  },
+  labelKeys: LABEL_KEYS,
   statusKey: (type) => type,
   services: "one-a-job",
-  labels: () => ({}),
+  labels: (job, member, spec) => memberLabels(LABEL_KEYS, job, member, spec),
   read,
   describeCluster: (job, member, spec, defaults) => ({
+    ...NO_DESCRIPTION,
     env: [
       { name: "MUSTER_JOB", value: job.name },
       { name: "MUSTER_REPLICA_TYPE", value: member.type },
       { name: "MUSTER_REPLICA_INDEX", value: String(member.index) },
       ...gangVariables(job, member, spec, defaults),
     ],
-    containers: undefined,
-    initContainers: [],
-    volumes: [],
-    volumeMounts: [],
-    podDefaults: {},
   }),
   companions: () => [],
 };

@@ -34,6 +34,19 @@ export type ClusterDescription = {
   readonly volumeMounts: readonly Readonly<Record<string, unknown>>[];
   /** Fields of the pod's spec that the template may leave open. */
   readonly podDefaults: Readonly<Record<string, unknown>>;
+  /** What the main container runs if the template says nothing; undefined: what its image runs. */
+  readonly commandDefault: readonly string[] | undefined;
+};
+
+/** Nothing is told. */
+export const NO_DESCRIPTION: ClusterDescription = {
+  env: [],
+  containers: undefined,
+  initContainers: [],
+  volumes: [],
+  volumeMounts: [],
+  podDefaults: {},
+  commandDefault: undefined,
 };
 
 export type EnvVariable = { readonly name: string; readonly value: string };

@@ -4,7 +4,7 @@ import { type Fields, INT32, NOT_NEGATIVE } from "./read-fields.ts";
 /** Value of `managedBy` with which a job is ours; so is one without any. */
 export const OUR_NAME = "muster.dev/job-controller";
 
-const CLEAN_POD_POLICIES: readonly CleanPodPolicy[] = ["None", "Running", "All"];
+export const CLEAN_POD_POLICIES: readonly CleanPodPolicy[] = ["None", "Running", "All"];
 
 export type RunPolicy = Pick<
   JobSpec,

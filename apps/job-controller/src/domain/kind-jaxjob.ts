@@ -1,0 +1,28 @@
+import { type Kind, NO_DESCRIPTION } from "./kind.ts";
+import { kubeflowKind, membersOf, replicaOf, whenSucceeds } from "./kubeflow.ts";
+import { memberName } from "./member-names.ts";
+
+const PORT_NUMBER = 6666;
+
+/** JAX has workers only; the first one coordinates, and all have to succeed. */
+export const JAXJOB_KIND: Kind = kubeflowKind({
+  kind: "JAXJob",
+  plural: "jaxjobs",
+  replicaSpecs: "jaxReplicaSpecs",
+  types: [{ name: "Worker", replicasDefault: 1, single: false }],
+  restartPolicyDefault: "Never",
+  container: { name: "jax", required: true },
+  port: { name: "jaxjob-port", number: PORT_NUMBER },
+  finish: (_spec, drafts) => ({ drafts, success: whenSucceeds(drafts, "worker", "all"), settings: {} }),
+  describeCluster: (job, member, spec) => ({
+    ...NO_DESCRIPTION,
+    env: [
+      { name: "PYTHONUNBUFFERED", value: "1" },
+      { name: "COORDINATOR_ADDRESS", value: memberName(job, { type: "worker", index: 0 }) },
+      { name: "COORDINATOR_PORT", value: String(replicaOf(spec, "worker")?.port?.number ?? PORT_NUMBER) },
+      { name: "NUM_PROCESSES", value: String(membersOf(spec)) },
+      { name: "PROCESS_ID", value: String(member.index) },
+    ],
+  }),
+  companions: () => [],
+});

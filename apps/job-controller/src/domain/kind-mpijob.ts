@@ -1,0 +1,197 @@
+import type { Container, JobSpec, ReplicaSpec } from "./job.ts";
+import {
+  type ClusterDescription,
+  type CompanionObject,
+  type JobIdentity,
+  type Kind,
+  type KindDefaults,
+  NO_DESCRIPTION,
+} from "./kind.ts";
+import { KUBEFLOW_LABEL_KEYS, kubeflowKind, replicaOf } from "./kubeflow.ts";
+import { memberName } from "./member-names.ts";
+import { type Fields, NOT_NEGATIVE } from "./read-fields.ts";
+import type { ReplicaDraft } from "./read-manifest.ts";
+import { containerNamed } from "./read-template.ts";
+
+const CONFIG_FOLDER = "/etc/mpi";
+const KUBECTL_FOLDER = "/opt/kube";
+const CONFIG_VOLUME = "mpi-job-config";
+const KUBECTL_VOLUME = "mpi-job-kubectl";
+
+/**
+ * The launcher starts mpirun, which starts its processes in the workers through `kubectl exec` in place of ssh. Two things differ from the original. The launcher is
+ * made once all workers are ready, which needs no init container that waits. And discover_hosts.sh asks for the workers that run when it is called, so that its text
+ * never has to be written again. What is left for an init container is to bring kubectl; an image that has one on its PATH needs none (no image for it configured).
+ */
+export const MPIJOB_KIND: Kind = kubeflowKind({
+  kind: "MPIJob",
+  plural: "mpijobs",
+  replicaSpecs: "mpiReplicaSpecs",
+  types: [
+    { name: "Launcher", replicasDefault: 1, single: true },
+    { name: "Worker", replicasDefault: 0, single: false },
+  ],
+  restartPolicyDefault: "Never",
+  container: { name: "mpi", required: false },
+  port: undefined,
+  finish: (spec, drafts) => {
+    if (!drafts.some(({ type, replicas }) => type === "launcher" && replicas === 1))
+      spec.refuse("mpiReplicaSpecs", "needs a Launcher with one replica");
+    const slots = spec.integer("slotsPerWorker", NOT_NEGATIVE) ?? 1;
+    return {
+      drafts: drafts.map((draft) => withOrder(withContainer(draft, spec), drafts)),
+      success: [[{ type: "launcher", indexes: "all" }]],
+      settings: { slotsPerWorker: String(slots) },
+    };
+  },
+  describeCluster: (job, member, spec, defaults) =>
+    member.type === "launcher" ? describeLauncher(job, spec, defaults) : describeWorker(),
+  companions: (job, spec) => [configMap(job, spec), ...identity(job, spec)],
+});
+
+function withContainer(draft: ReplicaDraft, spec: Fields): ReplicaDraft {
+  const name = spec.text("mainContainer");
+  if (name === undefined || draft.template === undefined) return draft;
+  if (containerNamed(draft.template, name) !== undefined) return { ...draft, mainContainer: name };
+  spec.refuse("mainContainer", `"${name}" is no container of the ${draft.type}`);
+  return draft;
+}
+
+function withOrder(draft: ReplicaDraft, drafts: readonly ReplicaDraft[]): ReplicaDraft {
+  const workers = drafts.some(({ type, replicas }) => type === "worker" && replicas > 0);
+  return draft.type === "launcher" && workers ? { ...draft, dependsOn: [{ type: "worker", status: "Ready" }] } : draft;
+}
+
+function describeLauncher(job: JobIdentity, spec: JobSpec, { images }: KindDefaults): ClusterDescription {
+  const launcher = replicaOf(spec, "launcher");
+  const config = { name: CONFIG_VOLUME, mountPath: CONFIG_FOLDER };
+  const kubectl = { name: KUBECTL_VOLUME, mountPath: KUBECTL_FOLDER };
+  const delivered = images.kubectlDelivery !== undefined;
+  // Otherwise a runtime for GPUs would give the launcher all that its machine has.
+  const noGpus = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].map((name) => ({ name, value: "" }));
+  return {
+    ...NO_DESCRIPTION,
+    env: [
+      { name: "OMPI_MCA_plm_rsh_agent", value: `${CONFIG_FOLDER}/kubexec.sh` },
+      { name: "OMPI_MCA_orte_default_hostfile", value: `${CONFIG_FOLDER}/hostfile` },
+      ...(usesGpus(launcher) ? [] : noGpus),
+    ],
+    containers: launcher === undefined ? [] : [launcher.mainContainer],
+    initContainers: delivered ? [kubectlDelivery(job, images.kubectlDelivery, [config, kubectl])] : [],
+    volumes: [
+      { name: CONFIG_VOLUME, configMap: { name: `${job.name}-config`, items: FILES } },
+      ...(delivered ? [{ name: KUBECTL_VOLUME, emptyDir: {} }] : []),
+    ],
+    volumeMounts: [config, ...(delivered ? [kubectl] : [])],
+    podDefaults: { serviceAccountName: `${job.name}-launcher` },
+  };
+}
+
+const FILES = [
+  { key: "hostfile", path: "hostfile", mode: 0o444 },
+  { key: "kubexec.sh", path: "kubexec.sh", mode: 0o555 },
+  { key: "discover_hosts.sh", path: "discover_hosts.sh", mode: 0o555 },
+];
+
+/** Workers wait for what the launcher starts in them. */
+function describeWorker(): ClusterDescription {
+  return { ...NO_DESCRIPTION, commandDefault: ["sleep", "365d"] };
+}
+
+function kubectlDelivery(job: JobIdentity, image: string, volumeMounts: Container["volumeMounts"]): Container {
+  return {
+    name: "kubectl-delivery",
+    image,
+    imagePullPolicy: "IfNotPresent",
+    env: [
+      { name: "TARGET_DIR", value: KUBECTL_FOLDER },
+      { name: "NAMESPACE", value: job.namespace },
+    ],
+    resources: {
+      limits: { cpu: "100m", memory: "512Mi", "ephemeral-storage": "5Gi" },
+      requests: { cpu: "100m", memory: "512Mi", "ephemeral-storage": "5Gi" },
+    },
+    volumeMounts,
+  };
+}
+
+function configMap(job: JobIdentity, spec: JobSpec): CompanionObject {
+  const slots = spec.settings?.["slotsPerWorker"] ?? "1";
+  const container = replicaOf(spec, "worker")?.mainContainer ?? "mpi";
+  return {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    plural: "configmaps",
+    metadata: { name: `${job.name}-config` },
+    data: {
+      hostfile: hosts(job, spec)
+        .map((host) => `${host} slots=${slots}\n`)
+        .join(""),
+      "kubexec.sh": kubexec(container),
+      "discover_hosts.sh": discoverHosts(job, slots),
+    },
+  };
+}
+
+/** The launcher is a host, too, when it has GPUs of its own. */
+function hosts(job: JobIdentity, spec: JobSpec): readonly string[] {
+  const workers = replicaOf(spec, "worker")?.replicas ?? 0;
+  const launcher = usesGpus(replicaOf(spec, "launcher")) ? [memberName(job, { type: "launcher", index: 0 })] : [];
+  return [...launcher, ...Array.from({ length: workers }, (_, index) => memberName(job, { type: "worker", index }))];
+}
+
+function usesGpus(replica: ReplicaSpec | undefined): boolean {
+  const containers = replica?.template.spec.containers ?? [];
+  return containers.some(({ resources }) =>
+    Object.keys(resources?.limits ?? {}).some((name) => name.endsWith(".com/gpu")),
+  );
+}
+
+/** As mpirun calls ssh: options, the host, then the words of a command. */
+function kubexec(container: string): string {
+  return `#!/bin/sh
+PATH=${KUBECTL_FOLDER}:$PATH
+while [ "\${1#-}" != "$1" ]; do shift; done
+pod=$1
+shift
+exec kubectl exec "$pod" --container=${container} -- /bin/sh -c "$*"
+`;
+}
+
+function discoverHosts(job: JobIdentity, slots: string): string {
+  const { jobNameLabelKey, replicaTypeLabelKey } = KUBEFLOW_LABEL_KEYS;
+  const selector = `${jobNameLabelKey}=${job.name},${replicaTypeLabelKey}=worker`;
+  return `#!/bin/sh
+PATH=${KUBECTL_FOLDER}:$PATH
+exec kubectl get pods --selector=${selector} --field-selector=status.phase=Running \\
+  --output='jsonpath={range .items[*]}{.metadata.name}:${slots}{"\\n"}{end}'
+`;
+}
+
+/** The launcher may run commands in the workers of its own job, and look for them. */
+function identity(job: JobIdentity, spec: JobSpec): readonly CompanionObject[] {
+  const name = `${job.name}-launcher`;
+  const rbac = "rbac.authorization.k8s.io";
+  const pods = hosts(job, spec);
+  return [
+    { apiVersion: "v1", kind: "ServiceAccount", plural: "serviceaccounts", metadata: { name } },
+    {
+      apiVersion: `${rbac}/v1`,
+      kind: "Role",
+      plural: "roles",
+      metadata: { name },
+      rules: [
+        { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch"] },
+        { apiGroups: [""], resources: ["pods/exec"], resourceNames: pods, verbs: ["create"] },
+      ],
+    },
+    {
+      apiVersion: `${rbac}/v1`,
+      kind: "RoleBinding",
+      plural: "rolebindings",
+      metadata: { name },
+      roleRef: { apiGroup: rbac, kind: "Role", name },
+      subjects: [{ kind: "ServiceAccount", name, namespace: job.namespace }],
+    },
+  ];
+}

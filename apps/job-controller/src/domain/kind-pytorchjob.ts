@@ -1,0 +1,150 @@
+import type { Container, JobSpec, Member } from "./job.ts";
+import { type EnvVariable, type JobIdentity, type Kind, type KindDefaults, NO_DESCRIPTION } from "./kind.ts";
+import { kubeflowKind, membersOf, replicaOf, whenHeadSucceeds, whenSucceeds } from "./kubeflow.ts";
+import { memberName } from "./member-names.ts";
+import { type Fields, NOT_NEGATIVE } from "./read-fields.ts";
+import type { ReplicaDraft } from "./read-manifest.ts";
+import { COUNT, PORT } from "./read-template.ts";
+
+const PORT_NUMBER = 23_456;
+/** A worker looks for the name of its master this often, every 2 seconds. */
+const LOOK_UPS = 100;
+const type = (name: string, single = false) => ({ name, replicasDefault: 1, single });
+
+/** PyTorch's processes meet at the master, or at a rendezvous when the job is elastic. The master decides about success, or else the workers. */
+export const PYTORCHJOB_KIND: Kind = kubeflowKind({
+  kind: "PyTorchJob",
+  plural: "pytorchjobs",
+  replicaSpecs: "pytorchReplicaSpecs",
+  types: [type("Master", true), type("Worker")],
+  restartPolicyDefault: "OnFailure",
+  container: { name: "pytorch", required: true },
+  port: { name: "pytorchjob-port", number: PORT_NUMBER },
+  finish: (spec, drafts) => {
+    const policy = spec.object("elasticPolicy");
+    const bounded = drafts.map((draft) => (draft.type === "worker" ? withBounds(draft, policy) : draft));
+    const workers = whenSucceeds(drafts, "worker", policy === undefined ? "all" : "any");
+    return {
+      drafts: bounded,
+      success: whenHeadSucceeds(drafts, ["master"], workers),
+      settings: { nprocPerNode: readProcesses(spec, policy), ...(policy !== undefined && readRendezvous(policy)) },
+    };
+  },
+  describeCluster: (job, member, spec, defaults) => ({
+    ...NO_DESCRIPTION,
+    env: [
+      { name: "PYTHONUNBUFFERED", value: "1" },
+      ...masterVariables(job, member, spec),
+      ...elasticVariables(job, spec),
+    ],
+    initContainers: waitForMaster(job, member, spec, defaults),
+  }),
+  companions: () => [],
+});
+
+function withBounds(draft: ReplicaDraft, policy: Fields | undefined): ReplicaDraft {
+  if (policy === undefined) return draft;
+  const minReplicas = policy.integer("minReplicas", COUNT) ?? draft.replicas;
+  const maxReplicas = policy.integer("maxReplicas", COUNT) ?? draft.replicas;
+  if (minReplicas > draft.replicas || draft.replicas > maxReplicas)
+    policy.refuse(
+      "",
+      `must have minReplicas <= replicas <= maxReplicas, not ${minReplicas}, ${draft.replicas}, ${maxReplicas}`,
+    );
+  return { ...draft, elastic: { minReplicas, maxReplicas } };
+}
+
+function readProcesses(spec: Fields, policy: Fields | undefined): string {
+  const own = spec.text("nprocPerNode");
+  const old = policy?.integer("nProcPerNode", NOT_NEGATIVE);
+  const processes = own ?? (old === undefined ? "auto" : String(old));
+  if (!/^(auto|cpu|gpu|[1-9]\d{0,5})$/.test(processes))
+    spec.refuse("nprocPerNode", `must be auto, cpu, gpu or a number, not "${processes}"`);
+  return processes;
+}
+
+/** Variables of torch.distributed.run by the fields that they come from; a field that is absent is left to it. */
+function readRendezvous(policy: Fields): Readonly<Record<string, string>> {
+  const conf = policy.objects("rdzvConf").map((pair) => `${pair.text("key") ?? ""}=${pair.text("value") ?? ""}`);
+  const found = {
+    rdzvBackend: policy.text("rdzvBackend") ?? "c10d",
+    rdzvHost: policy.text("rdzvHost"),
+    rdzvPort: policy.integer("rdzvPort", PORT)?.toString(),
+    rdzvId: policy.text("rdzvId"),
+    rdzvConf: conf.length === 0 ? undefined : conf.join(","),
+    standalone: policy.flag("standalone") === true ? "" : undefined,
+    maxRestarts: policy.integer("maxRestarts", NOT_NEGATIVE)?.toString(),
+  };
+  return Object.fromEntries(
+    Object.entries(found).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+}
+
+function masterVariables(job: JobIdentity, member: Member, spec: JobSpec): readonly EnvVariable[] {
+  const master = replicaOf(spec, "master");
+  const processes = spec.settings?.["nprocPerNode"] ?? "auto";
+  const elastic = spec.settings?.["rdzvBackend"] !== undefined;
+  const launch = elastic
+    ? []
+    : [
+        { name: "PET_NPROC_PER_NODE", value: processes },
+        { name: "PET_NNODES", value: String(membersOf(spec)) },
+      ];
+  if (master === undefined || master.replicas === 0) return launch;
+  const address = memberName(job, { type: "master", index: 0 });
+  const port = String(master.port?.number ?? PORT_NUMBER);
+  const rank = String(member.type === "master" ? 0 : member.index + 1);
+  // How many processes `auto` stands for is known only on the machine.
+  const world = membersOf(spec) * (/^\d+$/.test(processes) ? Number(processes) : 1);
+  return [
+    { name: "MASTER_ADDR", value: address },
+    { name: "MASTER_PORT", value: port },
+    { name: "WORLD_SIZE", value: String(world) },
+    { name: "RANK", value: rank },
+    { name: "PET_MASTER_ADDR", value: address },
+    { name: "PET_MASTER_PORT", value: port },
+    { name: "PET_NODE_RANK", value: rank },
+    ...launch,
+  ];
+}
+
+function elasticVariables(job: JobIdentity, spec: JobSpec): readonly EnvVariable[] {
+  const settings = spec.settings ?? {};
+  if (settings["rdzvBackend"] === undefined) return [];
+  const worker = replicaOf(spec, "worker");
+  const host = settings["rdzvHost"] ?? memberName(job, { type: "worker", index: 0 });
+  const { minReplicas = 0, maxReplicas = 0 } = worker?.elastic ?? {};
+  const variables = {
+    PET_RDZV_ENDPOINT: `${host}:${settings["rdzvPort"] ?? String(worker?.port?.number ?? PORT_NUMBER)}`,
+    PET_RDZV_BACKEND: settings["rdzvBackend"],
+    PET_NNODES: minReplicas === maxReplicas ? String(minReplicas) : `${minReplicas}:${maxReplicas}`,
+    PET_NPROC_PER_NODE: settings["nprocPerNode"],
+    PET_MAX_RESTARTS: settings["maxRestarts"],
+    PET_RDZV_ID: settings["rdzvId"],
+    PET_RDZV_CONF: settings["rdzvConf"],
+    PET_STANDALONE: settings["standalone"],
+  };
+  return Object.entries(variables).flatMap(([name, value]) => (value === undefined ? [] : [{ name, value }]));
+}
+
+/** A worker that starts before the name of its master is known would give up at once. */
+function waitForMaster(
+  job: JobIdentity,
+  { type: own }: Member,
+  spec: JobSpec,
+  { images }: KindDefaults,
+): readonly Container[] {
+  const image = images.waitForMaster;
+  if (image === undefined || own !== "worker" || (replicaOf(spec, "master")?.replicas ?? 0) === 0) return [];
+  const master = memberName(job, { type: "master", index: 0 });
+  const script = `for try in $(seq ${LOOK_UPS}); do nslookup ${master} && exit 0; echo waiting for ${master}; sleep 2; done; exit 1`;
+  return [
+    {
+      name: "init-pytorch",
+      image,
+      imagePullPolicy: "IfNotPresent",
+      command: ["sh", "-c", script],
+      resources: { limits: { cpu: "100m", memory: "20Mi" }, requests: { cpu: "50m", memory: "10Mi" } },
+    },
+  ];
+}

@@ -1,0 +1,214 @@
+import type { JobSpec, ReplicaSpec, RestartPolicy, SuccessRule } from "./job.ts";
+import type { Kind, KindDefaults, ReadResult } from "./kind.ts";
+import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
+import { memberLabels } from "./member-labels.ts";
+import { checkNameLength, checkServiceName, memberName, MEMBERS_MOST, serviceHost } from "./member-names.ts";
+import { orderReplicas } from "./order-replicas.ts";
+import type { Fields } from "./read-fields.ts";
+import { isComplete, type Manifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
+import { CLEAN_POD_POLICIES, OUR_NAME, readRunPolicy } from "./read-run-policy.ts";
+import { containerNamed, COUNT, readTemplate } from "./read-template.ts";
+
+const GROUP = "kubeflow.org";
+/** As the training operator has them; the group's value is of each kind. */
+export const KUBEFLOW_LABEL_KEYS = {
+  groupNameLabelKey: "training.kubeflow.org/operator-name",
+  jobNameLabelKey: "training.kubeflow.org/job-name",
+  replicaTypeLabelKey: "training.kubeflow.org/replica-type",
+  replicaIndexLabelKey: "training.kubeflow.org/replica-index",
+  jobRoleLabelKey: "training.kubeflow.org/job-role",
+};
+const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
+/** Who may be named in managedBy. A job that names the training operator is left to it; one that names nobody is ours. */
+const MANAGERS = ["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue", OUR_NAME];
+
+export type ReplicaType = {
+  /** As manifests and statuses spell it; everything of ours has it in lower case. */
+  readonly name: string;
+  readonly replicasDefault: number;
+  /** A type of which there is one pod at most. */
+  readonly single: boolean;
+};
+
+/** How one of Kubeflow's kinds differs from the others. */
+export type Framework = {
+  readonly kind: string;
+  readonly plural: string;
+  readonly replicaSpecs: string;
+  readonly types: readonly ReplicaType[];
+  readonly restartPolicyDefault: RestartPolicy;
+  /** The container that the framework runs in. `required`: it must be there; otherwise the first one stands in. */
+  readonly container: { readonly name: string; readonly required: boolean };
+  /** Added to that container unless it has a port of this name; undefined: pods of the kind need no services. */
+  readonly port: { readonly name: string; readonly number: number } | undefined;
+  /** What only this kind reads, and what it makes of its replica types. */
+  readonly finish: (spec: Fields, drafts: readonly ReplicaDraft[]) => Finish;
+  readonly describeCluster: Kind["describeCluster"];
+  readonly companions: Kind["companions"];
+};
+
+export type Finish = {
+  readonly drafts: readonly ReplicaDraft[];
+  readonly success: readonly SuccessRule[];
+  readonly settings: Readonly<Record<string, string>>;
+};
+
+/** What is common to Kubeflow's kinds: where things stand, run policy, labels, names, and one headless service a pod. */
+export function kubeflowKind(framework: Framework): Kind {
+  const labelKeys = {
+    ...KUBEFLOW_LABEL_KEYS,
+    groupNameLabelValue: `${framework.kind.toLowerCase()}-controller`,
+  };
+  return {
+    group: GROUP,
+    version: "v1",
+    kind: framework.kind,
+    plural: framework.plural,
+    labelKeys,
+    statusKey: (type) => framework.types.find(({ name }) => name.toLowerCase() === type)?.name ?? type,
+    services: "one-a-pod",
+    labels: (job, member, spec) => memberLabels(labelKeys, job, member, spec),
+    read: (resource, defaults) => read(framework, resource, defaults),
+    describeCluster: framework.describeCluster,
+    companions: framework.companions,
+  };
+}
+
+/** `<pod>.<namespace>.svc:<port>` of each pod of a type. */
+export function addresses(
+  job: Parameters<Kind["describeCluster"]>[0],
+  { type, replicas, port }: ReplicaSpec,
+  { clusterDomain }: KindDefaults,
+): readonly string[] {
+  return Array.from({ length: replicas }, (_, index) => {
+    const host = serviceHost(memberName(job, { type, index }), job.namespace, clusterDomain);
+    return `${host}:${port?.number ?? 0}`;
+  });
+}
+
+export function replicaOf(spec: JobSpec, type: string): ReplicaSpec | undefined {
+  return spec.replicas.find((replica) => replica.type === type);
+}
+
+export function membersOf(spec: JobSpec): number {
+  return spec.replicas.reduce((sum, { replicas }) => sum + replicas, 0);
+}
+
+/** The type that decides alone has all of its pods succeed; without it, `otherwise`. */
+export function whenHeadSucceeds(
+  drafts: readonly ReplicaDraft[],
+  heads: readonly string[],
+  otherwise: readonly SuccessRule[],
+): readonly SuccessRule[] {
+  const head = drafts.find(({ type, replicas }) => heads.includes(type) && replicas > 0);
+  return head === undefined ? otherwise : [[{ type: head.type, indexes: "all" }]];
+}
+
+/** Of a type that may be absent: then everything there is has to succeed. */
+export function whenSucceeds(
+  drafts: readonly ReplicaDraft[],
+  type: string,
+  indexes: SuccessRule[number]["indexes"],
+): readonly SuccessRule[] {
+  const found = drafts.some((draft) => draft.type === type && draft.replicas > 0);
+  return found ? [[{ type, indexes }]] : [drafts.map((draft) => ({ type: draft.type, indexes: "all" }))];
+}
+
+function read(framework: Framework, resource: unknown, defaults: KindDefaults): ReadResult {
+  return readManifest(resource, (manifest) => readSpec(framework, manifest, defaults));
+}
+
+function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaults): JobSpec {
+  const { spec, metadata } = manifest;
+  const drafts = readReplicas(framework, manifest, defaults);
+  const { drafts: finished, success, settings } = framework.finish(spec, drafts);
+  const policy = spec.object("runPolicy");
+  // Manifests of earlier versions have it in the spec itself. Without any, nothing is left running, though the training operator leaves all pods: a parameter server
+  // never ends, and would keep its machine.
+  const cleanPodPolicy = spec.oneOf("cleanPodPolicy", CLEAN_POD_POLICIES) ?? "Running";
+  const runPolicy = readRunPolicy(policy, { backoffLimit: undefined, cleanPodPolicy });
+  if (runPolicy.managedBy !== undefined && !MANAGERS.includes(runPolicy.managedBy))
+    policy?.refuse("managedBy", `must be one of ${MANAGERS.join(", ")}, not "${runPolicy.managedBy}"`);
+  for (const ignored of ["minResources", "priorityClass", "scheduleTimeoutSeconds"])
+    if (policy?.object("schedulingPolicy")?.raw(ignored) !== undefined)
+      policy.warn(
+        `schedulingPolicy.${ignored}`,
+        "is not used: machines are reserved whole, by the priority of the job",
+      );
+  checkNames(metadata, finished);
+  return {
+    ...runPolicy,
+    replicas: orderReplicas(finished).ordered.filter(isComplete),
+    failurePolicy: [],
+    exitCodes: { retryable: [], permanent: [] },
+    success,
+    settings,
+  };
+}
+
+function readReplicas(
+  framework: Framework,
+  { spec, metadata, notes }: Manifest,
+  defaults: KindDefaults,
+): ReplicaDraft[] {
+  const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);
+  const specs = spec.object(framework.replicaSpecs);
+  if ((specs?.names ?? []).length === 0) spec.refuse(framework.replicaSpecs, "needs at least one replica type");
+  const known = framework.types.map(({ name }) => name).join(", ");
+  const seen = new Set<string>();
+  return (specs?.names ?? []).flatMap((written) => {
+    const type = framework.types.find(({ name }) => name.toLowerCase() === written.toLowerCase());
+    if (type === undefined) {
+      specs?.refuse(written, `is no replica type of a ${framework.kind}, which has ${known}`);
+      return [];
+    }
+    if (seen.has(type.name)) specs?.refuse(written, `is ${type.name} once more`);
+    seen.add(type.name);
+    const fields = specs?.object(written);
+    if (fields === undefined) return [];
+    const template = readTemplate(fields, notes);
+    const sources = { path: fields.path, field: { known: false, pool: undefined }, template, annotation };
+    return [readReplica(framework, type, fields, { template, pool: choosePool(sources, defaults, notes) })];
+  });
+}
+
+function readReplica(
+  { container, port, restartPolicyDefault }: Framework,
+  type: ReplicaType,
+  fields: Fields,
+  chosen: Pick<ReplicaDraft, "template" | "pool">,
+): ReplicaDraft {
+  const { template } = chosen;
+  const replicas = fields.integer("replicas", COUNT) ?? type.replicasDefault;
+  if (type.single && replicas > 1) fields.refuse("replicas", `must be 1: there is one ${type.name} at most`);
+  const named = template === undefined ? undefined : containerNamed(template, container.name);
+  if (container.required && template !== undefined && named === undefined)
+    fields.refuse("template.spec.containers", `needs a container named "${container.name}"`);
+  const main = named ?? template?.spec.containers[0];
+  const number = main?.ports?.find(({ name }) => name === port?.name)?.containerPort ?? port?.number;
+  return {
+    ...chosen,
+    type: type.name.toLowerCase(),
+    replicas,
+    restartPolicy: fields.oneOf("restartPolicy", RESTART_POLICIES) ?? restartPolicyDefault,
+    dependsOn: [],
+    elastic: undefined,
+    failuresIgnored: false,
+    mainContainer: main?.name ?? container.name,
+    port: port === undefined || number === undefined ? undefined : { name: port.name, number },
+  };
+}
+
+function checkNames(metadata: Fields | undefined, drafts: readonly ReplicaDraft[]): void {
+  const members = drafts.reduce((sum, { replicas }) => sum + replicas, 0);
+  if (drafts.length > 0 && members === 0) metadata?.refuse("", "the job needs at least one replica");
+  if (members > MEMBERS_MOST) metadata?.refuse("", `the job has ${members} replicas; ${MEMBERS_MOST} at most`);
+  const name = metadata?.text("name") ?? "";
+  const largest = ({ replicas, elastic }: ReplicaDraft): number => Math.max(replicas, elastic?.maxReplicas ?? 0);
+  const problems = [
+    checkServiceName(name),
+    ...drafts.map((draft) => checkNameLength(name, draft.type, largest(draft))),
+  ];
+  const problem = problems.find((each) => each !== undefined);
+  if (problem !== undefined) metadata?.refuse("name", problem);
+}
