@@ -1,6 +1,6 @@
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { podHealth } from "@muster/health";
-import { annotations, labels } from "@muster/proto";
+import { annotations, labels, schedulingGates } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { watchedNode, watchedPod } from "./kube-objects.ts";
@@ -58,6 +58,17 @@ describe("a watched pod", () => {
     ["an owner that cannot be a part of a key", { [labels.ownerKind]: "session", [labels.owner]: "a..b" }],
   ])("is nobody's business with %s", (_title, owner) => {
     expect(watchedPod(pod({ owner }))).toBeUndefined();
+  });
+
+  it.each([
+    ["Pending", "behind Muster's own gate", [schedulingGates.unconfirmed]],
+    ["Pending", "whose gate has just gone", []],
+    ["SchedulingGated", "behind another's gate", [schedulingGates.unconfirmed, "example.com/quota"]],
+  ])("is %s %s", (reason, _title, gates) => {
+    const spec = { nodeName: undefined, schedulingGates: gates.map((name) => ({ name })) };
+    const conditions = [{ type: "PodScheduled", status: "False", reason: "SchedulingGated", message: "gated" }];
+    const seen = watchedPod(pod({ spec, status: { phase: "Pending", conditions } }));
+    expect(podHealth(seen!.facts, { startGraceMs: 1000, nowMs: 0 })).toMatchObject({ health: "NOT_READY", reason });
   });
 
   it.each([

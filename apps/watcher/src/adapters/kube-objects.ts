@@ -1,7 +1,7 @@
-import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import type { V1Node, V1Pod, V1PodCondition } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
 import { checkDnsLabel } from "@muster/names";
-import { annotations, labels } from "@muster/proto";
+import { annotations, labels, schedulingGates } from "@muster/proto";
 import type { WatchedNode } from "../domain/node-state.ts";
 import type { WatchedPod } from "../domain/pod-state.ts";
 
@@ -27,8 +27,20 @@ export function watchedPod(pod: V1Pod): WatchedPod | undefined {
     exclusive: own[labels.exclusive] === "true",
     finished: phase === "Succeeded" || phase === "Failed",
     mainContainer: metadata?.annotations?.[annotations.mainContainer],
-    facts: keepFacts(pod),
+    facts: keepFacts(withoutOwnGate(pod)),
   };
+}
+
+/** Muster's own gate is there for a moment, and Kubernetes speaks of it until a scheduler has looked: such a pod is one of those that wait for their node. */
+function withoutOwnGate(pod: V1Pod): V1Pod {
+  const { spec, status } = pod;
+  const foreign = (spec?.schedulingGates ?? []).some(({ name }) => name !== schedulingGates.unconfirmed);
+  if (foreign || status?.conditions?.some(isGated) !== true) return pod;
+  return { ...pod, status: { ...status, conditions: status.conditions.filter((condition) => !isGated(condition)) } };
+}
+
+function isGated({ type, reason }: V1PodCondition): boolean {
+  return type === "PodScheduled" && reason === "SchedulingGated";
 }
 
 export function watchedNode(node: V1Node): WatchedNode {
