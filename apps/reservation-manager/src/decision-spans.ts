@@ -1,6 +1,10 @@
 import { SpanStatusCode, trace, type Span } from "@opentelemetry/api";
-import { faultOf, reasonOf } from "@muster/faults";
+import { faultOf, reasonOf, type Fault } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
+import type { LimitVerdict } from "./domain/decide-limit.ts";
+import type { ReleaseVerdict } from "./domain/decide-release.ts";
+import type { RenewalVerdict } from "./domain/decide-renewal.ts";
+import type { Verdict } from "./domain/decide-reservation.ts";
 import type { WaitReason } from "./domain/explain-waiting.ts";
 import type { Settlement } from "./domain/plan-settlement.ts";
 import type { ExpiryStep } from "./domain/plan-expiry.ts";
@@ -16,7 +20,7 @@ const TRACER = "@muster/reservation-manager";
 export async function inDecisionSpan<Result>(
   name: string,
   attributes: Record<string, string | number | boolean>,
-  refused: (code: string) => void,
+  refused: (code: Fault["code"]) => void,
   work: (span: Span) => Promise<Result>,
 ): Promise<Result> {
   const span = trace.getTracer(TRACER).startSpan(name, { attributes });
@@ -44,6 +48,15 @@ export async function showPlan(steps: Steps): Promise<void> {
     return Promise.resolve();
   });
 }
+
+/** What became of a decision; of one that was refused the code of its fault. */
+export type DecisionOutcome =
+  | Exclude<Verdict["do"], "refuse">
+  | Exclude<RenewalVerdict["do"], "refuse">
+  | ReleaseVerdict["do"]
+  | LimitVerdict["do"]
+  | ExpiryStep["do"]
+  | Fault["code"];
 
 type Steps = Settlement<GrantStep | ExpiryStep>["steps"];
 

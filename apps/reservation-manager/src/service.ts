@@ -1,7 +1,14 @@
 import { context, type Context, type Span } from "@opentelemetry/api";
 import { FaultError, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
 import type { Log } from "@muster/store";
-import { inDecisionSpan, ownerAttributes, reportAttributes, showPlan, showSteps } from "./decision-spans.ts";
+import {
+  inDecisionSpan,
+  ownerAttributes,
+  reportAttributes,
+  showPlan,
+  showSteps,
+  type DecisionOutcome,
+} from "./decision-spans.ts";
 import { buildExplanation, type Explanation } from "./domain/build-explanation.ts";
 import { checkLimit, checkOwner, checkRelease, checkRenewal, type ReservationRequest } from "./domain/check-request.ts";
 import { decideLimit, type LimitRequest, type LimitVerdict } from "./domain/decide-limit.ts";
@@ -38,7 +45,7 @@ export type LedgerDeps = {
   /** Tells of what is on disk, under the trace of the request that it answers where that is known. Must not throw. */
   readonly announce: (news: News, caller: Context | undefined) => void;
   /** Told about each decision: for metrics. */
-  readonly decided: (outcome: string) => void;
+  readonly decided: (outcome: DecisionOutcome) => void;
   /** Waits before a pass that failed is tried again; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal) => Promise<void>;
   /** Waits until then, or a while if that is long; returns early when the signal is aborted. */

@@ -4,7 +4,7 @@ import type { ReservationRequest } from "../domain/check-request.ts";
 import type { LimitRequest } from "../domain/decide-limit.ts";
 import type { WaitReason } from "../domain/explain-waiting.ts";
 import type { LedgerEvent } from "../domain/ledger.ts";
-import { brokenOf, capacityOf, type NodeFacts } from "../domain/machines.ts";
+import { brokenOf, capacityOf, type NodeFacts, type UnusableReason } from "../domain/machines.ts";
 import { idOf, type Machine, type Need, type Owner, type Reservation } from "../domain/reservation.ts";
 import type { PoolReport, ReservationReport } from "../service.ts";
 
@@ -78,7 +78,7 @@ export function toWireReservation({ reservation, because }: ReservationReport): 
 
 export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
   const { name, free, held, occupied, notReady, cordoned } = state;
-  const reasons = [
+  const reasons: readonly { readonly reason: UnusableReason; readonly count: number }[] = [
     { reason: "NOT_READY", count: notReady },
     { reason: "CORDONED", count: cordoned },
     { reason: "OCCUPIED", count: occupied },

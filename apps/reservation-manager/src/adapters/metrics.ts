@@ -1,10 +1,11 @@
 import { metrics } from "@opentelemetry/api";
+import type { DecisionOutcome } from "../decision-spans.ts";
 
 export type LedgerCounts = { readonly waiting: number; readonly heldByPool: ReadonlyMap<string, number> };
 
 export type LedgerMetrics = Disposable & {
-  /** Counts one decision: grant, queue, answer, release, nothing, or the code of the fault that refused it. */
-  decided(outcome: string): void;
+  /** Counts one decision. */
+  decided(outcome: DecisionOutcome): void;
 };
 
 /** `counts` is undefined while another replica leads: only the leader reports gauges, so that sums over replicas are right. */

@@ -1,6 +1,6 @@
 import type { Fault } from "@muster/faults";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
-import { assignMachines, findHold, obstacleTo, type Obstacle } from "./fit.ts";
+import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "./ledger.ts";
 import { largestOf, type Machines } from "./machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
@@ -35,7 +35,7 @@ export type Verdict =
       readonly do: "queue";
       readonly sequence: number;
       readonly events: readonly LedgerEvent[];
-      readonly because: Obstacle["code"];
+      readonly because: WaitCode;
     }
   /** The limit that the request names lets so many go on that waited that they take more than one plan: decide again once this is done. */
   | { readonly do: "limit"; readonly events: readonly LedgerEvent[]; readonly because: "ANOTHER_LIMIT" }

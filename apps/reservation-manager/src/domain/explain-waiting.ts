@@ -1,11 +1,11 @@
-import { obstacleTo, type Hold, type Obstacle } from "./fit.ts";
+import { obstacleTo, type Hold, type WaitCode } from "./fit.ts";
 import { countByPool, type Reservation } from "./reservation.ts";
 import { placeOf } from "./waiting-queue.ts";
 import type { World } from "./world.ts";
 
 /** Why a reservation waits, with the numbers behind it. `ahead`: requests that are looked at earlier. */
 export type WaitReason = {
-  readonly code: Obstacle["code"];
+  readonly code: WaitCode;
   /** Empty for CONCURRENCY_LIMIT. */
   readonly pool: string;
   /** Machines of the pool that are needed; for CONCURRENCY_LIMIT the grants that are needed, which is 1. */

@@ -15,15 +15,17 @@ export type Hold = { readonly place: Place; readonly needs: readonly PoolNeed[] 
 /** What a grant depends on besides the place in the queue. */
 export type Demand = Pick<WaitingClass, "ownerKind" | "needs">;
 
+/**
+ * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: what is known of the nodes is not
+ * all or not current, so what looks free may be gone. CONCURRENCY_LIMIT: as many as the owner's kind may have are granted.
+ */
+export type WaitCode = "CONCURRENCY_LIMIT" | "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET";
+
 /** Why a request cannot be granted now. */
 export type Obstacle =
-  | { readonly code: "CONCURRENCY_LIMIT"; readonly limit: number }
+  | { readonly code: Extract<WaitCode, "CONCURRENCY_LIMIT">; readonly limit: number }
   | {
-      /**
-       * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: what is known of the
-       * nodes is not all or not current, so what looks free may be gone.
-       */
-      readonly code: "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET";
+      readonly code: Exclude<WaitCode, "CONCURRENCY_LIMIT">;
       readonly pool: string;
       readonly requested: number;
       readonly available: number;
@@ -40,7 +42,11 @@ export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hol
   return undefined;
 }
 
-function shortageOf(pool: string, count: number, { pools, complete }: Machines) {
+function shortageOf(
+  pool: string,
+  count: number,
+  { pools, complete }: Machines,
+): Exclude<WaitCode, "CONCURRENCY_LIMIT"> {
   if (!complete) return "POOLS_NOT_KNOWN_YET";
   return (pools.get(pool)?.free.size ?? 0) >= count ? "HELD_FOR_OLDER" : "POOL_AVAILABILITY";
 }

@@ -42,10 +42,12 @@ type MachineRecord = { readonly facts?: NodeFacts; readonly holder?: Owner };
 
 type Standing = "free" | "held" | "occupied" | "notReady" | "cordoned";
 
+export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED";
+
 /** A node that can be given to nobody now, and the stable word for why. */
 export type UnusableNode = {
   readonly node: string;
-  readonly reason: "NOT_READY" | "CORDONED" | "OCCUPIED";
+  readonly reason: UnusableReason;
   /** The first one whose pod is there and who does not hold the node; only with OCCUPIED. */
   readonly occupant: Owner | undefined;
 };
