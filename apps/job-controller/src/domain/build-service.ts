@@ -1,0 +1,82 @@
+import type { JobSpec, Member, ReplicaSpec } from "./job.ts";
+import { memberName } from "./member-names.ts";
+import { componentLabel, type JobToBuild, type MemberKeys, ownerLabels, ownerReference } from "./member-metadata.ts";
+
+/** A member whose service it is, or the job as a whole. */
+export type ServiceOwner = Member | "job";
+
+/**
+ * A headless service: a name in DNS for the pods of a job (`<pod>.<job>`) or for one of them. Pods that are not ready are in it, because the processes of a gang look
+ * for each other before any of them is.
+ */
+export function buildService(request: JobToBuild, owner: ServiceOwner, keys: MemberKeys) {
+  const { kind, job, spec } = request;
+  const { groupNameLabelKey, groupNameLabelValue, jobNameLabelKey, jobRoleLabelKey } = kind.labelKeys;
+  const ofJob = { [groupNameLabelKey]: groupNameLabelValue, [jobNameLabelKey]: job.name };
+  const { [jobRoleLabelKey]: _role, ...ofMember } = owner === "job" ? ofJob : kind.labels(job, owner, spec);
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: {
+      name: owner === "job" ? job.name : memberName(job, owner),
+      namespace: job.namespace,
+      labels: {
+        ...(owner === "job" ? ofJob : kind.labels(job, owner, spec)),
+        ...ownerLabels(request, keys),
+        ...(owner !== "job" && componentLabel(owner, keys)),
+      },
+      ownerReferences: [ownerReference(request)],
+    },
+    spec: {
+      clusterIP: "None",
+      publishNotReadyAddresses: true,
+      selector: { ...ofMember, [keys.labels.ownerUid]: job.uid },
+      ports: owner === "job" ? portsOfJob(spec) : portsOfReplica(spec, owner.type),
+    },
+  };
+}
+
+/** The services that a job ought to have, by name. */
+export function serviceOwners({ kind, job, spec }: JobToBuild): ReadonlyMap<string, ServiceOwner> {
+  if (kind.services === "one-a-job") return new Map([[job.name, "job"]]);
+  const members = spec.replicas.filter(({ port }) => port !== undefined).flatMap(allMembers);
+  return new Map(members.map((member) => [memberName(job, member), member]));
+}
+
+function allMembers({ type, replicas }: ReplicaSpec): readonly Member[] {
+  return Array.from({ length: replicas }, (_, index) => ({ type, index }));
+}
+
+type Port = { readonly name: string; readonly port: number; readonly protocol: string };
+
+/** One for each number, called after the first type that has it. */
+function portsOfJob(spec: JobSpec): readonly Port[] {
+  return eachOnce(
+    spec.replicas.flatMap(({ type, port }) =>
+      port === undefined ? [] : [{ name: type, port: port.number, protocol: "TCP" }],
+    ),
+  );
+}
+
+/** All ports of the main container, and the one by which the framework's processes find each other. */
+function portsOfReplica(spec: JobSpec, type: string): readonly Port[] {
+  const replica = spec.replicas.find((each) => each.type === type);
+  const main = replica?.template.spec.containers.find(({ name }) => name === replica.mainContainer);
+  const own = (main?.ports ?? []).map(({ name, containerPort, protocol = "TCP" }) => ({
+    name: name ?? `port-${containerPort}`,
+    port: containerPort,
+    protocol,
+  }));
+  const port = replica?.port;
+  return eachOnce([...(port === undefined ? [] : [{ name: port.name, port: port.number, protocol: "TCP" }]), ...own]);
+}
+
+function eachOnce(ports: readonly Port[]): readonly Port[] {
+  const seen = new Set<string>();
+  return ports.filter(({ port, protocol }) => {
+    const key = `${port}/${protocol}`;
+    const isNew = !seen.has(key);
+    seen.add(key);
+    return isNew;
+  });
+}
