@@ -82,3 +82,6 @@ export type { PodGroupKind, PodGroupSpec } from "./job-controller/pod-group.ts";
 export type { OwnedObjectDeps, SyncOutcome } from "./job-controller/owned-object.ts";
 export { leaderElection } from "./leader-election.ts";
 export type { Lead, LeaderElectionOptions, LeaderElectionTiming } from "./leader-election.ts";
+export { eventRecorder } from "./event-recorder.ts";
+export type { EventRecorder, EventRecorderOptions, EventStats } from "./event-recorder.ts";
+export type { EventLimits, EventTarget, RecordedEvent } from "./event-correlation.ts";
