@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { informer, listWatch, loadKube } from "@muster/kube";
-import { labels } from "@muster/proto";
+import { labels, schedulingGates } from "@muster/proto";
 import type { PodSeen } from "./domain/observed.ts";
 
 /** Sees every pod of Muster's that the API server ever has, and not through the faults. */
@@ -15,6 +15,7 @@ type Kept = {
   readonly name: string;
   readonly uid: string;
   readonly session: string;
+  readonly confirmed: boolean;
   readonly node: string;
   readonly phase: string;
   readonly deleting: boolean;
@@ -39,6 +40,7 @@ export async function startPodObserver(kubeconfig: string): Promise<PodObserver>
     for (const state of [after.phase, ...(after.deleting ? ["deleting"] : [])]) {
       if (!life.states.includes(state)) life.states.push(state);
     }
+    life.confirmed ||= after.confirmed;
     if (after.node !== "" && life.boundPlace === undefined) {
       life.node = after.node;
       life.boundPlace = place;
@@ -59,18 +61,20 @@ function keep(pod: V1Pod): Kept {
     name: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
     session: metadata?.labels?.[labels.owner] ?? "",
+    confirmed: !(spec?.schedulingGates ?? []).some((gate) => gate.name === schedulingGates.unconfirmed),
     node: spec?.nodeName ?? "",
     phase: status?.phase ?? "Pending",
     deleting: metadata?.deletionTimestamp !== undefined,
   };
 }
 
-function begin({ name, uid, session }: Kept): Life {
+function begin({ name, uid, session, confirmed }: Kept): Life {
   return {
     name,
     uid,
     session,
     firstSeenMs: Date.now(),
+    confirmed,
     node: "",
     boundPlace: undefined,
     endPlace: undefined,

@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Arguments } from "./arguments.ts";
 import { buildStory, countOutcomes, describeFinding } from "./domain/build-report.ts";
+import { unconfirmedTwins } from "./domain/judge-machines.ts";
+import type { PodSeen } from "./domain/observed.ts";
 import { describeFault } from "./domain/plan-faults.ts";
 import type { Shape } from "./domain/plan-shapes.ts";
 import { progressLine } from "./progress-line.ts";
@@ -84,7 +86,10 @@ async function renderRun(options: Arguments, seed: number, run: Run, directory: 
   const { findings, observed, tookMs } = run;
   const outcomes = [...countOutcomes(observed)].map(([outcome, count]) => `${count} ${outcome}`).join(", ");
   const begun = observed.faults.filter(({ fromMs }) => fromMs !== undefined).length;
-  const summary = `${(tookMs / 1000).toFixed(0)} s, ${begun} of ${observed.faults.length} faults met; ${outcomes}`;
+  const late = unconfirmedTwins(observed.pods);
+  const unconfirmed = late.length === 0 ? "" : `; made again and never confirmed: ${late.map(nameOf).join(", ")}`;
+  const met = `${begun} of ${observed.faults.length} faults met`;
+  const summary = `${(tookMs / 1000).toFixed(0)} s, ${met}; ${outcomes}${unconfirmed}`;
   if (findings.length === 0) return `seed ${seed}: everything as it must be (${summary})\n`;
   const sessions = [...new Set(findings.flatMap(({ session }) => session ?? []))];
   const stories = await Promise.all(
@@ -100,6 +105,10 @@ async function renderRun(options: Arguments, seed: number, run: Run, directory: 
     `again: ${commandOf(options, seed)}`,
     "",
   ].join("\n");
+}
+
+function nameOf({ name, uid }: PodSeen): string {
+  return `${name} (${uid})`;
 }
 
 async function renderStory(name: string, run: Run, logs: string): Promise<string> {
@@ -142,6 +151,7 @@ function toJson(options: Arguments, seed: number, run: Run, directory: string): 
     tookMs: Math.round(tookMs),
     outcomes: Object.fromEntries(countOutcomes(observed)),
     findings,
+    neverConfirmed: unconfirmedTwins(observed.pods).map(nameOf),
     stories,
     plan,
     faults: observed.faults,

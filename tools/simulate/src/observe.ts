@@ -5,7 +5,7 @@ import { emptyLedger, evolve } from "@muster/reservation-manager/ledger";
 import { entryCodec } from "@muster/reservation-manager/messages";
 import { recordCodec } from "@muster/session-controller/messages";
 import { STREAMS, type World } from "./world.ts";
-import { isOver, nodeOf } from "./kubelets.ts";
+import { isGated, isOver, nodeOf } from "./kubelets.ts";
 import type { Diary } from "./users.ts";
 
 /** Keeps what was seen of pods and the ledger from the beginning on, for the judgement at the end. */
@@ -46,6 +46,7 @@ function watchPods(world: World, pods: Map<string, PodSeen>): void {
       name,
       uid,
       session: object.metadata?.labels?.[labels.owner] ?? "",
+      confirmed: seen?.confirmed === true || !isGated(object),
       firstSeenMs: seen?.firstSeenMs ?? world.time.nowMs,
       node,
       boundPlace: seen?.boundPlace ?? (node === "" ? undefined : place),

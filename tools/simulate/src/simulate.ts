@@ -166,9 +166,8 @@ function judge(world: World, shapes: readonly Shape[], observed: Parameters<type
     .map(({ session, rule, expected, found }) => ({ atMs, session, rule, found: `${found}; expected ${expected}` }));
 }
 
-/** Two rules of real runs are narrower here: a request that was on its way for long may make a pod of a session that is over, and a log that cannot be read takes the result along. */
+/** One rule of real runs is narrower here: a log that cannot be read takes the result along. */
 function isExplained(rule: string, session: string | undefined, { sessions }: Parameters<typeof judgeRun>[1]): boolean {
-  if (rule === "no pod is made twice") return true;
   return rule === "the result is kept" && (sessions.get(session ?? "")?.warnings.length ?? 0) > 0;
 }
 

@@ -40,8 +40,12 @@ export function buildStory(
       })),
     ...observed.pods
       .filter((pod) => pod.session === name)
-      .flatMap(({ name: pod, uid, node, firstSeenMs, goneMs, states }) => [
-        { atMs: firstSeenMs, source: "pod", text: `${pod} ${uid} is there, later on ${node}: ${states.join(", ")}` },
+      .flatMap(({ name: pod, uid, node, confirmed, firstSeenMs, goneMs, states }) => [
+        {
+          atMs: firstSeenMs,
+          source: "pod",
+          text: `${pod} ${uid} is there, ${confirmed ? `later on ${node}` : "never confirmed"}: ${states.join(", ")}`,
+        },
         ...(goneMs === undefined ? [] : [{ atMs: goneMs, source: "pod", text: `${pod} ${uid} is gone` }]),
       ]),
     ...observed.faults.flatMap(({ id, text, fromMs: beganMs, toMs: endedMs }) => [

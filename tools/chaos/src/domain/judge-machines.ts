@@ -1,7 +1,7 @@
 import type { Finding } from "./judge-run.ts";
 import { nodesBySession, type Observed, type PodSeen } from "./observed.ts";
 
-/** No pod twice, no machine with two owners: by the ledger's log, and by the pods' lives on each machine. */
+/** No pod runs twice, no machine with two owners: by the ledger's log, and by the pods' lives on each machine. */
 export function judgeMachines(observed: Observed): Finding[] {
   return [
     ...judgeTwins(observed.pods),
@@ -11,14 +11,25 @@ export function judgeMachines(observed: Observed): Finding[] {
   ];
 }
 
+/** Made by an executor that had lost the session by then: nobody confirmed it, so it was placed nowhere. */
+export function unconfirmedTwins(pods: readonly PodSeen[]): PodSeen[] {
+  return [...Map.groupBy(pods, ({ name }) => name).values()].flatMap((made) =>
+    made.length === 1 ? [] : made.filter((pod) => !mayRun(pod)),
+  );
+}
+
+function mayRun({ confirmed, boundPlace }: PodSeen): boolean {
+  return confirmed || boundPlace !== undefined;
+}
+
 function judgeTwins(pods: readonly PodSeen[]): Finding[] {
-  return [...Map.groupBy(pods, ({ name }) => name)].flatMap(([name, made]) =>
+  return [...Map.groupBy(pods.filter(mayRun), ({ name }) => name)].flatMap(([name, made]) =>
     made.length === 1
       ? []
       : [
           {
             session: made[0]?.session,
-            rule: "no pod is made twice",
+            rule: "no pod is let run twice",
             expected: `one ${name}`,
             found: made.map(({ uid, firstSeenMs }) => `${uid} at ${new Date(firstSeenMs).toISOString()}`).join(", "),
           },

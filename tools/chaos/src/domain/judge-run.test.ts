@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { unconfirmedTwins } from "./judge-machines.ts";
 import { judgeRun } from "./judge-run.ts";
 import type { EventSeen, Observed, PodSeen, SessionSeen } from "./observed.ts";
 import { planShapes, type Shape } from "./plan-shapes.ts";
@@ -27,6 +28,7 @@ const POD: PodSeen = {
   uid: "u1",
   session: "s001",
   firstSeenMs: 1001,
+  confirmed: true,
   node: "drivers-0",
   boundPlace: 2,
   endPlace: 4,
@@ -81,7 +83,9 @@ describe("judgeRun", () => {
     ["a session that nothing hit ends without a warning", withSession({ warnings: ["LOGS_LOST: "] })],
     ["what is published is what is recorded", { published: new Map() }],
     ["what is published is what is recorded", { published: new Map([["s001", new Set([...KINDS, "CANCELLED"])]]) }],
-    ["no pod is made twice", { pods: [POD, { ...POD, uid: "u2", boundPlace: 6, endPlace: 8 }] }],
+    ["no pod is let run twice", { pods: [POD, { ...POD, uid: "u2", boundPlace: 6, endPlace: 8 }] }],
+    ["no pod is let run twice", { pods: [POD, { ...POD, uid: "u2", node: "", boundPlace: undefined }] }],
+    ["no pod is let run twice", { pods: [POD, { ...POD, uid: "u2", confirmed: false, boundPlace: 6, endPlace: 8 }] }],
     [
       "no machine carries pods of two owners at once",
       { pods: [POD, { ...POD, name: "s001-server-0", uid: "u2", boundPlace: 3, endPlace: 8 }] },
@@ -105,6 +109,13 @@ describe("judgeRun", () => {
     ["no lock is left", { left: { ...CLEAN.left, locks: ["l"] } }],
   ])("%s", (rule, changes) => {
     expect(rules({ ...CLEAN, ...changes })).toContain(rule);
+  });
+
+  it("tells of a pod that was made twice and never let run, and finds nothing wrong with it", () => {
+    const late = { ...POD, uid: "u2", confirmed: false, node: "", boundPlace: undefined };
+    expect(rules({ ...CLEAN, pods: [POD, late] })).toEqual([]);
+    expect(unconfirmedTwins([POD, late])).toEqual([late]);
+    expect(unconfirmedTwins([late, { ...POD, name: "s001-server-0" }])).toEqual([]);
   });
 
   it("grants a machine again once the reservation before has ended", () => {

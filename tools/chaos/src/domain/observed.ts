@@ -47,6 +47,8 @@ export type PodSeen = {
   readonly uid: string;
   readonly session: string;
   readonly firstSeenMs: number;
+  /** Whether it was ever seen without the gate behind which it is made. */
+  readonly confirmed: boolean;
   readonly node: string;
   readonly boundPlace: number | undefined;
   /** Where it was first seen to have ended or to be gone. */
