@@ -1,9 +1,10 @@
-import { throwFault } from "@muster/faults";
-import { decideClaim } from "./claims.ts";
+import { assertNever, FaultError, throwFault, type Fault } from "@muster/faults";
+import { decideClaim, type ClaimVerdict } from "./claims.ts";
 import type { JobObject } from "./controller-interface.ts";
 import { selects, type Labels } from "./member-labels.ts";
 import { isConflict, isNotFound, isUnprocessable, type MemberCalls } from "./member-calls.ts";
 import { controllerOf, isDeleting, labelsOf, titleOf, type Member, type OwnerReference } from "./member.ts";
+import { inOrder } from "./slow-start.ts";
 
 /** Members that are the job's, and what went wrong with the others. The job must be looked at again while there are errors. */
 export type Claimed<M> = { readonly claimed: readonly M[]; readonly errors: readonly Error[] };
@@ -16,7 +17,7 @@ export type ClaimDeps<M extends Member> = {
 
 /**
  * Takes what is the job's out of candidates of its namespace: keeps, adopts and releases as `decideClaim` says. An error with one member does not keep the
- * others from being claimed, and all are returned.
+ * others from being claimed, and all are returned. What is claimed keeps the order of the candidates.
  */
 export async function claimMembers<M extends Member>(
   job: JobObject,
@@ -25,25 +26,26 @@ export async function claimMembers<M extends Member>(
   candidates: readonly M[],
   deps: ClaimDeps<M>,
 ): Promise<Claimed<M>> {
-  const claimed: M[] = [];
-  const errors: Error[] = [];
   const claimant = { uid: job.metadata.uid, isDeleting: isDeleting(job) };
-  for (const member of candidates) {
+  const outcomes = new Map<M, M | Error | undefined>();
+  await inOrder(candidates, async (member) => {
     const verdict = decideClaim(claimant, {
       controllerUid: controllerOf(member)?.uid,
       isSelected: selects(selector, labelsOf(member)),
       isDeleting: isDeleting(member),
     });
-    try {
-      if (verdict.do === "keep") claimed.push(member);
-      if (verdict.do === "release") await release(member, reference, deps);
-      if (verdict.do === "adopt") {
-        const adopted = await adopt(member, reference, deps);
-        if (adopted !== undefined) claimed.push(adopted);
-      }
-    } catch (cause) {
-      errors.push(new Error(`claiming ${titleOf(member)}: ${verdict.do} because ${verdict.because}`, { cause }));
-    }
+    const outcome = carryOut(verdict, member, reference, deps).catch((cause: unknown) => {
+      return new Error(`claiming ${titleOf(member)}: ${verdict.do} because ${verdict.because}`, { cause });
+    });
+    outcomes.set(member, await outcome);
+    return "go-on";
+  });
+  const claimed: M[] = [];
+  const errors: Error[] = [];
+  for (const member of candidates) {
+    const outcome = outcomes.get(member);
+    if (outcome instanceof Error) errors.push(outcome);
+    else if (outcome !== undefined) claimed.push(outcome);
   }
   return { claimed, errors };
 }
@@ -76,6 +78,28 @@ async function recheck(
   }
 }
 
+/** The member, if it is the job's now. */
+async function carryOut<M extends Member>(
+  verdict: ClaimVerdict,
+  member: M,
+  reference: OwnerReference,
+  deps: ClaimDeps<M>,
+): Promise<M | undefined> {
+  switch (verdict.do) {
+    case "keep":
+      return member;
+    case "adopt":
+      return adopt(member, reference, deps);
+    case "release":
+      await release(member, reference, deps);
+      return undefined;
+    case "ignore":
+      return undefined;
+    default:
+      return assertNever(verdict);
+  }
+}
+
 /** The member as it is with its new owner; undefined when it has gone meanwhile. */
 async function adopt<M extends Member>(
   member: M,
@@ -88,11 +112,14 @@ async function adopt<M extends Member>(
     return await patch(namespace, name, { metadata: { uid, ownerReferences: [reference] } });
   } catch (error) {
     if (isNotFound(error)) return undefined;
-    throw error;
+    // Our reference is well formed: the object is another one of that name by now, or somebody else was faster. The cache will say which.
+    if (!isUnprocessable(error)) throw error;
+    const fault: Fault = { code: "conflict", id: titleOf(member), expectedRevision: 0, actualRevision: 0 };
+    throw new FaultError(fault, { cause: error });
   }
 }
 
-/** Nothing to do when the member has gone (404), is another one by now (409), or has no such owner any more (422). */
+/** Nothing to do when the member has gone (404), or is another one by now or has no such owner any more (422, or 409). */
 async function release<M extends Member>(member: M, reference: OwnerReference, { patch }: ClaimDeps<M>): Promise<void> {
   const { namespace = "", name = "", uid } = member.metadata ?? {};
   const references = [{ $patch: "delete", uid: reference.uid }];

@@ -1,6 +1,7 @@
 import { faultOf, FaultError, type Fault } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { KubeError } from "../kube-error.ts";
+import { kubeFault } from "../kube-fault.ts";
 import { KUBEFLOW_TFJOB, nameOf, NAMESPACE, testJob, testMember } from "../../test/job-world.ts";
 import { claimMembers, recheckDeletionTimestamp } from "./claim-members.ts";
 import { decideClaim } from "./claims.ts";
@@ -84,7 +85,8 @@ describe("claimMembers", () => {
     const { claimed, errors } = await claim(members, { patch, canAdopt: () => Promise.resolve() });
     expect(errors).toEqual([]);
     expect(claimed.map(nameOf)).toEqual(["mnist-worker-0", "mnist-worker-1"]);
-    expect(seen).toEqual([
+    // Patches go side by side.
+    expect(seen.sort((a, b) => a.name.localeCompare(b.name))).toEqual([
       {
         name: "mnist-worker-1",
         patch: { metadata: { uid: "uid-of-mnist-worker-1", ownerReferences: [reference] } },
@@ -122,6 +124,13 @@ describe("claimMembers", () => {
       ...[1, 2, 3].map((index) => testMember("mnist", "worker", index, { owner: job, labels: {} })),
     ];
     expect(await claim(members, { patch, canAdopt: () => Promise.resolve() })).toEqual({ claimed: [], errors: [] });
+  });
+
+  it("has a conflict when somebody else was faster", async () => {
+    const { patch } = patches(() => new KubeError("PATCH", 422, {}));
+    const orphan = testMember("mnist", "worker", 0);
+    const { claimed, errors } = await claim([orphan], { patch, canAdopt: () => Promise.resolve() });
+    expect([claimed, errors.map((error) => kubeFault(error)?.code)]).toEqual([[], ["conflict"]]);
   });
 
   it("asks once whether it may adopt, and only when there is an orphan", async () => {
