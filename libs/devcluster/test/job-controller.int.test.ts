@@ -3,7 +3,22 @@ import { once } from "node:events";
 import { join } from "node:path";
 import type { KubeConfig, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
 import { FaultError } from "@muster/faults";
-import { controllerOf, kubeCalls, kubeFault, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import {
+  claimMembers,
+  controllerOf,
+  deletePodGroup,
+  findPodGroupKind,
+  genLabels,
+  genOwnerReference,
+  kubeCalls,
+  kubeFault,
+  loadKube,
+  memberCalls,
+  POD_GROUP_KINDS,
+  syncPodGroup,
+  type KubeCalls,
+  type KubeObject,
+} from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { apiServers, type TestApiServer } from "./api-servers.ts";
@@ -13,11 +28,13 @@ import {
   GANG_DEFINITION,
   GANG_LABELS,
   GANGS,
+  POD_GROUP_DEFINITION,
   startGangOperator,
   type Gang,
   type GangOperator,
 } from "./job-controller/gangs.ts";
 
+const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 const PROGRAM = join(import.meta.dirname, "programs/gang-operator.ts");
 
 describe.each(apiServers())("the job controller against $title", ({ skip, start }) => {
@@ -36,7 +53,7 @@ describe.each(apiServers())("the job controller against $title", ({ skip, start 
     server = await start();
     config = loadKube(server.kubeconfig);
     calls = kubeCalls(config);
-    await calls.create({ apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" }, GANG_DEFINITION);
+    await calls.create(DEFINITIONS, GANG_DEFINITION);
     await until("gangs are served", async () => (await calls.list(GANGS)).items.length === 0);
   });
   afterAll(async () => {
@@ -195,6 +212,92 @@ describe.each(apiServers())("the job controller against $title", ({ skip, start 
     }
     await calls.delete(pods(), "besides-worker-1");
     await podsOf(gang, workers("besides", 3));
+  });
+
+  it("is told about a pod that was replaced under its name between the look and the claim", async () => {
+    const gang = await createGang("late", { replicas: 1 });
+    const earlier = await createPod("late-worker-0", memberLabels("late", "0"));
+    await calls.delete(pods(), "late-worker-0");
+    const later = await until("the name is free", () => createPod("late-worker-0", memberLabels("late", "0")));
+    const reference = genOwnerReference(GANG, gang);
+    const claim = (member: V1Pod) =>
+      claimMembers(gang, reference, genLabels(GANG_LABELS, "late"), [member], {
+        patch: memberCalls<V1Pod>(calls, "pods").patch,
+        canAdopt: () => Promise.resolve(),
+      });
+    const adopted = await claim(earlier);
+    expect(adopted.claimed).toEqual([]);
+    expect(adopted.errors.map((error) => kubeFault(error)?.code)).toEqual(["conflict"]);
+    const released = { ...earlier, metadata: { ...earlier.metadata, labels: {}, ownerReferences: [reference] } };
+    expect(await claim(released)).toEqual({ claimed: [], errors: [] });
+    const now = await calls.get<V1Pod>(pods(), "late-worker-0");
+    expect(now.metadata?.resourceVersion).toBe(later.metadata?.resourceVersion);
+  });
+
+  it("adopts the budget that was left to a gang, and touches nobody else's", async () => {
+    const budgets = { apiVersion: "policy/v1", plural: "poddisruptionbudgets", namespace };
+    const budget = (name: string, labels: Record<string, string>): Promise<V1PodDisruptionBudget> =>
+      calls.create<V1PodDisruptionBudget>(budgets, {
+        apiVersion: "policy/v1",
+        kind: "PodDisruptionBudget",
+        metadata: { name, labels },
+        spec: { maxUnavailable: 1, selector: { matchLabels: { any: "pod" } } },
+      });
+    await budget("heir", genLabels(GANG_LABELS, "heir"));
+    const foreign = await budget("stranger", {});
+    const operator = operate();
+    const heir = await createGang("heir", { replicas: 1, minAvailable: 1 });
+    const adopted = await until("the budget has its gang", async () => {
+      const found = await calls.get<V1PodDisruptionBudget>(budgets, "heir");
+      return belongsTo(heir, found) && found;
+    });
+    expect(adopted.spec).toMatchObject({ minAvailable: 1 });
+    expect(adopted.spec?.maxUnavailable).toBeUndefined();
+    const stranger = await createGang("stranger", { replicas: 1, minAvailable: 1 });
+    await until("the conflict is told", () => operator.events.includes("stranger FailedCreatePdb"));
+    await podsOf(stranger, workers("stranger", 1));
+    const now = await calls.get<V1PodDisruptionBudget>(budgets, "stranger");
+    expect([now.metadata?.uid, now.spec, controllerOf(now)]).toEqual([foreign.metadata?.uid, foreign.spec, undefined]);
+  });
+
+  it("makes a pod group once the cluster has the kind", async () => {
+    expect(await findPodGroupKind(calls, namespace)).toBeUndefined();
+    await calls.create(DEFINITIONS, POD_GROUP_DEFINITION);
+    const kind = await until("pod groups are served", () => findPodGroupKind(calls, namespace));
+    expect(kind).toBe(POD_GROUP_KINDS.schedulerPlugins);
+    const gang = await createGang("grouped", { replicas: 0 });
+    const deps = { calls, recordEvent: () => undefined };
+    const ownership = {
+      labels: genLabels(GANG_LABELS, "grouped"),
+      owner: genOwnerReference(GANG, gang),
+      canAdopt: () => Promise.resolve(),
+    };
+    const sync = (minMember: number) => syncPodGroup(deps, gang, kind, { minMember }, ownership);
+    expect([await sync(3), await sync(3), await sync(4)]).toEqual(["created", "kept", "updated"]);
+    const groups = { apiVersion: kind.apiVersion, plural: "podgroups", namespace };
+    const found = await calls.get<KubeObject & { readonly spec: object }>(groups, "grouped");
+    expect(found.spec).toEqual({ minMember: 4 });
+    expect([await deletePodGroup(deps, gang, kind), await deletePodGroup(deps, gang, kind)]).toEqual([true, false]);
+    await calls.delete(DEFINITIONS, POD_GROUP_DEFINITION.metadata?.name ?? "");
+  });
+
+  it("makes each pod once though the answers to its first requests are lost", async () => {
+    let lost = 0;
+    const operator = operate({
+      create: async (resource, object, options) => {
+        const answer = await calls.create(resource, object, options);
+        if (resource.plural !== "pods" || lost >= 5) return answer;
+        lost += 1;
+        throw new DOMException("no answer within 1 ms", "TimeoutError");
+      },
+    });
+    const gang = await createGang("unheard", { replicas: 8 });
+    await podsOf(gang, workers("unheard", 8));
+    // Not stuck behind what was expected: the cache has shown it.
+    await changeGang("unheard", { replicas: 9 });
+    await podsOf(gang, workers("unheard", 9));
+    expect(lost).toBe(5);
+    expect(operator.events.filter((event) => event.includes("Failed"))).toEqual([]);
   });
 
   it("takes nothing of an earlier gang of the same name, and waits until its pods are gone", async () => {

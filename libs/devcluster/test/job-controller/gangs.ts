@@ -9,6 +9,7 @@ import {
   runController,
   workQueue,
   type ControllerInterface,
+  type GroupVersionKind,
   type Informer,
   type KubeCalls,
   type KubeObject,
@@ -33,38 +34,36 @@ export const GANG_LABELS = {
   jobRoleLabelKey: "test.muster.dev/role",
 } as const;
 
-export const GANG_DEFINITION: V1CustomResourceDefinition = {
-  apiVersion: "apiextensions.k8s.io/v1",
-  kind: "CustomResourceDefinition",
-  metadata: { name: "gangs.test.muster.dev" },
-  spec: {
-    group: GANG.group,
-    scope: "Namespaced",
-    names: { plural: GANGS.plural, singular: "gang", kind: GANG.kind },
-    versions: [
-      {
-        name: GANG.version,
-        served: true,
-        storage: true,
-        schema: {
-          openAPIV3Schema: {
-            type: "object",
-            properties: {
-              spec: {
-                type: "object",
-                properties: {
-                  replicas: { type: "integer" },
-                  port: { type: "integer" },
-                  minAvailable: { type: "integer" },
-                },
-              },
-            },
-          },
-        },
-      },
-    ],
-  },
-};
+const integer = { type: "integer" };
+
+export const GANG_DEFINITION = definition("gangs", GANG, { replicas: integer, port: integer, minAvailable: integer });
+
+/** The kind of the scheduler plugins, as far as it is used. */
+export const POD_GROUP_DEFINITION = definition(
+  "podgroups",
+  { group: "scheduling.x-k8s.io", version: "v1alpha1", kind: "PodGroup" },
+  { minMember: integer },
+);
+
+function definition(
+  plural: string,
+  { group, version, kind }: GroupVersionKind,
+  properties: Record<string, { type: string }>,
+): V1CustomResourceDefinition {
+  const spec = { type: "object", properties };
+  const schema = { openAPIV3Schema: { type: "object", properties: { spec } } };
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `${plural}.${group}` },
+    spec: {
+      group,
+      scope: "Namespaced",
+      names: { plural, singular: kind.toLowerCase(), kind },
+      versions: [{ name: version, served: true, storage: true, schema }],
+    },
+  };
+}
 
 export type GangOperator = AsyncDisposable & {
   /** `job reason`, in order. */
