@@ -52,6 +52,7 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
     wake: (name) => wakeups.follow(name),
     keptLog: (_name, { offset }) =>
       Promise.resolve({ bytes: Buffer.from("kept"), nextOffset: offset + 4, complete: true, truncated: false }),
+    followedLog: (_name, _range, waitMs) => Promise.resolve(Buffer.from(`after ${waitMs}`)),
     liveLog: () => Promise.resolve(Buffer.from("live")),
     sizeOf: () => 1000,
     ...more,
@@ -238,11 +239,17 @@ describe("watch", () => {
 });
 
 describe("readLog", () => {
-  const request = { name: "bench", component: "driver", container: "", offset: 2, limitBytes: 0 };
+  const request = { name: "bench", component: "driver", container: "", offset: 2, limitBytes: 0, waitMs: 0 };
 
   it("shows what a running container has written so far", async () => {
     put(running());
     expect(await readLog(deps(), request, never)).toMatchObject({ nextOffset: 6, complete: false });
+  });
+
+  it("waits for what a followed container writes, as long as a request may", async () => {
+    put(running());
+    const part = await readLog(deps(), { ...request, waitMs: 60_000 }, never);
+    expect([Buffer.from(part.bytes).toString(), part.nextOffset]).toEqual(["after 30000", 13]);
   });
 
   it("shows nothing yet of a container that has not started, or whose pod is just gone", async () => {

@@ -28,6 +28,8 @@ export type RequestDeps = {
   readonly wake: (name: string) => Waker;
   readonly keptLog: (name: LogName, range: LogRange) => Promise<LogPart>;
   readonly liveLog: (name: LogName, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
+  /** What comes at the offset, waited for so long. */
+  readonly followedLog: (name: LogName, range: LogRange, waitMs: number, signal: AbortSignal) => Promise<Uint8Array>;
   /** Bytes that a session takes in a reply. */
   readonly sizeOf: (stored: Stored) => number;
 };
@@ -48,6 +50,7 @@ const LIST_BYTES_MOST = 512 * 1024;
 const LOAD_AT_ONCE = 32;
 const WATCH_MOST_MS = 30_000;
 const LOG_BYTES_MOST = 256 * 1024;
+const LOG_WAIT_MOST_MS = 30_000;
 const CANCEL_ATTEMPTS = 20;
 
 export type Submission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
@@ -209,6 +212,8 @@ export type LogRequest = {
   readonly container: string;
   readonly offset: number;
   readonly limitBytes: number;
+  /** 0: what is there now. */
+  readonly waitMs: number;
 };
 
 /** The log of a component from an offset on: the kept one once the session is over, before that what the container has written so far. */
@@ -223,13 +228,20 @@ export async function readLog(deps: RequestDeps, request: LogRequest, signal: Ab
     return throwFault({ code: "invalid_request", field: "offset", reason: `${range.offset} is not an offset` });
   }
   if (record.logsCollected) return deps.keptLog(log, range);
-  const bytes = component.podUid === "" ? new Uint8Array() : await liveLog(deps, log, range, signal);
-  return { bytes, nextOffset: range.offset + bytes.length, complete: isFinished(record), truncated: false };
+  const over = isFinished(record);
+  const waitMs = over ? 0 : Math.min(request.waitMs, LOG_WAIT_MOST_MS);
+  const bytes = component.podUid === "" ? new Uint8Array() : await liveLog(deps, { log, range, waitMs }, signal);
+  return { bytes, nextOffset: range.offset + bytes.length, complete: over, truncated: false };
 }
 
 /** A container that has not started yet, or a pod that is gone, has nothing to show; the next request may have. */
-async function liveLog(deps: RequestDeps, log: LogName, range: LogRange, signal: AbortSignal): Promise<Uint8Array> {
+async function liveLog(
+  deps: RequestDeps,
+  { log, range, waitMs }: { readonly log: LogName; readonly range: LogRange; readonly waitMs: number },
+  signal: AbortSignal,
+): Promise<Uint8Array> {
   try {
+    if (waitMs > 0) return await deps.followedLog(log, range, waitMs, signal);
     return await deps.liveLog(log, range, signal);
   } catch (error) {
     const code = faultOf(error)?.code;

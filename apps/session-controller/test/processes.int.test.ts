@@ -41,6 +41,13 @@ const TALKER = `
   setInterval(() => {}, 1000);
 `;
 
+/** Writes a second line some time after the first one, and then waits for the end. */
+const SPEAKER = `
+  console.log("first");
+  setTimeout(() => console.log("second"), 500);
+  setInterval(() => {}, 1000);
+`;
+
 for (const server of API_SERVERS) {
   describe.skipIf(server.skip)(`sessions of real processes under ${server.title}`, () => {
     let world: SessionWorld;
@@ -163,6 +170,26 @@ for (const server of API_SERVERS) {
       expect(Buffer.from(end.chunk).toString()).toBe("000059999\n");
       const beyond = await world.sessions.getLogs({ name: "talk", component: "driver", offset: 600_000 });
       expect(beyond).toMatchObject({ complete: true, nextOffset: 600_000 });
+    });
+
+    it("hands on what a running pod writes as soon as it is written, and ends with the kept log at the same offset", async () => {
+      const spec = { components: [node("driver", "driver", SPEAKER)] };
+      await world.sessions.submitSession({ requestId: "speak", name: "speak", spec });
+      const next = async (offset: number, waitMs: number) => {
+        const request = { name: "speak", component: "driver", offset, waitMs };
+        const { chunk, nextOffset, complete } = await world.sessions.getLogs(request, { timeoutMs: 25_000 });
+        return { text: Buffer.from(chunk).toString(), nextOffset, complete };
+      };
+      const first = await until("it has written something", async () => {
+        const part = await next(0, 20_000);
+        return part.text === "" ? undefined : part;
+      });
+      const second = first.text.endsWith("second\n") ? first : await next(first.nextOffset, 20_000);
+      expect(second).toMatchObject({ nextOffset: 13, complete: false });
+      expect(await next(13, 10)).toMatchObject({ text: "", nextOffset: 13, complete: false });
+      await world.sessions.cancelSession({ requestId: "c", name: "speak" });
+      await finished(world, "speak");
+      expect(await next(13, 20_000)).toMatchObject({ text: "", nextOffset: 13, complete: true });
     });
 
     it("finished sessions expire after a TTL, and their logs with them", async () => {

@@ -26,6 +26,9 @@ function reading(
       readTail: more.readTail ?? (() => Promise.resolve(tail)),
       readEnd: more.readEnd ?? unused,
       readRange: unused,
+      follow: () => {
+        throw new Error("logs of what is over are not followed");
+      },
     },
     store: {
       keep: more.keep ?? (({ pod }) => Promise.resolve(void kept.push(pod))),

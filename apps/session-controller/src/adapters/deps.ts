@@ -24,6 +24,7 @@ import type { SweepDeps } from "../sweep.ts";
 import { createBell, createWakeups, type Bell, type Wakeups } from "../wakeups.ts";
 import { act, explainWaiting, release, type ActDeps } from "./act.ts";
 import { followViews, hearGrant, type HintDeps } from "./hints.ts";
+import { followLogs, type LogFollowers } from "./log-followers.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
 import {
   digestCodec,
@@ -57,6 +58,8 @@ type PodStates = View<muster.watch.v1.PodState>;
 
 const STALE_MS = 30_000;
 const RESERVATIONS_PAGE = 500;
+/** A user who follows a session has a stream for each of its components; one who is gone is noticed by his silence. */
+const FOLLOW_LIMITS = { streamsMost: 512, idleMs: 30_000 };
 
 /** Opens what the service lives on; the one place that knows what stands behind each verb. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
@@ -100,6 +103,11 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const grants = await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
     hearGrant(hints, payload);
   });
+  const acting = actDeps(context, bus, { records, logStore });
+  const logFollowers = followLogs(
+    ({ pod, container }, end) => acting.podLogs.follow(pod, container, end),
+    FOLLOW_LIMITS,
+  );
   const world: World = {
     context,
     bus,
@@ -111,7 +119,8 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     wakeups,
     leftover,
     logStore,
-    acting: actDeps(context, bus, { records, logStore }),
+    logFollowers,
+    acting,
   };
   return {
     executor: executorDeps(world),
@@ -123,6 +132,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       return ageMs > STALE_MS ? `sessions or pods were last current ${ageMs} ms ago` : undefined;
     },
     [Symbol.asyncDispose]: async () => {
+      logFollowers[Symbol.dispose]();
       await grants[Symbol.asyncDispose]();
       await Promise.all([index[Symbol.asyncDispose](), pods[Symbol.asyncDispose]()]);
     },
@@ -141,6 +151,7 @@ type World = {
   /** Rings when a pod is seen whose session is over. */
   readonly leftover: Bell;
   readonly logStore: LogStore;
+  readonly logFollowers: LogFollowers;
   readonly acting: ActDeps;
 };
 
@@ -218,6 +229,7 @@ function requestDeps(world: World): RequestDeps {
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     wake: (name) => wakeups.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
+    followedLog: (log, range, waitMs, signal) => world.logFollowers.read(log, range, waitMs, signal),
     liveLog: ({ pod, container }, range, signal) => acting.podLogs.readRange(pod, container, range, signal),
     sizeOf: ({ record, revision }) => sessionBytes(sessionMessage(record, revision)),
   };

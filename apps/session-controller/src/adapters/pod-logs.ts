@@ -18,6 +18,8 @@ export type PodLogs = {
   readTail(pod: string, container: string, limitBytes: number, signal: AbortSignal): Promise<LogTail>;
   /** The last lines alone, each whole unless bytes are omitted: for a log that broke off before its end. Rejects like `readTail`. */
   readEnd(pod: string, container: string, range: EndRange, signal: AbortSignal): Promise<LogTail>;
+  /** The whole log, and what is written after that until the container ends or the signal comes. */
+  follow(pod: string, container: string, signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** What is there from the offset on, at most so many bytes. */
   readRange(pod: string, container: string, range: LogRange, signal: AbortSignal): Promise<Uint8Array>;
 };
@@ -38,6 +40,8 @@ export function kubePodLogs(config: KubeConfig, namespace: string): PodLogs {
       raising(`reading the end of the log of ${pod}/${container}`, async () =>
         tailOf(await open(pod, container, { tailLines: lines }, signal), limitBytes),
       ),
+    follow: (pod, container, signal) =>
+      followed(`following the log of ${pod}/${container}`, () => open(pod, container, { follow: true }, signal)),
     readRange: (pod, container, { offset, limitBytes }, signal) =>
       raising(`reading the log of ${pod}/${container}`, async () =>
         // The API server knows no offset; it is asked for the beginning up to where the range ends.
@@ -82,6 +86,14 @@ async function rangeOf(stream: IncomingMessage, offset: number, limitBytes: numb
     if (position >= offset + limitBytes) break;
   }
   return Buffer.concat(kept);
+}
+
+async function* followed(doing: string, open: () => Promise<IncomingMessage>): AsyncIterable<Uint8Array> {
+  try {
+    yield* (await open()) as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    throw new FaultError(faultOrThrow(error), { cause: error, doing });
+  }
 }
 
 async function raising<Result>(doing: string, work: () => Promise<Result>): Promise<Result> {
