@@ -1,5 +1,3 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,6 +14,7 @@ import { readConfig, type Config } from "../src/config.ts";
 import type { NodeState } from "../src/domain/node-state.ts";
 import type { PodState } from "../src/domain/pod-state.ts";
 import { keepPublished } from "../src/service.ts";
+import { startWatcherProcess } from "./watcher-process.ts";
 import { actors, configBehind, proxyTo, silent } from "./world.ts";
 
 /** What a suite needs of a cluster. */
@@ -298,43 +297,21 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
   it("runs as a process: answers, says when it is ready, and is as good as new after SIGKILL", async () => {
     const act = actors(api.kubeconfig);
     await act.createPod("kill-0", "kill", "somewhere");
-    const start = () =>
-      spawn(process.execPath, ["src/main.ts"], {
-        cwd: new URL("..", import.meta.url).pathname,
-        env: {
-          PATH: process.env["PATH"],
-          MUSTER_NATS_URL: nats.url,
-          MUSTER_NATS_TOKEN: nats.token,
-          MUSTER_KUBECONFIG: api.kubeconfig,
-        },
-        stdio: ["ignore", "ignore", "pipe"],
-      });
-    const first = start();
+    const start = () => startWatcherProcess({ natsUrl: nats.url, token: nats.token, kubeconfig: api.kubeconfig });
+    await using first = start();
     const status = () => client(bus, WatchService).getStatus({}, { timeoutMs: 1000 });
     await until("it is synced", async () => (await status()).synced);
     await until("the pod is told", async () => (await stateOf("kill", "kill-0")) !== undefined);
-    first.kill("SIGKILL");
-    await once(first, "exit");
+    await first.signal("SIGKILL");
     await act.deletePod("kill-0");
 
-    const second = start();
-    const http = await addressOf(second.stderr);
-    await until("it is ready", async () => (await fetch(`http://${http}/readyz`)).ok);
+    await using second = start();
+    await until("it is ready", async () => (await second.http("/readyz")).ok);
     await until("the deletion is told", async () => (await stateOf("kill", "kill-0"))?.deleted === true);
     // It counts a write once the write is acknowledged, and others may read it before that.
-    const metrics = async () => (await fetch(`http://${http}/metrics`)).text();
+    const metrics = async () => (await second.http("/metrics")).text();
     await until("its writes are counted", async () => (await metrics()).includes("muster_watcher_publishes"));
-    second.kill("SIGTERM");
-    expect(await once(second, "exit")).toEqual([0, null]);
+    await second.signal("SIGTERM");
+    expect(second.exitCode()).toBe(0);
   });
 });
-
-async function addressOf(stderr: AsyncIterable<Buffer>): Promise<string> {
-  let text = "";
-  for await (const chunk of stderr) {
-    text += chunk.toString();
-    const found = /"http":"(?:http:\/\/)?([^"]+)"/.exec(text)?.[1];
-    if (found !== undefined) return found;
-  }
-  throw new Error(`the process ended before it said where it listens: ${text}`);
-}

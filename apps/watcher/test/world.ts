@@ -123,6 +123,8 @@ export function actors(kubeconfig: string) {
     /** What the node controller does once a node is ready. */
     untaint: (name: string) => api.patchNode({ name, body: { spec: { taints: null } } }, merge),
     cordon: (name: string) => api.patchNode({ name, body: { spec: { unschedulable: true } } }, merge),
+    labelNode: (name: string, wanted: Readonly<Record<string, string>>) =>
+      api.patchNode({ name, body: { metadata: { labels: wanted } } }, merge),
     deleteNode: (name: string) => api.deleteNode({ name }),
   };
 }
