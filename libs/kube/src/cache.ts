@@ -103,8 +103,8 @@ export function makeCache<Object extends KubeObject, Kept>(
   };
 }
 
-/** `namespace/name`, or `name` for what has no namespace. */
-function keyOf(object: KubeObject): string {
+/** The key under which an informer has the object: `namespace/name`, or `name` for what has no namespace. MalformedAnswerError for one without a name. */
+export function keyOf(object: KubeObject): string {
   const name = object.metadata?.name;
   const namespace = object.metadata?.namespace;
   if (name === undefined || name === "") throw new MalformedAnswerError(`an object without a name: ${object.kind}`);

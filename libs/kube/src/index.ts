@@ -4,6 +4,7 @@ export type { Query } from "./kube-http.ts";
 export { informer } from "./informer.ts";
 export type { Informer, InformerOptions, InformerTiming } from "./informer.ts";
 export type { IndexBy } from "./cache.ts";
+export { keyOf } from "./cache.ts";
 export { kubeFault } from "./kube-fault.ts";
 export type { KubeObject, ListPage, ListWatch, WatchEvent } from "./list-watch.ts";
 export { listWatch } from "./list-watch.ts";

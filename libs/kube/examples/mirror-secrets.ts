@@ -1,0 +1,88 @@
+/**
+ * A complete controller: for each ConfigMap with the label `example.com/mirror: "yes"` there is a Secret of the same name with the same data.
+ * Any number of replicas may run; one leads. Run: node libs/kube/examples/mirror-secrets.ts KUBECONFIG
+ */
+import { isDeepStrictEqual } from "node:util";
+import type { KubeConfig, V1ConfigMap, V1Secret } from "@kubernetes/client-node";
+import {
+  eventRecorder,
+  informer,
+  kubeCalls,
+  keyOf,
+  leaderElection,
+  listWatch,
+  loadKube,
+  runController,
+  workQueue,
+  type KubeCalls,
+  type Lead,
+  type Reconcile,
+} from "../src/index.ts";
+
+const NAME = "mirror-secrets";
+const labels = { "example.com/mirror": "yes" };
+const labelSelector = "example.com/mirror=yes";
+const log = (text: string): boolean => process.stderr.write(`${text}\n`);
+
+async function mirrorSecrets(config: KubeConfig, stop: AbortSignal): Promise<void> {
+  await using calls = kubeCalls(config);
+  log("a candidate for the lead");
+  const lease = { namespace: "default", name: NAME };
+  const lead = (term: Lead): Promise<void> => mirror(config, calls, stop, term);
+  await leaderElection({ calls, lease, stop, lead, onError: (error) => log(`the lease: ${String(error)}`) });
+}
+
+async function mirror(config: KubeConfig, calls: KubeCalls, stop: AbortSignal, term: Lead): Promise<void> {
+  await using events = eventRecorder({ calls, component: NAME });
+  await using maps = informer({
+    source: listWatch<V1ConfigMap>(config, "/api/v1/configmaps", { labelSelector }),
+    project: (map) => map,
+  });
+  await using secrets = informer({
+    source: listWatch<V1Secret>(config, "/api/v1/secrets", { labelSelector }),
+    project: (secret) => secret,
+  });
+  const queue = workQueue();
+  maps.onChange(({ key }) => queue.add(key));
+  secrets.onChange(({ key }) => queue.add(key));
+
+  const reconcile: Reconcile = async (key, signal) => {
+    const [map, secret] = [maps.get(key), secrets.get(key)];
+    const [namespace = "", name = ""] = key.split("/");
+    const resource = { apiVersion: "v1", plural: "secrets", namespace };
+    if (map === undefined) {
+      if (secret?.metadata?.uid === undefined) return undefined;
+      await calls.delete(resource, name, { signal, preconditions: { uid: secret.metadata.uid } });
+      return undefined;
+    }
+    const text = Object.entries(map.data ?? {});
+    const data = Object.fromEntries(text.map(([each, value]) => [each, Buffer.from(value).toString("base64")]));
+    if (secret !== undefined && isDeepStrictEqual(secret.data ?? {}, data)) return undefined;
+    const about = { apiVersion: "v1", kind: "ConfigMap", namespace, name, uid: map.metadata?.uid ?? "" };
+    // A cache that is behind costs no more than a refusal (AlreadyExists, Conflict): the pass is made again.
+    if (secret === undefined) {
+      const ownerReferences = [{ ...about, controller: true, blockOwnerDeletion: true }];
+      await calls.create(resource, { kind: "Secret", metadata: { name, labels, ownerReferences }, data }, { signal });
+    } else {
+      await calls.replace(resource, { ...secret, data }, { signal });
+    }
+    events.record(about, { type: "Normal", reason: "Mirrored", message: `the secret has ${text.length} values` });
+    return undefined;
+  };
+
+  await runController({
+    name: NAME,
+    queue,
+    reconcile,
+    workers: 4,
+    synced: [maps.synced, secrets.synced],
+    resync: { keys: () => [...maps.list(), ...secrets.list()].map(keyOf) },
+    stop,
+    abort: term.signal,
+    onError: (error, key, failures) => log(`${key} failed ${failures} times: ${String(error)}`),
+  });
+}
+
+const stop = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
+await mirrorSecrets(loadKube(process.argv[2]), stop.signal);
