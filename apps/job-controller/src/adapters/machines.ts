@@ -27,6 +27,8 @@ export type MachinesDeps = {
   readonly now: () => number;
   /** Called with the owner id after each change. */
   readonly changed: (ownerId: string) => void;
+  /** Called once what nobody has is known, too. */
+  readonly listed: () => void;
 };
 
 const OWNER_KIND = "job";
@@ -56,8 +58,7 @@ export async function openMachines(deps: MachinesDeps): Promise<Machines> {
       await list(deps, cache, signal);
       const first = !listed;
       listed = true;
-      // Nothing has changed in the cache for those that have nothing; but now it is known that they have nothing.
-      if (first) for (const ownerId of cache.ownerIds()) deps.changed(ownerId);
+      if (first) deps.listed();
     },
     [Symbol.asyncDispose]: () => listening[Symbol.asyncDispose](),
   };

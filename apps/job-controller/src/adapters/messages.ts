@@ -1,4 +1,7 @@
+import type { V1Pod, V1Service } from "@kubernetes/client-node";
 import { muster } from "@muster/proto";
+import type { PodManifest } from "../domain/build-pod.ts";
+import type { buildService } from "../domain/build-service.ts";
 import { explainWait } from "../domain/explain-wait.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 
@@ -35,4 +38,14 @@ export function unitOf(
     because: { code: reason.code, text: explainWait(reason) },
     sinceMs: reservation.createdAtMs ?? nowMs,
   };
+}
+
+/** A manifest as calls take it. What a template says in it is whatever somebody wrote: the API server checks it. */
+export function toPod(manifest: PodManifest): V1Pod {
+  return manifest as unknown as V1Pod;
+}
+
+/** As `toPod`. */
+export function toService(manifest: ReturnType<typeof buildService>): V1Service {
+  return manifest as unknown as V1Service;
 }

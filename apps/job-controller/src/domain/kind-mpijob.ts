@@ -21,7 +21,8 @@ const KUBECTL_VOLUME = "mpi-job-kubectl";
 /**
  * The launcher starts mpirun, which starts its processes in the workers through `kubectl exec` in place of ssh. Two things differ from the original. The launcher is
  * made once all workers are ready, which needs no init container that waits. And discover_hosts.sh asks for the workers that run when it is called, so that its text
- * never has to be written again. What is left for an init container is to bring kubectl; an image that has one on its PATH needs none (no image for it configured).
+ * never has to be written again. What is left for an init container is to bring kubectl; an image that has one on its PATH needs none (no image for it configured). The
+ * hostfile and the rights of the launcher are those of the workers that the job was made with.
  */
 export const MPIJOB_KIND: Kind = kubeflowKind({
   kind: "MPIJob",

@@ -101,6 +101,7 @@ function observe(world: World): Snapshot {
     status: world.status,
     replicas,
     strangers: [],
+    unreadable: [],
     services: { present: [], wanted: [], settled: true },
     companionsMissing: [],
     budget: world.budget,

@@ -84,13 +84,14 @@ export function replacementSinceMs(snapshot: Snapshot, status: JobStatus): numbe
 }
 
 /** Every pod that the job has, wherever it was found. */
-export function podsOf({ replicas, strangers }: Snapshot): PodFact[] {
+export function podsOf({ replicas, strangers, unreadable }: Snapshot): PodFact[] {
   return [
     ...replicas.flatMap(({ slots, surplus }) => [
       ...slots.filter((pod) => pod !== undefined),
       ...surplus.map(({ pod }) => pod),
     ]),
     ...strangers,
+    ...unreadable,
   ];
 }
 

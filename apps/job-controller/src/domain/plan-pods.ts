@@ -70,12 +70,16 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     .filter(({ pod }) => !pod.deleting)
     .map(({ pod, because }) => deletion(pod, because));
   const missing: PodOrder[] = [];
+  // Their names are taken.
+  const taken = new Set(snapshot.unreadable.map(({ component }) => component));
   const dueMs: number[] = [];
   let restarting = false;
   seen.slots.forEach((pod, index) => {
     if (pod === undefined) {
-      const node = machines.get(componentOf({ type: replica.type, index }));
-      if (!completed.has(index) && mayCreate && node !== undefined) missing.push({ type: replica.type, index, node });
+      const component = componentOf({ type: replica.type, index });
+      const node = machines.get(component);
+      if (!completed.has(index) && mayCreate && node !== undefined && !taken.has(component))
+        missing.push({ type: replica.type, index, node });
       return;
     }
     if (pod.deleting) return;

@@ -11,6 +11,7 @@ export const NOT_NEGATIVE: Range = { min: 0, max: INT32.max };
 /** An object of a manifest. Each read answers undefined for a field that is absent, and for a wrong one after it has noted the problem. */
 export type Fields = {
   readonly path: string;
+  /** Of the fields that are there, sorted: the order in a manifest means nothing. */
   readonly names: readonly string[];
   readonly raw: (name: string) => unknown;
   readonly text: (name: string) => string | undefined;
@@ -50,7 +51,9 @@ function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, 
       .filter((item) => item !== undefined);
   return {
     path,
-    names: Object.keys(value).filter((name) => raw(name) !== undefined),
+    names: Object.keys(value)
+      .filter((name) => raw(name) !== undefined)
+      .sort(),
     raw,
     refuse: (name, reason) => {
       notes.problems.push({ field: at(name), reason });

@@ -74,6 +74,8 @@ export type Snapshot = {
   readonly replicas: readonly ReplicaSeen[];
   /** Claimed pods of types that the spec does not have. */
   readonly strangers: readonly PodFact[];
+  /** Claimed pods whose index nobody can read. They stay, until the job is over, and keep the name and the machine that they have. */
+  readonly unreadable: readonly PodFact[];
   /** Names of the services that are there, and of those that ought to be. */
   readonly services: {
     readonly present: readonly string[];

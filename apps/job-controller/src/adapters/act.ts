@@ -1,0 +1,172 @@
+import { assertNever, describeFault, FaultError, type Fault } from "@muster/faults";
+import {
+  createMembers,
+  genExpectationPodsKey,
+  genExpectationServicesKey,
+  kubeFault,
+  type ChangeReport,
+  type KubeCalls,
+  type KubeObject,
+  type KubeResource,
+} from "@muster/kube";
+import { buildPod } from "../domain/build-pod.ts";
+import { buildService } from "../domain/build-service.ts";
+import type { MemberPolicy } from "../domain/member-metadata.ts";
+import type { JobStep } from "../domain/plan-steps.ts";
+import type { KindRuntime } from "./kind-runtime.ts";
+import type { Machines } from "./machines.ts";
+import { toPod, toService } from "./messages.ts";
+import type { Observation } from "./observe.ts";
+import type { JobRow } from "./read-job.ts";
+
+export type ActDeps = {
+  readonly calls: Pick<KubeCalls, "create" | "get" | "delete">;
+  readonly machines: Pick<Machines, "reserve" | "release">;
+  readonly policy: MemberPolicy;
+  readonly warn: (job: JobRow, reason: string, message: string) => void;
+};
+
+export type Acting = {
+  readonly runtime: KindRuntime;
+  readonly job: JobRow;
+  readonly seen: Observation;
+  readonly signal: AbortSignal;
+};
+
+/**
+ * Carries out one step. Each may be done twice, and by two processes, without harm: names, uids and reservation ids decide. Rejects with FaultError when it could not be
+ * done, and then the pass is made again.
+ */
+export async function act(deps: ActDeps, { runtime, job, seen, signal }: Acting, step: JobStep): Promise<void> {
+  const { controller } = runtime;
+  const { uid, name } = job.metadata;
+  switch (step.do) {
+    case "reserve":
+      return deps.machines.reserve(step.unit, step.priority);
+    case "release":
+      return deps.machines.release(step.unitId);
+    case "create-companions":
+      return createCompanions(deps, { runtime, job, seen }, step.names);
+    case "create-pods":
+      return createPods(deps, { runtime, job, seen, signal }, step);
+    case "delete-pod": {
+      const pod = seen.pods.get(step.uid);
+      if (pod !== undefined) settle(await controller.deletePods(job, step.type, [pod], signal));
+      return;
+    }
+    case "create-service":
+      return createService(deps, { runtime, job, seen, signal }, step.service);
+    case "delete-service": {
+      const service = seen.services.get(step.service);
+      if (service !== undefined) await controller.serviceControl.deleteService(job, service);
+      return;
+    }
+    case "sync-budget":
+      await controller.syncPdb(job, step.minAvailable);
+      return;
+    case "delete-budget":
+      await controller.deletePdb(job);
+      return;
+    case "delete-job": {
+      const options = { preconditions: { uid }, propagationPolicy: "Background" } as const;
+      await deps.calls.delete(runtime.resource, name, options).catch(unless("not_found", "conflict"));
+      return;
+    }
+    default:
+      return assertNever(step);
+  }
+}
+
+async function createPods(
+  deps: ActDeps,
+  { runtime, job, signal }: Acting,
+  { pods, attempt }: Extract<JobStep, { do: "create-pods" }>,
+): Promise<void> {
+  const { kind, controller } = runtime;
+  const { metadata, spec, traceparent } = job;
+  if ("problems" in spec) return;
+  for (const type of new Set(pods.map((pod) => pod.type))) {
+    const manifests = pods
+      .filter((pod) => pod.type === type)
+      .map(({ index, node }) => {
+        const member = { type, index };
+        return toPod(buildPod({ kind, job: metadata, spec, member, node, attempt, traceparent }, deps.policy));
+      });
+    const accounting = { expectations: controller.expectations, key: genExpectationPodsKey(metadata.uid, type) };
+    settle(await createMembers(manifests, (pod) => controller.podControl.createPod(job, pod), accounting, signal));
+  }
+}
+
+async function createService(deps: ActDeps, { runtime, job, seen, signal }: Acting, name: string): Promise<void> {
+  const { kind, controller } = runtime;
+  const { metadata, spec } = job;
+  const owner = seen.wantedServices.get(name);
+  if (owner === undefined || "problems" in spec) return;
+  const service = toService(buildService({ kind, job: metadata, spec }, owner, deps.policy.keys));
+  if (owner === "job") {
+    // There is one of it, and its name says so: it needs no account.
+    const outcome = await controller.serviceControl.createService(job, service);
+    if (outcome.did === "refused") throw new FaultError(outcome.fault);
+    return;
+  }
+  const accounting = {
+    expectations: controller.expectations,
+    key: genExpectationServicesKey(metadata.uid, owner.type),
+  };
+  settle(
+    await createMembers([service], (each) => controller.serviceControl.createService(job, each), accounting, signal),
+  );
+}
+
+async function createCompanions(
+  deps: ActDeps,
+  { runtime, job, seen }: Omit<Acting, "signal">,
+  names: readonly string[],
+): Promise<void> {
+  const { namespace, name } = job.metadata;
+  const ownerReferences = [{ ...runtime.controller.genOwnerReference(job) }];
+  const labels = runtime.controller.genLabels(name);
+  for (const each of names) {
+    const companion = seen.companions.get(each);
+    if (companion === undefined) continue;
+    const { plural, ...object } = companion;
+    const resource = { apiVersion: object.apiVersion, plural, namespace };
+    const metadata = { ...object.metadata, namespace, labels: { ...labels }, ownerReferences };
+    await createOwned(deps, job, resource, { ...object, metadata });
+  }
+}
+
+/** Creates an object that the job owns. One that is there already has to be the job's: it may be there from an earlier attempt. */
+async function createOwned(
+  { calls, warn }: ActDeps,
+  job: JobRow,
+  resource: KubeResource,
+  object: KubeObject,
+): Promise<void> {
+  try {
+    await calls.create(resource, object);
+  } catch (error) {
+    const fault = kubeFault(error);
+    if (fault?.code !== "already_exists") throw error;
+    const name = object.metadata?.name ?? "";
+    const there = await calls.get(resource, name);
+    const isOurs = there.metadata?.ownerReferences?.some(({ uid }) => uid === job.metadata.uid) === true;
+    if (isOurs) return;
+    warn(job, `FailedCreate${object.kind ?? ""}`, `Error creating: ${name}: one of that name belongs to somebody else`);
+    throw new FaultError(fault);
+  }
+}
+
+/** A report in which something was refused fails the step: the pass is made again, with a pause. */
+function settle({ refused }: ChangeReport): void {
+  const [first, ...others] = refused;
+  if (first === undefined) return;
+  throw new FaultError(first, { doing: `${others.length + 1} refusals, the first: ${describeFault(first)}` });
+}
+
+function unless(...codes: readonly Fault["code"][]): (error: unknown) => void {
+  return (error) => {
+    const code = kubeFault(error)?.code;
+    if (code === undefined || !codes.includes(code)) throw error;
+  };
+}

@@ -1,0 +1,254 @@
+import type { KubeConfig } from "@kubernetes/client-node";
+import { client, type NatsBus } from "@muster/bus";
+import { describeFault, faultOf } from "@muster/faults";
+import {
+  eventRecorder,
+  kubeCalls,
+  kubeFault,
+  loadKube,
+  makeExpectations,
+  type Expectations,
+  type KubeCalls,
+  type RecordEvent,
+} from "@muster/kube";
+import { annotations, labels, ReservationService } from "@muster/proto";
+import type { ServiceContext } from "@muster/service";
+import type { Config } from "../config.ts";
+import type { Kind } from "../domain/kind.ts";
+import { KINDS } from "../domain/kinds.ts";
+import { planLeftovers } from "../domain/plan-leftovers.ts";
+import { reconcile } from "../reconcile.ts";
+import { act, type ActDeps } from "./act.ts";
+import { isInstalled, startKind, type KindRuntime } from "./kind-runtime.ts";
+import { openMachines, type Machines, type MachinesDeps } from "./machines.ts";
+import { openNodes, type Nodes } from "./nodes.ts";
+import { observe, type Observation, type ObserveDeps } from "./observe.ts";
+import type { JobRow } from "./read-job.ts";
+import { inPass, inStep } from "./trace.ts";
+import { openWorld, type World } from "./world.ts";
+import { writeStatus } from "./write-status.ts";
+
+/** Everything that the service's parts may touch. */
+export type Deps = AsyncDisposable & {
+  readonly calls: KubeCalls;
+  readonly world: World;
+  readonly machines: Machines;
+  /** Kinds that the API server has, so far. */
+  readonly runtimes: () => readonly KindRuntime[];
+  /** Begins to follow kinds that were installed since; returns those that are not. */
+  readonly discover: () => Promise<readonly Kind[]>;
+  /** One pass over the job of this key. */
+  readonly pass: (
+    runtime: KindRuntime,
+    key: string,
+    signal: AbortSignal,
+  ) => Promise<{ readonly requeueAfterMs?: number }>;
+  /** Gives back what the ledger has for jobs that are gone. */
+  readonly sweep: () => Promise<void>;
+  /** What is not as fresh as it should be; undefined when all is well. */
+  readonly staleness: () => string | undefined;
+};
+
+const STALE_MS = 180_000;
+const COMPONENT = "muster-job-controller";
+
+/** Opens what the service lives on; the one place that knows what stands behind each verb. */
+export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
+  const { config, logger, instance } = context;
+  const kube = loadKube(config.kube.kubeconfig);
+  await using undo = new AsyncDisposableStack();
+  const { inFlightMost, timeoutMs, namespace } = config.kube;
+  const calls = undo.use(kubeCalls(kube, { timeoutMs, mostInFlight: inFlightMost }));
+  const world = undo.use(openWorld(kube, context));
+  const runtimes = new Map<string, KindRuntime>();
+  undo.defer(async () => {
+    await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
+  });
+  const nodes = undo.use(
+    await openNodes(bus.connection, {
+      lostAfterMs: config.nodeLostMs,
+      onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following nodes is interrupted"),
+    }),
+  );
+  const machines = undo.use(
+    await openMachines({ bus, reservations: client(bus, ReservationService), now: Date.now, ...wakers(runtimes) }),
+  );
+  const events = undo.use(
+    eventRecorder({
+      calls,
+      component: COMPONENT,
+      instance,
+      onDropped: (count) => logger.warn({ count }, "events were lost because too many waited"),
+      onError: (error) => logger.warn({ err: error }, "an event was given up"),
+    }),
+  );
+  const recordEvent: RecordEvent<JobRow> = (job, type, reason, message) => {
+    const { name, uid } = job.metadata;
+    const apiVersion = `${job.kind.group}/${job.kind.version}`;
+    events.record({ apiVersion, kind: job.kind.kind, name, namespace, uid }, { type, reason, message });
+  };
+  const starting = { kube, calls, world, expectations: makeExpectations(), recordEvent, runtimes };
+  const opened = undo.move();
+  return {
+    calls,
+    world,
+    machines,
+    runtimes: () => [...runtimes.values()],
+    discover: async () => {
+      const missing = KINDS.filter(({ kind }) => !runtimes.has(kind));
+      const found = await Promise.all(missing.map((kind) => isInstalled(kind, calls, namespace)));
+      for (const kind of missing.filter((_kind, index) => found[index])) start(context, starting, kind);
+      return missing.filter((_kind, index) => found[index] !== true);
+    },
+    pass: makePasses(context, { calls, world, machines, nodes, recordEvent }),
+    sweep: () => sweep({ machines, world, runtimes }),
+    staleness: () => {
+      const ageMs = Math.max(world.ageMs(), ...[...runtimes.values()].map(({ jobs }) => jobs.ageMs()));
+      return ageMs > STALE_MS ? `the API server last said anything ${Math.round(ageMs)} ms ago` : undefined;
+    },
+    [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
+  };
+}
+
+type Runtimes = Map<string, KindRuntime>;
+
+/** What the ledger says wakes the jobs that it is about. */
+function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
+  return {
+    changed: (ownerId) => {
+      for (const { jobs, wake } of runtimes.values())
+        for (const { metadata } of jobs.byIndex("ownerId", ownerId)) wake(keyOf(metadata));
+    },
+    listed: () => {
+      for (const { jobs, wake } of runtimes.values())
+        for (const { metadata } of jobs.list()) wake(keyOf(metadata), "low");
+    },
+  };
+}
+
+type Starting = {
+  readonly kube: KubeConfig;
+  readonly calls: KubeCalls;
+  readonly world: World;
+  readonly expectations: Expectations;
+  readonly recordEvent: RecordEvent<JobRow>;
+  readonly runtimes: Runtimes;
+};
+
+function start({ config, logger }: ServiceContext<Config>, starting: Starting, kind: Kind): void {
+  const { kube, calls, world, expectations, recordEvent, runtimes } = starting;
+  const runtime = startKind(kind, {
+    config: kube,
+    calls,
+    namespace: config.kube.namespace,
+    defaults: config.defaults,
+    pods: world.pods,
+    services: world.services,
+    expectations,
+    recordEvent,
+    syncPeriodMs: config.syncPeriodMs,
+    gangScheduling: config.policy.gangScheduling,
+    onError: (error, retryInMs) =>
+      logger.warn({ err: error, kind: kind.kind, retryInMs }, "following jobs is interrupted"),
+  });
+  world.pods.onChange(runtime.controller.changePod);
+  world.services.onChange(runtime.controller.changeService);
+  runtimes.set(kind.kind, runtime);
+}
+
+/** Gives back what jobs had that are gone, with their pods. */
+async function sweep({
+  machines,
+  world,
+  runtimes,
+}: {
+  readonly machines: Machines;
+  readonly world: World;
+  readonly runtimes: Runtimes;
+}): Promise<void> {
+  const ids = [...machines.ownerIds()];
+  const isJob = (id: string): boolean =>
+    [...runtimes.values()].some(({ jobs }) => jobs.byIndex("ownerId", id).length > 0);
+  const unitIds = ids.flatMap((id) => machines.unitsOf(id).map((unit) => unit.id));
+  const jobs = new Set(ids.filter(isJob));
+  const running = new Set(ids.filter((id) => world.isRunning(id)));
+  for (const id of planLeftovers({ unitIds, jobs, running })) await machines.release(id);
+}
+
+function keyOf({ namespace, name }: JobRow["metadata"]): string {
+  return `${namespace}/${name}`;
+}
+
+type PassWorld = {
+  readonly calls: Deps["calls"];
+  readonly world: World;
+  readonly machines: Machines;
+  readonly nodes: Nodes;
+  readonly recordEvent: RecordEvent<JobRow>;
+};
+
+type Seen = Observation & { readonly job: JobRow };
+
+function makePasses(
+  context: ServiceContext<Config>,
+  { calls, world, machines, nodes, recordEvent }: PassWorld,
+): Deps["pass"] {
+  const { config, logger } = context;
+  const observing: ObserveDeps = {
+    calls,
+    machines,
+    budgetOf: world.budgetOf,
+    lostAmong: nodes.lostAmong,
+    defaults: config.defaults,
+    now: Date.now,
+  };
+  const acting: ActDeps = {
+    calls,
+    machines,
+    policy: { keys: { labels, annotations }, defaults: config.defaults, schedulingGates: [] },
+    warn: (job, reason, message) => recordEvent(job, "Warning", reason, message),
+  };
+  const policy = { ...config.policy, statusEveryMs: config.statusEveryMs };
+  return async (runtime, key, signal) => {
+    const first = runtime.job(key);
+    if (first === undefined) return {};
+    return inPass(first, () =>
+      reconcile<Seen>(
+        {
+          observe: async () => {
+            const job = runtime.job(key);
+            return job === undefined ? undefined : { ...(await observe(observing, runtime, job)), job };
+          },
+          act: (seen, step) => {
+            signal.throwIfAborted();
+            return inStep(seen.job, step, () => act(acting, { runtime, job: seen.job, seen, signal }, step));
+          },
+          writeStatus: async ({ job }, status) => {
+            signal.throwIfAborted();
+            runtime.wrote(await writeStatus({ calls }, runtime.resource, job, status));
+          },
+          planned: ({ job, ignored }, { steps }) => {
+            for (const { pod, because } of ignored) {
+              recordEvent(
+                job,
+                "Warning",
+                "UnreadableIndex",
+                `pod ${pod.metadata?.name ?? ""} is left alone: ${because}`,
+              );
+            }
+            for (const step of steps)
+              logger.info({ job: key, kind: job.kind.kind, step: step.do, because: step.because }, "planned");
+          },
+          sinceWriteMs: () => runtime.sinceWriteMs(key),
+        },
+        policy,
+      ),
+    );
+  };
+}
+
+/** What a pass that failed is called in logs. */
+export function describePassError(error: unknown): string {
+  const fault = faultOf(error) ?? kubeFault(error);
+  return fault === undefined ? "defect" : describeFault(fault);
+}

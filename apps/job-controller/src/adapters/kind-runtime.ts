@@ -1,0 +1,176 @@
+import type { KubeConfig, V1Pod, V1Service } from "@kubernetes/client-node";
+import {
+  informer,
+  jobController,
+  kubeFault,
+  listWatch,
+  workQueue,
+  type ClaimantCache,
+  type ControllerInterface,
+  type Expectations,
+  type Informer,
+  type JobController,
+  type KubeCalls,
+  type KubeResource,
+  type RecordEvent,
+  type WorkQueue,
+} from "@muster/kube";
+import { labels } from "@muster/proto";
+import { componentOf, ownerIdOf } from "../domain/build-units.ts";
+import type { Kind, KindDefaults } from "../domain/kind.ts";
+import { readJob, type JobResource, type JobRow } from "./read-job.ts";
+
+/** One kind of job in this process: its resources, what is to be looked at, and the operations on their members. */
+export type KindRuntime = AsyncDisposable & {
+  readonly kind: Kind;
+  readonly resource: KubeResource;
+  readonly jobs: Informer<JobRow, "ownerId">;
+  /** Puts the job into the queue of whoever works now; nobody works in a process that does not lead. */
+  wake(key: string, priority?: "high" | "low"): void;
+  /** A queue with every job in it, for whoever begins to work; the one before gets no more. */
+  newQueue(): WorkQueue;
+  readonly controller: JobController<JobRow>;
+  /** The newest version that this process knows of, be it from the cache or from its own last write. */
+  job(key: string): JobRow | undefined;
+  /** What a write of ours was answered with: until the cache has it, passes go on from it. */
+  wrote(resource: JobResource): void;
+  /** Milliseconds since this process last wrote the job's status; Infinity when it never did. */
+  sinceWriteMs(key: string): number;
+};
+
+export type KindDeps = {
+  readonly config: KubeConfig;
+  readonly calls: KubeCalls;
+  readonly namespace: string;
+  readonly defaults: KindDefaults;
+  readonly pods: ClaimantCache<V1Pod>;
+  readonly services: ClaimantCache<V1Service>;
+  readonly expectations: Expectations;
+  readonly recordEvent: RecordEvent<JobRow>;
+  readonly syncPeriodMs: number;
+  readonly gangScheduling: boolean;
+  readonly onError: (error: unknown, retryInMs: number) => void;
+};
+
+const CONTROLLER_NAME = "muster-job-controller";
+/** Owner kind of jobs, in the ledger and on pods. */
+export const OWNER_KIND = "job";
+
+/** Begins to follow the jobs of one kind. */
+export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
+  const { namespace, calls, defaults } = deps;
+  const apiVersion = `${kind.group}/${kind.version}`;
+  const resource: KubeResource = { apiVersion, plural: kind.plural, namespace };
+  let queue = workQueue();
+  const wake = (key: string, priority: "high" | "low" = "high"): void => queue.add(key, priority);
+  const writtenMs = new Map<string, number>();
+  const written = new Map<string, JobRow>();
+  const read = (each: JobResource): JobRow => readJob(each, kind, defaults);
+  const jobs = informer<JobResource, JobRow, "ownerId">({
+    source: listWatch<JobResource>(deps.config, `/apis/${apiVersion}/namespaces/${namespace}/${kind.plural}`),
+    project: read,
+    indexes: { ownerId: ({ metadata }) => [ownerIdOf(metadata)] },
+    onError: deps.onError,
+  });
+
+  function job(key: string): JobRow | undefined {
+    const cached = jobs.get(key);
+    const own = written.get(key);
+    if (own === undefined) return cached;
+    if (cached?.metadata.uid === own.metadata.uid && version(cached) < version(own)) return own;
+    written.delete(key);
+    return cached;
+  }
+
+  const controller = jobController<JobRow>(
+    controllerInterface(kind, { job, calls, resource, read }),
+    {
+      calls,
+      pods: deps.pods,
+      services: deps.services,
+      jobs: () => jobs.list(),
+      queue: { add: wake },
+      recordEvent: deps.recordEvent,
+      expectations: deps.expectations,
+    },
+    { reconcilerSyncLoopPeriodMs: deps.syncPeriodMs, enableGangScheduling: deps.gangScheduling },
+  );
+  jobs.onChange(({ key, before, after }) => {
+    if (after === undefined && before !== undefined) {
+      written.delete(key);
+      writtenMs.delete(key);
+      controller.forgetJob(before.metadata.uid);
+    }
+    wake(key);
+  });
+
+  return {
+    kind,
+    resource,
+    jobs,
+    wake,
+    newQueue: () => {
+      queue = workQueue();
+      for (const { metadata } of jobs.list()) queue.add(`${metadata.namespace}/${metadata.name}`);
+      return queue;
+    },
+    controller,
+    job,
+    wrote: (each) => {
+      const key = `${each.metadata.namespace}/${each.metadata.name}`;
+      written.set(key, read(each));
+      writtenMs.set(key, performance.now());
+    },
+    sinceWriteMs: (key) => performance.now() - (writtenMs.get(key) ?? -Infinity),
+    [Symbol.asyncDispose]: () => jobs[Symbol.asyncDispose](),
+  };
+}
+
+/** Whether the API server has this kind of resource. Rejects when it does not answer. */
+export async function isInstalled(kind: Kind, calls: Pick<KubeCalls, "list">, namespace: string): Promise<boolean> {
+  try {
+    const resource = { apiVersion: `${kind.group}/${kind.version}`, plural: kind.plural, namespace };
+    await calls.list(resource, { query: { limit: 1 } });
+    return true;
+  } catch (error) {
+    if (kubeFault(error)?.code === "not_found") return false;
+    throw error;
+  }
+}
+
+function controllerInterface(
+  kind: Kind,
+  source: {
+    readonly job: (key: string) => JobRow | undefined;
+    readonly calls: Pick<KubeCalls, "get">;
+    readonly resource: KubeResource;
+    readonly read: (resource: JobResource) => JobRow;
+  },
+): ControllerInterface<JobRow> {
+  const { calls, resource, read } = source;
+  return {
+    controllerName: CONTROLLER_NAME,
+    apiGroupVersionKind: { group: kind.group, version: kind.version, kind: kind.kind },
+    plural: kind.plural,
+    ...kind.labelKeys,
+    furtherLabels: ({ job, replicaType, index }) => {
+      const member = { type: replicaType, index };
+      const further = "problems" in job.spec ? {} : kind.labels(job.metadata, member, job.spec);
+      return {
+        ...further,
+        [labels.managedBy]: "muster",
+        [labels.ownerKind]: OWNER_KIND,
+        [labels.owner]: ownerIdOf(job.metadata),
+        [labels.ownerUid]: job.metadata.uid,
+        [labels.component]: componentOf(member),
+      };
+    },
+    getJobFromInformerCache: (namespace, name) => source.job(`${namespace}/${name}`),
+    getJobFromApi: async (namespace, name) => read(await calls.get<JobResource>({ ...resource, namespace }, name)),
+  };
+}
+
+/** Kubernetes compares versions of one resource as numbers. */
+function version({ metadata }: JobRow): bigint {
+  return BigInt(metadata.resourceVersion ?? "0");
+}

@@ -1,0 +1,44 @@
+import { bucketKeys, buckets, muster } from "@muster/proto";
+import { openBucket, openView, protoCodec } from "@muster/store";
+
+export type Nodes = AsyncDisposable & {
+  /** Those on which nothing can be expected to run any more: gone, or not ready for longer than the limit. None while it is not known. */
+  lostAmong(names: Iterable<string>, nowMs: number): string[];
+  /** Milliseconds since the view was last known to be current. */
+  ageMs(): number;
+};
+
+export type NodesOptions = {
+  readonly lostAfterMs: number;
+  readonly onProblem: (error: unknown, retryInMs: number) => void;
+};
+
+/** The watcher renews its mark every 30 seconds; after three times of that it has not looked. */
+const MARK_FRESH_MS = 90_000;
+
+/** Follows what the watcher tells of nodes. */
+export async function openNodes(
+  connection: Parameters<typeof openBucket>[0],
+  { lostAfterMs, onProblem }: NodesOptions,
+): Promise<Nodes> {
+  const { NodeState, NodesComplete } = muster.watch.v1;
+  const states = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
+  await using undo = new AsyncDisposableStack();
+  const view = undo.use(await openView(states, { onProblem }));
+  const mark = undo.use(await openView(marks, { filter: bucketKeys.nodesComplete, onProblem }));
+  const opened = undo.move();
+  return {
+    lostAmong: (names, nowMs) => {
+      const markedMs = mark.get(bucketKeys.nodesComplete)?.value.atMs ?? -Infinity;
+      if (view.ageMs() > 0 || nowMs - markedMs > MARK_FRESH_MS) return [];
+      return [...names].filter((name) => {
+        const state = view.get(name)?.value;
+        if (state === undefined || state.deleted) return true;
+        return !state.ready && nowMs - state.observedAtMs >= lostAfterMs;
+      });
+    },
+    ageMs: () => Math.max(view.ageMs(), mark.ageMs()),
+    [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
+  };
+}

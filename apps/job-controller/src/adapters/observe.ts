@@ -1,0 +1,137 @@
+import type { V1Pod, V1Service } from "@kubernetes/client-node";
+import { genExpectationPodsKey, genExpectationServicesKey, kubeFault, type KubeCalls } from "@muster/kube";
+import { ownerIdOf } from "../domain/build-units.ts";
+import type { CompanionObject, KindDefaults } from "../domain/kind.ts";
+import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
+import type { ReplicaSeen, Snapshot } from "../domain/snapshot.ts";
+import type { KindRuntime } from "./kind-runtime.ts";
+import type { Machines } from "./machines.ts";
+import type { JobRow } from "./read-job.ts";
+import { podFact } from "./read-pod.ts";
+
+export type ObserveDeps = {
+  readonly calls: Pick<KubeCalls, "get">;
+  readonly machines: Pick<Machines, "unitsOf">;
+  /** The minimum of the budget with this `namespace/name`; undefined when there is none. */
+  readonly budgetOf: (key: string) => number | undefined;
+  /** Those of the nodes on which nothing can be expected to run any more. */
+  readonly lostAmong: (nodes: Iterable<string>, nowMs: number) => string[];
+  readonly defaults: KindDefaults;
+  readonly now: () => number;
+};
+
+/** What a pass saw, and the objects behind what it saw: steps name them, and act on them. */
+export type Observation = {
+  readonly snapshot: Snapshot;
+  readonly pods: ReadonlyMap<string, V1Pod>;
+  readonly services: ReadonlyMap<string, V1Service>;
+  readonly wantedServices: ReadonlyMap<string, ServiceOwner>;
+  readonly companions: ReadonlyMap<string, CompanionObject>;
+  /** What was wrong with single members; the others were claimed. */
+  readonly errors: readonly Error[];
+  readonly ignored: readonly Ignored[];
+};
+
+/** A pod that nobody can tell the index of. */
+export type Ignored = { readonly pod: V1Pod; readonly because: string };
+
+/** Looks at a job: adopts and releases members where it has to, and asks for companions that may be missing. Everything else is in caches. */
+export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobRow): Promise<Observation> {
+  const { controller, kind } = runtime;
+  const { metadata, spec, status } = job;
+  const nowMs = deps.now();
+  const canAdopt = controller.recheckDeletionTimestamp(job);
+  const pods = await controller.getPodsForJob(job, canAdopt);
+  const services = await controller.getServicesForJob(job, canAdopt);
+  const { replicas, strangers, ignored } = sortPods(runtime, job, pods.claimed);
+  const units = deps.machines.unitsOf(ownerIdOf(metadata));
+  const machines = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : []));
+  const podNodes = pods.claimed.flatMap((pod) => pod.spec?.nodeName ?? []);
+  const wantedServices =
+    "problems" in spec ? new Map<string, ServiceOwner>() : serviceOwners({ kind, job: metadata, spec });
+  const present = services.claimed.filter(({ metadata: of }) => of?.deletionTimestamp === undefined);
+  const companions = "problems" in spec ? [] : kind.companions(metadata, spec, deps.defaults);
+  const isPodMissing = replicas.some(({ slots }) => slots.includes(undefined));
+  const named = new Map(companions.map((each) => [`${each.kind}/${each.metadata.name}`, each]));
+  const types = "problems" in spec ? [] : spec.replicas.map(({ type }) => type);
+  const snapshot: Snapshot = {
+    nowMs,
+    job: {
+      namespace: metadata.namespace,
+      name: metadata.name,
+      uid: metadata.uid,
+      generation: metadata.generation ?? 0,
+      createdMs: new Date(metadata.creationTimestamp ?? nowMs).getTime(),
+      deleting: metadata.deletionTimestamp !== undefined,
+      cancelled: job.cancelled,
+    },
+    spec,
+    status,
+    replicas,
+    strangers: strangers.map(podFact),
+    unreadable: ignored.map(({ pod }) => podFact(pod)),
+    services: {
+      present: present.map(({ metadata: of }) => of?.name ?? ""),
+      wanted: [...wantedServices.keys()],
+      settled: types.every((type) => controller.expectations.satisfied(genExpectationServicesKey(metadata.uid, type))),
+    },
+    // Only pods need them: a job whose pods are all there is not asked about.
+    companionsMissing: isPodMissing ? await missingAmong(deps, metadata.namespace, named) : [],
+    budget: deps.budgetOf(`${metadata.namespace}/${metadata.name}`),
+    units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
+    nodesLost: deps.lostAmong(new Set([...machines, ...podNodes]), nowMs),
+  };
+  return {
+    snapshot,
+    pods: new Map(pods.claimed.map((pod) => [pod.metadata?.uid ?? "", pod])),
+    services: new Map(services.claimed.map((service) => [service.metadata?.name ?? "", service])),
+    wantedServices,
+    companions: named,
+    errors: [...pods.errors, ...services.errors],
+    ignored,
+  };
+}
+
+function sortPods(
+  { controller }: KindRuntime,
+  job: JobRow,
+  claimed: readonly V1Pod[],
+): { replicas: ReplicaSeen[]; strangers: V1Pod[]; ignored: Ignored[] } {
+  const { metadata } = job;
+  const rest = new Set(claimed);
+  const ignored: Ignored[] = [];
+  const specs = "problems" in job.spec ? [] : job.spec.replicas;
+  const replicas = specs.map(({ type, replicas: count }): ReplicaSeen => {
+    const ofType = controller.filterPodsForReplicaType(claimed, type);
+    for (const pod of ofType) rest.delete(pod);
+    const slices = controller.getPodSlices(ofType, count);
+    ignored.push(...slices.ignored.map(({ member, because }) => ({ pod: member, because })));
+    return {
+      type,
+      slots: slices.slots.map((pod) => (pod === undefined ? undefined : podFact(pod))),
+      surplus: slices.surplus.map(({ member, because }) => ({
+        pod: podFact(member),
+        because: because === "duplicate" ? "duplicate-index" : "index-out-of-range",
+      })),
+      podsSettled: controller.expectations.satisfied(genExpectationPodsKey(metadata.uid, type)),
+    };
+  });
+  return { replicas, strangers: [...rest], ignored };
+}
+
+async function missingAmong(
+  { calls }: ObserveDeps,
+  namespace: string,
+  companions: ReadonlyMap<string, CompanionObject>,
+): Promise<string[]> {
+  const missing: string[] = [];
+  for (const [name, { apiVersion, plural, metadata }] of companions) {
+    try {
+      await calls.get({ apiVersion, plural, namespace }, metadata.name);
+    } catch (error) {
+      if (kubeFault(error)?.code !== "not_found") throw error;
+      missing.push(name);
+    }
+  }
+  return missing;
+}

@@ -1,0 +1,58 @@
+import type { KubeObject } from "@muster/kube";
+import { annotations } from "@muster/proto";
+import type { JobSpec } from "../domain/job.ts";
+import type { Kind, KindDefaults, Problem } from "../domain/kind.ts";
+import type { JobStatus } from "../domain/job-status.ts";
+import type { Unreadable } from "../domain/snapshot.ts";
+import { readStatus, type StatusJson, type StatusShape } from "./status-json.ts";
+
+/** A custom resource of any kind, as the API server has it. */
+export type JobResource = KubeObject & {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly uid: string;
+    readonly resourceVersion?: string;
+    readonly generation?: number;
+    readonly creationTimestamp?: Date | string;
+    readonly deletionTimestamp?: Date | string;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: unknown;
+  readonly status?: StatusJson;
+};
+
+/** A job as passes know it. Read once for each version of the resource. */
+export type JobRow = {
+  readonly resource: JobResource;
+  readonly metadata: JobResource["metadata"];
+  readonly kind: Kind;
+  readonly spec: JobSpec | Unreadable;
+  readonly warnings: readonly Problem[];
+  readonly status: JobStatus;
+  readonly shape: StatusShape;
+  /** Somebody wants it to end. */
+  readonly cancelled: boolean;
+  /** W3C traceparent of its submission; empty when it has none. */
+  readonly traceparent: string;
+};
+
+/** Never throws: what is wrong with the spec is in the row. */
+export function readJob(resource: JobResource, kind: Kind, defaults: KindDefaults): JobRow {
+  const { metadata } = resource;
+  const result = kind.read(resource, defaults);
+  const types = result.ok ? result.spec.replicas.map(({ type, replicas }) => ({ type, replicas })) : [];
+  const shape = { statusKey: kind.statusKey, types };
+  return {
+    resource,
+    metadata,
+    kind,
+    spec: result.ok ? result.spec : result,
+    warnings: result.ok ? result.warnings : [],
+    status: readStatus(resource.status, metadata.annotations?.[annotations.progress], shape),
+    shape,
+    cancelled: metadata.annotations?.[annotations.cancelled] !== undefined,
+    traceparent: metadata.annotations?.[annotations.traceparent] ?? "",
+  };
+}

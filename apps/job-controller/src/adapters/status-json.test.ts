@@ -1,0 +1,91 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { NEW_STATUS, type Condition, type JobStatus, type ReplicaStatus } from "../domain/job-status.ts";
+import { progressJson, publicJson, readStatus, statusJson, type StatusShape } from "./status-json.ts";
+
+const SHAPE: StatusShape = {
+  statusKey: (type) => `${type.charAt(0).toUpperCase()}${type.slice(1)}`,
+  types: [
+    { type: "chief", replicas: 1 },
+    { type: "worker", replicas: 20 },
+  ],
+};
+
+const small = fc.nat(5);
+const seconds = fc.integer({ min: 0, max: 4e9 }).map((s) => s * 1000);
+const condition = (type: Condition["type"]): fc.Arbitrary<Condition> =>
+  fc.record({
+    type: fc.constant(type),
+    status: fc.constantFrom<"True" | "False">("True", "False"),
+    reason: fc.string(),
+    message: fc.string(),
+    lastUpdateMs: seconds,
+    lastTransitionMs: seconds,
+  });
+const replica = ({ type, replicas }: { type: string; replicas: number }): fc.Arbitrary<ReplicaStatus> =>
+  fc.record({
+    type: fc.constant(type),
+    active: small,
+    ready: small,
+    succeeded: small,
+    failed: small,
+    restarts: small,
+    completedIndexes: fc.uniqueArray(fc.nat(replicas - 1)).map((indexes) => indexes.sort((a, b) => a - b)),
+    counted: fc.array(fc.record({ pod: fc.uuid(), failures: fc.integer({ min: 1, max: 9 }) }), { maxLength: 3 }),
+  });
+const status: fc.Arbitrary<JobStatus> = fc.record({
+  observedGeneration: small,
+  conditions: fc.tuple(condition("Created"), condition("Running")).map((all) => [...all]),
+  startMs: fc.option(seconds, { nil: undefined }),
+  completionMs: fc.option(seconds, { nil: undefined }),
+  replicas: fc.tuple(...SHAPE.types.map(replica)).map((all) => [...all]),
+  attempt: small,
+  attemptsCounted: small,
+  replaced: fc.array(fc.constantFrom("chief-0", "worker-3")),
+  regrouping: fc.boolean(),
+});
+
+/** As the API server stores it: what is null after a merge patch is not there. */
+function stored(json: unknown): ReturnType<typeof statusJson> {
+  return JSON.parse(JSON.stringify(json, (_key, value: unknown) => value ?? undefined)) as ReturnType<
+    typeof statusJson
+  >;
+}
+
+it("reads what it wrote, in a resource of its own", () => {
+  fc.assert(
+    fc.property(status, (before) => {
+      expect(readStatus(stored(statusJson(before, SHAPE)), undefined, SHAPE)).toEqual(before);
+    }),
+  );
+});
+
+it("reads what it wrote, in a resource that has no place for restarts, indexes and attempts", () => {
+  fc.assert(
+    fc.property(status, (before) => {
+      const replicas = before.replicas.map((each) => ({ ...each, ready: 0 }));
+      const attempts = before.attempt === 0 ? { attemptsCounted: 0 } : {};
+      const kept = { ...before, ...attempts, replicas };
+      expect(readStatus(stored(publicJson(kept, SHAPE)), progressJson(kept), SHAPE)).toEqual(kept);
+    }),
+  );
+});
+
+it("takes whatever else stands there for a job that nobody has looked at", () => {
+  expect(readStatus(undefined, undefined, SHAPE)).toEqual(NEW_STATUS);
+  expect(readStatus({}, undefined, SHAPE)).toEqual(NEW_STATUS);
+  const odd = {
+    conditions: [
+      { type: "Odd", status: "True" },
+      { type: "Running", status: "Maybe" },
+    ],
+    startTime: "yesterday",
+    restarts: -1,
+  };
+  expect(readStatus(odd, "no json", SHAPE)).toEqual(NEW_STATUS);
+});
+
+it("leaves out indexes that the job does not have any more", () => {
+  const json = { replicaStatuses: { Worker: { completedIndexes: "0-2,19-400000,x" } } };
+  expect(readStatus(json, undefined, SHAPE).replicas[1]?.completedIndexes).toEqual([0, 1, 2, 19]);
+});

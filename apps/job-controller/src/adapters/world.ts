@@ -1,0 +1,74 @@
+import type { KubeConfig, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
+import type { Logger } from "@muster/service";
+import { claimantIndex, informer, listWatch, type Informer } from "@muster/kube";
+import { labels } from "@muster/proto";
+import type { Config } from "../config.ts";
+import { KINDS } from "../domain/kinds.ts";
+import { mayRun } from "../domain/summarise-replicas.ts";
+import { keepPod, podFact } from "./read-pod.ts";
+
+/** What jobs are made of, as the API server has it. */
+export type World = AsyncDisposable & {
+  readonly pods: Informer<V1Pod, "claimant" | "owner">;
+  readonly services: Informer<V1Service, "claimant">;
+  readonly synced: Promise<unknown>;
+  /** The minimum of the budget with this `namespace/name`; undefined when there is none. */
+  budgetOf(key: string): number | undefined;
+  /** Whether a pod of this owner id may still run. */
+  isRunning(ownerId: string): boolean;
+  /** Of the cache that is most behind. */
+  ageMs(): number;
+};
+
+/** Begins to follow pods, services and budgets of the namespace, whoever's they are: an orphan may be a job's tomorrow. */
+export function openWorld(
+  kube: KubeConfig,
+  { config, logger }: { readonly config: Config; readonly logger: Logger },
+): World {
+  const core = `/api/v1/namespaces/${config.kube.namespace}`;
+  const policy = `/apis/policy/v1/namespaces/${config.kube.namespace}`;
+  const onError = (error: unknown, retryInMs: number): void =>
+    logger.warn({ err: error, retryInMs }, "following the API server is interrupted");
+  const claimant = claimants();
+  const pods = informer<V1Pod, V1Pod, "claimant" | "owner">({
+    source: listWatch<V1Pod>(kube, `${core}/pods`),
+    project: keepPod,
+    indexes: {
+      claimant,
+      owner: ({ metadata }) => {
+        const owner = metadata?.labels?.[labels.owner];
+        return owner === undefined ? [] : [owner];
+      },
+    },
+    onError,
+  });
+  const services = informer<V1Service, V1Service, "claimant">({
+    source: listWatch<V1Service>(kube, `${core}/services`),
+    project: ({ metadata }) => ({ ...(metadata !== undefined && { metadata }) }),
+    indexes: { claimant },
+    onError,
+  });
+  const budgets = informer<V1PodDisruptionBudget, number>({
+    source: listWatch<V1PodDisruptionBudget>(kube, `${policy}/poddisruptionbudgets`),
+    project: ({ spec }) => Number(spec?.minAvailable ?? 0),
+    onError,
+  });
+  const caches = [pods, services, budgets];
+  return {
+    pods,
+    services,
+    synced: Promise.all(caches.map(({ synced }) => synced)),
+    budgetOf: (key) => budgets.get(key),
+    isRunning: (ownerId) => pods.byIndex("owner", ownerId).some((pod) => mayRun(podFact(pod))),
+    ageMs: () => Math.max(...caches.map((cache) => cache.ageMs())),
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all(caches.map((cache) => cache[Symbol.asyncDispose]()));
+    },
+  };
+}
+
+/** Kinds that share a label find the same orphan under it; their groups keep them apart. */
+function claimants(): (member: V1Pod | V1Service) => readonly string[] {
+  const schemes = new Map(KINDS.map(({ labelKeys }) => [labelKeys.jobNameLabelKey, claimantIndex(labelKeys)]));
+  return (member) => [...new Set([...schemes.values()].flatMap((index) => index(member)))];
+}

@@ -1,0 +1,74 @@
+import { readEnv } from "@muster/service";
+import type { JobPolicy } from "./domain/snapshot.ts";
+import type { KindDefaults } from "./domain/kind.ts";
+
+export type Config = {
+  readonly nats: { readonly url: string; readonly token: string | undefined };
+  readonly kube: {
+    readonly kubeconfig: string | undefined;
+    readonly namespace: string;
+    /** Requests to the API server on their way at once. */
+    readonly inFlightMost: number;
+    readonly timeoutMs: number;
+  };
+  /** Passes at the same time, for each kind. */
+  readonly workers: number;
+  /** Each job is looked at again this often, whatever happens. */
+  readonly syncPeriodMs: number;
+  /** The ledger is asked for everything that jobs have this often. */
+  readonly refreshMs: number;
+  /** A node that is not ready for longer is lost. */
+  readonly nodeLostMs: number;
+  /** Counts alone are written to a status at most this often. */
+  readonly statusEveryMs: number;
+  readonly election: { readonly leaseMs: number; readonly renewDeadlineMs: number; readonly retryMs: number };
+  readonly defaults: KindDefaults;
+  readonly policy: JobPolicy;
+};
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/** Reads the configuration; throws one fault that names every problem. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  return readEnv(env, (read) => {
+    const leaseMs = read.integer("JOB_LEASE_MS", { fallback: 15_000, min: 1000, max: 10 * MINUTE_MS });
+    return {
+      nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+      kube: {
+        kubeconfig: read.optional("MUSTER_KUBECONFIG"),
+        namespace: read.text("MUSTER_NAMESPACE", "default"),
+        inFlightMost: read.integer("JOB_REQUESTS_IN_FLIGHT", { fallback: 64, min: 1, max: 1000 }),
+        timeoutMs: read.integer("JOB_REQUEST_TIMEOUT_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),
+      },
+      workers: read.integer("JOB_WORKERS", { fallback: 32, min: 1, max: 1000 }),
+      syncPeriodMs: read.integer("JOB_SYNC_PERIOD_MS", { fallback: 15_000, min: 100, max: HOUR_MS }),
+      refreshMs: read.integer("JOB_REFRESH_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),
+      nodeLostMs: read.integer("JOB_NODE_LOST_MS", { fallback: 2 * MINUTE_MS, min: 0, max: HOUR_MS }),
+      statusEveryMs: read.integer("JOB_STATUS_EVERY_MS", { fallback: 1000, min: 0, max: MINUTE_MS }),
+      election: {
+        leaseMs: Math.ceil(leaseMs / 1000) * 1000,
+        renewDeadlineMs: Math.floor((leaseMs * 2) / 3),
+        retryMs: Math.floor((leaseMs * 2) / 15),
+      },
+      defaults: {
+        pool: read.optional("JOB_DEFAULT_POOL"),
+        poolLabel: read.text("JOB_POOL_LABEL", "pool"),
+        clusterDomain: read.optional("JOB_CLUSTER_DOMAIN"),
+        images: {
+          waitForMaster: read.optional("JOB_WAIT_IMAGE"),
+          kubectlDelivery: read.optional("JOB_KUBECTL_IMAGE"),
+        },
+      },
+      policy: {
+        restartBackoffMs: read.integer("JOB_RESTART_BACKOFF_MS", { fallback: 10_000, min: 0, max: HOUR_MS }),
+        restartBackoffMostMs: read.integer("JOB_RESTART_BACKOFF_MOST_MS", { fallback: 360_000, min: 0, max: HOUR_MS }),
+        replacementWaitMs: read.integer("JOB_REPLACEMENT_WAIT_MS", { fallback: 600_000, min: 1000, max: 24 * HOUR_MS }),
+        refusedRetryMs: read.integer("JOB_REFUSED_RETRY_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),
+        explainEveryMs: read.integer("JOB_EXPLAIN_EVERY_MS", { fallback: 30_000, min: 0, max: HOUR_MS }),
+        lookAgainMostMs: HOUR_MS,
+        gangScheduling: read.integer("JOB_GANG_SCHEDULING", { fallback: 1, min: 0, max: 1 }) === 1,
+      },
+    };
+  });
+}

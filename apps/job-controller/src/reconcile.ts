@@ -1,0 +1,77 @@
+import { decideWrite } from "./domain/decide-write.ts";
+import { planJob } from "./domain/plan-job.ts";
+import type { JobPlan, JobStep } from "./domain/plan-steps.ts";
+import type { JobStatus } from "./domain/job-status.ts";
+import type { JobPolicy, Snapshot } from "./domain/snapshot.ts";
+
+/** What one pass over one job needs. `Seen` is whatever stands behind a snapshot. */
+export type PassDeps<Seen extends { readonly snapshot: Snapshot }> = {
+  /** The job as it is now; undefined when there is none. */
+  readonly observe: () => Promise<Seen | undefined>;
+  readonly act: (seen: Seen, step: JobStep) => Promise<void>;
+  /** Rejects with a conflict when somebody else has written since. */
+  readonly writeStatus: (seen: Seen, status: JobStatus) => Promise<void>;
+  readonly planned: (seen: Seen, plan: JobPlan) => void;
+  /** Milliseconds since this process last wrote this job's status; Infinity when it never did. */
+  readonly sinceWriteMs: (seen: Seen) => number;
+};
+
+export type PassPolicy = JobPolicy & { readonly statusEveryMs: number };
+
+/** A grant is often there at once, and then the pods follow in the same pass. */
+const ROUNDS_MOST = 3;
+
+/**
+ * One pass over a job: observe, decide, act. What steps rely on is written before them, and what only tells of them after them: pods do not wait for words.
+ * Returns when to look again. Idempotent: a pass that ends anywhere is made good by the next one.
+ */
+export async function reconcile<Seen extends { readonly snapshot: Snapshot }>(
+  deps: PassDeps<Seen>,
+  policy: PassPolicy,
+): Promise<{ readonly requeueAfterMs?: number }> {
+  for (let round = 1; ; round += 1) {
+    const seen = await deps.observe();
+    if (seen === undefined) return {};
+    const plan = planJob(seen.snapshot, policy);
+    deps.planned(seen, plan);
+    const onlyAsks = plan.steps.length > 0 && plan.steps.every((step) => step.do === "reserve");
+    const write = decideWrite(seen.snapshot.status, plan.status, deps.sinceWriteMs(seen), policy.statusEveryMs);
+    if (write === "first") await deps.writeStatus(seen, plan.status);
+    if (onlyAsks && round < ROUNDS_MOST && write !== "first") {
+      for (const step of plan.steps) await deps.act(seen, step);
+      continue;
+    }
+    await actAll(deps, seen, plan.steps);
+    if (write === "after") await deps.writeStatus(seen, plan.status);
+    return lookAgain(plan.lookAgainInMs, write === "later" ? policy.statusEveryMs : undefined);
+  }
+}
+
+/** Every step is tried: a service that cannot be made does not keep the others from being made. The first error is thrown after all. */
+async function actAll<Seen extends { readonly snapshot: Snapshot }>(
+  deps: PassDeps<Seen>,
+  seen: Seen,
+  steps: readonly JobStep[],
+): Promise<void> {
+  const errors: unknown[] = [];
+  // Deletions do not depend on each other, and there may be many.
+  const deletions = steps.filter((step) => step.do === "delete-pod");
+  const ended = await Promise.allSettled(deletions.map((step) => deps.act(seen, step)));
+  for (const each of ended) if (each.status === "rejected") errors.push(each.reason);
+  for (const step of steps) {
+    if (step.do === "delete-pod") continue;
+    try {
+      await deps.act(seen, step);
+    } catch (error) {
+      errors.push(error);
+      // What pods need is not there: they would start without it.
+      if (step.do === "create-companions") break;
+    }
+  }
+  if (errors.length > 0) throw errors[0];
+}
+
+function lookAgain(...times: readonly (number | undefined)[]): { readonly requeueAfterMs?: number } {
+  const next = Math.min(...times.map((ms) => ms ?? Infinity));
+  return Number.isFinite(next) ? { requeueAfterMs: next } : {};
+}

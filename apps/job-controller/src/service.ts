@@ -1,0 +1,135 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { connectNats, type NatsBus } from "@muster/bus";
+import { leaderElection, runController, type Lead } from "@muster/kube";
+import type { ServiceContext } from "@muster/service";
+import { describePassError, openDeps, type Deps } from "./adapters/deps.ts";
+import type { KindRuntime } from "./adapters/kind-runtime.ts";
+import type { Config } from "./config.ts";
+
+const LEASE = "muster-job-controller";
+/** Kinds that are not installed are looked for this often. */
+const DISCOVER_MS = 15_000;
+/** The kind without which there is nothing to do. */
+const OWN_KIND = "Job";
+
+/** Follows jobs for ever, and runs them while this replica leads. Replicas that do not lead have warm caches. */
+export async function run(context: ServiceContext<Config>): Promise<void> {
+  const { config, logger, signal, instance } = context;
+  await using bus = await connect(context);
+  await using deps = await openDeps(context, bus);
+  context.readyWhen("kinds", () =>
+    deps.runtimes().some(({ kind }) => kind.kind === OWN_KIND)
+      ? deps.staleness()
+      : "the CustomResourceDefinition jobs.muster.dev is not installed: kubectl apply -f deploy/crds",
+  );
+  const started = new Set<string>();
+  await Promise.all([
+    repeat(DISCOVER_MS, signal, "looking for kinds", context, () => discover(context, deps, started)),
+    repeat(config.refreshMs, signal, "asking the ledger", context, () => deps.machines.refresh(signal)),
+    leaderElection({
+      calls: deps.calls,
+      lease: { namespace: config.kube.namespace, name: LEASE },
+      identity: instance,
+      timing: config.election,
+      stop: signal,
+      onError: (error) => logger.warn({ err: error }, "the lease cannot be read or written now"),
+      lead: (lead) => runKinds(context, deps, lead),
+    }),
+  ]);
+}
+
+/** Runs the controllers of all kinds, of those that are installed later, too, and sweeps, until the lead is lost. */
+async function runKinds(context: ServiceContext<Config>, deps: Deps, lead: Lead): Promise<void> {
+  const { config, logger, signal } = context;
+  logger.info({ fencing: lead.fencing }, "leading");
+  const running = new Map<KindRuntime, Promise<void>>();
+  const failed = Promise.withResolvers<never>();
+  const begin = (): void => {
+    for (const runtime of deps.runtimes()) {
+      if (running.has(runtime)) continue;
+      const ended = runKind(context, deps, runtime, lead);
+      ended.catch(failed.reject);
+      running.set(runtime, ended);
+    }
+  };
+  const stop = AbortSignal.any([signal, lead.signal]);
+  await Promise.race([
+    failed.promise,
+    Promise.all([
+      repeat(1000, stop, "beginning kinds", context, () => {
+        begin();
+        return Promise.resolve();
+      }),
+      repeat(config.refreshMs, stop, "sweeping", context, async () => {
+        await deps.world.synced;
+        await Promise.all(deps.runtimes().map(({ jobs }) => jobs.synced));
+        if (lead.holds()) await deps.sweep();
+      }),
+    ]),
+  ]);
+  await Promise.all(running.values());
+}
+
+function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRuntime, lead: Lead): Promise<void> {
+  const { config, logger, signal } = context;
+  return runController({
+    name: runtime.kind.kind,
+    queue: runtime.newQueue(),
+    workers: config.workers,
+    synced: [deps.world.synced, runtime.jobs.synced],
+    resync: runtime.controller.resync,
+    stop: signal,
+    abort: lead.signal,
+    reconcile: async (key, passSignal) => {
+      // A process that was frozen may run this before the timer that takes its lead away.
+      if (!lead.holds()) return {};
+      return deps.pass(runtime, key, passSignal);
+    },
+    onError: (error, key, failures) => {
+      const reason = describePassError(error);
+      const level = reason === "defect" ? "error" : "warn";
+      logger[level]({ job: key, kind: runtime.kind.kind, failures, err: error }, "a pass failed and is made again");
+    },
+  });
+}
+
+async function discover({ logger }: ServiceContext<Config>, deps: Deps, told: Set<string>): Promise<void> {
+  const missing = await deps.discover();
+  for (const { kind, group } of missing) {
+    if (told.has(kind)) continue;
+    told.add(kind);
+    logger.info({ kind, group }, "this kind of job is not installed, and is looked for from time to time");
+  }
+}
+
+/** Does the work now and again in every period, whatever becomes of it, until the signal. */
+async function repeat(
+  everyMs: number,
+  signal: AbortSignal,
+  doing: string,
+  { logger }: ServiceContext<Config>,
+  work: () => Promise<void>,
+): Promise<void> {
+  const stopped = (): boolean => signal.aborted;
+  while (!stopped()) {
+    try {
+      await work();
+    } catch (error) {
+      if (!stopped()) logger.warn({ err: error, doing }, "not done, and tried again");
+    }
+    await sleep(everyMs, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+function connect({ config, logger, instance, natsReplicas }: ServiceContext<Config>): Promise<NatsBus> {
+  const { url, token } = config.nats;
+  return connectNats({
+    url,
+    name: instance,
+    replicas: natsReplicas,
+    ...(token === undefined ? {} : { token }),
+    onStatus: (status, detail) => {
+      logger.warn({ status, detail }, "connection to nats");
+    },
+  });
+}
