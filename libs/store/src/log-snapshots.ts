@@ -32,6 +32,8 @@ type Head = { readonly sequence: number; readonly id: string; readonly parts: nu
 
 const PART_BYTES = 256 * 1024;
 const READ_ATTEMPTS = 5;
+/** Parts that are asked for at once, so that the way to the server is waited for once for all of them. */
+const READ_AT_ONCE = 8;
 
 export async function openSnapshots<State>(
   connection: NatsConnection,
@@ -116,11 +118,15 @@ async function readParts(
 ): Promise<readonly Uint8Array[] | undefined> {
   const parts: Uint8Array[] = [];
   const hash = createHash("sha256");
-  for (let part = 0; part < head.parts; part += 1) {
-    const entry = await bucket.get(partKey(key, head.id, part));
-    if (entry === undefined) return undefined;
-    parts.push(entry.value);
-    hash.update(entry.value);
+  while (parts.length < head.parts) {
+    const next = Array.from({ length: Math.min(READ_AT_ONCE, head.parts - parts.length) }, (_, index) =>
+      bucket.get(partKey(key, head.id, parts.length + index)),
+    );
+    for (const entry of await Promise.all(next)) {
+      if (entry === undefined) return undefined;
+      parts.push(entry.value);
+      hash.update(entry.value);
+    }
   }
   return hash.digest("hex") === head.sha256 ? parts : undefined;
 }

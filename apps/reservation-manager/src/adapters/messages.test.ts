@@ -40,7 +40,7 @@ it("brings back every ledger as it was, in whatever pieces its snapshot comes", 
   );
 });
 
-it("writes and reads a large ledger in pieces, and lets other work be done between them", async () => {
+it("writes and reads a large ledger in pieces, keeps equal needs once, and lets other work be done between them", async () => {
   const large = largeLedger(50_000);
   const pieces = [...snapshotCodec.pieces(large)];
   expect(pieces.length).toBeGreaterThanOrEqual(50);
@@ -50,6 +50,9 @@ it("writes and reads a large ledger in pieces, and lets other work be done betwe
   clearInterval(other);
   expect(turns).toBeGreaterThan(3);
   expect(restored.queue.places.size).toBe(large.queue.places.size);
+  const lists = [...restored.reservations.values()].map(({ needs }) => needs);
+  expect(lists).toEqual([...large.reservations.values()].map(({ needs }) => needs));
+  expect(new Set(lists).size).toBe(new Set(lists.map((needs) => JSON.stringify(needs))).size);
 });
 
 it("reads no snapshot that has more than it understands", async () => {

@@ -142,14 +142,17 @@ export function toWireRequested(reservation: Reservation): muster.reservation.v1
   return { reservation: toWireReservation({ reservation, because: undefined }) };
 }
 
-export function toReservation(requested: muster.reservation.v1.LedgerRequested.$Properties): Reservation {
+export function toReservation(
+  requested: muster.reservation.v1.LedgerRequested.$Properties,
+  needsOf: ReadNeeds = toNeeds,
+): Reservation {
   const { id, owner, needs, state, machines, priority, createdAtMs, expiresAtMs, grantedAtMs } =
     requested.reservation ?? {};
   const limit = zeroIsAbsent(expiresAtMs);
   const reservation = {
     sequence: toSequence(id),
     owner: toOwner(owner),
-    needs: (needs ?? []).map(toNeed),
+    needs: needsOf(needs ?? []),
     priority: priority ?? 0,
     createdAtMs: createdAtMs ?? 0,
     ...(limit !== undefined && { expiresAtMs: limit }),
@@ -164,6 +167,30 @@ function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited.$Prop
 
 function zeroIsAbsent(number: number | null | undefined): number | undefined {
   return number === 0 ? undefined : (number ?? undefined);
+}
+
+type WireNeed = muster.reservation.v1.Need.$Properties;
+export type ReadNeeds = (needs: readonly WireNeed[]) => readonly Need[];
+
+/** Lists that are kept to be given again: more would be names that each owner makes up for itself. */
+const SHARED_LISTS_MAX = 10_000;
+
+/** Gives equal lists as one and the same: of a million requests most ask for what others ask for, and what is not made need not be kept either. */
+export function shareNeeds(): ReadNeeds {
+  const known = new Map<string, readonly Need[]>();
+  return (needs) => {
+    let key = "";
+    for (const { component, pool } of needs) key += `${component ?? ""}=${pool ?? ""} `;
+    const same = known.get(key);
+    if (same !== undefined) return same;
+    const read = toNeeds(needs);
+    if (known.size < SHARED_LISTS_MAX) known.set(key, read);
+    return read;
+  };
+}
+
+function toNeeds(needs: readonly WireNeed[]): readonly Need[] {
+  return needs.map(toNeed);
 }
 
 function toNeed(need: muster.reservation.v1.Need.$Properties): Need {

@@ -4,7 +4,7 @@ import type { SnapshotCodec } from "@muster/store";
 import { restoreLedger, type Ledger } from "../domain/ledger.ts";
 import type { Reservation } from "../domain/reservation.ts";
 import type { Steps } from "../domain/steps.ts";
-import { toReservation, toWireRequested } from "./messages.ts";
+import { shareNeeds, toReservation, toWireRequested, type ReadNeeds } from "./messages.ts";
 
 const { LedgerSnapshot, LedgerRequested, LedgerLimited } = muster.reservation.v1;
 
@@ -40,6 +40,7 @@ export const snapshotCodec: SnapshotCodec<Ledger> = {
 function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
   const reservations: Reservation[] = [];
   const limits = new Map<string, number>();
+  const needsOf = shareNeeds();
   let nextId = 0;
   let rest = Buffer.alloc(0);
   for (const piece of pieces) {
@@ -53,7 +54,7 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
         if (field.tag === LIMIT_TAG) {
           const { ownerKind, limit } = LedgerLimited.decode(bytes);
           limits.set(ownerKind, limit);
-        } else addReservation(reservations, limits, LedgerRequested.decode(bytes));
+        } else addReservation(reservations, limits, LedgerRequested.decode(bytes), needsOf);
       }
       if (reservations.length % PER_PIECE === 0) yield;
     }
@@ -68,8 +69,9 @@ function addReservation(
   reservations: Reservation[],
   limits: Map<string, number>,
   requested: muster.reservation.v1.LedgerRequested,
+  needsOf: ReadNeeds,
 ): void {
-  const reservation = toReservation(requested);
+  const reservation = toReservation(requested, needsOf);
   reservations.push(reservation);
   const { concurrencyLimit: limit } = requested;
   if (limit > 0) limits.set(reservation.owner.kind, limit);

@@ -1,4 +1,4 @@
-import { countByPool, type PoolNeed, type Reservation } from "./reservation.ts";
+import { countByPool, type Need, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
 
@@ -41,6 +41,9 @@ export type WaitingQueue = {
 /** Requests that are looked at between two steps: a few milliseconds. */
 const REQUESTS_PER_STEP = 2000;
 
+/** Lists whose shape is remembered while a queue is built. */
+const SHAPES_KEPT_MAX = 10_000;
+
 export const emptyQueue: WaitingQueue = {
   places: SortedMap.empty(comparePlaces),
   heads: SortedMap.empty(comparePlaces),
@@ -70,11 +73,12 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   const waitingByPool = new Map<string, number>();
   const gathered = new Map<string, { first: Reservation; needs: readonly PoolNeed[]; places: [Place, true][] }>();
   const places: [Place, true][] = [];
+  const shapeOf = rememberShapes();
   for (const [index, reservation] of reservations.entries()) {
     if (index % REQUESTS_PER_STEP === 0) yield;
-    const needs = countByPool(reservation.needs);
     const { owner, priority } = reservation;
-    const alike = JSON.stringify([groupKey(needs), countsOf(needs), priority, owner.kind]);
+    const { needs, key } = shapeOf(reservation.needs);
+    const alike = `${key} ${priority} ${owner.kind}`;
     const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
     const place: [Place, true] = [placeOf(reservation), true];
     same.places.push(place);
@@ -93,6 +97,19 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
     heads,
     groups,
     waitingByPool: SortedMap.from(compareText, waitingByPool),
+  };
+}
+
+/** What lists of needs come to, counted once for lists that are the same one. */
+function rememberShapes() {
+  const known = new Map<readonly Need[], { readonly needs: readonly PoolNeed[]; readonly key: string }>();
+  return (list: readonly Need[]) => {
+    const same = known.get(list);
+    if (same !== undefined) return same;
+    const needs = countByPool(list);
+    const shape = { needs, key: `${groupKey(needs)} ${countsOf(needs).join(" ")}` };
+    if (known.size < SHAPES_KEPT_MAX) known.set(list, shape);
+    return shape;
   };
 }
 
