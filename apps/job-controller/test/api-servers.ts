@@ -1,10 +1,14 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startApiServer } from "@muster/devcluster";
+import { startApiServer, type AttachOptions } from "@muster/devcluster";
 import { kubeApiServer, kubeAssets } from "@muster/testkit";
 
-export type ApiServer = AsyncDisposable & { readonly kubeconfig: string };
+/** An API server without nodes, and what nodes need so that it can read their logs. */
+export type ApiServer = AsyncDisposable & {
+  readonly kubeconfig: string;
+  readonly nodeOptions: Pick<AttachOptions, "access" | "certificate">;
+};
 
 const assets = kubeAssets();
 
@@ -14,7 +18,14 @@ export const API_SERVERS: readonly { title: string; skip: boolean; start: () => 
   {
     title: assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`,
     skip: !assets.found,
-    start: kubeApiServer,
+    start: async () => {
+      const server = await kubeApiServer();
+      return {
+        kubeconfig: server.kubeconfig,
+        nodeOptions: { access: { clientCa: server.kubeletClientCa } },
+        [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+      };
+    },
   },
 ];
 
@@ -23,6 +34,7 @@ async function startEmbedded(): Promise<ApiServer> {
   const server = await startApiServer({ directory });
   return {
     kubeconfig: server.kubeconfig,
+    nodeOptions: { access: { bearerToken: server.kubelet.token }, certificate: server.kubelet.certificate },
     [Symbol.asyncDispose]: async () => {
       await server[Symbol.asyncDispose]();
       await rm(directory, { recursive: true, force: true });

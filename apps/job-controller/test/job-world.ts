@@ -1,0 +1,179 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import type { V1CustomResourceDefinition, V1Pod } from "@kubernetes/client-node";
+import { client, connectNats, type Client } from "@muster/bus";
+import { attachNodes } from "@muster/devcluster";
+import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
+import { JobService, ReservationService } from "@muster/proto";
+import { natsServer, until } from "@muster/testkit";
+import { parse } from "yaml";
+import type { ApiServer } from "./api-servers.ts";
+import type { StatusJson } from "../src/adapters/status-json.ts";
+
+const APPS = fileURLToPath(new URL("../../", import.meta.url));
+const CRDS = fileURLToPath(new URL("../../../deploy/crds/", import.meta.url));
+const NAMESPACE = "default";
+
+/** A job as tests look at it. */
+export type TestJob = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly uid?: string;
+    readonly annotations?: Record<string, string>;
+  };
+  readonly spec: object;
+  readonly status?: StatusJson;
+};
+
+export type Controller = {
+  readonly pid: number;
+  /** SIGKILL: nothing is said to anybody. */
+  kill(): Promise<void>;
+  /** SIGTERM: what is in hand is finished. */
+  stop(): Promise<void>;
+};
+
+/** A bus, an API server with nodes whose pods are processes, the watcher, the ledger, and as many controllers as a test starts. */
+export type JobWorld = AsyncDisposable & {
+  readonly kubeconfig: string;
+  readonly calls: KubeCalls;
+  readonly jobs: Client<typeof JobService>;
+  readonly ledger: Client<typeof ReservationService>;
+  startController(env?: Readonly<Record<string, string>>): Promise<Controller>;
+  create(job: TestJob): Promise<TestJob>;
+  get(name: string, plural?: string): Promise<TestJob | undefined>;
+  patch(name: string, body: object): Promise<void>;
+  remove(name: string): Promise<void>;
+  pods(job: string): Promise<V1Pod[]>;
+  /** Waits until this condition of the job is True, and returns the job. */
+  untilCondition(name: string, type: string, plural?: string): Promise<TestJob>;
+  /** Waits until the ledger has nothing for jobs, and nothing of this job runs. */
+  untilNothingLeft(job: string): Promise<void>;
+};
+
+/** Starts everything but controllers, and takes the API server along when it is disposed. */
+export async function jobWorld(server: ApiServer, pools: Readonly<Record<string, number>>): Promise<JobWorld> {
+  await using starting = new AsyncDisposableStack();
+  starting.use(server);
+  const { kubeconfig } = server;
+  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  for (const file of ["muster.dev_jobs.yaml"]) await install(calls, `${CRDS}${file}`);
+  const named = Object.entries(pools).map(([name, nodes]) => ({ name, nodes }));
+  starting.use(await attachNodes({ kubeconfig, pools: named, stopGraceMs: 200, ...server.nodeOptions }));
+  const nats = starting.use(await natsServer());
+  let stack = starting;
+  const start = async (app: string, more: Readonly<Record<string, string>> = {}): Promise<ChildProcess> => {
+    const child = await startApp(app, {
+      MUSTER_NATS_URL: nats.url,
+      MUSTER_NATS_TOKEN: nats.token,
+      MUSTER_KUBECONFIG: kubeconfig,
+      MUSTER_LOG_LEVEL: process.env["MUSTER_LOG_LEVEL"] ?? "error",
+      ...more,
+    });
+    stack.defer(() => ended(child, "SIGKILL"));
+    return child;
+  };
+  const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
+  await start("watcher");
+  await start("reservation-manager");
+  const ledger = client(bus, ReservationService);
+  const known = async (): Promise<boolean> => {
+    const { pools: found } = await ledger.listPools({});
+    return Object.entries(pools).every(([pool, count]) =>
+      found.some(({ name, capacity }) => name === pool && capacity === count),
+    );
+  };
+  await until("the ledger knows every machine", known, { timeoutMs: 50_000 });
+  stack = starting.move();
+
+  const jobsOf = (plural: string) => ({
+    apiVersion: plural === "jobs" ? "muster.dev/v1" : "kubeflow.org/v1",
+    plural,
+    namespace: NAMESPACE,
+  });
+  const pods = async (job: string): Promise<V1Pod[]> => {
+    const { items } = await calls.list<V1Pod>({ apiVersion: "v1", plural: "pods", namespace: NAMESPACE });
+    return items.filter(({ metadata }) => metadata?.ownerReferences?.some(({ name }) => name === job));
+  };
+  const get = async (name: string, plural = "jobs"): Promise<TestJob | undefined> => {
+    try {
+      return await calls.get<TestJob>(jobsOf(plural), name);
+    } catch (error) {
+      if (kubeFault(error)?.code === "not_found") return undefined;
+      throw error;
+    }
+  };
+  return {
+    kubeconfig,
+    calls,
+    jobs: client(bus, JobService),
+    ledger,
+    get,
+    pods,
+    startController: async (env = {}) => {
+      const child = await start("job-controller", {
+        JOB_LEASE_MS: "3000",
+        JOB_RESTART_BACKOFF_MS: "100",
+        JOB_REFRESH_MS: "500",
+        ...env,
+      });
+      return { pid: child.pid ?? 0, kill: () => ended(child, "SIGKILL"), stop: () => ended(child, "SIGTERM") };
+    },
+    create: (job) => calls.create<TestJob>(jobsOf(`${job.kind.toLowerCase()}s`), job),
+    patch: async (name, body) => {
+      await calls.patch(jobsOf("jobs"), name, { kind: "merge", body });
+    },
+    remove: (name) => calls.delete(jobsOf("jobs"), name),
+    untilCondition: async (name, type, plural = "jobs") =>
+      await until(
+        `job ${name} is ${type}`,
+        async () => {
+          const job = await get(name, plural);
+          return job?.status?.conditions?.some((each) => each.type === type && each.status === "True") === true && job;
+        },
+        { timeoutMs: 60_000 },
+      ),
+    untilNothingLeft: async (job) => {
+      const gone = async (): Promise<boolean> => {
+        const { reservations } = await ledger.listReservations({ ownerKind: "job" });
+        const running = (await pods(job)).filter(
+          ({ status }) => status?.phase !== "Succeeded" && status?.phase !== "Failed",
+        );
+        return reservations.length === 0 && running.length === 0;
+      };
+      await until(`nothing of ${job} is left`, gone, { timeoutMs: 60_000 });
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+async function install(calls: KubeCalls, file: string): Promise<void> {
+  const definition = parse(await readFile(file, "utf8")) as V1CustomResourceDefinition;
+  const resource = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
+  await calls.create(resource, definition);
+  const established = async (): Promise<boolean> => {
+    const { status } = await calls.get<V1CustomResourceDefinition>(resource, definition.metadata?.name ?? "");
+    return status?.conditions?.some(({ type, status: is }) => type === "Established" && is === "True") === true;
+  };
+  await until(`${file} is established`, established, { timeoutMs: 30_000 });
+}
+
+async function startApp(app: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
+    env: { PATH: process.env["PATH"], ...env },
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  await once(child, "spawn");
+  return child;
+}
+
+async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
+  child.kill(signal);
+  await exit;
+}
