@@ -42,8 +42,17 @@ describe("expectations", () => {
     const expectations = makeExpectations();
     expectations.raise(PODS, { creations: ["a", "b"], deletions: ["uid-of-c"] });
     for (const name of ["a", "a", "x"]) expectations.creationObserved(PODS, name);
-    for (const uid of ["x", "y"]) expectations.deletionObserved(PODS, uid);
+    for (const uid of ["x", "y"]) expectations.deletionObserved(uid);
     expect(expectations.outstanding(PODS)).toEqual({ creations: ["b"], deletions: ["uid-of-c"] });
+  });
+
+  it("of a deletion are met in whatever set the object is by then", () => {
+    const expectations = makeExpectations();
+    expectations.raise(PODS, { deletions: ["uid-of-c"] });
+    expectations.raise(genExpectationPodsKey("uid-1", "ps"), { deletions: ["uid-of-c"] });
+    expect(expectations.satisfied(PODS)).toBe(true);
+    expectations.deletionObserved("uid-of-c");
+    expect(expectations.jobSatisfied("uid-1", ["worker", "ps"])).toBe(true);
   });
 
   it("run out after five minutes, each for itself", () => {
@@ -65,7 +74,7 @@ describe("expectations", () => {
     expect(open()).toBe(true);
     expectations.raise(SERVICES, { deletions: ["s"] });
     expectations.raise(genExpectationPodsKey("uid-1", "ps"), { creations: ["p"] });
-    expectations.deletionObserved(SERVICES, "s");
+    expectations.deletionObserved("s");
     expect(open()).toBe(false);
     expectations.creationObserved(genExpectationPodsKey("uid-1", "ps"), "p");
     expect(open()).toBe(true);
@@ -136,8 +145,9 @@ function model(facts: readonly Fact[], step: Step, nowMs: number): Fact[] {
     case "delete-job":
       return facts.filter((fact) => !fact.key.startsWith(`${step.uid}/`));
     case "created":
-    case "deleted":
       return without(step.key, step.do, [step.id]);
+    case "deleted":
+      return facts.filter((fact) => fact.kind !== "deleted" || fact.id !== step.id);
     case "set":
     case "raise":
     case "lower": {
@@ -150,7 +160,8 @@ function model(facts: readonly Fact[], step: Step, nowMs: number): Fact[] {
               (fact) => fact.key !== step.key || fact.kind !== "deleted" || !step.deletions.includes(fact.id),
             );
       if (step.do === "lower") return rest;
-      return [...rest, ...fresh("created", step.creations), ...fresh("deleted", step.deletions)];
+      const moved = rest.filter((fact) => fact.kind !== "deleted" || !step.deletions.includes(fact.id));
+      return [...moved, ...fresh("created", step.creations), ...fresh("deleted", step.deletions)];
     }
   }
 }
@@ -160,7 +171,7 @@ function apply(expectations: Expectations, step: Step, pass: (ms: number) => voi
   else if (step.do === "delete-job") expectations.deleteJob(step.uid);
   else if ("creations" in step) expectations[step.do](step.key, step);
   else if (step.do === "created") expectations.creationObserved(step.key, step.id);
-  else expectations.deletionObserved(step.key, step.id);
+  else expectations.deletionObserved(step.id);
 }
 
 it("do what a flat list of facts would, whatever happens in whatever order", () => {

@@ -10,7 +10,7 @@ export type Outstanding = { readonly creations?: Iterable<string>; readonly dele
  *
  * Names and uids are kept, not numbers. An event that comes twice, or late, for a member that nobody expects changes nothing, where a number would go down (below
  * zero even) and hide a creation that is really outstanding. Names of members are their owner's, type's and index's, so a creation is known by name before the
- * answer is there; a deletion is of one object, so it is known by uid.
+ * answer is there. A deletion is of one object, so it is known by uid, whatever set the object is in by then: its labels may change between our look and our request.
  *
  * Each expectation runs out by itself: a new one under the key does not prolong an old one.
  */
@@ -22,7 +22,8 @@ export type Expectations = {
   /** Takes back what will not happen: the request was refused, or never sent. After a timeout it may have happened, and the expectation must stay. */
   lower(key: string, expected: Outstanding): void;
   creationObserved(key: string, name: string): void;
-  deletionObserved(key: string, uid: string): void;
+  /** Under whatever key it is expected; it is under one at most, the last. */
+  deletionObserved(uid: string): void;
   /** True when nothing is outstanding under the key. */
   satisfied(key: string): boolean;
   /** True when nothing is outstanding for pods and services of any of these replica types of the job. */
@@ -56,12 +57,18 @@ type Row = { readonly creations: Until; readonly deletions: Until };
 /** No expectations yet. `now` is in milliseconds and never goes back. */
 export function makeExpectations(now: () => number = () => performance.now()): Expectations {
   const jobs = new Map<string, Map<string, Row>>();
+  const deletionKeys = new Map<string, string>();
 
   function raise(key: string, expected: Outstanding): void {
     const untilMs = now() + EXPECTATION_MS;
     const row = liveRow(key) ?? { creations: new Map(), deletions: new Map() };
     for (const name of expected.creations ?? []) row.creations.set(name, untilMs);
-    for (const uid of expected.deletions ?? []) row.deletions.set(uid, untilMs);
+    for (const uid of expected.deletions ?? []) {
+      const other = deletionKeys.get(uid);
+      if (other !== undefined && other !== key) lower(other, { deletions: [uid] });
+      row.deletions.set(uid, untilMs);
+      deletionKeys.set(uid, key);
+    }
     if (isEmpty(row)) return;
     const uid = jobUidOf(key);
     const rows = jobs.get(uid);
@@ -78,7 +85,7 @@ export function makeExpectations(now: () => number = () => performance.now()): E
     const row = jobs.get(jobUidOf(key))?.get(key);
     if (row === undefined) return;
     for (const name of expected.creations ?? []) row.creations.delete(name);
-    for (const uid of expected.deletions ?? []) row.deletions.delete(uid);
+    for (const uid of expected.deletions ?? []) if (row.deletions.delete(uid)) deletionKeys.delete(uid);
     if (isEmpty(row)) drop(key);
   }
 
@@ -86,17 +93,15 @@ export function makeExpectations(now: () => number = () => performance.now()): E
   function liveRow(key: string): Row | undefined {
     const row = jobs.get(jobUidOf(key))?.get(key);
     if (row === undefined) return undefined;
-    for (const expected of [row.creations, row.deletions]) {
-      for (const [id, untilMs] of expected) if (now() >= untilMs) expected.delete(id);
-    }
-    if (!isEmpty(row)) return row;
-    drop(key);
-    return undefined;
+    const over = (until: Until): string[] => [...until].flatMap(([id, untilMs]) => (now() >= untilMs ? [id] : []));
+    lower(key, { creations: over(row.creations), deletions: over(row.deletions) });
+    return isEmpty(row) ? undefined : row;
   }
 
   function drop(key: string): void {
     const uid = jobUidOf(key);
     const rows = jobs.get(uid);
+    for (const deletion of rows?.get(key)?.deletions.keys() ?? []) deletionKeys.delete(deletion);
     rows?.delete(key);
     if (rows?.size === 0) jobs.delete(uid);
   }
@@ -114,7 +119,10 @@ export function makeExpectations(now: () => number = () => performance.now()): E
     raise,
     lower,
     creationObserved: (key, name) => lower(key, { creations: [name] }),
-    deletionObserved: (key, uid) => lower(key, { deletions: [uid] }),
+    deletionObserved: (uid) => {
+      const key = deletionKeys.get(uid);
+      if (key !== undefined) lower(key, { deletions: [uid] });
+    },
     satisfied,
     jobSatisfied: (uid, types) =>
       types.every(
@@ -124,7 +132,9 @@ export function makeExpectations(now: () => number = () => performance.now()): E
       const row = liveRow(key);
       return { creations: [...(row?.creations.keys() ?? [])], deletions: [...(row?.deletions.keys() ?? [])] };
     },
-    deleteJob: (uid) => jobs.delete(uid),
+    deleteJob: (uid) => {
+      for (const key of jobs.get(uid)?.keys() ?? []) drop(key);
+    },
     size: () => [...jobs.values()].reduce((sum, rows) => sum + rows.size, 0),
   };
 }

@@ -17,7 +17,9 @@ const plan = (change: MemberChange<Member>): MemberStep[] =>
 const say = (step: MemberStep): string =>
   step.do === "wake"
     ? `wake ${step.job}: ${step.because}`
-    : `${step.do} ${step.set.jobUid} ${step.set.replicaType}: ${step.because}`;
+    : step.do === "creation-observed"
+      ? `${step.do} ${step.set.jobUid} ${step.set.replicaType}: ${step.because}`
+      : `${step.do}: ${step.because}`;
 
 const member = (more: MemberOptions = {}) => testMember("mnist", "worker", 0, { owner: mnist, ...more });
 const later = (more: MemberOptions = {}) => member({ resourceVersion: "2", ...more });
@@ -63,7 +65,7 @@ describe("an update", () => {
       "that begins a deletion meets it",
       member(),
       later({ deleting: true }),
-      ["deletion-observed uid-of-mnist worker: is-being-deleted", "wake team/mnist: its-member"],
+      ["deletion-observed: is-being-deleted", "wake team/mnist: its-member"],
     ],
     [
       "of the owner wakes the old and the new one, and moves between their sets",
@@ -71,8 +73,8 @@ describe("an update", () => {
       later({ owner: resnet }),
       [
         "creation-observed uid-of-mnist worker: came-and-went",
-        "deletion-observed uid-of-mnist worker: left-the-set",
         "creation-observed uid-of-resnet worker: is-there",
+        "deletion-observed: left-the-set",
         "wake team/resnet: its-member",
         "wake team/mnist: was-its-member",
       ],
@@ -89,8 +91,8 @@ describe("an update", () => {
       later({ labels: labelsOfJob("mnist", "ps") }),
       [
         "creation-observed uid-of-mnist worker: came-and-went",
-        "deletion-observed uid-of-mnist worker: left-the-set",
         "creation-observed uid-of-mnist ps: is-there",
+        "deletion-observed: left-the-set",
         "wake team/mnist: its-member",
       ],
     ],
@@ -100,7 +102,7 @@ describe("an update", () => {
       testMember("resnet", "worker", 0, { resourceVersion: "2" }),
       [
         "creation-observed uid-of-mnist worker: came-and-went",
-        "deletion-observed uid-of-mnist worker: left-the-set",
+        "deletion-observed: left-the-set",
         "wake team/resnet: its-labels",
         "wake team/mnist: was-its-member",
       ],
@@ -123,26 +125,34 @@ describe("a deletion", () => {
       member(),
       [
         "creation-observed uid-of-mnist worker: came-and-went",
-        "deletion-observed uid-of-mnist worker: is-gone",
+        "deletion-observed: is-gone",
         "wake team/mnist: was-its-member",
       ],
     ],
-    ["without a type label is ignored", member({ labels: without(TYPE) }), []],
-    ["of another kind's frees a name only", member({ owner: foreign }), ["wake team/mnist: had-its-labels"]],
-    ["of what nobody here manages or selects is ignored", member({ owner: foreign, labels: {} }), []],
+    ["without a type label wakes nobody", member({ labels: without(TYPE) }), ["deletion-observed: is-gone"]],
+    [
+      "of another kind's frees a name only",
+      member({ owner: foreign }),
+      ["deletion-observed: is-gone", "wake team/mnist: had-its-labels"],
+    ],
+    [
+      "of what nobody here manages or selects wakes nobody",
+      member({ owner: foreign, labels: {} }),
+      ["deletion-observed: is-gone"],
+    ],
     [
       "of an earlier job's of the same name wakes this one, which may wait for the name",
       member({ owner: testJob("mnist", { uid: "earlier" }) }),
       [
         "creation-observed earlier worker: came-and-went",
-        "deletion-observed earlier worker: is-gone",
+        "deletion-observed: is-gone",
         "wake team/mnist: had-its-labels",
       ],
     ],
     [
       "of an orphan wakes the job that selected it",
       testMember("mnist", "worker", 0),
-      ["wake team/mnist: had-its-labels"],
+      ["deletion-observed: is-gone", "wake team/mnist: had-its-labels"],
     ],
   ])("%s", (_what, before, steps) => {
     expect(plan({ before, after: undefined }).map(say)).toEqual(steps);

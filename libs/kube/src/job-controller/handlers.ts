@@ -41,7 +41,7 @@ export function memberHandlers<Pod extends Member, Service extends Member>(
             expectations.creationObserved(genKey(step.set.jobUid, step.set.replicaType), step.name);
             break;
           case "deletion-observed":
-            expectations.deletionObserved(genKey(step.set.jobUid, step.set.replicaType), step.uid);
+            expectations.deletionObserved(step.uid);
             break;
           default:
             assertNever(step);

@@ -109,7 +109,8 @@ describe("a job controller", () => {
 
   it("makes services for replicas, and deletes both kinds of members with accounts of their own", async () => {
     const owned = [0, 1].map((index) => asPod("ps", index, { owner: job }));
-    const { made, sent } = world({ pods: owned, services: owned });
+    const ownedServices = [0, 1].map((index) => asPod("ps", index, { owner: job, uid: `uid-of-service-${index}` }));
+    const { made, sent } = world({ pods: owned, services: ownedServices });
     await made.createServices(job, "PS", [{ index: 2, ports: [{ name: "tfjob-port", port: 2222 }] }]);
     expect(sent[0]?.object).toMatchObject({
       metadata: { name: "mnist-ps-2" },
@@ -117,7 +118,7 @@ describe("a job controller", () => {
     });
     made.forgetJob("uid-of-mnist");
     await made.deletePods(job, "PS", owned);
-    await made.deleteServices(job, "PS", owned.slice(0, 1));
+    await made.deleteServices(job, "PS", ownedServices.slice(0, 1));
     expect(sent.slice(1).map(({ verb, plural }) => `${verb} ${plural}`)).toEqual([
       "delete pods",
       "delete pods",
@@ -125,7 +126,7 @@ describe("a job controller", () => {
     ]);
     for (const pod of owned) made.deletePod(pod);
     expect(made.satisfiedExpectations(job, ["PS"])).toBe(false);
-    for (const service of owned.slice(0, 1)) made.deleteService(service);
+    for (const service of ownedServices.slice(0, 1)) made.deleteService(service);
     expect(made.satisfiedExpectations(job, ["PS"])).toBe(true);
   });
 

@@ -19,7 +19,6 @@ export type MemberStep =
     }
   | {
       readonly do: "deletion-observed";
-      readonly set: ReplicaSetId;
       readonly uid: string;
       readonly because: LeftReason;
     };
@@ -52,8 +51,11 @@ export function planMemberChange<M extends Member>(
   scheme: MemberScheme,
   jobOf: (namespace: string, name: string) => JobObject | undefined,
 ): MemberStep[] {
-  if (isNoNews(before, after, scheme)) return [];
-  const steps: MemberStep[] = observe(before, after, scheme);
+  const isResync = before !== undefined && before.metadata?.resourceVersion === after?.metadata?.resourceVersion;
+  // An addition on its way out is no creation, and nothing that we asked for.
+  if (isResync || (before === undefined && after !== undefined && isDeleting(after))) return [];
+  const steps = observe(before, after, scheme);
+  if (isOfNoSet(before, after, scheme)) return steps;
   const wakes = new Map<string, WakeReason>();
   const relabelled = before !== undefined && after !== undefined && !sameLabels(before, after);
   for (const member of [after, before]) {
@@ -70,12 +72,9 @@ export function planMemberChange<M extends Member>(
   return [...steps, ...[...wakes].map(([job, because]): MemberStep => ({ do: "wake", job, because }))];
 }
 
-/** A resync; an addition on its way out, which is no creation; a managed member that came or went without a type, which is in no set. */
-function isNoNews(before: Member | undefined, after: Member | undefined, scheme: MemberScheme): boolean {
-  if (before !== undefined && after !== undefined) {
-    return before.metadata?.resourceVersion === after.metadata?.resourceVersion;
-  }
-  if (after !== undefined && isDeleting(after)) return true;
+/** A managed member that came or went without a type: no set of its job is different for it. */
+function isOfNoSet(before: Member | undefined, after: Member | undefined, scheme: MemberScheme): boolean {
+  if (before !== undefined && after !== undefined) return false;
   const member = after ?? before;
   return member === undefined || (controllerOf(member) !== undefined && typeOf(member, scheme) === undefined);
 }
@@ -86,22 +85,24 @@ function observe(before: Member | undefined, after: Member | undefined, scheme: 
   const stayed =
     was !== undefined && is !== undefined && was.jobUid === is.jobUid && was.replicaType === is.replicaType;
   const steps: MemberStep[] = [];
-  if (before !== undefined && was !== undefined && !stayed) {
-    const { name = "", uid = "" } = before.metadata ?? {};
-    steps.push(
-      { do: "creation-observed", set: was, name, because: "came-and-went" },
-      { do: "deletion-observed", set: was, uid, because: after === undefined ? "is-gone" : "left-the-set" },
-    );
+  const { name = "", uid = "" } = (after ?? before)?.metadata ?? {};
+  if (was !== undefined && !stayed) {
+    steps.push({ do: "creation-observed", set: was, name, because: "came-and-went" });
   }
-  if (after !== undefined && is !== undefined) {
-    const { name = "", uid = "" } = after.metadata ?? {};
-    if (!stayed) steps.push({ do: "creation-observed", set: is, name, because: "is-there" });
-    if (isDeleting(after)) steps.push({ do: "deletion-observed", set: is, uid, because: "is-being-deleted" });
-  }
+  if (is !== undefined && !stayed) steps.push({ do: "creation-observed", set: is, name, because: "is-there" });
+  const because = whyLeft(before, after, was !== undefined && !stayed);
+  if (because !== undefined) steps.push({ do: "deletion-observed", uid, because });
   return steps;
 }
 
-/** Expectations are by uid, so whether the job is (still, or already) in the cache does not matter for them. */
+/** Asked of every member, not only of those in a set: it may have been in one when its deletion was asked for. */
+function whyLeft(before: Member | undefined, after: Member | undefined, hasLeft: boolean): LeftReason | undefined {
+  if (after === undefined) return before === undefined ? undefined : "is-gone";
+  if (isDeleting(after)) return "is-being-deleted";
+  return hasLeft ? "left-the-set" : undefined;
+}
+
+/** Jobs are known by uid here, so whether the job is (still, or already) in the cache does not matter for them. */
 function setOf(member: Member, scheme: MemberScheme): ReplicaSetId | undefined {
   const reference = controllerOf(member);
   const replicaType = typeOf(member, scheme);
