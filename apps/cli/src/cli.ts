@@ -3,10 +3,13 @@ import type { MusterServices } from "./adapters/muster-services.ts";
 import type { TableStyle } from "./domain/build-table.ts";
 import type { DroppedSignals, NatsObservation, ServiceReplica } from "./domain/build-doctor-report.ts";
 import type { Connection } from "./domain/decide-connection.ts";
+import type { Link } from "./kinds/kind.ts";
+import type { Kinds } from "./kinds/kinds.ts";
 
 /** What a command may touch: the terminal, files, time, and the services once it connects. */
 export type Cli = {
   readonly io: Io;
+  readonly kinds: Kinds;
   readonly now: () => number;
   /** Resolves after the delay, or at once when the signal is aborted. */
   readonly pause: (delayMs: number, signal?: AbortSignal) => Promise<void>;
@@ -32,6 +35,8 @@ export type Interrupts = {
 
 export type Connected = AsyncDisposable & {
   readonly services: MusterServices;
+  /** For what is asked of one kind of work. */
+  readonly link: Link;
   readonly deadLetters: DeadLetterBox;
   readonly nats: () => Promise<NatsObservation>;
   readonly replicas: () => Promise<readonly ServiceReplica[]>;
@@ -39,8 +44,6 @@ export type Connected = AsyncDisposable & {
   readonly dropped: () => Promise<readonly DroppedSignals[]>;
   /** Calls the listener when the connection is lost and when it is back, until disposed. */
   readonly onLink: (listener: (state: "lost" | "back") => void) => Disposable;
-  /** Calls the listener with the name of each session that has a new event, until disposed. A hint may be lost. */
-  readonly onSessionEvent: (listener: (session: string) => void) => Promise<AsyncDisposable>;
 };
 
 export type Io = {

@@ -4,7 +4,7 @@ import { complete, completion, SHELLS, type Shell } from "./commands/completion.
 import { dropDeadLetters, listDeadLetters, replayDeadLetters, showDeadLetter } from "./commands/dead-letters.ts";
 import { doctor } from "./commands/doctor.ts";
 import { events } from "./commands/events.ts";
-import { cancelSession, describeSession, explain, getPools, getReservations, getSessions } from "./commands/get.ts";
+import { cancelWork, describeWork, explain, getPools, getReservations, getWork } from "./commands/get.ts";
 import { logs } from "./commands/logs.ts";
 import { FORMATS, print, type Format } from "./commands/output.ts";
 import { run } from "./commands/run.ts";
@@ -12,6 +12,7 @@ import { schema } from "./commands/schema.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { parseDuration } from "./domain/duration.ts";
 import { shortenWords } from "./domain/shorten.ts";
+import { findKind } from "./kinds/kinds.ts";
 import { VERSION } from "./version.ts";
 
 const EXIT_CODES = `
@@ -28,8 +29,6 @@ Environment:
   MUSTER_NATS_TOKEN  its token
   MUSTER_LOCAL_FILE  where the local stack says how to reach it; default .muster/local.json in the repository
   NO_COLOR           not empty: no colours`;
-
-const RESOURCES = ["sessions", "pools", "reservations", "session", "pool", "reservation"] as const;
 
 export type Program = {
   /** Runs the command that the arguments name. Rejects with CommanderError when they name none. */
@@ -109,10 +108,18 @@ Examples:
 }
 
 function addQueries(program: Command, cli: Cli, answer: Answer): void {
+  const nouns = cli.kinds.map(({ noun }) => noun);
   program
     .command("get")
     .description("List sessions, pools or reservations, or show one of them.")
-    .addArgument(new Argument("<resource>", "what to list").choices(RESOURCES))
+    .addArgument(
+      new Argument("<resource>", "what to list").choices([
+        ...cli.kinds.map(({ plural }) => plural),
+        ...["pools", "reservations"],
+        ...nouns,
+        ...["pool", "reservation"],
+      ]),
+    )
     .argument("[name]", "only this one; a reservation is named by its owner: session/NAME, or NAME")
     .addOption(outputOption())
     .addHelpText(
@@ -120,28 +127,24 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
       `\nExamples:\n  muster get sessions\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get reservations -o json`,
     )
     .action(
-      answer((resource: (typeof RESOURCES)[number], name: string | undefined, { output }: OutputOption) => {
-        switch (resource) {
-          case "session":
-          case "sessions":
-            return getSessions(cli, name, output);
-          case "pool":
-          case "pools":
-            return getPools(cli, name, output);
-          case "reservation":
-          case "reservations":
-            return getReservations(cli, name, output);
-        }
+      answer((resource: string, name: string | undefined, { output }: OutputOption) => {
+        const kind = findKind(cli.kinds, resource);
+        if (kind !== undefined) return getWork(cli, { kind, name }, output);
+        return resource.startsWith("pool") ? getPools(cli, name, output) : getReservations(cli, name, output);
       }),
     );
   program
     .command("describe")
     .description("Tell all that is known of a session: its phases, components, warnings and result.")
-    .addArgument(new Argument("<resource>", "what to describe").choices(["session"]))
+    .addArgument(new Argument("<resource>", "what to describe").choices(nouns))
     .argument("<name>", "name of the session")
     .addOption(outputOption())
     .addHelpText("after", `\nExamples:\n  muster describe session http-benchmark-x7k2p`)
-    .action(answer((_resource: string, name: string, { output }: OutputOption) => describeSession(cli, name, output)));
+    .action(
+      answer((noun: string, name: string, { output }: OutputOption) =>
+        describeWork(cli, findKind(cli.kinds, noun) ?? cli.kinds[0], name, output),
+      ),
+    );
   program
     .command("pools")
     .description("List the pools and their machines; the same as `get pools`.")
@@ -154,14 +157,14 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .argument("<name>", "name of the session")
     .addOption(outputOption())
     .addHelpText("after", `\nExamples:\n  muster cancel http-benchmark-x7k2p`)
-    .action(answer((name: string, { output }: OutputOption) => cancelSession(cli, name, output)));
+    .action(answer((name: string, { output }: OutputOption) => cancelWork(cli, name, output)));
 }
 
 function addLogs(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("logs")
     .description("Print what the components of a session wrote, while it runs and after it is over.")
-    .argument("<session>", "name of the session")
+    .argument("<name>", "name of the session")
     .argument("[component]", "only this component; without it all, each line after its component's name")
     .option("-f, --follow", "go on until the components have ended")
     .addHelpText(
@@ -169,8 +172,8 @@ function addLogs(program: Command, cli: Cli, answer: Answer): void {
       `\nExamples:\n  muster logs http-benchmark-x7k2p driver\n  muster logs -f http-benchmark-x7k2p`,
     )
     .action(
-      answer((session: string, component: string | undefined, { follow }: { follow?: true }) =>
-        logs(cli, session, component, { follow: follow === true }),
+      answer((name: string, component: string | undefined, { follow }: { follow?: true }) =>
+        logs(cli, name, component, { follow: follow === true }),
       ),
     );
 }
@@ -181,7 +184,7 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
     .description(
       "Say why a session is where it is: a stable word, numbers, and who holds the machines that it waits for.",
     )
-    .argument("<session>", "name of the session; or another owner of machines: job/NAME, replica-set/NAME, lease/NAME")
+    .argument("<name>", "name of the session; or another owner of machines: job/NAME, replica-set/NAME, lease/NAME")
     .addOption(outputOption())
     .addHelpText(
       "after",
@@ -191,7 +194,7 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("events")
     .description("List what happened to sessions, oldest first.")
-    .argument("[session]", "only this session")
+    .argument("[name]", "only this session")
     .option(
       "-f, --follow",
       "go on with what happens; ends with the session, or with Ctrl-C. With -o json a line for each event",
@@ -244,6 +247,9 @@ function addEditorAndShell(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("schema")
     .description("Print the JSON Schema of session documents, for editors and checks.")
+    .addArgument(
+      new Argument("[kind]", "of which kind").choices(cli.kinds.map(({ noun }) => noun)).default(cli.kinds[0].noun),
+    )
     .addHelpText(
       "after",
       `
@@ -253,7 +259,7 @@ In an editor that knows yaml-language-server, as the first line of a file:
 Examples:
   muster schema > session.schema.json`,
     )
-    .action(answer(() => Promise.resolve(schema(cli))));
+    .action(answer((noun: string) => Promise.resolve(schema(cli, findKind(cli.kinds, noun) ?? cli.kinds[0]))));
   program
     .command("completion")
     .description("Print the script that completes commands and names in a shell.")

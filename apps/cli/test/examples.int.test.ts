@@ -7,6 +7,7 @@ import { text } from "node:stream/consumers";
 import { until } from "@muster/testkit";
 import { afterEach, expect, it } from "vitest";
 import { parseDocuments } from "../src/adapters/parse-documents.ts";
+import { readSessionDocument } from "../src/domain/read-session-document.ts";
 import type { ComponentSpec, SessionSpec } from "../src/domain/session-document.ts";
 
 const examples = join(import.meta.dirname, "../../../examples");
@@ -92,7 +93,9 @@ function readExample(name: string): SessionSpec {
   const { documents, problems } = parseDocuments(name, readFileSync(join(examples, name), "utf8"));
   expect(problems).toEqual([]);
   expect(documents).toHaveLength(1);
-  return documents[0]!.document.spec;
+  const read = readSessionDocument(documents[0]!.draft.document);
+  if (!read.ok) throw new Error("an example that is written in full is no session");
+  return read.document.spec;
 }
 
 /** Runs a component as a kubelet would: its command, with the controller's environment and its own. */

@@ -3,10 +3,7 @@ import { throwFault, type Fault } from "@muster/faults";
 import { ReservationService, SessionService } from "@muster/proto";
 import { natsServer, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { makeCli } from "../src/adapters/deps.ts";
-import type { Io } from "../src/cli.ts";
-import { explainError } from "../src/explain-error.ts";
-import { buildProgram } from "../src/program.ts";
+import { inProcess } from "./in-process.ts";
 
 let server: TestNats;
 let bus: NatsBus;
@@ -45,35 +42,12 @@ const refusing: object = new Proxy(
   },
 );
 
-/** The whole command in this process, on a terminal that nobody sees. */
-async function muster(args: readonly string[]) {
-  const err: string[] = [];
-  const never = new AbortController().signal;
-  const document = `apiVersion: muster.dev/v1
+const file = `apiVersion: muster.dev/v1
 kind: Session
 metadata: { name: x }
 spec: { components: [{ name: driver, kind: driver, pool: p, image: i }] }
 `;
-  const io: Io = {
-    out: () => undefined,
-    err: (lines) => err.push(...lines),
-    write: () => Promise.resolve(),
-    draw: () => undefined,
-    outStyle: () => ({ columns: undefined, colours: false }),
-    errStyle: () => ({ columns: undefined, colours: false, rows: 24, interactive: false }),
-    read: () => Promise.resolve(document),
-    closed: never,
-  };
-  const config = { natsUrl: server.url, token: server.token, localFile: "/nonexistent", colours: false };
-  const interrupts = { first: never, second: never };
-  const program = buildProgram((natsUrl) => makeCli({ config, io, interrupts, natsUrl }), 80);
-  try {
-    return { code: await program.parse(args), err };
-  } catch (error) {
-    const { exitCode, lines } = explainError(error);
-    return { code: exitCode, err: [...err, ...lines] };
-  }
-}
+const muster = (args: readonly string[]) => inProcess(args, { url: server.url, token: server.token, file });
 
 const FINAL: readonly Fault[] = [
   { code: "invalid_request", field: "name", reason: "is not what it should be" },

@@ -1,4 +1,5 @@
-import type { ComponentStatus, Phase, Session } from "../src/domain/session.ts";
+import { outcomeOf, type Phase } from "../src/domain/session-phases.ts";
+import type { ComponentStatus, Work } from "../src/domain/work.ts";
 
 /** When every session of a test was submitted. */
 export const START_MS = Date.UTC(2026, 0, 1);
@@ -12,22 +13,16 @@ export function component(name: string, state: string, more: Partial<ComponentSt
 export function session(
   phases: readonly Phase[],
   components: readonly ComponentStatus[] = [],
-  more: Partial<Session> = {},
-): Session {
+  more: Partial<Work> = {},
+): Work {
   return {
+    kind: "session",
     name: "echo",
     uid: "u",
     revision: phases.length,
-    spec: {
-      components: [],
-      scenarioJson: undefined,
-      timeoutMs: undefined,
-      queueTimeoutMs: undefined,
-      ttlMs: undefined,
-      killAfterMs: undefined,
-      priority: undefined,
-      workerPort: undefined,
-    },
+    spec: { components: [] },
+    facts: [],
+    outcome: outcomeOf(phases.at(-1)),
     events: phases.map((phase, index) => ({ phase, atMs: START_MS + index * 1000, description: "", reason: "" })),
     components,
     resultJson: undefined,

@@ -228,10 +228,11 @@ async function serveAll(
           return Promise.resolve({ session });
         },
         getSession: ({ name }) => Promise.resolve({ session: find(name) }),
-        watchSession: async ({ name, afterRevision }, { signal }) => {
+        watchSession: async ({ name, afterRevision, waitMs }, { signal }) => {
+          const endMs = performance.now() + waitMs;
           await until(
-            "the session changes or nobody asks any more",
-            () => signal.aborted || find(name).revision !== afterRevision,
+            "the session changes, the wait is over, or nobody asks any more",
+            () => signal.aborted || find(name).revision !== afterRevision || performance.now() > endMs,
           );
           return { session: find(name) };
         },

@@ -2,13 +2,14 @@ import { randomInt, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { connectNats, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
-import { muster, streams, subjects } from "@muster/proto";
+import { streams } from "@muster/proto";
 import type { Cli, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
 import type { NatsObservation } from "../domain/build-doctor-report.ts";
 import { decideConnection, describeConnection, type Connection, type LocalStack } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import { KINDS, type Kinds } from "../kinds/kinds.ts";
 import { deadLetterBox } from "./dead-letters.ts";
 import { musterServices } from "./muster-services.ts";
 
@@ -24,8 +25,9 @@ export function makeCli(options: {
   readonly io: Io;
   readonly interrupts: Interrupts;
   readonly natsUrl: () => string | undefined;
+  readonly kinds?: Kinds;
 }): Cli {
-  const { config, io, interrupts } = options;
+  const { config, io, interrupts, kinds = KINDS } = options;
   const connection = (): Connection =>
     decideConnection({
       option: options.natsUrl(),
@@ -34,6 +36,7 @@ export function makeCli(options: {
     });
   return {
     io,
+    kinds,
     interrupts,
     now: () => Date.now(),
     pause,
@@ -47,6 +50,7 @@ export function makeCli(options: {
       });
       return {
         services: musterServices(bus, stop),
+        link: { bus, stop },
         deadLetters: deadLetterBox(bus),
         nats: () => observeNats(bus),
         replicas: () => bus.services(),
@@ -55,10 +59,6 @@ export function makeCli(options: {
           listeners.add(listener);
           return { [Symbol.dispose]: () => listeners.delete(listener) };
         },
-        onSessionEvent: (listener) =>
-          bus.listen(subjects.anySessionEventRecorded, ({ payload }) => {
-            listener(muster.session.v1.SessionEventRecorded.decode(payload).name);
-          }),
         [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose](),
       };
     },

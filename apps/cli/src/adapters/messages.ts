@@ -1,7 +1,9 @@
 import { muster } from "@muster/proto";
 import type { Holder, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
-import type { ComponentKind, SessionSpec } from "../domain/session-document.ts";
-import type { Phase, Session } from "../domain/session.ts";
+import { formatElapsed } from "../domain/duration.ts";
+import { buildSpec, type ComponentKind, type SessionSpec } from "../domain/session-document.ts";
+import { outcomeOf, type Phase } from "../domain/session-phases.ts";
+import type { Work } from "../domain/work.ts";
 
 type Wire = typeof muster.session.v1;
 type SpecMessage = ConstructorParameters<Wire["SessionSpec"]>[0];
@@ -65,18 +67,33 @@ export function specToMessage(spec: SessionSpec): NonNullable<SpecMessage> {
   };
 }
 
-export function sessionFromMessage(message: SessionMessage): Session {
+/** A part of what a component wrote. */
+export type LogChunk = {
+  readonly bytes: Uint8Array;
+  readonly nextOffset: number;
+  /** No more will come. */
+  readonly complete: boolean;
+  /** The beginning was left out because the log was too long to be kept. */
+  readonly truncated: boolean;
+};
+
+export function sessionFromMessage(message: SessionMessage): Work {
+  const spec = specFromMessage(message.spec ?? {});
+  const events = (message.events ?? []).map((event) => ({
+    phase: PHASE_FROM_WIRE.get(event.kind ?? 0) ?? "UNKNOWN",
+    atMs: event.atMs ?? 0,
+    description: event.description ?? "",
+    reason: event.reason ?? "",
+  }));
   return {
+    kind: "session",
     name: message.name ?? "",
     uid: message.uid ?? "",
     revision: message.revision ?? 0,
-    spec: specFromMessage(message.spec ?? {}),
-    events: (message.events ?? []).map((event) => ({
-      phase: PHASE_FROM_WIRE.get(event.kind ?? 0) ?? "UNKNOWN",
-      atMs: event.atMs ?? 0,
-      description: event.description ?? "",
-      reason: event.reason ?? "",
-    })),
+    spec: buildSpec(spec),
+    facts: factsOf(spec),
+    events,
+    outcome: outcomeOf(events.at(-1)?.phase),
     components: (message.components ?? []).map((component) => ({
       name: component.name ?? "",
       kind: KIND_FROM_WIRE.get(component.kind ?? 0) ?? "unknown",
@@ -99,6 +116,17 @@ export function sessionFromMessage(message: SessionMessage): Session {
     traceparent: message.traceparent ?? "",
     waitingBecause: message.waitingBecause ?? "",
   };
+}
+
+function factsOf(spec: SessionSpec): [string, string][] {
+  const elapsed = (ms: number | undefined): string => (ms === undefined ? "-" : formatElapsed(ms));
+  return [
+    ["timeout", elapsed(spec.timeoutMs)],
+    ["queue timeout", elapsed(spec.queueTimeoutMs)],
+    ["kept for", elapsed(spec.ttlMs)],
+    ["priority", String(spec.priority ?? 0)],
+    ["scenario", spec.scenarioJson ?? "-"],
+  ];
 }
 
 export function poolFromMessage(message: PoolMessage): Pool {

@@ -1,10 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
+import { readSessionDocument } from "../domain/read-session-document.ts";
+import type { SessionDocument } from "../domain/session-document.ts";
 import { anySession } from "../../test/any-session.ts";
 import { SESSION_LIMITS } from "@muster/session-limits";
 import { buildDocument } from "../domain/session-document.ts";
-import { describeProblem, DOCUMENTS_MAX, FILE_BYTES_MAX, parseDocuments } from "./parse-documents.ts";
+import { describeProblem, DOCUMENTS_MAX, FILE_BYTES_MAX, parseDocuments, type Placed } from "./parse-documents.ts";
 
 const VALID = `apiVersion: muster.dev/v1
 kind: Session
@@ -33,6 +35,12 @@ function withComponents(...lines: string[]): string {
   return head + lines.map((line) => `    ${line}\n`).join("");
 }
 
+/** The session that a document asks for: what is submitted is what `--dry-run` writes. */
+function sessionOf({ draft }: Placed): SessionDocument | undefined {
+  const read = readSessionDocument(draft.document);
+  return read.ok ? read.document : undefined;
+}
+
 function problemsOf(text: string): string[] {
   return parseDocuments("f.yaml", text).problems.map(describeProblem);
 }
@@ -41,7 +49,7 @@ describe("a correct file", () => {
   it("becomes sessions with everything that it says, and nothing that it leaves to the services", () => {
     const { documents, problems } = parseDocuments("f.yaml", VALID);
     expect(problems).toEqual([]);
-    expect(documents.map(({ document }) => document)).toEqual([
+    expect(documents.map(sessionOf)).toEqual([
       {
         name: { exact: "echo" },
         spec: {
@@ -87,7 +95,7 @@ describe("a correct file", () => {
       `---\n${VALID}---\n---\n${VALID.replace("echo", "other")}...\n`,
     );
     expect(problems).toEqual([]);
-    expect(documents.map(({ document }) => document.name)).toEqual([{ exact: "echo" }, { exact: "other" }]);
+    expect(documents.map(({ draft }) => draft.name)).toEqual([{ exact: "echo" }, { exact: "other" }]);
   });
 
   it("expands replicas into components with a number each", () => {
@@ -95,7 +103,7 @@ describe("a correct file", () => {
       "f",
       withComponents("- { name: server, kind: server, pool: w, image: i, replicas: 3 }", DRIVER),
     );
-    expect(documents[0]?.document.spec.components.map(({ name }) => name)).toEqual([
+    expect(documents.map(sessionOf)[0]?.spec.components.map(({ name }) => name)).toEqual([
       "server-0",
       "server-1",
       "server-2",
@@ -114,7 +122,7 @@ describe("a correct file", () => {
       ),
     );
     expect(problems).toEqual([]);
-    expect(documents[0]?.document.spec.components.map(({ name, image }) => `${name} ${image}`)).toEqual([
+    expect(documents.map(sessionOf)[0]?.spec.components.map(({ name, image }) => `${name} ${image}`)).toEqual([
       "a i",
       "b i",
       "c other",
@@ -124,7 +132,7 @@ describe("a correct file", () => {
 
   it("asks for a generated name with generateName", () => {
     const { documents } = parseDocuments("f", VALID.replace("name: echo", "generateName: echo-"));
-    expect(documents[0]?.document.name).toEqual({ prefix: "echo-" });
+    expect(documents[0]?.draft.name).toEqual({ prefix: "echo-" });
   });
 });
 
@@ -420,7 +428,7 @@ describe("for any input", () => {
         const text = documents.map((document) => stringify(buildDocument(document))).join("---\n");
         const parsed = parseDocuments("f", text);
         expect(parsed.problems).toEqual([]);
-        expect(parsed.documents.map(({ document }) => document)).toEqual(documents);
+        expect(parsed.documents.map(sessionOf)).toEqual(documents);
       }),
     );
   });

@@ -15,10 +15,10 @@ import {
   type YAMLError,
   type YAMLMap,
 } from "yaml";
-import { readSessionDocument } from "../domain/read-session-document.ts";
 import type { Finding } from "../domain/read-value.ts";
 import { shortenWords } from "../domain/shorten.ts";
-import type { SessionDocument } from "../domain/session-document.ts";
+import type { Draft, Kind } from "../kinds/kind.ts";
+import { KINDS, readDocument, type Kinds } from "../kinds/kinds.ts";
 
 /** A file with more text than this is refused before it is read as YAML. */
 export const FILE_BYTES_MAX = 1024 * 1024;
@@ -35,13 +35,13 @@ export type Place = { readonly file: string; readonly line: number; readonly col
 /** What is wrong with a file, and where. */
 export type Problem = Place & { readonly message: string };
 
-/** A document, and where its name stands. */
-export type Placed = { readonly document: SessionDocument; readonly place: Place };
+/** What a document asks for, of which kind, and where its name stands. */
+export type Placed = { readonly kind: Kind; readonly draft: Draft; readonly place: Place };
 
 export type Parsed = { readonly documents: readonly Placed[]; readonly problems: readonly Problem[] };
 
-/** Reads the sessions of one YAML text. Every problem of the text is told at once, in the order of lines; never throws. */
-export function parseDocuments(file: string, text: string): Parsed {
+/** Reads the documents of one YAML text. Every problem of the text is told at once, in the order of lines; never throws. */
+export function parseDocuments(file: string, text: string, kinds: Kinds = KINDS): Parsed {
   // Whoever reads the file stops a little after the limit, so how large it is is not known.
   if (Buffer.byteLength(text) > FILE_BYTES_MAX)
     return onlyProblem(file, `the file has more than ${FILE_BYTES_MAX} bytes, which are the most that are read`);
@@ -74,10 +74,10 @@ export function parseDocuments(file: string, text: string): Parsed {
   });
   for (const yamlDocument of composer.compose(tokens, false, text.length)) {
     if (isEmpty(yamlDocument)) continue;
-    const document = readYamlDocument(yamlDocument, report);
-    if (document === undefined) continue;
+    const read = readYamlDocument(yamlDocument, kinds, report);
+    if (read === undefined) continue;
     const at = { path: ["metadata", "name"], at: "value" } as const;
-    documents.push({ document, place: placeOf(offsetOf(yamlDocument, at)) });
+    documents.push({ ...read, place: placeOf(offsetOf(yamlDocument, at)) });
   }
   if (documents.length === 0 && problems.length === 0) report(0, "the file holds no document");
   problems.sort((a, b) => a.line - b.line || a.column - b.column);
@@ -95,7 +95,7 @@ export function describePlace({ file, line, column }: Place): string {
 
 type Report = (offset: number, message: string) => void;
 
-function readYamlDocument(document: Document.Parsed, report: Report): SessionDocument | undefined {
+function readYamlDocument(document: Document.Parsed, kinds: Kinds, report: Report): Omit<Placed, "place"> | undefined {
   const troubles: readonly YAMLError[] = [...document.errors, ...document.warnings];
   for (const trouble of troubles) report(trouble.pos[0], describeYamlError(trouble));
   if (troubles.length > 0) return undefined;
@@ -107,8 +107,8 @@ function readYamlDocument(document: Document.Parsed, report: Report): SessionDoc
     report(document.range[0], error instanceof Error ? error.message : String(error));
     return undefined;
   }
-  const read = readSessionDocument(value);
-  if (read.ok) return read.document;
+  const { kind, read } = readDocument(kinds, value);
+  if (read.ok) return { kind, draft: read.draft };
   for (const finding of read.findings) report(offsetOf(document, finding), describeFinding(finding));
   return undefined;
 }

@@ -2,6 +2,8 @@ import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { planCompletion, type CommandShape, type NameSource, type OptionShape } from "../domain/plan-completion.ts";
+import { findKind } from "../kinds/kinds.ts";
+import { oneOf } from "./target.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof SHELLS)[number];
@@ -74,15 +76,14 @@ function optionsOf(command: Command): OptionShape[] {
 async function namesOf(cli: Cli, source: NameSource): Promise<string[]> {
   try {
     await using connected = await cli.connect(AbortSignal.any([cli.interrupts.first, AbortSignal.timeout(ASK_MS)]));
-    const { services } = connected;
-    switch (source.names) {
-      case "sessions":
-        return (await services.sessions()).map(({ name }) => name);
-      case "pools":
-        return (await services.pools()).map(({ name }) => name);
-      case "components":
-        return (await services.session(source.of)).components.map(({ name }) => name);
+    const { services, link } = connected;
+    if (source.names === "pools") return (await services.pools()).map(({ name }) => name);
+    if (source.names === "components") {
+      const { kind, name } = oneOf(cli, source.of);
+      return (await kind.calls(link).get(name)).components.map((component) => component.name);
     }
+    const kind = source.of === undefined ? cli.kinds[0] : findKind(cli.kinds, source.of);
+    return kind === undefined ? [] : (await kind.calls(link).list()).map(({ name }) => name);
   } catch {
     // A completion that prints an error would print it into the line that is being typed.
     return [];

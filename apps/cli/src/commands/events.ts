@@ -2,20 +2,24 @@ import { faultOf } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
 import { buildEventLine, buildEventRecord, buildEventTable, orderEvents } from "../domain/build-events.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { isFinished, type Session } from "../domain/session.ts";
+import { isFinished, type Work } from "../domain/work.ts";
+import type { WorkCalls } from "../kinds/kind.ts";
+import type { Target } from "../kinds/kinds.ts";
 import { keepContact } from "./keep-contact.ts";
 import { print, type Format } from "./output.ts";
+import { targetOf } from "./target.ts";
 
 export type EventsOptions = { readonly follow: boolean; readonly output: Format };
 
 /** Hints may be lost, so everything is read again this often. */
 const LOOK_EVERY_MS = 10_000;
 
-/** `muster events [SESSION]`: what happened, oldest first; with `--follow` also what happens from now on. */
-export async function events(cli: Cli, name: string | undefined, options: EventsOptions): Promise<ExitCode> {
+/** `muster events [NAME]`: what happened, oldest first; with `--follow` also what happens from now on. */
+export async function events(cli: Cli, target: string | undefined, options: EventsOptions): Promise<ExitCode> {
+  const wanted = targetOf(cli, target ?? cli.kinds[0].plural);
   await using connected = await cli.connect();
-  if (options.follow) return await followEvents(cli, connected, name, options.output);
-  const all = orderEvents(await read(connected, name));
+  if (options.follow) return await followEvents(cli, connected, wanted, options.output);
+  const all = orderEvents(await read(wanted.kind.calls(connected.link), wanted.name));
   print(cli.io, options.output, {
     table: (style) => (all.length === 0 ? ["no events"] : buildEventTable(all, style)),
     data: () => all.map(buildEventRecord),
@@ -23,23 +27,19 @@ export async function events(cli: Cli, name: string | undefined, options: Events
   return EXIT.ok;
 }
 
-function read({ services }: Connected, name: string | undefined): Promise<Session[]> {
-  return name === undefined ? services.sessions() : services.session(name).then((session) => [session]);
+async function read(calls: WorkCalls, name: string | undefined): Promise<Work[]> {
+  return name === undefined ? calls.list() : [await calls.get(name)];
 }
 
-/** Until interrupted; for one session until it is over. Prints each event once, as a line, or as a line of JSON. */
-async function followEvents(
-  cli: Cli,
-  connected: Connected,
-  name: string | undefined,
-  output: Format,
-): Promise<ExitCode> {
+/** Until interrupted; for one until it is over. Prints each event once, as a line, or as a line of JSON. */
+async function followEvents(cli: Cli, connected: Connected, { kind, name }: Target, output: Format): Promise<ExitCode> {
+  const calls = kind.calls(connected.link);
   const stop = AbortSignal.any([cli.interrupts.first, cli.io.closed]);
   const hinted = new Set<string>();
   let hint = new AbortController();
-  await using _listening = await connected.onSessionEvent((session) => {
-    if (name !== undefined && session !== name) return;
-    hinted.add(session);
+  await using _listening = await calls.onEvent((changed) => {
+    if (name !== undefined && changed !== name) return;
+    hinted.add(changed);
     hint.abort();
   });
   using contact = keepContact(cli, connected);
@@ -53,14 +53,14 @@ async function followEvents(
       const all = everything;
       // Until there is an answer hints may have been missed.
       everything = true;
-      return { all, sessions: all ? await read(connected, name) : await readThese(connected, names) };
+      return { all, found: all ? await read(calls, name) : await readThese(calls, names) };
     };
     const answer = await contact.ask("events", question, stop);
     if (answer === undefined) break;
-    const { all, sessions } = answer;
-    if (all) forgetOthers(printed, sessions);
-    printNew(cli, sessions, printed, output);
-    if (name !== undefined && sessions.some(isFinished)) return EXIT.ok;
+    const { all, found } = answer;
+    if (all) forgetOthers(printed, found);
+    printNew(cli, found, printed, output);
+    if (name !== undefined && found.some(isFinished)) return EXIT.ok;
     const heard = hint.signal;
     await cli.pause(LOOK_EVERY_MS, AbortSignal.any([stop, heard]));
     everything = !heard.aborted;
@@ -68,12 +68,12 @@ async function followEvents(
   return cli.interrupts.first.aborted ? EXIT.interrupted : EXIT.ok;
 }
 
-/** Those of the sessions that still exist. */
-async function readThese({ services }: Connected, names: readonly string[]): Promise<Session[]> {
-  const found: Session[] = [];
+/** Those that still exist. */
+async function readThese(calls: WorkCalls, names: readonly string[]): Promise<Work[]> {
+  const found: Work[] = [];
   for (const name of names) {
     try {
-      found.push(await services.session(name));
+      found.push(await calls.get(name));
     } catch (error) {
       if (faultOf(error)?.code !== "not_found") throw error;
     }
@@ -81,19 +81,16 @@ async function readThese({ services }: Connected, names: readonly string[]): Pro
   return found;
 }
 
-function printNew(cli: Cli, sessions: readonly Session[], printed: Map<string, number>, output: Format): void {
-  const fresh = sessions.map((session) => ({
-    ...session,
-    events: session.events.slice(printed.get(session.uid) ?? 0),
-  }));
-  for (const { uid, events: all } of sessions) printed.set(uid, all.length);
+function printNew(cli: Cli, found: readonly Work[], printed: Map<string, number>, output: Format): void {
+  const fresh = found.map((work) => ({ ...work, events: work.events.slice(printed.get(work.uid) ?? 0) }));
+  for (const { uid, events: all } of found) printed.set(uid, all.length);
   const lines = orderEvents(fresh);
   const style = cli.io.outStyle();
   if (output === "table") cli.io.out(lines.map((named) => buildEventLine(named, style)));
   else cli.io.out(lines.map((named) => JSON.stringify(buildEventRecord(named))));
 }
 
-function forgetOthers(printed: Map<string, number>, sessions: readonly Session[]): void {
-  const present = new Set(sessions.map(({ uid }) => uid));
+function forgetOthers(printed: Map<string, number>, found: readonly Work[]): void {
+  const present = new Set(found.map(({ uid }) => uid));
   for (const uid of printed.keys()) if (!present.has(uid)) printed.delete(uid);
 }

@@ -2,7 +2,7 @@ import { FaultError, type Fault } from "@muster/faults";
 import { fixedClock } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { session } from "../../test/session-fixture.ts";
-import type { Session } from "../domain/session.ts";
+import type { Work } from "../domain/work.ts";
 import { contact } from "./contact.ts";
 import { follow } from "./follow.ts";
 
@@ -12,9 +12,9 @@ const DONE = session(["QUEUE", "RUN", "DONE"]);
 const away: Fault = { code: "unavailable", dependency: "session", retryAfterMs: 1000 };
 
 /** Answers one after another; pausing costs the time that it says. */
-function world(answers: (Session | Fault)[]) {
+function world(answers: (Work | Fault)[]) {
   const clock = fixedClock();
-  const changed: number[] = [];
+  const changed: Work["revision"][] = [];
   const pause = (delayMs: number): Promise<void> => {
     clock.advance(delayMs);
     return Promise.resolve();
@@ -23,9 +23,9 @@ function world(answers: (Session | Fault)[]) {
     changed,
     deps: {
       contact: contact({ address: "here", hint: () => "", now: clock.now, pause, say: () => undefined }),
-      changed: ({ revision }: Session) => changed.push(revision),
-      services: {
-        sessionAfter: () => {
+      changed: ({ revision }: Work) => changed.push(revision),
+      calls: {
+        after: () => {
           const answer = answers.length > 1 ? answers.shift() : answers[0];
           if (answer === undefined || "code" in answer) return Promise.reject(new FaultError(answer ?? away));
           return Promise.resolve(answer);

@@ -1,26 +1,26 @@
-import type { MusterServices } from "../adapters/muster-services.ts";
-import { isFinished, type Session } from "../domain/session.ts";
+import { isFinished, type Work } from "../domain/work.ts";
+import type { WorkCalls } from "../kinds/kind.ts";
 import type { Contact } from "./contact.ts";
 
 export type FollowDeps = {
-  readonly services: Pick<MusterServices, "sessionAfter">;
+  readonly calls: Pick<WorkCalls, "after">;
   readonly contact: Pick<Contact, "ask">;
-  readonly changed: (session: Session) => void;
+  readonly changed: (work: Work) => void;
 };
 
 /**
- * Follows a session until it is over, and returns it as it is then; as it was last seen when the signal is aborted first. Rejects when the session is gone, and
- * when contact is lost for good.
+ * Follows work until it is over, and returns it as it is then; as it was last seen when the signal is aborted first. Rejects when it is gone, and when contact is
+ * lost for good.
  */
-export async function follow(deps: FollowDeps, start: Session, signal: AbortSignal): Promise<Session> {
-  let session = start;
-  while (!isFinished(session) && !signal.aborted) {
-    const { name, revision } = session;
-    const question = (): Promise<Session> => deps.services.sessionAfter(name, revision, signal);
-    const next = await deps.contact.ask(`session ${name}`, question, signal);
-    if (next === undefined || next.revision === revision) continue;
-    session = next;
-    deps.changed(session);
+export async function follow(deps: FollowDeps, start: Work, signal: AbortSignal): Promise<Work> {
+  let work = start;
+  while (!isFinished(work) && !signal.aborted) {
+    const seen = work;
+    const question = (): Promise<Work> => deps.calls.after(seen, signal);
+    const next = await deps.contact.ask(`${seen.kind} ${seen.name}`, question, signal);
+    if (next === undefined || next.revision === seen.revision) continue;
+    work = next;
+    deps.changed(work);
   }
-  return session;
+  return work;
 }

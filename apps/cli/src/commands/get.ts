@@ -7,25 +7,29 @@ import {
   buildPoolTable,
   buildReservationRecord,
   buildReservationTable,
-  buildSessionRecord,
-  buildSessionTable,
+  buildWorkRecord,
+  buildWorkTable,
 } from "../domain/build-views.ts";
-import { buildExplanation, buildOwnerExplanation, explainOwner, explainSession } from "../domain/build-explanation.ts";
+import { buildExplanation, buildOwnerExplanation, explainOwner } from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
 import { readOwner } from "../domain/owner.ts";
 import type { ReservationExplanation } from "../domain/reservation.ts";
-import { isFinished, phaseOf } from "../domain/session.ts";
+import { isFinished, phaseOf } from "../domain/work.ts";
+import type { Kind } from "../kinds/kind.ts";
+import { findKind, type Target } from "../kinds/kinds.ts";
 import { print, type Format } from "./output.ts";
+import { oneOf } from "./target.ts";
 
-/** `muster get sessions [NAME]` */
-export async function getSessions(cli: Cli, name: string | undefined, format: Format): Promise<ExitCode> {
+/** `muster get KIND [NAME]` */
+export async function getWork(cli: Cli, { kind, name }: Target, format: Format): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const sessions = name === undefined ? await connected.services.sessions() : [await connected.services.session(name)];
-  sessions.sort((a, b) => a.createdAtMs - b.createdAtMs || a.name.localeCompare(b.name));
+  const calls = kind.calls(connected.link);
+  const all = name === undefined ? await calls.list() : [await calls.get(name)];
+  all.sort((a, b) => a.createdAtMs - b.createdAtMs || a.name.localeCompare(b.name));
   print(cli.io, format, {
-    table: (style) => (sessions.length === 0 ? ["no sessions"] : buildSessionTable(sessions, cli.now(), style)),
-    data: () => oneOrAll(name, sessions.map(buildSessionRecord)),
+    table: (style) => (all.length === 0 ? [`no ${kind.plural}`] : buildWorkTable(all, cli.now(), style)),
+    data: () => oneOrAll(name, all.map(buildWorkRecord)),
   });
   return EXIT.ok;
 }
@@ -67,48 +71,51 @@ export async function getReservations(cli: Cli, owner: string | undefined, forma
   return EXIT.ok;
 }
 
-/** `muster describe session NAME` */
-export async function describeSession(cli: Cli, name: string, format: Format): Promise<ExitCode> {
+/** `muster describe KIND NAME` */
+export async function describeWork(cli: Cli, kind: Kind, name: string, format: Format): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const session = await connected.services.session(name);
+  const work = await kind.calls(connected.link).get(name);
   print(cli.io, format, {
-    table: (style) => buildDescription(session, cli.now(), style),
-    data: () => buildSessionRecord(session),
+    table: (style) => buildDescription(work, cli.now(), style),
+    data: () => buildWorkRecord(work),
   });
   return EXIT.ok;
 }
 
 /** `muster cancel NAME` */
-export async function cancelSession(cli: Cli, name: string, format: Format): Promise<ExitCode> {
+export async function cancelWork(cli: Cli, target: string, format: Format): Promise<ExitCode> {
+  const { kind, name } = oneOf(cli, target);
   await using connected = await cli.connect();
-  const session = await connected.services.cancel(name);
+  const work = await kind.calls(connected.link).cancel(name);
   print(cli.io, format, {
     table: () => [
-      session.finishedAtMs === undefined
-        ? `session ${name} is being cancelled; \`muster describe session ${name}\` shows how far it is`
-        : `session ${name} was over already: nothing changed`,
+      work.finishedAtMs === undefined
+        ? `${kind.noun} ${name} is being cancelled; \`muster describe ${kind.noun} ${name}\` shows how far it is`
+        : `${kind.noun} ${name} was over already: nothing changed`,
     ],
-    data: () => buildSessionRecord(session),
+    data: () => buildWorkRecord(work),
   });
   return EXIT.ok;
 }
 
-/** `muster explain OWNER` */
+/** `muster explain NAME`: of work that the command knows why it is where it is; of any other owner what the ledger knows of its machines. */
 export async function explain(cli: Cli, text: string, format: Format): Promise<ExitCode> {
   const owner = readOwner(text);
   if ("trouble" in owner) throw new CommandError(EXIT.usage, owner.trouble);
   await using connected = await cli.connect();
-  if (owner.kind === "session") await explainOneSession(cli, connected, owner.id, format);
-  else await explainReservation(cli, connected, owner, format);
+  const kind = findKind(cli.kinds, owner.kind);
+  if (kind === undefined) await explainReservation(cli, connected, owner, format);
+  else await explainWork(cli, connected, kind, owner.id, format);
   return EXIT.ok;
 }
 
-async function explainOneSession(cli: Cli, { services }: Connected, name: string, format: Format): Promise<void> {
-  const session = await services.session(name);
-  const reservation = isFinished(session) ? undefined : await explanationOf(services, "session", name);
+async function explainWork(cli: Cli, connected: Connected, kind: Kind, name: string, format: Format): Promise<void> {
+  const work = await kind.calls(connected.link).get(name);
+  const reservation = isFinished(work) ? undefined : await explanationOf(connected.services, kind.noun, name);
+  const explanation = kind.explain(work, reservation);
   print(cli.io, format, {
-    table: (style) => buildExplanation(session, reservation, cli.now(), style),
-    data: () => ({ session: name, phase: phaseOf(session), ...explainSession(session, reservation), reservation }),
+    table: (style) => buildExplanation({ work, explanation, reservation }, cli.now(), style),
+    data: () => ({ [kind.noun]: name, phase: phaseOf(work), ...explanation, reservation }),
   });
 }
 

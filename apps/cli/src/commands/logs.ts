@@ -1,33 +1,36 @@
 import { describeFault, faultOf } from "@muster/faults";
-import type { LogChunk, MusterServices } from "../adapters/muster-services.ts";
+import type { LogChunk } from "../adapters/messages.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
-import { isFinished } from "../domain/session.ts";
+import { isFinished } from "../domain/work.ts";
+import type { WorkCalls } from "../kinds/kind.ts";
 import { isAborted } from "../is-aborted.ts";
 import type { Contact } from "./contact.ts";
 import { keepContact } from "./keep-contact.ts";
+import { oneOf } from "./target.ts";
 
 /** How long `-f` waits before it asks again for what was written meanwhile. */
 const FOLLOW_EVERY_MS = 500;
 
 type Sink = (bytes: Uint8Array | undefined) => Promise<void>;
 
-/** `muster logs SESSION [COMPONENT]`: what a component wrote; of all components, each line after the name of its component. */
+/** `muster logs NAME [COMPONENT]`: what a component wrote; of all components, each line after the name of its component. */
 export async function logs(
   cli: Cli,
-  name: string,
+  target: string,
   component: string | undefined,
   options: { readonly follow: boolean },
 ): Promise<ExitCode> {
+  const { kind, name } = oneOf(cli, target);
   await using connected = await cli.connect();
-  const { services } = connected;
-  const session = await services.session(name);
-  const names = session.components.map((each) => each.name);
+  const calls = kind.calls(connected.link);
+  const work = await calls.get(name);
+  const names = work.components.map((each) => each.name);
   if (component !== undefined && !names.includes(component)) {
     const near = nearestName(component, names);
-    throw new CommandError(EXIT.usage, `session ${name} has no component ${component}`, {
+    throw new CommandError(EXIT.usage, `${kind.noun} ${name} has no component ${component}`, {
       hint: near === undefined ? `it has ${names.join(", ")}` : `did you mean "${near}"?`,
     });
   }
@@ -37,7 +40,7 @@ export async function logs(
     readLog(
       {
         cli,
-        services,
+        calls,
         contact: kept,
         name,
         component: each,
@@ -64,7 +67,7 @@ const WAITS = "`-f` waits until it has one";
 
 type LogSource = {
   readonly cli: Cli;
-  readonly services: MusterServices;
+  readonly calls: WorkCalls;
   readonly contact: Contact;
   readonly name: string;
   readonly component: string;
@@ -94,8 +97,8 @@ async function readLog(source: LogSource, sink: Sink): Promise<void> {
 
 /** What comes next in the log, waited for while the component may still start; undefined when there is no log, or when told to stop. */
 async function readChunk(source: LogSource, offset: number): Promise<LogChunk | undefined> {
-  const { cli, services, contact, name, component, follow, stop } = source;
-  const question = (): Promise<LogChunk> => services.log(name, component, offset, stop);
+  const { cli, calls, contact, name, component, follow, stop } = source;
+  const question = (): Promise<LogChunk> => calls.log(name, component, offset, stop);
   while (!stop.aborted) {
     try {
       return follow ? await contact.ask(`log of ${component}`, question, stop) : await question();
@@ -104,10 +107,8 @@ async function readChunk(source: LogSource, offset: number): Promise<LogChunk | 
       // A component that has not started has no log yet, and one that never started will never have one.
       const fault = faultOf(error);
       if (fault?.code !== "not_found") throw error;
-      const session = follow
-        ? await contact.ask(`session of ${component}`, () => services.session(name), stop)
-        : undefined;
-      if (!follow || (session !== undefined && isFinished(session))) {
+      const work = follow ? await contact.ask(`state of ${component}`, () => calls.get(name), stop) : undefined;
+      if (!follow || (work !== undefined && isFinished(work))) {
         const message = `${component} has no log: ${describeFault(fault)}`;
         if (source.alone)
           throw new CommandError(EXIT.refused, message, { cause: error, ...(!follow && { hint: WAITS }) });

@@ -1,10 +1,10 @@
 import type { Io } from "../cli.ts";
 import { buildProgressBlock, buildProgressLines, buildWaitLine } from "../domain/build-progress.ts";
-import type { Session } from "../domain/session.ts";
+import type { Work } from "../domain/work.ts";
 
-/** Shows how sessions go on: a block that is drawn over on a terminal, appended lines everywhere else. */
+/** Shows how work goes on: a block that is drawn over on a terminal, appended lines everywhere else. */
 export type ProgressView = Disposable & {
-  update(session: Session): void;
+  update(work: Work): void;
   /** Lines that stay, above the block. */
   say(lines: readonly string[]): void;
 };
@@ -21,23 +21,23 @@ export function progressView(io: Io, now: () => number): ProgressView {
 }
 
 function appendedView(io: Io, now: () => number): ProgressView {
-  const shown = new Map<string, { readonly session: Session; readonly waitsSinceMs: number; waitSaid: boolean }>();
+  const shown = new Map<string, { readonly work: Work; readonly waitsSinceMs: number; waitSaid: boolean }>();
   const sayWaits = (): void => {
     const nowMs = now();
     for (const entry of shown.values()) {
-      const { session, waitsSinceMs, waitSaid } = entry;
-      if (waitSaid || session.waitingBecause === "" || nowMs - waitsSinceMs < WAIT_SAID_AFTER_MS) continue;
+      const { work, waitsSinceMs, waitSaid } = entry;
+      if (waitSaid || work.waitingBecause === "" || nowMs - waitsSinceMs < WAIT_SAID_AFTER_MS) continue;
       entry.waitSaid = true;
-      io.err([buildWaitLine(session, nowMs)]);
+      io.err([buildWaitLine(work, nowMs)]);
     }
   };
   const timer = setInterval(sayWaits, REDRAW_EVERY_MS);
   return {
-    update: (session) => {
-      const before = shown.get(session.name);
-      io.err(buildProgressLines(before?.session, session, now()));
-      const same = before?.session.waitingBecause === session.waitingBecause;
-      shown.set(session.name, same ? { ...before, session } : { session, waitsSinceMs: now(), waitSaid: false });
+    update: (work) => {
+      const before = shown.get(keyOf(work));
+      io.err(buildProgressLines(before?.work, work, now()));
+      const same = before?.work.waitingBecause === work.waitingBecause;
+      shown.set(keyOf(work), same ? { ...before, work } : { work, waitsSinceMs: now(), waitSaid: false });
     },
     say: (lines) => io.err(lines),
     [Symbol.dispose]: () => {
@@ -47,11 +47,11 @@ function appendedView(io: Io, now: () => number): ProgressView {
 }
 
 function drawnView(io: Io, now: () => number): ProgressView {
-  const sessions = new Map<string, Session>();
+  const all = new Map<string, Work>();
   let drawn = 0;
   const draw = (above: readonly string[] = []): void => {
     const style = io.errStyle();
-    const block = buildProgressBlock([...sessions.values()], now(), { ...style, rows: style.rows - 1 });
+    const block = buildProgressBlock([...all.values()], now(), { ...style, rows: style.rows - 1 });
     io.draw(clearBlock(drawn) + [...above, ...block].map((line) => `${line}\n`).join(""));
     drawn = block.length;
   };
@@ -59,8 +59,8 @@ function drawnView(io: Io, now: () => number): ProgressView {
     draw();
   }, REDRAW_EVERY_MS);
   return {
-    update: (session) => {
-      sessions.set(session.name, session);
+    update: (work) => {
+      all.set(keyOf(work), work);
       draw();
     },
     say: draw,
@@ -69,4 +69,8 @@ function drawnView(io: Io, now: () => number): ProgressView {
       draw();
     },
   };
+}
+
+function keyOf({ kind, name }: Work): string {
+  return `${kind}/${name}`;
 }

@@ -6,25 +6,27 @@ import {
   describeProblem,
   FILE_BYTES_MAX,
   parseDocuments,
+  type Placed,
   type Place,
   type Problem,
 } from "../adapters/parse-documents.ts";
-import type { MusterServices } from "../adapters/muster-services.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildSummary } from "../domain/build-result.ts";
-import { buildSessionRecord } from "../domain/build-views.ts";
+import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { formatDuration } from "../domain/duration.ts";
 import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
-import { buildDocument, type SessionDocument, type SessionSpec } from "../domain/session-document.ts";
-import { isFinished, phaseOf, type Session } from "../domain/session.ts";
+import { isFinished, type Work } from "../domain/work.ts";
+import type { Draft, Kind, WorkCalls } from "../kinds/kind.ts";
+import { findKind } from "../kinds/kinds.ts";
 import { explainError } from "../explain-error.ts";
 import { follow } from "./follow.ts";
 import { keepContact } from "./keep-contact.ts";
 import { print, toYaml, type Format } from "./output.ts";
 import { progressView, type ProgressView } from "./progress-view.ts";
 import { showFailedLogs } from "./show-failed-logs.ts";
+import { shortTarget } from "./target.ts";
 
 export type RunOptions = {
   readonly detach: boolean;
@@ -33,26 +35,26 @@ export type RunOptions = {
   readonly output: Format;
 };
 
-type Named = { readonly name: string; readonly spec: SessionSpec };
+type Named = { readonly kind: Kind; readonly draft: Draft; readonly name: string };
 
 /** Problems of a file that are shown; the first ones usually explain the rest. */
 const PROBLEMS_MAX = 50;
 /** Each takes up to ten seconds: long enough for a service to be replaced. */
 const SUBMIT_ATTEMPTS = 3;
 
-/** `muster run FILE...`: submits the sessions of the files and follows them until they are over. */
+/** `muster run FILE...`: submits what the files ask for and follows it until it is over. */
 export async function run(cli: Cli, files: readonly string[], options: RunOptions): Promise<ExitCode> {
   const documents = await readDocuments(cli, files);
   if (options.dryRun) {
-    const plain = documents.map(buildDocument);
+    const plain = documents.map(({ draft }) => draft.document);
     if (options.output === "json") print(cli.io, "json", { table: () => [], data: () => plain });
     else cli.io.out([plain.map(toYaml).join("\n---\n")]);
     return EXIT.ok;
   }
-  const named = documents.map(({ name, spec }) => ({
-    name: "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH),
-    spec,
-  }));
+  const named = documents.map(({ kind, draft }) => {
+    const { name } = draft;
+    return { kind, draft, name: "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH) };
+  });
   return inSpan("@muster/cli", "muster run", { attributes: { "muster.sessions": named.length } }, async (span) => {
     const code = await submitAndFollow(cli, named, options);
     if (code !== EXIT.ok) span.setStatus({ code: SpanStatusCode.ERROR, message: `exit code ${code}` });
@@ -60,20 +62,21 @@ export async function run(cli: Cli, files: readonly string[], options: RunOption
   });
 }
 
-async function readDocuments(cli: Cli, files: readonly string[]): Promise<SessionDocument[]> {
-  const documents: SessionDocument[] = [];
+async function readDocuments(cli: Cli, files: readonly string[]): Promise<Placed[]> {
+  const documents: Placed[] = [];
   const problems: Problem[] = [];
   const firstOf = new Map<string, Place>();
   for (const file of files) {
-    const parsed = parseDocuments(file === "-" ? "stdin" : file, await cli.io.read(file, FILE_BYTES_MAX));
+    const parsed = parseDocuments(file === "-" ? "stdin" : file, await cli.io.read(file, FILE_BYTES_MAX), cli.kinds);
     problems.push(...parsed.problems);
-    for (const { document, place } of parsed.documents) {
-      documents.push(document);
-      if (!("exact" in document.name)) continue;
-      const name = document.name.exact;
+    for (const placed of parsed.documents) {
+      documents.push(placed);
+      const { kind, draft, place } = placed;
+      if (!("exact" in draft.name)) continue;
+      const name = `${kind.noun} ${draft.name.exact}`;
       const first = firstOf.get(name);
       if (first === undefined) firstOf.set(name, place);
-      else problems.push({ ...place, message: `session ${name} is given twice, first at ${describePlace(first)}` });
+      else problems.push({ ...place, message: `${name} is given twice, first at ${describePlace(first)}` });
     }
   }
   if (problems.length === 0) return documents;
@@ -88,94 +91,107 @@ async function readDocuments(cli: Cli, files: readonly string[]): Promise<Sessio
 async function submitAndFollow(cli: Cli, named: readonly Named[], options: RunOptions): Promise<ExitCode> {
   // The first Ctrl-C cancels the sessions, and that takes more questions.
   await using connected = await cli.connect(cli.interrupts.second);
-  const { services } = connected;
-  const { submitted, refused } = await submitAll(cli, services, named);
+  const { submitted, refused } = await submitAll(cli, connected, named);
   if (options.detach && !cli.interrupts.first.aborted) {
     print(cli.io, options.output, {
-      table: () => submitted.map(({ name }) => `session ${name} submitted; \`muster get session ${name}\` shows it`),
-      data: () => submitted.map(buildSessionRecord),
+      table: () =>
+        submitted.map(({ kind, name }) => `${kind} ${name} submitted; \`muster get ${kind} ${name}\` shows it`),
+      data: () => submitted.map(buildWorkRecord),
     });
     return refused ?? EXIT.ok;
   }
   const ended = await followAll(cli, connected, submitted, options);
-  await showFailedLogs(cli, services, ended.sessions);
+  const logged = ended.all.map((work) => ({
+    work,
+    calls: callsOf(cli, connected, work),
+    target: shortTarget(cli, work),
+  }));
+  await showFailedLogs(cli, logged);
   print(cli.io, options.output, {
-    table: (style) => ended.sessions.filter(isFinished).flatMap((session) => buildSummary(session, cli.now(), style)),
-    data: () => ended.sessions.map(buildSessionRecord),
+    table: (style) => ended.all.filter(isFinished).flatMap((work) => buildSummary(work, cli.now(), style)),
+    data: () => ended.all.map(buildWorkRecord),
   });
   if (cli.interrupts.first.aborted) return EXIT.interrupted;
-  const done = ended.sessions.every((session) => phaseOf(session) === "DONE");
+  const done = ended.all.every(({ outcome }) => outcome === "success");
   return refused ?? ended.lost ?? (done ? EXIT.ok : EXIT.failed);
 }
 
 /** Submits one after another. A refusal is reported and does not keep the others back; the first one decides the exit code. */
 async function submitAll(
   cli: Cli,
-  services: MusterServices,
+  connected: Connected,
   named: readonly Named[],
-): Promise<{ submitted: Session[]; refused: ExitCode | undefined }> {
-  const submitted: Session[] = [];
+): Promise<{ submitted: Work[]; refused: ExitCode | undefined }> {
+  const submitted: Work[] = [];
   let refused: ExitCode | undefined;
-  for (const { name, spec } of named) {
+  for (const each of named) {
     if (cli.interrupts.first.aborted) break;
     try {
-      submitted.push(await submit(cli, services, { name, spec }));
+      submitted.push(await submit(cli, connected, each));
     } catch (error) {
-      refused = refused ?? report(cli, `submitting session ${name}`, error);
+      refused = refused ?? report(cli, `submitting ${each.kind.noun} ${each.name}`, error);
     }
   }
   return { submitted, refused };
 }
 
-/** An attempt that nobody answered may have taken effect; the request id makes the next one find the session that it made. */
-async function submit(cli: Cli, services: MusterServices, { name, spec }: Named): Promise<Session> {
+/** An attempt that nobody answered may have taken effect; the request id makes the next one find what it made. */
+async function submit(cli: Cli, { link }: Connected, { kind, draft, name }: Named): Promise<Work> {
   const requestId = cli.randomId();
   for (let attempt = 1; ; attempt++) {
     try {
-      return await services.submit({ requestId, name, spec });
+      return await draft.submit(link, { requestId, name });
     } catch (error) {
       const code = faultOf(error)?.code;
       const unanswered = code === "deadline_exceeded" || code === "unavailable";
       if (!unanswered || attempt === SUBMIT_ATTEMPTS || cli.interrupts.first.aborted) throw error;
-      cli.io.err([`submitting session ${name} again: nobody has answered`]);
+      cli.io.err([`submitting ${kind.noun} ${name} again: nobody has answered`]);
     }
   }
 }
 
-/** Follows all sessions. The first interrupt cancels them and goes on until they are over; the second, and the time limit, leave them. */
+function callsOf(cli: Cli, { link }: Connected, { kind }: Work): WorkCalls {
+  return (findKind(cli.kinds, kind) ?? cli.kinds[0]).calls(link);
+}
+
+/** `session x`, which also tells two of one name and different kinds apart. */
+function titleOf({ kind, name }: Work): string {
+  return `${kind} ${name}`;
+}
+
+/** Follows all. The first interrupt cancels them and goes on until they are over; the second, and the time limit, leave them. */
 async function followAll(
   cli: Cli,
   connected: Connected,
-  submitted: readonly Session[],
+  submitted: readonly Work[],
   options: RunOptions,
-): Promise<{ sessions: Session[]; lost: ExitCode | undefined }> {
+): Promise<{ all: Work[]; lost: ExitCode | undefined }> {
   const { interrupts } = cli;
-  const { services } = connected;
   const timeout = new AbortController();
   const enough = new AbortController();
   const gone = new AbortController();
   const leave = AbortSignal.any([interrupts.second, timeout.signal, gone.signal]);
-  const newest = new Map(submitted.map((session) => [session.name, session]));
+  const newest = new Map(submitted.map((work) => [titleOf(work), work]));
   const asked = new Map<string, Asked>();
   let lost: ExitCode | undefined;
   using view = progressView(cli.io, cli.now);
   using contact = keepContact(cli, connected, (lines) => view.say(lines));
-  for (const session of submitted) view.update(session);
+  for (const work of submitted) view.update(work);
 
   const cancelling = whenAborted(interrupts.first, enough.signal, () =>
-    cancelAll({ cli, services, view, newest: [...newest.values()], asked }),
+    cancelAll({ cli, connected, view, newest: [...newest.values()], asked }),
   );
   if (options.timeoutMs !== undefined) void cli.pause(options.timeoutMs, enough.signal).then(() => timeout.abort());
-  const changed = (session: Session): void => {
-    newest.set(session.name, session);
-    view.update(session);
+  const changed = (work: Work): void => {
+    newest.set(titleOf(work), work);
+    view.update(work);
   };
   await Promise.all(
-    submitted.map(async (session) => {
+    submitted.map(async (work) => {
       try {
-        await follow({ services, contact, changed }, session, leave);
+        await follow({ calls: callsOf(cli, connected, work), contact, changed }, work, leave);
       } catch (error) {
-        lost = lost ?? report(cli, `following session ${session.name}`, error, view);
+        lost = lost ?? report(cli, `following ${titleOf(work)}`, error, view);
         // Contact that is lost is lost for all of them.
         if (error instanceof CommandError) gone.abort();
       }
@@ -183,65 +199,69 @@ async function followAll(
   );
   enough.abort();
   if (!leave.aborted) await cancelling;
-  const sessions = [...newest.values()];
+  const all = [...newest.values()];
   if (leave.aborted)
-    sayLeft({ view, sessions, asked, timeoutMs: timeout.signal.aborted ? options.timeoutMs : undefined });
-  return { sessions, lost };
+    sayLeft({ cli, view, all, asked, timeoutMs: timeout.signal.aborted ? options.timeoutMs : undefined });
+  return { all, lost };
 }
 
 type Asked = "asked" | "answered";
 
 type Cancelling = {
   readonly cli: Cli;
-  readonly services: MusterServices;
+  readonly connected: Connected;
   readonly view: ProgressView;
-  readonly newest: readonly Session[];
-  /** Names of the sessions whose cancellation was asked for, and whether that was answered. */
+  readonly newest: readonly Work[];
+  /** Titles of those whose cancellation was asked for, and whether that was answered. */
   readonly asked: Map<string, Asked>;
 };
 
-async function cancelAll({ cli, services, view, newest, asked }: Cancelling): Promise<void> {
-  const open = newest.filter((session) => !isFinished(session));
+async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): Promise<void> {
+  const open = newest.filter((work) => !isFinished(work));
   if (open.length === 0) return;
-  const names = open.map(({ name }) => name).join(", ");
+  const names = open.map((work) => shortTarget(cli, work)).join(", ");
   view.say([`cancelling ${names} and waiting for the end; Ctrl-C again leaves at once`]);
   await Promise.all(
-    open.map(async ({ name }) => {
+    open.map(async (work) => {
+      const title = titleOf(work);
       try {
-        asked.set(name, "asked");
-        await services.cancel(name);
-        asked.set(name, "answered");
+        asked.set(title, "asked");
+        await callsOf(cli, connected, work).cancel(work.name);
+        asked.set(title, "answered");
       } catch (error) {
         // What the second Ctrl-C has cut off may well have arrived.
         if (cli.interrupts.second.aborted) return;
-        asked.delete(name);
-        report(cli, `cancelling session ${name}`, error, view);
+        asked.delete(title);
+        report(cli, `cancelling ${title}`, error, view);
       }
     }),
   );
 }
 
 function sayLeft(left: {
+  readonly cli: Cli;
   readonly view: ProgressView;
-  readonly sessions: readonly Session[];
+  readonly all: readonly Work[];
   readonly asked: ReadonlyMap<string, Asked>;
   readonly timeoutMs: number | undefined;
 }): void {
   const why = left.timeoutMs === undefined ? "" : ` after ${formatDuration(left.timeoutMs)}`;
-  const lines = left.sessions
-    .filter((session) => !isFinished(session))
-    .map(({ name, cancelRequested }) => {
-      const shows = `\`muster get session ${name}\` shows it`;
-      const asked = cancelRequested ? "answered" : left.asked.get(name);
-      if (asked === "answered") return `left${why}: session ${name} is being cancelled; ${shows}`;
+  const lines = left.all
+    .filter((work) => !isFinished(work))
+    .map((work) => {
+      const title = titleOf(work);
+      const cancel = `\`muster cancel ${shortTarget(left.cli, work)}\``;
+      const shows = `\`muster get ${title}\` shows it`;
+      const asked = work.cancelRequested ? "answered" : left.asked.get(title);
+      if (asked === "answered") return `left${why}: ${title} is being cancelled; ${shows}`;
       return asked === "asked"
-        ? `left${why}: nobody has answered whether session ${name} is cancelled; ${shows}, \`muster cancel ${name}\` asks again`
-        : `left${why}: session ${name} goes on; ${shows}, \`muster cancel ${name}\` ends it`;
+        ? `left${why}: nobody has answered whether ${title} is cancelled; ${shows}, ${cancel} asks again`
+        : `left${why}: ${title} goes on; ${shows}, ${cancel} ends it`;
     });
   left.view.say(lines);
 }
 
-/** Says what went wrong with one session of several, and which exit code it makes. A defect goes on. */
+/** Says what went wrong with one of several, and which exit code it makes. A defect goes on. */
 function report(cli: Cli, doing: string, error: unknown, view?: ProgressView): ExitCode {
   const fault = faultOf(error);
   if (fault === undefined && !(error instanceof CommandError)) throw error;

@@ -1,9 +1,10 @@
 import type { Cli } from "../cli.ts";
-import { buildSessionSchema, writeSchema } from "../domain/build-session-schema.ts";
+import { writeSchema } from "../domain/build-session-schema.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import type { Kind } from "../kinds/kind.ts";
 
-/** `muster schema`: the JSON Schema of documents, which is the text of schemas/session.schema.json. */
-export function schema(cli: Cli): ExitCode {
-  cli.io.out([writeSchema(buildSessionSchema()).trimEnd()]);
+/** `muster schema [KIND]`: the JSON Schema of its documents, which is the text of schemas/KIND.schema.json. */
+export function schema(cli: Cli, kind: Kind): ExitCode {
+  cli.io.out([writeSchema(kind.schema()).trimEnd()]);
   return EXIT.ok;
 }

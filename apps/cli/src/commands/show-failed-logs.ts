@@ -1,36 +1,43 @@
 import { faultOf } from "@muster/faults";
-import type { MusterServices } from "../adapters/muster-services.ts";
 import type { Cli } from "../cli.ts";
 import { plain } from "../domain/build-table.ts";
-import { phaseOf, type Session } from "../domain/session.ts";
+import type { Work } from "../domain/work.ts";
+import type { WorkCalls } from "../kinds/kind.ts";
 
-/** Components of a session whose logs are shown; one failure often takes the others down. */
+/** Components of one whose logs are shown; one failure often takes the others down. */
 const COMPONENTS_MAX = 3;
 const LINES_MAX = 10;
 /** Of a longer log only this much is read in search of its end. */
 const BYTES_MAX = 4 * 1024 * 1024;
 
+export type Followed = {
+  readonly work: Work;
+  readonly calls: Pick<WorkCalls, "log">;
+  /** By which commands find it. */
+  readonly target: string;
+};
+
 /** Shows the last lines of the components that failed, so that the reason is seen where the failure is. */
-export async function showFailedLogs(cli: Cli, services: MusterServices, sessions: readonly Session[]): Promise<void> {
-  for (const session of sessions) {
-    if (phaseOf(session) !== "ERROR") continue;
-    const failed = session.components.filter(({ state }) => state === "FAILED");
+export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): Promise<void> {
+  for (const { work, calls, target } of followed) {
+    if (work.outcome !== "failure") continue;
+    const failed = work.components.filter(({ state }) => state === "FAILED");
     for (const { name } of failed.slice(0, COMPONENTS_MAX)) {
-      const lines = await lastLines(services, session.name, name);
+      const lines = await lastLines(calls, work.name, name);
       if (lines.length === 0) continue;
-      const command = `muster logs ${session.name} ${name}`;
+      const command = `muster logs ${target} ${name}`;
       cli.io.err([`last lines of ${name} (\`${command}\` shows all):`, ...lines.map((line) => `  ${plain(line)}`)]);
     }
   }
 }
 
-async function lastLines(services: MusterServices, session: string, component: string): Promise<string[]> {
+async function lastLines(calls: Pick<WorkCalls, "log">, name: string, component: string): Promise<string[]> {
   const decoder = new TextDecoder();
   let text = "";
   let offset = 0;
   try {
     while (offset < BYTES_MAX) {
-      const chunk = await services.log(session, component, offset);
+      const chunk = await calls.log(name, component, offset);
       text = (text + decoder.decode(chunk.bytes, { stream: true }))
         .split("\n")
         .slice(-LINES_MAX - 1)
@@ -39,7 +46,7 @@ async function lastLines(services: MusterServices, session: string, component: s
       offset = chunk.nextOffset;
     }
   } catch (error) {
-    // The log is an extra here: that it is missing is a warning of the session already.
+    // The log is an extra here: that it is missing is a warning already.
     if (faultOf(error) === undefined) throw error;
   }
   return text

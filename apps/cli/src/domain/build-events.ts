@@ -1,26 +1,28 @@
 import { formatElapsed } from "./duration.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
-import type { Session, SessionEvent } from "./session.ts";
+import type { Work, WorkEvent } from "./work.ts";
 
-/** One event, with the session that it belongs to. */
+/** One event, with the work that it belongs to. */
 export type NamedEvent = {
-  readonly session: string;
-  readonly sessionCreatedAtMs: number;
-  readonly event: SessionEvent;
+  readonly kind: string;
+  readonly name: string;
+  readonly createdAtMs: number;
+  readonly event: WorkEvent;
 };
 
-/** The events of the sessions by time; those of one session stay in their order. */
-export function orderEvents(sessions: readonly Session[]): NamedEvent[] {
-  return sessions
-    .flatMap(({ name, createdAtMs, events }) =>
-      events.map((event): NamedEvent => ({ session: name, sessionCreatedAtMs: createdAtMs, event })),
+/** The events of all by time; those of one stay in their order. */
+export function orderEvents(all: readonly Work[]): NamedEvent[] {
+  return all
+    .flatMap(({ kind, name, createdAtMs, events }) =>
+      events.map((event): NamedEvent => ({ kind, name, createdAtMs, event })),
     )
     .sort((a, b) => a.event.atMs - b.event.atMs);
 }
 
 export function buildEventTable(events: readonly NamedEvent[], style: TableStyle): string[] {
-  return buildTable(["TIME", "SESSION", "AFTER", "EVENT", "REASON", "DESCRIPTION"], events.map(cellsOf), style);
+  const kind = events[0]?.kind.toUpperCase() ?? "NAME";
+  return buildTable(["TIME", kind, "AFTER", "EVENT", "REASON", "DESCRIPTION"], events.map(cellsOf), style);
 }
 
 /** One event as a line that stands alone, for a list that grows. */
@@ -32,16 +34,16 @@ export function buildEventLine(named: NamedEvent, style: TableStyle): string {
 }
 
 /** The stable form for `-o json`. */
-export function buildEventRecord({ session, event }: NamedEvent): Record<string, unknown> {
+export function buildEventRecord({ kind, name, event }: NamedEvent): Record<string, unknown> {
   const { phase, atMs, reason, description } = event;
-  return { session, phase, at: new Date(atMs).toISOString(), reason, description };
+  return { [kind]: name, phase, at: new Date(atMs).toISOString(), reason, description };
 }
 
-function cellsOf({ session, sessionCreatedAtMs, event }: NamedEvent): Cell[] {
+function cellsOf({ name, createdAtMs, event }: NamedEvent): Cell[] {
   return [
     new Date(event.atMs).toISOString(),
-    session,
-    formatElapsed(event.atMs - sessionCreatedAtMs),
+    name,
+    formatElapsed(event.atMs - createdAtMs),
     { text: event.phase, colour: colourOf(event.phase) },
     event.reason,
     event.description,

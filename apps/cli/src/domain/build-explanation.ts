@@ -3,78 +3,49 @@ import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts"
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "./reservation.ts";
-import { endOf, isFinished, phaseOf, type Session } from "./session.ts";
+import { isFinished, phaseOf, type Work } from "./work.ts";
 
-/** Why a session is where it is: a stable word, one sentence, and what can be done. */
+/** Why something is where it is: a stable word, one sentence, and what can be done. */
 export type Explanation = {
-  /** FINISHED, CANCELLING, NOT_TAKEN_YET, COMPONENTS_NOT_READY, RUNNING, CLEANING_UP, or the ledger's word for why the reservation waits. */
+  /** A word of the kind, or the ledger's for why the reservation waits. */
   readonly code: string;
   readonly message: string;
   /** Empty when there is nothing to do but wait. */
   readonly next: string;
 };
 
-/** `reservation` is undefined where the ledger holds none for the session. */
-export function explainSession(session: Session, reservation: ReservationExplanation | undefined): Explanation {
-  const end = endOf(session);
-  if (end !== undefined) return explainEnd(session, `${end.reason} ${end.description}`.trim());
-  const waits = plain(session.waitingBecause);
-  if (session.cancelRequested) {
-    return because("CANCELLING", `its cancellation is under way${waits === "" ? "" : `: ${waits}`}`);
-  }
-  switch (phaseOf(session)) {
-    case "QUEUE":
-      return explainQueue(waits, reservation);
-    case "ACCEPT":
-    case "PROVISION":
-      return because("COMPONENTS_NOT_READY", waits === "" ? "its pods are being started" : waits);
-    default:
-      return waits === ""
-        ? because("RUNNING", "its driver runs; the session ends when the driver does")
-        : because("CLEANING_UP", waits);
-  }
-}
-
-function explainEnd(session: Session, why: string): Explanation {
-  const phase = phaseOf(session);
-  if (phase === "DONE") return because("FINISHED", "it is over: the driver ended with 0");
-  return { ...because("FINISHED", `it is over, ${phase}: ${plain(why)}`), next: `muster logs ${session.name}` };
-}
-
-function explainQueue(waits: string, reservation: ReservationExplanation | undefined): Explanation {
-  if (reservation === undefined || reservation.code === "") {
-    return because("NOT_TAKEN_YET", waits === "" ? "no executor has asked for its machines yet" : waits);
-  }
-  return { code: reservation.code, message: plain(reservation.message), next: adviceFor(reservation) };
-}
-
-function adviceFor({ code, pools }: ReservationExplanation): string {
+/** What can be done about a reservation that waits. */
+export function adviceFor({ code, pools }: ReservationExplanation): string {
   if (code === "POOLS_NOT_KNOWN_YET") return "wait until the watcher has listed the nodes; `muster doctor` checks it";
   const [broken] = pools.filter(({ unusable }) => unusable > 0);
   if (broken === undefined || code === "CONCURRENCY_LIMIT") return "";
   return `mend the ${plural(broken.unusable, "unusable node")} of pool ${broken.pool}`;
 }
 
-function because(code: string, message: string): Explanation {
+export function because(code: string, message: string): Explanation {
   return { code, message, next: "" };
 }
 
-/** The explanation for people: the sentence, then who has what of each pool that the session waits for. */
+/** The explanation for people: the sentence, then who has what of each pool that it waits for. */
 export function buildExplanation(
-  session: Session,
-  reservation: ReservationExplanation | undefined,
+  explained: {
+    readonly work: Work;
+    readonly explanation: Explanation;
+    readonly reservation: ReservationExplanation | undefined;
+  },
   nowMs: number,
   style: TableStyle,
 ): string[] {
-  const { code, message, next } = explainSession(session, reservation);
-  const phase = phaseOf(session);
-  const since = session.events.at(-1)?.atMs ?? session.createdAtMs;
-  const state = `${paint(phase, colourOf(phase), style.colours)} ${isFinished(session) ? "since" : "for"} ${formatElapsed(nowMs - since)}`;
+  const { work, explanation, reservation } = explained;
+  const { code, message, next } = explanation;
+  const phase = phaseOf(work);
+  const since = work.events.at(-1)?.atMs ?? work.createdAtMs;
+  const state = `${paint(phase, colourOf(phase), style.colours)} ${isFinished(work) ? "since" : "for"} ${formatElapsed(nowMs - since)}`;
   return [
-    `session ${session.name} ${state}: ${code}`,
+    `${work.kind} ${work.name} ${state}: ${code}`,
     `  ${message}`,
     ...(next === "" ? [] : [`next: ${next}`]),
-    ...(reservation === undefined || isFinished(session) ? [] : buildReservationPart(reservation, nowMs, style)),
+    ...(reservation === undefined || isFinished(work) ? [] : buildReservationPart(reservation, nowMs, style)),
   ];
 }
 

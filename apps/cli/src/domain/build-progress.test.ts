@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { buildPhases, buildProgressBlock, buildProgressLines, buildWaitLine } from "./build-progress.ts";
 import { component, session, START_MS as START } from "../../test/session-fixture.ts";
-import type { Session } from "./session.ts";
+import type { Work } from "./work.ts";
 
 describe("appended lines", () => {
   it("tell of a new session its events, and of components only what has begun", () => {
@@ -37,7 +37,7 @@ describe("appended lines", () => {
       description: "server failed",
     };
     const after = {
-      ...session(["QUEUE", "RUN"], [failed]),
+      ...session(["QUEUE", "RUN"], [failed], { outcome: "failure" }),
       events: [...before.events, end],
       finishedAtMs: START + 5000,
     };
@@ -66,7 +66,7 @@ describe("appended lines", () => {
     const phases = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"] as const;
     fc.assert(
       fc.property(fc.subarray([1, 2, 3, 4]), (stops) => {
-        let before: Session | undefined;
+        let before: Work | undefined;
         const lines: string[] = [];
         for (const count of [...stops, phases.length]) {
           const next = session(phases.slice(0, count));

@@ -1,13 +1,13 @@
 import { formatElapsed } from "./duration.ts";
 import { buildTable, fit, plain, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
-import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Session } from "./session.ts";
+import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } from "./work.ts";
 
 /**
  * What is new since the state before, as lines that are only ever appended: one for each event and for each change of a component. For logs and pipes. Begins with
  * the time since the submission.
  */
-export function buildProgressLines(before: Session | undefined, session: Session, nowMs: number): string[] {
+export function buildProgressLines(before: Work | undefined, session: Work, nowMs: number): string[] {
   const end = endOf(session);
   const seen = new Map(before?.components.map((component) => [component.name, describeComponent(component)]));
   const events = session.events.slice(before?.events.length ?? 0);
@@ -26,13 +26,13 @@ export function buildProgressLines(before: Session | undefined, session: Session
 }
 
 /** Why a session waits, as one more line of the same form. */
-export function buildWaitLine(session: Session, nowMs: number): string {
+export function buildWaitLine(session: Work, nowMs: number): string {
   return buildLine(session, nowMs, `waits: ${plain(session.waitingBecause)}`);
 }
 
 /** All that is to be seen of the sessions at one moment, for a terminal that is redrawn: the phases with their times, and a line for each component. */
 export function buildProgressBlock(
-  sessions: readonly Session[],
+  sessions: readonly Work[],
   nowMs: number,
   style: TableStyle & { readonly rows: number },
 ): string[] {
@@ -47,7 +47,7 @@ export function buildProgressBlock(
 }
 
 /** `QUEUE 0.2s  ACCEPT 0.0s  PROVISION 1.4s  RUN 5.1s`: each phase with the time that it took, or has taken until now. */
-export function buildPhases(session: Session, nowMs: number): string {
+export function buildPhases(session: Work, nowMs: number): string {
   return session.events
     .map(({ phase, atMs }, index) => {
       const next = session.events[index + 1];
@@ -60,7 +60,7 @@ export function buildPhases(session: Session, nowMs: number): string {
 /** The components of a session as rows of a table, under COMPONENT_HEADER. */
 export const COMPONENT_HEADER = ["COMPONENT", "KIND", "POOL", "NODE", "ADDRESS", "STATE", "MESSAGE"];
 
-export function buildComponentRows(session: Session) {
+export function buildComponentRows(session: Work) {
   return session.components.map((component) => [
     component.name,
     component.kind,
@@ -72,7 +72,7 @@ export function buildComponentRows(session: Session) {
   ]);
 }
 
-function buildSessionBlock(session: Session, nowMs: number, style: TableStyle): string[] {
+function buildSessionBlock(session: Work, nowMs: number, style: TableStyle): string[] {
   const phase = phaseOf(session);
   const width = style.columns ?? Number.POSITIVE_INFINITY;
   const age = formatElapsed(ageOf(session, nowMs));
@@ -89,7 +89,7 @@ function buildSessionBlock(session: Session, nowMs: number, style: TableStyle): 
   ];
 }
 
-function buildLine(session: Session, atMs: number, text: string): string {
+function buildLine(session: Work, atMs: number, text: string): string {
   return `${formatElapsed(atMs - session.createdAtMs).padStart(6)}  ${session.name}  ${text}`;
 }
 

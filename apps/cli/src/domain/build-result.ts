@@ -2,19 +2,19 @@ import { formatElapsed } from "./duration.ts";
 import { buildTable, plain, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { parseOrText } from "./session-document.ts";
-import { ageOf, endOf, phaseOf, type Session } from "./session.ts";
+import { ageOf, endOf, phaseOf, type Work } from "./work.ts";
 
 /** Lines that tell how a session ended: outcome, reason, warnings, and the result as a table. */
-export function buildSummary(session: Session, nowMs: number, style: TableStyle): string[] {
+export function buildSummary(session: Work, nowMs: number, style: TableStyle): string[] {
   const end = endOf(session);
   const phase = phaseOf(session);
   const outcome = paint(phase, colourOf(phase), style.colours);
-  const words = [end?.reason ?? "", phase === "DONE" ? "" : plain(end?.description ?? "")].filter(
+  const words = [end?.reason ?? "", session.outcome === "success" ? "" : plain(end?.description ?? "")].filter(
     (word) => word !== "",
   );
   const why = words.length === 0 ? "" : `: ${words.join(": ")}`;
   return [
-    `session ${session.name} ${outcome} after ${formatElapsed(ageOf(session, nowMs))}${why}`,
+    `${session.kind} ${session.name} ${outcome} after ${formatElapsed(ageOf(session, nowMs))}${why}`,
     ...session.warnings.map(
       ({ code, message }) => `${paint("warning", "yellow", style.colours)}: ${code}: ${plain(message)}`,
     ),

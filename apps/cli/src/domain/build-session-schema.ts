@@ -3,7 +3,7 @@ import { formatDuration } from "./duration.ts";
 import { GENERATED_LENGTH } from "./read-session-document.ts";
 import { API_VERSION, COMPONENT_KINDS } from "./session-document.ts";
 
-type Schema = Readonly<Record<string, unknown>>;
+export type Schema = Readonly<Record<string, unknown>>;
 
 const DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";

@@ -4,19 +4,19 @@ import { buildSummary } from "./build-result.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf } from "./paint.ts";
 import type { Pool, Reservation } from "./reservation.ts";
-import { buildSpec, parseOrText } from "./session-document.ts";
-import { ageOf, endOf, isFinished, phaseOf, type Session } from "./session.ts";
+import { parseOrText } from "./session-document.ts";
+import { ageOf, endOf, isFinished, phaseOf, type Work } from "./work.ts";
 
-export function buildSessionTable(sessions: readonly Session[], nowMs: number, style: TableStyle): string[] {
-  const rows = sessions.map((session): Cell[] => {
-    const phase = phaseOf(session);
+export function buildWorkTable(all: readonly Work[], nowMs: number, style: TableStyle): string[] {
+  const rows = all.map((work): Cell[] => {
+    const phase = phaseOf(work);
     return [
-      session.name,
+      work.name,
       { text: phase, colour: colourOf(phase) },
-      String(session.components.length),
-      formatElapsed(nowMs - session.createdAtMs),
-      formatElapsed(ageOf(session, nowMs)),
-      isFinished(session) ? (endOf(session)?.reason ?? "") : session.waitingBecause,
+      String(work.components.length),
+      formatElapsed(nowMs - work.createdAtMs),
+      formatElapsed(ageOf(work, nowMs)),
+      isFinished(work) ? (endOf(work)?.reason ?? "") : work.waitingBecause,
     ];
   });
   return buildTable(["NAME", "PHASE", "MACHINES", "AGE", "TOOK", "WHY"], rows, style);
@@ -48,27 +48,23 @@ export function buildReservationTable(
   return buildTable(["ID", "OWNER", "STATE", "MACHINES", "PRIORITY", "AGE", "WHERE"], rows, style);
 }
 
-/** All that is known of one session, for people. */
-export function buildDescription(session: Session, nowMs: number, style: TableStyle): string[] {
+/** All that is known of one, for people. */
+export function buildDescription(work: Work, nowMs: number, style: TableStyle): string[] {
   const fields = buildTable(
-    ["SESSION", plain(session.name)],
+    [work.kind.toUpperCase(), plain(work.name)],
     [
-      ["uid", session.uid],
-      ["submitted", isoTime(session.createdAtMs) ?? ""],
-      ["timeout", duration(session.spec.timeoutMs)],
-      ["queue timeout", duration(session.spec.queueTimeoutMs)],
-      ["kept for", duration(session.spec.ttlMs)],
-      ["priority", String(session.spec.priority ?? 0)],
-      ["scenario", session.spec.scenarioJson ?? "-"],
-      ["cancel requested", session.cancelRequested ? "yes" : "no"],
-      ["waits", session.waitingBecause === "" ? "-" : session.waitingBecause],
-      ["trace", session.traceparent === "" ? "-" : session.traceparent],
+      ["uid", work.uid],
+      ["submitted", isoTime(work.createdAtMs) ?? ""],
+      ...work.facts,
+      ["cancel requested", work.cancelRequested ? "yes" : "no"],
+      ["waits", work.waitingBecause === "" ? "-" : work.waitingBecause],
+      ["trace", work.traceparent === "" ? "-" : work.traceparent],
     ],
     style,
   );
-  const events = session.events.map((event): Cell[] => [
+  const events = work.events.map((event): Cell[] => [
     isoTime(event.atMs) ?? "",
-    formatElapsed(event.atMs - session.createdAtMs),
+    formatElapsed(event.atMs - work.createdAtMs),
     { text: event.phase, colour: colourOf(event.phase) },
     event.reason,
     event.description,
@@ -78,34 +74,35 @@ export function buildDescription(session: Session, nowMs: number, style: TableSt
     "",
     ...buildTable(["TIME", "AFTER", "EVENT", "REASON", "DESCRIPTION"], events, style),
     "",
-    ...buildTable(COMPONENT_HEADER, buildComponentRows(session), style),
+    ...buildTable(COMPONENT_HEADER, buildComponentRows(work), style),
     "",
-    ...(isFinished(session) ? buildSummary(session, nowMs, style) : [buildPhases(session, nowMs)]),
+    ...(isFinished(work) ? buildSummary(work, nowMs, style) : [buildPhases(work, nowMs)]),
   ];
 }
 
-/** The stable form of a session for `-o json` and `-o yaml`: times in ISO 8601, durations as written in documents, scenario and result as data. */
-export function buildSessionRecord(session: Session): Record<string, unknown> {
+/** The stable form for `-o json` and `-o yaml`: times in ISO 8601, durations as written in documents, scenario and result as data. */
+export function buildWorkRecord(work: Work): Record<string, unknown> {
   return {
-    name: session.name,
-    uid: session.uid,
-    revision: session.revision,
-    phase: phaseOf(session),
-    createdAt: isoTime(session.createdAtMs),
-    finishedAt: isoTime(session.finishedAtMs),
-    cancelRequested: session.cancelRequested,
-    waitingBecause: session.waitingBecause,
-    result: session.resultJson === undefined ? undefined : parseOrText(session.resultJson),
-    warnings: session.warnings,
-    events: session.events.map(({ phase, atMs, description, reason }) => ({
+    kind: work.kind,
+    name: work.name,
+    uid: work.uid,
+    revision: work.revision,
+    phase: phaseOf(work),
+    createdAt: isoTime(work.createdAtMs),
+    finishedAt: isoTime(work.finishedAtMs),
+    cancelRequested: work.cancelRequested,
+    waitingBecause: work.waitingBecause,
+    result: work.resultJson === undefined ? undefined : parseOrText(work.resultJson),
+    warnings: work.warnings,
+    events: work.events.map(({ phase, atMs, description, reason }) => ({
       phase,
       at: isoTime(atMs),
       reason,
       description,
     })),
-    components: session.components,
-    spec: buildSpec(session.spec),
-    traceparent: session.traceparent,
+    components: work.components,
+    spec: work.spec,
+    traceparent: work.traceparent,
   };
 }
 
@@ -119,10 +116,6 @@ function isoTime(ms: number | undefined): string | undefined {
   if (ms === undefined) return undefined;
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
-}
-
-function duration(ms: number | undefined): string {
-  return ms === undefined ? "-" : formatElapsed(ms);
 }
 
 function whyText({ because, machines }: Reservation): string {

@@ -7,7 +7,7 @@ const argument = (name: string, choices: string[] = [], variadic = false) => ({ 
 const COMMANDS: CommandShape[] = [
   { name: "run", options: [output], arguments: [argument("file", [], true)] },
   { name: "get", options: [output], arguments: [argument("resource", ["sessions", "pools"]), argument("name")] },
-  { name: "logs", options: [follow], arguments: [argument("session"), argument("component")] },
+  { name: "logs", options: [follow], arguments: [argument("name"), argument("component")] },
   { name: "cancel", options: [], arguments: [argument("name")] },
   {
     name: "letters",
@@ -40,10 +40,10 @@ describe("what can follow on a command line", () => {
   });
 
   it.each<[string[], object | undefined]>([
-    [["logs", ""], { names: "sessions" }],
+    [["logs", ""], { names: "work", of: undefined }],
     [["logs", "-f", "s", ""], { names: "components", of: "s" }],
-    [["cancel", ""], { names: "sessions" }],
-    [["get", "sessions", ""], { names: "sessions" }],
+    [["cancel", ""], { names: "work", of: undefined }],
+    [["get", "sessions", ""], { names: "work", of: "sessions" }],
     [["get", "pools", ""], { names: "pools" }],
     [["get", ""], undefined],
     [["run", ""], undefined],

@@ -15,9 +15,11 @@ export type OptionShape = {
 
 export type ArgumentShape = { readonly name: string; readonly choices: readonly string[]; readonly variadic: boolean };
 
-/** Names that only the services know. `of` is the session whose components are meant. */
+/** Names that only the services know: of a kind of work (undefined: the one that is meant where none is named), of pools, of the components of one. */
 export type NameSource =
-  { readonly names: "sessions" } | { readonly names: "pools" } | { readonly names: "components"; readonly of: string };
+  | { readonly names: "work"; readonly of: string | undefined }
+  | { readonly names: "pools" }
+  | { readonly names: "components"; readonly of: string };
 
 export type Completion = {
   /** What may stand here; the ones that begin with what was typed. */
@@ -52,7 +54,7 @@ export function planCompletion(
   const { arguments: shapes } = command;
   const shape = shapes[positionals.length] ?? (shapes.at(-1)?.variadic === true ? shapes.at(-1) : undefined);
   if (shape === undefined) return NOTHING;
-  return { ...words(shape.choices, current), source: sourceOf(command.name, shape.name, positionals) };
+  return { ...words(shape.choices, current), source: sourceOf(shape.name, positionals) };
 }
 
 type Line = {
@@ -86,13 +88,12 @@ function readLine(commands: readonly CommandShape[], common: readonly OptionShap
   return { command, positionals, open };
 }
 
-function sourceOf(command: string, argument: string, positionals: readonly string[]): NameSource | undefined {
+function sourceOf(argument: string, positionals: readonly string[]): NameSource | undefined {
   const [first = ""] = positionals;
   if (argument === "component") return { names: "components", of: first };
-  if (argument === "session") return { names: "sessions" };
   if (argument !== "name") return undefined;
   if (first.startsWith("pool")) return { names: "pools" };
-  return command === "get" && first === "" ? undefined : { names: "sessions" };
+  return { names: "work", of: first === "" ? undefined : first };
 }
 
 function words(choices: readonly string[], current: string): Completion {

@@ -36,19 +36,22 @@ const COMPONENT_FIELDS = [
   "replicas",
 ];
 
-/** Reads one document's plain data as a session, or says everything that is wrong with it. Never throws. */
-export function readSessionDocument(value: unknown): Read {
+/**
+ * Reads one document's plain data as a session, or says everything that is wrong with it. Never throws. `kinds` are what a document's kind may be, for the case that
+ * it is none of them.
+ */
+export function readSessionDocument(value: unknown, kinds: readonly string[] = ["Session"]): Read {
   const reader = valueReader();
-  const document = readDocument(reader, value);
+  const document = readDocument(reader, value, kinds);
   if (document === undefined || reader.findings.length > 0) return { ok: false, findings: reader.findings };
   return { ok: true, document };
 }
 
-function readDocument(reader: ValueReader, value: unknown): SessionDocument | undefined {
+function readDocument(reader: ValueReader, value: unknown, kinds: readonly string[]): SessionDocument | undefined {
   const root = reader.mapping([], value, ["apiVersion", "kind", "metadata", "spec"]);
   if (root === undefined) return undefined;
   if (required(reader, [], root, "apiVersion")) reader.oneOf(["apiVersion"], root["apiVersion"], [API_VERSION]);
-  if (required(reader, [], root, "kind")) reader.oneOf(["kind"], root["kind"], ["Session"]);
+  if (required(reader, [], root, "kind")) reader.oneOf(["kind"], root["kind"], kinds);
   const name = required(reader, [], root, "metadata") ? readName(reader, root["metadata"]) : undefined;
   const spec = required(reader, [], root, "spec") ? readSpec(reader, root["spec"], name) : undefined;
   return name === undefined || spec === undefined ? undefined : { name, spec };

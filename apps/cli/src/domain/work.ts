@@ -1,0 +1,71 @@
+/** What the command submits, follows and shows, whatever its kind. */
+export type Work = {
+  /** Noun of its kind, as commands name it: `session`. */
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Differs whenever anything else does. */
+  readonly revision: number | string;
+  /** The `spec` of a document that would make it. */
+  readonly spec: Readonly<Record<string, unknown>>;
+  /** What only its kind has, for people who want all: labels and values. */
+  readonly facts: readonly (readonly [label: string, value: string])[];
+  readonly events: readonly WorkEvent[];
+  readonly components: readonly ComponentStatus[];
+  /** Undefined until it is over. */
+  readonly outcome: Outcome | undefined;
+  /** JSON text that it left; undefined when there is none. */
+  readonly resultJson: string | undefined;
+  readonly warnings: readonly { readonly code: string; readonly message: string }[];
+  readonly createdAtMs: number;
+  /** Undefined until it is over. */
+  readonly finishedAtMs: number | undefined;
+  readonly cancelRequested: boolean;
+  readonly traceparent: string;
+  /** Why it does not go on just now, for people; empty when it does. */
+  readonly waitingBecause: string;
+};
+
+export type Outcome = "success" | "failure" | "cancelled";
+
+export type WorkEvent = {
+  /** Word of the kind for where it went: `RUN`. UNKNOWN: a service that is newer than this CLI knows more words. */
+  readonly phase: string;
+  readonly atMs: number;
+  readonly description: string;
+  /** Stable word behind a failure; empty for the others. */
+  readonly reason: string;
+};
+
+export type ComponentStatus = {
+  readonly name: string;
+  /** Its part in the work: `driver`. */
+  readonly kind: string;
+  readonly pool: string;
+  readonly node: string;
+  readonly pod: string;
+  readonly podIp: string;
+  /** PENDING, CREATED, or a health: READY, NOT_READY, UNKNOWN, SUCCEEDED, FAILED. */
+  readonly state: string;
+  readonly message: string;
+  readonly exitCode: number | undefined;
+};
+
+/** The phase that it is in: that of its last event. */
+export function phaseOf(work: Work): string {
+  return work.events.at(-1)?.phase ?? "UNKNOWN";
+}
+
+export function isFinished(work: Work): boolean {
+  return work.outcome !== undefined;
+}
+
+/** The event that ended it; undefined while it goes on. */
+export function endOf(work: Work): WorkEvent | undefined {
+  return isFinished(work) ? work.events.at(-1) : undefined;
+}
+
+/** Milliseconds from submission until its end, or until now. */
+export function ageOf(work: Work, nowMs: number): number {
+  return (work.finishedAtMs ?? nowMs) - work.createdAtMs;
+}

@@ -1,0 +1,50 @@
+import type { Bus } from "@muster/bus";
+import type { LogChunk } from "../adapters/messages.ts";
+import type { Explanation } from "../domain/build-explanation.ts";
+import type { Schema } from "../domain/build-session-schema.ts";
+import type { Finding } from "../domain/read-value.ts";
+import type { ReservationExplanation } from "../domain/reservation.ts";
+import type { Work } from "../domain/work.ts";
+
+/** All that the commands need to know of one kind of work. What differs between kinds stands in its file, and nowhere else. */
+export type Kind = {
+  /** As commands name one of it: `session`. */
+  readonly noun: string;
+  readonly plural: string;
+  /** What `kind` says in the documents that make one. */
+  readonly documents: readonly string[];
+  readonly schema: () => Schema;
+  /** Reads a document that names one of `documents`. Never throws. `known` are the names that documents may have, of all kinds. */
+  readonly read: (document: unknown, known: readonly string[]) => ReadDraft;
+  readonly calls: (link: Link) => WorkCalls;
+  /** Why it is where it is. `reservation` is undefined where the ledger holds none for it. */
+  readonly explain: (work: Work, reservation: ReservationExplanation | undefined) => Explanation;
+};
+
+/** Where services are asked; the signal gives up whatever is being asked. */
+export type Link = { readonly bus: Bus; readonly stop: AbortSignal };
+
+/** What a document asks for: complete and right as far as can be known without the services. */
+export type Draft = {
+  /** `exact` is the name; `prefix` gets random letters when it is submitted. */
+  readonly name: { readonly exact: string } | { readonly prefix: string };
+  /** The document again, with everything that was left out or repeated written in full. */
+  readonly document: Readonly<Record<string, unknown>>;
+  /** The same request id finds what the first one made. */
+  readonly submit: (link: Link, request: { readonly requestId: string; readonly name: string }) => Promise<Work>;
+};
+
+export type ReadDraft =
+  { readonly ok: true; readonly draft: Draft } | { readonly ok: false; readonly findings: readonly Finding[] };
+
+/** Every call rejects with FaultError and nothing else. */
+export type WorkCalls = {
+  readonly get: (name: string) => Promise<Work>;
+  /** The work once it differs from this state of it, or as it is after some seconds. */
+  readonly after: (seen: Work, signal: AbortSignal) => Promise<Work>;
+  readonly list: () => Promise<Work[]>;
+  readonly cancel: (name: string) => Promise<Work>;
+  readonly log: (name: string, component: string, offset: number, signal?: AbortSignal) => Promise<LogChunk>;
+  /** Calls the listener with the name of each that has a new event, until disposed. A hint may be lost. */
+  readonly onEvent: (listener: (name: string) => void) => Promise<AsyncDisposable>;
+};

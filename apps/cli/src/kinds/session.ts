@@ -1,0 +1,63 @@
+import { client } from "@muster/bus";
+import { muster, SessionService, subjects } from "@muster/proto";
+import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
+import { sessionFromMessage, specToMessage } from "../adapters/messages.ts";
+import { buildSessionSchema } from "../domain/build-session-schema.ts";
+import { explainSession } from "../domain/explain-session.ts";
+import { readSessionDocument } from "../domain/read-session-document.ts";
+import { buildDocument } from "../domain/session-document.ts";
+import type { Work } from "../domain/work.ts";
+import type { Kind, Link, WorkCalls } from "./kind.ts";
+
+/** Finite tests of several roles, which the session controller runs. */
+export const SESSION: Kind = {
+  noun: "session",
+  plural: "sessions",
+  documents: ["Session"],
+  schema: buildSessionSchema,
+  read: (value, known) => {
+    const read = readSessionDocument(value, known);
+    if (!read.ok) return read;
+    const { name, spec } = read.document;
+    const submit = async ({ bus, stop }: Link, request: { requestId: string; name: string }): Promise<Work> => {
+      const message = { ...request, spec: specToMessage(spec) };
+      const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+      return workOf(await client(bus, SessionService).submitSession(message, options));
+    };
+    return { ok: true, draft: { name, document: buildDocument(read.document), submit } };
+  },
+  calls: sessionCalls,
+  explain: explainSession,
+};
+
+function sessionCalls({ bus, stop }: Link): WorkCalls {
+  const sessions = client(bus, SessionService);
+  const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+  return {
+    get: async (name) => workOf(await sessions.getSession({ name }, options)),
+    after: async ({ name, revision }, signal) => {
+      const request = { name, afterRevision: Number(revision), waitMs: LONG_POLL_MS };
+      return workOf(await sessions.watchSession(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal }));
+    },
+    list: () =>
+      readPages(async (page) => {
+        const reply = await sessions.listSessions({ continue: page }, options);
+        return { items: reply.sessions.map(sessionFromMessage), next: reply.continue };
+      }),
+    cancel: async (name) => workOf(await sessions.cancelSession({ requestId: crypto.randomUUID(), name }, options)),
+    log: async (name, component, offset, signal = stop) => {
+      const request = { name, component, offset };
+      const reply = await sessions.getLogs(request, { timeoutMs: CALL_TIMEOUT_MS, signal });
+      const { chunk, nextOffset, complete, truncated } = reply;
+      return { bytes: chunk, nextOffset, complete, truncated };
+    },
+    onEvent: (listener) =>
+      bus.listen(subjects.anySessionEventRecorded, ({ payload }) => {
+        listener(muster.session.v1.SessionEventRecorded.decode(payload).name);
+      }),
+  };
+}
+
+function workOf(reply: { session?: Parameters<typeof sessionFromMessage>[0] | null }): Work {
+  return sessionFromMessage(reply.session ?? {});
+}

@@ -1,0 +1,41 @@
+import { makeCli } from "../src/adapters/deps.ts";
+import type { Io } from "../src/cli.ts";
+import { explainError } from "../src/explain-error.ts";
+import type { Kinds } from "../src/kinds/kinds.ts";
+import { buildProgram } from "../src/program.ts";
+
+export type Ended = { readonly code: number; readonly out: readonly string[]; readonly err: readonly string[] };
+
+/** The whole command in this process; nobody sees its terminal, and every file is this text. */
+export async function inProcess(
+  args: readonly string[],
+  world: { readonly url: string; readonly token: string; readonly file?: string; readonly kinds?: Kinds },
+): Promise<Ended> {
+  const out: string[] = [];
+  const err: string[] = [];
+  const never = new AbortController().signal;
+  const io: Io = {
+    out: (lines) => out.push(...lines),
+    err: (lines) => err.push(...lines),
+    write: (bytes) => {
+      out.push(typeof bytes === "string" ? bytes : new TextDecoder().decode(bytes));
+      return Promise.resolve();
+    },
+    draw: () => undefined,
+    outStyle: () => ({ columns: undefined, colours: false }),
+    errStyle: () => ({ columns: undefined, colours: false, rows: 24, interactive: false }),
+    read: () => Promise.resolve(world.file ?? ""),
+    closed: never,
+  };
+  const config = { natsUrl: world.url, token: world.token, localFile: "/nonexistent", colours: false };
+  const interrupts = { first: never, second: never };
+  const { kinds } = world;
+  const cliOf = (natsUrl: () => string | undefined) =>
+    makeCli({ config, io, interrupts, natsUrl, ...(kinds !== undefined && { kinds }) });
+  try {
+    return { code: await buildProgram(cliOf, 80).parse(args), out, err };
+  } catch (error) {
+    const { exitCode, lines } = explainError(error);
+    return { code: exitCode, out, err: [...err, ...lines] };
+  }
+}

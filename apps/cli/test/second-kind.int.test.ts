@@ -1,0 +1,173 @@
+import { throwFault } from "@muster/faults";
+import { natsServer, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import type { Work } from "../src/domain/work.ts";
+import type { Kind } from "../src/kinds/kind.ts";
+import { SESSION } from "../src/kinds/session.ts";
+import { inProcess } from "./in-process.ts";
+import { session } from "./session-fixture.ts";
+
+let server: TestNats;
+beforeAll(async () => {
+  server = await natsServer();
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+/** Errands as their service would know them. One is over as soon as somebody looks again. */
+const errands = new Map<string, Work>();
+beforeEach(() => {
+  errands.clear();
+});
+
+function errand(name: string, outcome?: Work["outcome"]): Work {
+  const events = outcome === undefined ? ["SENT"] : ["SENT", outcome === "success" ? "HOME" : "LOST"];
+  const blank = { atMs: 0, description: "", reason: "" };
+  return {
+    ...session([]),
+    kind: "errand",
+    name,
+    uid: `uid-${name}`,
+    revision: `r${events.length}`,
+    events: events.map((phase) => ({ ...blank, phase })),
+    components: [{ ...WALKER, state: outcome === "failure" ? "FAILED" : "READY" }],
+    facts: [["way", "long"]],
+    spec: { way: "long" },
+    outcome,
+    finishedAtMs: outcome === undefined ? undefined : 1000,
+  };
+}
+
+const WALKER = {
+  name: "walker",
+  kind: "walker",
+  pool: "p",
+  node: "n",
+  pod: "",
+  podIp: "",
+  message: "",
+  exitCode: undefined,
+};
+
+function find(name: string): Work {
+  return errands.get(name) ?? throwFault({ code: "not_found", kind: "errand", id: name });
+}
+
+function keep(work: Work): Promise<Work> {
+  errands.set(work.name, work);
+  return Promise.resolve(work);
+}
+
+/** All that it takes to have a kind. */
+const ERRAND: Kind = {
+  noun: "errand",
+  plural: "errands",
+  documents: ["Errand"],
+  schema: () => ({ title: "an errand" }),
+  read: (document) => {
+    const way = (document as { spec?: { way?: unknown } }).spec?.way;
+    if (way !== "long")
+      return { ok: false, findings: [{ path: ["spec", "way"], at: "value", message: "must be long" }] };
+    const { name } = (document as { metadata: { name: string } }).metadata;
+    return {
+      ok: true,
+      draft: {
+        name: { exact: name },
+        document: { kind: "Errand", metadata: { name }, spec: { way } },
+        submit: (_link, request) => keep(errand(request.name)),
+      },
+    };
+  },
+  calls: () => ({
+    get: (name) => Promise.resolve().then(() => find(name)),
+    after: ({ name }) => keep(errand(name, name === "astray" ? "failure" : "success")),
+    list: () => Promise.resolve([...errands.values()]),
+    cancel: (name) => keep({ ...find(name), cancelRequested: true }),
+    log: (name, component) => {
+      const bytes = new TextEncoder().encode(`${name} ${component}\n`);
+      return Promise.resolve({ bytes, nextOffset: bytes.length, complete: true, truncated: false });
+    },
+    onEvent: () => Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() }),
+  }),
+  explain: ({ outcome }) => ({ code: outcome === undefined ? "ON_ITS_WAY" : "BACK", message: "it walks", next: "" }),
+};
+
+function documentOf(name: string, way = "long"): string {
+  return `kind: Errand\nmetadata: { name: ${name} }\nspec: { way: ${way} }\n`;
+}
+
+function muster(line: string, file = "") {
+  return inProcess(line.split(" "), { url: server.url, token: server.token, kinds: [SESSION, ERRAND], file });
+}
+
+it("runs what the document's kind says and follows it to its end", async () => {
+  const { code, out, err } = await muster("run -", documentOf("bread"));
+  expect(err.join("\n")).toMatch(/bread {2}SENT[^]*bread {2}HOME/);
+  expect(out).toEqual([expect.stringMatching(/^errand bread HOME after/)]);
+  expect(code).toBe(0);
+});
+
+it("shows the log of what failed, by a name that finds it", async () => {
+  const { code, err } = await muster("run -", documentOf("astray"));
+  expect(code).toBe(1);
+  expect(err).toContain("last lines of walker (`muster logs errand/astray walker` shows all):");
+  expect(err).toContain("  astray walker");
+});
+
+it("refuses documents of several kinds together, each by the rules of its kind", async () => {
+  const wrong = `${documentOf("a", "short")}---\nkind: Session\n---\nkind: Errant\n`;
+  const { code, err } = await muster("run -", wrong);
+  expect(code).toBe(2);
+  expect(err).toContain("error: stdin:3:14: spec.way: must be long");
+  expect(err).toContain("error: stdin:5:1: the document lacks spec");
+  expect(err).toContainEqual(expect.stringContaining('must be one of Session, Errand; did you mean "Errand"?'));
+  expect(errands.size).toBe(0);
+});
+
+it("tells two documents of one name apart by their kind", async () => {
+  const both = `${documentOf("x")}---
+apiVersion: muster.dev/v1
+kind: Session
+metadata: { name: x }
+spec: { components: [{ name: driver, kind: driver, pool: p, image: i }] }
+`;
+  const { code, out } = await muster("run - --dry-run -o json", both);
+  expect(code).toBe(0);
+  expect(JSON.parse(out.join("\n"))).toMatchObject([{ kind: "Errand" }, { kind: "Session" }]);
+});
+
+it.each<[line: string, code: number, out: RegExp]>([
+  ["get errands", 0, /NAME +PHASE[^]*milk +SENT/],
+  ["get errand milk", 0, /milk +SENT/],
+  ["describe errand milk", 0, /ERRAND +milk[^]*way +long[^]*SENT/],
+  ["events errand/milk", 0, /TIME +ERRAND[^]*milk[^]*SENT/],
+  ["events errands", 0, /milk[^]*SENT/],
+  ["logs errand/milk walker", 0, /^milk walker$/],
+  ["cancel errand/milk", 0, /errand milk is being cancelled; `muster describe errand milk`/],
+  ["schema errand", 0, /"title": "an errand"/],
+  ["__complete -- get errands m", 0, /^milk$/],
+  ["__complete -- logs errand/milk w", 0, /^walker$/],
+  ["__complete -- get e", 0, /^errands\nerrand$/],
+  ["__complete -- describe e", 0, /^errand$/],
+])("muster %s", async (line, code, out) => {
+  await keep(errand("milk"));
+  const ended = await muster(line);
+  expect(ended.err).toEqual([]);
+  expect(ended.out.join("\n").trimEnd()).toMatch(out);
+  expect(ended.code).toBe(code);
+});
+
+it("says which kinds there are when one is unknown, and that one does not exist", async () => {
+  expect(await muster("cancel errant/milk")).toMatchObject({
+    code: 2,
+    err: ['error: "errant" is no kind; did you mean "errand/milk"?'],
+  });
+  expect(await muster("logs pod/milk")).toMatchObject({
+    code: 2,
+    err: ['error: "pod" is no kind; known are session, errand'],
+  });
+  expect(await muster("cancel errand/")).toMatchObject({
+    code: 2,
+    err: ['error: the name is missing after "errand/"'],
+  });
+  expect(await muster("get errand none")).toMatchObject({ code: 4, err: ["error: errand none does not exist"] });
+});
