@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import { arch, hostname, platform, release } from "node:os";
 import { CoordinationV1Api, CoreV1Api, type KubeConfig, V1MicroTime, type V1Node } from "@kubernetes/client-node";
-import { kubeClient, kubeFault } from "@muster/kube";
+import { kubeClient } from "@muster/kube";
 import { reconcileLoop } from "../reconcile-loop.ts";
+import { unlessMissing } from "../unless-gone.ts";
 import { buildNode, buildNodeStatus, nodeDiffers, type NodeFacts } from "./build-node.ts";
 
 const CALL_TIMEOUT_MS = 10_000;
@@ -119,15 +120,6 @@ async function renewLease(leases: CoordinationV1Api, name: string, nowMs: number
   }
   // Where the namespace is missing too, nobody looks at leases.
   await unlessMissing(leases.createNamespacedLease({ namespace, body: { metadata: { name, namespace }, spec } }));
-}
-
-async function unlessMissing<Value>(call: Promise<Value>): Promise<Value | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return undefined;
-    throw error;
-  }
 }
 
 function readId(path: string): string {

@@ -1,5 +1,5 @@
 import type { CoreV1Api, V1Pod } from "@kubernetes/client-node";
-import { kubeFault } from "@muster/kube";
+import { unlessGone, unlessMissing } from "../unless-gone.ts";
 import type { Environment } from "./build-environment.ts";
 import type { PodWorkerDeps } from "./pod-worker.ts";
 import type { ConfigReader } from "./start-container.ts";
@@ -19,13 +19,8 @@ export function podApi(
     saveStatus: (pod: V1Pod) =>
       api.replaceNamespacedPodStatus({ name, namespace, body: { ...pod, apiVersion: "v1", kind: "Pod" } }),
     deletePod: async () => {
-      try {
-        await api.deleteNamespacedPod({ name, namespace, body: { gracePeriodSeconds: 0, preconditions: { uid } } });
-      } catch (error) {
-        // Another pod has the name by now, or nobody has: this one is gone.
-        const code = kubeFault(error)?.code;
-        if (code !== "not_found" && code !== "conflict") throw error;
-      }
+      const body = { gracePeriodSeconds: 0, preconditions: { uid } };
+      await unlessGone(api.deleteNamespacedPod({ name, namespace, body }));
     },
     config: {
       configMap: async (wanted) => {
@@ -44,13 +39,4 @@ function decode(data: Environment): Environment {
   return Object.fromEntries(
     Object.entries(data).map(([key, value]) => [key, Buffer.from(value, "base64").toString("utf8")]),
   );
-}
-
-async function unlessMissing<Value>(call: Promise<Value>): Promise<Value | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return undefined;
-    throw error;
-  }
 }

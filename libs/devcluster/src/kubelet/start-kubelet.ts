@@ -15,6 +15,7 @@ import { claimPodAddresses } from "./pod-addresses.ts";
 import { PodWorker } from "./pod-worker.ts";
 import { processRuntime } from "./process-runtime.ts";
 import { killLeftovers } from "./process-tree.ts";
+import { withoutManagedFields } from "../without-managed-fields.ts";
 
 export type KubeletOptions = {
   readonly kubeconfig: KubeConfig;
@@ -144,10 +145,4 @@ function removeStrangers(directory: string, workers: ReadonlyMap<string, PodWork
   for (const uid of readdirSync(join(directory, "pods"))) {
     if (!workers.has(uid)) rmSync(join(directory, "pods", uid), { recursive: true, force: true });
   }
-}
-
-/** Managed fields are most of an object, and nobody here reads them. */
-function withoutManagedFields(pod: V1Pod): V1Pod {
-  delete pod.metadata?.managedFields;
-  return pod;
 }

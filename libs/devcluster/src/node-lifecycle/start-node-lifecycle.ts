@@ -3,6 +3,8 @@ import { type Informer, informer, kubeFault, type KubeObject, listWatch } from "
 import { type JsonApi, jsonApi } from "../json-api.ts";
 import { reconcileLoop } from "../reconcile-loop.ts";
 import { recordEvent } from "../record-event.ts";
+import { unlessGone, unlessMissing } from "../unless-gone.ts";
+import { withoutManagedFields } from "../without-managed-fields.ts";
 import { NodeRecords } from "./node-records.ts";
 import { type NodeStep, planNodeLifecycle } from "./plan-node-lifecycle.ts";
 
@@ -157,29 +159,4 @@ async function removeOrphan(api: JsonApi, pod: V1Pod): Promise<void> {
 
 function pathOf(pod: V1Pod): string {
   return `/api/v1/namespaces/${pod.metadata?.namespace ?? ""}/pods/${pod.metadata?.name ?? ""}`;
-}
-
-/** What changed or went away meanwhile is seen again through the cache; no failure. */
-async function unlessGone(call: Promise<unknown>): Promise<void> {
-  try {
-    await call;
-  } catch (error) {
-    const code = kubeFault(error)?.code;
-    if (code !== "not_found" && code !== "conflict") throw error;
-  }
-}
-
-async function unlessMissing(call: Promise<unknown>): Promise<unknown> {
-  try {
-    return await call;
-  } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return undefined;
-    throw error;
-  }
-}
-
-/** Managed fields are most of an object, and nobody here reads them. */
-function withoutManagedFields<Object extends KubeObject>(object: Object): Object {
-  delete object.metadata?.managedFields;
-  return object;
 }

@@ -1,9 +1,11 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { KubeConfig, V1Namespace, V1Node, V1Pod } from "@kubernetes/client-node";
-import { type Informer, informer, kubeFault, type KubeObject, listWatch } from "@muster/kube";
+import { type Informer, informer, type KubeObject, listWatch } from "@muster/kube";
 import { type JsonApi, jsonApi } from "../json-api.ts";
 import { type ReconcileLoop, reconcileLoop } from "../reconcile-loop.ts";
 import { recordEvent } from "../record-event.ts";
+import { unlessGone } from "../unless-gone.ts";
+import { withoutManagedFields } from "../without-managed-fields.ts";
 import { ClusterState } from "./cluster-state.ts";
 import { awaitsPlacement } from "./decide-placement.ts";
 import { type SchedulingDeps, schedulingPass } from "./scheduling-pass.ts";
@@ -136,16 +138,8 @@ function schedulerApi(
 
 /** A pod that changed or went away is seen again through the cache; no failure. */
 async function unlessChanged(call: Promise<unknown>): Promise<boolean> {
-  try {
-    await call;
-    return true;
-  } catch (error) {
-    const fault = kubeFault(error);
-    if (fault?.code === "conflict" || fault?.code === "not_found") return false;
-    // What a patch is told that names the pod which was there before.
-    if (fault?.code === "invalid_request" && fault.field === "metadata.uid") return false;
-    throw error;
-  }
+  const done = call.then(() => true);
+  return (await unlessGone(done)) ?? false;
 }
 
 /** What of a node has to do with placing pods. */
@@ -153,10 +147,4 @@ function relevant(node: V1Node | undefined): string {
   if (node === undefined) return "";
   const ready = node.status?.conditions?.find((each) => each.type === "Ready")?.status;
   return JSON.stringify([node.metadata?.labels, node.spec, node.status?.allocatable, ready]);
-}
-
-/** Managed fields are most of an object, and nobody here reads them. */
-function withoutManagedFields<Object extends KubeObject>(object: Object): Object {
-  delete object.metadata?.managedFields;
-  return object;
 }

@@ -2,6 +2,7 @@ import type { V1Node } from "@kubernetes/client-node";
 import { kubeFault } from "@muster/kube";
 import { buildNode, buildNodeStatus, nodeDiffers, type NodeFacts } from "../kubelet/build-node.ts";
 import type { JsonApi } from "../json-api.ts";
+import { unlessMissing } from "../unless-gone.ts";
 
 /** What a simulated kubelet tells the API server about its node. */
 export type SimulatedNodeApi = {
@@ -23,7 +24,7 @@ export function simulatedNodeApi(api: JsonApi, now: () => number): SimulatedNode
   const register = async (facts: NodeFacts): Promise<void> => {
     const fresh = buildNode(facts, undefined);
     const body = { ...fresh, status: buildNodeStatus(facts, fresh, { ready: true, nowMs: now() }) };
-    const created = await unless("already_exists", api.send("POST", "/api/v1/nodes", body));
+    const created = await unlessThere(api.send("POST", "/api/v1/nodes", body));
     const node = asNode(created ?? (await api.send("GET", nodePath(facts.name))));
     // Admission taints a node at its creation, so that what was just created may need a change as well.
     if (nodeDiffers(facts, node)) await api.send("PUT", nodePath(facts.name), buildNode(facts, node));
@@ -33,21 +34,20 @@ export function simulatedNodeApi(api: JsonApi, now: () => number): SimulatedNode
 
   const report = async (facts: NodeFacts, { ready }: { readonly ready: boolean }): Promise<void> => {
     const path = nodePath(facts.name);
-    const node = await unless("not_found", api.send("GET", path));
+    const node = await unlessMissing(api.send("GET", path));
     if (node === undefined) return;
     const status = buildNodeStatus(facts, asNode(node), { ready, nowMs: now() });
-    await unless("not_found", api.patch("strategic-merge", `${path}/status`, { status }));
+    await unlessMissing(api.patch("strategic-merge", `${path}/status`, { status }));
   };
 
   const renewLease = async (name: string): Promise<void> => {
     const renewTime = new Date(now()).toISOString().replace("Z", "000Z");
-    const renewed = await unless(
-      "not_found",
+    const renewed = await unlessMissing(
       api.patch("merge", `${LEASES}/${name}`, { metadata: { name }, spec: { renewTime } }),
     );
     if (renewed !== undefined) return;
     const spec = { holderIdentity: name, leaseDurationSeconds: LEASE_SECONDS, renewTime };
-    await unless("already_exists", api.send("POST", LEASES, { metadata: { name }, spec }));
+    await unlessThere(api.send("POST", LEASES, { metadata: { name }, spec }));
   };
 
   return {
@@ -55,7 +55,7 @@ export function simulatedNodeApi(api: JsonApi, now: () => number): SimulatedNode
     report,
     renewLease,
     remove: async (name) => {
-      await unless("not_found", api.send("DELETE", nodePath(name)));
+      await unlessMissing(api.send("DELETE", nodePath(name)));
     },
   };
 }
@@ -69,11 +69,11 @@ function isReady(node: V1Node): boolean {
   return node.status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") ?? false;
 }
 
-async function unless(code: "already_exists" | "not_found", call: Promise<unknown>): Promise<unknown> {
+async function unlessThere(call: Promise<unknown>): Promise<unknown> {
   try {
     return await call;
   } catch (error) {
-    if (kubeFault(error)?.code === code) return undefined;
+    if (kubeFault(error)?.code === "already_exists") return undefined;
     throw error;
   }
 }

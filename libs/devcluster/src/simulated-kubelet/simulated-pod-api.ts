@@ -1,8 +1,8 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { kubeFault } from "@muster/kube";
 import type { PodName } from "../kubelet/pod-api.ts";
 import type { PodWorkerDeps } from "../kubelet/pod-worker.ts";
 import type { JsonApi } from "../json-api.ts";
+import { unlessGone, unlessMissing } from "../unless-gone.ts";
 
 /** What the worker of one pod asks of the API server; only the pod with this uid is ever touched. A status is merged into what is there, so that it never meets a conflict. */
 export function simulatedPodApi(
@@ -23,13 +23,7 @@ export function simulatedPodApi(
       return asPod(await api.patch("strategic-merge", `${path}/status`, body));
     },
     deletePod: async () => {
-      try {
-        await api.send("DELETE", path, { gracePeriodSeconds: 0, preconditions: { uid } });
-      } catch (error) {
-        // Another pod has the name by now, or nobody has: this one is gone.
-        const code = kubeFault(error)?.code;
-        if (code !== "not_found" && code !== "conflict") throw error;
-      }
+      await unlessGone(api.send("DELETE", path, { gracePeriodSeconds: 0, preconditions: { uid } }));
     },
   };
 }
@@ -39,13 +33,4 @@ function asPod(json: unknown): V1Pod {
   const pod = json as V1Pod;
   delete pod.metadata?.managedFields;
   return pod;
-}
-
-async function unlessMissing(call: Promise<unknown>): Promise<unknown> {
-  try {
-    return await call;
-  } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return undefined;
-    throw error;
-  }
 }

@@ -10,6 +10,7 @@ import { readSystem } from "../kubelet/node-heartbeat.ts";
 import type { KubeletOptions } from "../kubelet/start-kubelet.ts";
 import { startControlPlane } from "../start-control-plane.ts";
 import { jsonApi } from "../json-api.ts";
+import { withoutManagedFields } from "../without-managed-fields.ts";
 import { SIMULATED_NODES_MAX } from "./node-addresses.ts";
 import { type NodeBeats, startBeats } from "./node-beats.ts";
 import { SimulatedNode } from "./simulated-node.ts";
@@ -202,10 +203,4 @@ function findLog(
   // The nodes share one server; one that is off or hangs must not answer all the same.
   if (node.state() !== "alive") throw new Error(`node ${node.facts.name} is ${node.state()}`);
   return node.findLog(pod, which.container, which.previous);
-}
-
-/** Managed fields are most of an object, and nobody here reads them. */
-function withoutManagedFields<Object extends V1Node | V1Pod>(object: Object): Object {
-  delete object.metadata?.managedFields;
-  return object;
 }
