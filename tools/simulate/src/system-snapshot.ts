@@ -24,6 +24,8 @@ export type SystemSnapshot = {
   readonly sessions: readonly SessionRecord[];
   readonly reservations: readonly Reservation[];
   readonly nextSequence: number;
+  /** The limit of each owner kind that has one. */
+  readonly limits: readonly (readonly [string, number])[];
   readonly nodes: readonly NodeFacts[];
   /** What the API server lists, by session. */
   readonly livePods: Readonly<Record<string, readonly LivePod[]>>;
@@ -42,8 +44,8 @@ export function writeSnapshot(file: string, snapshot: SystemSnapshot): void {
 }
 
 /** The ledger and its machines, as a keeper that begins to lead would have them. */
-export function ledgerWorld({ reservations, nextSequence, nodes }: SystemSnapshot) {
-  const ledger = finish(restoreLedger(reservations, nextSequence));
+export function ledgerWorld({ reservations, nextSequence, limits, nodes }: SystemSnapshot) {
+  const ledger = finish(restoreLedger(reservations, nextSequence, limits));
   return { ledger, machines: buildMachines(nodes, ledger) };
 }
 
@@ -59,6 +61,7 @@ export function takeSnapshot(world: World): SystemSnapshot {
     sessions,
     reservations: [...ledger.reservations.values()],
     nextSequence: ledger.nextSequence,
+    limits: [...ledger.limits.entries()],
     nodes: watcher.publishedNodes.flatMap(({ state }) => {
       const { name, ready, schedulable, occupants, labels, deleted } = state;
       return deleted ? [] : [{ name, pool: labels["pool"], ready, schedulable, occupants }];
