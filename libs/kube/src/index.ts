@@ -72,6 +72,7 @@ export type { ReplicaService, ServiceControl } from "./job-controller/service-co
 export { createMembers, deleteMembers } from "./job-controller/change-members.ts";
 export type { Accounting, ChangeReport } from "./job-controller/change-members.ts";
 export { slowStart } from "./job-controller/slow-start.ts";
+export { jobEvents } from "./job-controller/job-events.ts";
 export { memberHandlers } from "./job-controller/handlers.ts";
 export type { HandlerDeps, MemberHandlers } from "./job-controller/handlers.ts";
 export { planMemberChange } from "./job-controller/plan-member-change.ts";
