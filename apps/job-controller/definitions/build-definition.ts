@@ -17,7 +17,7 @@ const LEFT_OUT = /^(description|x-kubernetes-(patch-.*|unions|group-version-kind
  * has no references. `kubernetesText` is the file of schemas of the embedded API server.
  */
 export function buildDefinition(sourceText: string, kubernetesText: string): string {
-  const { definitions, ...definition } = objectOf(parse(sourceText));
+  const { definitions = {}, ...definition } = objectOf(parse(sourceText));
   const kubernetes = objectOf(JSON.parse(kubernetesText));
   const own = { ...objectOf(definitions), podTemplate: podTemplate(objectOf(kubernetes)) };
   return HEADING + stringify(expand(definition, own), { aliasDuplicateObjects: false, lineWidth: 0 });

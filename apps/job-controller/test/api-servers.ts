@@ -12,12 +12,21 @@ export type ApiServer = AsyncDisposable & {
 
 const assets = kubeAssets();
 
+/** `hasRoles`: it decides who may do what, and so knows roles. */
+export type ApiServerCase = {
+  readonly title: string;
+  readonly skip: boolean;
+  readonly hasRoles: boolean;
+  readonly start: () => Promise<ApiServer>;
+};
+
 /** The servers that a suite runs against; one that cannot be had says so in its title. */
-export const API_SERVERS: readonly { title: string; skip: boolean; start: () => Promise<ApiServer> }[] = [
-  { title: "the embedded API server", skip: false, start: startEmbedded },
+export const API_SERVERS: readonly ApiServerCase[] = [
+  { title: "the embedded API server", skip: false, hasRoles: false, start: startEmbedded },
   {
     title: assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`,
     skip: !assets.found,
+    hasRoles: true,
     start: async () => {
       const server = await kubeApiServer();
       return {

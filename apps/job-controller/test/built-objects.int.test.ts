@@ -1,0 +1,85 @@
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { kubeCalls, type KubeCalls, type KubeObject, loadKube } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { API_SERVERS, type ApiServer } from "./api-servers.ts";
+import { kindOf, readSample, render, SAMPLES } from "./render.ts";
+
+/** Nothing is stored, and a field that the API server does not know is an error. */
+const STRICT = { query: { dryRun: "All", fieldValidation: "Strict" } };
+const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
+
+const ours = new URL("../../../deploy/crds/", import.meta.url).pathname;
+const theirs = join(process.env["MUSTER_CRD_FIXTURES"] ?? "", "kubeflow");
+const found = process.env["MUSTER_CRD_FIXTURES"] !== undefined && existsSync(theirs);
+if (!found && process.env["CI"] === "true")
+  throw new Error("CI=true allows no skipped suite: MUSTER_CRD_FIXTURES names no folder with kubeflow");
+const FILES = [
+  ...globSync("*.yaml", { cwd: ours }).map((file) => join(ours, file)),
+  ...(found ? ["tfjobs", "pytorchjobs", "mpijobs"].map((kind) => join(theirs, `kubeflow.org_${kind}.yaml`)) : []),
+];
+
+describe.each(API_SERVERS)("on $title", ({ skip, hasRoles, start }) => {
+  describe.skipIf(skip)("", () => {
+    let server: ApiServer;
+    let calls: KubeCalls;
+    beforeAll(async () => {
+      server = await start();
+      calls = kubeCalls(loadKube(server.kubeconfig));
+      for (const file of FILES) await calls.create(DEFINITIONS, parse(readFileSync(file, "utf8")) as KubeObject);
+      await calls.create({ apiVersion: "v1", plural: "namespaces" }, {
+        apiVersion: "v1",
+        kind: "Namespace",
+        metadata: { name: "ml" },
+      });
+    });
+    afterAll(async () => {
+      await calls[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+    });
+
+    describe.each(SAMPLES)("a %s", (name, file) => {
+      const manifest = readSample(file);
+      const kind = kindOf(manifest);
+      const { pods, services, companions } = render(manifest);
+      const namespace = manifest.metadata.namespace ?? "default";
+      const known = name === "job" || name === "jaxjob" || found;
+
+      it.skipIf(!known)(
+        known ? "is taken as it stands" : "is taken as it stands (skipped: MUSTER_CRD_FIXTURES has its definition)",
+        async () => {
+          const resource = { apiVersion: manifest.apiVersion, plural: kind?.plural ?? "", namespace };
+          await until(`${name}s are served`, () =>
+            calls.list(resource).then(
+              () => true,
+              () => false,
+            ),
+          );
+          const taken = await calls.create(resource, manifest, STRICT);
+          expect(kind?.read(taken, { ...NO_DEFAULTS, pool: "usual" })).toMatchObject({ ok: true });
+        },
+      );
+
+      it("has pods, services and companions that the API server knows every field of", async () => {
+        for (const pod of pods)
+          await calls.create({ apiVersion: "v1", plural: "pods", namespace }, pod as unknown as KubeObject, STRICT);
+        for (const service of services)
+          await calls.create({ apiVersion: "v1", plural: "services", namespace }, service, STRICT);
+        for (const { plural, ...companion } of companions) {
+          if (!hasRoles && companion.apiVersion.startsWith("rbac")) continue;
+          const resource = { apiVersion: companion.apiVersion, plural, namespace };
+          await calls.create(resource, companion, STRICT);
+        }
+      });
+    });
+  });
+});
+
+const NO_DEFAULTS = {
+  pool: undefined,
+  poolLabel: "pool",
+  clusterDomain: undefined,
+  images: { waitForMaster: undefined, kubectlDelivery: undefined },
+};
