@@ -29,11 +29,14 @@ describe.each(API_SERVERS)("on $title", ({ skip, hasRoles, start }) => {
       server = await start();
       calls = kubeCalls(loadKube(server.kubeconfig));
       for (const file of FILES) await calls.create(DEFINITIONS, parse(readFileSync(file, "utf8")) as KubeObject);
-      await calls.create({ apiVersion: "v1", plural: "namespaces" }, {
-        apiVersion: "v1",
-        kind: "Namespace",
-        metadata: { name: "ml" },
-      });
+      await calls.create(
+        { apiVersion: "v1", plural: "namespaces" },
+        {
+          apiVersion: "v1",
+          kind: "Namespace",
+          metadata: { name: "ml" },
+        },
+      );
     });
     afterAll(async () => {
       await calls[Symbol.asyncDispose]();
