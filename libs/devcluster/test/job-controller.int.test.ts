@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import type { KubeConfig, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
+import type { CoreV1Event, KubeConfig, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
 import { FaultError } from "@muster/faults";
 import {
   claimMembers,
@@ -142,6 +142,14 @@ describe.each(apiServers())("the job controller against $title", ({ skip, start 
       return JSON.stringify(namesOf(found)) === JSON.stringify(workers("scaled", 2));
     });
     await until("the budget has followed", async () => (await minAvailable()) === 2);
+    await until("the events are of the gang, and counted", async () => {
+      const found = (await calls.list<CoreV1Event>({ apiVersion: "v1", plural: "events", namespace })).items;
+      const made = found.filter(({ reason }) => reason === "SuccessfulCreatePod");
+      const isOfGang = made.every(
+        ({ involvedObject: { kind, uid } }) => kind === GANG.kind && uid === gang.metadata.uid,
+      );
+      return isOfGang && made.reduce((sum, event) => sum + (event.count ?? 1), 0) === 5;
+    });
     expect(operator.events.filter((event) => event === "scaled SuccessfulCreatePod")).toHaveLength(5);
     expect(operator.events.filter((event) => event === "scaled SuccessfulDeleteService")).toHaveLength(3);
   });

@@ -2,9 +2,11 @@ import type { KubeConfig, V1CustomResourceDefinition, V1ObjectMeta, V1Pod, V1Ser
 import {
   claimantIndex,
   controllerOf,
+  eventRecorder,
   informer,
   isDeleting,
   jobController,
+  jobEvents,
   listWatch,
   runController,
   workQueue,
@@ -93,6 +95,8 @@ export function startGangOperator({ config, calls, retryMaxMs = 50 }: GangOperat
   const gangs: Informer<Gang> = informer(follow<Gang>("/apis/test.muster.dev/v1/gangs"));
   const pods = informer({ ...follow<V1Pod>("/api/v1/pods"), indexes });
   const services = informer({ ...follow<V1Service>("/api/v1/services"), indexes });
+  const recorder = eventRecorder({ calls, component: "gang-operator", onError });
+  const tell = jobEvents(recorder, GANG);
   const queue = workQueue({ limits: { mostMs: retryMaxMs } });
 
   const kind: ControllerInterface<Gang> = {
@@ -111,7 +115,10 @@ export function startGangOperator({ config, calls, retryMaxMs = 50 }: GangOperat
       services,
       jobs: () => gangs.list(),
       queue,
-      recordEvent: (gang, _type, reason) => events.push(`${gang.metadata.name} ${reason}`),
+      recordEvent: (gang, type, reason, message) => {
+        events.push(`${gang.metadata.name} ${reason}`);
+        tell(gang, type, reason, message);
+      },
     },
     // Longer than any test, so that nothing is found by chance.
     { reconcilerSyncLoopPeriodMs: 600_000, enableGangScheduling: true },
@@ -144,6 +151,7 @@ export function startGangOperator({ config, calls, retryMaxMs = 50 }: GangOperat
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       await running;
+      await recorder[Symbol.asyncDispose]();
       for (const cache of [gangs, pods, services]) await cache[Symbol.asyncDispose]();
     },
   };
