@@ -103,7 +103,12 @@ describe("runSession", () => {
   );
 
   it.each([
-    ["removes them when the session is ending", { verdict: CANCELLED }, []],
+    ["removes them when its successor has looked for pods already", { verdict: CANCELLED, logsCollected: true }, []],
+    [
+      "leaves them to its successor until their logs are kept",
+      { verdict: CANCELLED },
+      ["bench-server-0", "bench-server-1"],
+    ],
     ["leaves them to its successor while the session runs on", {}, ["bench-server-0", "bench-server-1"]],
   ] as const)("whose pods were made after it was replaced %s", async (_title, taken, left) => {
     const components = [

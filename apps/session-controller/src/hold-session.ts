@@ -98,8 +98,9 @@ function isStillOurs({ record }: Held, stored: Stored | undefined): stored is St
 }
 
 /**
- * What an executor still made though the session was no longer its own: a session that runs on owns it, because its successor finds it by its name; of a session
- * that is ending or gone nobody may look for it any more, so it is removed here. Should this fail, the sweep removes it.
+ * What an executor still made though the session was no longer its own: a session that runs on owns it, because its successor finds it by its name; one that is
+ * ending lists its pods after their logs are kept, which are lost with them. Of a session that is further, or gone, nobody may look for it any more, so it is
+ * removed here. Should this fail, the sweep removes it.
  */
 export async function takeBack(
   deps: ExecutorDeps,
@@ -111,8 +112,9 @@ export async function takeBack(
     const stored = await deps.load(record.name);
     const now = stored?.record.uid === record.uid ? stored.record : undefined;
     if (now !== undefined && now.verdict === undefined) return;
+    const listedLater = now !== undefined && !now.logsCollected && !isFinished(now);
     for (const outcome of outcomes) {
-      if (outcome.do !== "pod-created") continue;
+      if (outcome.do !== "pod-created" || listedLater) continue;
       const pod = podName(record.name, outcome.component);
       deps.logger.warn({ session: record.name, pod, uid: outcome.uid }, "removing a pod that was made too late");
       await deps.act(record, { do: "delete-pod", pod, uid: outcome.uid, force: false, because: "session-over" });
