@@ -1,17 +1,16 @@
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { mkdtemp, rm } from "node:fs/promises";
+import type { IncomingMessage } from "node:http";
 import { get } from "node:https";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { PassThrough } from "node:stream";
-import { CoreV1Api, type KubeConfig, Log, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
-import { kubeFault, listWatch, loadKube } from "@muster/kube";
+import { CoreV1Api, type KubeConfig, type V1PodSpec } from "@kubernetes/client-node";
+import { kubeFault, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Kubelet, startKubelet } from "../src/index.ts";
 import { apiServers, type TestApiServer } from "./api-servers.ts";
+import { podActions, processesOf } from "./kubelet-world.ts";
 
 for (const { title, skip, start } of apiServers()) {
   describe.skipIf(skip)(`the kubelet against ${title}`, () => {
@@ -25,6 +24,10 @@ for (const { title, skip, start } of apiServers()) {
     // The clock runs, and a test may push it ahead.
     let aheadMs = 0;
     const errors: unknown[] = [];
+
+    const { create, run, read, inPhase, ready, gone, remove, logs, follow, reasonsOf, watchStatus } = podActions(
+      () => ({ api, config, namespace }),
+    );
 
     const startNode = (): Promise<Kubelet> =>
       startKubelet({
@@ -257,157 +260,6 @@ for (const { title, skip, start } of apiServers()) {
       for (const name of ["one", "two"]) await remove(name);
     });
 
-    it("is ready only while the probe succeeds", async () => {
-      let status = 503;
-      await using web = await httpServer(() => status);
-      await create("pod", {
-        containers: [
-          {
-            name: "main",
-            image: "none",
-            command: ["sleep", "1000"],
-            readinessProbe: {
-              httpGet: { host: "127.0.0.1", port: web.port, path: "/ready" },
-              periodSeconds: 1,
-              failureThreshold: 2,
-            },
-          },
-        ],
-      });
-      await inPhase("pod", "Running");
-      await until("it was asked and refused", () => web.requests() >= 2);
-      expect((await read("pod")).status?.containerStatuses?.[0]?.ready).toBe(false);
-      status = 200;
-      await ready("pod");
-      status = 500;
-      await until("it is no longer ready", async () => {
-        const conditions = (await read("pod")).status?.conditions;
-        return conditions?.find((each) => each.type === "Ready")?.reason === "ContainersNotReady";
-      });
-      await remove("pod");
-    });
-
-    it("asks nothing else before the startup probe has succeeded", async () => {
-      let status = 503;
-      await using web = await httpServer(() => status);
-      const httpGet = { host: "127.0.0.1", port: web.port, path: "/started" };
-      await create("pod", {
-        containers: [
-          {
-            name: "main",
-            image: "none",
-            command: ["sleep", "1000"],
-            startupProbe: { httpGet, periodSeconds: 1, failureThreshold: 100 },
-            // Would end the container at once.
-            livenessProbe: { exec: { command: ["test", "-e", "started"] }, periodSeconds: 1, failureThreshold: 1 },
-          },
-        ],
-      });
-      await inPhase("pod", "Running");
-      await until("it was asked and refused", () => web.requests() >= 2);
-      expect((await read("pod")).status?.containerStatuses).toMatchObject([{ started: false, ready: false }]);
-      status = 200;
-      await until("it was ended by its liveness probe", async () => {
-        return (await read("pod")).status?.containerStatuses?.[0]?.state?.terminated !== undefined;
-      });
-      await remove("pod");
-    });
-
-    it("restarts a container whose liveness probe fails, with its grace period, and says so", async () => {
-      const ends = `process.on("SIGTERM", () => process.exit(5)); setInterval(() => {}, 1000);`;
-      await create("pod", {
-        restartPolicy: "Always",
-        containers: [
-          {
-            name: "main",
-            image: "none",
-            command: ["node", "-e", `require("fs").writeFileSync("up", ""); ${ends}`],
-            startupProbe: { exec: { command: ["test", "-e", "up"] }, periodSeconds: 1 },
-            livenessProbe: { exec: { command: ["test", "!", "-e", "broken"] }, periodSeconds: 1, failureThreshold: 2 },
-          },
-        ],
-      });
-      const uid = (await ready("pod")).metadata?.uid ?? "";
-      await writeFile(join(directory, "pods", uid, "home", "broken"), "");
-      const container = await until("it was restarted", async () => {
-        const status = (await read("pod")).status?.containerStatuses?.[0];
-        return (status?.restartCount ?? 0) > 0 && status;
-      });
-      expect(container.lastState?.terminated?.exitCode).toBe(5);
-      const reasons = await until("it was told", async () => {
-        const found = await reasonsOf("pod");
-        return found.includes("Unhealthy") && found.includes("Killing") && found;
-      });
-      expect(reasons.slice(0, 3)).toEqual(["Pulled", "Created", "Started"]);
-      await remove("pod");
-    });
-
-    it("runs a sidecar from before the containers to after them", async () => {
-      const report = `process.on("SIGTERM", () => { require("fs").appendFileSync("order", "side ends\\n"); process.exit(9); });`;
-      const side = `require("fs").appendFileSync("order", "side\\n"); ${report} setInterval(() => {}, 1000);`;
-      await create("pod", {
-        initContainers: [
-          {
-            name: "side",
-            image: "none",
-            restartPolicy: "Always",
-            command: ["node", "-e", side],
-            startupProbe: { exec: { command: ["test", "-e", "order"] }, periodSeconds: 1 },
-          },
-          { name: "init", image: "none", command: ["sh", "-c", "echo init >> order"] },
-        ],
-        containers: [{ name: "main", image: "none", command: ["sh", "-c", "echo main >> order; cat order"] }],
-      });
-      const pod = await inPhase("pod", "Succeeded");
-      expect(await logs("pod", { container: "main" })).toBe("side\ninit\nmain\n");
-      expect(pod.status?.initContainerStatuses).toMatchObject([
-        { name: "side", state: { terminated: { exitCode: 9 } } },
-        { name: "init", state: { terminated: { exitCode: 0 } } },
-      ]);
-      await remove("pod");
-    });
-
-    it("runs hooks: it is ready only after the first, and ends only after the second", async () => {
-      const script = `process.on("SIGTERM", () => { console.log(require("fs").readFileSync("hooks", "utf8")); process.exit(0); });`;
-      await create("pod", {
-        containers: [
-          {
-            name: "main",
-            image: "none",
-            command: ["node", "-e", `${script} setInterval(() => {}, 1000); console.log("up");`],
-            lifecycle: {
-              postStart: {
-                exec: { command: ["sh", "-c", "while ! test -e go; do sleep 0.05; done; echo post >> hooks"] },
-              },
-              preStop: { exec: { command: ["sh", "-c", "echo pre >> hooks"] } },
-            },
-          },
-        ],
-      });
-      await until("it is up", async () => (await logs("pod")) === "up\n");
-      const uid = (await read("pod")).metadata?.uid ?? "";
-      expect((await read("pod")).status?.containerStatuses?.[0]?.ready).toBe(false);
-      await writeFile(join(directory, "pods", uid, "home", "go"), "");
-      await ready("pod");
-      const stream = new PassThrough();
-      await new Log(config).log(namespace, "pod", "main", stream, { follow: true });
-      await api.deleteNamespacedPod({ name: "pod", namespace });
-      const parts: string[] = [];
-      for await (const part of stream.setEncoding("utf8")) parts.push(String(part));
-      expect(parts.join("")).toBe("up\npost\npre\n\n");
-      await gone("pod");
-    });
-
-    it("ends a container whose first hook fails", async () => {
-      const postStart = { exec: { command: ["false"] } };
-      await create("pod", {
-        containers: [{ name: "main", image: "none", command: ["sleep", "1000"], lifecycle: { postStart } }],
-      });
-      await inPhase("pod", "Failed");
-      await until("it was told", async () => (await reasonsOf("pod")).includes("FailedPostStartHook"));
-      await remove("pod");
-    });
-
     it("puts volumes below HOME, where the paths of their mounts say", async () => {
       const data = { "app.yaml": "level: high", "other.yaml": "" };
       await api.createNamespacedConfigMap({ namespace, body: { metadata: { name: "files" }, data } });
@@ -547,124 +399,5 @@ for (const { title, skip, start } of apiServers()) {
       await inPhase("fails", "Failed");
       for (const name of ["stays", "fails"]) await remove(name);
     });
-
-    async function create(name: string, spec: Partial<V1PodSpec>): Promise<void> {
-      await api.createNamespacedPod({
-        namespace,
-        body: {
-          metadata: { name, labels: { role: "tested" } },
-          spec: { containers: [], nodeName: "a-0", restartPolicy: "Never", ...spec },
-        },
-      });
-    }
-
-    function run(name: string, command: string[], spec: Partial<V1PodSpec> = {}): Promise<void> {
-      const container = { name: "main", image: "none", ...(command.length === 0 ? {} : { command }) };
-      return create(name, { containers: [container], ...spec });
-    }
-
-    function read(name: string): Promise<V1Pod> {
-      return api.readNamespacedPod({ name, namespace });
-    }
-
-    function inPhase(name: string, phase: string): Promise<V1Pod> {
-      return until(`pod ${name} is ${phase}`, async () => {
-        const pod = await read(name);
-        if (pod.status?.phase !== phase) throw new Error(JSON.stringify(pod.status));
-        return pod;
-      });
-    }
-
-    function ready(name: string): Promise<V1Pod> {
-      return until(`pod ${name} is ready`, async () => {
-        const pod = await read(name);
-        return pod.status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") && pod;
-      });
-    }
-
-    async function gone(name: string): Promise<void> {
-      await until(`pod ${name} is gone`, async () => {
-        const pods = await api.listNamespacedPod({ namespace });
-        return !pods.items.some((pod) => pod.metadata?.name === name);
-      });
-    }
-
-    async function remove(name: string): Promise<void> {
-      await api.deleteNamespacedPod({ name, namespace, gracePeriodSeconds: 1 });
-      await gone(name);
-    }
-
-    function logs(
-      name: string,
-      options: { container?: string; tailLines?: number; timestamps?: boolean; previous?: boolean } = {},
-    ): Promise<string> {
-      return api.readNamespacedPodLog({ name, namespace, ...options });
-    }
-
-    async function follow(name: string): Promise<string> {
-      const stream = new PassThrough();
-      const parts: Buffer[] = [];
-      stream.on("data", (part: Buffer) => parts.push(part));
-      const end = once(stream, "end");
-      await new Log(config).log(namespace, name, "main", stream, { follow: true });
-      await end;
-      return Buffer.concat(parts).toString();
-    }
-
-    /** Reasons of the events of a pod, in the order in which they were written. */
-    async function reasonsOf(name: string): Promise<string[]> {
-      const { items } = await api.listNamespacedEvent({ namespace, fieldSelector: `involvedObject.name=${name}` });
-      const version = (each: (typeof items)[number]): number => Number(each.metadata.resourceVersion);
-      return items.sort((a, b) => version(a) - version(b)).map((each) => each.reason ?? "");
-    }
-
-    /** The last phase and exit code that the API server had of a pod, once it is gone. */
-    async function watchStatus(name: string): Promise<{ phase: string | undefined; exitCode: number | undefined }> {
-      let last: V1Pod | undefined;
-      const source = listWatch<V1Pod>(config, `/api/v1/namespaces/${namespace}/pods`, {
-        fieldSelector: `metadata.name=${name}`,
-      });
-      const signal = AbortSignal.timeout(20_000);
-      const { resourceVersion } = await source.list({ limit: 10, signal });
-      for await (const event of source.watch({ resourceVersion, timeoutSeconds: 20, signal })) {
-        if (event.type === "MODIFIED") last = event.object;
-        if (event.type === "DELETED") break;
-      }
-      return {
-        phase: last?.status?.phase,
-        exitCode: last?.status?.containerStatuses?.[0]?.state?.terminated?.exitCode,
-      };
-    }
   });
-}
-
-/** Processes whose environment carries the pod's uid: what it started itself, and all that those have started. */
-async function processesOf(uid: string): Promise<string[]> {
-  const found: string[] = [];
-  for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
-    const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
-    if (environment.includes(`process://${uid}/`)) found.push(pid);
-  }
-  return found;
-}
-
-async function httpServer(
-  status: () => number,
-): Promise<AsyncDisposable & { readonly port: number; readonly requests: () => number }> {
-  let requests = 0;
-  const server: Server = createServer((_request, response) => {
-    requests += 1;
-    response.writeHead(status()).end();
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    port: (server.address() as AddressInfo).port,
-    requests: () => requests,
-    [Symbol.asyncDispose]: async () => {
-      server.close();
-      server.closeAllConnections();
-      await once(server, "close");
-    },
-  };
 }

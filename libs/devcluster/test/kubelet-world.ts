@@ -1,0 +1,138 @@
+import { once } from "node:events";
+import { readdir, readFile } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { PassThrough } from "node:stream";
+import { type CoreV1Api, type KubeConfig, Log, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
+import { listWatch } from "@muster/kube";
+import { until } from "@muster/testkit";
+
+/** What tests do with pods of the node a-0, in the namespace that is theirs at the time. */
+export function podActions(
+  world: () => { readonly api: CoreV1Api; readonly config: KubeConfig; readonly namespace: string },
+) {
+  async function create(name: string, spec: Partial<V1PodSpec>): Promise<void> {
+    await world().api.createNamespacedPod({
+      namespace: world().namespace,
+      body: {
+        metadata: { name, labels: { role: "tested" } },
+        spec: { containers: [], nodeName: "a-0", restartPolicy: "Never", ...spec },
+      },
+    });
+  }
+
+  function run(name: string, command: string[], spec: Partial<V1PodSpec> = {}): Promise<void> {
+    const container = { name: "main", image: "none", ...(command.length === 0 ? {} : { command }) };
+    return create(name, { containers: [container], ...spec });
+  }
+
+  function read(name: string): Promise<V1Pod> {
+    return world().api.readNamespacedPod({ name, namespace: world().namespace });
+  }
+
+  function inPhase(name: string, phase: string): Promise<V1Pod> {
+    return until(`pod ${name} is ${phase}`, async () => {
+      const pod = await read(name);
+      if (pod.status?.phase !== phase) throw new Error(JSON.stringify(pod.status));
+      return pod;
+    });
+  }
+
+  function ready(name: string): Promise<V1Pod> {
+    return until(`pod ${name} is ready`, async () => {
+      const pod = await read(name);
+      return pod.status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") && pod;
+    });
+  }
+
+  async function gone(name: string): Promise<void> {
+    await until(`pod ${name} is gone`, async () => {
+      const pods = await world().api.listNamespacedPod({ namespace: world().namespace });
+      return !pods.items.some((pod) => pod.metadata?.name === name);
+    });
+  }
+
+  async function remove(name: string): Promise<void> {
+    await world().api.deleteNamespacedPod({ name, namespace: world().namespace, gracePeriodSeconds: 1 });
+    await gone(name);
+  }
+
+  function logs(
+    name: string,
+    options: { container?: string; tailLines?: number; timestamps?: boolean; previous?: boolean } = {},
+  ): Promise<string> {
+    return world().api.readNamespacedPodLog({ name, namespace: world().namespace, ...options });
+  }
+
+  async function follow(name: string): Promise<string> {
+    const stream = new PassThrough();
+    const parts: Buffer[] = [];
+    stream.on("data", (part: Buffer) => parts.push(part));
+    const end = once(stream, "end");
+    await new Log(world().config).log(world().namespace, name, "main", stream, { follow: true });
+    await end;
+    return Buffer.concat(parts).toString();
+  }
+
+  /** Reasons of the events of a pod, in the order in which they were written. */
+  async function reasonsOf(name: string): Promise<string[]> {
+    const { items } = await world().api.listNamespacedEvent({
+      namespace: world().namespace,
+      fieldSelector: `involvedObject.name=${name}`,
+    });
+    const version = (each: (typeof items)[number]): number => Number(each.metadata.resourceVersion);
+    return items.sort((a, b) => version(a) - version(b)).map((each) => each.reason ?? "");
+  }
+
+  /** The last phase and exit code that the API server had of a pod, once it is gone. */
+  async function watchStatus(name: string): Promise<{ phase: string | undefined; exitCode: number | undefined }> {
+    let last: V1Pod | undefined;
+    const source = listWatch<V1Pod>(world().config, `/api/v1/namespaces/${world().namespace}/pods`, {
+      fieldSelector: `metadata.name=${name}`,
+    });
+    const signal = AbortSignal.timeout(20_000);
+    const { resourceVersion } = await source.list({ limit: 10, signal });
+    for await (const event of source.watch({ resourceVersion, timeoutSeconds: 20, signal })) {
+      if (event.type === "MODIFIED") last = event.object;
+      if (event.type === "DELETED") break;
+    }
+    return {
+      phase: last?.status?.phase,
+      exitCode: last?.status?.containerStatuses?.[0]?.state?.terminated?.exitCode,
+    };
+  }
+
+  return { create, run, read, inPhase, ready, gone, remove, logs, follow, reasonsOf, watchStatus };
+}
+
+/** Processes whose environment carries the pod's uid: what it started itself, and all that those have started. */
+export async function processesOf(uid: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
+    const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
+    if (environment.includes(`process://${uid}/`)) found.push(pid);
+  }
+  return found;
+}
+
+/** Answers every request with the status of the moment, and counts. */
+export async function httpServer(
+  status: () => number,
+): Promise<AsyncDisposable & { readonly port: number; readonly requests: () => number }> {
+  let requests = 0;
+  const server: Server = createServer((_request, response) => {
+    requests += 1;
+    response.writeHead(status()).end();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    port: (server.address() as AddressInfo).port,
+    requests: () => requests,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+}
