@@ -87,3 +87,4 @@ export type { Lead, LeaderElectionOptions, LeaderElectionTiming } from "./leader
 export { eventRecorder } from "./event-recorder.ts";
 export type { EventRecorder, EventRecorderOptions, EventStats } from "./event-recorder.ts";
 export type { EventLimits, EventTarget, RecordedEvent } from "./event-correlation.ts";
+export { isServed, requireDefinition } from "./job-controller/served.ts";

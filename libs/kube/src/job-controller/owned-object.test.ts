@@ -9,6 +9,7 @@ import { genLabels } from "./member-labels.ts";
 import { genOwnerReference } from "./owner-reference.ts";
 import { deletePdb, syncPdb } from "./pdb.ts";
 import { deletePodGroup, findPodGroupKind, POD_GROUP_KINDS, syncPodGroup } from "./pod-group.ts";
+import { requireDefinition } from "./served.ts";
 
 const job = testJob("mnist");
 const labels = genLabels(KUBEFLOW_TFJOB, "mnist");
@@ -189,5 +190,29 @@ describe("a pod group", () => {
   it("is named by its pods", () => {
     expect(POD_GROUP_KINDS.volcano.mark("mnist").annotations).toEqual({ "scheduling.k8s.io/group-name": "mnist" });
     expect(POD_GROUP_KINDS.schedulerPlugins.mark("mnist").labels).toEqual({ "scheduling.x-k8s.io/pod-group": "mnist" });
+  });
+});
+
+describe("the definition of a kind of job", () => {
+  const list = (error?: Error): Pick<KubeCalls, "list"> => ({
+    list: ({ apiVersion, plural }) => {
+      expect([apiVersion, plural]).toEqual(["kubeflow.org/v1", "tfjobs"]);
+      if (error !== undefined) return Promise.reject(error);
+      return Promise.resolve({ items: [], resourceVersion: "1", continue: undefined });
+    },
+  });
+
+  it("is named when it is not installed", async () => {
+    await requireDefinition(list(), KUBEFLOW_TFJOB);
+    const missing: unknown = await requireDefinition(list(notFound), KUBEFLOW_TFJOB).catch((error: unknown) => error);
+    expect(kubeFault(missing)).toEqual({
+      code: "not_found",
+      kind: "CustomResourceDefinition",
+      id: "tfjobs.kubeflow.org (v1)",
+    });
+  });
+
+  it("is not taken for missing when nobody can say", async () => {
+    await expect(requireDefinition(list(new KubeError("GET", 503, {})), KUBEFLOW_TFJOB)).rejects.toThrow("503");
   });
 });

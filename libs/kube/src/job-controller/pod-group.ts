@@ -1,7 +1,6 @@
 import type { KubeCalls, KubeResource } from "../kube-calls.ts";
 import type { KubeObject } from "../list-watch.ts";
 import type { JobObject } from "./controller-interface.ts";
-import { isNotFound } from "./member-calls.ts";
 import {
   deleteOwnedObject,
   syncOwnedObject,
@@ -10,6 +9,7 @@ import {
   type SyncOutcome,
 } from "./owned-object.ts";
 import type { Ownership } from "./pdb.ts";
+import { isServed } from "./served.ts";
 
 /** A scheduler's own word for a gang, and how pods say that they are of it. */
 export type PodGroupKind = {
@@ -53,16 +53,7 @@ export async function findPodGroupKind(
   namespace: string,
 ): Promise<PodGroupKind | undefined> {
   for (const kind of Object.values(POD_GROUP_KINDS)) {
-    const resource = { apiVersion: kind.apiVersion, plural: PLURAL, namespace };
-    // A list of a namespace that has none is empty; 404 says that the kind itself is unknown.
-    const isServed = await calls.list(resource, { query: { limit: 1 } }).then(
-      () => true,
-      (error: unknown) => {
-        if (isNotFound(error)) return false;
-        throw error;
-      },
-    );
-    if (isServed) return kind;
+    if (await isServed(calls, { apiVersion: kind.apiVersion, plural: PLURAL, namespace })) return kind;
   }
   return undefined;
 }
