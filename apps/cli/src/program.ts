@@ -25,9 +25,11 @@ Exit codes:
   130  interrupted
 
 Environment:
-  MUSTER_NATS_URL    the NATS server; without it the local stack of \`npm start -- --keep\`, then nats://127.0.0.1:4222
+  MUSTER_NATS_URL    the NATS server; without it the local stack of
+                     \`npm start -- --keep\`, then nats://127.0.0.1:4222
   MUSTER_NATS_TOKEN  its token
-  MUSTER_LOCAL_FILE  where the local stack says how to reach it; default .muster/local.json in the repository
+  MUSTER_LOCAL_FILE  where the local stack says how to reach it; default
+                     .muster/local.json in the repository
   NO_COLOR           not empty: no colours`;
 
 export type Program = {
@@ -47,11 +49,15 @@ export function buildProgram(
     .version(VERSION, "-V, --version", "print the version")
     .helpCommand("help [command]", "show help for a command")
     .showHelpAfterError("hint: add --help for the options and examples of a command")
-    .configureHelp({ helpWidth: Math.min(columns ?? 100, 120) })
-    .configureOutput({ outputError: (text, write) => write(shortenWords(text)) })
+    .configureHelp({ helpWidth: Math.min(columns ?? 80, 120) })
     .exitOverride()
     .addHelpText("after", EXIT_CODES);
   const cli = makeCli(() => program.opts<{ natsUrl?: string }>().natsUrl);
+  program.configureOutput({
+    writeOut: (text) => cli.io.out([text.trimEnd()]),
+    writeErr: (text) => cli.io.err([text.trimEnd()]),
+    outputError: (text, write) => write(shortenWords(text)),
+  });
   const answer =
     <Args extends unknown[]>(action: (...args: Args) => Promise<ExitCode>) =>
     async (...args: Args): Promise<void> => {
@@ -91,8 +97,9 @@ function addRun(program: Command, cli: Cli, answer: Answer): void {
     .addHelpText(
       "after",
       `
-Progress goes to standard error, the result to standard output. Nothing is submitted unless every file is right.
-Ctrl-C cancels the sessions and waits for their end; Ctrl-C again leaves at once.
+Progress goes to standard error, the result to standard output. Nothing is
+submitted unless every file is right. Ctrl-C cancels the sessions and waits for
+their end; Ctrl-C again leaves at once.
 
 Examples:
   muster run examples/http-benchmark.yaml

@@ -1,0 +1,33 @@
+import { expect, it } from "vitest";
+import { inProcess } from "./in-process.ts";
+
+const world = { url: "nats://127.0.0.1:1", token: "" };
+const COMMANDS = [
+  ...["", "run", "get", "describe", "pools", "cancel", "logs", "explain", "events", "doctor", "schema", "completion"],
+  ...["dead-letters", "dead-letters list", "dead-letters show", "dead-letters replay", "dead-letters drop", "version"],
+];
+
+it.each(COMMANDS)("muster %s --help fits into 80 columns and asks nobody", async (command) => {
+  const { code, out, err } = await inProcess([...command.split(" "), "--help"].filter(Boolean), world);
+  const lines = out.join("\n").split("\n");
+  expect(lines[0]).toMatch(/^Usage: muster/);
+  expect(lines.filter((line) => line.length > 80)).toEqual([]);
+  expect(err).toEqual([]);
+  expect(code).toBe(0);
+});
+
+it("has a test for every command", async () => {
+  const { out } = await inProcess(["--help"], world);
+  const listed = [...out.join("\n").matchAll(/^ {2}([a-z][a-z-]+) /gm)].map(([, name]) => name);
+  const commands = listed.filter((name) => name !== "help");
+  expect(commands.length).toBeGreaterThan(10);
+  expect(COMMANDS).toEqual(expect.arrayContaining(commands));
+});
+
+it.each(["run", "get", "describe", "pools", "cancel", "logs", "explain", "events", "doctor", "schema", "completion"])(
+  "muster %s --help has examples",
+  async (command) => {
+    const { out } = await inProcess([command, "--help"], world);
+    expect(out.join("\n")).toContain(`Examples:\n  `);
+  },
+);
