@@ -65,7 +65,7 @@ const TIMEOUT_MS = 30_000;
 /** Requests on their way at once; a kube-apiserver in its default configuration works on some hundreds for all its clients. */
 const IN_FLIGHT_MAX = 64;
 
-/** Calls that take about a quarter of the processor time of client-node's typed ones, over connections that are shared. Disposing cuts what is under way. */
+/** Calls that take about a third of the processor time of client-node's typed ones, over connections that are shared. Disposing cuts what is under way. */
 export function kubeCalls(
   config: KubeConfig,
   defaults: { readonly timeoutMs?: number; readonly mostInFlight?: number } = {},

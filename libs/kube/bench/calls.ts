@@ -1,0 +1,85 @@
+import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
+import { kubeApiServer, kubeAssets } from "@muster/testkit";
+import { kubeCalls, kubeClient, loadKube } from "../src/index.ts";
+
+const CREATIONS = 1000;
+const ROUNDS = 3;
+const IN_FLIGHT = 32;
+const TIMEOUT_MS = 30_000;
+
+/** Creations of pods on a real kube-apiserver in turns with client-node and with kubeCalls. The server's own time is that of other processes and not counted. */
+export async function compareCalls(): Promise<void> {
+  const assets = kubeAssets();
+  if (!assets.found) {
+    console.log(`skipped: ${assets.reason}`);
+    return;
+  }
+  await using server = await kubeApiServer();
+  const config = loadKube(server.kubeconfig);
+  const api = kubeClient(config, CoreV1Api, { timeoutMs: TIMEOUT_MS });
+  await using calls = kubeCalls(config, { timeoutMs: TIMEOUT_MS });
+  const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
+  const ways: Readonly<Record<string, (pod: V1Pod) => Promise<V1Pod>>> = {
+    "client-node": (body) => api.createNamespacedPod({ namespace: "default", body }),
+    kubeCalls: (pod) => calls.create(pods, pod),
+  };
+  let made = 0;
+  const next = (): V1Pod => memberPod(`bench-${made++}`);
+  for (const create of Object.values(ways)) await measure(create, next, CREATIONS / 5);
+  const all = new Map<string, { cpuMs: number; rate: number }[]>(Object.keys(ways).map((name) => [name, []]));
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const [name, create] of Object.entries(ways)) all.get(name)?.push(await measure(create, next, CREATIONS));
+  }
+  console.log(`${CREATIONS} creations, ${IN_FLIGHT} in flight; the median of ${ROUNDS} rounds in turns`);
+  const median = (name: string, of: "cpuMs" | "rate"): number =>
+    (all.get(name) ?? []).map((round) => round[of]).sort((one, two) => one - two)[Math.floor(ROUNDS / 2)] ?? 0;
+  for (const name of all.keys()) {
+    const ratio = median(name, "cpuMs") / median("client-node", "cpuMs");
+    console.log(
+      `${name.padEnd(12)} ${median(name, "cpuMs").toFixed(3)} ms of processor time a pod  ${Math.round(median(name, "rate"))}/s  ratio ${ratio.toFixed(2)}`,
+    );
+  }
+}
+
+async function measure(create: (pod: V1Pod) => Promise<V1Pod>, next: () => V1Pod, count: number) {
+  const cpu = process.cpuUsage();
+  const startedMs = performance.now();
+  let left = count;
+  const worker = async (): Promise<void> => {
+    while (left > 0) {
+      left -= 1;
+      await create(next());
+    }
+  };
+  await Promise.all(Array.from({ length: IN_FLIGHT }, worker));
+  const { user, system } = process.cpuUsage(cpu);
+  return { cpuMs: (user + system) / 1000 / count, rate: count / ((performance.now() - startedMs) / 1000) };
+}
+
+/** A pod as a job controller makes it. */
+function memberPod(name: string): V1Pod {
+  const owner = { apiVersion: "muster.dev/v1", kind: "Job", name: "bench", uid: "bench" };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      namespace: "default",
+      labels: { "muster.dev/owner": "bench", "muster.dev/role": "worker", "muster.dev/index": "0" },
+      ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }],
+    },
+    spec: {
+      automountServiceAccountToken: false,
+      restartPolicy: "Never",
+      containers: [
+        {
+          name: "main",
+          image: "busybox",
+          command: ["true"],
+          env: Array.from({ length: 8 }, (_, at) => ({ name: `NAME_${at}`, value: `value ${at}` })),
+          resources: { requests: { cpu: "1", memory: "1Gi" } },
+        },
+      ],
+    },
+  };
+}
