@@ -23,6 +23,45 @@ export function buildDefinition(sourceText: string, kubernetesText: string): str
   return HEADING + stringify(expand(definition, own), { aliasDuplicateObjects: false, lineWidth: 0 });
 }
 
+/**
+ * JSON Schema (2020-12) of one manifest, for editors: they complete the fields of the resource and mark what is wrong. What it says of pod templates is only where they
+ * stand; schemas of pods are Kubernetes' to give.
+ */
+export function buildEditorSchema(sourceText: string): string {
+  const { definitions = {}, ...definition } = objectOf(parse(sourceText));
+  const podTemplate = {
+    type: "object",
+    required: ["spec"],
+    description: "A pod template, as in Deployments and Jobs.",
+  };
+  const { group, names, versions } = objectOf(
+    objectOf(expand(definition, { ...objectOf(definitions), podTemplate }))["spec"],
+  );
+  const version = objectOf(Array.isArray(versions) ? versions[0] : undefined);
+  const root = objectOf(objectOf(version["schema"])["openAPIV3Schema"]);
+  const { status: _, ...properties } = objectOf(root["properties"]);
+  return JSON.stringify({
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: `Muster ${String(objectOf(names)["kind"]).toLowerCase()}`,
+    ...objectOf(editable({ ...root, properties })),
+    required: ["apiVersion", "kind", "metadata", "spec"],
+    properties: {
+      ...objectOf(editable(properties)),
+      apiVersion: { const: `${String(group)}/${String(version["name"])}` },
+      kind: { const: objectOf(names)["kind"] },
+    },
+  });
+}
+
+/** Without what only the API server understands; a field that is not named is a mistake, unless nothing is named at all. */
+function editable(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(editable);
+  if (!isObject(value)) return value;
+  const kept = Object.entries(value).filter(([key]) => !key.startsWith("x-kubernetes-") && key !== "format");
+  const closed = isObject(value["properties"]) && value["type"] === "object" ? { additionalProperties: false } : {};
+  return { ...Object.fromEntries(kept.map(([key, field]) => [key, editable(field)])), ...closed };
+}
+
 function expand(value: unknown, definitions: Schema): unknown {
   if (Array.isArray(value)) return value.map((item) => expand(item, definitions));
   if (!isObject(value)) return value;

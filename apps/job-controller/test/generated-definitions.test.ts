@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
-import { buildDefinition } from "../definitions/build-definition.ts";
+import { buildDefinition, buildEditorSchema } from "../definitions/build-definition.ts";
 
 const sources = new URL("../definitions/", import.meta.url);
 const kubernetes = readFileSync(new URL("../../../libs/devcluster/schemas/kubernetes.json", import.meta.url), "utf8");
@@ -13,3 +13,28 @@ it.each(readdirSync(sources).filter((name) => name.endsWith(".yaml")))(
     expect(parse(buildDefinition(readFileSync(new URL(name, sources), "utf8"), kubernetes))).toEqual(written);
   },
 );
+
+it("the schema for editors is what the source says, and names every field of the example", () => {
+  const source = readFileSync(new URL("muster.dev_jobs.yaml", sources), "utf8");
+  const written = readFileSync(new URL("../../../schemas/job.schema.json", import.meta.url), "utf8");
+  const schema = JSON.parse(written) as Schema;
+  expect(JSON.parse(buildEditorSchema(source))).toEqual(schema);
+  const example: unknown = parse(readFileSync(new URL("../../../examples/training-job.yaml", import.meta.url), "utf8"));
+  expect(unknownFields(schema, example, "")).toEqual([]);
+  expect(unknownFields(schema, { spec: { replicas: 3 } }, "")).toEqual([".spec.replicas"]);
+});
+
+type Schema = {
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: Schema | false;
+};
+
+/** Fields that an editor would mark. */
+function unknownFields(schema: Schema, value: unknown, path: string): readonly string[] {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
+  return Object.entries(value).flatMap(([name, field]) => {
+    const next = schema.properties?.[name] ?? schema.additionalProperties;
+    if (next === false) return [`${path}.${name}`];
+    return next === undefined ? [] : unknownFields(next, field, `${path}.${name}`);
+  });
+}
