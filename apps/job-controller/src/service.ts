@@ -1,12 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { connectNats, type NatsBus } from "@muster/bus";
+import { connectNats, serve, type NatsBus } from "@muster/bus";
 import { leaderElection, runController, type Lead } from "@muster/kube";
+import { JobService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { describePassError, openDeps, type Deps } from "./adapters/deps.ts";
 import type { KindRuntime } from "./adapters/kind-runtime.ts";
 import type { Config } from "./config.ts";
 
 const LEASE = "muster-job-controller";
+/** Per method; most of them are long polls, which cost little while they wait. */
+const REQUESTS_AT_ONCE = 2048;
 /** Kinds that are not installed are looked for this often. */
 const DISCOVER_MS = 15_000;
 /** The kind without which there is nothing to do. */
@@ -17,6 +20,14 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connect(context);
   await using deps = await openDeps(context, bus);
+  await using _server = await serve(bus, JobService, deps.answers, {
+    version: context.version,
+    description: "Runs gang jobs: machines for all of their pods, or none.",
+    concurrency: REQUESTS_AT_ONCE,
+    onDefect: (method, error) => {
+      logger.error({ method, err: error }, "defect");
+    },
+  });
   context.readyWhen("kinds", () =>
     deps.runtimes().some(({ kind }) => kind.kind === OWN_KIND)
       ? deps.staleness()

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { until } from "@muster/testkit";
 import { parse } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
 import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
@@ -29,6 +30,73 @@ for (const server of API_SERVERS) {
         "Succeeded",
       ]);
       await world.untilNothingLeft("training");
+    });
+
+    it("is submitted, watched, explained, read and cancelled over the bus", async () => {
+      const manifest = {
+        apiVersion: "muster.dev/v1",
+        kind: "Job",
+        metadata: { name: "talker" },
+        spec: {
+          replicaSpecs: {
+            worker: {
+              replicas: 2,
+              pool: "workers",
+              template: {
+                spec: { containers: [{ name: "main", image: "node", command: ["sh", "-c", "echo hello; sleep 600"] }] },
+              },
+            },
+          },
+        },
+      };
+      const manifestJson = JSON.stringify(manifest);
+      const { job } = await world.jobs.submitJob({ requestId: "one", manifestJson });
+      const again = await world.jobs.submitJob({ requestId: "one", manifestJson });
+      expect(again.job?.uid).toBe(job?.uid);
+      await expect(world.jobs.submitJob({ requestId: "two", manifestJson })).rejects.toMatchObject({
+        fault: { code: "already_exists", kind: "Job", id: "talker" },
+      });
+
+      const key = { kind: "Job", name: "talker" };
+      let seen = job;
+      while (seen?.state !== "RUNNING" || seen.members?.some(({ state }) => state !== "RUNNING") === true) {
+        const request = { key, afterRevision: seen?.revision ?? "", waitMs: 20_000 };
+        ({ job: seen } = await world.jobs.watchJob(request, { timeoutMs: 30_000 }));
+      }
+      expect(seen.members?.map(({ component, pool }) => `${component} in ${pool}`)).toEqual([
+        "worker-0 in workers",
+        "worker-1 in workers",
+      ]);
+      const { reservation } = await world.ledger.getReservation({ owner: { kind: "job", id: seen.ownerId ?? "" } });
+      expect(reservation?.machines?.map(({ component }) => component)).toEqual(["worker-0", "worker-1"]);
+      const { chunk } = await until("the log is there", async () => {
+        const log = await world.jobs.getJobLogs({ key: { name: "talker" }, component: "worker-1" });
+        return log.chunk.length > 0 && log;
+      });
+      expect(Buffer.from(chunk).toString()).toBe("hello\n");
+      const { events } = await world.jobs.listJobEvents({ key });
+      expect(events.map(({ reason }) => reason)).toContain("SuccessfulCreatePod");
+      const { jobs } = await world.jobs.listJobs({});
+      expect(jobs.map((each) => each.key?.name)).toContain("talker");
+
+      await world.jobs.cancelJob({ requestId: "three", key });
+      const cancelled = await world.untilCondition("talker", "Failed");
+      expect(cancelled.status?.conditions?.find(({ type }) => type === "Failed")?.reason).toBe("Cancelled");
+      await world.untilNothingLeft("talker");
+    });
+
+    it.each([
+      ["no JSON", "{", "manifest_json"],
+      ["another kind", '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}', "kind"],
+      ["no name", '{"apiVersion":"muster.dev/v1","kind":"Job","metadata":{}}', "metadata.name"],
+      [
+        "nothing to run",
+        '{"apiVersion":"muster.dev/v1","kind":"Job","metadata":{"name":"a"},"spec":{}}',
+        "spec.replicaSpecs",
+      ],
+    ])("refuses a manifest with %s, and names the field", async (_title, manifestJson, field) => {
+      const refused = world.jobs.submitJob({ requestId: "r", manifestJson });
+      await expect(refused).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
     });
   });
 }

@@ -29,6 +29,8 @@ export const annotations = {
   mainContainer: "muster.dev/main-container",
   /** On jobs: somebody wants it to end; the value says when and why. */
   cancelled: "muster.dev/cancelled",
+  /** On jobs: id of the request that made it, so that the same request again finds it. */
+  requestId: "muster.dev/request-id",
   /** On jobs whose own status has no place for it: restarts and completed indexes, as JSON. */
   progress: "muster.dev/progress",
   /** On pods: W3C traceparent of the work that the pod belongs to. */

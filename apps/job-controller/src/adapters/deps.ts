@@ -14,11 +14,13 @@ import {
 import { annotations, labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import type { Config } from "../config.ts";
+import { ownerIdOf } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
 import { KINDS } from "../domain/kinds.ts";
 import { planLeftovers } from "../domain/plan-leftovers.ts";
 import { reconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
+import { answers } from "./answers.ts";
 import { isInstalled, startKind, type KindRuntime } from "./kind-runtime.ts";
 import { openMachines, type Machines, type MachinesDeps } from "./machines.ts";
 import { openNodes, type Nodes } from "./nodes.ts";
@@ -33,6 +35,8 @@ export type Deps = AsyncDisposable & {
   readonly calls: KubeCalls;
   readonly world: World;
   readonly machines: Machines;
+  /** Answers users. */
+  readonly answers: ReturnType<typeof answers>;
   /** Kinds that the API server has, so far. */
   readonly runtimes: () => readonly KindRuntime[];
   /** Begins to follow kinds that were installed since; returns those that are not. */
@@ -87,12 +91,26 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     const apiVersion = `${job.kind.group}/${job.kind.version}`;
     events.record({ apiVersion, kind: job.kind.kind, name, namespace, uid }, { type, reason, message });
   };
-  const starting = { kube, calls, world, expectations: makeExpectations(), recordEvent, runtimes };
+  const answering = answers({ kube, config, calls, world, machines, runtimes: () => [...runtimes.values()] });
+  world.pods.onChange(({ before, after }) => {
+    const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
+    if (owner !== undefined) answering.changed(owner);
+  });
+  const starting = {
+    kube,
+    calls,
+    world,
+    expectations: makeExpectations(),
+    recordEvent,
+    runtimes,
+    jobChanged: answering.changed,
+  };
   const opened = undo.move();
   return {
     calls,
     world,
     machines,
+    answers: answering,
     runtimes: () => [...runtimes.values()],
     discover: async () => {
       const missing = KINDS.filter(({ kind }) => !runtimes.has(kind));
@@ -133,6 +151,7 @@ type Starting = {
   readonly expectations: Expectations;
   readonly recordEvent: RecordEvent<JobRow>;
   readonly runtimes: Runtimes;
+  readonly jobChanged: (ownerId: string) => void;
 };
 
 function start({ config, logger }: ServiceContext<Config>, starting: Starting, kind: Kind): void {
@@ -153,6 +172,10 @@ function start({ config, logger }: ServiceContext<Config>, starting: Starting, k
   });
   world.pods.onChange(runtime.controller.changePod);
   world.services.onChange(runtime.controller.changeService);
+  runtime.jobs.onChange(({ before, after }) => {
+    const job = after ?? before;
+    if (job !== undefined) starting.jobChanged(ownerIdOf(job.metadata));
+  });
   runtimes.set(kind.kind, runtime);
 }
 

@@ -1,0 +1,247 @@
+import { once } from "node:events";
+import { EventEmitter } from "node:events";
+import type { CoreV1Event, KubeConfig } from "@kubernetes/client-node";
+import type { Handlers } from "@muster/bus";
+import { FaultError, throwFault } from "@muster/faults";
+import { kubeFault, type KubeCalls } from "@muster/kube";
+import { annotations, labels, type JobService, type muster } from "@muster/proto";
+import { traceparentOf } from "@muster/tracing";
+import type { Config } from "../config.ts";
+import { ownerIdOf } from "../domain/build-units.ts";
+import { KINDS } from "../domain/kinds.ts";
+import type { Kind } from "../domain/kind.ts";
+import {
+  cancel,
+  get,
+  list,
+  place,
+  submit,
+  watch,
+  type Found,
+  type JobKey,
+  type Manifest,
+  type RequestDeps,
+} from "../requests.ts";
+import { jobMessage } from "./job-messages.ts";
+import type { KindRuntime } from "./kind-runtime.ts";
+import type { Machines } from "./machines.ts";
+import { readPodLog } from "./pod-log.ts";
+import { readJob, type JobResource, type JobRow } from "./read-job.ts";
+import { podFact } from "./read-pod.ts";
+import type { World } from "./world.ts";
+
+export type AnswerDeps = {
+  readonly kube: KubeConfig;
+  readonly config: Config;
+  readonly calls: KubeCalls;
+  readonly world: World;
+  readonly machines: Machines;
+  readonly runtimes: () => readonly KindRuntime[];
+};
+
+type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Properties };
+
+const LOG_BYTES_MOST = 256 * 1024;
+const EVENTS_MOST = 1000;
+
+/** The requests of users, answered from the caches of this replica, whether or not it leads. */
+export function answers(
+  deps: AnswerDeps,
+): Handlers<typeof JobService> & { readonly changed: (ownerId: string) => void } {
+  const bell = new EventEmitter();
+  bell.setMaxListeners(0);
+  const requests = requestDeps(deps, bell);
+  const keyOf = (key: muster.job.v1.JobKey.$Properties | null | undefined): JobKey => ({
+    kind: key?.kind ?? "",
+    name: key?.name ?? "",
+  });
+  const reply = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({ job: view.message });
+  const whole = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({
+    job: { ...view.message, manifestJson: JSON.stringify(view.job.resource) },
+  });
+  return {
+    changed: (ownerId) => bell.emit(ownerId),
+    submitJob: async (request) => {
+      const { found, warnings } = await submit(requests, request);
+      return { ...whole(found), warnings: [...warnings] };
+    },
+    getJob: async ({ key }) => whole(await get(requests, keyOf(key))),
+    watchJob: async ({ key, afterRevision, waitMs }, { signal }) =>
+      reply(await watch(requests, { key: keyOf(key), afterRevision, waitMs }, signal)),
+    listJobs: ({ limit, continue: after }) => {
+      const { jobs, next } = list(requests, { limit, after });
+      return Promise.resolve({ jobs: jobs.map(({ view }) => view.message), continue: next });
+    },
+    cancelJob: async ({ key }) => reply(await cancel(requests, keyOf(key))),
+    listJobEvents: async ({ key }, { signal }) => {
+      const found = await get(requests, keyOf(key));
+      return { events: await readEvents(deps, found.view.job, signal) };
+    },
+    getJobLogs: async (request, { signal }) => {
+      const found = await get(requests, keyOf(request.key));
+      return readLog(deps, found.view.job, request, signal);
+    },
+  };
+}
+
+function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
+  const { config, calls, world, machines, runtimes } = deps;
+  const { namespace } = config.kube;
+  const see = (job: JobRow): Found<View> => {
+    const ownerId = ownerIdOf(job.metadata);
+    const pods = world.pods.byIndex("owner", ownerId).map(podFact);
+    const message = jobMessage(job, pods, machines.unitsOf(ownerId));
+    return {
+      key: { kind: job.kind.kind, name: job.metadata.name },
+      revision: message.revision ?? "",
+      view: { job, message },
+    };
+  };
+  const resourceOf = (kind: Kind) => ({ apiVersion: `${kind.group}/${kind.version}`, plural: kind.plural, namespace });
+  const readLive = async (kind: Kind, name: string): Promise<JobRow | undefined> => {
+    try {
+      return readJob(await calls.get<JobResource>(resourceOf(kind), name), kind, config.defaults);
+    } catch (error) {
+      if (kubeFault(error)?.code === "not_found") return undefined;
+      return raise(error);
+    }
+  };
+  const kindsOf = (key: JobKey): Kind[] => {
+    const installed = runtimes().map(({ kind }) => kind);
+    return key.kind === "" ? installed : installed.filter(({ kind }) => kind === key.kind);
+  };
+  return {
+    kinds: KINDS,
+    defaults: config.defaults,
+    namespace,
+    now: Date.now,
+    find: async (key) => {
+      const cached = runtimes().flatMap(({ kind, job }) => {
+        const row = key.kind === "" || kind.kind === key.kind ? job(`${namespace}/${key.name}`) : undefined;
+        return row === undefined ? [] : [row];
+      });
+      if (cached.length > 0) return cached.map(see);
+      // It may have been made a moment ago.
+      const live = await Promise.all(kindsOf(key).map((kind) => readLive(kind, key.name)));
+      return live.flatMap((row) => (row === undefined ? [] : [see(row)]));
+    },
+    all: () =>
+      runtimes()
+        .flatMap(({ jobs }) => jobs.list().map(see))
+        .sort((a, b) => (place(a.key) < place(b.key) ? -1 : 1)),
+    create: async (kind, manifest, requestId) => {
+      try {
+        const created = await calls.create<JobResource>(resourceOf(kind), signed(manifest, requestId, namespace));
+        return see(readJob(created, kind, config.defaults));
+      } catch (error) {
+        if (kubeFault(error)?.code !== "already_exists") return raise(error);
+        const there = await readLive(kind, manifest.metadata.name);
+        if (there?.metadata.annotations?.[annotations.requestId] === requestId) return see(there);
+        return throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name }, { cause: error });
+      }
+    },
+    markCancelled: async ({ kind: name, name: id }) => {
+      const kind = KINDS.find((each) => each.kind === name);
+      if (kind === undefined) throw new Error(`${name} is no kind`);
+      const body = { metadata: { annotations: { [annotations.cancelled]: new Date().toISOString() } } };
+      const patched = await calls.patch<JobResource>(resourceOf(kind), id, { kind: "merge", body }).catch(raise);
+      return see(readJob(patched, kind, config.defaults));
+    },
+    changed: async ({ kind, name }, ms, signal) => {
+      const row = runtimes()
+        .find((runtime) => runtime.kind.kind === kind)
+        ?.job(`${namespace}/${name}`);
+      const over = AbortSignal.any([signal, AbortSignal.timeout(ms)]);
+      await once(bell, row === undefined ? name : ownerIdOf(row.metadata), { signal: over }).catch(() => undefined);
+    },
+  };
+}
+
+/** Who made it is written on it, and under which trace. */
+function signed({ apiVersion, kind, metadata, spec }: Manifest, requestId: string, namespace: string): JobResource {
+  const traceparent = traceparentOf();
+  const written = metadata["annotations"];
+  const all = {
+    ...(typeof written === "object" ? written : {}),
+    [annotations.requestId]: requestId,
+    ...(traceparent !== "" && { [annotations.traceparent]: traceparent }),
+  };
+  // The API server gives it a uid.
+  return {
+    apiVersion,
+    kind,
+    metadata: { ...metadata, namespace, annotations: all } as unknown as JobResource["metadata"],
+    spec,
+  };
+}
+
+async function readEvents(
+  { calls, config }: AnswerDeps,
+  job: JobRow,
+  signal: AbortSignal,
+): Promise<muster.job.v1.JobEvent.$Properties[]> {
+  const resource = { apiVersion: "v1", plural: "events", namespace: config.kube.namespace };
+  const of = async (selector: string): Promise<readonly CoreV1Event[]> => {
+    const page = await calls.list<CoreV1Event>(resource, { query: { fieldSelector: selector }, signal }).catch(raise);
+    return page.items;
+  };
+  const [own, others] = await Promise.all([
+    of(`involvedObject.uid=${job.metadata.uid}`),
+    of("involvedObject.kind=Pod"),
+  ]);
+  const prefix = `${job.metadata.name}-`;
+  const members = others.filter(({ involvedObject }) => involvedObject.name?.startsWith(prefix) === true);
+  return [...own, ...members]
+    .map(eventMessage)
+    .sort((a, b) => (a.atMs ?? 0) - (b.atMs ?? 0))
+    .slice(-EVENTS_MOST);
+}
+
+function eventMessage(event: CoreV1Event): muster.job.v1.JobEvent.$Properties {
+  const { type, reason, message, count, involvedObject, lastTimestamp, eventTime, metadata } = event;
+  const at = lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? 0;
+  return {
+    atMs: new Date(at).getTime(),
+    type: type ?? "Normal",
+    reason: reason ?? "",
+    message: message ?? "",
+    count: count ?? 1,
+    object: `${involvedObject.kind ?? ""}/${involvedObject.name ?? ""}`,
+  };
+}
+
+async function readLog(
+  { kube, world, config }: AnswerDeps,
+  job: JobRow,
+  request: muster.job.v1.GetJobLogsRequest,
+  signal: AbortSignal,
+): Promise<muster.job.v1.GetJobLogsReply.$Properties> {
+  const { component, offset } = request;
+  const pods = world.pods.byIndex("owner", ownerIdOf(job.metadata));
+  const pod = pods.find(({ metadata }) => metadata?.labels?.[labels.component] === component);
+  if (pod === undefined) {
+    const known = pods.map(({ metadata }) => metadata?.labels?.[labels.component] ?? "").sort();
+    const reason = `"${component}" has no pod; ${known.length === 0 ? "none has" : `those that have are ${known.join(", ")}`}`;
+    return throwFault({ code: "invalid_request", field: "component", reason });
+  }
+  const fact = podFact(pod);
+  const spec = "problems" in job.spec ? [] : job.spec.replicas;
+  const main = spec.find(({ type }) => component.startsWith(`${type}-`))?.mainContainer ?? "";
+  const container = request.container === "" ? main : request.container;
+  const limitBytes = Math.min(request.limitBytes || LOG_BYTES_MOST, LOG_BYTES_MOST);
+  const chunk = await readPodLog(
+    kube,
+    { namespace: config.kube.namespace, name: fact.name, container },
+    { offset, limitBytes },
+    signal,
+  );
+  const over = fact.phase === "Succeeded" || fact.phase === "Failed";
+  return { chunk, nextOffset: offset + chunk.length, complete: over && chunk.length < limitBytes, truncated: false };
+}
+
+/** The fault behind an error of the API server; whatever is none is a defect, and goes on. */
+function raise(error: unknown): never {
+  const fault = kubeFault(error);
+  if (fault === undefined) throw error;
+  throw new FaultError(fault, { cause: error });
+}

@@ -1,0 +1,58 @@
+import { type muster } from "@muster/proto";
+import { ownerIdOf } from "../domain/build-units.ts";
+import { conditionOf } from "../domain/job-status.ts";
+import type { PodFact, UnitSeen } from "../domain/snapshot.ts";
+import { summariseMembers } from "../domain/summarise-members.ts";
+import { summariseState } from "../domain/summarise-state.ts";
+import type { JobRow } from "./read-job.ts";
+
+type JobMessage = muster.job.v1.Job.$Properties;
+
+/** A job as replies have it. */
+export function jobMessage(job: JobRow, pods: readonly PodFact[], units: readonly UnitSeen[]): JobMessage {
+  const { metadata, kind, spec, status, shape } = job;
+  const total = shape.types.reduce((sum, { replicas }) => sum + replicas, 0);
+  const { state, message } = summariseState(status, total);
+  const members = "problems" in spec ? [] : summariseMembers(spec, status, pods, units);
+  return {
+    key: { kind: kind.kind, name: metadata.name },
+    uid: metadata.uid,
+    revision: revisionOf(job, pods),
+    state: state.toUpperCase(),
+    conditions: status.conditions.map((condition) => ({
+      type: condition.type,
+      isTrue: condition.status === "True",
+      reason: condition.reason,
+      message: condition.message,
+      lastTransitionMs: condition.lastTransitionMs,
+    })),
+    replicas: status.replicas.map(({ type, active, ready, succeeded, failed, restarts }) => {
+      const replicas = shape.types.find((each) => each.type === type)?.replicas ?? 0;
+      return { type, replicas, active, ready, succeeded, failed, restarts };
+    }),
+    members: [...members],
+    createdAtMs: new Date(metadata.creationTimestamp ?? 0).getTime(),
+    startedAtMs: status.startMs ?? 0,
+    finishedAtMs: status.completionMs ?? 0,
+    waitingBecause: waitOf(job, state, message),
+    traceparent: job.traceparent,
+    ownerId: ownerIdOf(metadata),
+  };
+}
+
+/** Differs when the job differs, or one of its pods: whoever watches sees both. */
+function revisionOf({ metadata }: JobRow, pods: readonly PodFact[]): string {
+  const facts = pods.map(
+    ({ uid, phase, ready, deleting, containerRestarts }) => `${uid}${phase}${ready}${deleting}${containerRestarts}`,
+  );
+  let hash = 0x811c9dc5;
+  for (const char of facts.sort().join()) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x01000193) >>> 0;
+  return `${metadata.resourceVersion ?? "0"}-${hash.toString(36)}`;
+}
+
+function waitOf({ spec, status }: JobRow, state: string, message: string): string {
+  if (!("problems" in spec) && spec.managedBy !== undefined) return `it is managed by ${spec.managedBy}`;
+  if (state === "Suspended") return "it is suspended";
+  if (state !== "Queued") return "";
+  return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
+}

@@ -1,0 +1,63 @@
+import { componentOf } from "./build-units.ts";
+import type { JobSpec } from "./job.ts";
+import type { JobStatus } from "./job-status.ts";
+import type { PodFact, UnitSeen } from "./snapshot.ts";
+
+/** How one member of a gang stands. */
+export type MemberSummary = {
+  readonly component: string;
+  readonly pool: string;
+  readonly node: string;
+  /** Empty when it has no pod. */
+  readonly pod: string;
+  /** PENDING: no pod was made. COMPLETED: it ended well, and its pod is gone. Otherwise the phase of its pod. */
+  readonly state: "PENDING" | "COMPLETED" | Uppercase<PodFact["phase"]>;
+  readonly message: string;
+};
+
+/** In the order of the spec. */
+export function summariseMembers(
+  spec: JobSpec,
+  status: JobStatus,
+  pods: readonly PodFact[],
+  units: readonly UnitSeen[],
+): readonly MemberSummary[] {
+  const byComponent = new Map(pods.map((pod) => [pod.component, pod]));
+  const nodes = new Map(units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : [])));
+  return spec.replicas.flatMap(({ type, replicas, pool, mainContainer }) => {
+    const completed = status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
+    return Array.from({ length: replicas }, (_, index): MemberSummary => {
+      const component = componentOf({ type, index });
+      const pod = byComponent.get(component);
+      const node = pod?.node ?? nodes.get(component) ?? "";
+      if (pod !== undefined) {
+        return {
+          component,
+          pool,
+          node,
+          pod: pod.name,
+          state: upperCase(pod.phase),
+          message: describe(pod, mainContainer),
+        };
+      }
+      const state = completed.includes(index) ? "COMPLETED" : "PENDING";
+      return { component, pool, node, pod: "", state, message: "" };
+    });
+  });
+}
+
+function describe(pod: PodFact, mainContainer: string): string {
+  const code = pod.exits.find(({ container }) => container === mainContainer)?.code;
+  const parts = [
+    pod.deleting ? "being deleted" : "",
+    pod.reason,
+    code === undefined || code === 0 ? "" : `exit code ${code}`,
+    pod.containerRestarts === 0 ? "" : `${pod.containerRestarts} restarts`,
+  ];
+  return parts.filter((part) => part !== "").join(", ");
+}
+
+function upperCase<Text extends string>(text: Text): Uppercase<Text> {
+  // The library's type says only string.
+  return text.toUpperCase() as Uppercase<Text>;
+}

@@ -1,0 +1,162 @@
+import { throwFault, type Fault } from "@muster/faults";
+import type { Kind, KindDefaults, Problem } from "./domain/kind.ts";
+
+/** Which job is meant; an empty kind is whichever kind has one of that name. */
+export type JobKey = { readonly kind: string; readonly name: string };
+
+/** A job with what a reply says of it. `revision` differs whenever something in it does. */
+export type Found<View> = { readonly key: JobKey; readonly revision: string; readonly view: View };
+
+/** What answering users needs from outside. Everything that returns a promise rejects with FaultError. */
+export type RequestDeps<View> = {
+  readonly kinds: readonly Kind[];
+  readonly defaults: KindDefaults;
+  readonly namespace: string;
+  /** All jobs of that name, of one kind or of all, as the caches have them; read from the API server when they have none. */
+  readonly find: (key: JobKey) => Promise<readonly Found<View>[]>;
+  /** In the order of names, then kinds. */
+  readonly all: () => readonly Found<View>[];
+  /** Already_exists when there is one of that name and kind that another request made. */
+  readonly create: (kind: Kind, manifest: Manifest, requestId: string) => Promise<Found<View>>;
+  readonly markCancelled: (key: JobKey) => Promise<Found<View>>;
+  /** Resolves when something about the job may have changed, after so long, or at the signal. */
+  readonly changed: (key: JobKey, ms: number, signal: AbortSignal) => Promise<void>;
+  readonly now: () => number;
+};
+
+export type Manifest = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly [field: string]: unknown };
+  readonly spec: unknown;
+};
+
+const LIST_MOST = 500;
+const WATCH_MOST_MS = 30_000;
+const REQUEST_ID_LENGTH_MOST = 128;
+/** As large as a request to the bus may be, and smaller than what etcd takes. */
+const MANIFEST_BYTES_MOST = 512 * 1024;
+
+/** Creates a job, or says everything that is wrong with its manifest. The warnings say what will be done differently from what it says. */
+export async function submit<View>(
+  deps: RequestDeps<View>,
+  { requestId, manifestJson }: { readonly requestId: string; readonly manifestJson: string },
+): Promise<{ readonly found: Found<View>; readonly warnings: readonly string[] }> {
+  if (requestId === "" || requestId.length > REQUEST_ID_LENGTH_MOST) {
+    refuse("request_id", `must have 1 to ${REQUEST_ID_LENGTH_MOST} characters`);
+  }
+  const manifest = readManifest(deps, manifestJson);
+  const kind = deps.kinds.find(
+    (each) => each.kind === manifest.kind && manifest.apiVersion === `${each.group}/${each.version}`,
+  );
+  if (kind === undefined) {
+    const known = deps.kinds.map((each) => `${each.kind} of ${each.group}/${each.version}`).join(", ");
+    return refuse("kind", `${manifest.kind} of ${manifest.apiVersion} is no kind of job; known are ${known}`);
+  }
+  const read = kind.read(manifest, deps.defaults);
+  if (!read.ok) return refuseProblems(read.problems);
+  const found = await deps.create(kind, manifest, requestId);
+  return { found, warnings: read.warnings.map(({ field, reason }) => `${field} ${reason}`) };
+}
+
+/** The one job of this name. Not_found when there is none, invalid_request when several kinds have one. */
+export async function get<View>(deps: RequestDeps<View>, key: JobKey): Promise<Found<View>> {
+  if (key.name === "") refuse("key.name", "is empty");
+  if (key.kind !== "" && !deps.kinds.some(({ kind }) => kind === key.kind)) {
+    refuse("key.kind", `"${key.kind}" is no kind of job; known are ${deps.kinds.map(({ kind }) => kind).join(", ")}`);
+  }
+  const found = await deps.find(key);
+  const [first, ...others] = found;
+  if (first === undefined)
+    return throwFault({ code: "not_found", kind: key.kind === "" ? "job" : key.kind, id: key.name });
+  if (others.length > 0) {
+    const kinds = found.map(({ key: { kind } }) => kind).join(", ");
+    return refuse("key.kind", `is needed: ${kinds} each have one called ${key.name}`);
+  }
+  return first;
+}
+
+/** Answers once the job differs from the revision, or when the wait is over. */
+export async function watch<View>(
+  deps: RequestDeps<View>,
+  request: { readonly key: JobKey; readonly afterRevision: string; readonly waitMs: number },
+  signal: AbortSignal,
+): Promise<Found<View>> {
+  const endMs = deps.now() + Math.min(request.waitMs, WATCH_MOST_MS);
+  for (;;) {
+    const found = await get(deps, request.key);
+    const restMs = endMs - deps.now();
+    if (found.revision !== request.afterRevision || restMs <= 0 || signal.aborted) return found;
+    await deps.changed(found.key, restMs, signal);
+  }
+}
+
+/** Jobs in the order of their names and kinds. `next` is empty when there are no more. */
+export function list<View>(
+  deps: RequestDeps<View>,
+  request: { readonly limit: number; readonly after: string },
+): { readonly jobs: readonly Found<View>[]; readonly next: string } {
+  const limit = Math.min(request.limit || LIST_MOST, LIST_MOST);
+  const rest = deps.all().filter(({ key }) => place(key) > request.after);
+  const jobs = rest.slice(0, limit);
+  const last = jobs.at(-1);
+  return { jobs, next: rest.length > jobs.length && last !== undefined ? place(last.key) : "" };
+}
+
+/** Asks a job to end. A finished one stays as it is. */
+export async function cancel<View>(deps: RequestDeps<View>, key: JobKey): Promise<Found<View>> {
+  const found = await get(deps, key);
+  return deps.markCancelled(found.key);
+}
+
+/** Jobs are listed in this order. */
+export function place({ name, kind }: JobKey): string {
+  return `${name}/${kind}`;
+}
+
+function readManifest<View>({ namespace }: RequestDeps<View>, text: string): Manifest {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MANIFEST_BYTES_MOST) {
+    return throwFault({
+      code: "limit_exceeded",
+      what: "size of the manifest in bytes",
+      limit: MANIFEST_BYTES_MOST,
+      retryAfterMs: 0,
+    });
+  }
+  const value = parseObject(text);
+  const { apiVersion, kind, metadata, spec } = value;
+  if (typeof apiVersion !== "string") return refuse("apiVersion", "is missing");
+  if (typeof kind !== "string") return refuse("kind", "is missing");
+  if (!isObject(metadata) || typeof metadata["name"] !== "string") return refuse("metadata.name", "is missing");
+  const wanted = metadata["namespace"];
+  if (wanted !== undefined && wanted !== namespace)
+    return refuse("metadata.namespace", `must be "${namespace}" or absent`);
+  if ("status" in value) return refuse("status", "is written by the controller alone");
+  return { apiVersion, kind, metadata: { ...metadata, name: metadata["name"] }, spec };
+}
+
+function parseObject(text: string): Readonly<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    return throwFault({ code: "invalid_request", field: "manifest_json", reason: "is no JSON" }, { cause });
+  }
+  return isObject(value) ? value : refuse("manifest_json", "is no object");
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A fault has one field; the others are in its reason. */
+function refuseProblems([first, ...others]: readonly [Problem, ...Problem[]]): never {
+  const rest = others.map(({ field, reason }) => `; ${field} ${reason}`).join("");
+  return refuse(first.field, `${first.reason}${rest}`);
+}
+
+function refuse(field: string, reason: string): never {
+  const fault: Fault = { code: "invalid_request", field, reason };
+  return throwFault(fault);
+}
