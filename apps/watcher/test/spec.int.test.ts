@@ -235,10 +235,8 @@ describe("a gap in the watch never loses a change of state", () => {
 });
 
 describe("publishes a PodWatchEvent", () => {
-  it("for each change of a labelled pod, and the deletion", async () => {
-    await startWatcher();
-    const { told, last } = await subscriber();
-    api.put("pods", { metadata: { name: "x", namespace: "default" }, spec: { containers: [] } });
+  /** The pod "a" is made, runs, succeeds and is deleted, each once the state before was told. */
+  const wholeLife = async (last: (pod: string) => PodWatchEvent | undefined): Promise<void> => {
     for (const [status, health] of [
       [{}, "NOT_READY"],
       [running, "READY"],
@@ -249,6 +247,13 @@ describe("publishes a PodWatchEvent", () => {
     }
     api.delete("pods", "a", "default");
     await until("the deletion is told", () => last("a")?.deleted === true);
+  };
+
+  it("for each change of a labelled pod, and the deletion", async () => {
+    await startWatcher();
+    const { told, last } = await subscriber();
+    api.put("pods", { metadata: { name: "x", namespace: "default" }, spec: { containers: [] } });
+    await wholeLife(last);
     expect(changes(told)).toEqual(["NOT_READY false", "READY false", "SUCCEEDED false", "SUCCEEDED true"]);
     expect(last("a")).toMatchObject({
       owner: session,
@@ -263,16 +268,7 @@ describe("publishes a PodWatchEvent", () => {
   it("two watcher replicas may run: duplicates are dropped", async () => {
     await Promise.all([startWatcher(), startWatcher()]);
     const { told, last } = await subscriber();
-    for (const [status, health] of [
-      [{}, "NOT_READY"],
-      [running, "READY"],
-      [ended(0), "SUCCEEDED"],
-    ] as const) {
-      api.put("pods", pod("a", status));
-      await until(`${health} is told`, () => last("a")?.health === health);
-    }
-    api.delete("pods", "a", "default");
-    await until("the deletion is told", () => last("a")?.deleted === true);
+    await wholeLife(last);
     expect(changes(told)).toEqual(["NOT_READY false", "READY false", "SUCCEEDED false", "SUCCEEDED true"]);
   });
 });

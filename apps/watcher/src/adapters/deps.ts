@@ -5,13 +5,14 @@ import { bucketKeys, buckets, labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { openBucket, openView, type Bucket, type Codec, type View } from "@muster/store";
 import type { Config } from "../config.ts";
-import type { WatchedNode } from "../domain/node-state.ts";
+import type { NodeState, WatchedNode } from "../domain/node-state.ts";
+import type { NodesMark } from "../domain/plan-mark.ts";
 import type { PublishStep } from "../domain/plan-publish.ts";
-import type { WatchedPod } from "../domain/pod-state.ts";
+import type { PodState, WatchedPod } from "../domain/pod-state.ts";
 import type { WatcherDeps, WriteOutcome } from "../service.ts";
 import { makeWakeup } from "../wakeup.ts";
 import { watchedNode, watchedPod } from "./kube-objects.ts";
-import { nodeRecordCodec, podCodec } from "./messages.ts";
+import { type NodeRecord, nodeRecordCodec, podCodec } from "./messages.ts";
 import { nodesPublication } from "./nodes-publication.ts";
 import { makeObserver } from "./observer.ts";
 import { publication, type Publication } from "./publication.ts";
@@ -54,18 +55,7 @@ export async function openWatcher(
   // The first list of an empty cluster changes nothing, and still tells that what was published is gone.
   for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
 
-  const writingFailed =
-    (bucket: string) =>
-    (error: unknown, { key, because }: { readonly key: string; readonly because: string }): void =>
-      logger.warn({ err: error, bucket, key, because }, "writing failed");
-  const podsTold = await openTold(stack, bus, { name: buckets.pods, codec: podCodec, logger });
-  const nodesTold = await openTold(stack, bus, { name: buckets.nodes, codec: nodeRecordCodec, logger });
-  const podSide = publication(podsTold.bucket, podsTold.view, writingFailed(buckets.pods));
-  const { nodes: nodeSide, mark: markSide } = nodesPublication(
-    nodesTold.bucket,
-    nodesTold.view,
-    writingFailed(buckets.nodes),
-  );
+  const { podsTold, nodesTold, podSide, nodeSide, markSide } = await openPublications(stack, bus, logger);
   const observer = makeObserver({
     pods,
     nodes,
@@ -153,6 +143,35 @@ function followNodes({ kube, logger, timing, relistEveryMs }: Follow): Informer<
     timing,
     onError: (error, retryInMs) => logger.warn({ err: error, resource: "nodes", retryInMs }, "watching failed"),
   });
+}
+
+type Publications = {
+  readonly podsTold: Told<PodState>;
+  readonly nodesTold: Told<NodeRecord>;
+  readonly podSide: Publication<PodState>;
+  readonly nodeSide: Publication<NodeState>;
+  readonly markSide: Publication<NodesMark>;
+};
+
+/** What is told of pods and nodes, and the ways to tell it. */
+async function openPublications(
+  stack: AsyncDisposableStack,
+  bus: Pick<NatsBus, "connection">,
+  logger: Logger,
+): Promise<Publications> {
+  const writingFailed =
+    (bucket: string) =>
+    (error: unknown, { key, because }: { readonly key: string; readonly because: string }): void =>
+      logger.warn({ err: error, bucket, key, because }, "writing failed");
+  const podsTold = await openTold(stack, bus, { name: buckets.pods, codec: podCodec, logger });
+  const nodesTold = await openTold(stack, bus, { name: buckets.nodes, codec: nodeRecordCodec, logger });
+  const podSide = publication(podsTold.bucket, podsTold.view, writingFailed(buckets.pods));
+  const { nodes: nodeSide, mark: markSide } = nodesPublication(
+    nodesTold.bucket,
+    nodesTold.view,
+    writingFailed(buckets.nodes),
+  );
+  return { podsTold, nodesTold, podSide, nodeSide, markSide };
 }
 
 /** A bucket and what it says now. */
