@@ -110,5 +110,8 @@ export function simPodLogs({ network, cluster }: Pick<World, "network" | "cluste
     readTail: async (pod) => ({ bytes: await read(pod), omittedBytes: 0, broken: undefined }),
     readEnd: async (pod) => ({ bytes: await read(pod), omittedBytes: 0, broken: undefined }),
     readRange: (pod) => read(pod),
+    follow: async function* (pod) {
+      yield await read(pod);
+    },
   };
 }

@@ -210,9 +210,15 @@ function requestDeps(parts: Parts): RequestDeps {
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     wake: (name) => wakeups.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
-    liveLog: () => throwFault({ code: "not_found", kind: "log", id: "" }),
+    liveLog: noLog,
+    followedLog: noLog,
     sizeOf: () => 0,
   };
+}
+
+/** Nobody reads logs here. */
+function noLog(): Promise<never> {
+  return throwFault({ code: "not_found", kind: "log", id: "" });
 }
 
 function describeError(error: unknown): string {
