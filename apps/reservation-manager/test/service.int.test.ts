@@ -1,4 +1,4 @@
-import { buckets, muster, ReservationService, streams, subjects } from "@muster/proto";
+import { muster, ReservationService, streams, subjects } from "@muster/proto";
 import { natsServer, otlpCollector, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { largeLedger, snapshotRevision, writeLedger } from "./large-ledger.ts";
@@ -166,87 +166,6 @@ it("answers invalid_request to bytes that are no message, on every method", asyn
   expect(manager.errors).toEqual([]);
 });
 
-it("refuses nothing for good before the watcher has told of all nodes, nor after it was silent for too long", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus, { complete: false });
-  await using manager = startManager(server);
-  const reservations = reservationsOf(bus);
-  await reservations.listPools({}, { timeoutMs: 20_000 });
-  const reserve = (id: string, ...pools: string[]) =>
-    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true }, { timeoutMs: 500 });
-  const unavailable = { fault: { code: "unavailable", retryAfterMs: 1000 } };
-  await expect(reserve("x", "a")).rejects.toMatchObject(unavailable);
-  await nodes.put("a1", "a");
-  expect((await persist(() => reserve("x", "a"))).reservation?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET" });
-  expect((await reserve("y", "a")).reservation?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET" });
-  await expect(reserve("z", "b")).rejects.toMatchObject(unavailable);
-  await expect(reserve("z", "a", "a")).rejects.toMatchObject(unavailable);
-
-  await nodes.complete(Date.now() - 600_000);
-  await expect(reserve("z", "b")).rejects.toMatchObject(unavailable);
-
-  expect((await reservations.getReservation({ owner: owner("x") })).reservation?.state).not.toBe(GRANTED);
-  await nodes.complete();
-  const stateOf = async (id: string) => (await reservations.getReservation({ owner: owner(id) })).reservation?.state;
-  await until("the first one is granted", async () => (await stateOf("x")) === GRANTED);
-  await expect(persist(() => reserve("z", "b"))).rejects.toMatchObject({ fault: { code: "pool_unknown" } });
-  await expect(reserve("z", "a", "a")).rejects.toMatchObject({ fault: { code: "pool_capacity" } });
-  const { code } = await reservations.explainReservation({ owner: owner("y") });
-  expect(code).toBe("POOL_AVAILABILITY");
-  expect(manager.errors).toEqual([]);
-});
-
-it("knows that there is no pool at all when the watcher says that there is no node", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  await nodeWriter(bus);
-  await using _manager = startManager(server);
-  const request = { owner: owner("x"), needs: needs("a"), wait: true };
-  await expect(reservationsOf(bus).reserve(request, { timeoutMs: 20_000 })).rejects.toMatchObject({
-    fault: { code: "pool_unknown" },
-  });
-});
-
-it("goes on without a node whose record does not decode, before and after it has begun", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
-  await nodes.put("a1", "a");
-  const spoil = (name: string) => bus.connection.request(`$KV.${buckets.nodes}.${name}`, Uint8Array.from([0xff]));
-  await spoil("bad1");
-  await using manager = startManager(server);
-  const reservations = reservationsOf(bus);
-  await reservations.listPools({}, { timeoutMs: 20_000 });
-  await spoil("bad2");
-  await nodes.put("a2", "a");
-  await until("the nodes that decode count", async () => {
-    return (await reservations.listPools({})).pools[0]?.capacity === 2;
-  });
-  expect(manager.leads).toBe(1);
-  expect(manager.errors).toEqual([]);
-});
-
-it("takes the pool of a node from the label that it is configured with, and from no other one", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
-  await nodes.put("n1", "slow", { labels: { "example.com/tier": "fast", pool: "slow" } });
-  await nodes.put("n2", "slow");
-  await using manager = startManager(server, { RESERVATION_POOL_LABEL: "example.com/tier" });
-  const reservations = reservationsOf(bus);
-  const { pools } = await reservations.listPools({}, { timeoutMs: 20_000 });
-  expect(pools).toMatchObject([{ name: "fast", available: 1, capacity: 1 }]);
-  const { reservation } = await reservations.reserve({ owner: owner("x"), needs: needs("fast") });
-  expect(reservation?.machines).toMatchObject([{ pool: "fast", node: "n1" }]);
-  await expect(reservations.reserve({ owner: owner("y"), needs: needs("slow") })).rejects.toMatchObject({
-    fault: { code: "pool_unknown", pool: "slow" },
-  });
-  await nodes.put("n2", "slow", { labels: { "example.com/tier": "fast" } });
-  await until("the node has changed its pool", async () => (await reservations.listPools({})).pools[0]?.capacity === 2);
-  expect(manager.errors).toEqual([]);
-});
-
 it("gives an owner several machines of one pool, a different one for each component, all of them or none", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
@@ -310,58 +229,6 @@ it("explains why a request waits, with a stable code, the numbers and who holds 
   await expect(reservations.explainReservation({ owner: owner("z") })).rejects.toMatchObject({
     fault: { code: "not_found", id: "session/z" },
   });
-});
-
-it("has pools that come from live nodes and follow them all the time: those that come, are cordoned, fail, are occupied and go", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
-  await using manager = startManager(server);
-  const reservations = reservationsOf(bus);
-  const pool = async () => (await reservations.listPools({}, { timeoutMs: 20_000 })).pools[0];
-  const poolBecomes = (what: string, wanted: object) =>
-    until(what, async () => {
-      expect(await pool()).toMatchObject(wanted);
-      return true;
-    });
-  expect(await pool()).toBeUndefined();
-
-  await nodes.put("a1", "a");
-  await poolBecomes("the node counts", { name: "a", available: 1, capacity: 1, unusable: 0 });
-  await reservations.reserve({ owner: owner("x"), needs: needs("a") });
-  await nodes.put("a2", "a", { schedulable: false });
-  const unusable = (reason: string) => ({ unusable: 1, unusableByReason: [{ reason, count: 1 }] });
-  await poolBecomes("a cordoned node does not count", { available: 0, capacity: 1, held: 1, ...unusable("CORDONED") });
-  await expect(reservations.reserve({ owner: owner("y"), needs: needs("a", "a"), wait: true })).rejects.toMatchObject({
-    fault: { code: "pool_capacity", requested: 2, capacity: 1 },
-  });
-  await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true });
-
-  await nodes.put("a2", "a", { occupants: [owner("stranger")] });
-  await poolBecomes("an occupied node does not count", {
-    available: 0,
-    capacity: 1,
-    waiting: 1,
-    ...unusable("OCCUPIED"),
-  });
-  await nodes.put("a2", "a", { ready: false });
-  await poolBecomes("a node that is not ready does not count", {
-    available: 0,
-    capacity: 1,
-    waiting: 1,
-    ...unusable("NOT_READY"),
-  });
-  await nodes.put("a2", "a");
-  await until("the waiting request is granted", async () => {
-    const { reservation } = await reservations.getReservation({ owner: owner("y") });
-    return reservation?.machines?.[0]?.node === "a2";
-  });
-  await nodes.remove("a2");
-  await poolBecomes("a lost node does not count", { available: 0, capacity: 1, held: 1 });
-  await reservations.unreserve({ owner: owner("y"), reservationId: "r-2" });
-  await nodes.put("a1", "a", { deleted: true });
-  await until("the pool is gone with its last node", async () => (await pool()) === undefined);
-  expect(manager.errors).toEqual([]);
 });
 
 it("shows its decisions and their reasons in traces and metrics", async () => {
