@@ -98,7 +98,7 @@ async function readLog(source: LogSource, sink: Sink): Promise<void> {
 /** What comes next in the log, waited for while the component may still start; undefined when there is no log, or when told to stop. */
 async function readChunk(source: LogSource, offset: number): Promise<LogChunk | undefined> {
   const { cli, calls, contact, name, component, follow, stop } = source;
-  const question = (): Promise<LogChunk> => calls.log(name, component, offset, stop);
+  const question = (): Promise<LogChunk> => calls.log(name, component, offset, { signal: stop, follow });
   while (!stop.aborted) {
     try {
       return follow ? await contact.ask(`log of ${component}`, question, stop) : await question();

@@ -44,7 +44,13 @@ export type WorkCalls = {
   readonly after: (seen: Work, signal: AbortSignal) => Promise<Work>;
   readonly list: () => Promise<Work[]>;
   readonly cancel: (name: string) => Promise<Work>;
-  readonly log: (name: string, component: string, offset: number, signal?: AbortSignal) => Promise<LogChunk>;
+  /** What is there; with `follow` as soon as there is something at the offset, or after some seconds. */
+  readonly log: (
+    name: string,
+    component: string,
+    offset: number,
+    options?: { readonly signal: AbortSignal; readonly follow: boolean },
+  ) => Promise<LogChunk>;
   /** Calls the listener with the name of each that has a new event, until disposed. A hint may be lost. */
   readonly onEvent: (listener: (name: string) => void) => Promise<AsyncDisposable>;
 };
