@@ -1,4 +1,3 @@
-import type { IncomingMessage } from "node:http";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { FaultError, type Fault } from "@muster/faults";
 import { openGet, type Query } from "@muster/kube";
@@ -28,8 +27,10 @@ export type LogRange = { readonly offset: number; readonly limitBytes: number };
 
 export type EndRange = { readonly lines: number; readonly limitBytes: number };
 
+type Bytes = AsyncIterable<Uint8Array>;
+
 export function kubePodLogs(config: KubeConfig, namespace: string): PodLogs {
-  const open = async (pod: string, container: string, query: Query, signal: AbortSignal): Promise<IncomingMessage> =>
+  const open = async (pod: string, container: string, query: Query, signal: AbortSignal): Promise<Bytes> =>
     openGet(config, `/api/v1/namespaces/${namespace}/pods/${pod}/log`, { container, ...query }, signal);
   return {
     readTail: (pod, container, limitBytes, signal) =>
@@ -75,10 +76,10 @@ export async function tailOf(stream: AsyncIterable<Uint8Array>, limitBytes: numb
   return { bytes: bytes.subarray(excess), omittedBytes: omittedBytes + excess, broken };
 }
 
-async function rangeOf(stream: IncomingMessage, offset: number, limitBytes: number): Promise<Uint8Array> {
+async function rangeOf(stream: Bytes, offset: number, limitBytes: number): Promise<Uint8Array> {
   const kept: Uint8Array[] = [];
   let position = 0;
-  for await (const chunk of stream as AsyncIterable<Uint8Array>) {
+  for await (const chunk of stream) {
     const from = Math.max(0, offset - position);
     const to = Math.min(chunk.length, offset + limitBytes - position);
     if (to > from) kept.push(chunk.subarray(from, to));
@@ -88,9 +89,9 @@ async function rangeOf(stream: IncomingMessage, offset: number, limitBytes: numb
   return Buffer.concat(kept);
 }
 
-async function* followed(doing: string, open: () => Promise<IncomingMessage>): AsyncIterable<Uint8Array> {
+async function* followed(doing: string, open: () => Promise<Bytes>): Bytes {
   try {
-    yield* (await open()) as AsyncIterable<Uint8Array>;
+    yield* await open();
   } catch (error) {
     throw new FaultError(faultOrThrow(error), { cause: error, doing });
   }
