@@ -4,8 +4,9 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
-import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+import { expectNothingLeft, finished, sawEvent, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
 
+const pair = () => [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")];
 const POOLS = { drivers: 1, workers: 2 };
 const NAMESPACE = "default";
 
@@ -19,11 +20,6 @@ describe("pods that nobody saw end", () => {
   afterAll(async () => {
     await world[Symbol.asyncDispose]();
   });
-
-  async function submit(name: string): Promise<void> {
-    const components = [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")];
-    await world.sessions.submitSession({ requestId: name, name, spec: { components } }, { timeoutMs: 20_000 });
-  }
 
   async function removePod(name: string): Promise<void> {
     await world.cluster.api.deleteNamespacedPod({ name, namespace: NAMESPACE, gracePeriodSeconds: 0 });
@@ -43,7 +39,7 @@ describe("pods that nobody saw end", () => {
   it("ends the session when its pod was made and deleted while no watcher ran", async () => {
     const controller = await world.startController();
     await world.watcher.kill();
-    await submit("unwatched");
+    await submit(world, "unwatched", pair());
     await until("the server runs", () => world.cluster.bound.includes("unwatched-server-0"));
     await removePod("unwatched-server-0");
     await world.watcher.start();
@@ -53,10 +49,8 @@ describe("pods that nobody saw end", () => {
 
   it("ends the session when how its pod ended was forgotten while nobody was there", async () => {
     const first = await world.startController();
-    await submit("forgotten");
-    await until("it runs", async () =>
-      eventsOf((await world.sessions.getSession({ name: "forgotten" })).session ?? {}).includes("RUN"),
-    );
+    await submit(world, "forgotten", pair());
+    await sawEvent(world, "forgotten", "RUN");
     await first.kill();
     await world.watcher.kill();
     await removePod("forgotten-driver");

@@ -2,7 +2,7 @@ import { faultOf } from "@muster/faults";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
-import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
 const PROVISIONED = ["QUEUE", "ACCEPT", "PROVISION"];
@@ -19,11 +19,6 @@ describe("a session that cannot succeed", () => {
   afterAll(async () => {
     await world[Symbol.asyncDispose]();
   });
-
-  async function submit(name: string, components: ReturnType<typeof scripted>[], more: object = {}): Promise<void> {
-    const spec = { components, ...more };
-    await world.sessions.submitSession({ requestId: name, name, spec }, { timeoutMs: 20_000 });
-  }
 
   async function jetStream<Reply>(subject: string, request: object): Promise<Reply> {
     const reply = await world.bus.connection.request(`$JS.API.STREAM.${subject}`, JSON.stringify(request));
@@ -70,13 +65,16 @@ describe("a session that cannot succeed", () => {
   ])("with $what is refused with the field and the limit, and nothing of it is stored", async (wanted) => {
     const { name, env, more, fault } = wanted;
     const driver = { ...scripted("driver", "driver", "exit", "0"), env };
-    const error: unknown = await submit(name, [driver], more).catch((reason: unknown) => reason);
+    const error: unknown = await submit(world, name, [driver], more).catch((reason: unknown) => reason);
     expect(faultOf(error)).toMatchObject(fault);
     expect(await subjectsNaming(name)).toEqual([]);
   });
 
   it("for want of an image ends as an error that names the component and the reason, and the driver is never made", async () => {
-    await submit("no-image", [scripted("driver", "driver", "serve"), scripted("server-0", "server", "unpullable")]);
+    await submit(world, "no-image", [
+      scripted("driver", "driver", "serve"),
+      scripted("server-0", "server", "unpullable"),
+    ]);
     const session = await finished(world, "no-image");
     expect(eventsOf(session)).toEqual([...PROVISIONED, "ERROR"]);
     expect(session.events?.at(-1)).toMatchObject({
@@ -89,7 +87,7 @@ describe("a session that cannot succeed", () => {
 
   it("for want of a worker that gets ready ends at its time limit, and the driver is never made", async () => {
     const never = { ...scripted("server-0", "server", "idle"), readyPort: 10_000 };
-    await submit("never-ready", [scripted("driver", "driver", "serve"), never], { timeoutMs: 1500 });
+    await submit(world, "never-ready", [scripted("driver", "driver", "serve"), never], { timeoutMs: 1500 });
     const session = await finished(world, "never-ready");
     expect(eventsOf(session)).toEqual([...PROVISIONED, "ERROR"]);
     expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });

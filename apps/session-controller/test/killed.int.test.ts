@@ -1,11 +1,19 @@
-import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
+import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { slowApi, type SlowApi } from "./slow-api.ts";
-import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+import {
+  eventsOf,
+  expectNothingLeft,
+  finished,
+  sessionWorld,
+  storedRecord,
+  submit,
+  trio,
+  type SessionWorld,
+} from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
 const DONE = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
@@ -25,7 +33,7 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, mak
 
   beforeAll(async () => {
     world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
-    listening = await world.bus.listen("muster.evt.session.*.recorded", ({ payload }) => {
+    listening = await world.bus.listen(subjects.anySessionEventRecorded, ({ payload }) => {
       const { name, event } = muster.session.v1.SessionEventRecorded.decode(payload);
       const seen = published.get(name) ?? [];
       const kind = eventsOf({ events: [event ?? {}] }).join();
@@ -39,16 +47,8 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, mak
     await world[Symbol.asyncDispose]();
   });
 
-  async function record(name: string): Promise<muster.session.v1.SessionRecord> {
-    const codec = protoCodec(muster.session.v1.SessionRecord);
-    const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec });
-    const found = await records.get(name);
-    if (found === undefined) throw new Error(`${name} is not stored`);
-    return found.value;
-  }
-
   async function sees(name: string, what: string, look: (of: muster.session.v1.SessionRecord) => boolean) {
-    await until(`${name} ${what}`, async () => look(await record(name)), { timeoutMs: 30_000 });
+    await until(`${name} ${what}`, async () => look(await storedRecord(world, name)), { timeoutMs: 30_000 });
   }
 
   const heldAt =
@@ -105,14 +105,7 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, mak
     const name = `killed-${title}`;
     await using slow = await slowApi(world.cluster.kubeconfig);
     const first = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
-    const components = [
-      scripted("driver", "driver", ...driver),
-      scripted("server-0", "server", "serve"),
-      scripted("client-0", "client", "serve"),
-    ];
-    const goOn = await arrange(name, slow, async () => {
-      await world.sessions.submitSession({ requestId: name, name, spec: { components } }, { timeoutMs: 20_000 });
-    });
+    const goOn = await arrange(name, slow, () => submit(world, name, trio(...driver)));
     await first.kill();
     const second = await world.startController();
     await goOn();

@@ -2,11 +2,25 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
-import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+import {
+  eventsOf,
+  expectNothingLeft,
+  finished,
+  RAN,
+  scripted,
+  sessionWorld,
+  submit,
+  type SessionWorld,
+} from "./world.ts";
 
 const POOLS = { drivers: 2, workers: 4 };
-const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
 const NAMESPACE = "default";
+
+const pair = (...driver: string[]) => [
+  scripted("driver", "driver", ...driver),
+  scripted("server-0", "server", "serve"),
+];
+const SPEC = { killAfterMs: 1000 };
 
 /** One executor, so that a session that holds its machines holds up all others. */
 const ONE = { SESSION_EXECUTORS: "1", SESSION_CLEANUP_LIMIT_MS: "500", SESSION_NODE_LOST_MS: "3000" };
@@ -23,12 +37,6 @@ describe("a session whose pod loses its node", () => {
   afterAll(async () => {
     await world[Symbol.asyncDispose]();
   });
-
-  async function submit(name: string, ...driver: string[]): Promise<void> {
-    const components = [scripted("driver", "driver", ...driver), scripted("server-0", "server", "serve")];
-    const spec = { components, killAfterMs: 1000 };
-    await world.sessions.submitSession({ requestId: name, name, spec }, { timeoutMs: 20_000 });
-  }
 
   /** The node of the session's server, once the session runs; from then on nobody removes its pod. */
   async function serverNode(name: string): Promise<string> {
@@ -49,19 +57,19 @@ describe("a session whose pod loses its node", () => {
 
   async function expectLost(name: string, description: RegExp): Promise<void> {
     const session = await finished(world, name);
-    expect(eventsOf(session)).toEqual([...GOOD, "ERROR"]);
+    expect(eventsOf(session)).toEqual([...RAN, "ERROR"]);
     expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
     expect(session.events?.at(-1)?.description).toMatch(description);
   }
 
   async function runsAfter(name: string): Promise<void> {
-    await submit(name, "exit", "0");
-    expect(eventsOf(await finished(world, name))).toEqual([...GOOD, "DONE"]);
+    await submit(world, name, pair("exit", "0"), SPEC);
+    expect(eventsOf(await finished(world, name))).toEqual([...RAN, "DONE"]);
     await expectNothingLeft(world);
   }
 
   it("because it is removed ends as an error that names the component, and gives its machines to the next one", async () => {
-    await submit("gone", "serve");
+    await submit(world, "gone", pair("serve"), SPEC);
     const name = await serverNode("gone");
     await world.cluster.api.deleteNode({ name });
     await expectLost("gone", /^server server-0 failed: NodeLost/);
@@ -69,7 +77,7 @@ describe("a session whose pod loses its node", () => {
   });
 
   it("because it is silent ends once its pod is evicted, and gives its machines to the next one when the node is given up", async () => {
-    await submit("silent", "serve");
+    await submit(world, "silent", pair("serve"), SPEC);
     const name = await serverNode("silent");
     await setReady(name, "Unknown");
     // What the node life cycle does to the pods of a silent node after a while.
@@ -79,18 +87,18 @@ describe("a session whose pod loses its node", () => {
   });
 
   it("keeps its machines while the node answers, however long its pod takes to go", async () => {
-    await submit("slow-to-go", "serve");
+    await submit(world, "slow-to-go", pair("serve"), SPEC);
     await serverNode("slow-to-go");
     await world.sessions.cancelSession({ requestId: "c", name: "slow-to-go" });
     const session = await finished(world, "slow-to-go");
     expect(session.warnings?.map(({ code }) => code)).toContain("PODS_NOT_GONE");
-    await submit("waits", "exit", "0");
+    await submit(world, "waits", pair("exit", "0"), SPEC);
     await until("it waits for the one executor", async () => {
       const { session: waiting } = await world.sessions.getSession({ name: "waits" });
       return waiting?.waitingBecause?.startsWith("as many sessions as allowed are running");
     });
     world.cluster.held.clear();
-    expect(eventsOf(await finished(world, "waits"))).toEqual([...GOOD, "DONE"]);
+    expect(eventsOf(await finished(world, "waits"))).toEqual([...RAN, "DONE"]);
     await expectNothingLeft(world);
   });
 });

@@ -9,16 +9,18 @@ import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { slowApi } from "./slow-api.ts";
 import {
   eventsOf,
-  expectNothingLeft,
+  eventuallyNothingLeft,
   finished,
-  scripted,
+  RAN,
+  sawEvent,
   sessionWorld,
+  submit,
+  trio,
   type Controller,
   type SessionWorld,
 } from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
-const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
 /** Longer than any test waits; each one ends the outage itself. */
 const LONG_MS = 600_000;
 
@@ -47,21 +49,8 @@ describe("while NATS or the API server is away", () => {
     await rm(directory, { recursive: true, force: true });
   });
 
-  async function submit(name: string, ...driver: string[]): Promise<void> {
-    const components = [
-      scripted("driver", "driver", ...driver),
-      scripted("server-0", "server", "serve"),
-      scripted("client-0", "client", "serve"),
-    ];
-    await world.sessions.submitSession({ requestId: name, name, spec: { components } }, { timeoutMs: 20_000 });
-  }
-
   async function session(name: string) {
     return (await world.sessions.getSession({ name }, { timeoutMs: 10_000 })).session ?? {};
-  }
-
-  async function runs(name: string): Promise<void> {
-    await until(`${name} runs`, async () => eventsOf(await session(name)).includes("RUN"), { timeoutMs: 30_000 });
   }
 
   async function saysWhatIsAway(name: string): Promise<void> {
@@ -80,39 +69,34 @@ describe("while NATS or the API server is away", () => {
   }
 
   async function expectOneEnd(name: string, end: string): Promise<void> {
-    expect(eventsOf(await finished(world, name))).toEqual([...GOOD, end]);
+    expect(eventsOf(await finished(world, name))).toEqual([...RAN, end]);
     expect(world.cluster.bound.filter((pod) => pod.startsWith(`${name}-`))).toEqual(
       ["server-0", "client-0", "driver"].map((component) => `${name}-${component}`),
     );
-    await until("nothing is left", () =>
-      expectNothingLeft(world).then(
-        () => true,
-        () => false,
-      ),
-    );
+    await eventuallyNothingLeft(world);
   }
 
   it("a session that is submitted without an API server says so, and runs when it is back", async () => {
     await faulty.goAway(LONG_MS);
-    await submit("api-provision", "exit", "0");
+    await submit(world, "api-provision", trio("exit", "0"));
     await saysWhatIsAway("api-provision");
     await faulty.comeBack();
     await expectOneEnd("api-provision", "DONE");
   });
 
   it("a driver that ends without an API server is seen when it is back", async () => {
-    await submit("api-run", "wait");
-    await runs("api-run");
+    await submit(world, "api-run", trio("wait"));
+    await sawEvent(world, "api-run", "RUN");
     await faulty.goAway(LONG_MS);
     await endDriver("api-run");
-    expect(eventsOf(await session("api-run"))).toEqual(GOOD);
+    expect(eventsOf(await session("api-run"))).toEqual(RAN);
     await faulty.comeBack();
     await expectOneEnd("api-run", "DONE");
   });
 
   it("a clean-up that begins without an API server says so, and is finished when it is back", async () => {
-    await submit("api-clean-up", "serve");
-    await runs("api-clean-up");
+    await submit(world, "api-clean-up", trio("serve"));
+    await sawEvent(world, "api-clean-up", "RUN");
     await faulty.goAway(LONG_MS);
     await world.sessions.cancelSession({ requestId: "c", name: "api-clean-up" });
     await saysWhatIsAway("api-clean-up");
@@ -125,7 +109,7 @@ describe("while NATS or the API server is away", () => {
     await using slow = await slowApi(world.cluster.kubeconfig);
     controller = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
     const held = slow.hold("nats-provision-driver");
-    await submit("nats-provision", "exit", "0");
+    await submit(world, "nats-provision", trio("exit", "0"));
     await held.arrived;
     await world.nats.kill();
     expect(await held.letGo()).toBe(201);
@@ -136,8 +120,8 @@ describe("while NATS or the API server is away", () => {
   });
 
   it("a driver that ends while NATS is away is seen when it is back", async () => {
-    await submit("nats-run", "wait");
-    await runs("nats-run");
+    await submit(world, "nats-run", trio("wait"));
+    await sawEvent(world, "nats-run", "RUN");
     await world.nats.kill();
     await endDriver("nats-run");
     await world.nats.start();

@@ -1,13 +1,23 @@
-import { labels, muster } from "@muster/proto";
+import { labels, muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { faultOf } from "@muster/faults";
 import { API_SERVERS } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+import {
+  eventsOf,
+  eventuallyNothingLeft,
+  expectNothingLeft,
+  finished,
+  RAN,
+  sawEvent,
+  scripted,
+  sessionWorld,
+  submit,
+  type SessionWorld,
+} from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
-const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
 
 for (const server of API_SERVERS) {
   describe.skipIf(server.skip)(`sessions on ${server.title}`, () => {
@@ -22,32 +32,14 @@ for (const server of API_SERVERS) {
       await world[Symbol.asyncDispose]();
     });
 
-    async function submit(name: string, components: ReturnType<typeof scripted>[], more: object = {}): Promise<void> {
-      await world.sessions.submitSession(
-        { requestId: `request-of-${name}`, name, spec: { components, ...more } },
-        { timeoutMs: 20_000 },
-      );
-    }
-
-    async function sawEvent(name: string, event: string): Promise<void> {
-      await until(
-        `${name} is at ${event}`,
-        async () => {
-          const { session } = await world.sessions.getSession({ name });
-          return eventsOf(session ?? {}).includes(event);
-        },
-        { timeoutMs: 30_000 },
-      );
-    }
-
     it("runs a good session from submission to the last pod deleted", async () => {
-      await submit("good", [
+      await submit(world, "good", [
         scripted("driver", "driver", "exit", "0"),
         scripted("client-0", "client", "serve"),
         scripted("server-0", "server", "serve"),
       ]);
       const session = await finished(world, "good");
-      expect(eventsOf(session)).toEqual([...GOOD, "DONE"]);
+      expect(eventsOf(session)).toEqual([...RAN, "DONE"]);
       expect(world.cluster.bound.slice(-3)).toEqual(["good-server-0", "good-client-0", "good-driver"]);
       expect(session.components?.map(({ state, exitCode }) => [state, exitCode ?? undefined])).toEqual([
         ["SUCCEEDED", 0],
@@ -61,7 +53,7 @@ for (const server of API_SERVERS) {
       ["not-found", "missing", "0", /driver failed with exit code 128: StartError/],
       ["driver-fails", "exit", "3", /driver failed with exit code 3/],
     ])("ends %s as an error that names the driver", async (name, word, code, description) => {
-      await submit(name, [scripted("driver", "driver", word, code), scripted("server-0", "server", "serve")]);
+      await submit(world, name, [scripted("driver", "driver", word, code), scripted("server-0", "server", "serve")]);
       const session = await finished(world, name);
       expect(eventsOf(session).at(-1)).toBe("ERROR");
       expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
@@ -70,7 +62,7 @@ for (const server of API_SERVERS) {
     });
 
     it("ends when a worker crashes at once, and never starts the driver", async () => {
-      await submit("worker-crash", [
+      await submit(world, "worker-crash", [
         scripted("driver", "driver", "exit", "0"),
         scripted("server-0", "server", "flash", "7"),
       ]);
@@ -81,21 +73,24 @@ for (const server of API_SERVERS) {
     });
 
     it("is done when the driver ends before anybody saw it ready", async () => {
-      await submit("flash", [scripted("driver", "driver", "flash", "0"), scripted("server-0", "server", "serve")]);
-      expect(eventsOf(await finished(world, "flash"))).toEqual([...GOOD, "DONE"]);
+      await submit(world, "flash", [
+        scripted("driver", "driver", "flash", "0"),
+        scripted("server-0", "server", "serve"),
+      ]);
+      expect(eventsOf(await finished(world, "flash"))).toEqual([...RAN, "DONE"]);
     });
 
     it("ignores a worker that ends well", async () => {
-      await submit("worker-ends", [
+      await submit(world, "worker-ends", [
         scripted("driver", "driver", "exit", "0"),
         scripted("client-0", "client", "exit", "0"),
       ]);
-      expect(eventsOf(await finished(world, "worker-ends"))).toEqual([...GOOD, "DONE"]);
+      expect(eventsOf(await finished(world, "worker-ends"))).toEqual([...RAN, "DONE"]);
     });
 
     it("ends when somebody deletes one of its pods", async () => {
-      await submit("robbed", [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")]);
-      await sawEvent("robbed", "RUN");
+      await submit(world, "robbed", [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")]);
+      await sawEvent(world, "robbed", "RUN");
       await world.cluster.api.deleteNamespacedPod({ name: "robbed-server-0", namespace: "default" });
       const session = await finished(world, "robbed");
       expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
@@ -103,34 +98,36 @@ for (const server of API_SERVERS) {
     });
 
     it("timeout covers provision and run: ends at its time limit", async () => {
-      await submit("slow", [{ ...scripted("driver", "driver", "idle"), readyPort: 10_000 }], { timeoutMs: 1500 });
+      await submit(world, "slow", [{ ...scripted("driver", "driver", "idle"), readyPort: 10_000 }], {
+        timeoutMs: 1500,
+      });
       const session = await finished(world, "slow");
       expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
       expect(session.events?.at(-1)?.description).toContain("driver is NOT_READY");
     });
 
     it("cancels a session that runs, and one that waits for it", async () => {
-      await submit("first", [scripted("driver", "driver", "serve")]);
-      await sawEvent("first", "RUN");
-      await submit("second", [scripted("driver", "driver", "serve")]);
+      await submit(world, "first", [scripted("driver", "driver", "serve")]);
+      await sawEvent(world, "first", "RUN");
+      await submit(world, "second", [scripted("driver", "driver", "serve")]);
       await until("the second one says why it waits", async () => {
         const { session } = await world.sessions.getSession({ name: "second" });
         return session?.waitingBecause !== "";
       });
       await world.sessions.cancelSession({ requestId: "c-2", name: "second" });
       expect(eventsOf(await finished(world, "second"))).toEqual(["QUEUE", "CANCELLED"]);
-      expect(eventsOf((await world.sessions.getSession({ name: "first" })).session ?? {})).toEqual(GOOD);
+      expect(eventsOf((await world.sessions.getSession({ name: "first" })).session ?? {})).toEqual(RAN);
       await world.sessions.cancelSession({ requestId: "c-1", name: "first" });
-      expect(eventsOf(await finished(world, "first"))).toEqual([...GOOD, "CANCELLED"]);
+      expect(eventsOf(await finished(world, "first"))).toEqual([...RAN, "CANCELLED"]);
       const again = await world.sessions.cancelSession({ requestId: "c-1", name: "first" });
-      expect(eventsOf(again.session ?? {})).toEqual([...GOOD, "CANCELLED"]);
+      expect(eventsOf(again.session ?? {})).toEqual([...RAN, "CANCELLED"]);
       await expectNothingLeft(world);
     });
 
     it("ends a session at once whose pool does not exist or is too small", async () => {
-      await submit("nowhere", [{ ...scripted("driver", "driver", "exit", "0"), pool: "gpus" }]);
+      await submit(world, "nowhere", [{ ...scripted("driver", "driver", "exit", "0"), pool: "gpus" }]);
       expect((await finished(world, "nowhere")).events?.at(-1)).toMatchObject({ reason: "POOL_UNKNOWN" });
-      await submit("crowd", [
+      await submit(world, "crowd", [
         scripted("driver", "driver", "exit", "0"),
         ...[0, 1, 2].map((n) => scripted(`c-${n}`, "client", "serve")),
       ]);
@@ -150,16 +147,16 @@ for (const server of API_SERVERS) {
           namespace: "default",
           body: { metadata: { name: "small" }, spec: { limits } },
         });
-        await submit("refused", [scripted("driver", "driver", "exit", "0")]);
+        await submit(world, "refused", [scripted("driver", "driver", "exit", "0")]);
         const session = await finished(world, "refused");
         await world.cluster.api.deleteNamespacedLimitRange({ name: "small", namespace: "default" });
         expect(session.events?.at(-1)).toMatchObject({ reason: "POD_REFUSED" });
       });
 
     it("gives a name to one session, and the same request the same session", async () => {
-      await submit("twin", [scripted("driver", "driver", "exit", "0")]);
+      await submit(world, "twin", [scripted("driver", "driver", "exit", "0")]);
       const first = await world.sessions.getSession({ name: "twin" });
-      await submit("twin", [scripted("driver", "driver", "exit", "0")]);
+      await submit(world, "twin", [scripted("driver", "driver", "exit", "0")]);
       expect((await world.sessions.getSession({ name: "twin" })).session?.uid).toBe(first.session?.uid);
       const other = world.sessions.submitSession({
         requestId: "another",
@@ -186,8 +183,8 @@ for (const server of API_SERVERS) {
       } while (next !== "");
       expect(paged).toEqual(names);
 
-      await submit("watched", [scripted("driver", "driver", "serve")]);
-      await sawEvent("watched", "RUN");
+      await submit(world, "watched", [scripted("driver", "driver", "serve")]);
+      await sawEvent(world, "watched", "RUN");
       const { session } = await world.sessions.getSession({ name: "watched" });
       const watching = world.sessions.watchSession(
         { name: "watched", afterRevision: session?.revision ?? 0, waitMs: 30_000 },
@@ -199,7 +196,7 @@ for (const server of API_SERVERS) {
     });
 
     it("finished sessions expire after a TTL", async () => {
-      await submit("brief", [scripted("driver", "driver", "exit", "0")], { ttlMs: 1000 });
+      await submit(world, "brief", [scripted("driver", "driver", "exit", "0")], { ttlMs: 1000 });
       await finished(world, "brief");
       await until("it is gone", async () => {
         const error: unknown = await world.sessions.getSession({ name: "brief" }).then(
@@ -225,10 +222,7 @@ for (const server of API_SERVERS) {
           spec: { nodeName: "drivers-0", containers: [{ name: "main", image: "scripted", args: ["serve"] }] },
         },
       });
-      await until("nothing is left", async () => {
-        await expectNothingLeft(world);
-        return true;
-      });
+      await eventuallyNothingLeft(world);
     });
 
     it("answers garbage on every endpoint with a fault and goes on", async () => {
@@ -259,14 +253,14 @@ for (const server of API_SERVERS) {
         code: "not_found",
         kind: "component",
       });
-      await world.bus.publish("muster.cmd.session.garbage.run", garbage, { messageId: "garbage" });
+      await world.bus.publish(subjects.runSession("garbage"), garbage, { messageId: "garbage" });
       await world.bus.publish(
-        "muster.cmd.session.nobody.run",
+        subjects.runSession("nobody"),
         muster.session.v1.RunSession.encode({ name: "nobody", uid: "u" }).finish(),
         { messageId: "nobody" },
       );
-      await submit("after-garbage", [scripted("driver", "driver", "exit", "0")]);
-      expect(eventsOf(await finished(world, "after-garbage"))).toEqual([...GOOD, "DONE"]);
+      await submit(world, "after-garbage", [scripted("driver", "driver", "exit", "0")]);
+      expect(eventsOf(await finished(world, "after-garbage"))).toEqual([...RAN, "DONE"]);
     });
   });
 }

@@ -1,5 +1,3 @@
-import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
@@ -7,16 +5,20 @@ import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { slowApi } from "./slow-api.ts";
 import {
   eventsOf,
+  eventuallyNothingLeft,
   expectNothingLeft,
   finished,
-  scripted,
+  RAN,
+  sawEvent,
   sessionWorld,
+  storedRecord,
+  submit,
+  trio,
   type Controller,
   type SessionWorld,
 } from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
-const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
 const NO_SWEEP = { SESSION_SWEEP_MS: "86400000" };
 
 describe("a controller that is stopped for a while (SIGSTOP) and continued", () => {
@@ -30,33 +32,10 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
     await world[Symbol.asyncDispose]();
   });
 
-  async function submit(name: string, ...args: string[]): Promise<void> {
-    const components = [
-      scripted("driver", "driver", ...args),
-      scripted("server-0", "server", "serve"),
-      scripted("client-0", "client", "serve"),
-    ];
-    await world.sessions.submitSession({ requestId: name, name, spec: { components } }, { timeoutMs: 5000 });
-  }
-
-  async function record(name: string): Promise<muster.session.v1.SessionRecord> {
-    const codec = protoCodec(muster.session.v1.SessionRecord);
-    const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec });
-    const found = await records.get(name);
-    if (found === undefined) throw new Error(`${name} is not stored`);
-    return found.value;
-  }
-
-  async function sawEvent(name: string, event: string): Promise<void> {
-    await until(`${name} is at ${event}`, async () => eventsOf((await record(name)).session ?? {}).includes(event), {
-      timeoutMs: 30_000,
-    });
-  }
-
   async function runBy(name: string, controller: Controller): Promise<void> {
     await until(
       `${name} is run by ${controller.pid}`,
-      async () => (await record(name)).executor.includes(`-${controller.pid}-`),
+      async () => (await storedRecord(world, name)).executor.includes(`-${controller.pid}-`),
       { timeoutMs: 30_000 },
     );
   }
@@ -69,18 +48,9 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
         () => false,
       ),
     );
-    await until(`${name} is over`, async () => ((await record(name)).session?.finishedAtMs ?? 0) > 0, {
+    await until(`${name} is over`, async () => ((await storedRecord(world, name)).session?.finishedAtMs ?? 0) > 0, {
       timeoutMs: 40_000,
     });
-  }
-
-  async function eventuallyNothingLeft(): Promise<void> {
-    await until("nothing is left", () =>
-      expectNothingLeft(world).then(
-        () => true,
-        () => false,
-      ),
-    );
   }
 
   it.each(["PROVISION", "RUN"])(
@@ -88,32 +58,32 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
     async (event) => {
       const controllers = [await world.startController(), await world.startController()];
       const name = `stopped-at-${event.toLowerCase()}`;
-      await submit(name, "serve");
-      await sawEvent(name, event);
-      const { executor } = await record(name);
+      await submit(world, name, trio("serve"));
+      await sawEvent(world, name, event);
+      const { executor } = await storedRecord(world, name);
       const sleeper = controllers.find(({ pid }) => executor.includes(`-${pid}-`));
       const other = controllers.find(({ pid }) => !executor.includes(`-${pid}-`));
       if (sleeper === undefined || other === undefined) throw new Error("the session names no controller");
       process.kill(sleeper.pid, "SIGSTOP");
       await runBy(name, other);
-      await sawEvent(name, "RUN");
+      await sawEvent(world, name, "RUN");
       await cancelAndWait(name);
       await other.kill();
       process.kill(sleeper.pid, "SIGCONT");
       // The one that woke up runs the next session, so it has left this one.
       const next = `after-${name}`;
       await until(`${next} is accepted`, () =>
-        submit(next, "exit", "0").then(
+        submit(world, next, trio("exit", "0")).then(
           () => true,
           () => false,
         ),
       );
-      expect(eventsOf(await finished(world, next))).toEqual([...GOOD, "DONE"]);
-      expect(eventsOf(await finished(world, name))).toEqual([...GOOD, "CANCELLED"]);
+      expect(eventsOf(await finished(world, next))).toEqual([...RAN, "DONE"]);
+      expect(eventsOf(await finished(world, name))).toEqual([...RAN, "CANCELLED"]);
       expect(world.cluster.bound.filter((pod) => pod.startsWith(name)).toSorted()).toEqual(
         ["client-0", "driver", "server-0"].map((component) => `${name}-${component}`),
       );
-      await eventuallyNothingLeft();
+      await eventuallyNothingLeft(world);
       await sleeper.kill();
     },
   );
@@ -128,21 +98,21 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
       await using slow = await slowApi(world.cluster.kubeconfig);
       const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
       const held = slow.hold(`${name}-client-0`);
-      await submit(name, "serve");
+      await submit(world, name, trio("serve"));
       await held.arrived;
       process.kill(sleeper.pid, "SIGSTOP");
       const other = await world.startController(NO_SWEEP);
       await runBy(name, other);
-      await sawEvent(name, "RUN");
+      await sawEvent(world, name, "RUN");
       await cancelAndWait(name);
       await expectNothingLeft(world);
 
       if (signal === "SIGKILL") await sleeper.kill();
       expect(await held.letGo()).toBe(201);
       if (signal === "SIGCONT") process.kill(sleeper.pid, signal);
-      await eventuallyNothingLeft();
+      await eventuallyNothingLeft(world);
       expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
-      expect(eventsOf((await record(name)).session ?? {})).toEqual([...GOOD, "CANCELLED"]);
+      expect(eventsOf((await storedRecord(world, name)).session ?? {})).toEqual([...RAN, "CANCELLED"]);
       await other.kill();
       await sleeper.kill();
     },
@@ -153,28 +123,28 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
     await using slow = await slowApi(world.cluster.kubeconfig);
     const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
     const held = slow.hold(`${name}-client-0`, "PATCH");
-    await submit(name, "serve");
+    await submit(world, name, trio("serve"));
     await held.arrived;
     process.kill(sleeper.pid, "SIGSTOP");
     expect(world.cluster.bound).not.toContain(`${name}-client-0`);
     const other = await world.startController(NO_SWEEP);
-    await sawEvent(name, "RUN");
+    await sawEvent(world, name, "RUN");
     await cancelAndWait(name);
     await expectNothingLeft(world);
 
     expect(await held.letGo()).toBe(404);
     process.kill(sleeper.pid, "SIGCONT");
-    await eventuallyNothingLeft();
+    await eventuallyNothingLeft(world);
     expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
-    expect(eventsOf((await record(name)).session ?? {})).toEqual([...GOOD, "CANCELLED"]);
+    expect(eventsOf((await storedRecord(world, name)).session ?? {})).toEqual([...RAN, "CANCELLED"]);
     await other.kill();
     await sleeper.kill();
   });
 
   it("runs the session on when its successor dies, without the help of a sweep", async () => {
     const first = await world.startController(NO_SWEEP);
-    await submit("to-and-fro", "serve");
-    await sawEvent("to-and-fro", "RUN");
+    await submit(world, "to-and-fro", trio("serve"));
+    await sawEvent(world, "to-and-fro", "RUN");
     const second = await world.startController(NO_SWEEP);
     process.kill(first.pid, "SIGSTOP");
     await runBy("to-and-fro", second);
@@ -182,7 +152,7 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
     await second.kill();
     await runBy("to-and-fro", first);
     await cancelAndWait("to-and-fro");
-    expect(eventsOf(await finished(world, "to-and-fro"))).toEqual([...GOOD, "CANCELLED"]);
+    expect(eventsOf(await finished(world, "to-and-fro"))).toEqual([...RAN, "CANCELLED"]);
     await first.kill();
   });
 });

@@ -1,4 +1,4 @@
-import { muster } from "@muster/proto";
+import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
@@ -7,14 +7,16 @@ import {
   eventsOf,
   expectNothingLeft,
   finished,
-  scripted,
+  RAN,
+  sawEvent,
   sessionWorld,
+  submit,
+  trio,
   type Controller,
   type SessionWorld,
 } from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
-const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
 
 describe("taking over", () => {
   let world: SessionWorld<ScriptedCluster>;
@@ -23,7 +25,7 @@ describe("taking over", () => {
 
   beforeAll(async () => {
     world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
-    listening = await world.bus.listen("muster.evt.session.*.recorded", ({ payload }) => {
+    listening = await world.bus.listen(subjects.anySessionEventRecorded, ({ payload }) => {
       const { name, uid, event } = muster.session.v1.SessionEventRecorded.decode(payload);
       const session = published.find((each) => each.uid === uid) ?? { name, uid, events: new Map<string, string>() };
       if (!published.includes(session)) published.push(session);
@@ -35,23 +37,6 @@ describe("taking over", () => {
     await listening[Symbol.asyncDispose]();
     await world[Symbol.asyncDispose]();
   });
-
-  async function submit(name: string, ...args: string[]): Promise<void> {
-    const components = [
-      scripted("driver", "driver", ...args),
-      scripted("server-0", "server", "serve"),
-      scripted("client-0", "client", "serve"),
-    ];
-    await world.sessions.submitSession({ requestId: name, name, spec: { components } }, { timeoutMs: 20_000 });
-  }
-
-  async function sawEvent(name: string, event: string): Promise<void> {
-    await until(
-      `${name} is at ${event}`,
-      async () => eventsOf((await world.sessions.getSession({ name })).session ?? {}).includes(event),
-      { timeoutMs: 30_000 },
-    );
-  }
 
   function pidOf(session: muster.session.v1.Session.$Properties): number {
     const accepted = session.events?.find(
@@ -65,22 +50,22 @@ describe("taking over", () => {
     async (event) => {
       const controllers = [await world.startController(), await world.startController()];
       const name = `killed-at-${event.toLowerCase()}`;
-      await submit(name, "serve");
-      await sawEvent(name, event);
+      await submit(world, name, trio("serve"));
+      await sawEvent(world, name, event);
       const pid = pidOf((await world.sessions.getSession({ name })).session ?? {});
       const victim = controllers.find((each) => each.pid === pid);
       expect(victim).toBeDefined();
       await victim?.kill();
-      await sawEvent(name, "RUN");
+      await sawEvent(world, name, "RUN");
       const pods = world.cluster.bound.filter((pod) => pod.startsWith(name));
       expect(pods).toEqual([`${name}-server-0`, `${name}-client-0`, `${name}-driver`]);
 
       await world.sessions.cancelSession({ requestId: "c", name });
-      expect(eventsOf(await finished(world, name))).toEqual([...GOOD, "CANCELLED"]);
+      expect(eventsOf(await finished(world, name))).toEqual([...RAN, "CANCELLED"]);
       await expectNothingLeft(world);
       await until("every event was published", () => {
         const session = published.find((each) => each.name === name);
-        return session !== undefined && [...session.events.keys()].join() === [...GOOD, "CANCELLED"].join();
+        return session !== undefined && [...session.events.keys()].join() === [...RAN, "CANCELLED"].join();
       });
       await Promise.all(controllers.map((each) => each.kill()));
     },
@@ -88,32 +73,32 @@ describe("taking over", () => {
 
   it("hands a running session over at once when a controller is told to stop", async () => {
     const first = await world.startController({ SESSION_ACK_WAIT_MS: "60000", SESSION_SWEEP_MS: "60000" });
-    await submit("handed", "serve");
-    await sawEvent("handed", "RUN");
+    await submit(world, "handed", trio("serve"));
+    await sawEvent(world, "handed", "RUN");
     await first.stop();
     const second = await world.startController({ SESSION_ACK_WAIT_MS: "60000", SESSION_SWEEP_MS: "60000" });
     await world.sessions.cancelSession({ requestId: "c", name: "handed" });
-    expect(eventsOf(await finished(world, "handed"))).toEqual([...GOOD, "CANCELLED"]);
+    expect(eventsOf(await finished(world, "handed"))).toEqual([...RAN, "CANCELLED"]);
     await second.kill();
   });
 
   it("accepts and keeps sessions while the bus goes away and comes back", async () => {
     const controller: Controller = await world.startController();
-    await submit("outlives", "serve");
-    await sawEvent("outlives", "RUN");
+    await submit(world, "outlives", trio("serve"));
+    await sawEvent(world, "outlives", "RUN");
     await world.nats.kill();
     await world.nats.start();
     await world.sessions.cancelSession({ requestId: "c", name: "outlives" }, { timeoutMs: 20_000 });
-    expect(eventsOf(await finished(world, "outlives"))).toEqual([...GOOD, "CANCELLED"]);
+    expect(eventsOf(await finished(world, "outlives"))).toEqual([...RAN, "CANCELLED"]);
     await controller.kill();
   });
 
   it("reports the outcome though a pod does not go, keeps its machine, and gives it back when it is gone", async () => {
     const controller = await world.startController({ SESSION_CLEANUP_LIMIT_MS: "2500" });
     world.cluster.held.add("stuck-server-0");
-    await submit("stuck", "exit", "0");
+    await submit(world, "stuck", trio("exit", "0"));
     const session = await finished(world, "stuck");
-    expect(eventsOf(session)).toEqual([...GOOD, "DONE"]);
+    expect(eventsOf(session)).toEqual([...RAN, "DONE"]);
     expect(session.warnings?.map(({ code }) => code)).toContain("PODS_NOT_GONE");
     const held = await world.ledger.getReservation({ owner: { kind: "session", id: "stuck" } });
     expect(held.reservation?.machines).toHaveLength(3);
@@ -122,7 +107,7 @@ describe("taking over", () => {
       await expectNothingLeft(world);
       return true;
     });
-    expect(eventsOf((await world.sessions.getSession({ name: "stuck" })).session ?? {})).toEqual([...GOOD, "DONE"]);
+    expect(eventsOf((await world.sessions.getSession({ name: "stuck" })).session ?? {})).toEqual([...RAN, "DONE"]);
     await controller.kill();
   });
 });

@@ -5,10 +5,20 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
-import { eventsOf, expectNothingLeft, finished, followed, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+import {
+  eventsOf,
+  expectNothingLeft,
+  finished,
+  followed,
+  RAN,
+  sawEvent,
+  scripted,
+  sessionWorld,
+  submit,
+  type SessionWorld,
+} from "./world.ts";
 
 const POOLS = { drivers: 1 };
-const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
 /** Fewer places than there are sessions that wait, and no sweep that would help. */
 const CROWDED = { SESSION_IN_FLIGHT: "2", SESSION_EXECUTORS: "0", SESSION_SWEEP_MS: "86400000" };
 
@@ -23,19 +33,8 @@ describe("more sessions than executors have places", () => {
     await world[Symbol.asyncDispose]();
   });
 
-  async function submit(name: string, args: readonly string[], more: object = {}): Promise<void> {
-    const spec = { components: [scripted("driver", "driver", ...args)], ...more };
-    await world.sessions.submitSession({ requestId: name, name, spec }, { timeoutMs: 20_000 });
-  }
-
   async function session(name: string): Promise<muster.session.v1.Session.$Properties> {
     return (await world.sessions.getSession({ name })).session ?? {};
-  }
-
-  async function sawEvent(name: string, event: string): Promise<void> {
-    await until(`${name} is at ${event}`, async () => eventsOf(await session(name)).includes(event), {
-      timeoutMs: 20_000,
-    });
   }
 
   async function waitsAtLedger(name: string): Promise<void> {
@@ -46,11 +45,11 @@ describe("more sessions than executors have places", () => {
 
   it("a waiting session takes no place, says why it waits now, and is woken by a grant, a cancellation and the end of its time", async () => {
     const controllers = [await world.startController(CROWDED), await world.startController(CROWDED)];
-    await submit("runs", ["serve"]);
-    await sawEvent("runs", "RUN");
+    await submit(world, "runs", [scripted("driver", "driver", "serve")]);
+    await sawEvent(world, "runs", "RUN");
     const waiting = ["w-0", "w-1", "w-2", "w-3", "w-4"];
-    for (const name of waiting) await submit(name, ["serve"]);
-    await submit("impatient", ["serve"], { queueTimeoutMs: 4000 });
+    for (const name of waiting) await submit(world, name, [scripted("driver", "driver", "serve")]);
+    await submit(world, "impatient", [scripted("driver", "driver", "serve")], { queueTimeoutMs: 4000 });
     for (const name of [...waiting, "impatient"]) await waitsAtLedger(name);
     expect((await session("w-4")).waitingBecause).toContain("4 requests are ahead");
 
@@ -60,9 +59,9 @@ describe("more sessions than executors have places", () => {
     expect((await finished(world, "impatient")).events?.at(-1)).toMatchObject({ reason: "QUEUE_TIMEOUT" });
 
     for (const [index, name] of ["runs", "w-0", "w-2", "w-3", "w-4"].entries()) {
-      await sawEvent(name, "RUN");
+      await sawEvent(world, name, "RUN");
       await world.sessions.cancelSession({ requestId: `c-${index}`, name });
-      expect(eventsOf(await finished(world, name))).toEqual([...GOOD, "CANCELLED"]);
+      expect(eventsOf(await finished(world, name))).toEqual([...RAN, "CANCELLED"]);
     }
     await expectNothingLeft(world);
     await Promise.all(controllers.map((each) => each.stop()));
@@ -70,23 +69,23 @@ describe("more sessions than executors have places", () => {
 
   it("a grant and a cancellation reach a session though users follow it where it waits", async () => {
     const controller = await world.startController(CROWDED);
-    await submit("ahead", ["serve"]);
-    await sawEvent("ahead", "RUN");
+    await submit(world, "ahead", [scripted("driver", "driver", "serve")]);
+    await sawEvent(world, "ahead", "RUN");
     const names = ["granted", "withdrawn", "last"];
-    for (const name of names) await submit(name, ["serve"]);
+    for (const name of names) await submit(world, name, [scripted("driver", "driver", "serve")]);
     for (const name of names) await waitsAtLedger(name);
     const follows = Promise.all(names.map((name) => followed(world, name)));
     follows.catch(() => undefined);
     await world.sessions.cancelSession({ requestId: "c", name: "withdrawn" });
     await world.sessions.cancelSession({ requestId: "c", name: "ahead" });
     for (const name of ["granted", "last"]) {
-      await sawEvent(name, "RUN");
+      await sawEvent(world, name, "RUN");
       await world.sessions.cancelSession({ requestId: "c", name });
     }
     expect((await follows).map(eventsOf)).toEqual([
-      [...GOOD, "CANCELLED"],
+      [...RAN, "CANCELLED"],
       ["QUEUE", "CANCELLED"],
-      [...GOOD, "CANCELLED"],
+      [...RAN, "CANCELLED"],
     ]);
     await finished(world, "ahead");
     await expectNothingLeft(world);
@@ -96,8 +95,8 @@ describe("more sessions than executors have places", () => {
   it("every one of many sessions at once comes to its end", async () => {
     const controller = await world.startController({ ...CROWDED, SESSION_IN_FLIGHT: "3" });
     const names = Array.from({ length: 15 }, (_, index) => `crowd-${index}`);
-    await Promise.all(names.map((name) => submit(name, ["flash", "0"])));
-    for (const name of names) expect(eventsOf(await finished(world, name))).toEqual([...GOOD, "DONE"]);
+    await Promise.all(names.map((name) => submit(world, name, [scripted("driver", "driver", "flash", "0")])));
+    for (const name of names) expect(eventsOf(await finished(world, name))).toEqual([...RAN, "DONE"]);
     await expectNothingLeft(world);
     await controller.stop();
   });
@@ -105,9 +104,9 @@ describe("more sessions than executors have places", () => {
   it("sessions that waited while every controller was killed go on", async () => {
     const free = { SESSION_EXECUTORS: "0" };
     const before = [await world.startController(free), await world.startController(free)];
-    await submit("held", ["serve"]);
-    await sawEvent("held", "RUN");
-    await submit("patient", ["flash", "0"]);
+    await submit(world, "held", [scripted("driver", "driver", "serve")]);
+    await sawEvent(world, "held", "RUN");
+    await submit(world, "patient", [scripted("driver", "driver", "flash", "0")]);
     await waitsAtLedger("patient");
     await Promise.all(before.map((each) => each.kill()));
     const after = await world.startController();
@@ -117,16 +116,16 @@ describe("more sessions than executors have places", () => {
         () => false,
       ),
     );
-    expect(eventsOf(await finished(world, "patient"))).toEqual([...GOOD, "DONE"]);
+    expect(eventsOf(await finished(world, "patient"))).toEqual([...RAN, "DONE"]);
     await after.stop();
   });
 
   it("more than may be unfinished are refused with a hint when to try again", async () => {
     const controller = await world.startController({ ...CROWDED, SESSION_UNFINISHED: "2" });
-    await submit("one", ["serve"]);
-    await submit("two", ["serve"]);
+    await submit(world, "one", [scripted("driver", "driver", "serve")]);
+    await submit(world, "two", [scripted("driver", "driver", "serve")]);
     const refused = await until("a submission is refused", () =>
-      submit("three", ["serve"]).then(
+      submit(world, "three", [scripted("driver", "driver", "serve")]).then(
         () => undefined,
         (error: unknown) => faultOf(error),
       ),
@@ -135,12 +134,12 @@ describe("more sessions than executors have places", () => {
     for (const name of ["one", "two"]) await world.sessions.cancelSession({ requestId: name, name });
     for (const name of ["one", "two"]) await finished(world, name);
     await until("there is room again", () =>
-      submit("four", ["flash", "0"]).then(
+      submit(world, "four", [scripted("driver", "driver", "flash", "0")]).then(
         () => true,
         () => false,
       ),
     );
-    expect(eventsOf(await finished(world, "four"))).toEqual([...GOOD, "DONE"]);
+    expect(eventsOf(await finished(world, "four"))).toEqual([...RAN, "DONE"]);
     await controller.stop();
   });
 
@@ -156,8 +155,8 @@ describe("more sessions than executors have places", () => {
     const run = muster.session.v1.RunSession.encode({ name: "broken", uid: "u" }).finish();
     await world.bus.publish(subjects.runSession("broken"), run, { messageId: "broken" });
     await until("the message is dead", () => dead.includes("broken"));
-    await submit("sound", ["flash", "0"], { ttlMs: 1000 });
-    expect(eventsOf(await finished(world, "sound"))).toEqual([...GOOD, "DONE"]);
+    await submit(world, "sound", [scripted("driver", "driver", "flash", "0")], { ttlMs: 1000 });
+    expect(eventsOf(await finished(world, "sound"))).toEqual([...RAN, "DONE"]);
     await until("the sweep has forgotten it", async () => {
       const { sessions } = await world.sessions.listSessions({});
       return !sessions.some(({ name }) => name === "sound");

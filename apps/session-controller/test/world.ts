@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { CoreV1Api } from "@kubernetes/client-node";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
-import { muster, ReservationService, SessionService } from "@muster/proto";
+import { buckets, muster, ReservationService, SessionService } from "@muster/proto";
+import { openBucket, protoCodec } from "@muster/store";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { expect } from "vitest";
 
@@ -135,6 +136,44 @@ export function scripted(name: string, kind: "driver" | "server" | "client", ...
   return { name, kind: wire[kind], pool: kind === "driver" ? "drivers" : "workers", image: "scripted", args };
 }
 
+/** A driver that does what the words say, with a server and a client that serve. */
+export function trio(...driver: string[]): ComponentProperties[] {
+  return [
+    scripted("driver", "driver", ...driver),
+    scripted("server-0", "server", "serve"),
+    scripted("client-0", "client", "serve"),
+  ];
+}
+
+/** Submits a session under a request id of its name; a controller that does not answer is not waited for. */
+export async function submit(
+  world: SessionWorld,
+  name: string,
+  components: ComponentProperties[],
+  more: muster.session.v1.SessionSpec.$Properties = {},
+): Promise<void> {
+  const spec = { components, ...more };
+  await world.sessions.submitSession({ requestId: name, name, spec }, { timeoutMs: 10_000 });
+}
+
+/** What is stored of the session, whether or not a controller is there to ask. */
+export async function storedRecord(world: SessionWorld, name: string): Promise<muster.session.v1.SessionRecord> {
+  const codec = protoCodec(muster.session.v1.SessionRecord);
+  const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec });
+  const found = await records.get(name);
+  if (found === undefined) throw new Error(`${name} is not stored`);
+  return found.value;
+}
+
+/** Waits until the event is stored. */
+export async function sawEvent(world: SessionWorld, name: string, event: string): Promise<void> {
+  const saw = async (): Promise<boolean> => eventsOf((await storedRecord(world, name)).session ?? {}).includes(event);
+  await until(`${name} is at ${event}`, saw, { timeoutMs: 30_000 });
+}
+
+/** The events of a session that ran, before its end. */
+export const RAN = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
+
 /** Names of the events so far. */
 export function eventsOf(session: muster.session.v1.Session.$Properties): string[] {
   return (session.events ?? []).map(({ kind }) => {
@@ -172,4 +211,12 @@ export async function expectNothingLeft(world: SessionWorld): Promise<void> {
   expect(items.map(({ metadata }) => metadata?.name)).toEqual([]);
   const { reservations } = await world.ledger.listReservations({});
   expect(reservations.map(({ owner }) => owner?.id)).toEqual([]);
+}
+
+/** The same after a while: the sweep has its own pace. */
+export async function eventuallyNothingLeft(world: SessionWorld): Promise<void> {
+  await until("nothing is left", async () => {
+    await expectNothingLeft(world);
+    return true;
+  });
 }
