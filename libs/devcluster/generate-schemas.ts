@@ -20,6 +20,7 @@ if (root === "" || release === "") throw new Error("usage: generate-schemas.ts D
 
 const CORE = "io.k8s.api.core.v1";
 const META = "io.k8s.apimachinery.pkg.apis.meta.v1";
+const RBAC = "io.k8s.api.rbac.v1";
 const EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 
 const DOCUMENTS = [
@@ -31,6 +32,7 @@ const DOCUMENTS = [
   "apis/coordination.k8s.io/v1",
   "apis/events.k8s.io/v1",
   "apis/policy/v1",
+  "apis/rbac.authorization.k8s.io/v1",
 ];
 
 const ROOTS = [
@@ -45,6 +47,7 @@ const ROOTS = [
   "io.k8s.api.events.v1.Event",
   "io.k8s.api.policy.v1.Eviction",
   "io.k8s.api.policy.v1.PodDisruptionBudget",
+  ...["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"].map((kind) => `${RBAC}.${kind}`),
   `${EXTENSIONS}.CustomResourceDefinition`,
   `${META}.DeleteOptions`,
   `${META}.ListMeta`,
@@ -60,6 +63,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   "io.k8s.api.coordination.v1": `api@v0.${release}/coordination/v1`,
   "io.k8s.api.events.v1": `api@v0.${release}/events/v1`,
   "io.k8s.api.policy.v1": `api@v0.${release}/policy/v1`,
+  [RBAC]: `api@v0.${release}/rbac/v1`,
   [EXTENSIONS]: `apiextensions-apiserver@v0.${release}/pkg/apis/apiextensions/v1`,
   [META]: `apimachinery@v0.${release}/pkg/apis/meta/v1`,
 };

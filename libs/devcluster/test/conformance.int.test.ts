@@ -10,6 +10,7 @@ import { describeBodies } from "./conformance/bodies.ts";
 import { describeCustom } from "./conformance/custom.ts";
 import { describeCoordination } from "./conformance/coordination.ts";
 import { describeDefinitions } from "./conformance/definitions.ts";
+import { describeRoles } from "./conformance/roles.ts";
 import { describeRules } from "./conformance/rules.ts";
 import { describeFixtures } from "./conformance/fixtures.ts";
 import { describeApply } from "./conformance/apply.ts";
@@ -48,6 +49,7 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("deletions", () => describeDeletion(connection));
   describe.skipIf(skip)("coordination", () => describeCoordination(connection));
   describe.skipIf(skip)("disruption", () => describeDisruption(connection));
+  describe.skipIf(skip)("roles", () => describeRoles(connection));
   describe.skipIf(skip)("kinds", () => describeKinds(connection));
   describe.skipIf(skip)("tables", () => describeTables(connection));
   describe.skipIf(skip)("discovery", () => describeDiscovery(connection));

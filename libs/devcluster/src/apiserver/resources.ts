@@ -5,6 +5,7 @@ import { events, newEvents } from "./kinds/event.ts";
 import { nodes } from "./kinds/node.ts";
 import { pods } from "./kinds/pod.ts";
 import { accessReviews, rulesReviews, subjectReviews } from "./kinds/review.ts";
+import { clusterRoleBindings, clusterRoles, roleBindings, roles } from "./kinds/role.ts";
 import { services } from "./kinds/service.ts";
 import { apiVersionOf, bucketOf, type Resource } from "./resource.ts";
 
@@ -21,6 +22,10 @@ export const resources: readonly Resource[] = [
   leases,
   disruptionBudgets,
   newEvents,
+  roles,
+  roleBindings,
+  clusterRoles,
+  clusterRoleBindings,
   definitionResource,
   accessReviews,
   rulesReviews,

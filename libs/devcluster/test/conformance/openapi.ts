@@ -3,7 +3,13 @@ import { at, isList, isObject, objectAt, textAt } from "../../src/apiserver/json
 import { definitions } from "../../src/apiserver/definitions.ts";
 import type { Api } from "./api.ts";
 
-const DOCUMENTS = ["api/v1", "apis/coordination.k8s.io/v1", "apis/events.k8s.io/v1", "apis/authorization.k8s.io/v1"];
+const DOCUMENTS = [
+  "api/v1",
+  "apis/coordination.k8s.io/v1",
+  "apis/events.k8s.io/v1",
+  "apis/authorization.k8s.io/v1",
+  "apis/rbac.authorization.k8s.io/v1",
+];
 
 /** What the server says about its kinds. */
 export function describeOpenApi(api: () => Api): void {
