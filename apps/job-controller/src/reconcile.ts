@@ -41,18 +41,20 @@ export async function reconcile<Seen extends { readonly snapshot: Snapshot }>(
       for (const step of plan.steps) await deps.act(seen, step);
       continue;
     }
-    await actAll(deps, seen, plan.steps);
+    const errors = await actAll(deps, seen, plan.steps);
+    // It tells what was seen, and that is so whatever has become of the steps.
     if (write === "after") await deps.writeStatus(seen, plan.status);
+    if (errors.length > 0) throw errors[0];
     return lookAgain(plan.lookAgainInMs, write === "later" ? policy.statusEveryMs : undefined);
   }
 }
 
-/** Every step is tried: a service that cannot be made does not keep the others from being made. The first error is thrown after all. */
+/** Every step is tried: a service that cannot be made does not keep the others from being made. Returns what went wrong, the first error first. */
 async function actAll<Seen extends { readonly snapshot: Snapshot }>(
   deps: PassDeps<Seen>,
   seen: Seen,
   steps: readonly JobStep[],
-): Promise<void> {
+): Promise<readonly unknown[]> {
   const errors: unknown[] = [];
   // Deletions do not depend on each other, and there may be many.
   const deletions = steps.filter((step) => step.do === "delete-pod");
@@ -68,7 +70,7 @@ async function actAll<Seen extends { readonly snapshot: Snapshot }>(
       if (step.do === "create-companions") break;
     }
   }
-  if (errors.length > 0) throw errors[0];
+  return errors;
 }
 
 function lookAgain(...times: readonly (number | undefined)[]): { readonly requeueAfterMs?: number } {

@@ -12,7 +12,7 @@ export type ApiServer = AsyncDisposable & {
 
 const assets = kubeAssets();
 
-/** `hasRoles`: it decides who may do what, and so knows roles. */
+/** `hasRoles`: it decides who may do what, and so knows roles. Such a one has no garbage collector by itself. */
 export type ApiServerCase = {
   readonly title: string;
   readonly skip: boolean;

@@ -7,7 +7,7 @@ import { client, connectNats, type Client } from "@muster/bus";
 import { attachNodes } from "@muster/devcluster";
 import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, ReservationService } from "@muster/proto";
-import { natsServer, until } from "@muster/testkit";
+import { natsServer, until, type TestNats } from "@muster/testkit";
 import { parse } from "yaml";
 import type { ApiServer } from "./api-servers.ts";
 import type { StatusJson } from "../src/adapters/status-json.ts";
@@ -37,16 +37,27 @@ export type Controller = {
   stop(): Promise<void>;
 };
 
+export type WorldOptions = {
+  /** Of these names and counts; default nodes whose pods are processes. */
+  readonly startNodes?: (kubeconfig: string, pools: Readonly<Record<string, number>>) => Promise<AsyncDisposable>;
+  /** Files of deploy/crds; default Muster's own. */
+  readonly definitions?: readonly string[];
+};
+
 /** A bus, an API server with nodes whose pods are processes, the watcher, the ledger, and as many controllers as a test starts. */
 export type JobWorld = AsyncDisposable & {
   readonly kubeconfig: string;
   readonly calls: KubeCalls;
   readonly jobs: Client<typeof JobService>;
   readonly ledger: Client<typeof ReservationService>;
+  readonly nats: TestNats;
+  /** Another process of the ledger; the first one runs. */
+  readonly firstLedger: Controller;
+  startLedger(): Promise<Controller>;
   startController(env?: Readonly<Record<string, string>>): Promise<Controller>;
   create(job: TestJob): Promise<TestJob>;
   get(name: string, plural?: string): Promise<TestJob | undefined>;
-  patch(name: string, body: object): Promise<void>;
+  patch(name: string, body: object, subresource?: string): Promise<void>;
   remove(name: string): Promise<void>;
   pods(job: string): Promise<V1Pod[]>;
   /** Waits until this condition of the job is True, and returns the job. */
@@ -56,14 +67,20 @@ export type JobWorld = AsyncDisposable & {
 };
 
 /** Starts everything but controllers, and takes the API server along when it is disposed. */
-export async function jobWorld(server: ApiServer, pools: Readonly<Record<string, number>>): Promise<JobWorld> {
+export async function jobWorld(
+  server: ApiServer,
+  pools: Readonly<Record<string, number>>,
+  { startNodes, definitions = ["muster.dev_jobs.yaml"] }: WorldOptions = {},
+): Promise<JobWorld> {
   await using starting = new AsyncDisposableStack();
   starting.use(server);
   const { kubeconfig } = server;
   const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
-  for (const file of ["muster.dev_jobs.yaml"]) await install(calls, `${CRDS}${file}`);
+  for (const file of definitions) await install(calls, `${CRDS}${file}`);
   const named = Object.entries(pools).map(([name, nodes]) => ({ name, nodes }));
-  starting.use(await attachNodes({ kubeconfig, pools: named, stopGraceMs: 200, ...server.nodeOptions }));
+  const attach = (): Promise<AsyncDisposable> =>
+    attachNodes({ kubeconfig, pools: named, stopGraceMs: 200, ...server.nodeOptions });
+  starting.use(await (startNodes?.(kubeconfig, pools) ?? attach()));
   const nats = starting.use(await natsServer());
   let stack = starting;
   const start = async (app: string, more: Readonly<Record<string, string>> = {}): Promise<ChildProcess> => {
@@ -79,7 +96,8 @@ export async function jobWorld(server: ApiServer, pools: Readonly<Record<string,
   };
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   await start("watcher");
-  await start("reservation-manager");
+  const startLedger = async (): Promise<Controller> => controlOf(await start("reservation-manager"));
+  const firstLedger = await startLedger();
   const ledger = client(bus, ReservationService);
   const known = async (): Promise<boolean> => {
     const { pools: found } = await ledger.listPools({});
@@ -112,6 +130,9 @@ export async function jobWorld(server: ApiServer, pools: Readonly<Record<string,
     calls,
     jobs: client(bus, JobService),
     ledger,
+    nats,
+    firstLedger,
+    startLedger,
     get,
     pods,
     startController: async (env = {}) => {
@@ -121,11 +142,16 @@ export async function jobWorld(server: ApiServer, pools: Readonly<Record<string,
         JOB_REFRESH_MS: "500",
         ...env,
       });
-      return { pid: child.pid ?? 0, kill: () => ended(child, "SIGKILL"), stop: () => ended(child, "SIGTERM") };
+      return controlOf(child);
     },
     create: (job) => calls.create<TestJob>(jobsOf(`${job.kind.toLowerCase()}s`), job),
-    patch: async (name, body) => {
-      await calls.patch(jobsOf("jobs"), name, { kind: "merge", body });
+    patch: async (name, body, subresource) => {
+      await calls.patch(
+        jobsOf("jobs"),
+        name,
+        { kind: "merge", body },
+        subresource === undefined ? {} : { subresource },
+      );
     },
     remove: (name) => calls.delete(jobsOf("jobs"), name),
     untilCondition: async (name, type, plural = "jobs") =>
@@ -169,6 +195,10 @@ async function startApp(app: string, env: Readonly<Record<string, string>>): Pro
   });
   await once(child, "spawn");
   return child;
+}
+
+function controlOf(child: ChildProcess): Controller {
+  return { pid: child.pid ?? 0, kill: () => ended(child, "SIGKILL"), stop: () => ended(child, "SIGTERM") };
 }
 
 async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {

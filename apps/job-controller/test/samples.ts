@@ -109,6 +109,8 @@ export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
     status: NEW_STATUS,
     replicas: [seen("worker", [undefined, undefined])],
     strangers: [],
+    unreadable: [],
+    released: [],
     services: { present: [], wanted: [], settled: true },
     companionsMissing: [],
     budget: undefined,

@@ -54,6 +54,8 @@ export async function act(deps: ActDeps, { runtime, job, seen, signal }: Acting,
       if (pod !== undefined) settle(await controller.deletePods(job, step.type, [pod], signal));
       return;
     }
+    case "force-pod":
+      return forcePod(deps, job, step);
     case "create-service":
       return createService(deps, { runtime, job, seen, signal }, step.service);
     case "delete-service": {
@@ -95,6 +97,27 @@ async function createPods(
     const accounting = { expectations: controller.expectations, key: genExpectationPodsKey(metadata.uid, type) };
     settle(await createMembers(manifests, (pod) => controller.podControl.createPod(job, pod), accounting, signal));
   }
+}
+
+async function forcePod(
+  { calls, warn }: Pick<ActDeps, "calls" | "warn">,
+  job: JobRow,
+  { pod, uid }: Extract<JobStep, { do: "force-pod" }>,
+): Promise<void> {
+  await removeByForce(calls, job.metadata.namespace, { name: pod, uid });
+  warn(job, "ForcedDeletePod", `pod ${pod} was removed by force: its machine is gone, or silent for too long`);
+}
+
+/** Removes this very pod without a word of its node. */
+export async function removeByForce(
+  calls: Pick<KubeCalls, "delete">,
+  namespace: string,
+  { name, uid }: { readonly name: string; readonly uid: string },
+): Promise<void> {
+  const options = { gracePeriodSeconds: 0, preconditions: { uid } };
+  await calls
+    .delete({ apiVersion: "v1", plural: "pods", namespace }, name, options)
+    .catch(unless("not_found", "conflict"));
 }
 
 async function createService(deps: ActDeps, { runtime, job, seen, signal }: Acting, name: string): Promise<void> {

@@ -17,7 +17,6 @@ import type { Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
 import { KINDS } from "../domain/kinds.ts";
-import { planLeftovers } from "../domain/plan-leftovers.ts";
 import { reconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
 import { answers } from "./answers.ts";
@@ -28,6 +27,7 @@ import { observe, type Observation, type ObserveDeps } from "./observe.ts";
 import type { JobRow } from "./read-job.ts";
 import { inPass, inStep } from "./trace.ts";
 import { openWorld, type World } from "./world.ts";
+import { sweep } from "./sweep.ts";
 import { writeStatus } from "./write-status.ts";
 
 /** Everything that the service's parts may touch. */
@@ -109,6 +109,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   return {
     calls,
     world,
+  let areKindsKnown = false;
     machines,
     answers: answering,
     runtimes: () => [...runtimes.values()],
@@ -119,7 +120,11 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       return missing.filter((_kind, index) => found[index] !== true);
     },
     pass: makePasses(context, { calls, world, machines, nodes, recordEvent }),
-    sweep: () => sweep({ machines, world, runtimes }),
+    // Before that, jobs of a kind that nobody has asked for yet would count as gone.
+    sweep: async () => {
+      if (areKindsKnown) await sweep({ calls, namespace, machines, nodes, world, runtimes: [...runtimes.values()] });
+    },
+      areKindsKnown = true;
     staleness: () => {
       const ageMs = Math.max(world.ageMs(), ...[...runtimes.values()].map(({ jobs }) => jobs.ageMs()));
       return ageMs > STALE_MS ? `the API server last said anything ${Math.round(ageMs)} ms ago` : undefined;
@@ -177,25 +182,9 @@ function start({ config, logger }: ServiceContext<Config>, starting: Starting, k
     if (job !== undefined) starting.jobChanged(ownerIdOf(job.metadata));
   });
   runtimes.set(kind.kind, runtime);
-}
-
-/** Gives back what jobs had that are gone, with their pods. */
-async function sweep({
-  machines,
-  world,
-  runtimes,
-}: {
-  readonly machines: Machines;
-  readonly world: World;
-  readonly runtimes: Runtimes;
-}): Promise<void> {
-  const ids = [...machines.ownerIds()];
-  const isJob = (id: string): boolean =>
-    [...runtimes.values()].some(({ jobs }) => jobs.byIndex("ownerId", id).length > 0);
-  const unitIds = ids.flatMap((id) => machines.unitsOf(id).map((unit) => unit.id));
-  const jobs = new Set(ids.filter(isJob));
-  const running = new Set(ids.filter((id) => world.isRunning(id)));
-  for (const id of planLeftovers({ unitIds, jobs, running })) await machines.release(id);
+  world.onBudgetChange((key) => {
+    if (runtime.job(key) !== undefined) runtime.wake(key);
+  });
 }
 
 function keyOf({ namespace, name }: JobRow["metadata"]): string {
@@ -226,6 +215,7 @@ function makePasses(
     now: Date.now,
   };
   const acting: ActDeps = {
+    podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     calls,
     machines,
     policy: { keys: { labels, annotations }, defaults: config.defaults, schedulingGates: [] },
@@ -250,7 +240,8 @@ function makePasses(
             signal.throwIfAborted();
             runtime.wrote(await writeStatus({ calls }, runtime.resource, job, status));
           },
-          planned: ({ job, ignored }, { steps }) => {
+          planned: ({ job, ignored, errors }, { steps }) => {
+            for (const error of errors) logger.warn({ job: key, err: error }, "a member is left for the next look");
             for (const { pod, because } of ignored) {
               recordEvent(
                 job,

@@ -12,8 +12,14 @@ import { podFact } from "./read-pod.ts";
 export type ObserveDeps = {
   readonly calls: Pick<KubeCalls, "get">;
   readonly machines: Pick<Machines, "unitsOf">;
-  /** The minimum of the budget with this `namespace/name`; undefined when there is none. */
-  readonly budgetOf: (key: string) => number | undefined;
+  /** The minimum of the job's own budget; undefined when it has none. */
+  readonly budgetOf: (job: {
+    readonly namespace: string;
+    readonly name: string;
+    readonly uid: string;
+  }) => number | undefined;
+  /** Pods that were made for this owner id, whoever has them now. */
+  readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   /** Those of the nodes on which nothing can be expected to run any more. */
   readonly lostAmong: (nodes: Iterable<string>, nowMs: number) => string[];
   readonly defaults: KindDefaults;
@@ -44,6 +50,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   const pods = await controller.getPodsForJob(job, canAdopt);
   const services = await controller.getServicesForJob(job, canAdopt);
   const { replicas, strangers, ignored } = sortPods(runtime, job, pods.claimed);
+  const isClaimed = new Set(pods.claimed.map((pod) => pod.metadata?.uid));
   const units = deps.machines.unitsOf(ownerIdOf(metadata));
   const machines = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : []));
   const podNodes = pods.claimed.flatMap((pod) => pod.spec?.nodeName ?? []);
@@ -70,6 +77,10 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     replicas,
     strangers: strangers.map(podFact),
     unreadable: ignored.map(({ pod }) => podFact(pod)),
+    released: deps
+      .podsMadeFor(ownerIdOf(metadata))
+      .filter((pod) => controllerUidOf(pod) !== metadata.uid && !isClaimed.has(pod.metadata?.uid))
+      .map(podFact),
     services: {
       present: present.map(({ metadata: of }) => of?.name ?? ""),
       wanted: [...wantedServices.keys()],
@@ -77,7 +88,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     },
     // Only pods need them: a job whose pods are all there is not asked about.
     companionsMissing: isPodMissing ? await missingAmong(deps, metadata.namespace, named) : [],
-    budget: deps.budgetOf(`${metadata.namespace}/${metadata.name}`),
+    budget: deps.budgetOf(metadata),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
     nodesLost: deps.lostAmong(new Set([...machines, ...podNodes]), nowMs),
   };
@@ -93,16 +104,18 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
 }
 
 function sortPods(
-  { controller }: KindRuntime,
+  runtime: KindRuntime,
   job: JobRow,
   claimed: readonly V1Pod[],
 ): { replicas: ReplicaSeen[]; strangers: V1Pod[]; ignored: Ignored[] } {
   const { metadata } = job;
-  const rest = new Set(claimed);
+  const { controller } = runtime;
   const ignored: Ignored[] = [];
   const specs = "problems" in job.spec ? [] : job.spec.replicas;
+  const members = byOwnName(runtime, job, claimed);
+  const rest = new Set(members);
   const replicas = specs.map(({ type, replicas: count }): ReplicaSeen => {
-    const ofType = controller.filterPodsForReplicaType(claimed, type);
+    const ofType = controller.filterPodsForReplicaType(members, type);
     for (const pod of ofType) rest.delete(pod);
     const slices = controller.getPodSlices(ofType, count);
     ignored.push(...slices.ignored.map(({ member, because }) => ({ pod: member, because })));
@@ -117,6 +130,29 @@ function sortPods(
     };
   });
   return { replicas, strangers: [...rest], ignored };
+}
+
+/**
+ * A pod under a member's own name is that member, whatever has become of its labels: a name cannot be edited, and no other pod can be made under it. So it is
+ * looked at with the labels that it was made with.
+ */
+function byOwnName({ controller, kind }: KindRuntime, job: JobRow, pods: readonly V1Pod[]): readonly V1Pod[] {
+  if ("problems" in job.spec) return pods;
+  const names = new Map(job.spec.replicas.map(({ type }) => [`${job.metadata.name}-${type}-`, type]));
+  return pods.map((pod) => {
+    const [, prefix = "", index = ""] = /^(.*-)(0|[1-9]\d{0,5})$/.exec(pod.metadata?.name ?? "") ?? [];
+    const replicaType = names.get(prefix);
+    if (replicaType === undefined) return pod;
+    const { labels } = pod.metadata ?? {};
+    const { replicaTypeLabelKey, replicaIndexLabelKey } = kind.labelKeys;
+    if (labels?.[replicaTypeLabelKey] === replicaType && labels[replicaIndexLabelKey] === index) return pod;
+    const made = controller.genMember(job, { replicaType, index: Number(index) }).labels;
+    return { ...pod, metadata: { ...pod.metadata, labels: { ...labels, ...made } } };
+  });
+}
+
+function controllerUidOf({ metadata }: V1Pod): string | undefined {
+  return metadata?.ownerReferences?.find(({ controller }) => controller === true)?.uid;
 }
 
 async function missingAmong(

@@ -4,6 +4,7 @@ import { claimantIndex, informer, listWatch, type Informer } from "@muster/kube"
 import { labels } from "@muster/proto";
 import type { Config } from "../config.ts";
 import { KINDS } from "../domain/kinds.ts";
+import type { PodFact } from "../domain/snapshot.ts";
 import { mayRun } from "../domain/summarise-replicas.ts";
 import { keepPod, podFact } from "./read-pod.ts";
 
@@ -12,10 +13,12 @@ export type World = AsyncDisposable & {
   readonly pods: Informer<V1Pod, "claimant" | "owner">;
   readonly services: Informer<V1Service, "claimant">;
   readonly synced: Promise<unknown>;
-  /** The minimum of the budget with this `namespace/name`; undefined when there is none. */
-  budgetOf(key: string): number | undefined;
-  /** Whether a pod of this owner id may still run. */
-  isRunning(ownerId: string): boolean;
+  /** The minimum of the job's own budget; undefined when it has none. */
+  budgetOf(job: { readonly namespace: string; readonly name: string; readonly uid: string }): number | undefined;
+  /** Called with the `namespace/name` of each budget that came, changed or went; jobs have the names of theirs. */
+  onBudgetChange(listener: (key: string) => void): void;
+  /** Pods of this owner id that may still run, whoever has them now. */
+  runningFor(ownerId: string): readonly PodFact[];
   /** Of the cache that is most behind. */
   ageMs(): number;
 };
@@ -48,9 +51,12 @@ export function openWorld(
     indexes: { claimant },
     onError,
   });
-  const budgets = informer<V1PodDisruptionBudget, number>({
+  const budgets = informer<V1PodDisruptionBudget, Budget>({
     source: listWatch<V1PodDisruptionBudget>(kube, `${policy}/poddisruptionbudgets`),
-    project: ({ spec }) => Number(spec?.minAvailable ?? 0),
+    project: ({ metadata, spec }) => ({
+      minAvailable: Number(spec?.minAvailable ?? 0),
+      controllerUid: metadata?.ownerReferences?.find(({ controller }) => controller === true)?.uid,
+    }),
     onError,
   });
   const caches = [pods, services, budgets];
@@ -58,14 +64,22 @@ export function openWorld(
     pods,
     services,
     synced: Promise.all(caches.map(({ synced }) => synced)),
-    budgetOf: (key) => budgets.get(key),
-    isRunning: (ownerId) => pods.byIndex("owner", ownerId).some((pod) => mayRun(podFact(pod))),
+    budgetOf: ({ namespace, name, uid }) => {
+      const budget = budgets.get(`${namespace}/${name}`);
+      return budget?.controllerUid === uid ? budget.minAvailable : undefined;
+    },
+    onBudgetChange: (listener) => {
+      budgets.onChange(({ key }) => listener(key));
+    },
+    runningFor: (ownerId) => pods.byIndex("owner", ownerId).map(podFact).filter(mayRun),
     ageMs: () => Math.max(...caches.map((cache) => cache.ageMs())),
     [Symbol.asyncDispose]: async () => {
       await Promise.all(caches.map((cache) => cache[Symbol.asyncDispose]()));
     },
   };
 }
+
+type Budget = { readonly minAvailable: number; readonly controllerUid: string | undefined };
 
 /** Kinds that share a label find the same orphan under it; their groups keep them apart. */
 function claimants(): (member: V1Pod | V1Service) => readonly string[] {

@@ -102,6 +102,7 @@ function observe(world: World): Snapshot {
     replicas,
     strangers: [],
     unreadable: [],
+    released: [],
     services: { present: [], wanted: [], settled: true },
     companionsMissing: [],
     budget: world.budget,
@@ -162,6 +163,9 @@ function apply(world: World, step: JobStep): void {
       return;
     case "delete-pod":
       world.pods = world.pods.map((each) => (each.uid === step.uid ? { ...each, deleting: true } : each));
+      return;
+    case "force-pod":
+      world.pods = world.pods.filter((each) => each.uid !== step.uid);
       return;
     case "sync-budget":
       world.budget = step.minAvailable;

@@ -29,6 +29,8 @@ function line(step: JobStep): string {
       return `create ${step.pods.map(({ type, index, node }) => `${type}-${index} on ${node}`).join(", ")}: ${step.because}`;
     case "delete-pod":
       return `delete ${step.pod}: ${step.because}`;
+    case "force-pod":
+      return `remove ${step.pod} by force: ${step.because}`;
     case "create-service":
     case "delete-service":
       return `${step.do} ${step.service}: ${step.because}`;
@@ -53,6 +55,14 @@ function conditions(more: Partial<Snapshot>): string[] {
   );
 }
 
+const succeeded = {
+  type: "Succeeded",
+  status: "True",
+  reason: "JobSucceeded",
+  message: "",
+  lastUpdateMs: NOW_MS,
+  lastTransitionMs: NOW_MS,
+} as const;
 const workers = (...slots: Parameters<typeof seen>[1]) => ({ replicas: [seen("worker", slots)] });
 const status = (more: Partial<JobStatus> = {}): JobStatus => ({ ...NEW_STATUS, ...more });
 const workersDone = (...completedIndexes: number[]): JobStatus =>
@@ -184,7 +194,18 @@ describe("a machine that is lost", () => {
         units: [granted("worker-0", "worker-1"), own("granted")],
         ...workers(both[0], pod("worker-1", { deleting: true })),
       },
-      [],
+      ["remove train-worker-1 by force: machine-lost"],
+    ],
+    [
+      "has its pod removed by force also when the job is over",
+      {
+        ...lost,
+        status: status({ conditions: [succeeded] }),
+        units: [],
+        budget: undefined,
+        ...workers(undefined, pod("worker-1", { deleting: true })),
+      },
+      ["remove train-worker-1 by force: machine-lost"],
     ],
     [
       "lets the others run on while the replacement is waited for",

@@ -4,7 +4,7 @@ import type { JobSpec } from "./job.ts";
 import { conditionOf, isFinished, isTrue, type JobStatus } from "./job-status.ts";
 import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
 import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
-import { planDeletions, planPods, restartPauseMs } from "./plan-pods.ts";
+import { planDeletions, planForced, planPods, restartPauseMs } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, Unreadable } from "./snapshot.ts";
 import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
@@ -19,8 +19,14 @@ const MESSAGE_LENGTH_MOST = 1024;
  * there is nothing to do but wait, for a job that another controller has, and for one that is being deleted, except for giving its machines back.
  */
 export function planJob(snapshot: Snapshot, policy: JobPolicy): JobPlan {
-  const { spec, status, job } = snapshot;
+  const { spec, status, nodesLost } = snapshot;
   if (spec.managedBy !== undefined) return { status, steps: [], lookAgainInMs: undefined };
+  const plan = planOwn(snapshot, policy);
+  return { ...plan, steps: [...planForced(podsOf(snapshot), nodesLost), ...plan.steps] };
+}
+
+function planOwn(snapshot: Snapshot, policy: JobPolicy): JobPlan {
+  const { spec, status, job } = snapshot;
   // Collection by owner deletes its pods and services.
   if (job.deleting) return { status, steps: planReturn(snapshot, "job-over"), lookAgainInMs: undefined };
   if (isUnreadable(spec)) return planUnreadable(snapshot, spec, policy);

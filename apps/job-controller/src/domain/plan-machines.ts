@@ -106,7 +106,7 @@ function isOccupied(snapshot: Snapshot, nodes: ReadonlyMap<string, string>): boo
   const names = new Set(nodes.values());
   // What was asked for and has not been seen may be running.
   if (!snapshot.replicas.every(({ podsSettled }) => podsSettled)) return true;
-  return podsOf(snapshot)
+  return [...podsOf(snapshot), ...snapshot.released]
     .filter(mayRun)
     .some(({ node, component }) => (node === undefined ? nodes.has(component) : names.has(node)));
 }

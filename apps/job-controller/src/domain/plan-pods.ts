@@ -5,6 +5,7 @@ import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import { podsOf } from "./plan-machines.ts";
 import type { DeleteReason, JobStep, PodOrder } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
+import { memberName } from "./member-names.ts";
 import { mayRun } from "./summarise-replicas.ts";
 
 export type PodPlan = {
@@ -53,6 +54,19 @@ export function planDeletions(pods: readonly PodFact[], because: DeleteReason): 
   return pods.filter(({ deleting }) => !deleting).map((pod) => deletion(pod, because));
 }
 
+/**
+ * Takes away what was told to go and has nobody left who could say that it is gone: the machine is gone, or silent for longer than the policy has patience. Its machine is
+ * given to nobody until it speaks again, and then it ends what the API server does not list.
+ */
+export function planForced(
+  pods: readonly PodFact[],
+  nodesLost: readonly string[],
+): Extract<JobStep, { do: "force-pod" }>[] {
+  return pods
+    .filter((pod) => pod.deleting && mayRun(pod) && pod.node !== undefined && nodesLost.includes(pod.node))
+    .map(({ name, uid }) => ({ do: "force-pod", pod: name, uid, because: "machine-lost" }));
+}
+
 type TypeWorld = {
   readonly spec: JobSpec;
   readonly status: JobStatus;
@@ -71,15 +85,15 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     .map(({ pod, because }) => deletion(pod, because));
   const missing: PodOrder[] = [];
   // Their names are taken.
-  const taken = new Set(snapshot.unreadable.map(({ component }) => component));
+  const taken = new Set([...snapshot.unreadable, ...snapshot.released].map(({ name }) => name));
   const dueMs: number[] = [];
   let restarting = false;
   seen.slots.forEach((pod, index) => {
     if (pod === undefined) {
-      const component = componentOf({ type: replica.type, index });
-      const node = machines.get(component);
-      if (!completed.has(index) && mayCreate && node !== undefined && !taken.has(component))
-        missing.push({ type: replica.type, index, node });
+      const member = { type: replica.type, index };
+      const node = machines.get(componentOf(member));
+      if (!completed.has(index) && mayCreate && node !== undefined && !taken.has(memberName(snapshot.job, member)))
+        missing.push({ ...member, node });
       return;
     }
     if (pod.deleting) return;

@@ -37,6 +37,7 @@ export type JobStep =
       readonly type: string;
       readonly because: DeleteReason;
     }
+  | { readonly do: "force-pod"; readonly pod: string; readonly uid: string; readonly because: "machine-lost" }
   | { readonly do: "create-service"; readonly service: string; readonly because: "missing" }
   | {
       readonly do: "delete-service";

@@ -76,6 +76,8 @@ export type Snapshot = {
   readonly strangers: readonly PodFact[];
   /** Claimed pods whose index nobody can read. They stay, until the job is over, and keep the name and the machine that they have. */
   readonly unreadable: readonly PodFact[];
+  /** Pods that were the job's until somebody took its labels from them. They are left alone, and so are the machines on which they run. */
+  readonly released: readonly PodFact[];
   /** Names of the services that are there, and of those that ought to be. */
   readonly services: {
     readonly present: readonly string[];
@@ -84,7 +86,7 @@ export type Snapshot = {
   };
   /** Companion objects of the kind that are not there, by kind and name. */
   readonly companionsMissing: readonly string[];
-  /** The budget's minimum; undefined when there is none. */
+  /** The minimum of the job's own budget; undefined when it has none. */
   readonly budget: number | undefined;
   /** Units that are wanted, and those that the ledger has of this job beside them. */
   readonly units: readonly UnitSeen[];

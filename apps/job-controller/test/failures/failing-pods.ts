@@ -1,0 +1,132 @@
+import { expect, it } from "vitest";
+import { until } from "@muster/testkit";
+import { PODS, type FailureWorld } from "./failure-world.ts";
+import { reasonOf, replicaType, simulatedJob } from "./simulated-job.ts";
+
+/** What becomes of pods that end otherwise than they should. */
+export function failingPods(world: () => FailureWorld): void {
+  it("runs a pod that was deleted by hand again under its index, and counts nothing", async () => {
+    const { create, calls, untilRunning, untilPasses, get, removeWhole } = world();
+    const job = await create(simulatedJob("by-hand", { worker: replicaType([], { replicas: 2 }) }));
+    const before = await untilRunning("by-hand-worker-0");
+    await untilRunning("by-hand-worker-1");
+    await calls.delete(PODS, "by-hand-worker-0");
+    const after = await untilRunning("by-hand-worker-0", before.metadata?.uid);
+    expect(after.spec?.nodeName).toBe(before.spec?.nodeName);
+    await untilPasses("by-hand", 2);
+    expect((await get("by-hand"))?.status).toMatchObject({ restarts: 0 });
+    expect(await world().pods("by-hand")).toHaveLength(2);
+    await removeWhole("by-hand");
+    await world().untilReturned(job);
+  });
+
+  it("guards the gang with a budget against evictions, and replaces a pod that was deleted by force", async () => {
+    const { create, calls, untilRunning, get, removeWhole } = world();
+    await create(simulatedJob("evicted", { worker: replicaType([], { replicas: 2 }) }));
+    const before = await untilRunning("evicted-worker-1");
+    await untilRunning("evicted-worker-0");
+    const refused = await until("the budget refuses", async () => {
+      const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name: "evicted-worker-1" } };
+      const query = { dryRun: "All" };
+      const tried = calls.create(PODS, eviction, { subresource: "eviction", query });
+      return tried.then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+    });
+    expect(refused).toMatchObject({ code: 429 });
+    await calls.delete(PODS, "evicted-worker-1", { gracePeriodSeconds: 0 });
+    await untilRunning("evicted-worker-1", before.metadata?.uid);
+    expect((await get("evicted"))?.status).toMatchObject({ restarts: 0 });
+    await removeWhole("evicted");
+  });
+
+  it.each([
+    ["Never", ["--run-ms=50", "--exit=143"], {}, "PodFailed", 0],
+    ["ExitCode", ["--run-ms=50", "--exit=1"], {}, "PermanentExitCode", 0],
+    ["ExitCode", ["--run-ms=50", "--exit=137"], { runPolicy: { backoffLimit: 2 } }, "BackoffLimitExceeded", 3],
+    [
+      "ExitCode",
+      ["--run-ms=50", "--exit=7"],
+      { runPolicy: { backoffLimit: 1 }, exitCodes: { retryable: [7] } },
+      "BackoffLimitExceeded",
+      2,
+    ],
+    ["ExitCode", ["--run-ms=50", "--exit=139"], { exitCodes: { permanent: [139] } }, "PermanentExitCode", 0],
+    ["OnFailure", ["--run-ms=50", "--exit=1"], { runPolicy: { backoffLimit: 0 } }, "BackoffLimitExceeded", 1],
+  ])("ends by its restart policy %s after %s with %j as %s", async (restartPolicy, flags, more, reason, restarts) => {
+    const name = `ends-${restartPolicy}-${flags[1]?.replace("--exit=", "") ?? ""}`.toLowerCase();
+    const { create, untilCondition, untilReturned } = world();
+    const job = await create(simulatedJob(name, { worker: replicaType(flags, { restartPolicy }) }, more));
+    const failed = await untilCondition(name, "Failed");
+    expect(reasonOf(failed, "Failed")).toBe(reason);
+    expect(failed.status).toMatchObject({ restarts });
+    await untilReturned(job);
+  });
+
+  it("counts restarts by the kubelet across pods that were made anew", async () => {
+    const { create, calls, untilPod, untilCondition } = world();
+    const flags = ["--run-ms=100", "--exit=1"];
+    const worker = replicaType(flags, { restartPolicy: "OnFailure" });
+    await create(simulatedJob("worn-out", { worker }, { runPolicy: { backoffLimit: 2 } }));
+    let uid: string | undefined;
+    for (const total of [1, 2]) {
+      const pod = await untilPod(
+        "worn-out-worker-0",
+        ({ metadata, status }) => metadata?.uid !== uid && (status?.containerStatuses?.[0]?.restartCount ?? 0) >= 1,
+      );
+      uid = pod.metadata?.uid;
+      await until(
+        "the restart is counted",
+        async () => ((await world().get("worn-out"))?.status?.restarts ?? 0) >= total,
+      );
+      await calls.delete(PODS, "worn-out-worker-0", { gracePeriodSeconds: 0 });
+    }
+    const failed = await untilCondition("worn-out", "Failed");
+    expect(reasonOf(failed, "Failed")).toBe("BackoffLimitExceeded");
+    expect(failed.status).toMatchObject({ restarts: 3 });
+  });
+
+  it("never runs an index again that has completed, though its pod is deleted", async () => {
+    const { create, calls, untilPod, untilCondition, eventsOf, pod } = world();
+    const specs = { quick: replicaType(["--run-ms=50"]), slow: replicaType(["--run-ms=4000"]) };
+    await create(simulatedJob("once-only", specs));
+    await untilPod("once-only-quick-0", ({ status }) => status?.phase === "Succeeded");
+    await until(
+      "the index is known to be complete",
+      async () => (await world().get("once-only"))?.status?.replicaStatuses?.["quick"]?.completedIndexes === "0",
+    );
+    await calls.delete(PODS, "once-only-quick-0");
+    await untilCondition("once-only", "Succeeded");
+    expect(await pod("once-only-quick-0")).toBeUndefined();
+    expect((await eventsOf("once-only")).filter((reason) => reason === "SuccessfulCreatePod")).toHaveLength(2);
+  });
+
+  it("gives a pod whose machine is gone another machine, keeps its index and spends nothing", async () => {
+    const { create, untilRunning, nodes, get, removeWhole, untilReturned } = world();
+    const worker = replicaType([], { replicas: 2, pool: "lossy", restartPolicy: "OnFailure" });
+    const job = await create(simulatedJob("bereft", { worker }, { runPolicy: { backoffLimit: 0 } }));
+    const before = await untilRunning("bereft-worker-0");
+    await untilRunning("bereft-worker-1");
+    await nodes.delete(before.spec?.nodeName ?? "");
+    const after = await untilRunning("bereft-worker-0", before.metadata?.uid);
+    expect(after.spec?.nodeName).not.toBe(before.spec?.nodeName);
+    expect((await get("bereft"))?.status).toMatchObject({ restarts: 0, replaced: ["worker-0"] });
+    await removeWhole("bereft");
+    await untilReturned(job);
+  });
+
+  it("takes a pod away by force from a machine that is silent for too long", async () => {
+    const { create, untilRunning, nodes, get, removeWhole, untilReturned } = world();
+    const worker = replicaType([], { replicas: 2, pool: "silent" });
+    const job = await create(simulatedJob("unheard", { worker }));
+    const before = await untilRunning("unheard-worker-1");
+    await untilRunning("unheard-worker-0");
+    await nodes.kill(before.spec?.nodeName ?? "");
+    const after = await untilRunning("unheard-worker-1", before.metadata?.uid);
+    expect(after.spec?.nodeName).not.toBe(before.spec?.nodeName);
+    expect((await get("unheard"))?.status).toMatchObject({ restarts: 0, replaced: ["worker-1"] });
+    await removeWhole("unheard");
+    await untilReturned(job);
+  });
+}

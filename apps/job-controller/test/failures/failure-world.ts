@@ -1,0 +1,171 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { CoreV1Event, V1Pod } from "@kubernetes/client-node";
+import { startFaultyApi, startSimulatedNodes, type FaultyApi, type SimulatedNodes } from "@muster/devcluster";
+import { kubeFault, type KubeObject, type KubeResource } from "@muster/kube";
+import { otlpCollector, until, type OtlpCollector } from "@muster/testkit";
+import { ownerIdOf } from "../../src/domain/build-units.ts";
+import type { ApiServerCase } from "../api-servers.ts";
+import { jobWorld, type Controller, type JobWorld, type TestJob } from "../job-world.ts";
+
+export const NAMESPACE = "default";
+export const PODS: KubeResource = { apiVersion: "v1", plural: "pods", namespace: NAMESPACE };
+export const SERVICES: KubeResource = { apiVersion: "v1", plural: "services", namespace: NAMESPACE };
+export const BUDGETS: KubeResource = {
+  apiVersion: "policy/v1",
+  plural: "poddisruptionbudgets",
+  namespace: NAMESPACE,
+};
+
+/** One pool for what need not wait, and others of which every machine counts. */
+export const POOLS = { crowd: 60, plenty: 60, tight: 2, lossy: 5, silent: 3, worn: 2 };
+const SYNC_PERIOD_MS = 1000;
+
+/** A world of machines that only pretend to run pods, with an API that can fail for the controllers alone, and two controllers. */
+export type FailureWorld = JobWorld & {
+  readonly nodes: SimulatedNodes;
+  readonly api: FaultyApi;
+  readonly collector: OtlpCollector;
+  startReplica(): Promise<Controller>;
+  /** Deletes the job, and what it owns where no garbage collector does that. */
+  removeWhole(name: string): Promise<void>;
+  pod(name: string): Promise<V1Pod | undefined>;
+  /** The pod of this name, once the condition holds for it. */
+  untilPod(name: string, condition: (pod: V1Pod) => boolean): Promise<V1Pod>;
+  untilRunning(name: string, except?: string): Promise<V1Pod>;
+  /** Reasons of the events of this object. */
+  eventsOf(name: string): Promise<readonly string[]>;
+  /** Waits until the ledger has nothing of this job. */
+  untilReturned(job: TestJob): Promise<void>;
+  heldBy(job: TestJob): Promise<number>;
+  /** Waits until this job has been looked at so many times more. */
+  untilPasses(name: string, count: number): Promise<void>;
+};
+
+/** Everything that suites of failures share. */
+export async function failureWorld(server: ApiServerCase): Promise<FailureWorld> {
+  await using starting = new AsyncDisposableStack();
+  const directory = await mkdtemp(join(tmpdir(), "muster-job-failures-"));
+  starting.defer(() => rm(directory, { recursive: true, force: true }));
+  const collector = starting.use(await otlpCollector());
+  const apiServer = await server.start();
+  let nodes: SimulatedNodes | undefined;
+  const world = starting.use(
+    await jobWorld(apiServer, POOLS, {
+      definitions: ["muster.dev_jobs.yaml", "kubeflow.org_jaxjobs.yaml"],
+      startNodes: async (kubeconfig, pools) => {
+        nodes = await startSimulatedNodes({
+          kubeconfig,
+          pools,
+          nodeGraceMs: 6000,
+          leaseEveryMs: 1500,
+          ...apiServer.nodeOptions,
+        });
+        return nodes;
+      },
+    }),
+  );
+  if (nodes === undefined) throw new Error("the world has started without its nodes");
+  const api = starting.use(await startFaultyApi({ kubeconfig: world.kubeconfig, directory, seed: 1 }));
+  const stack = starting.move();
+  return {
+    ...world,
+    ...looking(world, collector),
+    nodes,
+    api,
+    collector,
+    startReplica: () =>
+      world.startController({
+        MUSTER_KUBECONFIG: api.kubeconfig,
+        OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
+        OTEL_BSP_SCHEDULE_DELAY: "200",
+        JOB_SYNC_PERIOD_MS: `${SYNC_PERIOD_MS}`,
+        JOB_NODE_LOST_MS: "500",
+        JOB_REFUSED_RETRY_MS: "500",
+        JOB_REQUEST_TIMEOUT_MS: "5000",
+      }),
+    removeWhole: async (name) => {
+      const job = await world.get(name);
+      await world.remove(name);
+      if (server.hasRoles && job !== undefined) await collect(world, job);
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+/** What the garbage collector of a whole cluster does about a job that is gone. */
+export async function collect(world: JobWorld, job: TestJob): Promise<void> {
+  for (const resource of [PODS, SERVICES, BUDGETS]) {
+    const { items } = await world.calls.list<KubeObject>(resource);
+    const owned = items.filter((each) => each.metadata?.ownerReferences?.some(({ uid }) => uid === job.metadata.uid));
+    for (const { metadata } of owned) await world.calls.delete(resource, metadata?.name ?? "").catch(unlessGone);
+  }
+}
+
+export function unlessGone(error: unknown): void {
+  if (kubeFault(error)?.code !== "not_found") throw error;
+}
+
+type Looking = Pick<
+  FailureWorld,
+  "pod" | "untilPod" | "untilRunning" | "eventsOf" | "untilReturned" | "heldBy" | "untilPasses"
+>;
+
+function looking(world: JobWorld, collector: OtlpCollector): Looking {
+  const pod = async (name: string): Promise<V1Pod | undefined> => {
+    try {
+      return await world.calls.get<V1Pod>(PODS, name);
+    } catch (error) {
+      unlessGone(error);
+      return undefined;
+    }
+  };
+  const untilPod = (name: string, condition: (pod: V1Pod) => boolean): Promise<V1Pod> =>
+    until(
+      `pod ${name} is as it should be`,
+      async () => {
+        const there = await pod(name);
+        return there !== undefined && condition(there) && there;
+      },
+      { timeoutMs: 60_000, everyMs: 50 },
+    );
+  const heldBy = async (job: TestJob): Promise<number> => {
+    const { name, uid = "" } = job.metadata;
+    const id = ownerIdOf({ name, uid });
+    const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
+    return reservations.filter(({ owner }) => owner?.id === id || owner?.id?.startsWith(`${id}--`) === true).length;
+  };
+  const passes = (name: string): number =>
+    collector.spans.filter((span) => span.name === "job pass" && span.attributes["muster.job"] === name).length;
+  return {
+    pod,
+    untilPod,
+    heldBy,
+    untilRunning: (name, except) =>
+      untilPod(
+        name,
+        ({ metadata, status }) =>
+          metadata?.uid !== except && metadata?.deletionTimestamp === undefined && status?.phase === "Running",
+      ),
+    eventsOf: async (name) => {
+      const { items } = await world.calls.list<CoreV1Event>({
+        apiVersion: "v1",
+        plural: "events",
+        namespace: NAMESPACE,
+      });
+      return items.filter(({ involvedObject }) => involvedObject.name === name).map(({ reason }) => reason ?? "");
+    },
+    untilReturned: async (job) => {
+      const returned = async (): Promise<boolean> => (await heldBy(job)) === 0;
+      await until(`the ledger has nothing of ${job.metadata.name}`, returned, { timeoutMs: 60_000, everyMs: 50 });
+    },
+    untilPasses: async (name, count) => {
+      const before = passes(name);
+      await until(`${name} is looked at ${count} times`, () => passes(name) >= before + count, {
+        timeoutMs: 60_000,
+        everyMs: 50,
+      });
+    },
+  };
+}

@@ -1,0 +1,26 @@
+import type { TestJob } from "../job-world.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** A replica type whose pods do what the flags of `simulate` say. */
+export function replicaType(flags: readonly string[], more: Fields = {}): Fields {
+  return {
+    replicas: 1,
+    pool: "plenty",
+    template: { spec: { containers: [{ name: "main", image: "none", command: ["simulate", ...flags] }] } },
+    ...more,
+  };
+}
+
+export function simulatedJob(name: string, replicaSpecs: Fields, more: Fields = {}): TestJob {
+  return { apiVersion: "muster.dev/v1", kind: "Job", metadata: { name }, spec: { replicaSpecs, ...more } };
+}
+
+/** The True ones, in the order of their last change. */
+export function trueConditions(job: TestJob): readonly string[] {
+  return job.status?.conditions?.filter(({ status }) => status === "True").map(({ type }) => type) ?? [];
+}
+
+export function reasonOf(job: TestJob, type: string): string | undefined {
+  return job.status?.conditions?.find((condition) => condition.type === type)?.reason;
+}
