@@ -1,0 +1,134 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { V1Pod } from "@kubernetes/client-node";
+import { client, type Client, connectNats } from "@muster/bus";
+import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
+import { JobService, ReservationService, SessionService } from "@muster/proto";
+import { natsServer, until } from "@muster/testkit";
+import { serviceReady, startChild } from "../src/child.ts";
+import { ROOT, SERVICES } from "../src/stack.ts";
+import { applyAll, readManifests } from "./manifests.ts";
+import { grantRights } from "./rights.ts";
+
+const NAMESPACE = "default";
+const DEFINITIONS = ["deploy/crds/muster.dev_jobs.yaml"];
+
+export type Condition = { readonly type: string; readonly status: string; readonly message?: string };
+
+/** A job of any kind, as tests look at it. */
+export type JobObject = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: object;
+  readonly status?: { readonly conditions?: readonly Condition[] };
+};
+
+/** The services as processes, each with only the rights that deploy/kubernetes gives it, on a cluster of the user's. */
+export type LimitedWorld = AsyncDisposable & {
+  /** With the rights of the kubeconfig that the cluster was named by. */
+  readonly calls: KubeCalls;
+  readonly sessions: Client<typeof SessionService>;
+  readonly jobs: Client<typeof JobService>;
+  /** Creates the job, and removes it with everything that it owns at the end. */
+  createJob(job: JobObject): Promise<void>;
+  /** Waits until the condition is True. Fails as soon as the job has Failed instead. */
+  untilCondition(job: JobObject, type: string): Promise<void>;
+  /** Those that are not over yet, by name. */
+  runningPods(job: JobObject): Promise<readonly V1Pod[]>;
+  /** Lines of the services' logs that tell of something that the API server did not allow. */
+  refusals(): Promise<readonly string[]>;
+};
+
+export async function startLimitedWorld(
+  kubeconfig: string,
+  more: { readonly definitions?: readonly string[] } = {},
+): Promise<LimitedWorld> {
+  await using starting = new AsyncDisposableStack();
+  const directory = await mkdtemp(join(tmpdir(), "muster-limited-"));
+  starting.defer(() => rm(directory, { recursive: true, force: true }));
+  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  for (const file of [...DEFINITIONS, ...(more.definitions ?? [])]) await applyAll(calls, await readManifests(file));
+  const rights = await grantRights(kubeconfig, directory);
+  const nats = starting.use(await natsServer());
+  const children = SERVICES.map((service) => {
+    const logFile = join(directory, `${service}.log`);
+    const env = {
+      PATH: process.env["PATH"],
+      HOME: process.env["HOME"],
+      MUSTER_NATS_URL: nats.url,
+      MUSTER_NATS_TOKEN: nats.token,
+      MUSTER_KUBECONFIG: rights.get(service),
+      MUSTER_NAMESPACE: NAMESPACE,
+      MUSTER_HTTP_ADDR: "127.0.0.1:0",
+      JOB_RESTART_BACKOFF_MS: "500",
+    };
+    return startChild({ name: service, entry: join(ROOT, `apps/${service}/src/main.ts`), env, logFile });
+  });
+  starting.defer(async () => {
+    await Promise.all(children.map((child) => child.stop()));
+  });
+  const signal = AbortSignal.timeout(60_000);
+  await Promise.all(children.map((child) => serviceReady(child, { timeoutMs: 60_000, signal })));
+  const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
+  const ledger = client(bus, ReservationService);
+  await until("the ledger has heard of the nodes", async () => {
+    const { pools } = await ledger.listPools({});
+    return pools.some(({ capacity }) => (capacity ?? 0) > 0);
+  });
+  const all = starting.move();
+  const podsOf = async ({ metadata }: JobObject): Promise<readonly V1Pod[]> => {
+    const { items } = await calls.list<V1Pod>({ apiVersion: "v1", plural: "pods", namespace: NAMESPACE });
+    return items.filter((pod) => pod.metadata?.ownerReferences?.some(({ name }) => name === metadata.name) === true);
+  };
+  const created: JobObject[] = [];
+  all.defer(async () => {
+    for (const job of created) {
+      await calls.delete(resourceOf(job), job.metadata.name, { propagationPolicy: "Background" }).catch(ifNotThere);
+      await until(`the pods of ${job.metadata.name} are gone`, async () => (await podsOf(job)).length === 0, {
+        timeoutMs: 60_000,
+      });
+    }
+  });
+  return {
+    calls,
+    sessions: client(bus, SessionService),
+    jobs: client(bus, JobService),
+    createJob: async (job) => {
+      await calls.create(resourceOf(job), { ...job, metadata: { ...job.metadata, namespace: NAMESPACE } });
+      created.push(job);
+    },
+    untilCondition: (job, type) =>
+      until(
+        `${job.metadata.name} is ${type}`,
+        async () => {
+          const { status } = await calls.get<JobObject>(resourceOf(job), job.metadata.name);
+          const conditions = (status?.conditions ?? []).filter(({ status: is }) => is === "True");
+          return conditions.find((each) => each.type === type || each.type === "Failed") ?? false;
+        },
+        { timeoutMs: 90_000, everyMs: 100 },
+      ).then((condition) => {
+        if (condition.type !== type) throw new Error(`${job.metadata.name} has failed: ${condition.message ?? ""}`);
+      }),
+    runningPods: async (job) => {
+      const pods = await podsOf(job);
+      return pods
+        .filter(({ status, metadata }) => status?.phase === "Running" && metadata?.deletionTimestamp === undefined)
+        .sort((a, b) => ((a.metadata?.name ?? "") < (b.metadata?.name ?? "") ? -1 : 1));
+    },
+    refusals: async () => {
+      const logs = await Promise.all(SERVICES.map((service) => readFile(join(directory, `${service}.log`), "utf8")));
+      return logs.flatMap((log) => log.split("\n")).filter((line) => /forbidden|permission_denied/i.test(line));
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+function resourceOf({ apiVersion, kind }: JobObject) {
+  return { apiVersion, plural: `${kind.toLowerCase()}s`, namespace: NAMESPACE };
+}
+
+function ifNotThere(error: unknown): void {
+  if (kubeFault(error)?.code !== "not_found") throw error;
+}
