@@ -41,6 +41,7 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
     },
     run: (name) => Promise.resolve(void did.push(`run ${name}`)),
     deletePod: (name) => Promise.resolve(void did.push(`delete ${name}`)),
+    limitSessions: () => Promise.resolve(),
     release: (name, id) => Promise.resolve(void did.push(`release ${name} ${id}`)),
     forget: ({ record }) => Promise.resolve(void did.push(`forget ${record.name}`)),
     ...more,
@@ -49,6 +50,19 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
 }
 
 describe("sweep", () => {
+  it("tells the ledger each time how many sessions may run, and goes on when the ledger is away", async () => {
+    let told = 0;
+    const away = new FaultError({ code: "unavailable", dependency: "reservation", retryAfterMs: 0 });
+    const limitSessions = (): Promise<void> => {
+      told += 1;
+      return Promise.reject(away);
+    };
+    const { deps, did } = world(running(over), { limitSessions });
+    await sweep(deps, POLICY, never);
+    expect(told).toBe(1);
+    expect(did).toContain("release bench r-1");
+  });
+
   it("finishes the clean-up of a session whose executor gave up on it", async () => {
     const { deps, did, stored } = world(running(over));
     await sweep(deps, POLICY, never);

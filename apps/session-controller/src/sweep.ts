@@ -33,6 +33,8 @@ export type SweepDeps = {
   readonly deletePod: (pod: string, uid: string, force: boolean) => Promise<void>;
   /** Gives back exactly this reservation; when it is gone, or another stands under that name, nothing happens. */
   readonly release: (session: string, reservationId: string) => Promise<void>;
+  /** Tells the ledger how many sessions may hold machines; nothing happens when it knows. */
+  readonly limitSessions: () => Promise<void>;
   /** Deletes the kept logs and then the record. */
   readonly forget: (stored: Stored) => Promise<void>;
 };
@@ -78,6 +80,8 @@ async function restUntilNext(deps: SweepDeps, everyMs: number, signal: AbortSign
 
 /** One look at everything, and the repair of what is left over. */
 export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
+  // Said again and again, because the ledger may have been away, or heard another limit, when this replica started.
+  await reporting(deps, "the ledger was not told how many sessions may run", deps.limitSessions);
   const seen = await observe(deps);
   // Listed last: what was listed before belongs to a session that is listed, or to none.
   const snapshot = { nowMs: deps.now(), sessions: deps.sessions(), seen };

@@ -18,7 +18,7 @@ import {
   type SessionWorld,
 } from "./world.ts";
 
-const POOLS = { drivers: 1 };
+const POOLS = { drivers: 1, workers: 1 };
 /** Fewer places than there are sessions that wait, and no sweep that would help. */
 const CROWDED = { SESSION_IN_FLIGHT: "2", SESSION_EXECUTORS: "0", SESSION_SWEEP_MS: "86400000" };
 
@@ -117,6 +117,23 @@ describe("more sessions than executors have places", () => {
       ),
     );
     expect(eventsOf(await finished(world, "patient"))).toEqual([...RAN, "DONE"]);
+    await after.stop();
+  });
+
+  it("a number of executors that was raised reaches sessions that wait already", async () => {
+    const before = await world.startController({ SESSION_EXECUTORS: "1" });
+    await submit(world, "first", [scripted("driver", "driver", "serve")]);
+    await sawEvent(world, "first", "RUN");
+    await submit(world, "second", [{ ...scripted("driver", "driver", "flash", "0"), pool: "workers" }]);
+    await until("the second waits for the first", async () =>
+      /^as many sessions as allowed/.test((await session("second")).waitingBecause ?? ""),
+    );
+    await before.stop();
+    const after = await world.startController({ SESSION_EXECUTORS: "2" });
+    expect(eventsOf(await finished(world, "second"))).toEqual([...RAN, "DONE"]);
+    expect((await session("first")).finishedAtMs).toBe(0);
+    await world.sessions.cancelSession({ requestId: "c", name: "first" });
+    await finished(world, "first");
     await after.stop();
   });
 

@@ -255,6 +255,10 @@ function sweepDeps(world: World): SweepDeps {
     run: (name, uid) => enqueue(bus, { name, uid }, `${uid}-${randomUUID()}`),
     deletePod: (pod, uid, force) => acting.pods.delete(pod, uid, force),
     release: (session, reservationId) => release(acting.reservations, session, reservationId, randomUUID()),
+    limitSessions: async () => {
+      const limit = context.config.executorsMost;
+      await acting.reservations.limitConcurrency({ requestId: randomUUID(), ownerKind: "session", limit });
+    },
     forget: async ({ record, revision }) => {
       for (const { pod } of record.components) await logStore.forget(record.name, pod);
       await records.delete(record.name, revision);

@@ -182,6 +182,10 @@ function sweepDeps(parts: Parts): SweepDeps {
     run: (name, uid) => enqueue({ name, uid }, `${uid}-${crypto.randomUUID()}`),
     deletePod: (pod, uid, force) => livePods.delete(pod, uid, force),
     release: (session, id) => release(reservations, session, id, crypto.randomUUID()),
+    limitSessions: async () => {
+      const limit = CONFIG.executorsMost;
+      await reservations.limitConcurrency({ requestId: crypto.randomUUID(), ownerKind: "session", limit });
+    },
     forget: ({ record, revision }) => records.delete(record.name, revision),
   };
 }
