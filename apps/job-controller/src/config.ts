@@ -21,6 +21,8 @@ export type Config = {
   readonly nodeLostMs: number;
   /** Counts alone are written to a status at most this often. */
   readonly statusEveryMs: number;
+  /** While more jobs wait than are worked on, budgets and status of a new one may wait for so long after its creation. */
+  readonly postponeMostMs: number;
   readonly election: { readonly leaseMs: number; readonly renewDeadlineMs: number; readonly retryMs: number };
   readonly defaults: KindDefaults;
   readonly policy: JobPolicy;
@@ -46,6 +48,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       refreshMs: read.integer("JOB_REFRESH_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),
       nodeLostMs: read.integer("JOB_NODE_LOST_MS", { fallback: 2 * MINUTE_MS, min: 0, max: HOUR_MS }),
       statusEveryMs: read.integer("JOB_STATUS_EVERY_MS", { fallback: 1000, min: 0, max: MINUTE_MS }),
+      postponeMostMs: read.integer("JOB_POSTPONE_MOST_MS", { fallback: 15_000, min: 0, max: MINUTE_MS }),
       election: {
         leaseMs: Math.ceil(leaseMs / 1000) * 1000,
         renewDeadlineMs: Math.floor((leaseMs * 2) / 3),

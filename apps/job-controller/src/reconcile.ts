@@ -14,12 +14,20 @@ export type PassDeps<Seen extends { readonly snapshot: Snapshot }> = {
   readonly planned: (seen: Seen, plan: JobPlan) => void;
   /** Milliseconds since this process last wrote this job's status; Infinity when it never did. */
   readonly sinceWriteMs: (seen: Seen) => number;
+  /** More jobs wait than are worked on. */
+  readonly isBusy: () => boolean;
 };
 
-export type PassPolicy = JobPolicy & { readonly statusEveryMs: number };
+export type PassPolicy = JobPolicy & {
+  readonly statusEveryMs: number;
+  /** From a job's creation; later than that nothing of it is postponed. */
+  readonly postponeMostMs: number;
+};
 
 /** A grant is often there at once, and then the pods follow in the same pass. */
 const ROUNDS_MOST = 3;
+/** What was postponed is looked at again after this. */
+const POSTPONE_MS = 500;
 
 /**
  * One pass over a job: observe, decide, act. What steps rely on is written before them, and what only tells of them after them: pods do not wait for words.
@@ -41,12 +49,23 @@ export async function reconcile<Seen extends { readonly snapshot: Snapshot }>(
       for (const step of plan.steps) await deps.act(seen, step);
       continue;
     }
-    const errors = await actAll(deps, seen, plan.steps);
+    const isPostponed = deps.isBusy() && mayPostpone(seen.snapshot, policy);
+    const errors = await actAll(deps, seen, isPostponed ? plan.steps.filter(isUrgent) : plan.steps);
+    if (isPostponed && errors.length === 0) return { requeueAfterMs: POSTPONE_MS };
     // It tells what was seen, and that is so whatever has become of the steps.
     if (write === "after") await deps.writeStatus(seen, plan.status);
     if (errors.length > 0) throw errors[0];
     return lookAgain(plan.lookAgainInMs, write === "later" ? policy.statusEveryMs : undefined);
   }
+}
+
+/** Machines and pods first: while many jobs wait for theirs, what guards or tells of a gang that has just begun waits, too, and not for long. */
+function mayPostpone({ nowMs, job, status }: Snapshot, { postponeMostMs }: PassPolicy): boolean {
+  return status.completionMs === undefined && nowMs - job.createdMs < postponeMostMs;
+}
+
+function isUrgent(step: JobStep): boolean {
+  return step.do !== "sync-budget" && step.do !== "delete-budget";
 }
 
 /** Every step is tried: a service that cannot be made does not keep the others from being made. Returns what went wrong, the first error first. */

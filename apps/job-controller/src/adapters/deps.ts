@@ -20,14 +20,15 @@ import { KINDS } from "../domain/kinds.ts";
 import { reconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
 import { answers } from "./answers.ts";
+import { gatherEvents } from "./gather-events.ts";
 import { isInstalled, startKind, type KindRuntime } from "./kind-runtime.ts";
 import { openMachines, type Machines, type MachinesDeps } from "./machines.ts";
 import { openNodes, type Nodes } from "./nodes.ts";
 import { observe, type Observation, type ObserveDeps } from "./observe.ts";
 import type { JobRow } from "./read-job.ts";
 import { inPass, inStep } from "./trace.ts";
-import { openWorld, type World } from "./world.ts";
 import { sweep } from "./sweep.ts";
+import { openWorld, type World } from "./world.ts";
 import { writeStatus } from "./write-status.ts";
 
 /** Everything that the service's parts may touch. */
@@ -86,11 +87,14 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       onError: (error) => logger.warn({ err: error }, "an event was given up"),
     }),
   );
-  const recordEvent: RecordEvent<JobRow> = (job, type, reason, message) => {
-    const { name, uid } = job.metadata;
-    const apiVersion = `${job.kind.group}/${job.kind.version}`;
-    events.record({ apiVersion, kind: job.kind.kind, name, namespace, uid }, { type, reason, message });
-  };
+  const gathering = undo.use(
+    gatherEvents((job, type, reason, message) => {
+      const { name, uid } = job.metadata;
+      const apiVersion = `${job.kind.group}/${job.kind.version}`;
+      events.record({ apiVersion, kind: job.kind.kind, name, namespace, uid }, { type, reason, message });
+    }),
+  );
+  const recordEvent = gathering.record;
   const answering = answers({ kube, config, calls, world, machines, runtimes: () => [...runtimes.values()] });
   world.pods.onChange(({ before, after }) => {
     const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
@@ -105,11 +109,11 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     runtimes,
     jobChanged: answering.changed,
   };
+  let areKindsKnown = false;
   const opened = undo.move();
   return {
     calls,
     world,
-  let areKindsKnown = false;
     machines,
     answers: answering,
     runtimes: () => [...runtimes.values()],
@@ -117,6 +121,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       const missing = KINDS.filter(({ kind }) => !runtimes.has(kind));
       const found = await Promise.all(missing.map((kind) => isInstalled(kind, calls, namespace)));
       for (const kind of missing.filter((_kind, index) => found[index])) start(context, starting, kind);
+      areKindsKnown = true;
       return missing.filter((_kind, index) => found[index] !== true);
     },
     pass: makePasses(context, { calls, world, machines, nodes, recordEvent }),
@@ -124,7 +129,6 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     sweep: async () => {
       if (areKindsKnown) await sweep({ calls, namespace, machines, nodes, world, runtimes: [...runtimes.values()] });
     },
-      areKindsKnown = true;
     staleness: () => {
       const ageMs = Math.max(world.ageMs(), ...[...runtimes.values()].map(({ jobs }) => jobs.ageMs()));
       return ageMs > STALE_MS ? `the API server last said anything ${Math.round(ageMs)} ms ago` : undefined;
@@ -171,20 +175,21 @@ function start({ config, logger }: ServiceContext<Config>, starting: Starting, k
     expectations,
     recordEvent,
     syncPeriodMs: config.syncPeriodMs,
+    workers: config.workers,
     gangScheduling: config.policy.gangScheduling,
     onError: (error, retryInMs) =>
       logger.warn({ err: error, kind: kind.kind, retryInMs }, "following jobs is interrupted"),
   });
   world.pods.onChange(runtime.controller.changePod);
   world.services.onChange(runtime.controller.changeService);
+  world.onBudgetChange((key) => {
+    if (runtime.job(key) !== undefined) runtime.wake(key);
+  });
   runtime.jobs.onChange(({ before, after }) => {
     const job = after ?? before;
     if (job !== undefined) starting.jobChanged(ownerIdOf(job.metadata));
   });
   runtimes.set(kind.kind, runtime);
-  world.onBudgetChange((key) => {
-    if (runtime.job(key) !== undefined) runtime.wake(key);
-  });
 }
 
 function keyOf({ namespace, name }: JobRow["metadata"]): string {
@@ -210,18 +215,18 @@ function makePasses(
     calls,
     machines,
     budgetOf: world.budgetOf,
+    podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     lostAmong: nodes.lostAmong,
     defaults: config.defaults,
     now: Date.now,
   };
   const acting: ActDeps = {
-    podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     calls,
     machines,
     policy: { keys: { labels, annotations }, defaults: config.defaults, schedulingGates: [] },
     warn: (job, reason, message) => recordEvent(job, "Warning", reason, message),
   };
-  const policy = { ...config.policy, statusEveryMs: config.statusEveryMs };
+  const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, postponeMostMs: config.postponeMostMs };
   return async (runtime, key, signal) => {
     const first = runtime.job(key);
     if (first === undefined) return {};
@@ -254,6 +259,7 @@ function makePasses(
               logger.info({ job: key, kind: job.kind.kind, step: step.do, because: step.because }, "planned");
           },
           sinceWriteMs: () => runtime.sinceWriteMs(key),
+          isBusy: runtime.isBusy,
         },
         policy,
       ),

@@ -30,6 +30,8 @@ export type KindRuntime = AsyncDisposable & {
   /** A queue with every job in it, for whoever begins to work; the one before gets no more. */
   newQueue(): WorkQueue;
   readonly controller: JobController<JobRow>;
+  /** More jobs wait for a pass than passes are made at once. */
+  isBusy(): boolean;
   /** The newest version that this process knows of, be it from the cache or from its own last write. */
   job(key: string): JobRow | undefined;
   /** What a write of ours was answered with: until the cache has it, passes go on from it. */
@@ -48,6 +50,7 @@ export type KindDeps = {
   readonly expectations: Expectations;
   readonly recordEvent: RecordEvent<JobRow>;
   readonly syncPeriodMs: number;
+  readonly workers: number;
   readonly gangScheduling: boolean;
   readonly onError: (error: unknown, retryInMs: number) => void;
 };
@@ -109,6 +112,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     resource,
     jobs,
     wake,
+    isBusy: () => queue.length > deps.workers,
     newQueue: () => {
       queue = workQueue();
       for (const { metadata } of jobs.list()) queue.add(`${metadata.namespace}/${metadata.name}`);

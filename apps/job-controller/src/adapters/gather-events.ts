@@ -1,0 +1,55 @@
+import type { RecordEvent } from "@muster/kube";
+import type { JobRow } from "./read-job.ts";
+
+/** Events that differ only in the name at their end become one, after this time. */
+const GATHER_MS = 1000;
+const NAMES_MOST = 20;
+
+type Gathered = {
+  readonly job: JobRow;
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly messages: string[];
+};
+
+/**
+ * Gathers what happens to one job within a moment: fifty pods that are created are one event and not fifty. Only good news is gathered; warnings go on at once. Disposing
+ * tells what still waits.
+ */
+export function gatherEvents(record: RecordEvent<JobRow>): { readonly record: RecordEvent<JobRow> } & Disposable {
+  const waiting = new Map<string, Gathered>();
+  let timer: NodeJS.Timeout | undefined;
+
+  function flush(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    for (const { job, type, reason, messages } of waiting.values()) record(job, type, reason, join(messages));
+    waiting.clear();
+  }
+  return {
+    record: (job, type, reason, message) => {
+      if (type === "Warning") {
+        record(job, type, reason, message);
+        return;
+      }
+      const key = `${job.metadata.uid} ${reason}`;
+      const gathered = waiting.get(key);
+      if (gathered === undefined) waiting.set(key, { job, type, reason, messages: [message] });
+      else gathered.messages.push(message);
+      timer ??= setTimeout(flush, GATHER_MS);
+    },
+    [Symbol.dispose]: flush,
+  };
+}
+
+/** `Created pod: a` and `Created pod: b` are `Created pod: a, b`. */
+function join(messages: readonly string[]): string {
+  const [first = "", ...others] = messages;
+  const colon = first.indexOf(": ");
+  const head = first.slice(0, colon + 2);
+  if (others.length === 0 || colon < 0 || !others.every((message) => message.startsWith(head)))
+    return messages.join("; ");
+  const names = messages.map((message) => message.slice(head.length));
+  const left = names.length - NAMES_MOST;
+  return `${head}${names.slice(0, NAMES_MOST).join(", ")}${left > 0 ? ` and ${left} more` : ""}`;
+}

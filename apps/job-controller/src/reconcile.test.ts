@@ -1,0 +1,126 @@
+import { describe, expect, it } from "vitest";
+import { ended, granted, pod, POLICY, seen, snapshot } from "../test/samples.ts";
+import { NEW_STATUS, type JobStatus } from "./domain/job-status.ts";
+import type { JobStep } from "./domain/plan-steps.ts";
+import type { Snapshot } from "./domain/snapshot.ts";
+import { reconcile, type PassDeps } from "./reconcile.ts";
+
+const PASS_POLICY = { ...POLICY, statusEveryMs: 1000, postponeMostMs: 15_000 };
+
+type Seen = { readonly snapshot: Snapshot };
+
+/** A world in which steps do what they say, and of which a test may say what fails. */
+function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
+  const did: string[] = [];
+  let now = snapshot(start);
+  let failing: JobStep["do"] | undefined;
+  const deps: PassDeps<Seen> = {
+    observe: () => Promise.resolve({ snapshot: now }),
+    act: (_seen, step) => {
+      if (step.do === failing) return Promise.reject(new Error(`${step.do} failed`));
+      did.push(step.do);
+      now = after(now, step);
+      return Promise.resolve();
+    },
+    writeStatus: (_seen, status: JobStatus) => {
+      did.push("write");
+      now = { ...now, status };
+      return Promise.resolve();
+    },
+    planned: () => undefined,
+    sinceWriteMs: () => Infinity,
+    isBusy: () => false,
+    ...more,
+  };
+  return {
+    did,
+    deps,
+    fail: (step: JobStep["do"] | undefined) => {
+      failing = step;
+    },
+    /** What was done since the last call. */
+    pass: async () => {
+      did.length = 0;
+      const { requeueAfterMs } = await reconcile(deps, PASS_POLICY);
+      return { did: [...did], requeueAfterMs };
+    },
+  };
+}
+
+function after(now: Snapshot, step: JobStep): Snapshot {
+  switch (step.do) {
+    case "reserve":
+      return { ...now, units: [granted("worker-0", "worker-1")] };
+    case "create-pods":
+      return { ...now, replicas: [seen("worker", [pod("worker-0"), pod("worker-1")])] };
+    case "sync-budget":
+      return { ...now, budget: step.minAvailable };
+    case "create-service":
+      return { ...now, services: { ...now.services, present: [...now.services.present, step.service] } };
+    default:
+      return now;
+  }
+}
+
+const fresh = { units: [], services: { present: [], wanted: ["train"], settled: true }, budget: undefined };
+
+describe("a pass", () => {
+  it("goes from nothing to pods when machines are granted at once, and tells of it after", async () => {
+    const { pass } = world(fresh);
+    expect((await pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
+    expect((await pass()).did).toEqual(["write"]);
+    expect((await pass()).did).toEqual([]);
+  });
+
+  it("makes good in the next one what failed, without doing the rest again", async () => {
+    const { pass, fail, did } = world(fresh);
+    fail("create-service");
+    await expect(pass()).rejects.toThrow("create-service failed");
+    expect(did).toEqual(["reserve", "create-pods", "sync-budget", "write"]);
+    fail(undefined);
+    expect((await pass()).did).toEqual(["create-service", "write"]);
+  });
+
+  it("remembers a failure before anything that follows from it is done", async () => {
+    const failed = ended("worker-1", 1, { finishedMs: 0 });
+    const { pass } = world({ budget: 2, replicas: [seen("worker", [pod("worker-0"), failed])] });
+    expect((await pass()).did).toEqual(["write", "delete-pod"]);
+  });
+
+  it("does nothing that follows from what could not be remembered", async () => {
+    const failed = ended("worker-1", 1, { finishedMs: 0 });
+    const conflict = (): Promise<void> => Promise.reject(new Error("conflict"));
+    const { pass, did } = world(
+      { budget: 2, replicas: [seen("worker", [pod("worker-0"), failed])] },
+      { writeStatus: conflict },
+    );
+    await expect(pass()).rejects.toThrow("conflict");
+    expect(did).toEqual([]);
+  });
+
+  it("writes counts alone at most once in a while", async () => {
+    const running = world({ ...fresh });
+    await running.pass();
+    await running.pass();
+    const { deps } = running;
+    const counted = await deps.observe();
+    if (counted === undefined) throw new Error("there is a job");
+    const replicas = [seen("worker", [pod("worker-0", { ready: false }), pod("worker-1")])];
+    const { pass } = world({ ...counted.snapshot, replicas }, { sinceWriteMs: () => 10 });
+    expect(await pass()).toEqual({ did: [], requeueAfterMs: 1000 });
+  });
+
+  it("leaves the budget and the words of a new job for later while many wait, and not for long", async () => {
+    const young = { ...fresh, job: { ...snapshot().job, createdMs: snapshot().nowMs - 1000 } };
+    const busy = { isBusy: () => true };
+    const { pass } = world(young, busy);
+    expect(await pass()).toEqual({ did: ["reserve", "create-pods", "create-service"], requeueAfterMs: 500 });
+    const old = world({ ...young, job: { ...young.job, createdMs: snapshot().nowMs - 15_000 } }, busy);
+    expect((await old.pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
+  });
+
+  it("does nothing for a job that is gone", async () => {
+    const { pass } = world({ status: NEW_STATUS }, { observe: () => Promise.resolve(undefined) });
+    expect(await pass()).toEqual({ did: [], requeueAfterMs: undefined });
+  });
+});
