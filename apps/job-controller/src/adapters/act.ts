@@ -64,7 +64,7 @@ export async function act(deps: ActDeps, { runtime, job, seen, signal }: Acting,
       return;
     }
     case "sync-budget":
-      await controller.syncPdb(job, step.minAvailable);
+      await controller.syncPdb(job, step.minAvailable, { isAbsent: step.because === "missing" });
       return;
     case "delete-budget":
       await controller.deletePdb(job);

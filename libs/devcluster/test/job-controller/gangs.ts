@@ -174,7 +174,7 @@ async function reconcileGang(
   );
   const errors: unknown[] = [...claimed.errors, ...claimedServices.errors];
   if (minAvailable !== undefined) {
-    await controller.syncPdb(gang, minAvailable, canAdopt).catch((error: unknown) => errors.push(error));
+    await controller.syncPdb(gang, minAvailable, { canAdopt }).catch((error: unknown) => errors.push(error));
   }
   const template = { spec: { containers: [{ name: "main", image: "busybox" }], terminationGracePeriodSeconds: 0 } };
   const wantedPods = missing(pods.slots).map((index) => ({ index, isMaster: index === 0, template }));

@@ -96,7 +96,11 @@ export type JobController<Job extends JobObject> = MemberHandlers<V1Pod, V1Servi
   ): Promise<ChangeReport>;
 
   /** `off` without gang scheduling. Fails as `syncOwnedObject`. */
-  syncPdb(job: Job, minAvailable: number, canAdopt?: CanAdopt): Promise<SyncOutcome | "off">;
+  syncPdb(
+    job: Job,
+    minAvailable: number,
+    known?: { canAdopt?: CanAdopt; isAbsent?: boolean },
+  ): Promise<SyncOutcome | "off">;
   /** Also without gang scheduling: it may have been switched off since. */
   deletePdb(job: Job): Promise<boolean>;
   syncPodGroup(job: Job, kind: PodGroupKind, spec: PodGroupSpec, canAdopt?: CanAdopt): Promise<SyncOutcome | "off">;
@@ -247,8 +251,8 @@ function gang<Job extends JobObject>(
     canAdopt: canAdopt ?? recheckDeletionTimestamp(job, controller.getJobFromApi),
   });
   return {
-    syncPdb: async (job, minAvailable, canAdopt) =>
-      isEnabled ? syncPdb(deps, job, minAvailable, ownership(job, canAdopt)) : "off",
+    syncPdb: async (job, minAvailable, { canAdopt, isAbsent = false } = {}) =>
+      isEnabled ? syncPdb(deps, job, minAvailable, { ...ownership(job, canAdopt), isAbsent }) : "off",
     deletePdb: (job) => deletePdb(deps, job),
     syncPodGroup: async (job, kind, spec, canAdopt) =>
       isEnabled ? syncPodGroup(deps, job, kind, spec, ownership(job, canAdopt)) : "off",

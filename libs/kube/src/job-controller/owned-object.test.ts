@@ -69,6 +69,17 @@ describe("syncPdb", () => {
     expect(events).toEqual(["Normal SuccessfulCreatePdb"]);
   });
 
+  it("does not look for what the caller knows is not there, and looks when it is there after all", async () => {
+    const { deps, writes } = world(new Error("nobody was to look"));
+    expect(await syncPdb(deps, job, 3, { ...mayAdopt, isAbsent: true })).toBe("created");
+    expect(writes).toHaveLength(1);
+    const taken = world(budget());
+    const exists = new KubeError("POST", 409, { reason: "AlreadyExists" });
+    const calls = { ...taken.deps.calls, create: () => Promise.reject(exists) };
+    expect(await syncPdb({ ...taken.deps, calls }, job, 3, { ...mayAdopt, isAbsent: true })).toBe("kept");
+    expect(taken.events).toEqual([]);
+  });
+
   it("writes nothing when the job's own is as it should be", async () => {
     const { deps, events, writes } = world(budget());
     expect(await syncPdb(deps, job, 3, mayAdopt)).toBe("kept");

@@ -27,6 +27,8 @@ export type OwnedObject<Object extends KubeObject> = {
   readonly build: () => Object;
   /** Merge patch of what is not as wanted; undefined when all is. */
   readonly difference: (there: Object) => object | undefined;
+  /** The caller's cache has none of that name: it is made at once, and looked for only if it is there after all. */
+  readonly isAbsent?: boolean;
   /** Asked before an orphan is adopted; rejects when the job may not. */
   readonly canAdopt: () => Promise<void>;
 };
@@ -36,17 +38,23 @@ export type OwnedObject<Object extends KubeObject> = {
  * conflict, as for one that is still being deleted. Other failures are those of the calls.
  */
 export async function syncOwnedObject<Object extends KubeObject, Job extends JobObject>(
-  { calls, recordEvent }: OwnedObjectDeps<Job>,
+  deps: OwnedObjectDeps<Job>,
   job: Job,
   wanted: OwnedObject<Object>,
 ): Promise<SyncOutcome> {
+  const { calls, recordEvent } = deps;
   const { resource, name, title, owner } = wanted;
-  const there = await calls.get<Object>(resource, name).catch(ifNotFound);
+  const there = wanted.isAbsent === true ? undefined : await calls.get<Object>(resource, name).catch(ifNotFound);
   if (there === undefined) {
-    await calls.create(resource, wanted.build()).catch((error: unknown) => {
-      tellFailure(recordEvent, job, `FailedCreate${title}`, `Error creating: ${name}`, error);
-      throw error;
-    });
+    const isMade = await calls.create(resource, wanted.build()).then(
+      () => true,
+      (error: unknown) => {
+        if (wanted.isAbsent === true && kubeFault(error)?.code === "already_exists") return false;
+        tellFailure(recordEvent, job, `FailedCreate${title}`, `Error creating: ${name}`, error);
+        throw error;
+      },
+    );
+    if (!isMade) return syncOwnedObject(deps, job, { ...wanted, isAbsent: false });
     recordEvent(job, "Normal", `SuccessfulCreate${title}`, `Created ${title}: ${name}`);
     return "created";
   }

@@ -16,6 +16,8 @@ export type Ownership = {
   readonly labels: Labels;
   readonly owner: OwnerReference;
   readonly canAdopt: () => Promise<void>;
+  /** The caller's cache has none of that name. */
+  readonly isAbsent?: boolean;
 };
 
 const PDB = "Pdb";
@@ -28,7 +30,7 @@ export function syncPdb<Job extends JobObject>(
   deps: OwnedObjectDeps<Job>,
   job: Job,
   minAvailable: number,
-  { labels, owner, canAdopt }: Ownership,
+  { labels, owner, canAdopt, isAbsent }: Ownership,
 ): Promise<SyncOutcome> {
   const wanted: OwnedObject<V1PodDisruptionBudget> = {
     title: PDB,
@@ -36,6 +38,7 @@ export function syncPdb<Job extends JobObject>(
     labels,
     owner,
     canAdopt,
+    ...(isAbsent !== undefined && { isAbsent }),
     build: () => buildPdb(job, minAvailable, labels, owner),
     difference: ({ spec }) =>
       spec?.minAvailable === minAvailable && spec.maxUnavailable === undefined
