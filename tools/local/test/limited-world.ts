@@ -33,6 +33,7 @@ export type LimitedWorld = AsyncDisposable & {
   readonly jobs: Client<typeof JobService>;
   /** Creates the job, and removes it with everything that it owns at the end. */
   createJob(job: JobObject): Promise<void>;
+  exists(job: JobObject): Promise<boolean>;
   /** Waits until the condition is True. Fails as soon as the job has Failed instead. */
   untilCondition(job: JobObject, type: string): Promise<void>;
   /** Those that are not over yet, by name. */
@@ -41,10 +42,14 @@ export type LimitedWorld = AsyncDisposable & {
   refusals(): Promise<readonly string[]>;
 };
 
-export async function startLimitedWorld(
-  kubeconfig: string,
-  more: { readonly definitions?: readonly string[] } = {},
-): Promise<LimitedWorld> {
+export type LimitedOptions = {
+  /** Further CustomResourceDefinitions, as files. */
+  readonly definitions?: readonly string[];
+  /** The cluster goes away with the world, so that nothing in it needs to be removed. */
+  readonly throwaway?: boolean;
+};
+
+export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions = {}): Promise<LimitedWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-limited-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
@@ -97,8 +102,9 @@ export async function startLimitedWorld(
     jobs: client(bus, JobService),
     createJob: async (job) => {
       await calls.create(resourceOf(job), { ...job, metadata: { ...job.metadata, namespace: NAMESPACE } });
-      created.push(job);
+      if (more.throwaway !== true) created.push(job);
     },
+    exists: async (job) => (await calls.get(resourceOf(job), job.metadata.name).catch(ifNotThere)) !== undefined,
     untilCondition: (job, type) =>
       until(
         `${job.metadata.name} is ${type}`,
@@ -129,6 +135,6 @@ function resourceOf({ apiVersion, kind }: JobObject) {
   return { apiVersion, plural: `${kind.toLowerCase()}s`, namespace: NAMESPACE };
 }
 
-function ifNotThere(error: unknown): void {
+function ifNotThere(error: unknown): undefined {
   if (kubeFault(error)?.code !== "not_found") throw error;
 }

@@ -1,18 +1,53 @@
 import { join } from "node:path";
 import type { V1Pod } from "@kubernetes/client-node";
+import { attachNodes } from "@muster/devcluster";
 import { muster } from "@muster/proto";
-import { until } from "@muster/testkit";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type JobObject, type LimitedWorld, startLimitedWorld } from "./limited-world.ts";
 import { smallSession } from "./stack-world.ts";
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
+const assets = kubeAssets();
 const fixtures = process.env["MUSTER_CRD_FIXTURES"];
 const tfjobs = fixtures === undefined ? undefined : join(fixtures, "kubeflow/kubeflow.org_tfjobs.yaml");
-const on =
-  real === undefined
-    ? "the real cluster (skipped: MUSTER_E2E_KUBECONFIG names none)"
-    : "the real cluster of MUSTER_E2E_KUBECONFIG";
+const definitions = tfjobs === undefined ? [] : [tfjobs];
+
+const JOB = { timeout: 180_000 };
+const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
+const TFJOB = `runs a TFJob under Kubeflow's own definition, with the names of TF_CONFIG${tfjobs === undefined ? " (skipped: MUSTER_CRD_FIXTURES names no folder)" : ""}`;
+
+/** Both check rights (RBAC); only a whole cluster has names for pods, evictions and a garbage collector. */
+const CLUSTERS = [
+  {
+    on:
+      real === undefined
+        ? "the real cluster (skipped: MUSTER_E2E_KUBECONFIG names none)"
+        : "the real cluster of MUSTER_E2E_KUBECONFIG",
+    skip: real === undefined,
+    whole: true,
+    start: (): Promise<LimitedWorld> => startLimitedWorld(real ?? "", { definitions }),
+  },
+  {
+    on: `a real kube-apiserver (${assets.found ? assets.directory : `skipped: ${assets.reason}`})`,
+    skip: !assets.found,
+    whole: false,
+    start: startOnApiServer,
+  },
+];
+
+async function startOnApiServer(): Promise<LimitedWorld> {
+  await using starting = new AsyncDisposableStack();
+  const server = starting.use(await kubeApiServer());
+  const pools = [
+    { name: "drivers", nodes: 1 },
+    { name: "workers", nodes: 4 },
+  ];
+  starting.use(await attachNodes({ kubeconfig: server.kubeconfig, pools }));
+  const world = starting.use(await startLimitedWorld(server.kubeconfig, { definitions, throwaway: true }));
+  const all = starting.move();
+  return { ...world, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
 
 /** Says its name to each of the others, by their names, and is done when all of them have said theirs to it. */
 const GREET = `
@@ -33,85 +68,105 @@ const GREET = `
     .on("error", () => setTimeout(greet, 200, name));
   others.forEach(greet);
 `;
+/** The first name that TF_CONFIG has for workers. */
+const TELL = `console.log(JSON.parse(process.env.TF_CONFIG).cluster.worker[0].split(".")[0]);`;
 const WAIT = `process.once("SIGTERM", () => process.exit(0)); setInterval(() => {}, 1000);`;
 
-describe.skipIf(real === undefined)(`on ${on}, each service with only its rights of deploy/kubernetes,`, () => {
-  let world: LimitedWorld;
-  beforeAll(async () => {
-    world = await startLimitedWorld(real ?? "", tfjobs === undefined ? {} : { definitions: [tfjobs] });
-  }, 180_000);
-  afterAll(() => world[Symbol.asyncDispose](), 120_000);
+for (const { on, skip, whole, start } of CLUSTERS) {
+  describe.skipIf(skip)(`each service with only its rights of deploy/kubernetes, on ${on}`, () => {
+    let world: LimitedWorld;
+    beforeAll(async () => {
+      world = await start();
+    }, 180_000);
+    afterAll(() => world[Symbol.asyncDispose](), 120_000);
+    afterEach(async () => {
+      expect(await world.refusals()).toEqual([]);
+    });
 
-  it("a session runs and ends without a warning", { timeout: 120_000 }, async () => {
-    const name = unique("session");
-    await world.sessions.submitSession({ requestId: name, name, spec: smallSession({ driverSeconds: 1 }) });
-    const session = await until(
-      `${name} is finished`,
-      async () => {
-        const reply = await world.sessions.getSession({ name });
-        const present = muster.session.v1.Session.create(reply.session ?? {});
-        return present.finishedAtMs > 0 && present;
-      },
-      { timeoutMs: 60_000, everyMs: 100 },
-    );
-    expect(JSON.parse(session.resultJson)).toEqual({ workers: 2 });
-    expect(session.warnings).toEqual([]);
-    expect(await world.refusals()).toEqual([]);
-  });
+    it("runs a session that ends without a warning", { timeout: 120_000 }, async () => {
+      const name = unique("session");
+      await world.sessions.submitSession({ requestId: name, name, spec: smallSession({ driverSeconds: 1 }) });
+      const session = await until(
+        `${name} is finished`,
+        async () => {
+          const reply = await world.sessions.getSession({ name });
+          const present = muster.session.v1.Session.create(reply.session ?? {});
+          return present.finishedAtMs > 0 && present;
+        },
+        { timeoutMs: 60_000, everyMs: 100 },
+      );
+      expect(JSON.parse(session.resultJson)).toEqual({ workers: 2 });
+      expect(session.warnings).toEqual([]);
+    });
 
-  it("the pods of a gang find each other by name and finish", { timeout: 180_000 }, async () => {
-    const job = gang(unique("gang"), GREET);
-    await world.createJob(job);
-    await world.untilCondition(job, "Succeeded");
-    const { name } = job.metadata;
-    const key = { kind: "Job", name };
-    const { chunk } = await world.jobs.getJobLogs({ key, component: "worker-0" });
-    expect(Buffer.from(chunk).toString()).toBe(`met ${name}-worker-1, ${name}-worker-2\n`);
-    const { events } = await world.jobs.listJobEvents({ key });
-    expect(events.map(({ reason }) => reason)).toContain("SuccessfulCreatePod");
-    expect(await world.refusals()).toEqual([]);
-  });
+    it("runs a job that a user submits, tells its log and events, and removes it in time", JOB, async () => {
+      const { spec, ...job } = gang(unique("gang"), `console.log("done");`);
+      const manifestJson = JSON.stringify({ ...job, spec: { ...spec, runPolicy: { ttlSecondsAfterFinished: 5 } } });
+      const { name } = job.metadata;
+      await world.jobs.submitJob({ requestId: name, manifestJson });
+      await world.untilCondition({ ...job, spec }, "Succeeded");
+      expect(await logOf(world, "Job", name)).toBe("done\n");
+      const { events } = await world.jobs.listJobEvents({ key: { kind: "Job", name } });
+      expect(events.map(({ reason }) => reason)).toContain("SuccessfulCreatePod");
+      await until(`${name} is removed`, async () => !(await world.exists({ ...job, spec })), { timeoutMs: 60_000 });
+    });
 
-  it("a gang is not evicted, and a pod deleted by force comes back on its machine", { timeout: 240_000 }, async () => {
-    const job = gang(unique("kept"), WAIT);
-    await world.createJob(job);
-    const before = await untilThreeRun(world, job);
-    const [first] = before;
-    const name = first?.metadata?.name ?? "";
-    const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
-    const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace: "default" } };
-    await expect(world.calls.create(pods, eviction, { subresource: "eviction" })).rejects.toMatchObject({ code: 429 });
-    await world.calls.delete(pods, name, { gracePeriodSeconds: 0 });
-    const after = await until(
-      `${name} runs again`,
-      async () => {
-        const running = await world.runningPods(job);
-        const again = running.find(({ metadata }) => metadata?.name === name);
-        return running.length === 3 && again?.metadata?.uid !== first?.metadata?.uid && running;
-      },
-      { timeoutMs: 120_000, everyMs: 100 },
-    );
-    expect(machines(after)).toEqual(machines(before));
-    const key = { kind: "Job", name: job.metadata.name };
-    await world.jobs.cancelJob({ key });
-    await world.untilCondition(job, "Failed");
-    expect(await world.refusals()).toEqual([]);
-  });
+    it("makes a pod that is deleted by force anew, on its machine", JOB, async () => {
+      const job = gang(unique("kept"), WAIT);
+      await world.createJob(job);
+      const before = await untilThreeRun(world, job);
+      const [first] = before;
+      const name = first?.metadata?.name ?? "";
+      await world.calls.delete(PODS, name, { gracePeriodSeconds: 0 });
+      const after = await until(
+        `${name} runs again`,
+        async () => {
+          const running = await world.runningPods(job);
+          const again = running.find(({ metadata }) => metadata?.name === name);
+          return running.length === 3 && again?.metadata?.uid !== first?.metadata?.uid && running;
+        },
+        { timeoutMs: 120_000, everyMs: 100 },
+      );
+      expect(machines(after)).toEqual(machines(before));
+      await world.jobs.cancelJob({ key: { kind: "Job", name: job.metadata.name } });
+      await world.untilCondition(job, "Failed");
+    });
 
-  it.skipIf(tfjobs === undefined)(
-    `a TFJob under Kubeflow's own definition runs, and the names of TF_CONFIG resolve${tfjobs === undefined ? " (skipped: MUSTER_CRD_FIXTURES names no folder)" : ""}`,
-    { timeout: 180_000 },
-    async () => {
-      const job = tfjob(unique("tf"));
+    it.runIf(whole)("guards the pods of a gang from eviction", JOB, async () => {
+      const job = gang(unique("guarded"), WAIT);
+      await world.createJob(job);
+      const [first] = await untilThreeRun(world, job);
+      const metadata = { name: first?.metadata?.name ?? "", namespace: "default" };
+      const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata };
+      const evicting = world.calls.create(PODS, eviction, { subresource: "eviction" });
+      await expect(evicting).rejects.toMatchObject({ code: 429 });
+      await world.jobs.cancelJob({ key: { kind: "Job", name: job.metadata.name } });
+      await world.untilCondition(job, "Failed");
+    });
+
+    it.runIf(whole)("runs a gang whose pods find each other by name", JOB, async () => {
+      const job = gang(unique("names"), GREET);
       await world.createJob(job);
       await world.untilCondition(job, "Succeeded");
       const { name } = job.metadata;
-      const { chunk } = await world.jobs.getJobLogs({ key: { kind: "TFJob", name }, component: "worker-0" });
-      expect(Buffer.from(chunk).toString()).toBe(`met ${name}-ps-0, ${name}-worker-1\n`);
-      expect(await world.refusals()).toEqual([]);
-    },
-  );
-});
+      expect(await logOf(world, "Job", name)).toBe(`met ${name}-worker-1, ${name}-worker-2\n`);
+    });
+
+    it.skipIf(tfjobs === undefined)(TFJOB, JOB, async () => {
+      const name = unique("tf");
+      const [program, said] = whole ? [GREET, `met ${name}-ps-0, ${name}-worker-1\n`] : [TELL, `${name}-worker-0\n`];
+      const job = tfjob(name, program);
+      await world.createJob(job);
+      await world.untilCondition(job, "Succeeded");
+      expect(await logOf(world, "TFJob", name)).toBe(said);
+    });
+  });
+}
+
+async function logOf(world: LimitedWorld, kind: string, name: string): Promise<string> {
+  const { chunk } = await world.jobs.getJobLogs({ key: { kind, name }, component: "worker-0" });
+  return Buffer.from(chunk).toString();
+}
 
 /** Names of earlier runs on the same cluster may still be taken. */
 function unique(name: string): string {
@@ -141,8 +196,8 @@ function gang(name: string, program: string): JobObject {
   };
 }
 
-function tfjob(name: string): JobObject {
-  const template = { spec: { nodeSelector: { pool: "workers" }, containers: [container("tensorflow", GREET)] } };
+function tfjob(name: string, program: string): JobObject {
+  const template = { spec: { nodeSelector: { pool: "workers" }, containers: [container("tensorflow", program)] } };
   return {
     apiVersion: "kubeflow.org/v1",
     kind: "TFJob",
