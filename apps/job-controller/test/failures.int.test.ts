@@ -1,21 +1,48 @@
-import { afterAll, beforeAll, describe } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
+import { badLuck } from "./failures/bad-luck.ts";
+import { editedObjects } from "./failures/edited-objects.ts";
 import { failingPods } from "./failures/failing-pods.ts";
 import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
+import { livesOfJobs } from "./failures/lives-of-jobs.ts";
+import { trueConditions } from "./failures/simulated-job.ts";
+import { toldJobs } from "./failures/told-jobs.ts";
+import { waitingGangs } from "./failures/waiting-gangs.ts";
+import type { Controller, TestJob } from "./job-world.ts";
 
 for (const server of API_SERVERS) {
   describe.skipIf(server.skip)(`jobs and their failures under ${server.title}`, { timeout: 120_000 }, () => {
     let started: FailureWorld | undefined;
+    const replicas: Controller[] = [];
     const world = (): FailureWorld => started ?? missing();
 
     beforeAll(async () => {
       started = await failureWorld(server);
-      await Promise.all([started.startReplica(), started.startReplica()]);
+      replicas.push(...(await Promise.all([started.startReplica(), started.startReplica()])));
     }, 120_000);
 
     afterAll(() => started?.[Symbol.asyncDispose]());
 
-    describe.concurrent("pods that fail", () => failingPods(world));
+    describe.concurrent("on their own", () => {
+      failingPods(world);
+      editedObjects(world);
+      livesOfJobs(world);
+      waitingGangs(world);
+      toldJobs(world);
+    });
+
+    describe("when things go wrong around them", () => badLuck({ world, replicas: () => replicas }));
+
+    it("has ended no job in two ways", async () => {
+      const { items } = await world().calls.list<TestJob>({
+        apiVersion: "muster.dev/v1",
+        plural: "jobs",
+        namespace: "default",
+      });
+      const ends = items.map((job) => trueConditions(job).filter((type) => type === "Succeeded" || type === "Failed"));
+      expect(ends.filter(({ length }) => length > 1)).toEqual([]);
+      expect(ends.filter(({ length }) => length === 1).length).toBeGreaterThan(0);
+    });
   });
 }
 

@@ -23,6 +23,7 @@ export type TestJob = {
   readonly metadata: {
     readonly name: string;
     readonly uid?: string;
+    readonly resourceVersion?: string;
     readonly annotations?: Record<string, string>;
   };
   readonly spec: object;
@@ -105,7 +106,7 @@ export async function jobWorld(
       found.some(({ name, capacity }) => name === pool && capacity === count),
     );
   };
-  await until("the ledger knows every machine", known, { timeoutMs: 50_000 });
+  await until("the ledger knows every machine", known, { timeoutMs: 100_000 });
   stack = starting.move();
 
   const jobsOf = (plural: string) => ({

@@ -1,0 +1,125 @@
+import type { V1Lease } from "@kubernetes/client-node";
+import { expect, it } from "vitest";
+import { until } from "@muster/testkit";
+import type { Controller } from "../job-world.ts";
+import { collect, type FailureWorld } from "./failure-world.ts";
+import { replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
+
+const LEASE = "muster-job-controller";
+const FIFTY = Array.from({ length: 50 }, (_, index) => index);
+
+export type Replicas = {
+  /** Two of them run before and after each test. */
+  readonly world: () => FailureWorld;
+  readonly replicas: () => Controller[];
+};
+
+/** What happens to the processes, the bus and the API server while jobs run; one after the other, because it happens to all jobs. */
+export function badLuck({ world, replicas }: Replicas): void {
+  /** The replica that leads, and the others. */
+  const leader = async (): Promise<Controller> =>
+    until("somebody leads", async () => {
+      const { calls } = world();
+      const resource = { apiVersion: "coordination.k8s.io/v1", plural: "leases", namespace: "default" };
+      const lease = await calls.get<V1Lease>(resource, LEASE);
+      return replicas().find(({ pid }) => lease.spec?.holderIdentity?.includes(`-${pid}-`) === true);
+    });
+  const replace = async (gone: Controller): Promise<void> => {
+    replicas().splice(replicas().indexOf(gone), 1, await world().startReplica());
+  };
+
+  /** Each index has had one pod, ever, and the job has one end. */
+  async function expectOneRun(name: string): Promise<void> {
+    const done = await world().untilCondition(name, "Succeeded");
+    expect(trueConditions(done)).toEqual(["Created", "MachinesReserved", "Succeeded"]);
+    expect(done.status).toMatchObject({ completions: "50/50", restarts: 0 });
+    const pods = await world().pods(name);
+    expect(
+      pods.map(({ metadata }) => Number(metadata?.labels?.["muster.dev/replica-index"])).sort((a, b) => a - b),
+    ).toEqual(FIFTY);
+    await collect(world(), done);
+  }
+
+  it("makes exactly fifty pods, each index once, though the leader is killed in the middle", async () => {
+    const { create, pods } = world();
+    const first = await leader();
+    await create(simulatedJob("killed", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
+    await until("some pods are made", async () => (await pods("killed")).length > 3, { everyMs: 1 });
+    await first.kill();
+    await expectOneRun("killed");
+    await replace(first);
+  });
+
+  it("makes no pod twice when a leader is frozen past its lease and goes on", async () => {
+    const { create, pods } = world();
+    const first = await leader();
+    await create(simulatedJob("frozen", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
+    await until("some pods are made", async () => (await pods("frozen")).length > 3, { everyMs: 1 });
+    process.kill(first.pid, "SIGSTOP");
+    const seen = new Map<string, string>();
+    const note = async (): Promise<number> => {
+      for (const { metadata } of await pods("frozen")) {
+        const { name = "", uid = "" } = metadata ?? {};
+        expect(seen.get(name) ?? uid).toBe(uid);
+        seen.set(name, uid);
+      }
+      return seen.size;
+    };
+    await until("the other one has made the rest", async () => (await note()) === 50, { timeoutMs: 60_000 });
+    process.kill(first.pid, "SIGCONT");
+    await expectOneRun("frozen");
+    expect(await note()).toBe(50);
+    // It has ended by itself, or follows: a leader that lost its lease never leads on.
+    await first.kill();
+    await replace(first);
+  });
+
+  it("runs jobs on while the API server is away for it, and finishes them when it is back", async () => {
+    const { create, untilRunning, untilCondition, api, untilReturned } = world();
+    const specs = { worker: replicaType(["--run-ms=2500", "--exit=0"], { replicas: 3 }) };
+    const job = await create(simulatedJob("cut-off", specs));
+    await untilRunning("cut-off-worker-2");
+    await api.goAway(600_000);
+    await world().untilPod("cut-off-worker-2", ({ status }) => status?.phase === "Succeeded");
+    await api.comeBack();
+    const done = await untilCondition("cut-off", "Succeeded");
+    expect(done.status).toMatchObject({ completions: "3/3", restarts: 0 });
+    await untilReturned(job);
+  });
+
+  it("runs a job to its end though the bus was away in the middle of it", async () => {
+    const { create, untilRunning, untilCondition, nats, untilReturned } = world();
+    const specs = { worker: replicaType(["--run-ms=2000"], { replicas: 2 }) };
+    const job = await create(simulatedJob("busless", specs));
+    await untilRunning("busless-worker-1");
+    await nats.kill();
+    const late = await create(simulatedJob("busless-too", { worker: replicaType(["--run-ms=50"]) }));
+    await world().untilPod("busless-worker-1", ({ status }) => status?.phase === "Succeeded");
+    await nats.start();
+    await untilCondition("busless", "Succeeded");
+    await untilCondition("busless-too", "Succeeded");
+    await untilReturned(job);
+    await untilReturned(late);
+  });
+
+  it("runs a job that was submitted while the ledger was away", async () => {
+    const { create, untilCondition, untilPasses, firstLedger, startLedger, pods } = world();
+    await firstLedger.kill();
+    await create(simulatedJob("unheld", { worker: replicaType(["--run-ms=50"], { replicas: 2 }) }));
+    await untilPasses("unheld", 1);
+    expect(await pods("unheld")).toEqual([]);
+    await startLedger();
+    const done = await untilCondition("unheld", "Succeeded");
+    expect(trueConditions(done)).toEqual(["Created", "MachinesReserved", "Succeeded"]);
+  });
+
+  it("gives back what a job has that was deleted while no controller ran", async () => {
+    const { create, untilRunning, removeWhole, untilReturned } = world();
+    const job = await create(simulatedJob("unseen", { worker: replicaType([], { replicas: 2 }) }));
+    await untilRunning("unseen-worker-1");
+    await Promise.all(replicas().map((replica) => replica.kill()));
+    await removeWhole("unseen");
+    replicas().splice(0, 2, ...(await Promise.all([world().startReplica(), world().startReplica()])));
+    await untilReturned(job);
+  });
+}

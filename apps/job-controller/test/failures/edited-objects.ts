@@ -1,0 +1,145 @@
+import type { V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
+import { expect, it } from "vitest";
+import { until } from "@muster/testkit";
+import { BUDGETS, NAMESPACE, PODS, SERVICES, type FailureWorld } from "./failure-world.ts";
+import { replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
+
+const INDEX = "muster.dev/replica-index";
+const GROUP = "muster.dev/group-name";
+
+/** What becomes of a job's objects that somebody edits, deletes, or had before the job. */
+export function editedObjects(world: () => FailureWorld): void {
+  it.each([
+    ["another pod's", "other", "1"],
+    ["one beyond the replicas", "beyond", "7"],
+    ["no number", "text", "x"],
+    ["none", "none", null],
+  ])("lets a pod be the member of its name though its index label is made %s", async (_title, name, index) => {
+    const { create, calls, untilRunning, untilPasses, untilCondition, eventsOf } = world();
+    await create(simulatedJob(name, { worker: replicaType(["--run-ms=5000"], { replicas: 2 }) }));
+    const before = await Promise.all([untilRunning(`${name}-worker-0`), untilRunning(`${name}-worker-1`)]);
+    const body = { metadata: { labels: { [INDEX]: index } } };
+    await calls.patch(PODS, `${name}-worker-0`, { kind: "merge", body });
+    await untilPasses(name, 2);
+    const done = await untilCondition(name, "Succeeded");
+    expect(done.status).toMatchObject({ completions: "2/2" });
+    const after = await world().pods(name);
+    expect(after.map(({ metadata }) => metadata?.uid).sort()).toEqual(
+      before.map(({ metadata }) => metadata?.uid).sort(),
+    );
+    expect((await eventsOf(name)).filter((reason) => reason === "SuccessfulDeletePod")).toEqual([]);
+  });
+
+  it("releases a pod whose group label was taken, waits for its name, and keeps its machine", async () => {
+    const { create, calls, untilRunning, untilPod, untilCondition, untilReturned, heldBy, untilPasses, pod } = world();
+    const name = "set-free";
+    const job = await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
+    const before = await untilRunning(`${name}-worker-0`);
+    await untilRunning(`${name}-worker-1`);
+    await calls.patch(PODS, `${name}-worker-0`, { kind: "merge", body: { metadata: { labels: { [GROUP]: null } } } });
+    await untilPod(`${name}-worker-0`, ({ metadata }) => (metadata?.ownerReferences ?? []).length === 0);
+    await world().jobs.cancelJob({ requestId: name, key: { kind: "Job", name } });
+    await untilCondition(name, "Failed");
+    await until("the other one is gone", async () => (await pod(`${name}-worker-1`)) === undefined);
+    await untilPasses(name, 2);
+    expect((await pod(`${name}-worker-0`))?.metadata?.uid).toBe(before.metadata?.uid);
+    expect(await heldBy(job)).toBe(1);
+    await calls.delete(PODS, `${name}-worker-0`);
+    await untilReturned(job);
+  });
+
+  it("adopts an orphan of its labels, and keeps only one of two pods of an index", async () => {
+    const { create, calls, untilRunning, pods, removeWhole } = world();
+    const name = "twins";
+    await create(simulatedJob(name, { worker: replicaType([]) }));
+    const own = await untilRunning(`${name}-worker-0`);
+    const { metadata: { labels = {}, creationTimestamp = "" } = {}, spec } = own;
+    // The oldest stays, by the whole seconds of the API server.
+    await until("another one is younger", () => Date.now() >= new Date(creationTimestamp).getTime() + 2000);
+    const twin: V1Pod = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: `${name}-by-hand`, labels },
+      spec: {
+        containers: [{ name: "main", image: "none", command: ["simulate"] }],
+        nodeSelector: { ...spec?.nodeSelector },
+      },
+    };
+    await calls.create(PODS, twin);
+    await until("one is left", async () => {
+      const gone = (await world().pod(`${name}-by-hand`)) === undefined;
+      return gone && (await pods(name)).length === 1;
+    });
+    expect((await pods(name))[0]?.metadata?.uid).toBe(own.metadata?.uid);
+    await removeWhole(name);
+  });
+
+  it("leaves others' pods alone that have its names or labels, and goes on once the name is free", async () => {
+    const { create, calls, untilRunning, pod, eventsOf, untilCondition, get } = world();
+    const name = "crowded";
+    const [byName, byLabel] = [`${name}-worker-0`, `${name}-stranger`];
+    const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "other", uid: "5e0c", controller: true };
+    const foreign = (of: string, labels: Record<string, string>): V1Pod => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: of, labels, ownerReferences: [owner] },
+      spec: { containers: [{ name: "main", image: "none", command: ["simulate"] }], schedulerName: "nobody" },
+    });
+    const labels = {
+      [GROUP]: "muster.dev",
+      "muster.dev/job-name": name,
+      "muster.dev/replica-type": "worker",
+      [INDEX]: "0",
+    };
+    await calls.create(PODS, foreign(byName, {}));
+    await calls.create(PODS, foreign(byLabel, labels));
+    await create(simulatedJob(name, { worker: replicaType(["--run-ms=3000"], { replicas: 2 }) }));
+    await until("it says what is in its way", async () => (await eventsOf(name)).includes("FailedCreatePod"));
+    await untilCondition(name, "Running");
+    expect((await get(name))?.status).toMatchObject({ state: "Running" });
+    await calls.delete(PODS, byName, { gracePeriodSeconds: 0 });
+    await untilRunning(byName);
+    await untilCondition(name, "Succeeded");
+    expect((await pod(byLabel))?.metadata?.ownerReferences).toHaveLength(1);
+    await calls.delete(PODS, byLabel, { gracePeriodSeconds: 0 });
+  });
+
+  it("makes a service and a budget again that were deleted, and mends a budget that was edited", async () => {
+    const { create, calls, untilRunning, removeWhole } = world();
+    const name = "robbed";
+    await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
+    await untilRunning(`${name}-worker-0`);
+    const service = (): Promise<V1Service> => calls.get<V1Service>(SERVICES, name);
+    const budget = (): Promise<V1PodDisruptionBudget> => calls.get<V1PodDisruptionBudget>(BUDGETS, name);
+    const serviceUid = (await until("there is a service", service)).metadata?.uid;
+    const budgetUid = (await until("there is a budget", budget)).metadata?.uid;
+    await calls.delete(SERVICES, name);
+    await calls.delete(BUDGETS, name);
+    await until("there is another service", async () => (await service()).metadata?.uid !== serviceUid);
+    await until("there is another budget", async () => (await budget()).metadata?.uid !== budgetUid);
+    await calls.patch(BUDGETS, name, { kind: "merge", body: { spec: { minAvailable: null, maxUnavailable: 1 } } });
+    await until("it is as it was", async () => (await budget()).spec?.minAvailable === 2);
+    expect((await budget()).spec?.maxUnavailable).toBeUndefined();
+    await removeWhole(name);
+  });
+
+  it("runs without a budget where somebody else has one of its name, and says so", async () => {
+    const { create, calls, untilCondition, eventsOf } = world();
+    const name = "unguarded";
+    const foreign = {
+      apiVersion: "policy/v1",
+      kind: "PodDisruptionBudget",
+      metadata: { name, namespace: NAMESPACE },
+      spec: { minAvailable: 1, selector: { matchLabels: { app: "other" } } },
+    };
+    await calls.create(BUDGETS, foreign);
+    await create(simulatedJob(name, { worker: replicaType(["--run-ms=1500"]) }));
+    await untilCondition(name, "Running");
+    const done = await untilCondition(name, "Succeeded");
+    expect(trueConditions(done)).toEqual(["Created", "MachinesReserved", "Succeeded"]);
+    expect(await eventsOf(name)).toContain("FailedCreatePdb");
+    const there = await calls.get<V1PodDisruptionBudget>(BUDGETS, name);
+    expect(there.spec?.selector?.matchLabels).toEqual({ app: "other" });
+    await calls.delete(BUDGETS, name);
+  });
+}

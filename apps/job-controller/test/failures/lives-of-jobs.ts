@@ -1,0 +1,218 @@
+import { expect, it } from "vitest";
+import { until } from "@muster/testkit";
+import { collect, PODS, type FailureWorld } from "./failure-world.ts";
+import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
+
+/** What people do to jobs, and what jobs say about their own end. */
+export function livesOfJobs(world: () => FailureWorld): void {
+  it("leaves nothing of a job that is deleted while its pods are made", async () => {
+    const { create, pods, removeWhole, untilReturned, collectAgain } = withCollector(world());
+    const job = await create(simulatedJob("cut-short", { worker: replicaType([], { replicas: 12 }) }));
+    await until("the first pod is made", async () => (await pods("cut-short")).length > 0);
+    await removeWhole("cut-short");
+    await until("no pod is left", async () => {
+      await collectAgain(job);
+      return (await pods("cut-short")).length === 0;
+    });
+    await untilReturned(job);
+  });
+
+  it("runs a job that was made again under its name at once, beside nothing of the earlier one", async () => {
+    const { create, untilRunning, untilCondition, untilReturned, removeWhole } = world();
+    const first = await create(simulatedJob("reborn", { worker: replicaType(["--term-ms=1500"], { replicas: 2 }) }));
+    const before = await untilRunning("reborn-worker-0");
+    await untilRunning("reborn-worker-1");
+    const deleted = removeWhole("reborn");
+    await until(
+      "the first one is gone",
+      async () => (await world().get("reborn"))?.metadata.uid !== first.metadata.uid,
+    );
+    const second = await create(simulatedJob("reborn", { worker: replicaType(["--run-ms=300"], { replicas: 2 }) }));
+    await deleted;
+    const done = await untilCondition("reborn", "Succeeded");
+    expect(done.metadata.uid).toBe(second.metadata.uid);
+    expect(done.status).toMatchObject({ completions: "2/2", restarts: 0 });
+    expect((await world().pod("reborn-worker-0"))?.metadata?.uid).not.toBe(before.metadata?.uid);
+    await untilReturned(first);
+    await untilReturned(second);
+  });
+
+  it("gives everything back while it is suspended, and runs when it is resumed", async () => {
+    const { create, patch, pods, untilRunning, untilCondition, untilReturned } = world();
+    const specs = { worker: replicaType(["--run-ms=2500"], { replicas: 2 }) };
+    const job = await create(simulatedJob("paused", specs));
+    const before = await untilRunning("paused-worker-0");
+    await patch("paused", { spec: { runPolicy: { suspend: true } } });
+    const paused = await untilCondition("paused", "Suspended");
+    expect(trueConditions(paused)).not.toContain("Running");
+    await untilReturned(job);
+    expect(await pods("paused")).toEqual([]);
+    await patch("paused", { spec: { runPolicy: { suspend: false } } });
+    await untilRunning("paused-worker-0", before.metadata?.uid);
+    const done = await untilCondition("paused", "Succeeded");
+    expect(done.status).toMatchObject({ restarts: 0, completions: "2/2" });
+    expect(reasonOf(done, "Suspended")).toBe("JobResumed");
+  });
+
+  it("leaves a job alone that another controller has", async () => {
+    const { create, get, pods, heldBy, untilPasses } = world();
+    const more = { runPolicy: { managedBy: "example.com/other" } };
+    const job = await create(simulatedJob("not-ours", { worker: replicaType([]) }, more));
+    await untilPasses("not-ours", 2);
+    expect((await get("not-ours"))?.status).toBeUndefined();
+    expect(await pods("not-ours")).toEqual([]);
+    expect(await heldBy(job)).toBe(0);
+  });
+
+  it("follows the replicas of an elastic type up and down", async () => {
+    const { create, patch, pods, pod, untilRunning, heldBy, removeWhole, untilReturned } = world();
+    const elastic = { minReplicas: 1, maxReplicas: 4 };
+    const job = await create(simulatedJob("breath", { worker: replicaType([], { replicas: 2, elastic }) }));
+    const first = await untilRunning("breath-worker-0");
+    await untilRunning("breath-worker-1");
+    await patch("breath", { spec: { replicaSpecs: { worker: { replicas: 4 } } } });
+    await untilRunning("breath-worker-3");
+    await patch("breath", { spec: { replicaSpecs: { worker: { replicas: 1 } } } });
+    await until("one is left", async () => (await pods("breath")).length === 1);
+    await until("its machines are given back", async () => (await heldBy(job)) === 1);
+    expect((await pod("breath-worker-0"))?.metadata?.uid).toBe(first.metadata?.uid);
+    await removeWhole("breath");
+    await untilReturned(job);
+  });
+
+  it("ends at its deadline", async () => {
+    const { create, untilCondition, pods, untilReturned } = world();
+    const runPolicy = { activeDeadlineSeconds: 2, cleanPodPolicy: "All" };
+    const job = await create(simulatedJob("late", { worker: replicaType([]) }, { runPolicy }));
+    const failed = await untilCondition("late", "Failed");
+    expect(reasonOf(failed, "Failed")).toBe("DeadlineExceeded");
+    await until("its pod is gone", async () => (await pods("late")).length === 0);
+    await untilReturned(job);
+  });
+
+  it("is deleted when its time after the end is over, and not before by a clock that is ahead", async () => {
+    const { create, get, patch, untilCondition, untilPasses } = world();
+    const job = simulatedJob("mayfly", { worker: replicaType(["--run-ms=50"]) });
+    await create(job);
+    const done = await untilCondition("mayfly", "Succeeded");
+    const ahead = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d{3}Z$/, "Z");
+    await patch("mayfly", { status: { completionTime: ahead } }, "status");
+    await patch("mayfly", { spec: { runPolicy: { ttlSecondsAfterFinished: 1 } } });
+    await untilPasses("mayfly", 3);
+    expect((await get("mayfly"))?.status?.completionTime).toBe(ahead);
+    await patch("mayfly", { status: { completionTime: done.status?.completionTime } }, "status");
+    await until("it is deleted", async () => (await get("mayfly")) === undefined);
+    await collect(world(), done);
+  });
+
+  it.each([
+    ["None", ["quick-0", "slow-0"], true],
+    ["Running", ["quick-0"], false],
+    ["All", [], false],
+  ])("leaves by cleanPodPolicy %s of its pods %j", async (cleanPodPolicy, left, service) => {
+    const name = `leaves-${cleanPodPolicy.toLowerCase()}`;
+    const { create, calls, pods, untilCondition, untilPasses } = world();
+    const specs = { quick: replicaType(["--run-ms=50"]), slow: replicaType([]) };
+    const successPolicy = { rules: [{ allOf: [{ type: "quick" }] }] };
+    await create(simulatedJob(name, specs, { successPolicy, runPolicy: { cleanPodPolicy } }));
+    const done = await untilCondition(name, "Succeeded");
+    const names = async (): Promise<string[]> =>
+      (await pods(name)).map(({ metadata }) => metadata?.name?.replace(`${name}-`, "") ?? "").sort();
+    await until("what is to go is gone", async () => (await names()).join() === left.join());
+    await untilPasses(name, 2);
+    expect(await names()).toEqual(left);
+    const { items } = await calls.list({ apiVersion: "v1", plural: "services", namespace: "default" });
+    expect(items.some(({ metadata }) => metadata?.name === name)).toBe(service);
+    await collect(world(), done);
+  });
+
+  it("starts a type only when the one that it depends on is ready", async () => {
+    const { create, untilCondition, untilPod, pod, untilPasses } = world();
+    const specs = {
+      server: replicaType(["--ready-ms=3000", "--run-ms=6000"]),
+      client: replicaType(["--run-ms=50"], { dependsOn: [{ type: "server", status: "Ready" }] }),
+    };
+    await create(simulatedJob("in-order", specs));
+    await untilPod("in-order-server-0", ({ status }) => status?.phase === "Running");
+    await untilPasses("in-order", 1);
+    expect(await pod("in-order-client-0")).toBeUndefined();
+    await untilCondition("in-order", "Succeeded");
+  });
+
+  it.each([
+    ["one of a type", "any", [{ type: "worker", complete: "Any" }]],
+    ["certain indexes", "indexes", [{ type: "other", indexes: [0] }]],
+  ])("succeeds as soon as its success policy says so: %s", async (_title, name, allOf) => {
+    const { create, untilCondition, untilReturned } = world();
+    const specs = {
+      worker: replicaType(["--run-ms=600"], { replicas: 2 }),
+      other: replicaType(["--run-ms=600"]),
+      idle: replicaType([]),
+    };
+    const job = await create(simulatedJob(`by-${name}`, specs, { successPolicy: { rules: [{ allOf }] } }));
+    await untilCondition(`by-${name}`, "Succeeded");
+    await untilReturned(job);
+  });
+
+  it.each([
+    ["FailJob", { onExitCodes: { values: [42] } }, "FailurePolicy"],
+    ["RestartJob", { onExitCodes: { operator: "NotIn", values: [1] } }, "BackoffLimitExceeded"],
+  ])("follows a failure rule that says %s", async (action, on, reason) => {
+    const name = `rule-${action.toLowerCase()}`;
+    const { create, untilCondition, untilReturned } = world();
+    const specs = {
+      worker: replicaType(["--run-ms=50", "--exit=42"], { restartPolicy: "OnFailure" }),
+      idle: replicaType([]),
+    };
+    const never = { ...specs, worker: { ...specs.worker, restartPolicy: "ExitCode" } };
+    const more = { failurePolicy: { rules: [{ action, ...on }] }, runPolicy: { backoffLimit: 1 } };
+    const job = await create(simulatedJob(name, never, more));
+    const failed = await untilCondition(name, "Failed");
+    expect(reasonOf(failed, "Failed")).toBe(reason);
+    if (action === "RestartJob") expect(failed.status).toMatchObject({ attempt: 1, restarts: 1 });
+    await untilReturned(job);
+  });
+
+  it("spends nothing on a pod whose condition a rule ignores", async () => {
+    const { create, calls, untilRunning, get, removeWhole } = world();
+    const more = {
+      failurePolicy: { rules: [{ action: "Ignore", onPodCondition: { type: "DiskTrouble" } }] },
+      runPolicy: { backoffLimit: 0 },
+    };
+    await create(simulatedJob("forgiven", { worker: replicaType(["--run-ms=3000", "--exit=9"]) }, more));
+    const before = await untilRunning("forgiven-worker-0");
+    const conditions = [...(before.status?.conditions ?? []), { type: "DiskTrouble", status: "True" }];
+    await calls.patch(
+      PODS,
+      "forgiven-worker-0",
+      { kind: "merge", body: { status: { conditions } } },
+      { subresource: "status" },
+    );
+    await untilRunning("forgiven-worker-0", before.metadata?.uid);
+    expect((await get("forgiven"))?.status).toMatchObject({ restarts: 0 });
+    await removeWhole("forgiven");
+  });
+
+  it("says of a Kubeflow job that cannot be run what is wrong with it, once", async () => {
+    const { create, untilCondition, eventsOf } = world();
+    const template = { spec: { containers: [{ name: "jax", image: "none", command: ["simulate"] }] } };
+    const jaxReplicaSpecs = { Worker: { replicas: 1, template }, Oracle: { replicas: 1, template } };
+    await create({
+      apiVersion: "kubeflow.org/v1",
+      kind: "JAXJob",
+      metadata: { name: "odd" },
+      spec: { jaxReplicaSpecs },
+    });
+    const failed = await untilCondition("odd", "Failed", "jaxjobs");
+    expect(reasonOf(failed, "Failed")).toBe("InvalidSpec");
+    expect(failed.status?.conditions?.at(-1)?.message).toContain("Oracle");
+    expect(await eventsOf("odd")).not.toContain("SuccessfulCreatePod");
+  });
+}
+
+/** Pods that came after a first collection are collected, too, where nobody else does. */
+function withCollector(
+  world: FailureWorld,
+): FailureWorld & { collectAgain: (job: Parameters<typeof collect>[1]) => Promise<void> } {
+  return { ...world, collectAgain: (job) => collect(world, job) };
+}

@@ -1,0 +1,56 @@
+import { expect, it } from "vitest";
+import { until, type ReceivedSpan } from "@muster/testkit";
+import type { TestJob } from "../job-world.ts";
+import type { FailureWorld } from "./failure-world.ts";
+import { replicaType, simulatedJob } from "./simulated-job.ts";
+
+/** What is said of jobs: in their status, in events, in traces. */
+export function toldJobs(world: () => FailureWorld): void {
+  it("writes nothing on a job that stays as it is, however often it is looked at", async () => {
+    const { create, untilRunning, untilPasses, untilCondition, removeWhole } = world();
+    await create(simulatedJob("still", { worker: replicaType([], { replicas: 2 }) }));
+    await untilRunning("still-worker-0");
+    await untilRunning("still-worker-1");
+    await untilCondition("still", "Running");
+    const ready = async (): Promise<TestJob | false> => {
+      const job = await world().get("still");
+      return job?.status?.replicaStatuses?.["worker"]?.ready === 2 && job;
+    };
+    const before = await until("both are counted", ready);
+    await untilPasses("still", 4);
+    expect((await world().get("still"))?.metadata).toEqual(before.metadata);
+    await removeWhole("still");
+  });
+
+  it("tells in events what it has done", async () => {
+    const { create, untilCondition, eventsOf } = world();
+    await create(simulatedJob("storied", { worker: replicaType(["--run-ms=50"]) }));
+    await untilCondition("storied", "Succeeded");
+    await until("it is told", async () => {
+      const reasons = new Set(await eventsOf("storied"));
+      return ["SuccessfulCreatePod", "SuccessfulCreateService", "SuccessfulCreatePdb"].every((each) =>
+        reasons.has(each),
+      );
+    });
+  });
+
+  it.each([
+    ["that kubectl made", "plain", false],
+    ["that was submitted over the bus", "traced", true],
+  ])("is one trace, from its first look to its end, for a job %s", async (_title, name, isSubmitted) => {
+    const { create, jobs, untilCondition, collector, untilReturned } = world();
+    const manifest = simulatedJob(name, { worker: replicaType(["--run-ms=50"]) });
+    if (isSubmitted) await jobs.submitJob({ requestId: name, manifestJson: JSON.stringify(manifest) });
+    else await create(manifest);
+    const done = await untilCondition(name, "Succeeded");
+    await untilReturned(done);
+    const own = (): readonly ReceivedSpan[] =>
+      collector.spans.filter(({ attributes }) => attributes["muster.job"] === name);
+    await until("its end is told", () => own().some((span) => span.name === "release"));
+    const names = own().map((span) => span.name);
+    expect(names).toEqual(expect.arrayContaining(["job pass", "reserve", "create-pods", "release"]));
+    const submission = done.metadata.annotations?.["muster.dev/traceparent"]?.split("-")[1];
+    const traceId = isSubmitted ? submission : done.metadata.uid?.replaceAll("-", "");
+    expect([...new Set(own().map((span) => span.traceId))]).toEqual([traceId]);
+  });
+}

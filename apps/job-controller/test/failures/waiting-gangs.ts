@@ -1,0 +1,32 @@
+import { expect, it } from "vitest";
+import { until } from "@muster/testkit";
+import type { FailureWorld } from "./failure-world.ts";
+import { replicaType, simulatedJob } from "./simulated-job.ts";
+
+/** Gangs that want machines which others have. */
+export function waitingGangs(world: () => FailureWorld): void {
+  it("makes no pod before all machines are there, runs in its turn, and gives its place back when it is deleted", async () => {
+    const { create, get, pods, untilRunning, untilCondition, untilPasses, removeWhole, untilReturned, heldBy } =
+      world();
+    const of = (name: string, replicas: number, flags: readonly string[] = []): ReturnType<typeof simulatedJob> =>
+      simulatedJob(name, { worker: replicaType(flags, { replicas, pool: "tight" }) });
+    const holder = await create(of("holder", 1));
+    await untilRunning("holder-worker-0");
+    const waiter = await create(of("waiter", 2, ["--run-ms=100"]));
+    const waits = async (): Promise<boolean> =>
+      (await get("waiter"))?.status?.conditions?.some(
+        ({ type, status }) => type === "MachinesReserved" && status === "False",
+      ) === true;
+    await until("it says that it waits", waits);
+    const quitter = await create(of("quitter", 2));
+    await until("the other one waits, too", async () => (await heldBy(quitter)) === 1);
+    await untilPasses("waiter", 2);
+    expect(await pods("waiter")).toEqual([]);
+    await removeWhole("quitter");
+    await untilReturned(quitter);
+    await removeWhole("holder");
+    await untilReturned(holder);
+    await untilCondition("waiter", "Succeeded");
+    await untilReturned(waiter);
+  });
+}
