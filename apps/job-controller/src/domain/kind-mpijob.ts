@@ -46,7 +46,7 @@ export const MPIJOB_KIND: Kind = kubeflowKind({
     };
   },
   describeCluster: (job, member, spec, defaults) =>
-    member.type === "launcher" ? describeLauncher(job, spec, defaults) : describeWorker(),
+    member.type === "launcher" ? describeLauncher(job, spec, defaults) : describeWorker(job, spec),
   companions: (job, spec) => [configMap(job, spec), ...identity(job, spec)],
 });
 
@@ -88,15 +88,23 @@ function describeLauncher(job: JobIdentity, spec: JobSpec, { images }: KindDefau
   };
 }
 
+const KUBEXEC = { key: "kubexec.sh", path: "kubexec.sh", mode: 0o555 };
 const FILES = [
   { key: "hostfile", path: "hostfile", mode: 0o444 },
-  { key: "kubexec.sh", path: "kubexec.sh", mode: 0o555 },
+  KUBEXEC,
   { key: "discover_hosts.sh", path: "discover_hosts.sh", mode: 0o555 },
 ];
 
-/** Workers wait for what the launcher starts in them. */
-function describeWorker(): ClusterDescription {
-  return { ...NO_DESCRIPTION, commandDefault: ["sleep", "365d"] };
+/** Workers wait for what the launcher starts in them. Open MPI looks for its agent in all of them, though only the launcher runs it. */
+function describeWorker(job: JobIdentity, spec: JobSpec): ClusterDescription {
+  const worker = replicaOf(spec, "worker");
+  return {
+    ...NO_DESCRIPTION,
+    containers: worker === undefined ? [] : [worker.mainContainer],
+    volumes: [{ name: CONFIG_VOLUME, configMap: { name: `${job.name}-config`, items: [KUBEXEC] } }],
+    volumeMounts: [{ name: CONFIG_VOLUME, mountPath: CONFIG_FOLDER }],
+    commandDefault: ["sleep", "365d"],
+  };
 }
 
 function kubectlDelivery(job: JobIdentity, image: string, volumeMounts: Container["volumeMounts"]): Container {

@@ -416,6 +416,15 @@ describe("an MPIJob", () => {
     );
   });
 
+  it("has the script by which commands get to workers at its path in every worker, because Open MPI looks for it there", () => {
+    const spec = specOf(MPIJOB_KIND, { mpiReplicaSpecs: specs });
+    const told = MPIJOB_KIND.describeCluster(JOB, { type: "worker", index: 1 }, spec, DEFAULTS);
+    const items = [{ key: "kubexec.sh", path: "kubexec.sh", mode: 0o555 }];
+    expect(told.volumes).toEqual([{ name: "mpi-job-config", configMap: { name: "j-config", items } }]);
+    expect(told.volumeMounts).toEqual([{ name: "mpi-job-config", mountPath: "/etc/mpi" }]);
+    expect([told.containers, told.env]).toEqual([["mpi"], []]);
+  });
+
   it("judges pods by the main container that it names", () => {
     const named = (name: string) => replica(name);
     const spec = specOf(MPIJOB_KIND, { mpiReplicaSpecs: { Launcher: named("run") }, mainContainer: "run" });
