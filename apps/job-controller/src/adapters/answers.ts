@@ -41,6 +41,7 @@ export type AnswerDeps = {
 
 type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Properties };
 
+const OWN_GROUP = "muster.dev";
 const LOG_BYTES_MOST = 256 * 1024;
 const EVENTS_MOST = 1000;
 
@@ -107,8 +108,8 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
     }
   };
   const kindsOf = (key: JobKey): Kind[] => {
-    const installed = runtimes().map(({ kind }) => kind);
-    return key.kind === "" ? installed : installed.filter(({ kind }) => kind === key.kind);
+    // One that is named may have been installed a moment ago.
+    return key.kind === "" ? runtimes().map(({ kind }) => kind) : KINDS.filter(({ kind }) => kind === key.kind);
   };
   return {
     kinds: KINDS,
@@ -131,10 +132,19 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
         .sort((a, b) => (place(a.key) < place(b.key) ? -1 : 1)),
     create: async (kind, manifest, requestId) => {
       try {
-        const created = await calls.create<JobResource>(resourceOf(kind), signed(manifest, requestId, namespace));
+        const resource = signed(manifest, requestId, namespace);
+        // A slip in a manifest of ours is told, not cut off; of other kinds we know only the definition that is installed.
+        const query = kind.group === OWN_GROUP ? { fieldValidation: "Strict" } : {};
+        const created = await calls.create<JobResource>(resourceOf(kind), resource, { query });
         return see(readJob(created, kind, config.defaults));
       } catch (error) {
-        if (kubeFault(error)?.code !== "already_exists") return raise(error);
+        const code = kubeFault(error)?.code;
+        // Nothing but the kind itself can be missing where something is made.
+        if (code === "not_found") {
+          const reason = `${kind.kind} is not installed in this cluster: it needs the CustomResourceDefinition ${kind.plural}.${kind.group}`;
+          return throwFault({ code: "invalid_request", field: "kind", reason }, { cause: error });
+        }
+        if (code !== "already_exists") return raise(error);
         const there = await readLive(kind, manifest.metadata.name);
         if (there?.metadata.annotations?.[annotations.requestId] === requestId) return see(there);
         return throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name }, { cause: error });
@@ -219,12 +229,11 @@ async function readLog(
   const { component, offset } = request;
   const pods = world.pods.byIndex("owner", ownerIdOf(job.metadata));
   const pod = pods.find(({ metadata }) => metadata?.labels?.[labels.component] === component);
-  if (pod === undefined) {
-    const known = pods.map(({ metadata }) => metadata?.labels?.[labels.component] ?? "").sort();
-    const reason = `"${component}" has no pod; ${known.length === 0 ? "none has" : `those that have are ${known.join(", ")}`}`;
-    return throwFault({ code: "invalid_request", field: "component", reason });
+  const fact = pod && podFact(pod);
+  // Before it has started a member has no log yet, and a pod that was cleaned up has taken its log along.
+  if (fact === undefined || fact.phase === "Pending") {
+    return throwFault({ code: "not_found", kind: "log", id: `${job.metadata.name}/${component}` });
   }
-  const fact = podFact(pod);
   const spec = "problems" in job.spec ? [] : job.spec.replicas;
   const main = spec.find(({ type }) => component.startsWith(`${type}-`))?.mainContainer ?? "";
   const container = request.container === "" ? main : request.container;

@@ -12,7 +12,7 @@ type JobMessage = muster.job.v1.Job.$Properties;
 export function jobMessage(job: JobRow, pods: readonly PodFact[], units: readonly UnitSeen[]): JobMessage {
   const { metadata, kind, spec, status, shape } = job;
   const total = shape.types.reduce((sum, { replicas }) => sum + replicas, 0);
-  const { state, message } = summariseState(status, total);
+  const { state, message, restarts } = summariseState(status, total);
   const members = "problems" in spec ? [] : summariseMembers(spec, status, pods, units);
   return {
     key: { kind: kind.kind, name: metadata.name },
@@ -26,9 +26,9 @@ export function jobMessage(job: JobRow, pods: readonly PodFact[], units: readonl
       message: condition.message,
       lastTransitionMs: condition.lastTransitionMs,
     })),
-    replicas: status.replicas.map(({ type, active, ready, succeeded, failed, restarts }) => {
+    replicas: status.replicas.map(({ type, active, ready, succeeded, failed, restarts: own }) => {
       const replicas = shape.types.find((each) => each.type === type)?.replicas ?? 0;
-      return { type, replicas, active, ready, succeeded, failed, restarts };
+      return { type, replicas, active, ready, succeeded, failed, restarts: own };
     }),
     members: [...members],
     createdAtMs: new Date(metadata.creationTimestamp ?? 0).getTime(),
@@ -37,6 +37,7 @@ export function jobMessage(job: JobRow, pods: readonly PodFact[], units: readonl
     waitingBecause: waitOf(job, state, message),
     traceparent: job.traceparent,
     ownerId: ownerIdOf(metadata),
+    restarts,
   };
 }
 
