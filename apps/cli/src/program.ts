@@ -18,7 +18,8 @@ import { VERSION } from "./version.ts";
 const EXIT_CODES = `
 Exit codes:
   0    done
-  1    the work failed: a session is not DONE, a check of doctor failed
+  1    the work failed: a session is not DONE, a job has not succeeded, a check
+       of doctor failed
   2    the command line or a file is wrong
   3    the NATS server or a service cannot be reached
   4    a service refused the request
@@ -31,6 +32,9 @@ Environment:
   MUSTER_LOCAL_FILE  where the local stack says how to reach it; default
                      .muster/local.json in the repository
   NO_COLOR           not empty: no colours`;
+
+/** How one is named where no kind stands before. */
+const TARGET = "name of the session; of a job job/NAME, or by its kind: tfjob/NAME";
 
 export type Program = {
   /** Runs the command that the arguments name. Rejects with CommanderError when they name none. */
@@ -88,22 +92,25 @@ function addRun(program: Command, cli: Cli, answer: Answer): void {
   type Options = OutputOption & { detach?: true; dryRun?: true; timeout?: number };
   program
     .command("run")
-    .description("Submit the sessions of YAML files and follow them until they are over.")
-    .argument("<file...>", "YAML files of one or more sessions; - is standard input")
-    .option("-d, --detach", "submit only, and leave the sessions to themselves")
-    .option("--dry-run", "check the files and print the sessions as they would be submitted")
-    .option("--timeout <duration>", "leave after this time, such as 10m; the sessions go on", durationArgument)
+    .description("Submit the sessions and jobs of YAML files and follow them until they are over.")
+    .argument("<file...>", "YAML files of one or more sessions or jobs; - is standard input")
+    .option("-d, --detach", "submit only, and leave them to themselves")
+    .option("--dry-run", "check the files and print what would be submitted")
+    .option("--timeout <duration>", "leave after this time, such as 10m; what was submitted goes on", durationArgument)
     .addOption(outputOption())
     .addHelpText(
       "after",
       `
 Progress goes to standard error, the result to standard output. Nothing is
-submitted unless every file is right. Ctrl-C cancels the sessions and waits for
-their end; Ctrl-C again leaves at once.
+submitted unless every file is right. Ctrl-C cancels what was submitted and
+waits for its end; Ctrl-C again leaves at once.
+Documents are of kind Session, Job, or one of Kubeflow's: TFJob, PyTorchJob,
+MPIJob, JAXJob.
 
 Examples:
   muster run examples/http-benchmark.yaml
   muster run -o json examples/http-benchmark.yaml | jq '.[0].result'
+  muster run examples/training-job.yaml
   muster run --detach a.yaml b.yaml
   sed s/v1/v2/ bench.yaml | muster run -`,
     )
@@ -118,7 +125,7 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
   const nouns = cli.kinds.map(({ noun }) => noun);
   program
     .command("get")
-    .description("List sessions, pools or reservations, or show one of them.")
+    .description("List sessions, jobs, pools or reservations, or show one of them.")
     .addArgument(
       new Argument("<resource>", "what to list").choices([
         ...cli.kinds.map(({ plural }) => plural),
@@ -131,7 +138,7 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster get sessions\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get reservations -o json`,
+      `\n\`jobs\` are those of all kinds.\n\nExamples:\n  muster get sessions\n  muster get jobs\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get reservations -o json`,
     )
     .action(
       answer((resource: string, name: string | undefined, { output }: OutputOption) => {
@@ -142,11 +149,11 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     );
   program
     .command("describe")
-    .description("Tell all that is known of a session: its phases, components, warnings and result.")
+    .description("Tell all that is known of a session or job: its phases, components, warnings and result.")
     .addArgument(new Argument("<resource>", "what to describe").choices(nouns))
-    .argument("<name>", "name of the session")
+    .argument("<name>", "its name")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster describe session http-benchmark-x7k2p`)
+    .addHelpText("after", `\nExamples:\n  muster describe session http-benchmark-x7k2p\n  muster describe job training`)
     .action(
       answer((noun: string, name: string, { output }: OutputOption) =>
         describeWork(cli, findKind(cli.kinds, noun) ?? cli.kinds[0], name, output),
@@ -160,23 +167,23 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .action(answer(({ output }: OutputOption) => getPools(cli, undefined, output)));
   program
     .command("cancel")
-    .description("End a session. One that is over already stays as it is.")
-    .argument("<name>", "name of the session")
+    .description("End a session or job. One that is over already stays as it is.")
+    .argument("<name>", TARGET)
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster cancel http-benchmark-x7k2p`)
+    .addHelpText("after", `\nExamples:\n  muster cancel http-benchmark-x7k2p\n  muster cancel job/training`)
     .action(answer((name: string, { output }: OutputOption) => cancelWork(cli, name, output)));
 }
 
 function addLogs(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("logs")
-    .description("Print what the components of a session wrote, while it runs and after it is over.")
-    .argument("<name>", "name of the session")
+    .description("Print what the components of a session or job wrote, while it runs and after it is over.")
+    .argument("<name>", TARGET)
     .argument("[component]", "only this component; without it all, each line after its component's name")
     .option("-f, --follow", "go on until the components have ended")
     .addHelpText(
       "after",
-      `\nExamples:\n  muster logs http-benchmark-x7k2p driver\n  muster logs -f http-benchmark-x7k2p`,
+      `\nExamples:\n  muster logs http-benchmark-x7k2p driver\n  muster logs -f http-benchmark-x7k2p\n  muster logs job/training worker-0`,
     )
     .action(
       answer((name: string, component: string | undefined, { follow }: { follow?: true }) =>
@@ -188,28 +195,26 @@ function addLogs(program: Command, cli: Cli, answer: Answer): void {
 function addReasons(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("explain")
-    .description(
-      "Say why a session is where it is: a stable word, numbers, and who holds the machines that it waits for.",
-    )
-    .argument("<name>", "name of the session; or another owner of machines: job/NAME, replica-set/NAME, lease/NAME")
+    .description("Say why work is where it is: a stable word, numbers, and who holds the machines that it waits for.")
+    .argument("<name>", `${TARGET}; or another owner of machines: replica-set/NAME, lease/NAME`)
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json\n  muster explain job/train`,
+      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json\n  muster explain job/training`,
     )
     .action(answer((name: string, { output }: OutputOption) => explain(cli, name, output)));
   program
     .command("events")
-    .description("List what happened to sessions, oldest first.")
-    .argument("[name]", "only this session")
+    .description("List what happened to sessions or jobs, oldest first.")
+    .argument("[name]", `${TARGET}; jobs: of all jobs; without it of all sessions`)
     .option(
       "-f, --follow",
-      "go on with what happens; ends with the session, or with Ctrl-C. With -o json a line for each event",
+      "go on with what happens; ends with the work, or with Ctrl-C. With -o json a line for each event",
     )
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster events\n  muster events -f http-benchmark-x7k2p\n  muster events -f -o json | jq .phase`,
+      `\nExamples:\n  muster events\n  muster events -f http-benchmark-x7k2p\n  muster events job/training\n  muster events -f -o json | jq .phase`,
     )
     .action(
       answer((name: string | undefined, { follow, output }: OutputOption & { follow?: true }) =>
@@ -253,9 +258,11 @@ function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
 function addEditorAndShell(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("schema")
-    .description("Print the JSON Schema of session documents, for editors and checks.")
+    .description("Print the JSON Schema of documents, for editors and checks.")
     .addArgument(
-      new Argument("[kind]", "of which kind").choices(cli.kinds.map(({ noun }) => noun)).default(cli.kinds[0].noun),
+      new Argument("[kind]", "of which kind")
+        .choices(cli.kinds.filter((kind) => kind.schema !== undefined).map(({ noun }) => noun))
+        .default(cli.kinds[0].noun),
     )
     .addHelpText(
       "after",
@@ -264,7 +271,8 @@ In an editor that knows yaml-language-server, as the first line of a file:
   # yaml-language-server: $schema=/path/to/session.schema.json
 
 Examples:
-  muster schema > session.schema.json`,
+  muster schema > session.schema.json
+  muster schema job > job.schema.json`,
     )
     .action(answer((noun: string) => Promise.resolve(schema(cli, findKind(cli.kinds, noun) ?? cli.kinds[0]))));
   program
@@ -289,7 +297,7 @@ Examples:
 function addDoctor(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("doctor")
-    .description("Check everything that a session needs, and say what to do about what is missing.")
+    .description("Check everything that work needs, and say what to do about what is missing.")
     .addOption(outputOption())
     .addHelpText("after", `\nExamples:\n  muster doctor\n  muster doctor -o json`)
     .action(answer(({ output }: OutputOption) => doctor(cli, output)));

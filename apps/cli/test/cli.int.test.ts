@@ -286,14 +286,14 @@ describe("muster explain", () => {
 });
 
 describe("muster explain of other owners", () => {
-  it("says what the ledger knows of a job", async () => {
-    const { stdout, code } = await world.muster(["explain", "job/train"]).ended;
+  it("says what the ledger knows of a lease", async () => {
+    const { stdout, code } = await world.muster(["explain", "lease/train"]).ended;
     expect(stdout).toMatch(
-      /^job\/train granted for \S+: GRANTED\n {2}it holds 1 machine\n\nCOMPONENT +POOL +NODE\nworker-0 +drivers +d-1\n$/,
+      /^lease\/train granted for \S+: GRANTED\n {2}it holds 1 machine\n\nCOMPONENT +POOL +NODE\nworker-0 +drivers +d-1\n$/,
     );
     expect(code).toBe(0);
-    const machine = await world.muster(["explain", "job/train", "-o", "json"]).ended;
-    expect(JSON.parse(machine.stdout)).toMatchObject({ owner: "job/train", code: "GRANTED" });
+    const machine = await world.muster(["explain", "lease/train", "-o", "json"]).ended;
+    expect(JSON.parse(machine.stdout)).toMatchObject({ owner: "lease/train", code: "GRANTED" });
   });
 
   it("takes a session by its kind as well", async () => {

@@ -71,7 +71,7 @@ const COMMANDS: readonly (readonly [args: string, answers: Record<string, () => 
     ["describe session x", {}, ["getSession"]],
     ["cancel x", {}, ["cancelSession"]],
     ["explain x", {}, ["getSession"]],
-    ["explain job/x", {}, ["explainReservation"]],
+    ["explain lease/x", {}, ["explainReservation"]],
     ["events", {}, ["listSessions"]],
     ["events x", {}, ["getSession"]],
     ["events -f", {}, ["listSessions"]],

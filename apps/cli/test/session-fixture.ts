@@ -21,6 +21,8 @@ export function session(
     uid: "u",
     revision: phases.length,
     spec: { components: [] },
+    columns: { machines: components.length },
+    owner: { kind: "session", id: "echo" },
     facts: [],
     outcome: outcomeOf(phases.at(-1)),
     events: phases.map((phase, index) => ({ phase, atMs: START_MS + index * 1000, description: "", reason: "" })),

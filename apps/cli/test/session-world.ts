@@ -180,7 +180,7 @@ async function serveAll(
   };
   const granted = {
     ...reservation,
-    owner: { kind: "job", id: "train" },
+    owner: { kind: "lease", id: "train" },
     state: muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED,
     machines: [{ component: "worker-0", pool: "drivers", node: "d-1" }],
     because: null,
@@ -283,7 +283,7 @@ async function serveAll(
         explainReservation: ({ owner }) =>
           owner?.id === "waiting"
             ? Promise.resolve(explanation)
-            : owner?.kind === "job" && owner.id === "train"
+            : owner?.kind === "lease" && owner.id === "train"
               ? Promise.resolve({ reservation: granted })
               : throwFault({ code: "not_found", kind: "reservation", id: owner?.id ?? "" }),
         listReservations: () => Promise.resolve({ reservations: [reservation] }),

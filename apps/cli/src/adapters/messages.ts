@@ -1,13 +1,15 @@
-import { muster } from "@muster/proto";
+import { annotations, muster } from "@muster/proto";
 import type { Holder, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import { formatElapsed } from "../domain/duration.ts";
+import { buildJobPhases, outcomeOfJob } from "../domain/job-phases.ts";
 import { buildSpec, type ComponentKind, type SessionSpec } from "../domain/session-document.ts";
 import { outcomeOf, type Phase } from "../domain/session-phases.ts";
-import type { Work } from "../domain/work.ts";
+import type { ComponentStatus, Work, WorkEvent } from "../domain/work.ts";
 
 type Wire = typeof muster.session.v1;
 type SpecMessage = ConstructorParameters<Wire["SessionSpec"]>[0];
 type SessionMessage = NonNullable<ConstructorParameters<Wire["Session"]>[0]>;
+type JobMessage = muster.job.v1.Job.$Properties;
 type PoolMessage = NonNullable<ConstructorParameters<typeof muster.reservation.v1.Pool>[0]>;
 type ExplanationMessage = muster.reservation.v1.ExplainReservationReply.$Properties;
 type ReservationMessage = NonNullable<ConstructorParameters<typeof muster.reservation.v1.Reservation>[0]>;
@@ -91,6 +93,8 @@ export function sessionFromMessage(message: SessionMessage): Work {
     uid: message.uid ?? "",
     revision: message.revision ?? 0,
     spec: buildSpec(spec),
+    columns: { machines: message.components?.length ?? 0 },
+    owner: { kind: "session", id: message.name ?? "" },
     facts: factsOf(spec),
     events,
     outcome: outcomeOf(events.at(-1)?.phase),
@@ -127,6 +131,83 @@ function factsOf(spec: SessionSpec): [string, string][] {
     ["priority", String(spec.priority ?? 0)],
     ["scenario", spec.scenarioJson ?? "-"],
   ];
+}
+
+/** A job of any kind. Kinds are named as in documents, in small letters: `tfjob`. */
+export function jobFromMessage(message: JobMessage): Work {
+  const { spec, cancelRequested } = manifestFrom(message.manifestJson ?? "");
+  const conditions = (message.conditions ?? []).map((condition) => ({
+    type: condition.type ?? "",
+    isTrue: condition.isTrue ?? false,
+    reason: condition.reason ?? "",
+    message: condition.message ?? "",
+    sinceMs: condition.lastTransitionMs ?? 0,
+  }));
+  const state = message.state ?? "UNKNOWN";
+  const createdAtMs = message.createdAtMs ?? 0;
+  const members = (message.members ?? []).map(memberFromMessage);
+  const ended = members.filter((member) => member.state === "SUCCEEDED" || member.state === "COMPLETED");
+  const kind = message.key?.kind ?? "";
+  return {
+    kind: kind.toLowerCase(),
+    name: message.key?.name ?? "",
+    uid: message.uid ?? "",
+    revision: message.revision ?? "",
+    spec,
+    columns: { type: kind, completed: `${ended.length}/${members.length}`, restarts: message.restarts ?? 0 },
+    owner: { kind: "job", id: message.ownerId ?? "" },
+    facts: [
+      ["kind", kind],
+      ["owner", `job/${message.ownerId ?? ""}`],
+      ...(message.replicas ?? []).map((each): [string, string] => [
+        each.type ?? "",
+        `${each.replicas ?? 0} replicas: ${each.active ?? 0} active, ${each.ready ?? 0} ready, ${each.succeeded ?? 0} succeeded, ${each.failed ?? 0} failed, ${each.restarts ?? 0} restarts`,
+      ]),
+    ],
+    events: buildJobPhases({ state, createdAtMs, conditions }),
+    outcome: outcomeOfJob(state, conditions),
+    components: members,
+    resultJson: undefined,
+    warnings: [],
+    createdAtMs,
+    finishedAtMs: unlessDefault(message.finishedAtMs),
+    cancelRequested,
+    traceparent: message.traceparent ?? "",
+    waitingBecause: message.waitingBecause ?? "",
+  };
+}
+
+function memberFromMessage(message: muster.job.v1.JobMember.$Properties): ComponentStatus {
+  const name = message.component ?? "";
+  return {
+    name,
+    kind: name.replace(/-\d+$/, ""),
+    pool: message.pool ?? "",
+    node: message.node ?? "",
+    pod: message.pod ?? "",
+    podIp: "",
+    state: message.state ?? "",
+    message: message.message ?? "",
+    exitCode: undefined,
+  };
+}
+
+/** What the custom resource says, where the reply has it. */
+function manifestFrom(json: string): { readonly spec: Record<string, unknown>; readonly cancelRequested: boolean } {
+  // The job controller writes it: the API server's own form of the resource.
+  const manifest = (json === "" ? {} : JSON.parse(json)) as {
+    spec?: Record<string, unknown>;
+    metadata?: { annotations?: Record<string, string> };
+  };
+  const cancelRequested = manifest.metadata?.annotations?.[annotations.cancelled] !== undefined;
+  return { spec: manifest.spec ?? {}, cancelRequested };
+}
+
+export function jobEventFromMessage(message: muster.job.v1.JobEvent.$Properties): WorkEvent {
+  const count = message.count ?? 1;
+  const description = `${message.object ?? ""}: ${message.message ?? ""}${count > 1 ? ` (${count} times)` : ""}`;
+  const type = message.type ?? "Normal";
+  return { phase: message.reason ?? "", atMs: message.atMs ?? 0, description, reason: type === "Normal" ? "" : type };
 }
 
 export function poolFromMessage(message: PoolMessage): Pool {

@@ -159,7 +159,9 @@ describe("what is wrong is told with its place", () => {
     [
       "another kind",
       VALID.replace("kind: Session", "kind: Sesion"),
-      ['f.yaml:2:7: kind: must be one of Session; did you mean "Session"?, not the string "Sesion"'],
+      [
+        'f.yaml:2:7: kind: must be one of Session, Job, TFJob, PyTorchJob, MPIJob, JAXJob; did you mean "Session"?, not the string "Sesion"',
+      ],
     ],
     [
       "another version",

@@ -43,8 +43,8 @@ export function completion(cli: Cli, shell: Shell): ExitCode {
 /** `muster __complete -- WORDS`: what can stand in place of the last word, one a line. Says nothing where the services do not answer. */
 export async function complete(cli: Cli, program: Command, line: readonly string[]): Promise<ExitCode> {
   const { words, source } = planCompletion(shapesOf(program), optionsOf(program), line);
-  const names = source === undefined ? [] : await namesOf(cli, source);
   const current = line.at(-1) ?? "";
+  const names = source === undefined ? [] : await namesOf(cli, source, current);
   const offers = [...words, ...names.filter((name) => name.startsWith(current)).slice(0, NAMES_MAX)];
   cli.io.out(offers);
   return EXIT.ok;
@@ -73,7 +73,7 @@ function optionsOf(command: Command): OptionShape[] {
   }));
 }
 
-async function namesOf(cli: Cli, source: NameSource): Promise<string[]> {
+async function namesOf(cli: Cli, source: NameSource, current: string): Promise<string[]> {
   try {
     await using connected = await cli.connect(AbortSignal.any([cli.interrupts.first, AbortSignal.timeout(ASK_MS)]));
     const { services, link } = connected;
@@ -81,6 +81,11 @@ async function namesOf(cli: Cli, source: NameSource): Promise<string[]> {
     if (source.names === "components") {
       const { kind, name } = oneOf(cli, source.of);
       return (await kind.calls(link).get(name)).components.map((component) => component.name);
+    }
+    const [noun = "", rest] = current.split("/", 2);
+    if (source.of === undefined && rest !== undefined) {
+      const named = findKind(cli.kinds, noun);
+      return named === undefined ? [] : (await named.calls(link).list()).map(({ name }) => `${noun}/${name}`);
     }
     const kind = source.of === undefined ? cli.kinds[0] : findKind(cli.kinds, source.of);
     return kind === undefined ? [] : (await kind.calls(link).list()).map(({ name }) => name);

@@ -2,7 +2,7 @@ import { faultOf } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
 import { buildEventLine, buildEventRecord, buildEventTable, orderEvents } from "../domain/build-events.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { isFinished, type Work } from "../domain/work.ts";
+import { isFinished, type Work, type WorkEvent } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import type { Target } from "../kinds/kinds.ts";
 import { keepContact } from "./keep-contact.ts";
@@ -28,7 +28,12 @@ export async function events(cli: Cli, target: string | undefined, options: Even
 }
 
 async function read(calls: WorkCalls, name: string | undefined): Promise<Work[]> {
-  return name === undefined ? calls.list() : [await calls.get(name)];
+  return name === undefined ? calls.list() : [await withEvents(calls, await calls.get(name))];
+}
+
+/** Of one everything is told; of all of them only what their states say, because the rest is a question for each. */
+async function withEvents(calls: WorkCalls, work: Work): Promise<Work> {
+  return calls.events === undefined ? work : { ...work, events: await calls.events(work) };
 }
 
 /** Until interrupted; for one until it is over. Prints each event once, as a line, or as a line of JSON. */
@@ -41,9 +46,9 @@ async function followEvents(cli: Cli, connected: Connected, { kind, name }: Targ
     if (name !== undefined && changed !== name) return;
     hinted.add(changed);
     hint.abort();
-  });
+  }, name);
   using contact = keepContact(cli, connected);
-  const printed = new Map<string, number>();
+  const printed = new Map<string, Set<string>>();
   let everything = true;
   while (!stop.aborted) {
     const names = [...hinted];
@@ -53,7 +58,7 @@ async function followEvents(cli: Cli, connected: Connected, { kind, name }: Targ
       const all = everything;
       // Until there is an answer hints may have been missed.
       everything = true;
-      return { all, found: all ? await read(calls, name) : await readThese(calls, names) };
+      return { all, found: all ? await read(calls, name) : await readThese(calls, names, name) };
     };
     const answer = await contact.ask("events", question, stop);
     if (answer === undefined) break;
@@ -69,11 +74,12 @@ async function followEvents(cli: Cli, connected: Connected, { kind, name }: Targ
 }
 
 /** Those that still exist. */
-async function readThese(calls: WorkCalls, names: readonly string[]): Promise<Work[]> {
+async function readThese(calls: WorkCalls, names: readonly string[], only: string | undefined): Promise<Work[]> {
   const found: Work[] = [];
   for (const name of names) {
     try {
-      found.push(await calls.get(name));
+      const work = await calls.get(name);
+      found.push(name === only ? await withEvents(calls, work) : work);
     } catch (error) {
       if (faultOf(error)?.code !== "not_found") throw error;
     }
@@ -81,16 +87,26 @@ async function readThese(calls: WorkCalls, names: readonly string[]): Promise<Wo
   return found;
 }
 
-function printNew(cli: Cli, found: readonly Work[], printed: Map<string, number>, output: Format): void {
-  const fresh = found.map((work) => ({ ...work, events: work.events.slice(printed.get(work.uid) ?? 0) }));
-  for (const { uid, events: all } of found) printed.set(uid, all.length);
+/** Events that come late take their place among the others, so each is known by all that it says. */
+function printNew(cli: Cli, found: readonly Work[], printed: Map<string, Set<string>>, output: Format): void {
+  const fresh = found.map((work) => {
+    const known = printed.get(work.uid) ?? new Set();
+    printed.set(work.uid, known);
+    const events = work.events.filter((event) => !known.has(keyOf(event)));
+    for (const event of events) known.add(keyOf(event));
+    return { ...work, events };
+  });
   const lines = orderEvents(fresh);
   const style = cli.io.outStyle();
   if (output === "table") cli.io.out(lines.map((named) => buildEventLine(named, style)));
   else cli.io.out(lines.map((named) => JSON.stringify(buildEventRecord(named))));
 }
 
-function forgetOthers(printed: Map<string, number>, found: readonly Work[]): void {
+function keyOf({ phase, atMs, reason, description }: WorkEvent): string {
+  return JSON.stringify([phase, atMs, reason, description]);
+}
+
+function forgetOthers(printed: Map<string, Set<string>>, found: readonly Work[]): void {
   const present = new Set(found.map(({ uid }) => uid));
   for (const uid of printed.keys()) if (!present.has(uid)) printed.delete(uid);
 }

@@ -15,7 +15,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
 import { readOwner } from "../domain/owner.ts";
 import type { ReservationExplanation } from "../domain/reservation.ts";
-import { isFinished, phaseOf } from "../domain/work.ts";
+import { isFinished, phaseOf, type Work } from "../domain/work.ts";
 import type { Kind } from "../kinds/kind.ts";
 import { findKind, type Target } from "../kinds/kinds.ts";
 import { print, type Format } from "./output.ts";
@@ -100,7 +100,10 @@ export async function cancelWork(cli: Cli, target: string, format: Format): Prom
 
 /** `muster explain NAME`: of work that the command knows why it is where it is; of any other owner what the ledger knows of its machines. */
 export async function explain(cli: Cli, text: string, format: Format): Promise<ExitCode> {
-  const owner = readOwner(text);
+  const owner = readOwner(
+    text,
+    cli.kinds.map(({ noun }) => noun),
+  );
   if ("trouble" in owner) throw new CommandError(EXIT.usage, owner.trouble);
   await using connected = await cli.connect();
   const kind = findKind(cli.kinds, owner.kind);
@@ -110,13 +113,42 @@ export async function explain(cli: Cli, text: string, format: Format): Promise<E
 }
 
 async function explainWork(cli: Cli, connected: Connected, kind: Kind, name: string, format: Format): Promise<void> {
-  const work = await kind.calls(connected.link).get(name);
-  const reservation = isFinished(work) ? undefined : await explanationOf(connected.services, kind.noun, name);
+  const work = await workOrOwner(connected, kind, name);
+  if (work === undefined) {
+    await explainReservation(cli, connected, { kind: kind.noun, id: name }, format);
+    return;
+  }
+  const reservation = isFinished(work) ? undefined : await reservationOf(connected.services, kind, work);
   const explanation = kind.explain(work, reservation);
   print(cli.io, format, {
     table: (style) => buildExplanation({ work, explanation, reservation }, cli.now(), style),
-    data: () => ({ [kind.noun]: name, phase: phaseOf(work), ...explanation, reservation }),
+    data: () => ({ [work.kind]: name, phase: phaseOf(work), ...explanation, reservation }),
   });
+}
+
+/** Undefined where there is no work of this name, but an owner in the ledger: it knows some kinds by ids that differ from their names. */
+async function workOrOwner(connected: Connected, kind: Kind, name: string): Promise<Work | undefined> {
+  try {
+    return await kind.calls(connected.link).get(name);
+  } catch (error) {
+    if (faultOf(error)?.code !== "not_found" || kind.isPart === undefined) throw error;
+    if ((await explanationOf(connected.services, kind.noun, name)) === undefined) throw error;
+    return undefined;
+  }
+}
+
+/** The reservation that says most: that of the work, and once that is granted one for a part of it that still waits. */
+async function reservationOf(
+  services: MusterServices,
+  { isPart }: Kind,
+  work: Work,
+): Promise<ReservationExplanation | undefined> {
+  const whole = await explanationOf(services, work.owner.kind, work.owner.id);
+  if (isPart === undefined || whole?.code !== "") return whole;
+  const waiting = (await services.reservations()).find(
+    ({ ownerKind, ownerId, state }) => ownerKind === work.owner.kind && isPart(work, ownerId) && state === "waiting",
+  );
+  return waiting === undefined ? whole : ((await explanationOf(services, waiting.ownerKind, waiting.ownerId)) ?? whole);
 }
 
 async function explainReservation(

@@ -46,6 +46,7 @@ export async function logs(
         component: each,
         alone: component !== undefined,
         follow: options.follow,
+        over: isFinished(work),
         stop,
       },
       sink,
@@ -73,6 +74,8 @@ type LogSource = {
   readonly component: string;
   /** Nothing else was asked for, so that its absence is an error. */
   readonly alone: boolean;
+  /** No log comes into being any more. */
+  readonly over: boolean;
   readonly follow: boolean;
   readonly stop: AbortSignal;
 };
@@ -111,7 +114,10 @@ async function readChunk(source: LogSource, offset: number): Promise<LogChunk | 
       if (!follow || (work !== undefined && isFinished(work))) {
         const message = `${component} has no log: ${describeFault(fault)}`;
         if (source.alone)
-          throw new CommandError(EXIT.refused, message, { cause: error, ...(!follow && { hint: WAITS }) });
+          throw new CommandError(EXIT.refused, message, {
+            cause: error,
+            ...(!follow && !source.over && { hint: WAITS }),
+          });
         cli.io.err([`note: ${message}`]);
         break;
       }

@@ -12,6 +12,7 @@ import {
 } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
+import { plain } from "../domain/build-table.ts";
 import { buildSummary } from "../domain/build-result.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
@@ -55,7 +56,7 @@ export async function run(cli: Cli, files: readonly string[], options: RunOption
     const { name } = draft;
     return { kind, draft, name: "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH) };
   });
-  return inSpan("@muster/cli", "muster run", { attributes: { "muster.sessions": named.length } }, async (span) => {
+  return inSpan("@muster/cli", "muster run", { attributes: { "muster.submitted": named.length } }, async (span) => {
     const code = await submitAndFollow(cli, named, options);
     if (code !== EXIT.ok) span.setStatus({ code: SpanStatusCode.ERROR, message: `exit code ${code}` });
     return code;
@@ -127,7 +128,9 @@ async function submitAll(
   for (const each of named) {
     if (cli.interrupts.first.aborted) break;
     try {
-      submitted.push(await submit(cli, connected, each));
+      const work = await submit(cli, connected, each);
+      submitted.push(work);
+      cli.io.err(work.warnings.map(({ message }) => `warning: ${titleOf(work)}: ${plain(message)}`));
     } catch (error) {
       refused = refused ?? report(cli, `submitting ${each.kind.noun} ${each.name}`, error);
     }

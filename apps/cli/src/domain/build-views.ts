@@ -7,19 +7,21 @@ import type { Pool, Reservation } from "./reservation.ts";
 import { parseOrText } from "./session-document.ts";
 import { ageOf, endOf, isFinished, phaseOf, type Work } from "./work.ts";
 
+/** All of one kind. */
 export function buildWorkTable(all: readonly Work[], nowMs: number, style: TableStyle): string[] {
   const rows = all.map((work): Cell[] => {
     const phase = phaseOf(work);
     return [
       work.name,
       { text: phase, colour: colourOf(phase) },
-      String(work.components.length),
+      ...Object.values(work.columns).map(String),
       formatElapsed(nowMs - work.createdAtMs),
       formatElapsed(ageOf(work, nowMs)),
       isFinished(work) ? (endOf(work)?.reason ?? "") : work.waitingBecause,
     ];
   });
-  return buildTable(["NAME", "PHASE", "MACHINES", "AGE", "TOOK", "WHY"], rows, style);
+  const columns = Object.keys(all[0]?.columns ?? {}).map((column) => column.toUpperCase());
+  return buildTable(["NAME", "PHASE", ...columns, "AGE", "TOOK", "WHY"], rows, style);
 }
 
 export function buildPoolTable(pools: readonly Pool[], style: TableStyle): string[] {
@@ -88,6 +90,7 @@ export function buildWorkRecord(work: Work): Record<string, unknown> {
     uid: work.uid,
     revision: work.revision,
     phase: phaseOf(work),
+    ...work.columns,
     createdAt: isoTime(work.createdAtMs),
     finishedAt: isoTime(work.finishedAtMs),
     cancelRequested: work.cancelRequested,

@@ -17,9 +17,12 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
+const JOBS = "`muster get jobs` shows those that exist";
 /** Where the names of each kind of thing are shown. */
-const LISTS = new Map([
+const LISTS = new Map<string, string>([
   ["session", "`muster get sessions` shows those that exist"],
+  ["job", JOBS],
+  ...["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob"].map((kind): [string, string] => [kind, JOBS]),
   ["dead letter", "`muster dead-letters list` shows those that exist"],
 ]);
 

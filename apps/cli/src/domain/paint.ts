@@ -7,11 +7,12 @@ export function paint(text: string, colour: Colour, colours: boolean): string {
   return !colours || colour === "none" || text === "" ? text : `\u001b[${CODE[colour]}m${text}\u001b[0m`;
 }
 
-/** The colour of a phase of a session, or of a state of a component. */
+/** The colour of a phase of work, or of a state of a component. */
 export function colourOf(word: string): Colour {
   switch (word) {
     case "DONE":
     case "SUCCEEDED":
+    case "COMPLETED":
     case "READY":
     case "ok":
       return "green";
@@ -21,6 +22,8 @@ export function colourOf(word: string): Colour {
     case "failed":
       return "red";
     case "CANCELLED":
+    case "RESTARTING":
+    case "SUSPENDED":
     case "NOT_READY":
     case "UNKNOWN":
     case "waiting":
@@ -29,6 +32,8 @@ export function colourOf(word: string): Colour {
     case "ACCEPT":
     case "PROVISION":
     case "RUN":
+    case "STARTING":
+    case "RUNNING":
     case "CREATED":
       return "cyan";
     default:

@@ -8,6 +8,10 @@ export type Work = {
   readonly revision: number | string;
   /** The `spec` of a document that would make it. */
   readonly spec: Readonly<Record<string, unknown>>;
+  /** What its kind counts, for tables and programs; the same names in the same order for all of a kind: `machines`. */
+  readonly columns: Readonly<Record<string, string | number>>;
+  /** As the ledger knows it. */
+  readonly owner: { readonly kind: string; readonly id: string };
   /** What only its kind has, for people who want all: labels and values. */
   readonly facts: readonly (readonly [label: string, value: string])[];
   readonly events: readonly WorkEvent[];
@@ -45,7 +49,7 @@ export type ComponentStatus = {
   readonly node: string;
   readonly pod: string;
   readonly podIp: string;
-  /** PENDING, CREATED, or a health: READY, NOT_READY, UNKNOWN, SUCCEEDED, FAILED. */
+  /** A word of its kind. PENDING: nothing was made of it; FAILED: its log is worth a look. */
   readonly state: string;
   readonly message: string;
   readonly exitCode: number | undefined;

@@ -4,7 +4,7 @@ import type { Explanation } from "../domain/build-explanation.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
 import type { Finding } from "../domain/read-value.ts";
 import type { ReservationExplanation } from "../domain/reservation.ts";
-import type { Work } from "../domain/work.ts";
+import type { Work, WorkEvent } from "../domain/work.ts";
 
 /** All that the commands need to know of one kind of work. What differs between kinds stands in its file, and nowhere else. */
 export type Kind = {
@@ -13,12 +13,15 @@ export type Kind = {
   readonly plural: string;
   /** What `kind` says in the documents that make one. */
   readonly documents: readonly string[];
-  readonly schema: () => Schema;
+  /** Undefined where somebody else publishes it. */
+  readonly schema: (() => Schema) | undefined;
   /** Reads a document that names one of `documents`. Never throws. `known` are the names that documents may have, of all kinds. */
   readonly read: (document: unknown, known: readonly string[]) => ReadDraft;
   readonly calls: (link: Link) => WorkCalls;
   /** Why it is where it is. `reservation` is undefined where the ledger holds none for it. */
   readonly explain: (work: Work, reservation: ReservationExplanation | undefined) => Explanation;
+  /** Whether the ledger's owner of this id has machines for a part of the work, beside the owner that the work names. Absent: none has. */
+  readonly isPart?: (work: Work, ownerId: string) => boolean;
 };
 
 /** Where services are asked; the signal gives up whatever is being asked. */
@@ -51,6 +54,8 @@ export type WorkCalls = {
     offset: number,
     options?: { readonly signal: AbortSignal; readonly follow: boolean },
   ) => Promise<LogChunk>;
-  /** Calls the listener with the name of each that has a new event, until disposed. A hint may be lost. */
-  readonly onEvent: (listener: (name: string) => void) => Promise<AsyncDisposable>;
+  /** All that happened to it, where that is more than its own events; in any order. */
+  readonly events?: (work: Work) => Promise<readonly WorkEvent[]>;
+  /** Calls the listener with the name of each that has a new event, until disposed; with a name of this one at least. A hint may be lost. */
+  readonly onEvent: (listener: (name: string) => void, name?: string) => Promise<AsyncDisposable>;
 };

@@ -1,11 +1,12 @@
 import type { Kind, ReadDraft } from "./kind.ts";
 import { nearestName } from "../domain/nearest-name.ts";
+import { JOBS } from "./job.ts";
 import { SESSION } from "./session.ts";
 
 /** Every kind that the command knows. The first is meant where none is named. */
 export type Kinds = readonly [Kind, ...Kind[]];
 
-export const KINDS: Kinds = [SESSION];
+export const KINDS: Kinds = [SESSION, ...JOBS];
 
 /** What is meant by `NAME`, `KIND/NAME`, or by the plural of a kind: all of it. */
 export type Target = { readonly kind: Kind; readonly name: string | undefined };

@@ -1,0 +1,105 @@
+import { expect, it } from "vitest";
+import { session, START_MS } from "../../test/session-fixture.ts";
+import { buildJobPhases, continueJob, outcomeOfJob, type JobCondition } from "./job-phases.ts";
+import type { Work } from "./work.ts";
+
+function condition(type: string, second: number, more: Partial<JobCondition> = {}): JobCondition {
+  return { type, isTrue: true, reason: `${type}Reason`, message: type, sinceMs: START_MS + second * 1000, ...more };
+}
+
+const CREATED = condition("Created", 0);
+const RESERVED = condition("MachinesReserved", 2);
+const RUNNING = condition("Running", 3);
+
+it.each<[title: string, state: string, conditions: JobCondition[], phases: string[]]>([
+  ["one that nobody has looked at", "QUEUED", [], ["0 QUEUED"]],
+  [
+    "one that waits, with the ledger's word",
+    "QUEUED",
+    [CREATED, condition("MachinesReserved", 1, { isTrue: false, reason: "POOL_AVAILABILITY" })],
+    ["0 QUEUED POOL_AVAILABILITY"],
+  ],
+  ["one whose pods come", "STARTING", [CREATED, RESERVED], ["0 QUEUED", "2 STARTING"]],
+  ["one that runs", "RUNNING", [CREATED, RESERVED, RUNNING], ["0 QUEUED", "2 STARTING", "3 RUNNING"]],
+  [
+    "one that is made anew",
+    "RESTARTING",
+    [CREATED, RESERVED, condition("Restarting", 4)],
+    ["0 QUEUED", "2 STARTING", "4 RESTARTING RestartingReason"],
+  ],
+  [
+    "one that is over, and whose Running is over, too",
+    "SUCCEEDED",
+    [CREATED, RESERVED, { ...RUNNING, isTrue: false }, condition("Succeeded", 9)],
+    ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"],
+  ],
+  [
+    "one that failed before it had machines",
+    "FAILED",
+    [CREATED, condition("Failed", 1)],
+    ["0 QUEUED", "1 FAILED FailedReason"],
+  ],
+  ["one in a state of a newer service", "DREAMING", [CREATED, RESERVED], ["0 QUEUED", "2 STARTING", "2 DREAMING"]],
+])("tells the way of %s", (_title, state, conditions, phases) => {
+  const events = buildJobPhases({ state, createdAtMs: START_MS, conditions });
+  const told = events.map(({ phase, atMs, reason }) => `${(atMs - START_MS) / 1000} ${phase} ${reason}`.trim());
+  expect(told).toEqual(phases);
+});
+
+it.each<[state: string, reason: string, outcome: Work["outcome"]]>([
+  ["RUNNING", "", undefined],
+  ["SUCCEEDED", "JobSucceeded", "success"],
+  ["FAILED", "BackoffLimitExceeded", "failure"],
+  ["FAILED", "Cancelled", "cancelled"],
+])("the outcome of %s because of %s is %s", (state, reason, outcome) => {
+  const type = state === "FAILED" ? "Failed" : "Succeeded";
+  expect(outcomeOfJob(state, [condition(type, 1, { reason })])).toBe(outcome);
+});
+
+function job(phase: string, second: number, restarts = 0, more: Partial<Work> = {}): Work {
+  const event = { phase, atMs: START_MS + second * 1000, description: "", reason: "" };
+  return { ...session([]), events: [event], columns: { restarts }, ...more };
+}
+
+/** What a follower sees who looks at each of these, the last time 10.5 s after the submission. */
+function follow(first: Work, ...rest: readonly Work[]): string[] {
+  const last = rest.reduce((seen, now) => continueJob(seen, now, START_MS + 10_500), first);
+  return last.events.map(({ phase, atMs, description }) =>
+    `${(atMs - START_MS) / 1000} ${phase} ${description}`.trim(),
+  );
+}
+
+it.each<[title: string, seen: readonly [Work, ...Work[]], events: string[]]>([
+  ["nothing new is nothing to tell", [job("RUNNING", 3), job("RUNNING", 3)], ["3 RUNNING"]],
+  ["what the conditions forget stays", [job("RUNNING", 3), job("SUCCEEDED", 9)], ["3 RUNNING", "9.999 SUCCEEDED"]],
+  ["nothing is later than now", [job("RUNNING", 3), job("SUCCEEDED", 10)], ["3 RUNNING", "10.5 SUCCEEDED"]],
+  ["nothing is before what was seen", [job("RESTARTING", 8), job("QUEUED", 0)], ["8 RESTARTING", "8 QUEUED"]],
+  [
+    "restarts that nobody saw are told",
+    [job("RUNNING", 3), job("RUNNING", 3, 2)],
+    ["3 RUNNING", "10.5 RESTARTING 2 restarts", "10.5 RUNNING"],
+  ],
+  [
+    "one restart more while it restarts is told",
+    [job("RESTARTING", 3, 1), job("RESTARTING", 3, 2)],
+    ["3 RESTARTING", "3.999 RESTARTING  (restart 2)"],
+  ],
+  [
+    "the failure that was one too many is the end alone",
+    [job("RUNNING", 3), job("FAILED", 9, 1, { outcome: "failure" })],
+    ["3 RUNNING", "9.999 FAILED"],
+  ],
+])("while a job is followed %s", (_title, seen, events) => {
+  const [first, ...rest] = seen;
+  expect(follow(first, ...rest)).toEqual(events);
+});
+
+it("a followed job keeps what only its submission told", () => {
+  const warnings = [{ code: "MANIFEST", message: "spec.x is ignored" }];
+  const seen = job("QUEUED", 0, 0, { warnings, spec: { a: 1 }, cancelRequested: true });
+  expect(continueJob(seen, job("RUNNING", 1, 0, { spec: {} }), START_MS)).toMatchObject({
+    warnings,
+    spec: { a: 1 },
+    cancelRequested: true,
+  });
+});

@@ -1,0 +1,88 @@
+import { plural } from "./plural.ts";
+import type { Outcome, Work, WorkEvent } from "./work.ts";
+
+/** A condition of a job as its replies have it. */
+export type JobCondition = {
+  readonly type: string;
+  readonly isTrue: boolean;
+  readonly reason: string;
+  readonly message: string;
+  readonly sinceMs: number;
+};
+
+export type JobPhase = "QUEUED" | "STARTING" | "RUNNING" | "RESTARTING" | "SUSPENDED" | "SUCCEEDED" | "FAILED";
+
+/** The condition that says since when a job is in a phase, and why. */
+const CONDITION: ReadonlyMap<string, string> = new Map<JobPhase, string>([
+  ["STARTING", "MachinesReserved"],
+  ["RUNNING", "Running"],
+  ["RESTARTING", "Restarting"],
+  ["SUSPENDED", "Suspended"],
+  ["SUCCEEDED", "Succeeded"],
+  ["FAILED", "Failed"],
+]);
+/** Phases whose reason is worth a word. */
+const WITH_REASON: ReadonlySet<string> = new Set<JobPhase>(["RESTARTING", "SUSPENDED", "FAILED"]);
+
+/** The way of a job to the state that it is in, as far as its conditions remember it. */
+export function buildJobPhases(job: {
+  readonly state: string;
+  readonly createdAtMs: number;
+  readonly conditions: readonly JobCondition[];
+}): WorkEvent[] {
+  const { state, createdAtMs, conditions } = job;
+  const queued = { phase: "QUEUED", atMs: createdAtMs, description: "", reason: "" };
+  if (state === "QUEUED") {
+    // False says, with the ledger's own word, why the machines are not there.
+    const waits = conditions.find(({ type, isTrue }) => type === "MachinesReserved" && !isTrue);
+    return [{ ...queued, description: waits?.message ?? "", reason: waits?.reason ?? "" }];
+  }
+  const eventsOf = (phase: string): WorkEvent[] =>
+    conditions
+      .filter(({ type, isTrue }) => isTrue && type === CONDITION.get(phase))
+      .map(({ sinceMs, message, reason }) => ({
+        phase,
+        atMs: sinceMs,
+        description: message,
+        reason: WITH_REASON.has(phase) ? reason : "",
+      }));
+  const earlier = ["STARTING", "RUNNING"].filter((phase) => phase !== state).flatMap(eventsOf);
+  const [current = { phase: state, atMs: earlier.at(-1)?.atMs ?? createdAtMs, description: "", reason: "" }] =
+    eventsOf(state);
+  return [queued, ...earlier.filter(({ atMs }) => atMs <= current.atMs), current];
+}
+
+/** The job as it is now, after the phases in which it was seen before: its conditions forget them, and forget restarts that came and went between two looks. */
+export function continueJob(seen: Work, now: Work, nowMs: number): Work {
+  return {
+    ...now,
+    spec: Object.keys(now.spec).length === 0 ? seen.spec : now.spec,
+    warnings: seen.warnings,
+    cancelRequested: now.cancelRequested || seen.cancelRequested,
+    events: [...seen.events, ...newPhases(seen, now, nowMs)],
+  };
+}
+
+function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
+  const [before, last] = [seen.events.at(-1), now.events.at(-1)];
+  const restarts = Number(now.columns["restarts"] ?? 0) - Number(seen.columns["restarts"] ?? 0);
+  if (before === undefined || last === undefined || (before.phase === last.phase && restarts <= 0)) return [];
+  // The API server keeps whole seconds: it was within that second, after what we have seen before, and not later than now.
+  const told =
+    restarts > 0 && last.phase === "RESTARTING"
+      ? `${last.description} (restart ${now.columns["restarts"] ?? ""})`
+      : last.description;
+  const current = { ...last, description: told, atMs: Math.max(before.atMs, Math.min(nowMs, last.atMs + 999)) };
+  if (restarts <= 0 || now.outcome !== undefined || [before, last].some(({ phase }) => phase === "RESTARTING")) {
+    return [current];
+  }
+  const missed = { phase: "RESTARTING", atMs: nowMs, description: plural(restarts, "restart"), reason: "" };
+  return [missed, { ...current, atMs: nowMs }];
+}
+
+/** Undefined until the job is over. One that somebody has cancelled fails, too, with a reason of its own. */
+export function outcomeOfJob(state: string, conditions: readonly JobCondition[]): Outcome | undefined {
+  if (state === "SUCCEEDED") return "success";
+  if (state !== "FAILED") return undefined;
+  return conditions.some(({ type, reason }) => type === "Failed" && reason === "Cancelled") ? "cancelled" : "failure";
+}

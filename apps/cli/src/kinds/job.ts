@@ -1,0 +1,161 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { client, type Bus } from "@muster/bus";
+import { faultOf } from "@muster/faults";
+import { JobService } from "@muster/proto";
+import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
+import { jobEventFromMessage, jobFromMessage } from "../adapters/messages.ts";
+import type { Schema } from "../domain/build-session-schema.ts";
+import { explainJob } from "../domain/explain-job.ts";
+import { continueJob } from "../domain/job-phases.ts";
+import { nameManifest, readJobDocument } from "../domain/read-job-document.ts";
+import type { Work } from "../domain/work.ts";
+import type { Kind, Link, WorkCalls } from "./kind.ts";
+
+/** What `kind` and `apiVersion` of their documents say. The first is Muster's own; `job/NAME` means one of any of them. */
+const OWN = "Job";
+const WORDS = [OWN, "TFJob", "PyTorchJob", "MPIJob", "JAXJob"] as const;
+type Word = (typeof WORDS)[number];
+
+const SCHEMA = new URL("../../../../schemas/job.schema.json", import.meta.url);
+/** After a failure of a long poll that only hurries things up. */
+const ASK_AGAIN_MS = 1000;
+
+/** Gangs of pods that succeed or fail as one, which the job controller runs: Muster's own kind, and Kubeflow's. */
+export const JOBS: readonly Kind[] = WORDS.map(buildJobKind);
+
+function buildJobKind(word: Word): Kind {
+  const noun = word.toLowerCase();
+  const own = word === OWN;
+  return {
+    noun,
+    plural: `${noun}s`,
+    documents: [word],
+    schema: own ? readSchema : undefined,
+    read: (value) => {
+      const apiVersion = own ? "muster.dev/v1" : "kubeflow.org/v1";
+      const read = readJobDocument(value, apiVersion, own ? readSchema() : undefined);
+      if (!read.ok) return read;
+      const { name, manifest } = read.document;
+      return {
+        ok: true,
+        draft: { name, document: manifest, submit: (link, request) => submit(link, request, manifest) },
+      };
+    },
+    calls: (link) => jobCalls(word, link),
+    explain: explainJob,
+    isPart: ({ owner }, id) => id.startsWith(`${owner.id}--`),
+  };
+}
+
+function readSchema(): Schema {
+  return JSON.parse(readFileSync(SCHEMA, "utf8")) as Schema;
+}
+
+async function submit(
+  { bus, stop }: Link,
+  { requestId, name }: { readonly requestId: string; readonly name: string },
+  manifest: Readonly<Record<string, unknown>>,
+): Promise<Work> {
+  const manifestJson = JSON.stringify(nameManifest(manifest, name));
+  const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+  const reply = await client(bus, JobService).submitJob({ requestId, manifestJson }, options);
+  return { ...workOf(reply), warnings: reply.warnings.map((message) => ({ code: "MANIFEST", message })) };
+}
+
+function jobCalls(word: Word, { bus, stop }: Link): WorkCalls {
+  const jobs = client(bus, JobService);
+  const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+  const ask = <Reply>(name: string, question: (key: Key) => Promise<Reply>): Promise<Reply> =>
+    word === OWN ? askAny(name, question) : question({ kind: word, name });
+  return {
+    get: async (name) => workOf(await ask(name, (key) => jobs.getJob({ key }, options))),
+    after: async (seen, signal) => {
+      const request = { key: keyOf(seen), afterRevision: String(seen.revision), waitMs: LONG_POLL_MS };
+      const reply = await jobs.watchJob(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
+      return continueJob(seen, workOf(reply), Date.now());
+    },
+    list: async () => {
+      const all = await readPages(async (page) => {
+        const reply = await jobs.listJobs({ continue: page }, options);
+        return { items: reply.jobs.map(jobFromMessage), next: reply.continue };
+      });
+      return word === OWN ? all : all.filter(({ kind }) => kind === word.toLowerCase());
+    },
+    cancel: async (name) =>
+      workOf(await ask(name, (key) => jobs.cancelJob({ requestId: crypto.randomUUID(), key }, options))),
+    log: async (name, component, offset, { signal } = { signal: stop, follow: false }) => {
+      const { chunk, nextOffset, complete, truncated } = await ask(name, (key) =>
+        jobs.getJobLogs({ key, component, offset }, { timeoutMs: CALL_TIMEOUT_MS, signal }),
+      );
+      return { bytes: chunk, nextOffset, complete, truncated };
+    },
+    events: async (seen) => {
+      const { events } = await jobs.listJobEvents({ key: keyOf(seen) }, options);
+      return [...seen.events, ...events.map(jobEventFromMessage)];
+    },
+    onEvent: (listener, name) => {
+      const over = new AbortController();
+      const watching =
+        name === undefined ? Promise.resolve() : watch(bus, { word, name }, () => listener(name), over.signal);
+      return Promise.resolve({
+        [Symbol.asyncDispose]: async () => {
+          over.abort();
+          await watching;
+        },
+      });
+    },
+  };
+}
+
+type Key = { readonly kind: string; readonly name: string };
+
+function keyOf({ kind, name }: Work): Key {
+  return { kind: WORDS.find((word) => word.toLowerCase() === kind) ?? "", name };
+}
+
+/** The job of this name, whatever its kind; where several kinds have one, Muster's own. */
+async function askAny<Reply>(name: string, question: (key: Key) => Promise<Reply>): Promise<Reply> {
+  try {
+    return await question({ kind: "", name });
+  } catch (ambiguous) {
+    const fault = faultOf(ambiguous);
+    if (fault?.code !== "invalid_request" || fault.field !== "key.kind") throw ambiguous;
+    try {
+      return await question({ kind: OWN, name });
+    } catch (error) {
+      throw faultOf(error)?.code === "not_found" ? ambiguous : error;
+    }
+  }
+}
+
+/** Calls back whenever the job differs. What goes wrong is told by the questions that follow a call, and only delays here. */
+async function watch(
+  bus: Bus,
+  { word, name }: { readonly word: Word; readonly name: string },
+  changed: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const jobs = client(bus, JobService);
+  const question = (afterRevision: string) => (key: Key) =>
+    jobs.watchJob({ key, afterRevision, waitMs: LONG_POLL_MS }, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
+  const over = (): boolean => signal.aborted;
+  let revision = "";
+  while (!over()) {
+    try {
+      const { job } = await (word === OWN
+        ? askAny(name, question(revision))
+        : question(revision)({ kind: word, name }));
+      if (job?.revision === revision) continue;
+      revision = job?.revision ?? "";
+      changed();
+    } catch (error) {
+      if (faultOf(error) === undefined) throw error;
+      await sleep(ASK_AGAIN_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+}
+
+function workOf(reply: { job?: Parameters<typeof jobFromMessage>[0] | null }): Work {
+  return jobFromMessage(reply.job ?? {});
+}

@@ -1,0 +1,322 @@
+import { connectNats, serve, type NatsBus } from "@muster/bus";
+import { throwFault } from "@muster/faults";
+import { JobService, muster as proto, ReservationService } from "@muster/proto";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { inProcess, type Ended } from "./in-process.ts";
+
+const { RESERVATION_STATE_GRANTED, RESERVATION_STATE_WAITING } = proto.reservation.v1.ReservationState;
+type Job = proto.job.v1.Job.$Properties;
+type Key = proto.job.v1.JobKey.$Properties | null | undefined;
+
+/** Jobs by kind and name. They change when a test changes them, and by the next of their ways each time that somebody waits for a change. */
+const jobs = new Map<string, Job>();
+const ways = new Map<string, Job[]>();
+const warnings: string[] = [];
+const manifests: unknown[] = [];
+let server: TestNats;
+let bus: NatsBus;
+const served = new AsyncDisposableStack();
+
+beforeAll(async () => {
+  server = await natsServer();
+  bus = await connectNats({ url: server.url, token: server.token, name: "jobs" });
+  const about = { version: "1.0.0", description: "for a test" };
+  served.use(await serve(bus, JobService, HANDLERS, about));
+  served.use(await serve(bus, ReservationService, LEDGER, about));
+});
+afterAll(async () => {
+  await served.disposeAsync();
+  await bus[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+});
+beforeEach(() => {
+  for (const each of [jobs, ways]) each.clear();
+  warnings.length = 0;
+  manifests.length = 0;
+});
+
+const START_MS = Date.UTC(2026, 0, 1);
+
+function member(component: string, state: string, message = ""): proto.job.v1.JobMember.$Properties {
+  const started = state !== "PENDING";
+  return { component, pool: "workers", node: started ? `node-of-${component}` : "", state, message };
+}
+
+function condition(type: string, reason: string, message: string, second: number, isTrue = true) {
+  return { type, reason, message, isTrue, lastTransitionMs: START_MS + second * 1000 };
+}
+
+const RESERVED = condition("MachinesReserved", "MachinesGranted", "2 machines are reserved", 1);
+
+/** A job of two workers. */
+function job(name: string, state: string, more: Job = {}, kind = "Job"): Job {
+  return {
+    key: { kind, name },
+    uid: `uid-${kind}-${name}`,
+    revision: `${state}-${more.restarts ?? 0}`,
+    state,
+    members: [member("worker-0", "PENDING"), member("worker-1", "PENDING")],
+    createdAtMs: START_MS,
+    ownerId: `${name}-0123`,
+    ...more,
+  };
+}
+
+function keep(each: Job): Job {
+  jobs.set(`${each.key?.kind}/${each.key?.name}`, each);
+  return each;
+}
+
+function find(key: Key): Job {
+  const found = [...jobs.values()].filter(
+    (each) => each.key?.name === key?.name && (key?.kind === "" || each.key?.kind === key?.kind),
+  );
+  if (found.length > 1) throwFault({ code: "invalid_request", field: "key.kind", reason: "is needed" });
+  return found[0] ?? throwFault({ code: "not_found", kind: key?.kind || "job", id: key?.name ?? "" });
+}
+
+const HANDLERS = {
+  submitJob: ({ manifestJson }: { manifestJson: string }) => {
+    const manifest = JSON.parse(manifestJson) as { kind: string; metadata: { name: string } };
+    manifests.push(manifest);
+    const { kind, metadata } = manifest;
+    return Promise.resolve({ job: { ...keep(job(metadata.name, "QUEUED", {}, kind)), manifestJson }, warnings });
+  },
+  getJob: ({ key }: { key?: Key }) => Promise.resolve({ job: find(key) }),
+  watchJob: async (
+    { key, afterRevision, waitMs }: { key?: Key; afterRevision: string; waitMs: number },
+    { signal }: { signal: AbortSignal },
+  ) => {
+    const next = ways.get(key?.name ?? "")?.shift();
+    if (next !== undefined) keep(next);
+    const endMs = performance.now() + waitMs;
+    await until(
+      "the job changes, the wait is over, or nobody asks any more",
+      () => signal.aborted || find(key).revision !== afterRevision || performance.now() > endMs,
+    );
+    return { job: find(key) };
+  },
+  // Pages of one, so that the CLI must ask again.
+  listJobs: ({ continue: from }: { continue: string }) => {
+    const keys = [...jobs.keys()];
+    const index = from === "" ? 0 : keys.indexOf(from);
+    const found = jobs.get(keys[index] ?? "");
+    return Promise.resolve({ jobs: found === undefined ? [] : [found], continue: keys[index + 1] ?? "" });
+  },
+  cancelJob: ({ key }: { key?: Key }) => Promise.resolve({ job: find(key) }),
+  listJobEvents: ({ key }: { key?: Key }) => {
+    const object = `Pod/${find(key).key?.name}-worker-0`;
+    return Promise.resolve({
+      events: [
+        { atMs: START_MS + 1500, type: "Normal", reason: "Started", message: "Container started", count: 1, object },
+        { atMs: START_MS + 1600, type: "Warning", reason: "BackOff", message: "again", count: 3, object },
+      ],
+    });
+  },
+  getJobLogs: ({ key, component, offset }: { key?: Key; component: string; offset: number }) => {
+    const id = `${find(key).key?.name}/${component}`;
+    if (component === "worker-1") return throwFault({ code: "not_found", kind: "log", id });
+    const chunk = new TextEncoder().encode(`this is ${id}\n`).slice(offset, offset + 9);
+    return Promise.resolve({ chunk, nextOffset: offset + chunk.length, complete: chunk.length < 9 });
+  },
+};
+
+/** The gang of `grown` has its machines; a member that it grew by waits. */
+const LEDGER = {
+  reserve: () => throwFault({ code: "internal", operation: "reserve" }),
+  unreserve: () => throwFault({ code: "internal", operation: "unreserve" }),
+  renewReservation: () => throwFault({ code: "internal", operation: "renewReservation" }),
+  limitConcurrency: () => throwFault({ code: "internal", operation: "limitConcurrency" }),
+  getReservation: () => throwFault({ code: "internal", operation: "getReservation" }),
+  listPools: () => Promise.resolve({ pools: [] }),
+  listReservations: () =>
+    Promise.resolve({
+      reservations: [
+        reservation("grown-0123", RESERVATION_STATE_GRANTED),
+        reservation("grown-0123--worker-1", RESERVATION_STATE_WAITING),
+      ],
+    }),
+  explainReservation: ({ owner }: { owner?: proto.common.v1.Owner.$Properties | null }) => {
+    if (owner?.kind === "job" && owner.id === "grown-0123")
+      return Promise.resolve({ reservation: reservation(owner.id, RESERVATION_STATE_GRANTED) });
+    if (owner?.kind === "job" && (owner.id === "grown-0123--worker-1" || owner.id === "waits-0123")) {
+      const message = "pool workers has 0 machines free, 1 is needed";
+      return Promise.resolve({
+        reservation: reservation(owner.id, RESERVATION_STATE_WAITING),
+        code: "POOL_AVAILABILITY",
+        message,
+      });
+    }
+    return throwFault({ code: "not_found", kind: "reservation", id: owner?.id ?? "" });
+  },
+};
+
+function reservation(
+  id: string,
+  state: proto.reservation.v1.ReservationState,
+): proto.reservation.v1.Reservation.$Properties {
+  return { id: `r-${id}`, owner: { kind: "job", id }, state, needs: [{ component: "worker-1", pool: "workers" }] };
+}
+
+function muster(line: string, file = ""): Promise<Ended> {
+  return inProcess(line.split(" "), { url: server.url, token: server.token, file });
+}
+
+function document(name: string, kind = "Job"): string {
+  const apiVersion = kind === "Job" ? "muster.dev/v1" : "kubeflow.org/v1";
+  return `apiVersion: ${apiVersion}
+kind: ${kind}
+metadata: { ${name.endsWith("-") ? "generateName" : "name"}: ${name}, labels: { team: a } }
+spec: { replicaSpecs: { worker: { replicas: 2, template: { spec: { containers: [{ name: main }] } } } } }
+`;
+}
+
+const GRANTED = job("train", "STARTING", { conditions: [RESERVED] });
+const RUNS = job("train", "RUNNING", {
+  conditions: [RESERVED, condition("Running", "JobRunning", "pods of the job are running", 2)],
+  members: [member("worker-0", "RUNNING"), member("worker-1", "RUNNING")],
+});
+const RESTARTED = { ...RUNS, revision: "again", restarts: 2 };
+const DONE = job("train", "SUCCEEDED", {
+  conditions: [RESERVED, condition("Succeeded", "JobSucceeded", "every worker completed", 9)],
+  members: [member("worker-0", "SUCCEEDED"), member("worker-1", "COMPLETED")],
+  finishedAtMs: START_MS + 9000,
+  restarts: 2,
+});
+
+it("follows a job to its end: phases, members and machines, restarts, result", async () => {
+  ways.set("train", [GRANTED, RUNS, RESTARTED, DONE]);
+  warnings.push("spec.x is ignored");
+  const { code, out, err } = await muster("run -", document("train"));
+  expect(err.map((line) => line.replace(/^ *\S+ {2}train {2}/, ""))).toEqual([
+    "warning: job train: spec.x is ignored",
+    "QUEUED",
+    "STARTING  2 machines are reserved",
+    "RUNNING  pods of the job are running",
+    "worker-0  RUNNING  on node-of-worker-0",
+    "worker-1  RUNNING  on node-of-worker-1",
+    "RESTARTING  2 restarts",
+    "RUNNING  pods of the job are running",
+    "worker-0  SUCCEEDED  on node-of-worker-0",
+    "worker-1  COMPLETED  on node-of-worker-1",
+    "SUCCEEDED  every worker completed",
+  ]);
+  expect(out).toEqual(["job train SUCCEEDED after 9.0s", "warning: MANIFEST: spec.x is ignored"]);
+  expect(code).toBe(0);
+});
+
+it("ends with 1 when the job fails, says why, and shows the log of the member that failed", async () => {
+  const failed = condition("Failed", "BackoffLimitExceeded", "3 failures, and backoffLimit is 2", 5);
+  ways.set("train", [
+    job("train", "FAILED", {
+      conditions: [RESERVED, failed],
+      members: [member("worker-0", "FAILED", "exit code 137"), member("worker-1", "PENDING")],
+      finishedAtMs: START_MS + 5000,
+    }),
+  ]);
+  const { code, out, err } = await muster("run -", document("train"));
+  expect(out).toEqual(["job train FAILED after 5.0s: BackoffLimitExceeded: 3 failures, and backoffLimit is 2"]);
+  expect(err).toContain("last lines of worker-0 (`muster logs job/train worker-0` shows all):");
+  expect(err).toContain("  this is train/worker-0");
+  expect(code).toBe(1);
+});
+
+it.each(["TFJob", "PyTorchJob", "MPIJob", "JAXJob"])(
+  "sends a %s as it is, under the name that was made",
+  async (kind) => {
+    const { code, out } = await muster("run - --detach", document("net-", kind));
+    expect(code).toBe(0);
+    const [manifest] = manifests as { metadata: { name: string } }[];
+    const name = manifest?.metadata.name ?? "";
+    expect(name).toMatch(/^net-[a-z0-9]{5}$/);
+    expect(manifest).toMatchObject({ kind, metadata: { labels: { team: "a" } }, spec: { replicaSpecs: {} } });
+    expect(manifest?.metadata).not.toHaveProperty("generateName");
+    const noun = kind.toLowerCase();
+    expect(out).toEqual([`${noun} ${name} submitted; \`muster get ${noun} ${name}\` shows it`]);
+  },
+);
+
+it("submits nothing when a field of a Job is unknown, and says where it stands", async () => {
+  const { code, err } = await muster("run -", document("train").replace("replicas:", "replica:"));
+  expect(code).toBe(2);
+  expect(err[0]).toBe('error: stdin:4:35: spec.replicaSpecs.worker: unknown field "replica"; did you mean "replicas"?');
+  expect(manifests).toEqual([]);
+});
+
+it.each<[line: string, out: RegExp]>([
+  [
+    "get jobs",
+    /^NAME +PHASE +TYPE +COMPLETED +RESTARTS +AGE +TOOK +WHY\n[^]*net +RUNNING +TFJob +0\/2 +0[^]*train +SUCCEEDED +Job +2\/2 +2/,
+  ],
+  ["get tfjobs", /^NAME[^\n]*\nnet [^\n]*$/],
+  ["get job train", /train +SUCCEEDED +Job +2\/2/],
+  [
+    "describe job train",
+    /owner +job\/train-0123[^]*SUCCEEDED[^]*worker-1 +worker +workers +node-of-worker-1[^]*job train SUCCEEDED/,
+  ],
+  [
+    "events job/train",
+    /QUEUED[^]*STARTING[^]*Started +Pod\/train-worker-0: Container started[^]*BackOff +Warning[^]*\(3 times\)[^]*SUCCEEDED/,
+  ],
+  ["events -f job/train", /QUEUED[^]*STARTING[^]*Started[^]*SUCCEEDED/],
+  ["events jobs", /train +0\.0s +QUEUED/],
+  ["cancel job/train", /^job train was over already: nothing changed$/],
+  ["explain job/train", /^job train SUCCEEDED since [^]*: FINISHED\n {2}it is over: every worker completed$/],
+  ["explain job/waits", /^job waits QUEUED for \S+: POOL_AVAILABILITY\n {2}pool workers has 0 machines free/],
+  ["explain job/grown", /: MEMBER_WAITS\n {2}worker-1 waits for a machine: pool workers/],
+  ["explain job/grown-0123", /^job\/grown-0123 granted for [^]*: GRANTED/],
+  ["__complete -- get jobs tr", /^train$/],
+  ["__complete -- cancel job/tr", /^job\/train$/],
+  ["__complete -- logs job/train w", /^worker-0\nworker-1$/],
+  ["__complete -- get jo", /^jobs\njob$/],
+  ["schema job", /"title": "Muster job"/],
+])("muster %s", async (line, out) => {
+  keep(DONE);
+  keep(job("net", "RUNNING", {}, "TFJob"));
+  keep(job("waits", "QUEUED"));
+  keep({ ...RUNS, key: { kind: "Job", name: "grown" }, ownerId: "grown-0123" });
+  const ended = await muster(line);
+  expect(ended.err).toEqual([]);
+  expect(ended.out.join("\n").replaceAll("\n\n", "\n").trimEnd()).toMatch(out);
+  expect(ended.code).toBe(0);
+});
+
+it("finds a job of any kind by job/NAME, Muster's own where several have the name, and each by its kind", async () => {
+  keep(job("net", "RUNNING", {}, "TFJob"));
+  const kindOf = async (line: string): Promise<unknown> => {
+    const { out } = await muster(`${line} -o json`);
+    return (JSON.parse(out.join("")) as { kind: unknown }).kind;
+  };
+  expect(await kindOf("get job net")).toBe("tfjob");
+  keep(job("net", "RUNNING"));
+  expect(await kindOf("get job net")).toBe("job");
+  expect(await kindOf("get tfjob net")).toBe("tfjob");
+  jobs.delete("Job/net");
+  keep(job("net", "RUNNING", {}, "MPIJob"));
+  expect(await muster("get job net")).toMatchObject({ code: 4, err: ["error: key.kind: is needed"] });
+});
+
+it("prints the log of a member", async () => {
+  keep(DONE);
+  const { code, out } = await muster("logs job/train worker-0");
+  expect(out.join("")).toBe("this is train/worker-0\n");
+  expect(code).toBe(0);
+});
+
+it("says what is missing", async () => {
+  keep(DONE);
+  expect(await muster("get tfjob train")).toMatchObject({
+    code: 4,
+    err: ["error: TFJob train does not exist", "hint: `muster get jobs` shows those that exist"],
+  });
+  expect(await muster("logs job/train worker-7")).toMatchObject({
+    code: 2,
+    err: ["error: job train has no component worker-7", 'hint: did you mean "worker-0"?'],
+  });
+  // It was cleaned up with its pod, and waiting for it would be in vain.
+  expect(await muster("logs job/train worker-1")).toMatchObject({
+    code: 4,
+    err: ["error: worker-1 has no log: log train/worker-1 does not exist"],
+  });
+});
