@@ -11,6 +11,7 @@ const HELP = `Starts Muster on this machine, runs an example session, prints its
   npm start                                run examples/http-benchmark.yaml
   npm start -- --keep                      leave everything running afterwards, until Ctrl-C
   npm start -- --kubeconfig FILE           use that cluster instead of the embedded one; its nodes need the label pool=...
+  npm start -- --install-definitions       with --kubeconfig: install the definitions of jobs (deploy/crds) in that cluster
   npm start -- --nats-url URL              use that NATS server (token in MUSTER_LOCAL_NATS_TOKEN), and no other Muster may use it
   npm start -- examples/failing-session.yaml
 
@@ -37,6 +38,7 @@ async function main(): Promise<number> {
       options: {
         keep: { type: "boolean" },
         kubeconfig: { type: "string" },
+        "install-definitions": { type: "boolean" },
         "nats-url": { type: "string" },
         help: { type: "boolean", short: "h" },
       },
@@ -61,6 +63,7 @@ async function main(): Promise<number> {
     await using stack = await startStack({
       directory,
       ...(values.kubeconfig !== undefined && { kubeconfig: resolve(values.kubeconfig) }),
+      ...(values["install-definitions"] === true && { installDefinitions: true }),
       ...(values["nats-url"] !== undefined && {
         nats: { url: values["nats-url"], token: process.env["MUSTER_LOCAL_NATS_TOKEN"] },
       }),
@@ -77,7 +80,11 @@ async function main(): Promise<number> {
       say(`error: ${broken}; stopping`);
       return 1;
     }
-    return stop.signal.aborted ? 130 : code;
+    if (stop.signal.aborted) return 130;
+    say(
+      "\nNext: `npm start -- --keep` leaves it running; then `npx muster run examples/training-job.yaml` runs a job.",
+    );
+    return code;
   } catch (error) {
     if (stop.signal.aborted) return 130;
     if (faultOf(error)?.code === "already_exists") {
@@ -111,7 +118,9 @@ function usage(stack: Stack, directory: string): string {
 Muster is running. In another terminal:
   npx muster pools
   npx muster run examples/failing-session.yaml
+  npx muster run examples/training-job.yaml
   npx muster get sessions
+  npx muster get jobs
   kubectl --kubeconfig ${kubeconfig} get pods --watch
 Logs: ${relative(process.cwd(), directory)}/logs. Ctrl-C here stops everything.
 `;

@@ -9,12 +9,13 @@ import { throwFault } from "@muster/faults";
 import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-server";
 import { ReservationService } from "@muster/proto";
 import { type Child, serviceReady, startChild } from "./child.ts";
+import { installDefinitions, jobsAreInstalled } from "./definitions.ts";
 import { onlyOne } from "./only-one.ts";
 
 /** Root of the repository. */
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../../..");
 
-export const SERVICES = ["watcher", "reservation-manager", "session-controller"] as const;
+export const SERVICES = ["watcher", "reservation-manager", "session-controller", "job-controller"] as const;
 export type ServiceName = (typeof SERVICES)[number];
 
 export type StackOptions = {
@@ -22,6 +23,8 @@ export type StackOptions = {
   readonly directory: string;
   /** Use this cluster instead of an embedded one. */
   readonly kubeconfig?: string;
+  /** Install the definitions of jobs there, too; the embedded cluster always has them. */
+  readonly installDefinitions?: boolean;
   /** Use this NATS server instead of one of our own. Its buckets then belong to this stack: not for a server that another Muster uses. */
   readonly nats?: { readonly url: string; readonly token: string | undefined };
   /** Nodes of the embedded cluster. */
@@ -90,9 +93,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     MUSTER_HTTP_ADDR: "127.0.0.1:0",
     // A process has no file system of its own: the embedded kubelet takes a relative path as below the pod's directory.
     ...(cluster === undefined ? {} : { SESSION_RESULT_FILE: "result.json" }),
+    ...(cluster === undefined ? {} : { JOB_DEFAULT_POOL: largestPool(options.pools) }),
     ...options.env,
   };
-  const replicas = await startServices(options, serviceEnv, starting);
+  const jobs = await defineJobs(options, kubeconfig);
+  const replicas = await startServices(options, serviceEnv, jobs, starting);
   await poolsSeen(options, nats);
   await writeLocalFile(options.directory, { natsUrl: nats.url, natsToken: nats.token ?? "", kubeconfig });
 
@@ -196,12 +201,34 @@ async function startCluster(options: StackOptions, starting: AsyncDisposableStac
   return child;
 }
 
+/** For jobs that name no pool. */
+function largestPool(pools: Readonly<Record<string, number>>): string | undefined {
+  const [largest] = Object.entries(pools).sort(([, a], [, b]) => b - a);
+  return largest?.[0];
+}
+
+/** Whether the cluster knows jobs when this is done. One of the user's is changed only when that was asked for. */
+async function defineJobs(options: StackOptions, kubeconfig: string): Promise<boolean> {
+  if (options.kubeconfig === undefined || options.installDefinitions === true) {
+    const names = await installDefinitions(kubeconfig, join(ROOT, "deploy/crds"), options.signal);
+    options.onProgress(`definitions ${names.join(", ")} are installed`);
+    return true;
+  }
+  if (await jobsAreInstalled(kubeconfig, options.signal)) return true;
+  options.onProgress(
+    "this cluster does not know jobs, so the job-controller is not started: give --install-definitions, or kubectl apply --server-side -f deploy/crds and start again",
+  );
+  return false;
+}
+
 async function startServices(
   options: StackOptions,
   env: Readonly<Record<string, string | undefined>>,
+  jobs: boolean,
   starting: AsyncDisposableStack,
 ): Promise<Replica[]> {
-  const wanted = SERVICES.flatMap((service) =>
+  const services = SERVICES.filter((service) => jobs || service !== "job-controller");
+  const wanted = services.flatMap((service) =>
     Array.from({ length: options.replicas?.[service] ?? 1 }, (_, index) => ({ service, index })),
   );
   const replicas = await Promise.all(
@@ -212,7 +239,7 @@ async function startServices(
       return replica;
     }),
   );
-  options.onProgress(`services ${SERVICES.join(", ")} are ready`);
+  options.onProgress(`services ${services.join(", ")} are ready`);
   return replicas;
 }
 

@@ -3,9 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { KubeConfig, type V1Pod } from "@kubernetes/client-node";
 import { client, type Client, connectNats } from "@muster/bus";
-import { informer, listWatch } from "@muster/kube";
+import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
 import { labels, muster, ReservationService, SessionService } from "@muster/proto";
 import { until } from "@muster/testkit";
+import { applyAll, readManifests } from "./manifests.ts";
 import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
 
 const { ComponentKind, SessionEventKind } = muster.session.v1;
@@ -32,6 +33,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-stack-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
+  if (options.kubeconfig !== undefined) await defineJobs(options.kubeconfig);
   const progress: string[] = [];
   const stack = starting.use(
     await startStack({
@@ -67,6 +69,12 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
     podsEver,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+/** The job-controller is a part of the stack only where the cluster knows jobs. */
+async function defineJobs(kubeconfig: string): Promise<void> {
+  await using calls = kubeCalls(loadKube(kubeconfig));
+  await applyAll(calls, await readManifests("deploy/crds/muster.dev_jobs.yaml"));
 }
 
 /** One server, one client and a driver that ends after the given time, with the given code, leaving a result. */

@@ -1,0 +1,56 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { V1CustomResourceDefinition } from "@kubernetes/client-node";
+import { throwFault } from "@muster/faults";
+import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
+import { parse } from "yaml";
+
+const RESOURCE = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
+/** Without this one the job-controller has nothing to do, and never becomes ready. */
+const JOBS = "jobs.muster.dev";
+const ESTABLISHED_TIMEOUT_MS = 30_000;
+
+/** Applies every definition of the directory to the cluster, and resolves with their names once the API server serves them all. */
+export async function installDefinitions(
+  kubeconfig: string,
+  directory: string,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  await using calls = kubeCalls(loadKube(kubeconfig));
+  const files = (await readdir(directory)).filter((name) => name.endsWith(".yaml")).sort();
+  return await Promise.all(
+    files.map(async (file) => {
+      const body = parse(await readFile(join(directory, file), "utf8")) as V1CustomResourceDefinition;
+      const name = body.metadata?.name ?? "";
+      const query = { fieldManager: "muster-local", force: true };
+      await calls.patch(RESOURCE, name, { kind: "apply", body }, { query, signal });
+      await established(calls, name, signal);
+      return name;
+    }),
+  );
+}
+
+/** Whether the cluster knows what a job is. */
+export async function jobsAreInstalled(kubeconfig: string, signal: AbortSignal): Promise<boolean> {
+  await using calls = kubeCalls(loadKube(kubeconfig));
+  try {
+    await calls.get<V1CustomResourceDefinition>(RESOURCE, JOBS, { signal });
+    return true;
+  } catch (error) {
+    if (kubeFault(error)?.code === "not_found") return false;
+    throw error;
+  }
+}
+
+async function established(calls: KubeCalls, name: string, signal: AbortSignal): Promise<void> {
+  const end = performance.now() + ESTABLISHED_TIMEOUT_MS;
+  for (;;) {
+    const { status } = await calls.get<V1CustomResourceDefinition>(RESOURCE, name, { signal });
+    if (status?.conditions?.some(({ type, status: is }) => type === "Established" && is === "True") === true) return;
+    if (performance.now() > end) {
+      throwFault({ code: "deadline_exceeded", operation: `installing ${name}`, timeoutMs: ESTABLISHED_TIMEOUT_MS });
+    }
+    await sleep(50, undefined, { signal });
+  }
+}
