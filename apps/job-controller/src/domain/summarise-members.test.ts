@@ -1,0 +1,61 @@
+import { expect, it } from "vitest";
+import { ended, granted, pod, replica, spec } from "../../test/samples.ts";
+import { NEW_STATUS } from "./job-status.ts";
+import { summariseMembers, type MemberSummary } from "./summarise-members.ts";
+import type { PodFact } from "./snapshot.ts";
+
+const STATUS = {
+  ...NEW_STATUS,
+  replicas: [
+    {
+      type: "worker",
+      active: 0,
+      ready: 0,
+      succeeded: 1,
+      failed: 0,
+      restarts: 0,
+      completedIndexes: [1],
+      counted: [],
+    },
+  ],
+};
+
+function members(pods: readonly PodFact[], units = [granted("worker-0", "worker-1")]): readonly MemberSummary[] {
+  return summariseMembers(spec(), STATUS, pods, units);
+}
+
+it("shows every member in the order of the spec, also those without a pod", () => {
+  const wide = spec({ replicas: [replica("ps", 1, { pool: "cpu" }), replica("worker", 2)] });
+  const shown = summariseMembers(wide, STATUS, [pod("worker-0")], [granted("ps-0")]);
+  expect(shown.map(({ component, pool, node, pod: name, state }) => [component, pool, node, name, state])).toEqual([
+    ["ps-0", "cpu", "node-ps-0", "", "PENDING"],
+    ["worker-0", "pool-a", "node-worker-0", "train-worker-0", "RUNNING"],
+    ["worker-1", "pool-a", "", "", "COMPLETED"],
+  ]);
+});
+
+it("believes the pod about its node before the ledger", () => {
+  const [first] = members([pod("worker-0", { node: "elsewhere" })]);
+  expect(first?.node).toBe("elsewhere");
+  const [unplaced] = members([pod("worker-0", { node: undefined, phase: "Pending" })]);
+  expect(unplaced).toMatchObject({ node: "node-worker-0", state: "PENDING", pod: "train-worker-0" });
+});
+
+it("shows no machine while none is granted", () => {
+  expect(members([], [{ id: "train", state: "unknown" }]).map(({ node }) => node)).toEqual(["", ""]);
+});
+
+it.each<[string, PodFact, string]>([
+  ["nothing of a pod that is well", pod("worker-0"), ""],
+  ["nothing of an end that is well", ended("worker-0", 0), ""],
+  ["the exit code of the main container", ended("worker-0", 3), "exit code 3"],
+  ["nothing of another container's code", ended("worker-0", 1, { exits: [{ container: "side", code: 9 }] }), ""],
+  ["restarts", pod("worker-0", { containerRestarts: 2 }), "2 restarts"],
+  [
+    "everything at once",
+    ended("worker-0", 137, { deleting: true, reason: "Evicted", containerRestarts: 1 }),
+    "being deleted, Evicted, exit code 137, 1 restarts",
+  ],
+])("tells %s", (_title, fact, message) => {
+  expect(members([fact])[0]?.message).toBe(message);
+});
