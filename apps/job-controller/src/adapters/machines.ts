@@ -19,6 +19,8 @@ export type Machines = AsyncDisposable & {
   release(unitId: string): Promise<void>;
   /** Makes the cache equal to what the ledger says now. */
   refresh(signal: AbortSignal): Promise<void>;
+  /** Nothing is known until a list that begins after this is complete: hints may have been lost while somebody else gave machines back. */
+  distrust(): void;
 };
 
 export type MachinesDeps = {
@@ -44,6 +46,7 @@ export async function openMachines(deps: MachinesDeps): Promise<Machines> {
   const cache = unitCache(deps.changed);
   const listening = await listen(deps, cache);
   let listed = false;
+  let terms = 0;
   return {
     unitsOf: (ownerId) => (listed ? cache.ofOwner(ownerId) : [{ id: ownerId, state: "unknown" }]),
     ownerIds: () => cache.ownerIds(),
@@ -51,14 +54,24 @@ export async function openMachines(deps: MachinesDeps): Promise<Machines> {
     release: async (unitId) => {
       const reservationId = (cache.get(unitId) ?? (await find(deps, unitId)))?.reservationId ?? "";
       const owner = { kind: OWNER_KIND, id: unitId };
-      if (reservationId !== "") await deps.reservations.unreserve({ requestId: randomUUID(), owner, reservationId });
-      cache.learn(unitId, undefined);
+      if (reservationId === "") {
+        cache.learn(unitId, undefined);
+        return;
+      }
+      await deps.reservations.unreserve({ requestId: randomUUID(), owner, reservationId });
+      cache.end(unitId, reservationId);
     },
     refresh: async (signal) => {
+      const term = terms;
       await list(deps, cache, signal);
+      if (term !== terms) return;
       const first = !listed;
       listed = true;
       if (first) deps.listed();
+    },
+    distrust: () => {
+      listed = false;
+      terms += 1;
     },
     [Symbol.asyncDispose]: () => listening[Symbol.asyncDispose](),
   };
@@ -75,8 +88,7 @@ async function listen({ bus, now }: MachinesDeps, cache: UnitCache): Promise<Asy
   );
   const ended = (reservation: muster.reservation.v1.Reservation.$Properties | null | undefined): void => {
     const unit = unitOf(reservation, now());
-    // An end that is told late must not hide the reservation that came after it.
-    if (unit !== undefined && cache.get(unit.id)?.reservationId === unit.reservationId) cache.learn(unit.id, undefined);
+    if (unit !== undefined) cache.end(unit.id, unit.reservationId);
   };
   undo.use(
     await bus.listen(subjects.anyReservationReleased, ({ payload }) =>

@@ -8,8 +8,10 @@ export type UnitCache = {
   /** In the order of unit ids. */
   ofOwner(ownerId: string): readonly OwnedUnit[];
   ownerIds(): ReadonlySet<string>;
-  /** One answer, or one hint. Undefined: the ledger has nothing for this unit. */
+  /** One answer, or one hint. Undefined: the ledger has nothing for this unit. Not heard: a reservation that has ended, and that one which is granted waits. */
   learn(unitId: string, unit: OwnedUnit | undefined): void;
+  /** This reservation is over. Whatever is still told of it, by a late hint or by a list that is under way, is not heard. */
+  end(unitId: string, reservationId: string): void;
   /** Begins a list of everything. What is learnt before `finish` is newer than the list, and stays. */
   beginList(): {
     add(unit: OwnedUnit): void;
@@ -18,17 +20,28 @@ export type UnitCache = {
   };
 };
 
+/** Reservations whose end is remembered; hints are late by moments, and lists by seconds. */
+const ENDED_MOST = 10_000;
+
 /** An empty cache; `changed` is called with the owner id after each change that a pass would see. */
 export function unitCache(changed: (ownerId: string) => void): UnitCache {
   const byOwner = new Map<string, Map<string, OwnedUnit>>();
   /** Units that something was learnt of since the oldest list that is under way began. */
   const learnt = new Set<string>();
+  /** With the unit, because a ledger that was made anew counts from the beginning. */
+  const ended = new Set<string>();
   let lists = 0;
 
   function get(unitId: string): OwnedUnit | undefined {
     return byOwner.get(ownerIdOfUnit(unitId))?.get(unitId);
   }
+  function isLate(unit: OwnedUnit): boolean {
+    const before = get(unit.id);
+    const isBefore = before?.state === "granted" && before.reservationId === unit.reservationId;
+    return ended.has(`${unit.id} ${unit.reservationId}`) || (isBefore && unit.state === "waiting");
+  }
   function put(unitId: string, unit: OwnedUnit | undefined): void {
+    if (unit !== undefined && isLate(unit)) return;
     const ownerId = ownerIdOfUnit(unitId);
     if (isSame(get(unitId), unit)) return;
     const units = byOwner.get(ownerId) ?? new Map<string, OwnedUnit>();
@@ -46,6 +59,12 @@ export function unitCache(changed: (ownerId: string) => void): UnitCache {
     learn: (unitId, unit) => {
       if (lists > 0) learnt.add(unitId);
       put(unitId, unit);
+    },
+    end: (unitId, reservationId) => {
+      ended.add(`${unitId} ${reservationId}`);
+      const oldest = ended.size > ENDED_MOST ? ended.values().next().value : undefined;
+      if (oldest !== undefined) ended.delete(oldest);
+      if (get(unitId)?.reservationId === reservationId) put(unitId, undefined);
     },
     beginList: () => {
       lists += 1;

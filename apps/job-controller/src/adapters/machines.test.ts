@@ -1,0 +1,208 @@
+import type { Client, NatsBus } from "@muster/bus";
+import { FaultError, type Fault } from "@muster/faults";
+import { muster, type ReservationService } from "@muster/proto";
+import { describe, expect, it } from "vitest";
+import type { Unit } from "../domain/build-units.ts";
+import { openMachines } from "./machines.ts";
+
+type Reservation = muster.reservation.v1.Reservation.$Properties;
+
+const { ReservationGranted, ReservationReleased, ReservationState } = muster.reservation.v1;
+const ID = "train-0a1b2c3d4e5f";
+const UNIT: Unit = { id: ID, needs: [{ component: "worker-0", pool: "gpu" }], because: "gang" };
+const GOING_ON = new AbortController().signal;
+
+function reservation(id: string, state: "granted" | "waiting", owner = ID): Reservation {
+  const granted = state === "granted";
+  return {
+    id,
+    owner: { kind: "job", id: owner },
+    needs: [{ component: "worker-0", pool: "gpu" }],
+    state: granted ? ReservationState.RESERVATION_STATE_GRANTED : ReservationState.RESERVATION_STATE_WAITING,
+    machines: granted ? [{ component: "worker-0", node: "node-a" }] : [],
+    createdAtMs: 1000,
+    because: granted ? null : { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, available: 0, ahead: 2 },
+  };
+}
+
+/** A ledger of which a test says what it has and answers. */
+async function opened() {
+  const ledger = new Map<string, Reservation>();
+  const said: string[] = [];
+  const listeners: ((event: string, payload: Uint8Array) => void)[] = [];
+  const answer: { reserve: Reservation | Fault; list: () => Promise<void> } = {
+    reserve: reservation("1", "waiting"),
+    list: () => Promise.resolve(),
+  };
+  const bus = {
+    listen: (pattern: string, handler: (message: { payload: Uint8Array }) => void) => {
+      listeners.push((event, payload) => {
+        if (pattern.endsWith(event)) handler({ payload });
+      });
+      return Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() });
+    },
+  } as unknown as Pick<NatsBus, "listen">;
+  const reservations = {
+    reserve: () => {
+      said.push("reserve");
+      return "code" in answer.reserve
+        ? Promise.reject(new FaultError(answer.reserve))
+        : Promise.resolve({ reservation: answer.reserve });
+    },
+    unreserve: ({ reservationId }: { reservationId: string }) => {
+      said.push(`unreserve ${reservationId}`);
+      return Promise.resolve({});
+    },
+    getReservation: ({ owner }: { owner: { id: string } }) => {
+      const there = ledger.get(owner.id);
+      return there === undefined
+        ? Promise.reject(new FaultError({ code: "not_found", kind: "reservation", id: owner.id }))
+        : Promise.resolve({ reservation: there });
+    },
+    listReservations: async ({ limit, continue: after }: { limit: number; continue: string }) => {
+      const ids = [...ledger.keys()].sort().filter((id) => id > after);
+      const page = ids.slice(0, limit);
+      const found = page.flatMap((id) => ledger.get(id) ?? []);
+      await answer.list();
+      return { reservations: found, continue: ids.length > page.length ? (page.at(-1) ?? "") : "" };
+    },
+  } as unknown as Client<typeof ReservationService>;
+  const machines = await openMachines({
+    bus,
+    reservations,
+    now: () => 5000,
+    changed: (ownerId) => said.push(`changed ${ownerId}`),
+    listed: () => said.push("listed"),
+  });
+  return {
+    machines,
+    ledger,
+    answer,
+    said,
+    hint: (name: "granted" | "released", of: Reservation) => {
+      const event = name === "granted" ? ReservationGranted : ReservationReleased;
+      for (const tell of listeners) tell(name, event.encode({ reservation: of }).finish());
+    },
+  };
+}
+
+/** What is known of the one unit. */
+function stateOf({ machines }: Awaited<ReturnType<typeof opened>>): string | undefined {
+  return machines.unitsOf(ID)[0]?.state;
+}
+
+describe("machines of jobs", () => {
+  it("are unknown until the first list, and then none", async () => {
+    const world = await opened();
+    expect(stateOf(world)).toBe("unknown");
+    await world.machines.refresh(GOING_ON);
+    expect(stateOf(world)).toBeUndefined();
+    expect(world.said).toEqual(["listed"]);
+  });
+
+  it("are unknown still when the first list failed, whatever it had shown", async () => {
+    const world = await opened();
+    world.answer.list = () =>
+      Promise.reject(new FaultError({ code: "unavailable", dependency: "ledger", retryAfterMs: 1 }));
+    await expect(world.machines.refresh(GOING_ON)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+    expect(stateOf(world)).toBe("unknown");
+  });
+
+  it("are read to the last page", async () => {
+    const world = await opened();
+    for (let index = 0; index < 1001; index += 1)
+      world.ledger.set(`job-${index}`, reservation("1", "granted", `job-${index}`));
+    await world.machines.refresh(GOING_ON);
+    expect(world.machines.ownerIds().size).toBe(1001);
+  });
+
+  it("wait with the ledger's reason, and come with its hint", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    await world.machines.reserve(UNIT, 0);
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({
+      state: "waiting",
+      because: { text: "pool gpu has 0 machines free, 1 are needed; 2 requests are ahead" },
+      sinceMs: 1000,
+    });
+    world.hint("granted", reservation("1", "granted"));
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "granted", nodes: new Map([["worker-0", "node-a"]]) });
+  });
+
+  it("are refused for what can never be, and asked for again by whoever asks", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    world.answer.reserve = { code: "pool_unknown", pool: "gpu" };
+    await world.machines.reserve(UNIT, 0);
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({
+      state: "refused",
+      because: { code: "POOL_UNKNOWN" },
+      sinceMs: 5000,
+    });
+    await world.machines.release(ID);
+    expect(world.said.filter((each) => each.startsWith("unreserve"))).toEqual([]);
+    expect(world.machines.ownerIds()).toEqual(new Set());
+  });
+
+  it("are what the ledger has when that differs from what was asked for", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    world.ledger.set(ID, reservation("3", "granted"));
+    world.answer.reserve = { code: "reservation_differs", ownerKind: "job", ownerId: ID };
+    await world.machines.reserve(UNIT, 0);
+    expect(stateOf(world)).toBe("granted");
+  });
+
+  it("stay as they were when there was no answer", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    world.answer.reserve = { code: "unavailable", dependency: "ledger", retryAfterMs: 1 };
+    await expect(world.machines.reserve(UNIT, 0)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+    expect(stateOf(world)).toBeUndefined();
+  });
+
+  it("are given back by the number that the ledger has, also when it is not known here", async () => {
+    const world = await opened();
+    world.ledger.set(ID, reservation("9", "granted"));
+    await world.machines.release(ID);
+    expect(world.said).toContain("unreserve 9");
+  });
+
+  it("do not come back by a grant that is told after they were given back", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    world.answer.reserve = reservation("1", "granted");
+    await world.machines.reserve(UNIT, 0);
+    await world.machines.release(ID);
+    world.hint("granted", reservation("1", "granted"));
+    expect(stateOf(world)).toBeUndefined();
+  });
+
+  it("do not come back by a list that was read before they ended", async () => {
+    const world = await opened();
+    world.ledger.set(ID, reservation("1", "granted"));
+    world.answer.list = () => {
+      world.hint("released", reservation("1", "granted"));
+      return Promise.resolve();
+    };
+    await world.machines.refresh(GOING_ON);
+    expect(stateOf(world)).toBeUndefined();
+  });
+
+  it("are unknown to a new leader until a list that began after it became one", async () => {
+    const world = await opened();
+    world.ledger.set(ID, reservation("1", "granted"));
+    await world.machines.refresh(GOING_ON);
+    const reading = Promise.withResolvers<undefined>();
+    world.answer.list = () => reading.promise;
+    const early = world.machines.refresh(GOING_ON);
+    world.machines.distrust();
+    expect(stateOf(world)).toBe("unknown");
+    reading.resolve(undefined);
+    await early;
+    expect(stateOf(world)).toBe("unknown");
+    await world.machines.refresh(GOING_ON);
+    expect(stateOf(world)).toBe("granted");
+    expect(world.said.filter((each) => each === "listed")).toHaveLength(2);
+  });
+});
