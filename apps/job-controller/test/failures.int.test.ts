@@ -5,6 +5,7 @@ import { editedObjects } from "./failures/edited-objects.ts";
 import { failingPods } from "./failures/failing-pods.ts";
 import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
 import { livesOfJobs } from "./failures/lives-of-jobs.ts";
+import { olderDefinition } from "./failures/older-definition.ts";
 import { trueConditions } from "./failures/simulated-job.ts";
 import { toldJobs } from "./failures/told-jobs.ts";
 import { waitingGangs } from "./failures/waiting-gangs.ts";
@@ -32,6 +33,8 @@ for (const server of API_SERVERS) {
     });
 
     describe("when things go wrong around them", () => badLuck({ world, replicas: () => replicas }));
+
+    describe("when their definition is an older one", () => olderDefinition(world));
 
     it("has ended no job in two ways", async () => {
       const { items } = await world().calls.list<TestJob>({

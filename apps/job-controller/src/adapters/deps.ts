@@ -227,6 +227,14 @@ function makePasses(
     warn: (job, reason, message) => recordEvent(job, "Warning", reason, message),
   };
   const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, postponeMostMs: config.postponeMostMs };
+  let isDropTold = false;
+  const onDropped = (): void => {
+    if (isDropTold) return;
+    isDropTold = true;
+    const message =
+      "the API server drops a part of the status: its definition is older, and annotations keep that part";
+    logger.warn({ definition: "jobs.muster.dev" }, message);
+  };
   return async (runtime, key, signal) => {
     const first = runtime.job(key);
     if (first === undefined) return {};
@@ -243,7 +251,7 @@ function makePasses(
           },
           writeStatus: async ({ job }, status) => {
             signal.throwIfAborted();
-            runtime.wrote(await writeStatus({ calls }, runtime.resource, job, status));
+            runtime.wrote(await writeStatus({ calls, onDropped }, runtime.resource, job, status));
           },
           planned: ({ job, ignored, errors }, { steps }) => {
             for (const error of errors) logger.warn({ job: key, err: error }, "a member is left for the next look");

@@ -2,35 +2,52 @@ import type { KubeCalls, KubeResource } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import type { JobStatus } from "../domain/job-status.ts";
 import type { JobResource, JobRow } from "./read-job.ts";
-import { progressJson, publicJson, statusJson, type StatusJson } from "./status-json.ts";
+import { progressJson, publicJson, readStatus, statusJson, type StatusJson } from "./status-json.ts";
 
-export type StatusDeps = { readonly calls: Pick<KubeCalls, "patch"> };
+export type StatusDeps = {
+  readonly calls: Pick<KubeCalls, "patch">;
+  /** The API server has dropped what is to be remembered: its definition of Muster's own resource is older than this process. */
+  readonly onDropped: () => void;
+};
 
 /** Muster's own resource has a place in its status for everything; those of others have not. */
 const OWN_GROUP = "muster.dev";
 
 /**
  * Writes a status in place of the one that the row was read with, and returns the resource as it is then. Rejects with a conflict when the resource has changed since.
- * What others' resources have no place for goes first into an annotation: the rest follows from it, and not the other way round.
+ * What others' resources have no place for goes first into an annotation: the rest follows from it, and not the other way round. So does what an older definition of
+ * Muster's own has no place for, from the first write on of which the answer shows that: a budget that is forgotten is none.
  */
 export async function writeStatus(
-  { calls }: StatusDeps,
+  { calls, onDropped }: StatusDeps,
   resource: KubeResource,
   job: JobRow,
   status: JobStatus,
 ): Promise<JobResource> {
-  const { name } = job.metadata;
-  if (job.kind.group === OWN_GROUP) {
-    return patchStatus(calls, resource, job, job.metadata.resourceVersion, statusJson(status, job.shape));
+  const { resourceVersion } = job.metadata;
+  const isOwn = job.kind.group === OWN_GROUP;
+  const json = isOwn ? statusJson(status, job.shape) : publicJson(status, job.shape);
+  if (isOwn && job.metadata.annotations?.[annotations.progress] === undefined) {
+    const written = await patchStatus(calls, resource, job, resourceVersion, json);
+    const kept = progressJson(readStatus(written.status, undefined, job.shape));
+    if (kept === progressJson(status)) return written;
+    onDropped();
+    return annotate(calls, resource, written, progressJson(status));
   }
-  let { resourceVersion } = job.metadata;
   const progress = progressJson(status);
-  if (progress !== job.metadata.annotations?.[annotations.progress]) {
-    const metadata = { resourceVersion, annotations: { [annotations.progress]: progress ?? null } };
-    const patched = await calls.patch<JobResource>(resource, name, { kind: "merge", body: { metadata } });
-    resourceVersion = patched.metadata.resourceVersion;
-  }
-  return patchStatus(calls, resource, job, resourceVersion, publicJson(status, job.shape));
+  const isSame = progress === job.metadata.annotations?.[annotations.progress];
+  const before = isSame ? job.resource : await annotate(calls, resource, job.resource, progress);
+  return patchStatus(calls, resource, job, before.metadata.resourceVersion, json);
+}
+
+function annotate(
+  calls: StatusDeps["calls"],
+  resource: KubeResource,
+  { metadata: { name, resourceVersion } }: JobResource,
+  progress: string | undefined,
+): Promise<JobResource> {
+  const metadata = { resourceVersion, annotations: { [annotations.progress]: progress ?? null } };
+  return calls.patch<JobResource>(resource, name, { kind: "merge", body: { metadata } });
 }
 
 function patchStatus(

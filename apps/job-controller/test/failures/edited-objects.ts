@@ -75,7 +75,7 @@ export function editedObjects(world: () => FailureWorld): void {
   });
 
   it("leaves others' pods alone that have its names or labels, and goes on once the name is free", async () => {
-    const { create, calls, untilRunning, pod, eventsOf, untilCondition, get } = world();
+    const { create, calls, untilRunning, pod, eventsOf, untilCondition } = world();
     const name = "crowded";
     const [byName, byLabel] = [`${name}-worker-0`, `${name}-stranger`];
     const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "other", uid: "5e0c", controller: true };
@@ -95,8 +95,7 @@ export function editedObjects(world: () => FailureWorld): void {
     await calls.create(PODS, foreign(byLabel, labels));
     await create(simulatedJob(name, { worker: replicaType(["--run-ms=3000"], { replicas: 2 }) }));
     await until("it says what is in its way", async () => (await eventsOf(name)).includes("FailedCreatePod"));
-    await untilCondition(name, "Running");
-    expect((await get(name))?.status).toMatchObject({ state: "Running" });
+    await untilCondition(name, "MachinesReserved");
     await calls.delete(PODS, byName, { gracePeriodSeconds: 0 });
     await untilRunning(byName);
     await untilCondition(name, "Succeeded");
@@ -134,7 +133,7 @@ export function editedObjects(world: () => FailureWorld): void {
     };
     await calls.create(BUDGETS, foreign);
     await create(simulatedJob(name, { worker: replicaType(["--run-ms=1500"]) }));
-    await untilCondition(name, "Running");
+    await untilCondition(name, "MachinesReserved");
     const done = await untilCondition(name, "Succeeded");
     expect(trueConditions(done)).toEqual(["Created", "MachinesReserved", "Succeeded"]);
     expect(await eventsOf(name)).toContain("FailedCreatePdb");

@@ -40,7 +40,8 @@ export function toldJobs(world: () => FailureWorld): void {
   ])("is one trace, from its first look to its end, for a job %s", async (_title, name, isSubmitted) => {
     const { create, jobs, untilCondition, collector, untilReturned } = world();
     const manifest = simulatedJob(name, { worker: replicaType(["--run-ms=50"]) });
-    if (isSubmitted) await jobs.submitJob({ requestId: name, manifestJson: JSON.stringify(manifest) });
+    const submit = () => jobs.submitJob({ requestId: name, manifestJson: JSON.stringify(manifest) });
+    if (isSubmitted) await until("somebody answers", submit, { timeoutMs: 60_000 });
     else await create(manifest);
     const done = await untilCondition(name, "Succeeded");
     await untilReturned(done);

@@ -1,0 +1,42 @@
+import type { V1CustomResourceDefinition } from "@kubernetes/client-node";
+import { expect, it } from "vitest";
+import { until } from "@muster/testkit";
+import type { FailureWorld } from "./failure-world.ts";
+import { reasonOf, replicaType, simulatedJob } from "./simulated-job.ts";
+
+const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
+/** What the controller remembers in its status, beside what people read there. */
+const REMEMBERED = ["attempt", "attemptsCounted", "replaced", "regrouping"];
+const REMEMBERED_OF_TYPES = ["restarts", "completedIndexes", "counted"];
+
+/** Comes last: the definition is the API server's, and so every job's. */
+export function olderDefinition(world: () => FailureWorld): void {
+  it("keeps its budget where an older definition drops what it remembers", async () => {
+    const { calls, create, patch, get, untilCondition, untilPasses } = world();
+    await create(
+      simulatedJob("probe", { worker: replicaType([]) }, { runPolicy: { managedBy: "example.com/nobody" } }),
+    );
+    const definition = await calls.get<V1CustomResourceDefinition>(DEFINITIONS, "jobs.muster.dev");
+    const status = definition.spec.versions[0]?.schema?.openAPIV3Schema?.properties?.["status"]?.properties ?? {};
+    const ofTypes: unknown = status["replicaStatuses"]?.additionalProperties;
+    const properties = (ofTypes as { properties?: Record<string, unknown> } | undefined)?.properties ?? {};
+    for (const field of REMEMBERED) Reflect.deleteProperty(status, field);
+    for (const field of REMEMBERED_OF_TYPES) Reflect.deleteProperty(properties, field);
+    await calls.replace(DEFINITIONS, definition);
+    await until("the API server drops it", async () => {
+      await patch("probe", { status: { attempt: 3 } }, "status");
+      const dropped = !("attempt" in ((await get("probe"))?.status ?? {}));
+      if (!dropped) await patch("probe", { status: { attempt: null } }, "status");
+      return dropped;
+    });
+    const worker = replicaType(["--run-ms=50", "--exit=137"], { restartPolicy: "ExitCode" });
+    await create(simulatedJob("forgotten", { worker }, { runPolicy: { backoffLimit: 2 } }));
+    const failed = await untilCondition("forgotten", "Failed");
+    expect(reasonOf(failed, "Failed")).toBe("BackoffLimitExceeded");
+    expect(failed.status?.replicaStatuses?.["worker"]).not.toHaveProperty("restarts");
+    await untilPasses("forgotten", 2);
+    const { resourceVersion } = (await get("forgotten"))?.metadata ?? {};
+    await untilPasses("forgotten", 2);
+    expect((await get("forgotten"))?.metadata.resourceVersion).toBe(resourceVersion);
+  });
+}
