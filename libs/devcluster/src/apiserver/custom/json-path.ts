@@ -3,10 +3,11 @@ import { at, isList, isObject, type Json } from "../json.ts";
 type Step =
   | { readonly do: "field"; readonly name: string }
   | { readonly do: "index"; readonly index: number }
+  | { readonly do: "slice"; readonly start: number; readonly end: number | undefined }
   | { readonly do: "all" }
   | { readonly do: "filter"; readonly path: string; readonly operator: string; readonly value: Json };
 
-/** The JSON paths of columns and of selectable fields: fields, indexes, `[*]`, and filters such as `[?(@.type=="Ready")]`. Undefined for a text that is none. */
+/** The JSON paths of columns and of selectable fields: fields, indexes, slices such as `[-1:]`, `[*]`, and filters such as `[?(@.type=="Ready")]`. Undefined for a text that is none. */
 export function parseJsonPath(text: string): ((object: Json) => readonly Json[]) | undefined {
   const steps: Step[] = [];
   let rest = text.replace(/^\$/, "");
@@ -31,6 +32,12 @@ function readStep(text: string): { readonly step: Step; readonly length: number 
     return { step: { do: "field", name: (key[1] ?? "").replace(/\\(.)/g, "$1") }, length: key[0].length };
   const index = /^\[(-?\d+)\]/.exec(text);
   if (index !== null) return { step: { do: "index", index: Number(index[1]) }, length: index[0].length };
+  const slice = /^\[(-?\d*):(-?\d*)\]/.exec(text);
+  if (slice !== null) {
+    const [whole, start = "", end = ""] = slice;
+    const step: Step = { do: "slice", start: Number(start), end: end === "" ? undefined : Number(end) };
+    return { step, length: whole.length };
+  }
   if (text.startsWith("[*]")) return { step: { do: "all" }, length: 3 };
   const filter = /^\[\?\(\s*@((?:\.[^\s=!<>)]+)*)\s*(?:(==|!=|<=|>=|<|>)\s*([^)]*?)\s*)?\)\]/.exec(text);
   if (filter === null) return undefined;
@@ -55,6 +62,8 @@ function follow(value: Json, step: Step): readonly Json[] {
       const found = isList(value) ? value.at(step.index) : undefined;
       return found === undefined ? [] : [found];
     }
+    case "slice":
+      return isList(value) ? value.slice(step.start, step.end) : [];
     case "all":
       return isList(value) ? value : isObject(value) ? Object.values(value) : [];
     case "filter":
