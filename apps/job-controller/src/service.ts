@@ -53,35 +53,52 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
 async function runKinds(context: ServiceContext<Config>, deps: Deps, lead: Lead): Promise<void> {
   const { config, logger, signal } = context;
   logger.info({ fencing: lead.fencing }, "leading");
+  // Whoever led before has given machines back, and a hint of that may have been lost on its way here.
+  deps.machines.distrust();
   const running = new Map<KindRuntime, Promise<void>>();
   const failed = Promise.withResolvers<never>();
+  const cut = new AbortController();
+  const abort = AbortSignal.any([lead.signal, cut.signal]);
   const begin = (): void => {
     for (const runtime of deps.runtimes()) {
       if (running.has(runtime)) continue;
-      const ended = runKind(context, deps, runtime, lead);
+      const ended = runKind(context, deps, runtime, { lead, abort });
       ended.catch(failed.reject);
       running.set(runtime, ended);
     }
   };
-  const stop = AbortSignal.any([signal, lead.signal]);
-  await Promise.race([
-    failed.promise,
-    Promise.all([
-      repeat(1000, stop, "beginning kinds", context, () => {
-        begin();
-        return Promise.resolve();
-      }),
-      repeat(config.refreshMs, stop, "sweeping", context, async () => {
-        await deps.world.synced;
-        await Promise.all(deps.runtimes().map(({ jobs }) => jobs.synced));
-        if (lead.holds()) await deps.sweep();
-      }),
-    ]),
+  const stop = AbortSignal.any([signal, abort]);
+  const working = Promise.all([
+    repeat(1000, stop, "beginning kinds", context, () => {
+      begin();
+      return Promise.resolve();
+    }),
+    // The loop that every replica runs makes good what fails here.
+    deps.machines.refresh(stop).catch((error: unknown) => {
+      if (!stop.aborted) logger.warn({ err: error }, "the ledger does not answer, and is asked again");
+    }),
+    repeat(config.refreshMs, stop, "sweeping", context, async () => {
+      const isComplete = deps.runtimes().every(({ jobs }) => Number.isFinite(jobs.listAgeMs()));
+      if (deps.world.isComplete() && isComplete && lead.holds()) await deps.sweep();
+    }),
   ]);
+  try {
+    await Promise.race([failed.promise, working]);
+  } finally {
+    // The lease is given up when this returns: until then every pass, and the sweep, has to have ended.
+    if (!stop.aborted) cut.abort(new DOMException("a kind has failed", "AbortError"));
+    await working;
+    await Promise.allSettled(running.values());
+  }
   await Promise.all(running.values());
 }
 
-function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRuntime, lead: Lead): Promise<void> {
+function runKind(
+  context: ServiceContext<Config>,
+  deps: Deps,
+  runtime: KindRuntime,
+  { lead, abort }: { readonly lead: Lead; readonly abort: AbortSignal },
+): Promise<void> {
   const { config, logger, signal } = context;
   return runController({
     name: runtime.kind.kind,
@@ -90,7 +107,7 @@ function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRunti
     synced: [deps.world.synced, runtime.jobs.synced],
     resync: runtime.controller.resync,
     stop: signal,
-    abort: lead.signal,
+    abort,
     reconcile: async (key, passSignal) => {
       // A process that was frozen may run this before the timer that takes its lead away.
       if (!lead.holds()) return {};

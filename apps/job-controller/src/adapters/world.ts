@@ -12,7 +12,10 @@ import { keepPod, podFact } from "./read-pod.ts";
 export type World = AsyncDisposable & {
   readonly pods: Informer<V1Pod, "claimant" | "owner">;
   readonly services: Informer<V1Service, "claimant">;
+  /** Resolves once every cache is complete; rejects with FaultError cancelled when disposed before that. */
   readonly synced: Promise<unknown>;
+  /** The same as it is now. */
+  isComplete(): boolean;
   /** The minimum of the job's own budget; undefined when it has none. */
   budgetOf(job: { readonly namespace: string; readonly name: string; readonly uid: string }): number | undefined;
   /** Called with the `namespace/name` of each budget that came, changed or went; jobs have the names of theirs. */
@@ -60,10 +63,14 @@ export function openWorld(
     onError,
   });
   const caches = [pods, services, budgets];
+  const synced = Promise.all(caches.map((cache) => cache.synced));
+  // Nobody awaits it in a replica that never leads, and that must not be ended by its rejection.
+  synced.catch(() => undefined);
   return {
     pods,
     services,
-    synced: Promise.all(caches.map(({ synced }) => synced)),
+    synced,
+    isComplete: () => caches.every((cache) => Number.isFinite(cache.listAgeMs())),
     budgetOf: ({ namespace, name, uid }) => {
       const budget = budgets.get(`${namespace}/${name}`);
       return budget?.controllerUid === uid ? budget.minAvailable : undefined;
