@@ -23,6 +23,13 @@ async function musterRun(world: World, example: string): Promise<{ code: number;
   return { code, output };
 }
 
+async function expectJobToRun(world: World): Promise<void> {
+  const { output, code } = await musterRun(world, "training-job.yaml");
+  expect(output).toMatch(/job training SUCCEEDED after/);
+  expect(code, output).toBe(0);
+  await expectNothingLeft(world);
+}
+
 async function expectExamplesToRun(world: World): Promise<void> {
   const good = await musterRun(world, "http-benchmark.yaml");
   expect(good.output).toMatch(/requestsPerSecond\W+[1-9]/);
@@ -41,6 +48,11 @@ describe.each(CLUSTERS)("on $on", ({ options }) => {
   });
 });
 
+it("runs the example of a job on the embedded cluster, which knows jobs", async () => {
+  await using world = await startWorld();
+  await expectJobToRun(world);
+});
+
 const assets = kubeAssets();
 describe.skipIf(!assets.found)(`on a real kube-apiserver (${assets.found ? assets.directory : assets.reason})`, () => {
   it("runs the examples with the embedded scheduler and kubelet", async () => {
@@ -52,7 +64,8 @@ describe.skipIf(!assets.found)(`on a real kube-apiserver (${assets.found ? asset
         { name: "workers", nodes: 4 },
       ],
     });
-    await using world = await startWorld({ kubeconfig: server.kubeconfig });
+    await using world = await startWorld({ kubeconfig: server.kubeconfig, installDefinitions: true });
     await expectExamplesToRun(world);
+    await expectJobToRun(world);
   });
 });

@@ -1,8 +1,11 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { kubeCalls, loadKube, type KubeObject } from "@muster/kube";
-import { SERVICES, type ServiceName } from "../src/stack.ts";
 import { applyAll, readManifests } from "./manifests.ts";
+
+/** Each has a file in deploy/kubernetes. */
+export const DEPLOYED = ["watcher", "reservation-manager", "session-controller", "job-controller"] as const;
+type ServiceName = (typeof DEPLOYED)[number];
 
 const RIGHTS = new Set(["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"]);
 
@@ -19,7 +22,7 @@ export async function grantRights(
   await applyAll(calls, await readManifests("deploy/kubernetes/namespace.yaml"));
   const cluster = admin.getCurrentCluster();
   const files = new Map<ServiceName, string | undefined>();
-  for (const service of SERVICES) {
+  for (const service of DEPLOYED) {
     const manifests = await readManifests(`deploy/kubernetes/${service}.yaml`);
     const rights = manifests.filter(({ kind = "" }) => RIGHTS.has(kind));
     await applyAll(calls, rights);
