@@ -101,6 +101,24 @@ describe("a subscription", () => {
     expect((await drain(news)).map(brief)).toEqual(["a@7"]);
   });
 
+  it("has a buffer of 32 changes unless it is told otherwise", async () => {
+    for (const [changes, last] of [
+      [33, "a@33"],
+      [34, "overflowed: a@34"],
+    ] as const) {
+      const states = fakeStates();
+      await using pods = followPods(states.bucket);
+      const news = pods.subscribe(owner);
+      await drain(news);
+      // The read that waits takes the first one.
+      for (let at = 1; at <= changes; at += 1) {
+        states.put(state("a", at));
+        await settled();
+      }
+      expect((await drain(news)).map(brief).at(-1)).toBe(last);
+    }
+  });
+
   it("gets the current state after a gap in the connection", async () => {
     const states = fakeStates();
     states.put(state("a", 1));
