@@ -135,7 +135,7 @@ for (const server of API_SERVERS) {
           const pods = await world.pods(name);
           return wrong !== "" || (pods.length === members.length && pods.every(isInLastRun(end)));
         },
-        { timeoutMs: 50_000 },
+        { timeoutMs: 90_000 },
       );
       expect(await readFile(join(own, "wrong"), "utf8").catch(() => "")).toBe("");
       await world.untilCondition(name, "Running", plural);
@@ -168,14 +168,14 @@ for (const server of API_SERVERS) {
     it.each([...examples].map(([file, example]) => [file, example.kind, example] as const))(
       "runs %s, a %s, to its end",
       (file, _kind, example) => play(example, ENDS[file] ?? { is: "Succeeded" }),
-      90_000,
+      180_000,
     );
 
     it("runs a JAXJob of two processes, one of which is ended by a signal and made anew", async () => {
       const example: unknown = parse(await readFile(JAX, "utf8"));
       if (!isExample(example)) throw new Error(`${JAX} is no job`);
       await play(example, { ends: { "worker-1": [143, 0] }, is: "Succeeded", succeeded: { Worker: 2 }, restarts: 1 });
-    }, 90_000);
+    }, 180_000);
   });
 }
 
