@@ -32,7 +32,7 @@ for (const server of API_SERVERS) {
       await world[Symbol.asyncDispose]();
     });
 
-    it("runs a good session from submission to the last pod deleted", async () => {
+    it("runs a good session from submission to the last pod deleted, and keeps and lists all its events with time and description", async () => {
       await submit(world, "good", [
         scripted("driver", "driver", "exit", "0"),
         scripted("client-0", "client", "serve"),
@@ -40,6 +40,13 @@ for (const server of API_SERVERS) {
       ]);
       const session = await finished(world, "good");
       expect(eventsOf(session)).toEqual([...RAN, "DONE"]);
+      // All events are kept, each with its time and a description, and listed as they are shown.
+      for (const { atMs, description } of session.events ?? []) {
+        expect(atMs).toBeGreaterThan(0);
+        expect(description).not.toBe("");
+      }
+      const { sessions } = await world.sessions.listSessions({});
+      expect(sessions.find(({ name }) => name === "good")?.events).toEqual(session.events);
       expect(world.cluster.bound.slice(-3)).toEqual(["good-server-0", "good-client-0", "good-driver"]);
       expect(session.components?.map(({ state, exitCode }) => [state, exitCode ?? undefined])).toEqual([
         ["SUCCEEDED", 0],

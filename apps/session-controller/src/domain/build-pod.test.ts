@@ -102,6 +102,17 @@ describe("buildPod", () => {
     expect(envOf(buildPod(request(), POLICY))["QPS_WORKERS"]).toBe("10.0.0.1:10000,[fd00::2]:10000");
   });
 
+  it("tells it the port that the session names, in its list and in its JSON, and has every pod open it", () => {
+    const pod = buildPod(request({ session: { ...SESSION, workerPort: 12_345 } }), POLICY);
+    const { QPS_WORKERS, MUSTER_WORKERS } = envOf(pod);
+    expect(QPS_WORKERS).toBe("10.0.0.1:12345,[fd00::2]:12345");
+    expect(JSON.parse(MUSTER_WORKERS ?? "")).toEqual([
+      { name: "server-0", kind: "server", address: "10.0.0.1:12345", ip: "10.0.0.1", port: 12_345 },
+      { name: "client-0", kind: "client", address: "[fd00::2]:12345", ip: "fd00::2", port: 12_345 },
+    ]);
+    expect(pod.spec.containers[0]?.ports).toMatchObject([{ name: "driver-port", containerPort: 12_345 }]);
+  });
+
   it("hands the scenario over so that Kubernetes' expansion gives back what was written", () => {
     expect(envOf(buildPod(request(), POLICY))["SCENARIO_JSON"]).toBe('{"name":"ping $$(POD_IP) $$$ $x"}');
   });
