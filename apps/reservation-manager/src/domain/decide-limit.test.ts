@@ -94,5 +94,5 @@ it("is what an explanation names, whatever the request came with", () => {
   if (reservation === undefined) throw new Error("z has no reservation");
   const { because, concurrency, message } = buildExplanation(reservation, run.world, policy, run.nowMs);
   expect([because?.code, concurrency?.limit, concurrency?.granted]).toEqual(["CONCURRENCY_LIMIT", 2, 2]);
-  expect(message).toContain("2 reservations of kind session are granted, and it goes on below 2");
+  expect(message).toContain("2 reservations of kind session are granted, and 2 at once are allowed");
 });

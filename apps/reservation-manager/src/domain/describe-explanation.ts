@@ -16,7 +16,7 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
     case "POOLS_NOT_KNOWN_YET":
       return `not all nodes are known at present; ${because.available} of ${because.requested} machines of pool ${because.pool} are known to be free${queue}`;
     case "CONCURRENCY_LIMIT":
-      return `${concurrency?.granted ?? 0} reservations of kind ${reservation.owner.kind} are granted, and it goes on below ${concurrency?.limit ?? 0}${named(concurrency?.holders, "held by")}${queue}`;
+      return `${describeLimit(reservation.owner.kind, concurrency?.granted ?? 0, concurrency?.limit ?? 0)}${named(concurrency?.holders, "held by")}${queue}`;
     case "HELD_FOR_OLDER":
       return `pool ${because.pool} has ${pool?.available ?? 0} machines free, ${because.requested} are needed, and ${pool?.kept ?? 0} are kept for ${hold === undefined ? "an older request" : ownerName(hold.reservation.owner)}, which has waited too long${queue}`;
     case "POOL_AVAILABILITY":
@@ -24,6 +24,14 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
     default:
       return assertNever(because.code);
   }
+}
+
+function describeLimit(kind: string, granted: number, limit: number): string {
+  return `${countOf(granted, "reservation")} of kind ${kind} ${isOrAre(granted)} granted, and ${limit} at once ${isOrAre(limit)} allowed`;
+}
+
+function isOrAre(count: number): string {
+  return count === 1 ? "is" : "are";
 }
 
 function describePool({ capacity, unusable, holders }: PoolExplanation): string {
