@@ -6,7 +6,7 @@ const numbers = { pool: "workers", requested: 3, available: 1, ahead: 0 };
 
 it.each<[WaitReason | undefined, string]>([
   [undefined, "the ledger has not said why"],
-  [{ ...numbers, code: "POOL_AVAILABILITY" }, "pool workers has 1 machines free, 3 are needed"],
+  [{ ...numbers, code: "POOL_AVAILABILITY" }, "pool workers has 1 machine free, 3 are needed"],
   [
     { ...numbers, code: "HELD_FOR_OLDER" },
     "machines of pool workers are kept for a request that has waited for too long",

@@ -15,7 +15,7 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
   if (trouble !== undefined) return trouble;
   if (record.verdict !== undefined) {
     const left = livePods?.length ?? 0;
-    return left > 0 ? `${left} pods are not gone yet` : "";
+    return left > 0 ? `${countOf(left, "pod")} not gone yet` : "";
   }
   if (eventOf(record, "ACCEPT") === undefined) {
     return reservation.state === "waiting" ? explainReason(reservation.because) : record.waitingBecause;
@@ -29,10 +29,10 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
 export function explainReason(because: WaitReason | undefined): string {
   if (because === undefined) return "the ledger has not said why";
   const { code, pool, requested, available, ahead } = because;
-  const queue = ahead === 0 ? "" : `; ${ahead} requests are ahead`;
+  const queue = ahead === 0 ? "" : `; ${countOf(ahead, "request")} ahead`;
   switch (code) {
     case "POOL_AVAILABILITY":
-      return `pool ${pool} has ${available} machines free, ${requested} are needed${queue}`;
+      return `pool ${pool} has ${available} ${available === 1 ? "machine" : "machines"} free, ${requested} are needed${queue}`;
     case "CONCURRENCY_LIMIT":
       return `as many sessions as allowed are running${queue}`;
     case "HELD_FOR_OLDER":
@@ -42,4 +42,8 @@ export function explainReason(because: WaitReason | undefined): string {
     case "OTHER":
       return `the ledger gives a reason that is not known here${queue}`;
   }
+}
+
+function countOf(count: number, noun: string): string {
+  return count === 1 ? `1 ${noun} is` : `${count} ${noun}s are`;
 }

@@ -51,7 +51,7 @@ describe("a session in the queue", () => {
       },
       [
         "note-reservation: ledger-answered",
-        "wait: pool workers has 1 machines free, 2 are needed; 3 requests are ahead",
+        "wait: pool workers has 1 machine free, 2 are needed; 3 requests are ahead",
       ],
     ],
     [
@@ -315,7 +315,7 @@ describe("a session that is over", () => {
     ],
     [
       "waits while pods are going away",
-      { record: running({ ...over, waitingBecause: "1 pods are not gone yet" }), livePods: [live("driver", true)] },
+      { record: running({ ...over, waitingBecause: "1 pod is not gone yet" }), livePods: [live("driver", true)] },
       [],
     ],
     [
