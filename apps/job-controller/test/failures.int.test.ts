@@ -20,7 +20,7 @@ for (const server of API_SERVERS) {
     beforeAll(async () => {
       started = await failureWorld(server);
       replicas.push(...(await Promise.all([started.startReplica(), started.startReplica()])));
-    }, 120_000);
+    }, 240_000);
 
     afterAll(() => started?.[Symbol.asyncDispose]());
 

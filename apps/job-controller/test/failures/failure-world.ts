@@ -19,7 +19,7 @@ export const BUDGETS: KubeResource = {
 };
 
 /** One pool for what need not wait, and others of which every machine counts. */
-export const POOLS = { crowd: 60, plenty: 60, tight: 2, lossy: 5, silent: 3, worn: 2 };
+export const POOLS = { crowd: 60, plenty: 40, tight: 2, lossy: 5, silent: 3, worn: 2 };
 const SYNC_PERIOD_MS = 1000;
 
 /** A world of machines that only pretend to run pods, with an API that can fail for the controllers alone, and two controllers. */
@@ -58,8 +58,8 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
         nodes = await startSimulatedNodes({
           kubeconfig,
           pools,
-          nodeGraceMs: 6000,
-          leaseEveryMs: 1500,
+          nodeGraceMs: 15_000,
+          leaseEveryMs: 3000,
           ...apiServer.nodeOptions,
         });
         return nodes;
