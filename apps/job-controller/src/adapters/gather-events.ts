@@ -19,6 +19,7 @@ type Gathered = {
 export function gatherEvents(record: RecordEvent<JobRow>): { readonly record: RecordEvent<JobRow> } & Disposable {
   const waiting = new Map<string, Gathered>();
   let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
 
   function flush(): void {
     clearTimeout(timer);
@@ -28,7 +29,7 @@ export function gatherEvents(record: RecordEvent<JobRow>): { readonly record: Re
   }
   return {
     record: (job, type, reason, message) => {
-      if (type === "Warning") {
+      if (type === "Warning" || isOver) {
         record(job, type, reason, message);
         return;
       }
@@ -38,7 +39,10 @@ export function gatherEvents(record: RecordEvent<JobRow>): { readonly record: Re
       else gathered.messages.push(message);
       timer ??= setTimeout(flush, GATHER_MS);
     },
-    [Symbol.dispose]: flush,
+    [Symbol.dispose]: () => {
+      isOver = true;
+      flush();
+    },
   };
 }
 

@@ -1,0 +1,24 @@
+import { ROOT_CONTEXT, trace } from "@opentelemetry/api";
+import { expect, it } from "vitest";
+import { contextOf } from "./trace.ts";
+
+const UID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
+
+function job(uid: string, traceparent = ""): Parameters<typeof contextOf>[0] {
+  return { traceparent, metadata: { name: "train", namespace: "default", uid } };
+}
+
+it("gives a job that nobody submitted over the bus one trace, made of its uid, in every process", () => {
+  expect(trace.getSpanContext(contextOf(job(UID)))).toMatchObject({
+    traceId: "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+    spanId: "8293a4b5c6d7e8f9",
+  });
+});
+
+it.each(["", "no uid", "00000000-0000-0000-0000-000000000000"])("gives none to a job of the uid %j", (uid) => {
+  expect(contextOf(job(uid))).toBe(ROOT_CONTEXT);
+});
+
+it("gives none to a job whose traceparent somebody has spoiled", () => {
+  expect(trace.getSpanContext(contextOf(job(UID, "spoiled")))).toBeUndefined();
+});

@@ -1,0 +1,171 @@
+import { describe, expect, it } from "vitest";
+import { KINDS } from "./domain/kinds.ts";
+import { cancel, get, list, submit, watch, type Found, type JobKey, type RequestDeps } from "./requests.ts";
+
+const GOING_ON = new AbortController().signal;
+const REPLICA = { replicas: 1, template: { spec: { containers: [{ name: "main", image: "image" }] } } };
+const MANIFEST = {
+  apiVersion: "muster.dev/v1",
+  kind: "Job",
+  metadata: { name: "train" },
+  spec: { replicaSpecs: { worker: REPLICA } },
+};
+
+/** Jobs of which a test says what becomes of them. */
+function world(...keys: readonly (readonly [name: string, kind: string])[]) {
+  const jobs = new Map<string, Found<string>>();
+  const put = (key: JobKey, revision: string): Found<string> => {
+    const found = { key, revision, view: `${key.kind} ${key.name}` };
+    jobs.set(`${key.name}/${key.kind}`, found);
+    return found;
+  };
+  for (const [name, kind] of keys) put({ name, kind }, "1");
+  const clock = { nowMs: 0, onWait: (): void => undefined };
+  const deps: RequestDeps<string> = {
+    kinds: KINDS,
+    defaults: {
+      pool: "pool",
+      poolLabel: "pool",
+      clusterDomain: undefined,
+      images: { waitForMaster: undefined, kubectlDelivery: undefined },
+    },
+    namespace: "default",
+    find: ({ kind, name }) =>
+      Promise.resolve([...jobs.values()].filter(({ key }) => key.name === name && (kind === "" || kind === key.kind))),
+    all: () => [...jobs].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, found]) => found),
+    create: (kind, { metadata }) => Promise.resolve(put({ kind: kind.kind, name: metadata.name }, "1")),
+    markCancelled: (key) => Promise.resolve(put(key, "cancelled")),
+    changed: (_key, ms) => {
+      clock.nowMs += ms;
+      clock.onWait();
+      return Promise.resolve();
+    },
+    now: () => clock.nowMs,
+  };
+  return { deps, put, clock, jobs };
+}
+
+describe("a job that is submitted", () => {
+  it("is made when nothing is wrong with it", async () => {
+    const { deps, jobs } = world();
+    await submit(deps, { requestId: "request", manifestJson: JSON.stringify(MANIFEST) });
+    expect([...jobs.keys()]).toEqual(["train/Job"]);
+  });
+
+  it.each<[string, unknown]>([
+    ["manifest_json", []],
+    ["apiVersion", { ...MANIFEST, apiVersion: undefined }],
+    ["kind", { ...MANIFEST, kind: undefined }],
+    ["kind", { ...MANIFEST, kind: "Deployment" }],
+    ["kind", { ...MANIFEST, apiVersion: "muster.dev/v2" }],
+    ["metadata.name", { ...MANIFEST, metadata: {} }],
+    ["metadata.namespace", { ...MANIFEST, metadata: { name: "train", namespace: "elsewhere" } }],
+    ["status", { ...MANIFEST, status: {} }],
+    ["spec", { ...MANIFEST, spec: undefined }],
+  ])("is refused by the name of the field: %s", async (field, manifest) => {
+    const { deps, jobs } = world();
+    const refused = submit(deps, { requestId: "request", manifestJson: JSON.stringify(manifest) });
+    await expect(refused).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
+    expect(jobs.size).toBe(0);
+  });
+
+  it.each(["", "x".repeat(129)])("is refused without an id of its request that can be kept: %j", async (requestId) => {
+    const refused = submit(world().deps, { requestId, manifestJson: JSON.stringify(MANIFEST) });
+    await expect(refused).rejects.toMatchObject({ fault: { code: "invalid_request", field: "request_id" } });
+  });
+
+  it("is refused when it is no JSON, or too large", async () => {
+    const { deps } = world();
+    await expect(submit(deps, { requestId: "request", manifestJson: "{" })).rejects.toMatchObject({
+      fault: { code: "invalid_request", field: "manifest_json" },
+    });
+    await expect(
+      submit(deps, { requestId: "request", manifestJson: JSON.stringify("x".repeat(512 * 1024)) }),
+    ).rejects.toMatchObject({ fault: { code: "limit_exceeded", limit: 512 * 1024 } });
+  });
+});
+
+describe("a job that is asked for", () => {
+  it("is found without its kind as long as one kind has one of that name", async () => {
+    const { deps } = world(["train", "Job"], ["other", "TFJob"]);
+    expect((await get(deps, { kind: "", name: "other" })).view).toBe("TFJob other");
+  });
+
+  it.each<[string, JobKey]>([
+    ["key.name", { kind: "Job", name: "" }],
+    ["key.kind", { kind: "CronJob", name: "train" }],
+    ["key.kind", { kind: "", name: "train" }],
+  ])("is refused by the name of the field: %s", async (field, key) => {
+    const { deps } = world(["train", "Job"], ["train", "TFJob"]);
+    await expect(get(deps, key)).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
+  });
+
+  it("is not found when there is none of that kind", async () => {
+    const { deps } = world(["train", "Job"]);
+    await expect(get(deps, { kind: "TFJob", name: "train" })).rejects.toMatchObject({
+      fault: { code: "not_found", kind: "TFJob", id: "train" },
+    });
+  });
+});
+
+describe("a job that is watched", () => {
+  const request = { key: { kind: "Job", name: "train" }, afterRevision: "1", waitMs: 60_000 };
+
+  it("is answered at once when it differs already", async () => {
+    const { deps, clock } = world(["train", "Job"]);
+    await watch(deps, { ...request, afterRevision: "0" }, GOING_ON);
+    expect(clock.nowMs).toBe(0);
+  });
+
+  it("is answered when it has changed", async () => {
+    const { deps, clock, put } = world(["train", "Job"]);
+    clock.onWait = () => void put(request.key, "2");
+    expect((await watch(deps, request, GOING_ON)).revision).toBe("2");
+  });
+
+  it("is answered as it was when the wait is over, which is never longer than half a minute", async () => {
+    const { deps, clock } = world(["train", "Job"]);
+    expect((await watch(deps, request, GOING_ON)).revision).toBe("1");
+    expect(clock.nowMs).toBe(30_000);
+  });
+
+  it("is answered as it was when nobody waits any more", async () => {
+    const { deps, clock } = world(["train", "Job"]);
+    await watch(deps, request, AbortSignal.abort());
+    expect(clock.nowMs).toBe(0);
+  });
+
+  it("is not found once it is gone", async () => {
+    const { deps, clock, jobs } = world(["train", "Job"]);
+    clock.onWait = () => {
+      jobs.clear();
+    };
+    await expect(watch(deps, request, GOING_ON)).rejects.toMatchObject({ fault: { code: "not_found" } });
+  });
+});
+
+describe("the list of jobs", () => {
+  it("is read page by page, each job once, also when names begin alike", () => {
+    const { deps } = world(["a", "Job"], ["a", "TFJob"], ["a-b", "Job"], ["b", "Job"]);
+    const read: string[] = [];
+    let after = "";
+    do {
+      const page = list(deps, { limit: 1, after });
+      read.push(...page.jobs.map(({ view }) => view));
+      after = page.next;
+    } while (after !== "");
+    expect(read.sort()).toEqual(["Job a", "Job a-b", "Job b", "TFJob a"]);
+  });
+
+  it("has five hundred jobs a page at most, and when nobody says", () => {
+    const { deps } = world(...Array.from({ length: 501 }, (_, index) => [`job-${index}`, "Job"] as const));
+    for (const limit of [0, 5000]) expect(list(deps, { limit, after: "" }).jobs).toHaveLength(500);
+  });
+});
+
+it("marks the one job that is to be cancelled, and none that is not there", async () => {
+  const { deps, jobs } = world(["train", "Job"]);
+  expect((await cancel(deps, { kind: "", name: "train" })).revision).toBe("cancelled");
+  await expect(cancel(deps, { kind: "Job", name: "other" })).rejects.toMatchObject({ fault: { code: "not_found" } });
+  expect(jobs.size).toBe(1);
+});
