@@ -64,7 +64,9 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const { namespace, calls, defaults } = deps;
   const apiVersion = `${kind.group}/${kind.version}`;
   const resource: KubeResource = { apiVersion, plural: kind.plural, namespace };
+  // Shut, so that a replica which never leads does not keep the name of every job that there ever was.
   let queue = workQueue();
+  void queue.shutDown();
   const wake = (key: string, priority: "high" | "low" = "high"): void => queue.add(key, priority);
   const writtenMs = new Map<string, number>();
   const written = new Map<string, JobRow>();
@@ -122,6 +124,8 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     job,
     wrote: (each) => {
       const key = `${each.metadata.namespace}/${each.metadata.name}`;
+      // Gone while its status was on the way: nothing would ever take it out again.
+      if (jobs.get(key)?.metadata.uid !== each.metadata.uid) return;
       written.set(key, read(each));
       writtenMs.set(key, performance.now());
     },
