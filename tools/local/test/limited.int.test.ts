@@ -106,8 +106,10 @@ for (const { on, skip, whole, start } of CLUSTERS) {
       await world.jobs.submitJob({ requestId: name, manifestJson });
       await world.untilCondition({ ...job, spec }, "Succeeded");
       expect(await logOf(world, "Job", name)).toBe("done\n");
-      const { events } = await world.jobs.listJobEvents({ key: { kind: "Job", name } });
-      expect(events.map(({ reason }) => reason)).toContain("SuccessfulCreatePod");
+      await until("the events tell of a pod", async () => {
+        const { events } = await world.jobs.listJobEvents({ key: { kind: "Job", name } });
+        return events.some(({ reason }) => reason === "SuccessfulCreatePod");
+      });
       await until(`${name} is removed`, async () => !(await world.exists({ ...job, spec })), { timeoutMs: 60_000 });
     });
 
