@@ -180,6 +180,23 @@ describe("what counts as capacity", () => {
   });
 });
 
+describe("a part of an owner that holds machines by itself", () => {
+  it("has the pods of the whole on them, and nobody else's", () => {
+    const run = startRun([nodeOf("a1", "a")]);
+    step(run, { do: "reserve", request: requestOf("train--worker-7", ["a"]) });
+    const seen = (id: string): void => {
+      step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf(id)] }) });
+    };
+    const pool = () => run.world.machines.pools.get("a");
+    seen("train");
+    expect(pool()).toMatchObject({ held: 1, occupied: 0 });
+    for (const stranger of ["trai", "train-other", "train--worker-7--a"]) {
+      seen(stranger);
+      expect(pool(), stranger).toMatchObject({ held: 0, occupied: 1 });
+    }
+  });
+});
+
 describe("a grant", () => {
   it("gives each component a node of its pool, nodes in the order of their names", () => {
     const run = startRun([...nodes].reverse());

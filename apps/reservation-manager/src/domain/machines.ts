@@ -1,5 +1,5 @@
 import { knownReservation, type Ledger, type LedgerEvent } from "./ledger.ts";
-import { sameOwner, type Owner } from "./reservation.ts";
+import { mayOccupy, type Owner } from "./reservation.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
 /** What is known about one live node. */
@@ -154,5 +154,5 @@ function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
 }
 
 function strangerOn({ occupants }: NodeFacts, { holder }: MachineRecord): Owner | undefined {
-  return occupants.find((owner) => holder === undefined || !sameOwner(owner, holder));
+  return occupants.find((owner) => holder === undefined || !mayOccupy(owner, holder));
 }

@@ -33,6 +33,14 @@ export function ownerKey(owner: Owner): string {
   return `${owner.kind}!${owner.id}`;
 }
 
+/** Between the id of an owner and the name of a part of it that holds machines by itself: `train-0a1b--worker-7` is a part of `train-0a1b`. */
+const PART = "--";
+
+/** Whether what is the one's may be on machines of the other: it is the same, or the other is a part of it. */
+export function mayOccupy(owner: Owner, holder: Owner): boolean {
+  return sameOwner(owner, holder) || (owner.kind === holder.kind && holder.id.startsWith(`${owner.id}${PART}`));
+}
+
 export function sameOwner(a: Owner, b: Owner): boolean {
   return a.kind === b.kind && a.id === b.id;
 }
