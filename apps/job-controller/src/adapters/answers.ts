@@ -44,6 +44,8 @@ type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Propert
 const OWN_GROUP = "muster.dev";
 const LOG_BYTES_MOST = 256 * 1024;
 const EVENTS_MOST = 1000;
+/** A job that was just made is looked for again after this. */
+const UNKNOWN_WAIT_MS = 200;
 
 /** The requests of users, answered from the caches of this replica, whether or not it leads. */
 export function answers(
@@ -161,7 +163,9 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       const row = runtimes()
         .find((runtime) => runtime.kind.kind === kind)
         ?.job(`${namespace}/${name}`);
-      const over = AbortSignal.any([signal, AbortSignal.timeout(ms)]);
+      // Of a job that the cache does not show yet nobody knows the id that the bell rings for.
+      const waitMs = row === undefined ? Math.min(ms, UNKNOWN_WAIT_MS) : ms;
+      const over = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
       await once(bell, row === undefined ? name : ownerIdOf(row.metadata), { signal: over }).catch(() => undefined);
     },
   };
@@ -199,8 +203,11 @@ async function readEvents(
     of(`involvedObject.uid=${job.metadata.uid}`),
     of("involvedObject.kind=Pod"),
   ]);
-  const prefix = `${job.metadata.name}-`;
-  const members = others.filter(({ involvedObject }) => involvedObject.name?.startsWith(prefix) === true);
+  // The job's name is not enough: `train-2` has a pod `train-2-worker-0`, which begins as those of `train` do.
+  const prefixes = job.shape.types.map(({ type }) => `${job.metadata.name}-${type}-`);
+  const isMember = (name: string): boolean =>
+    prefixes.some((prefix) => name.startsWith(prefix) && /^\d+$/.test(name.slice(prefix.length)));
+  const members = others.filter(({ involvedObject }) => isMember(involvedObject.name ?? ""));
   return [...own, ...members]
     .map(eventMessage)
     .sort((a, b) => (a.atMs ?? 0) - (b.atMs ?? 0))

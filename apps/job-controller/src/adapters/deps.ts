@@ -119,8 +119,12 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     runtimes: () => [...runtimes.values()],
     discover: async () => {
       const missing = KINDS.filter(({ kind }) => !runtimes.has(kind));
-      const found = await Promise.all(missing.map((kind) => isInstalled(kind, calls, namespace)));
+      const asked = await Promise.allSettled(missing.map((kind) => isInstalled(kind, calls, namespace)));
+      const found = asked.map((answer) => answer.status === "fulfilled" && answer.value);
       for (const kind of missing.filter((_kind, index) => found[index])) start(context, starting, kind);
+      // One kind that cannot be asked about keeps no other from being run; but until it can, nobody knows which jobs there are.
+      const failed = asked.find((answer) => answer.status === "rejected");
+      if (failed !== undefined) throw failed.reason;
       areKindsKnown = true;
       return missing.filter((_kind, index) => found[index] !== true);
     },

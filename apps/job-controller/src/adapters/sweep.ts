@@ -41,7 +41,14 @@ export async function sweep(deps: SweepDeps): Promise<void> {
   if (idle.length === 0) return;
   const [jobs, running] = await Promise.all([listJobs(deps), listRunning(deps, idle)]);
   const unitIds = idle.flatMap((id) => machines.unitsOf(id).map((unit) => unit.id));
-  for (const id of planLeftovers({ unitIds, jobs, running })) await machines.release(id);
+  await each(planLeftovers({ unitIds, jobs, running }), (id) => machines.release(id));
+}
+
+/** One after the other, all of them; the first error is thrown after the last. */
+async function each<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
+  const errors: unknown[] = [];
+  for (const item of items) await work(item).catch((error: unknown) => errors.push(error));
+  if (errors.length > 0) throw errors[0];
 }
 
 /** Pods that were deleted with their job, on machines of which no word will come. */
@@ -51,7 +58,7 @@ async function forceOnLostMachines(
 ): Promise<void> {
   const pods = ids.flatMap((id) => world.runningFor(id));
   const lost = nodes.lostAmong(new Set(pods.flatMap(({ node }) => node ?? [])), Date.now());
-  for (const { pod, uid } of planForced(pods, lost)) await removeByForce(calls, namespace, { name: pod, uid });
+  await each(planForced(pods, lost), ({ pod, uid }) => removeByForce(calls, namespace, { name: pod, uid }));
 }
 
 /** Owner ids. */

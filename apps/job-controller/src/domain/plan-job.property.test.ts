@@ -294,9 +294,8 @@ it("plans nothing in a world where its plan was carried out, until something hap
     fc.property(events(60), (happenings) => {
       const world = newWorld();
       for (const event of happenings) happen(world, event);
-      pass(world);
-      pass(world);
-      pass(world);
+      // What the ledger answers to a step is seen by the next pass; a gang that gives all its machines back takes four.
+      for (let round = 0; round < 6; round += 1) pass(world);
       const status = world.status;
       expect(pass(world)).toEqual([]);
       expect(world.status).toEqual(status);
