@@ -8,6 +8,7 @@ import { annotations, labels, type JobService, type muster } from "@muster/proto
 import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
+import { JOB_KIND } from "../domain/kind-job.ts";
 import { KINDS } from "../domain/kinds.ts";
 import type { Kind } from "../domain/kind.ts";
 import {
@@ -41,7 +42,6 @@ export type AnswerDeps = {
 
 type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Properties };
 
-const OWN_GROUP = "muster.dev";
 const LOG_BYTES_MOST = 256 * 1024;
 const EVENTS_MOST = 1000;
 /** A job that was just made is looked for again after this. */
@@ -136,7 +136,7 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       try {
         const resource = signed(manifest, requestId, namespace);
         // A slip in a manifest of ours is told, not cut off; of other kinds we know only the definition that is installed.
-        const query = kind.group === OWN_GROUP ? { fieldValidation: "Strict" } : {};
+        const query = kind.group === JOB_KIND.group ? { fieldValidation: "Strict" } : {};
         const created = await calls.create<JobResource>(resourceOf(kind), resource, { query });
         return see(readJob(created, kind, config.defaults));
       } catch (error) {

@@ -1,6 +1,7 @@
 import type { KubeCalls, KubeResource } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import type { JobStatus } from "../domain/job-status.ts";
+import { JOB_KIND } from "../domain/kind-job.ts";
 import type { JobResource, JobRow } from "./read-job.ts";
 import { progressJson, publicJson, readStatus, statusJson, type StatusJson } from "./status-json.ts";
 
@@ -9,9 +10,6 @@ export type StatusDeps = {
   /** The API server has dropped what is to be remembered: its definition of Muster's own resource is older than this process. */
   readonly onDropped: () => void;
 };
-
-/** Muster's own resource has a place in its status for everything; those of others have not. */
-const OWN_GROUP = "muster.dev";
 
 /**
  * Writes a status in place of the one that the row was read with, and returns the resource as it is then. Rejects with a conflict when the resource has changed since.
@@ -25,7 +23,8 @@ export async function writeStatus(
   status: JobStatus,
 ): Promise<JobResource> {
   const { resourceVersion } = job.metadata;
-  const isOwn = job.kind.group === OWN_GROUP;
+  // Muster's own resource has a place in its status for everything; those of others have not.
+  const isOwn = job.kind.group === JOB_KIND.group;
   const json = isOwn ? statusJson(status, job.shape) : publicJson(status, job.shape);
   if (isOwn && job.metadata.annotations?.[annotations.progress] === undefined) {
     const written = await patchStatus(calls, resource, job, resourceVersion, json);
