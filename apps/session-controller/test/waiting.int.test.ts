@@ -120,6 +120,29 @@ describe("more sessions than executors have places", () => {
     await after.stop();
   });
 
+  it("the number of executors is exact: 1 means one, in all replicas together", async () => {
+    const one = { SESSION_EXECUTORS: "1" };
+    const controllers = [await world.startController(one), await world.startController(one)];
+    const names = Array.from({ length: 6 }, (_, index) => `single-${index}`);
+    // Two machines, so that only the limit keeps two sessions from running side by side.
+    const driver = (index: number) => ({
+      ...scripted("driver", "driver", "flash", "0"),
+      pool: index % 2 === 0 ? "drivers" : "workers",
+    });
+    await Promise.all(names.map((name, index) => submit(world, name, [driver(index)])));
+    const runs: { readonly from: number; readonly to: number }[] = [];
+    for (const name of names) {
+      const ended = await finished(world, name);
+      expect(eventsOf(ended)).toEqual([...RAN, "DONE"]);
+      const [, accepted, , , done] = ended.events ?? [];
+      runs.push({ from: accepted?.atMs ?? 0, to: done?.atMs ?? 0 });
+    }
+    runs.sort((a, b) => a.from - b.from);
+    for (const [index, { to }] of runs.slice(0, -1).entries()) expect(runs[index + 1]?.from).toBeGreaterThanOrEqual(to);
+    await expectNothingLeft(world);
+    await Promise.all(controllers.map((each) => each.stop()));
+  });
+
   it("a number of executors that was raised reaches sessions that wait already", async () => {
     const before = await world.startController({ SESSION_EXECUTORS: "1" });
     await submit(world, "first", [scripted("driver", "driver", "serve")]);
