@@ -74,8 +74,13 @@ for (const server of API_SERVERS) {
         return log.chunk.length > 0 && log;
       });
       expect(Buffer.from(chunk).toString()).toBe("hello\n");
-      const { events } = await world.jobs.listJobEvents({ key });
-      expect(events.map(({ reason }) => reason)).toContain("SuccessfulCreatePod");
+      // Good news of one moment is told together, a little later.
+      const events = await until("the pods' event is there", async () => {
+        const { events: told } = await world.jobs.listJobEvents({ key });
+        return told.some(({ reason }) => reason === "SuccessfulCreatePod") && told;
+      });
+      const made = events.find(({ reason }) => reason === "SuccessfulCreatePod");
+      expect(made).toMatchObject({ type: "Normal", message: "Created pod: talker-worker-0, talker-worker-1" });
       const { jobs } = await world.jobs.listJobs({});
       expect(jobs.map((each) => each.key?.name)).toContain("talker");
 
