@@ -38,9 +38,8 @@ export function livesOfJobs(world: () => FailureWorld): void {
   });
 
   it("gives everything back while it is suspended, and runs when it is resumed", async () => {
-    const { create, patch, pods, untilRunning, untilCondition, untilReturned } = world();
-    const specs = { worker: replicaType(["--run-ms=2500"], { replicas: 2 }) };
-    const job = await create(simulatedJob("paused", specs));
+    const { create, patch, pods, untilRunning, untilCondition, untilReturned, removeWhole } = world();
+    const job = await create(simulatedJob("paused", { worker: replicaType([], { replicas: 2 }) }));
     const before = await untilRunning("paused-worker-0");
     await patch("paused", { spec: { runPolicy: { suspend: true } } });
     const paused = await untilCondition("paused", "Suspended");
@@ -49,9 +48,11 @@ export function livesOfJobs(world: () => FailureWorld): void {
     expect(await pods("paused")).toEqual([]);
     await patch("paused", { spec: { runPolicy: { suspend: false } } });
     await untilRunning("paused-worker-0", before.metadata?.uid);
-    const done = await untilCondition("paused", "Succeeded");
-    expect(done.status).toMatchObject({ restarts: 0, completions: "2/2" });
-    expect(reasonOf(done, "Suspended")).toBe("JobResumed");
+    const resumed = await untilCondition("paused", "Running");
+    expect(resumed.status).toMatchObject({ restarts: 0, completions: "0/2" });
+    expect(reasonOf(resumed, "Suspended")).toBe("JobResumed");
+    await removeWhole("paused");
+    await untilReturned(job);
   });
 
   it("leaves a job alone that another controller has", async () => {
