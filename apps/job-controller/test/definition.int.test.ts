@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { ApiException, CustomObjectsApi, KubeConfig } from "@kubernetes/client-node";
@@ -261,8 +262,14 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
     describe.skipIf(KUBECTL === undefined)(
       KUBECTL === undefined ? "with kubectl (skipped: none in KUBEBUILDER_ASSETS or on the PATH)" : "with kubectl",
       () => {
+        let cache = "";
+        beforeAll(async () => {
+          cache = await mkdtemp(join(tmpdir(), "kubectl-"));
+        });
+        afterAll(() => rm(cache, { recursive: true }));
+
         const kubectl = async (...args: string[]) => {
-          const env = { HOME: "/nonexistent", PATH: "/usr/bin:/bin", KUBECONFIG: server.kubeconfig };
+          const env = { KUBECACHEDIR: cache, PATH: "/usr/bin:/bin", KUBECONFIG: server.kubeconfig };
           return (await execute(KUBECTL ?? "", args, { env })).stdout;
         };
 

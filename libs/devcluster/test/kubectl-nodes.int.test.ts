@@ -75,7 +75,9 @@ describe.each(clusters())("kubectl and the nodes behind $title", ({ title, start
       await kubectl.run("uncordon", "a-0");
     });
 
-    describe.skipIf(!isEmbedded)("exec (a kube-apiserver speaks to kubelets in SPDY, which this one does not)", () => {
+    // A kube-apiserver speaks to kubelets in SPDY, which this kubelet does not: there is nothing to run there.
+    if (!isEmbedded) return;
+    describe("exec", () => {
       beforeAll(async () => {
         await run("place", "cd / && exec sleep 1000", { container: { env: [{ name: "GREETING", value: "hi" }] } });
         await awaitPod("place", "condition=Ready");

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { faultOf } from "@muster/faults";
@@ -54,7 +54,7 @@ async function main(): Promise<number> {
   }
   const [example = "examples/http-benchmark.yaml"] = positionals;
   for (const file of [resolve(ROOT, example), values.kubeconfig]) {
-    if (file === undefined || existsSync(file)) continue;
+    if (file === undefined || statSync(file, { throwIfNoEntry: false })?.isFile() === true) continue;
     say(`error: there is no file ${file}`);
     return 2;
   }

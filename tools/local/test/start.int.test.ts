@@ -116,7 +116,8 @@ describe.skipIf(!existsSync("/proc/self/environ"))("npm start (needs /proc to lo
     const next = start();
     expect(await next.exit, next.output()).toEqual([0, null]);
     expect(left()).toEqual([]);
-  });
+    // Two whole stacks, one after the other, on whatever machine.
+  }, 180_000);
 
   it("with --keep stays, tells the CLI and kubectl where it is, and refuses a second one beside it", async () => {
     const run = start("--keep");

@@ -52,8 +52,8 @@ export function collectionTriggers(): CollectionTriggers {
       if (isWaitedFor(object)) return true;
       if ((before === undefined || after === undefined) && dependents.has(uidOf(object))) return true;
       if (after === undefined) return false;
-      // Marked just now, or its finalizers have changed.
-      if (marksOf(after).length > 0) return true;
+      // Marked just now, its finalizers have changed, or it waits no longer and is one more owner that keeps its dependents.
+      if (marksOf(after).length > 0 || (before !== undefined && marksOf(before).length > 0)) return true;
       // Owners of kinds that are kept elsewhere are never here; a dependent of theirs is looked at once, not with each of its changes.
       return ownersOf(after).join() !== ownersOf(before ?? {}).join() && (lacksAnOwner(after) || wasWaitedFor(before));
     },
