@@ -14,6 +14,8 @@ export const labels = {
   attempt: "muster.dev/attempt",
   /** On pods: `true` when the pod has its machine to itself. */
   exclusive: "muster.dev/exclusive",
+  /** On nodes that the node scaler made: the name of their record. */
+  scaledNode: "muster.dev/node",
   /** On pods, well known: `muster`. */
   managedBy: "app.kubernetes.io/managed-by",
 } as const;
@@ -33,6 +35,8 @@ export const annotations = {
   requestId: "muster.dev/request-id",
   /** On jobs whose own status has no place for it: restarts and completed indexes, as JSON. */
   progress: "muster.dev/progress",
+  /** On nodes that the node scaler has cordoned: why. A cordon without it is somebody else's, and stays. */
+  cordoned: "muster.dev/cordoned",
   /** On pods: W3C traceparent of the work that the pod belongs to. */
   traceparent: "muster.dev/traceparent",
 } as const;

@@ -63,6 +63,10 @@ export const buckets = {
   sessionLogs: "muster-session-logs",
   /** <lock> -> holder and fencing token; written by whoever takes part in an election. */
   locks: "muster-locks",
+  /** <node> -> node.v1.NodeRecord; written by the node scaler. */
+  scaledNodes: "muster-scaled-nodes",
+  /** <pool> -> node.v1.PoolScaling, of the pools that are scaled; written by the node scaler. */
+  pools: "muster-pools",
   /** <log> -> snapshot of an event-sourced log; written by the log's writer. */
   snapshots: "muster-snapshots",
 } as const;

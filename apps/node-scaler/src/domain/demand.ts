@@ -1,0 +1,33 @@
+/** Always: spot or nothing. Preferred: on-demand once spot has been short for the spot request pause. Never: on-demand. */
+export type SpotPolicy = "Always" | "Never" | "Preferred";
+
+/** Something that needs one node to itself: a need of a waiting reservation, or pending pods that fit on one node. */
+export type Demand = {
+  /** Unique; the same in every round: `session/benchmark/driver`, `pods/default/web-0`. */
+  readonly name: string;
+  /** All of one group get their nodes together, or none. Undefined: it is a group of its own. */
+  readonly group: string | undefined;
+  readonly pool: string;
+  readonly createdAtMs: number;
+  /** In the order of preference; at least one. Those of the pool, less those that are too small for it. */
+  readonly instanceTypes: readonly string[];
+  readonly spot: SpotPolicy;
+  /** Undefined: any. */
+  readonly zone: string | undefined;
+  readonly gpus: number;
+  readonly volumeGib: number | undefined;
+  readonly privateIpOnly: boolean;
+};
+
+/** A kind of instance that the provider was short of. Marking again changes nothing until it has lapsed. */
+export type Unavailability = {
+  readonly provider: string;
+  readonly instanceType: string;
+  readonly spot: boolean;
+  /** Undefined: everywhere. */
+  readonly zone: string | undefined;
+  readonly subnet: string | undefined;
+  readonly message: string;
+  readonly sinceMs: number;
+  readonly untilMs: number;
+};

@@ -1,0 +1,92 @@
+/** Where a node is in its life. A record of phase Terminated is purged a little later. */
+export type Phase = "Creating" | "Created" | "Available" | "Claimed" | "Cleaning" | "Terminating" | "Terminated";
+
+export type TerminationCode =
+  | "IDLE"
+  | "UNHEALTHY"
+  | "BOOT_FAILED"
+  | "BOOT_TIMEOUT"
+  | "SPOT_NOTICE"
+  | "VANISHED"
+  | "RESTARTED"
+  | "RETURNED"
+  | "POOL_REMOVED"
+  | "REQUESTED";
+
+/** The node is to end. Set once and never taken back, except IDLE on a node that was claimed before it was cordoned for all to see. */
+export type Termination = {
+  readonly code: TerminationCode;
+  /** For people. */
+  readonly message: string;
+  readonly atMs: number;
+  /** Pods that are still there then are ended with the instance. */
+  readonly drainUntilMs: number;
+};
+
+/** What was asked for; the zone is what was got, once that is known. */
+export type NodeSpec = {
+  readonly pool: string;
+  readonly instanceType: string;
+  /** As the provider names it; empty where the provider has its own. */
+  readonly bootImage: string;
+  readonly spot: boolean;
+  readonly zone: string | undefined;
+  readonly gpus: number;
+  /** Undefined: the provider's default. */
+  readonly volumeGib: number | undefined;
+  readonly privateIpOnly: boolean;
+  readonly terminate: Termination | undefined;
+};
+
+export type Owner = { readonly kind: string; readonly id: string };
+
+/** Who the ledger gave the node to. */
+export type Claim = {
+  readonly owner: Owner;
+  readonly component: string;
+  readonly reservationId: string;
+  /** A pod of the owner has been on it. */
+  readonly reached: boolean;
+};
+
+export type NodeStatus = {
+  readonly phase: Phase;
+  readonly phaseSinceMs: number;
+  readonly createdAtMs: number;
+  readonly instanceId: string | undefined;
+  /** Name of the Kubernetes node; undefined until it has joined. */
+  readonly kubernetesNode: string | undefined;
+  readonly addresses: readonly string[];
+  /** Name of the demand that it was made or is kept for. */
+  readonly boundTo: string | undefined;
+  /** With Claimed and Cleaning. */
+  readonly claim: Claim | undefined;
+  /** Not ready since; undefined: it is ready, or never was. */
+  readonly unhealthySinceMs: number | undefined;
+  /** Since then nothing is bound to it; undefined: something is. */
+  readonly idleSinceMs: number | undefined;
+  /** Term of the leader that wrote the record first. */
+  readonly term: number;
+  /** Why the latest step on it did not work. */
+  readonly trouble: string | undefined;
+};
+
+/** The record of one node. Persisted whole, with compare-and-set. */
+export type ScaledNode = { readonly name: string; readonly spec: NodeSpec; readonly status: NodeStatus };
+
+const NEXT: Readonly<Record<Phase, readonly Phase[]>> = {
+  Creating: ["Creating", "Created", "Available", "Terminating", "Terminated"],
+  Created: ["Created", "Available", "Cleaning", "Terminating", "Terminated"],
+  Available: ["Available", "Claimed", "Terminating", "Terminated"],
+  // Back to Available only when its pod never reached it: `mayFollow`.
+  Claimed: ["Claimed", "Cleaning", "Terminating", "Terminated"],
+  Cleaning: ["Cleaning", "Available", "Terminating", "Terminated"],
+  Terminating: ["Terminating", "Terminated"],
+  Terminated: ["Terminated"],
+};
+
+/** Whether a node may go from the one status to the other; every write of a record is checked with it. */
+export function mayFollow(before: NodeStatus, after: Phase): boolean {
+  if (before.phase === "Claimed" && after === "Available") return before.claim?.reached === false;
+  return NEXT[before.phase].includes(after);
+}

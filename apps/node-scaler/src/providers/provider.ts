@@ -1,0 +1,62 @@
+/** What a provider is asked to boot. */
+export type Boot = {
+  /** Name of the node's record: unique for ever. Starting one name twice gives one instance. */
+  readonly nodeName: string;
+  readonly pool: string;
+  readonly instanceType: string;
+  readonly image: string;
+  readonly spot: boolean;
+  /** Undefined: wherever there is room. */
+  readonly zone: string | undefined;
+  readonly gpus: number;
+  readonly volumeGib: number | undefined;
+  readonly privateIpOnly: boolean;
+  /** For the Kubernetes node; the pool's label and `muster.dev/node` are among them. */
+  readonly labels: Readonly<Record<string, string>>;
+};
+
+/** What came of it. Anything else that goes wrong is thrown as a fault: the request may have taken effect. */
+export type Started =
+  | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
+  /** There is none of this type now, in the zone or subnet that is named, or anywhere. */
+  | {
+      readonly kind: "no-capacity";
+      readonly zone: string | undefined;
+      readonly subnet: string | undefined;
+      readonly message: string;
+    }
+  /** The provider does not have the type as spot, or at all. */
+  | { readonly kind: "unsupported"; readonly message: string };
+
+export type InstanceState = "pending" | "running" | "stopping";
+
+/** An instance that the provider has for this scaler. One that is gone is not listed. */
+export type Instance = {
+  readonly instanceId: string;
+  /** As it was asked for; empty when the provider has lost it. */
+  readonly nodeName: string;
+  readonly state: InstanceState;
+  readonly zone: string | undefined;
+  readonly addresses: readonly string[];
+  /** Undefined: not joined, or the provider does not know; the label `muster.dev/node` tells it too. */
+  readonly kubernetesNode: string | undefined;
+  /** The provider will take it away then. */
+  readonly lostAtMs: number | undefined;
+  /** It can never become a node, in the provider's words. Undefined: it may. */
+  readonly failure: string | undefined;
+};
+
+/** A place where instances are made and ended. Every call respects its signal and has a time limit of its own. */
+export type NodeProvider = AsyncDisposable & {
+  /** As configured: the key of its block in the file of pools. */
+  readonly name: string;
+  /** Fixed: a node's volume has to have the size that a pod asks for. */
+  readonly fixedSizeVolumes: boolean;
+  start(boot: Boot, signal: AbortSignal): Promise<Started>;
+  /** Resolves when the order is taken; the instance is gone when it is listed no more. An unknown instance is no error. */
+  stop(instance: Pick<Instance, "instanceId" | "nodeName">, signal: AbortSignal): Promise<void>;
+  /** Every instance of this scaler, and no other's; `stopping` ones too. */
+  list(signal: AbortSignal): Promise<readonly Instance[]>;
+  /** The newest image that has these properties; empty where the provider chooses by itself. `not_found` when there is none. */
+  findImage(properties: Readonly<Record<string, string>>, signal: AbortSignal): Promise<string>;
+};
