@@ -1,6 +1,10 @@
 export { kubeClient } from "./kube-client.ts";
 export { openGet } from "./kube-http.ts";
 export type { Query } from "./kube-http.ts";
+export { openPodLog, readLogRange } from "./pod-log.ts";
+export type { LogRange, PodLog } from "./pod-log.ts";
+export { followLogs } from "./follow-logs.ts";
+export type { FollowedLog, FollowLimits, LogFollowers } from "./follow-logs.ts";
 export { informer } from "./informer.ts";
 export type { Informer, InformerOptions, InformerTiming } from "./informer.ts";
 export type { IndexBy } from "./cache.ts";
@@ -79,8 +83,16 @@ export { planMemberChange } from "./job-controller/plan-member-change.ts";
 export type { MemberChange, MemberScheme, MemberStep } from "./job-controller/plan-member-change.ts";
 export { deletePdb, syncPdb } from "./job-controller/pdb.ts";
 export type { Ownership } from "./job-controller/pdb.ts";
-export { deletePodGroup, findPodGroupKind, POD_GROUP_KINDS, syncPodGroup } from "./job-controller/pod-group.ts";
-export type { PodGroupKind, PodGroupSpec } from "./job-controller/pod-group.ts";
+export {
+  deletePodGroup,
+  findPodGroupKind,
+  POD_GROUP_KINDS,
+  POD_GROUPS_PLURAL,
+  podGroupDifference,
+  servedPodGroupKinds,
+  syncPodGroup,
+} from "./job-controller/pod-group.ts";
+export type { PodGroup, PodGroupKind, PodGroupSettings, PodGroupSpec } from "./job-controller/pod-group.ts";
 export type { OwnedObjectDeps, SyncOutcome } from "./job-controller/owned-object.ts";
 export { leaderElection } from "./leader-election.ts";
 export type { Lead, LeaderElectionOptions, LeaderElectionTiming } from "./leader-election.ts";

@@ -8,7 +8,14 @@ import type { JobObject } from "./controller-interface.ts";
 import { genLabels } from "./member-labels.ts";
 import { genOwnerReference } from "./owner-reference.ts";
 import { deletePdb, syncPdb } from "./pdb.ts";
-import { deletePodGroup, findPodGroupKind, POD_GROUP_KINDS, syncPodGroup } from "./pod-group.ts";
+import {
+  deletePodGroup,
+  findPodGroupKind,
+  POD_GROUP_KINDS,
+  podGroupDifference,
+  servedPodGroupKinds,
+  syncPodGroup,
+} from "./pod-group.ts";
 import { requireDefinition } from "./served.ts";
 
 const job = testJob("mnist");
@@ -179,12 +186,20 @@ describe("a pod group", () => {
     );
   });
 
+  it("is of no kind that the caller may not list, and of an unknown one while nobody can say", async () => {
+    const refusing = (status: number) => ({ list: () => Promise.reject(new KubeError("GET", status, {})) });
+    expect(await servedPodGroupKinds(refusing(403), NAMESPACE)).toEqual([]);
+    await expect(servedPodGroupKinds(refusing(503), NAMESPACE)).rejects.toThrow("503");
+  });
+
+  const minResources = { cpu: "8", "nvidia.com/gpu": 4 };
   it.each([
-    [POD_GROUP_KINDS.volcano, { minMember: 4, queue: "night" }],
-    [POD_GROUP_KINDS.schedulerPlugins, { minMember: 4 }],
+    [POD_GROUP_KINDS.volcano, { minMember: 4, queue: "night", priorityClassName: "high", minResources }],
+    [POD_GROUP_KINDS.schedulerPlugins, { minMember: 4, minResources, scheduleTimeoutSeconds: 60 }],
   ])("is created with what its scheduler knows: %o", async (kind, spec) => {
     const { deps, writes } = world();
-    expect(await syncPodGroup(deps, job, kind, { minMember: 4, queue: "night" }, mayAdopt)).toBe("created");
+    const all = { queue: "night", priorityClassName: "high", minResources, scheduleTimeoutSeconds: 60 };
+    expect(await syncPodGroup(deps, job, kind, { minMember: 4, ...all }, mayAdopt)).toBe("created");
     expect(writes).toMatchObject([{ create: "podgroups", object: { apiVersion: kind.apiVersion, spec } }]);
   });
 
@@ -196,6 +211,19 @@ describe("a pod group", () => {
     expect(await syncPodGroup(deps, job, kind, { minMember: 6, queue: "night" }, mayAdopt)).toBe("updated");
     expect(writes).toMatchObject([{ body: { spec: { minMember: 6 } } }]);
     expect(await deletePodGroup(deps, job, kind)).toBe(true);
+  });
+
+  it("follows what is asked of its scheduler, and no more than that", () => {
+    const { fields } = POD_GROUP_KINDS.volcano;
+    const there = { minMember: 4, queue: "day", minResources: { cpu: "8", memory: "1Gi" } };
+    expect(podGroupDifference(there, { minMember: 4 }, fields)).toBeUndefined();
+    expect(
+      podGroupDifference(there, { minMember: 4, minResources: { memory: "1Gi", cpu: "8" } }, fields),
+    ).toBeUndefined();
+    expect(podGroupDifference(there, { minMember: 4, minResources: { cpu: "9" } }, fields)).toEqual({
+      minResources: { cpu: "9", memory: null },
+    });
+    expect(podGroupDifference(there, { minMember: 2, scheduleTimeoutSeconds: 9 }, fields)).toEqual({ minMember: 2 });
   });
 
   it("is named by its pods", () => {
