@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { client, publishEvent, type NatsBus } from "@muster/bus";
-import { loadKube } from "@muster/kube";
+import { followLogs, loadKube, type LogFollowers } from "@muster/kube";
 import {
   annotations,
   buckets,
@@ -24,7 +24,6 @@ import type { SweepDeps } from "../sweep.ts";
 import { createBell, createWakeups, type Bell, type Wakeups } from "../wakeups.ts";
 import { act, explainWaiting, release, type ActDeps } from "./act.ts";
 import { followViews, hearGrant, type HintDeps } from "./hints.ts";
-import { followLogs, type LogFollowers } from "./log-followers.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
 import {
   digestCodec,

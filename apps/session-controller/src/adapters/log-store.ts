@@ -1,8 +1,9 @@
 import { faultOf } from "@muster/faults";
 import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec, type Bucket } from "@muster/store";
 import type { NatsBus } from "@muster/bus";
-import type { LogRange, LogTail } from "./pod-logs.ts";
+import type { LogRange } from "@muster/kube";
+import { openBucket, protoCodec, type Bucket } from "@muster/store";
+import type { LogTail } from "./pod-logs.ts";
 
 export type KeptRange = {
   readonly bytes: Uint8Array;

@@ -1,6 +1,6 @@
 import type { KubeConfig } from "@kubernetes/client-node";
-import { FaultError, type Fault } from "@muster/faults";
-import { openGet, type Query } from "@muster/kube";
+import type { Fault } from "@muster/faults";
+import { openPodLog, readLogRange, type LogRange } from "@muster/kube";
 import { faultOrThrow } from "./pods.ts";
 
 export type LogTail = {
@@ -23,31 +23,17 @@ export type PodLogs = {
   readRange(pod: string, container: string, range: LogRange, signal: AbortSignal): Promise<Uint8Array>;
 };
 
-export type LogRange = { readonly offset: number; readonly limitBytes: number };
-
 export type EndRange = { readonly lines: number; readonly limitBytes: number };
 
-type Bytes = AsyncIterable<Uint8Array>;
-
 export function kubePodLogs(config: KubeConfig, namespace: string): PodLogs {
-  const open = async (pod: string, container: string, query: Query, signal: AbortSignal): Promise<Bytes> =>
-    openGet(config, `/api/v1/namespaces/${namespace}/pods/${pod}/log`, { container, ...query }, signal);
+  const open = (pod: string, container: string, query: Parameters<typeof openPodLog>[2], signal: AbortSignal) =>
+    openPodLog(config, { namespace, pod, container }, query, signal);
   return {
-    readTail: (pod, container, limitBytes, signal) =>
-      raising(`reading the log of ${pod}/${container}`, async () =>
-        tailOf(await open(pod, container, {}, signal), limitBytes),
-      ),
+    readTail: (pod, container, limitBytes, signal) => tailOf(open(pod, container, {}, signal), limitBytes),
     readEnd: (pod, container, { lines, limitBytes }, signal) =>
-      raising(`reading the end of the log of ${pod}/${container}`, async () =>
-        tailOf(await open(pod, container, { tailLines: lines }, signal), limitBytes),
-      ),
-    follow: (pod, container, signal) =>
-      followed(`following the log of ${pod}/${container}`, () => open(pod, container, { follow: true }, signal)),
-    readRange: (pod, container, { offset, limitBytes }, signal) =>
-      raising(`reading the log of ${pod}/${container}`, async () =>
-        // The API server knows no offset; it is asked for the beginning up to where the range ends.
-        rangeOf(await open(pod, container, { limitBytes: offset + limitBytes }, signal), offset, limitBytes),
-      ),
+      tailOf(open(pod, container, { tailLines: lines }, signal), limitBytes),
+    follow: (pod, container, signal) => open(pod, container, { follow: true }, signal),
+    readRange: (pod, container, range, signal) => readLogRange(config, { namespace, pod, container }, range, signal),
   };
 }
 
@@ -74,33 +60,4 @@ export async function tailOf(stream: AsyncIterable<Uint8Array>, limitBytes: numb
   const bytes = Buffer.concat(kept);
   const excess = Math.max(0, bytes.length - limitBytes);
   return { bytes: bytes.subarray(excess), omittedBytes: omittedBytes + excess, broken };
-}
-
-async function rangeOf(stream: Bytes, offset: number, limitBytes: number): Promise<Uint8Array> {
-  const kept: Uint8Array[] = [];
-  let position = 0;
-  for await (const chunk of stream) {
-    const from = Math.max(0, offset - position);
-    const to = Math.min(chunk.length, offset + limitBytes - position);
-    if (to > from) kept.push(chunk.subarray(from, to));
-    position += chunk.length;
-    if (position >= offset + limitBytes) break;
-  }
-  return Buffer.concat(kept);
-}
-
-async function* followed(doing: string, open: () => Promise<Bytes>): Bytes {
-  try {
-    yield* await open();
-  } catch (error) {
-    throw new FaultError(faultOrThrow(error), { cause: error, doing });
-  }
-}
-
-async function raising<Result>(doing: string, work: () => Promise<Result>): Promise<Result> {
-  try {
-    return await work();
-  } catch (error) {
-    throw new FaultError(faultOrThrow(error), { cause: error, doing });
-  }
 }

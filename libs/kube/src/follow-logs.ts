@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import type { LogRange } from "./pod-logs.ts";
+import type { LogRange } from "./pod-log.ts";
 
 /** Logs that somebody follows. Each is read from the API server once, however often is asked for what came next: the API server knows no offsets. */
 export type LogFollowers = Disposable & {
@@ -8,9 +8,16 @@ export type LogFollowers = Disposable & {
    * when too many logs are followed.
    */
   read(log: FollowedLog, range: LogRange, waitMs: number, signal: AbortSignal): Promise<Uint8Array>;
+  /** Whether what comes at the offset can still be read, even where the pod is gone by now: somebody has read up to there a short while ago. */
+  keeps(log: FollowedLog, offset: number): boolean;
 };
 
-export type FollowedLog = { readonly pod: string; readonly container: string };
+export type FollowedLog = {
+  readonly pod: string;
+  readonly container: string;
+  /** Tells logs of one name apart that follow one another, as where a pod is made anew. */
+  readonly run?: string;
+};
 
 export type FollowLimits = {
   /** Streams that are open at once. */
@@ -59,10 +66,12 @@ export function followLogs(open: OpenLog, limits: FollowLimits): LogFollowers {
     return new LogReader((closed) => open(log, closed), offset);
   };
 
+  const findIdle = (key: string): Idle | undefined => [...idle].find((each) => each.key === key);
+
   return {
+    keeps: (log, offset) => findIdle(keyOf(log, offset)) !== undefined,
     read: async (log, { offset, limitBytes }, waitMs, signal) => {
-      const key = keyOf(log, offset);
-      const kept = [...idle].find((each) => each.key === key);
+      const kept = findIdle(keyOf(log, offset));
       const reader = kept === undefined ? openNew(log, offset) : take(kept);
       inUse += 1;
       try {
@@ -83,8 +92,8 @@ export function followLogs(open: OpenLog, limits: FollowLimits): LogFollowers {
   };
 }
 
-function keyOf({ pod, container }: FollowedLog, offset: number): string {
-  return `${pod}/${container}/${offset}`;
+function keyOf({ pod, container, run = "" }: FollowedLog, offset: number): string {
+  return `${pod}/${container}/${run}/${offset}`;
 }
 
 /** Whoever finds all streams in use may try again after this time. */

@@ -1,6 +1,6 @@
 import { FaultError, faultOf } from "@muster/faults";
 import { describe, expect, it } from "vitest";
-import { followLogs, type FollowLimits } from "./log-followers.ts";
+import { followLogs, type FollowLimits } from "./follow-logs.ts";
 
 const LOG = { pod: "bench-driver", container: "main" };
 const LONG_MS = 60_000;
@@ -119,6 +119,17 @@ describe("followLogs", () => {
     expect(await log.read(0)).toBe("");
     expect(await log.read(0)).toBe("");
     expect(log.opened).toHaveLength(2);
+  });
+
+  it("keeps what comes next of a log whose pod is gone, and takes the next one of that name for another log", async () => {
+    const log = growingLog();
+    log.write("abcdef");
+    expect(await log.read(0, { limitBytes: 4 })).toBe("abcd");
+    expect(log.followers.keeps(LOG, 4)).toBe(true);
+    expect(log.followers.keeps(LOG, 3)).toBe(false);
+    expect(log.followers.keeps({ ...LOG, run: "second" }, 4)).toBe(false);
+    expect(await log.read(4)).toBe("ef");
+    expect(log.opened).toHaveLength(1);
   });
 
   it("says that the reading broke off, and begins anew when it is asked again", async () => {

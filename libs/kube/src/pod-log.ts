@@ -1,0 +1,50 @@
+import type { KubeConfig } from "@kubernetes/client-node";
+import { FaultError } from "@muster/faults";
+import { kubeFault } from "./kube-fault.ts";
+import { openGet, type Query } from "./kube-http.ts";
+
+/** What the container of a pod has written. */
+export type PodLog = { readonly namespace: string; readonly pod: string; readonly container: string };
+
+/** Offsets count bytes from the first one that the container has written. */
+export type LogRange = { readonly offset: number; readonly limitBytes: number };
+
+/** Opens the log as a stream; `tailLines`, `limitBytes` and the like are the API server's own. Rejects with FaultError, and so does the stream. */
+export async function* openPodLog(
+  config: KubeConfig,
+  log: PodLog,
+  query: Query,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, undefined> {
+  const { namespace, pod, container } = log;
+  try {
+    const path = `/api/v1/namespaces/${namespace}/pods/${pod}/log`;
+    const response = await openGet(config, path, { container, ...query }, signal);
+    yield* response as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    const fault = kubeFault(error);
+    if (fault === undefined) throw error;
+    throw new FaultError(fault, { cause: error, doing: `reading the log of ${pod}/${container}` });
+  }
+}
+
+/**
+ * What is there from the offset on, at most so many bytes. The API server knows no offset, so that all before it is read and let go: whoever asks again and again
+ * for what came next wants `followLogs`. Rejects with FaultError.
+ */
+export async function readLogRange(
+  config: KubeConfig,
+  log: PodLog,
+  { offset, limitBytes }: LogRange,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const kept: Uint8Array[] = [];
+  const end = offset + limitBytes;
+  let position = 0;
+  for await (const chunk of openPodLog(config, log, { limitBytes: end }, signal)) {
+    kept.push(chunk.subarray(Math.max(0, offset - position), Math.max(0, end - position)));
+    position += chunk.length;
+    if (position >= end) break;
+  }
+  return Buffer.concat(kept);
+}

@@ -1,0 +1,69 @@
+import { once } from "node:events";
+import { faultOf } from "@muster/faults";
+import { expect, it } from "vitest";
+import { openPodLog, readLogRange } from "../src/index.ts";
+import { refuse, scriptedServer, type Answer } from "./scripted-server.ts";
+
+const LOG = { namespace: "ns", pod: "train-worker-0", container: "main" };
+const never = new AbortController().signal;
+
+/** Hands out these pieces, and nothing after the limit that is asked for. */
+const pieces =
+  (...texts: string[]): Answer =>
+  async (response, request) => {
+    const limit = Number(new URL(request.url ?? "/", "http://server").searchParams.get("limitBytes") ?? "1000000");
+    response.writeHead(200);
+    let sent = 0;
+    for (const text of texts) {
+      const part = text.slice(0, limit - sent);
+      sent += part.length;
+      if (part !== "" && !response.write(part)) await once(response, "drain");
+    }
+    response.end();
+  };
+
+it.each([
+  [{ offset: 0, limitBytes: 100 }, "abcdefghi"],
+  [{ offset: 0, limitBytes: 4 }, "abcd"],
+  [{ offset: 4, limitBytes: 3 }, "efg"],
+  [{ offset: 6, limitBytes: 100 }, "ghi"],
+  [{ offset: 9, limitBytes: 100 }, ""],
+  [{ offset: 50, limitBytes: 100 }, ""],
+])("reads the range %o of a log that comes in pieces", async (range, text) => {
+  await using server = await scriptedServer();
+  server.onList(pieces("abc", "def", "ghi"));
+  expect(Buffer.from(await readLogRange(server.config, LOG, range, never)).toString()).toBe(text);
+  const [asked] = server.asked;
+  expect(asked?.url.pathname).toBe("/api/v1/namespaces/ns/pods/train-worker-0/log");
+  expect(Object.fromEntries(asked?.url.searchParams ?? [])).toEqual({
+    container: "main",
+    limitBytes: String(range.offset + range.limitBytes),
+  });
+});
+
+it("gives no more than is asked for when the server does not keep to the limit", async () => {
+  await using server = await scriptedServer();
+  server.onList((response) => response.writeHead(200).end("abcdefghi"));
+  const range = { offset: 2, limitBytes: 3 };
+  expect(Buffer.from(await readLogRange(server.config, LOG, range, never)).toString()).toBe("cde");
+});
+
+it("says as a fault that there is no such pod, and that a stream was cut", async () => {
+  await using server = await scriptedServer();
+  server.onList(refuse(404, "NotFound"));
+  const range = { offset: 0, limitBytes: 10 };
+  const code = (work: Promise<unknown>): Promise<string | undefined> =>
+    work.then(
+      () => "ok",
+      (error: unknown) => faultOf(error)?.code,
+    );
+  expect(await code(readLogRange(server.config, LOG, range, never))).toBe("not_found");
+  server.onList((response) => {
+    response.writeHead(200);
+    response.write("ab", () => response.destroy());
+  });
+  const read = async (): Promise<void> => {
+    for await (const chunk of openPodLog(server.config, LOG, { follow: true }, never)) expect(chunk.length).toBe(2);
+  };
+  expect(await code(read())).toBe("unavailable");
+});
