@@ -1,0 +1,91 @@
+import { faultOf, throwFault } from "@muster/faults";
+import { readEnv } from "@muster/service";
+import { readPoolsFile, type PoolsFile, type SettingsCheck } from "./read-pools-file.ts";
+
+export type Config = {
+  readonly nats: { readonly url: string; readonly token: string | undefined };
+  readonly kube: { readonly kubeconfig: string | undefined };
+  /** The label of nodes whose value is the name of their pool. */
+  readonly poolLabel: string;
+  readonly lockTtlMs: number;
+  /** How old the watcher's mark that all nodes are known may be. */
+  readonly nodesFreshMs: number;
+  readonly intervals: {
+    readonly poolMs: number;
+    readonly heartbeatMs: number;
+    readonly reaperMs: number;
+    readonly scanMs: number;
+  };
+  /** For one question to the ledger or the API server. */
+  readonly clientTimeoutMs: number;
+  /** For one call of a provider. */
+  readonly providerTimeoutMs: number;
+  readonly bootsPerRound: number;
+  readonly spotRequestPauseMs: number;
+  readonly unavailableMs: number;
+  readonly imageTtlMs: number;
+  readonly file: PoolsFile;
+};
+
+/** What reading the configuration needs from outside. */
+export type ConfigSources = {
+  /** The text of a file; throws when it cannot be read. */
+  readonly readText: (path: string) => string;
+  readonly kinds: Readonly<Record<string, SettingsCheck>>;
+};
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+
+/** Reads the configuration; throws a fault that names every problem. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>, sources: ConfigSources): Config {
+  const { path, ...config } = readEnv(env, (read) => ({
+    nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+    kube: { kubeconfig: read.optional("MUSTER_KUBECONFIG") },
+    poolLabel: read.text("NODE_SCALER_POOL_LABEL", "pool"),
+    lockTtlMs: read.integer("NODE_SCALER_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 10 * MINUTE_MS }),
+    nodesFreshMs: read.integer("NODE_SCALER_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
+    intervals: {
+      poolMs: read.integer("NODE_SCALER_POOL_INTERVAL_MS", { fallback: 7000, min: 50, max: DAY_MS }),
+      heartbeatMs: read.integer("NODE_SCALER_HEARTBEAT_INTERVAL_MS", { fallback: 5000, min: 50, max: DAY_MS }),
+      reaperMs: read.integer("NODE_SCALER_REAPER_INTERVAL_MS", { fallback: 5000, min: 50, max: DAY_MS }),
+      scanMs: read.integer("NODE_SCALER_SCAN_INTERVAL_MS", { fallback: 60_000, min: 50, max: DAY_MS }),
+    },
+    clientTimeoutMs: read.integer("NODE_SCALER_CLIENT_TIMEOUT_MS", { fallback: 3000, min: 10, max: DAY_MS }),
+    providerTimeoutMs: read.integer("NODE_SCALER_PROVIDER_TIMEOUT_MS", { fallback: 60_000, min: 10, max: DAY_MS }),
+    bootsPerRound: read.integer("NODE_SCALER_BOOTS_PER_ROUND", { fallback: 10, min: 1, max: 1000 }),
+    spotRequestPauseMs: read.integer("NODE_SCALER_SPOT_REQUEST_PAUSE_MS", { fallback: 60_000, min: 0, max: DAY_MS }),
+    unavailableMs: read.integer("NODE_SCALER_UNAVAILABLE_MS", { fallback: 600_000, min: 0, max: DAY_MS }),
+    imageTtlMs: read.integer("NODE_SCALER_IMAGE_TTL_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
+    path: read.optional("NODE_SCALER_FILE"),
+  }));
+  const problem = checkIntervals(config);
+  if (problem !== undefined) throwFault({ code: "invalid_request", field: "environment", reason: problem });
+  return { ...config, file: path === undefined ? { providers: [], pools: [] } : readFile(path, sources) };
+}
+
+/** What is decided on in one round has to be known from the round before: hence each waits longer than what it stands on. */
+function checkIntervals({ intervals, clientTimeoutMs }: Pick<Config, "intervals" | "clientTimeoutMs">) {
+  const { poolMs, heartbeatMs } = intervals;
+  if (poolMs > heartbeatMs && heartbeatMs > clientTimeoutMs) return undefined;
+  const found = `${poolMs} > ${heartbeatMs} > ${clientTimeoutMs}`;
+  const names = "NODE_SCALER_POOL_INTERVAL_MS > NODE_SCALER_HEARTBEAT_INTERVAL_MS > NODE_SCALER_CLIENT_TIMEOUT_MS";
+  return `the rule "pool interval > heartbeat interval > client time limit" is broken: ${names} would be ${found}`;
+}
+
+function readFile(path: string, { readText, kinds }: ConfigSources): PoolsFile {
+  let text: string;
+  try {
+    text = readText(path);
+  } catch (error) {
+    const reason = `${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    return throwFault({ code: "invalid_request", field: "NODE_SCALER_FILE", reason }, { cause: error });
+  }
+  try {
+    return readPoolsFile(text, kinds);
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault?.code !== "invalid_request") throw error;
+    return throwFault({ ...fault, reason: `${path}: ${fault.reason}` }, { cause: error });
+  }
+}

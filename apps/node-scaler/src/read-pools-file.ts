@@ -1,0 +1,221 @@
+import { FaultError, type Fault } from "@muster/faults";
+import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
+import { parseDocument } from "yaml";
+import { z } from "zod";
+import type { PoolPolicy } from "./domain/pool.ts";
+import { parseDuration, parseQuantity } from "./domain/parse-quantity.ts";
+
+/** What a kind of provider says about the settings in its block; the block's `kind` is among them. */
+export type SettingsCheck = Pick<z.ZodType, "safeParse">;
+
+export type ProviderBlock = {
+  readonly name: string;
+  readonly kind: string;
+  /** As the kind's own check has returned them. */
+  readonly settings: unknown;
+};
+
+export type PoolsFile = { readonly providers: readonly ProviderBlock[]; readonly pools: readonly PoolPolicy[] };
+
+/** One thing that is wrong: where, what stands there, and what would be right. */
+type Problem = { readonly path: readonly PropertyKey[]; readonly message: string };
+
+const GIB = 2 ** 30;
+const DAY_MS = 86_400_000;
+/** As many as the ledger lists of one pool in reasonable time. */
+const NODES_MAX = 10_000;
+const TYPES_MAX = 50;
+/** Names of nodes begin with it, and are names of Kubernetes nodes and values of labels. */
+const POOL_NAME_MAX = 50;
+
+/** Reads the text of the file of pools; throws one fault that names every problem with its path, its value, and what would be right. */
+export function readPoolsFile(text: string, kinds: Readonly<Record<string, SettingsCheck>>): PoolsFile {
+  const document = parseDocument(text, { prettyErrors: true, uniqueKeys: true });
+  if (document.errors.length > 0) refuse(document.errors.map(({ message }) => message.trim()));
+  const value: unknown = document.toJS() ?? {};
+  const parsed = fileShape.safeParse(value, { error: explain });
+  const found: Problem[] = parsed.success ? [] : flatten(parsed.error.issues);
+  const providers = isRecord(value) && isRecord(value["providers"]) ? value["providers"] : {};
+  const blocks = Object.entries(providers).map(([name, block]) => readBlock(name, block, kinds));
+  found.push(...blocks.flatMap(({ problems }) => problems));
+  if (parsed.success) found.push(...checkTogether(parsed.data.pools, Object.keys(providers)));
+  if (found.length > 0) refuse(found.map((problem) => show(problem, value)));
+  if (!parsed.success) throw new Error("a file without problems that does not parse");
+  return { providers: blocks.map(({ block }) => block), pools: parsed.data.pools };
+}
+
+const checked = (check: (field: string, value: string) => Fault | undefined) =>
+  z.string().superRefine((value, context) => {
+    const wrong = check("name", value);
+    if (wrong?.code === "invalid_request") context.addIssue({ code: "custom", message: wrong.reason });
+  });
+
+const duration = (maxMs: number = DAY_MS) =>
+  z.string().transform((text, context) => {
+    const ms = parseDuration(text);
+    if (ms !== undefined && ms <= maxMs) return ms;
+    const message = ms === undefined ? "a duration such as 90s, 5m or 1h30m is needed" : `at most ${maxMs / 1000}s`;
+    context.addIssue({ code: "custom", message });
+    return z.NEVER;
+  });
+
+const quantity = (example: string) =>
+  z.union([z.string(), z.number()]).transform((written, context) => {
+    const number = parseQuantity(written);
+    if (number !== undefined && number > 0) return number;
+    context.addIssue({ code: "custom", message: `a quantity above 0 such as ${example} is needed` });
+    return z.NEVER;
+  });
+
+const count = (max: number) => z.int().min(0).max(max);
+const text = z.string().min(1);
+const spotPolicy = z.enum(["Never", "Always", "Preferred"]);
+
+const instanceType = z
+  .strictObject({
+    name: text,
+    cpu: quantity("4 or 500m").optional(),
+    memory: quantity("16Gi").optional(),
+    gpus: count(1000).default(0),
+  })
+  .transform(({ name, cpu, memory, gpus }) => ({
+    name,
+    cpuMilli: cpu === undefined ? undefined : Math.round(cpu * 1000),
+    memoryBytes: memory,
+    gpus,
+  }));
+
+const pool = z
+  .strictObject({
+    name: checked((field, value) => checkDnsLabel(field, value, POOL_NAME_MAX)),
+    provider: text,
+    max: count(NODES_MAX),
+    instanceTypes: z.array(instanceType).min(1).max(TYPES_MAX),
+    spot: spotPolicy.default("Never"),
+    standby: z
+      .array(z.strictObject({ instanceType: text, count: count(NODES_MAX), spot: z.boolean().default(false) }))
+      .default([]),
+    idle: duration().default(300_000),
+    reuse: z.boolean().default(true),
+    bootTimeout: duration().default(300_000),
+    healthyTimeout: duration().default(90_000),
+    drainTimeout: duration().default(120_000),
+    zones: z.array(text).min(1).optional(),
+    volume: quantity("20Gi").optional(),
+    privateIpOnly: z.boolean().default(false),
+    bootImage: z.record(text, z.string()).default({}),
+    labels: z.record(checked(checkLabelKey), checked(checkLabelValue)).default({}),
+  })
+  .transform((written): PoolPolicy => {
+    const { idle, bootTimeout, healthyTimeout, drainTimeout, volume, zones, ...rest } = written;
+    return {
+      ...rest,
+      zones,
+      idleMs: idle,
+      bootTimeoutMs: bootTimeout,
+      healthyTimeoutMs: healthyTimeout,
+      drainTimeoutMs: drainTimeout,
+      volumeGib: volume === undefined ? undefined : Math.ceil(volume / GIB),
+    };
+  });
+
+const fileShape = z.strictObject({
+  providers: z.record(checked(checkDnsLabel), z.looseObject({ kind: text })).default({}),
+  pools: z.array(pool).default([]),
+});
+
+function readBlock(
+  name: string,
+  value: unknown,
+  kinds: Readonly<Record<string, SettingsCheck>>,
+): { readonly block: ProviderBlock; readonly problems: readonly Problem[] } {
+  const kind = isRecord(value) && typeof value["kind"] === "string" ? value["kind"] : "";
+  const block = { name, kind, settings: value };
+  // Whether there is a kind at all is for the shape of the file to say.
+  if (kind === "") return { block, problems: [] };
+  const check = Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
+  if (check === undefined) {
+    const message = `one of ${Object.keys(kinds).sort().join(", ")} is needed`;
+    return { block, problems: [{ path: ["providers", name, "kind"], message }] };
+  }
+  const checked = check.safeParse(value, { error: explain });
+  if (checked.success) return { block: { ...block, settings: checked.data }, problems: [] };
+  const problems = flatten(checked.error.issues).map(({ path, message }) => ({
+    path: ["providers", name, ...path],
+    message,
+  }));
+  return { block, problems };
+}
+
+/** What no field says by itself. */
+function checkTogether(pools: readonly PoolPolicy[], providers: readonly string[]): readonly Problem[] {
+  const problems: Problem[] = [];
+  const add = (path: readonly PropertyKey[], message: string): void => void problems.push({ path, message });
+  for (const [at, { name, provider, instanceTypes, standby, max }] of pools.entries()) {
+    if (pools.findIndex((other) => other.name === name) < at) add(["pools", at, "name"], "another pool has this name");
+    if (!providers.includes(provider))
+      add(
+        ["pools", at, "provider"],
+        providers.length === 0 ? "no provider is configured" : `one of ${providers.join(", ")} is needed`,
+      );
+    const types = instanceTypes.map((type) => type.name);
+    for (const [index, type] of types.entries())
+      if (types.indexOf(type) < index) add(["pools", at, "instanceTypes", index, "name"], "stands here twice");
+    for (const [index, spec] of standby.entries())
+      if (!types.includes(spec.instanceType))
+        add(["pools", at, "standby", index, "instanceType"], `one of ${types.join(", ")} is needed`);
+    const wanted = standby.reduce((sum, spec) => sum + spec.count, 0);
+    if (wanted > max) add(["pools", at, "standby"], `${wanted} nodes are more than max, which is ${max}`);
+  }
+  return problems;
+}
+
+type Issue = z.core.$ZodIssue;
+
+function flatten(issues: readonly Issue[]): Problem[] {
+  return issues.flatMap((issue): Problem[] => {
+    if (issue.code === "unrecognized_keys")
+      return issue.keys.map((key) => ({ path: [...issue.path, key], message: "there is no such field" }));
+    if (issue.code === "invalid_key") return [{ path: issue.path, message: issue.issues[0]?.message ?? issue.message }];
+    return [{ path: issue.path, message: issue.message }];
+  });
+}
+
+/** What would be right; undefined: in the library's words. */
+function explain(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case "invalid_type":
+      return issue.input === undefined
+        ? "is missing"
+        : `${issue.expected === "int" ? "a whole number" : issue.expected} is needed`;
+    case "invalid_value":
+      return `${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")} is needed`;
+    case "too_small":
+      return issue.origin === "string" || issue.origin === "array"
+        ? "must not be empty"
+        : `at least ${issue.minimum} is needed`;
+    case "too_big":
+      return `at most ${issue.maximum} is possible`;
+    default:
+      return undefined;
+  }
+}
+
+function show({ path, message }: Problem, root: unknown): string {
+  const where = path.map((part) => (typeof part === "number" ? `[${part}]` : `.${String(part)}`)).join("");
+  const value = path.reduce<unknown>(
+    (at, part) => (isRecord(at) || Array.isArray(at) ? Reflect.get(at, part) : undefined),
+    root,
+  );
+  const simple = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+  return `${where.replace(/^\./, "") || "the file"}${simple ? ` is ${JSON.stringify(value)}` : ""}: ${message}`;
+}
+
+function refuse(problems: readonly string[]): never {
+  const reason = problems.join("; ");
+  throw new FaultError({ code: "invalid_request", field: "NODE_SCALER_FILE", reason });
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
