@@ -1,19 +1,23 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { fork, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CoreV1Api, type V1Node, type V1Pod } from "@kubernetes/client-node";
+import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
 import { client, connectNats, type Client } from "@muster/bus";
 import { startApiServer } from "@muster/devcluster";
-import { informer, kubeCalls, kubeClient, listWatch, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { informer, kubeCalls, listWatch, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { ReservationService } from "@muster/proto";
 import { kubeApiServer, kubeAssets, natsServer, until } from "@muster/testkit";
 import { parse } from "yaml";
+import { costsSince, readCosts, type Costs } from "./costs.ts";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const CRD = fileURLToPath(new URL("../../../deploy/crds/muster.dev_jobs.yaml", import.meta.url));
+const BARE = fileURLToPath(new URL("bare.process.ts", import.meta.url));
+const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? 3);
 const JOBS = Number(process.env["BENCH_JOBS"] ?? 1000);
 const PODS_A_JOB = 5;
 const PODS = JOBS * PODS_A_JOB;
@@ -21,23 +25,27 @@ const IN_FLIGHT = 64;
 const NAMESPACE = "default";
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const POD_RESOURCE = { apiVersion: "v1", plural: "pods", namespace: NAMESPACE };
+const SERVICES = { apiVersion: "v1", plural: "services", namespace: NAMESPACE };
+const EVENTS = { apiVersion: "v1", plural: "events", namespace: NAMESPACE };
+const BUDGETS = { apiVersion: "policy/v1", plural: "poddisruptionbudgets", namespace: NAMESPACE };
 const WORKERS = process.env["BENCH_WORKERS"] ?? "64";
 const LEASE = { apiVersion: "coordination.k8s.io/v1", plural: "leases", namespace: NAMESPACE };
 const JOB_RESOURCE = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
 
 /**
  * How fast pods of many gangs come to be: with machines reserved, services, budgets, events and status, beside a bare loop that creates the same pods with the official
- * client and the same number of requests in flight.
+ * client and the same number of requests in flight. The ways take turns, and ratios are of the same round.
  */
 export async function compareCreation(): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const assets = kubeAssets();
   console.log(assets.found ? "a real kube-apiserver" : `the embedded API server (${assets.reason})`);
   const { kubeconfig } = stack.use(assets.found ? await kubeApiServer() : await embedded(stack));
-  const calls = stack.use(kubeCalls(loadKube(kubeconfig), { mostInFlight: IN_FLIGHT }));
+  const config = loadKube(kubeconfig);
+  const calls = stack.use(kubeCalls(config, { mostInFlight: IN_FLIGHT }));
   const pods = stack.use(
     informer<V1Pod, string>({
-      source: listWatch<V1Pod>(loadKube(kubeconfig), `/api/v1/namespaces/${NAMESPACE}/pods`),
+      source: listWatch<V1Pod>(config, `/api/v1/namespaces/${NAMESPACE}/pods`),
       project: ({ metadata }) => metadata?.name ?? "",
     }),
   );
@@ -46,25 +54,65 @@ export async function compareCreation(): Promise<void> {
   const definition = parse(await readFile(CRD, "utf8")) as object;
   await calls.create({ apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" }, definition);
   await until("jobs are a resource", () => isThere(calls.list(JOB_RESOURCE)), { timeoutMs: 30_000 });
-  const names = (): readonly string[] => pods.list();
-  const meanwhile = await timeGangs(calls, start, () => names().length, "meanwhile");
-  await clear(calls, ledger, names);
-  const before = await timeGangs(calls, start, () => names().length, "before");
-  const sample = await calls.get<V1Pod>(POD_RESOURCE, names()[0] ?? "");
-  await clear(calls, ledger, names);
-  const bareSeconds = await timeBare(kubeconfig, sample);
-  console.log(`${JOBS} jobs of ${PODS_A_JOB} pods, ${IN_FLIGHT} requests in flight`);
-  const line = (what: string, seconds: number): void => {
-    const ratio = (bareSeconds / seconds).toFixed(2);
-    console.log(
-      `  ${what.padEnd(44)} ${seconds.toFixed(1).padStart(6)} s, ${(PODS / seconds).toFixed(0)} pods a second, ratio ${ratio}`,
-    );
-  };
-  line("a bare loop of the official client", bareSeconds);
-  line("jobs that are there when the controller leads", before.seconds);
-  line("jobs, from the first submission", meanwhile.seconds);
-  console.log(`  processor time of the controller: ${((before.cpuSeconds / PODS) * 1000).toFixed(2)} ms a pod`);
+  const world = { config, kubeconfig, calls, start, names: () => pods.list() };
+  const results = new Map<Way, Timed[]>(WAYS.map((way) => [way, []]));
+  const sample = await makeSample(world, ledger);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const way of WAYS) {
+      const timed = way === "bare" ? await timeBare(world, sample) : await timeGangs(world, way, round);
+      results.get(way)?.push(timed);
+      await clear(world, ledger);
+    }
+  }
+  report(results);
 }
+
+const WAYS = ["bare", "before", "meanwhile"] as const;
+type Way = (typeof WAYS)[number];
+const TITLES: Readonly<Record<Way, string>> = {
+  bare: "a bare loop of the official client",
+  before: "jobs that are there when the controller leads",
+  meanwhile: "jobs, from the first submission",
+};
+
+function report(results: ReadonlyMap<Way, readonly Timed[]>): void {
+  console.log(
+    `${JOBS} jobs of ${PODS_A_JOB} pods, ${IN_FLIGHT} requests in flight; medians of ${ROUNDS} rounds in turns`,
+  );
+  const bare = results.get("bare") ?? [];
+  for (const [way, rounds] of results) {
+    const seconds = median(rounds.map((round) => round.seconds));
+    const ratio = median(rounds.map((round, index) => (bare[index]?.seconds ?? NaN) / round.seconds));
+    const pace = `${seconds.toFixed(1).padStart(6)} s ${(PODS / seconds).toFixed(0).padStart(6)} pods a second`;
+    console.log(`${TITLES[way].padEnd(46)} ${pace}, ratio ${ratio.toFixed(2)}`);
+    console.log(`  processor time, ms a pod: ${perPod(rounds, (round) => round.costs.cpuSeconds, 1000)}`);
+    console.log(`  requests a pod:           ${perPod(rounds, (round) => round.costs.requests, 1)}`);
+  }
+}
+
+/** Medians with their sum, the largest first. */
+function perPod(rounds: readonly Timed[], of: (round: Timed) => ReadonlyMap<string, number>, times: number): string {
+  const names = new Set(rounds.flatMap((round) => [...of(round).keys()]));
+  const each = [...names].map((name): [string, number] => [
+    name,
+    (median(rounds.map((round) => of(round).get(name) ?? 0)) / PODS) * times,
+  ]);
+  const sum = each.reduce((total, [, value]) => total + value, 0);
+  const worthIt = each.filter(([, value]) => value >= 0.005).sort(([, one], [, other]) => other - one);
+  return [`all ${sum.toFixed(2)}`, ...worthIt.map(([name, value]) => `${name} ${value.toFixed(2)}`)].join(", ");
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? 0;
+}
+
+type World = {
+  readonly config: KubeConfig;
+  readonly kubeconfig: string;
+  readonly calls: KubeCalls;
+  readonly start: Start;
+  readonly names: () => readonly string[];
+};
 
 type Start = (app: string, env?: Readonly<Record<string, string>>) => Promise<ChildProcess>;
 
@@ -100,54 +148,66 @@ async function startLedger(
   return { start, ledger };
 }
 
-type Timed = { readonly seconds: number; readonly cpuSeconds: number };
+type Timed = { readonly seconds: number; readonly costs: Costs };
 
 /**
  * From the first submission to the last pod, or, with the jobs there before anybody runs them, from the moment at which the controller leads: what a new leader finds.
  */
-async function timeGangs(
-  calls: KubeCalls,
-  start: Start,
-  pods: () => number,
-  submitted: "before" | "meanwhile",
-): Promise<Timed> {
+async function timeGangs(world: World, way: Exclude<Way, "bare">, round: number): Promise<Timed> {
+  const { calls, config, names } = world;
   const submit = (): Promise<void> =>
     inFlight(JOBS, async (job) => {
-      await calls.create(JOB_RESOURCE, manifest(`${submitted}-${job}`));
+      await calls.create(JOB_RESOURCE, manifest(`${way}-${round}-${job}`));
     });
-  if (submitted === "before") await submit();
+  if (way === "before") await submit();
+  const controller = await lead(world);
+  const before = await readCosts(config);
+  const startedMs = performance.now();
+  if (way === "meanwhile") await submit();
+  await until("every pod is created", () => names().length >= PODS, { timeoutMs: 600_000, everyMs: 20 });
+  const seconds = (performance.now() - startedMs) / 1000;
+  const costs = costsSince(before, await readCosts(config));
+  await ended(controller);
+  return { seconds, costs };
+}
+
+async function lead({ calls, start }: Pick<World, "calls" | "start">): Promise<ChildProcess> {
   const controller = await start("job-controller", { JOB_REQUESTS_IN_FLIGHT: String(IN_FLIGHT), JOB_WORKERS: WORKERS });
   await until("the controller leads", () => isThere(calls.get(LEASE, "muster-job-controller")), {
     timeoutMs: 60_000,
     everyMs: 20,
   });
-  const cpuBefore = await cpuSeconds(controller);
-  const startedMs = performance.now();
-  if (submitted === "meanwhile") await submit();
-  await until("every pod is created", () => pods() >= PODS, { timeoutMs: 600_000, everyMs: 20 });
-  const seconds = (performance.now() - startedMs) / 1000;
-  const used = (await cpuSeconds(controller)) - cpuBefore;
-  await ended(controller);
-  return { seconds, cpuSeconds: used };
+  return controller;
 }
 
-/** Jobs, pods and reservations go, so that the next measurement begins as this one did. */
-async function clear(
-  calls: KubeCalls,
-  ledger: Client<typeof ReservationService>,
-  pods: () => readonly string[],
-): Promise<void> {
-  const { items } = await calls.list<KubeObject>(JOB_RESOURCE);
-  await inFlight(items.length, (index) => calls.delete(JOB_RESOURCE, items[index]?.metadata?.name ?? ""));
-  await deleteAll(calls, pods());
-  await until("the pods are gone", () => pods().length === 0, { timeoutMs: 300_000 });
-  await calls.delete(LEASE, "muster-job-controller");
+/** A pod as the controller makes it, and a first job for everybody to get warm with. */
+async function makeSample(world: World, ledger: Client<typeof ReservationService>): Promise<V1Pod> {
+  const { calls, names } = world;
+  const controller = await lead(world);
+  await calls.create(JOB_RESOURCE, manifest("sample"));
+  await until("its pods are created", () => names().length >= PODS_A_JOB, { timeoutMs: 60_000 });
+  const sample = await calls.get<V1Pod>(POD_RESOURCE, names()[0] ?? "");
+  await ended(controller);
+  await clear(world, ledger);
+  return bareCopy(sample);
+}
+
+/** All objects and reservations go, so that the next measurement begins as this one did. */
+async function clear({ calls, names }: World, ledger: Client<typeof ReservationService>): Promise<void> {
+  for (const resource of [JOB_RESOURCE, SERVICES, BUDGETS, EVENTS]) {
+    const { items } = await calls.list<KubeObject>(resource);
+    await inFlight(items.length, (index) => calls.delete(resource, items[index]?.metadata?.name ?? ""));
+  }
+  const pods = names();
+  await inFlight(pods.length, (index) => calls.delete(POD_RESOURCE, pods[index] ?? "", { gracePeriodSeconds: 0 }));
+  await until("the pods are gone", () => names().length === 0, { timeoutMs: 300_000 });
+  await calls.delete(LEASE, "muster-job-controller").catch(() => undefined);
   for (;;) {
     const { reservations } = await ledger.listReservations({ ownerKind: "job" });
     if (reservations.length === 0) return;
     await inFlight(reservations.length, async (index) => {
       const { id = "", owner = null } = reservations[index] ?? {};
-      await ledger.unreserve({ requestId: String(index), owner, reservationId: id });
+      await ledger.unreserve({ requestId: randomUUID(), owner, reservationId: id });
     });
   }
 }
@@ -159,13 +219,17 @@ function isThere(work: Promise<unknown>): Promise<boolean> {
   );
 }
 
-async function timeBare(kubeconfig: string, sample: V1Pod): Promise<number> {
-  const bare = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+async function timeBare({ config, kubeconfig }: World, sample: V1Pod): Promise<Timed> {
+  const child = fork(BARE, [kubeconfig, String(PODS), String(IN_FLIGHT)]);
+  await once(child, "message");
+  const before = await readCosts(config);
   const startedMs = performance.now();
-  await inFlight(PODS, async (index) => {
-    await bare.createNamespacedPod({ namespace: NAMESPACE, body: bareCopy(sample, index) });
-  });
-  return (performance.now() - startedMs) / 1000;
+  child.send(sample);
+  await once(child, "message");
+  const seconds = (performance.now() - startedMs) / 1000;
+  const costs = costsSince(before, await readCosts(config));
+  await ended(child);
+  return { seconds, costs };
 }
 
 async function makeNodes(calls: KubeCalls): Promise<void> {
@@ -190,25 +254,15 @@ function manifest(name: string): object {
   };
 }
 
-function bareCopy({ metadata, spec }: V1Pod, index: number): V1Pod {
+function bareCopy({ metadata, spec }: V1Pod): V1Pod {
   const { nodeName: _node, ...rest } = spec ?? { containers: [] };
+  const { labels = {}, annotations = {}, ownerReferences = [] } = metadata ?? {};
   return {
     apiVersion: "v1",
     kind: "Pod",
-    metadata: {
-      name: `bare-${index}`,
-      namespace: NAMESPACE,
-      labels: metadata?.labels ?? {},
-      annotations: metadata?.annotations ?? {},
-    },
+    metadata: { namespace: NAMESPACE, labels, annotations, ownerReferences },
     spec: rest,
   };
-}
-
-async function deleteAll(calls: KubeCalls, names: readonly string[]): Promise<void> {
-  await inFlight(names.length, async (index) => {
-    await calls.delete(POD_RESOURCE, names[index] ?? "", { gracePeriodSeconds: 0 }).catch(() => undefined);
-  });
 }
 
 async function inFlight(count: number, work: (index: number) => Promise<void>): Promise<void> {
@@ -217,12 +271,6 @@ async function inFlight(count: number, work: (index: number) => Promise<void>): 
     for (let index = next++; index < count; index = next++) await work(index);
   };
   await Promise.all(Array.from({ length: IN_FLIGHT }, lane));
-}
-
-/** Of the process so far, user and system. */
-async function cpuSeconds({ pid = 0 }: ChildProcess): Promise<number> {
-  const fields = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ")[1]?.split(" ") ?? [];
-  return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
 async function startApp(app: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {

@@ -1,0 +1,71 @@
+import { readFile } from "node:fs/promises";
+import type { KubeConfig } from "@kubernetes/client-node";
+import { openGet } from "@muster/kube";
+
+/** What has been used up so far: processor seconds by process, requests to the API server by what was asked. */
+export type Costs = {
+  readonly cpuSeconds: ReadonlyMap<string, number>;
+  readonly requests: ReadonlyMap<string, number>;
+};
+
+/** Of this process and all that it started, with what they were called at their start. Requests are counted by a real kube-apiserver only. */
+export async function readCosts(config: KubeConfig): Promise<Costs> {
+  const cpuSeconds = new Map<string, number>();
+  await addProcessorTime(process.pid, cpuSeconds);
+  return { cpuSeconds, requests: await countRequests(config) };
+}
+
+/** What came on top of the earlier costs, without what did not. */
+export function costsSince(before: Costs, after: Costs): Costs {
+  return {
+    cpuSeconds: difference(before.cpuSeconds, after.cpuSeconds),
+    requests: difference(before.requests, after.requests),
+  };
+}
+
+function difference(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): Map<string, number> {
+  const more = [...after].map(([name, value]): [string, number] => [name, value - (before.get(name) ?? 0)]);
+  return new Map(more.filter(([, value]) => value > 0));
+}
+
+async function addProcessorTime(pid: number, sums: Map<string, number>): Promise<void> {
+  const name = await nameOf(pid);
+  sums.set(name, (sums.get(name) ?? 0) + (await cpuSecondsOf(pid)));
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
+  for (const child of children.split(" ").filter((each) => each !== "")) await addProcessorTime(Number(child), sums);
+}
+
+/** The application for one of ours, the program for others. */
+async function nameOf(pid: number): Promise<string> {
+  const words = (await readFile(`/proc/${pid}/cmdline`, "utf8")).split("\0");
+  const [program = ""] = words;
+  const script = words.find((word) => word.endsWith(".ts"));
+  return /apps\/([^/]+)\/src\/main\.ts$/.exec(script ?? "")?.[1] ?? (script ?? program).replace(/.*\//, "");
+}
+
+/** Of the process so far, user and system. */
+async function cpuSecondsOf(pid: number): Promise<number> {
+  const fields = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ")[1]?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+const LINE = /^apiserver_request_total\{(.*)\} ([\d.e+]+)$/;
+
+async function countRequests(config: KubeConfig): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
+  const text = await readMetrics(config).catch(() => "");
+  for (const line of text.split("\n")) {
+    const [, labels = "", count = "0"] = LINE.exec(line) ?? [];
+    const label = (name: string): string => new RegExp(`\\b${name}="([^"]*)"`).exec(labels)?.[1] ?? "";
+    const [verb, resource, subresource] = [label("verb"), label("resource"), label("subresource")];
+    if (resource === "" || verb === "WATCH" || count === "0") continue;
+    const name = `${verb} ${resource}${subresource === "" ? "" : `/${subresource}`}`;
+    counts.set(name, (counts.get(name) ?? 0) + Number(count));
+  }
+  return counts;
+}
+
+async function readMetrics(config: KubeConfig): Promise<string> {
+  const answer = await openGet(config, "/metrics", {}, AbortSignal.timeout(10_000));
+  return (await answer.setEncoding("utf8").toArray()).join("");
+}
