@@ -9,6 +9,7 @@ import {
   showSteps,
   type DecisionOutcome,
 } from "./decision-spans.ts";
+import { buildDemand, type DemandList, type DemandRequest } from "./domain/build-demand.ts";
 import { buildExplanation, type Explanation } from "./domain/build-explanation.ts";
 import { checkLimit, checkOwner, checkRelease, checkRenewal, type ReservationRequest } from "./domain/check-request.ts";
 import { decideLimit, type LimitRequest, type LimitVerdict } from "./domain/decide-limit.ts";
@@ -18,6 +19,7 @@ import { decideReservation, type ReservationPolicy } from "./domain/decide-reser
 import { explainWaiting, type WaitReason } from "./domain/explain-waiting.ts";
 import { findHold } from "./domain/fit.ts";
 import { knownReservation, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger.ts";
+import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/list-machines.ts";
 import { buildPage, type PageRequest } from "./domain/list-page.ts";
 import {
   buildMachines,
@@ -235,6 +237,14 @@ export class LedgerKeeper {
         return { state, waiting: ledger.queue.waitingByPool.get(state.name) ?? 0 };
       }),
     );
+  }
+
+  async demand(request: DemandRequest): Promise<DemandList> {
+    return this.#read((world, nowMs) => buildDemand(world, this.#policy, nowMs, request));
+  }
+
+  async machines(request: MachinePageRequest): Promise<MachinePage> {
+    return this.#read((world) => buildMachinePage(world, request));
   }
 
   /** What is on disk, in numbers: for metrics. */

@@ -2,10 +2,13 @@ import type { Handlers } from "@muster/bus";
 import type { ReservationService } from "@muster/proto";
 import type { LedgerKeeper } from "../service.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
+import { toWireMachines } from "./machine-messages.ts";
 import { toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 
 /** Reservations in one page: what is asked for when nothing is, and the most. */
 const PAGE_MAX = 500;
+/** The same for machines: with the longest names that there are this many fit into one message. */
+const MACHINES_PAGE_MAX = 2000;
 
 /** The methods of ReservationService, answered by the ledger's keeper. */
 export function makeHandlers(keeper: LedgerKeeper): Handlers<typeof ReservationService> {
@@ -23,13 +26,30 @@ export function makeHandlers(keeper: LedgerKeeper): Handlers<typeof ReservationS
       const page = await keeper.list({
         kind: emptyIsAbsent(ownerKind),
         after: emptyIsAbsent(after),
-        limit: limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX),
+        limit: atMost(limit, PAGE_MAX),
       });
       return { reservations: page.reports.map(toWireReservation), continue: page.next ?? "" };
     },
     explainReservation: async ({ owner }) => toWireExplanation(await keeper.explain(toOwner(owner))),
+    listDemand: async ({ pools, limit }) => {
+      const demand = await keeper.demand({ pools, limit: atMost(limit, PAGE_MAX) });
+      return { reservations: demand.reports.map(toWireReservation), more: demand.more };
+    },
+    listMachines: async ({ pool, limit, continue: after }) => {
+      const page = await keeper.machines({
+        pool: emptyIsAbsent(pool),
+        after: emptyIsAbsent(after),
+        limit: atMost(limit, MACHINES_PAGE_MAX),
+      });
+      return toWireMachines(page);
+    },
     listPools: async () => ({ pools: (await keeper.pools()).map(toWirePool) }),
   };
+}
+
+/** 0 asks for the most. */
+function atMost(limit: number, most: number): number {
+  return limit === 0 ? most : Math.min(limit, most);
 }
 
 function emptyIsAbsent(text: string): string | undefined {

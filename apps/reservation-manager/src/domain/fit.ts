@@ -1,5 +1,5 @@
 import type { Machine, Need, PoolNeed } from "./reservation.ts";
-import { limitOf } from "./ledger.ts";
+import { limitOf, type Ledger } from "./ledger.ts";
 import { largestOf, type Machines } from "./machines.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "./waiting-queue.ts";
 import type { World } from "./world.ts";
@@ -90,9 +90,15 @@ function availableAt(place: Place, pool: string, machines: Machines, hold: Hold 
   return Math.max(0, free - kept);
 }
 
-function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
+/** How many more reservations of the kind its concurrency limit lets be granted. */
+export function roomFor(ownerKind: string, ledger: Ledger): number {
   const limit = limitOf(ledger, ownerKind);
-  return limit > 0 && (ledger.grantedByKind.get(ownerKind) ?? 0) >= limit;
+  if (limit === 0) return Number.POSITIVE_INFINITY;
+  return Math.max(0, limit - (ledger.grantedByKind.get(ownerKind) ?? 0));
+}
+
+function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
+  return roomFor(ownerKind, ledger) === 0;
 }
 
 function isPossible({ needs }: Demand, machines: Machines): boolean {

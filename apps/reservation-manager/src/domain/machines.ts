@@ -38,9 +38,9 @@ export type Machines = {
 };
 
 /** A node is known while it lives or is held; a held node that is lost stays its holder's until it is released. */
-type MachineRecord = { readonly facts?: NodeFacts; readonly holder?: Owner };
+export type MachineRecord = { readonly facts?: NodeFacts; readonly holder?: Owner };
 
-type Standing = "free" | "held" | "occupied" | "notReady" | "cordoned";
+export type Standing = "free" | "held" | "occupied" | "notReady" | "cordoned";
 
 export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED";
 
@@ -146,7 +146,8 @@ function emptyPool(name: string): PoolState {
   return { name, free: SortedMap.empty(compareText), held: 0, occupied: 0, notReady: 0, cordoned: 0 };
 }
 
-function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
+/** What the node counts as. */
+export function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
   if (!facts.ready) return "notReady";
   if (!facts.schedulable) return "cordoned";
   if (strangerOn(facts, record) !== undefined) return "occupied";

@@ -1,0 +1,54 @@
+import { natsServer, until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { connected, needs, nodeWriter, reservationsOf, startManager } from "./managers.ts";
+
+const owner = (id: string) => ({ kind: "session", id });
+
+it("tells what waits for machines in queue order, and what every node of a pool is and who holds it", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await nodes.put("a1", "a");
+  await nodes.put("a2", "a");
+  await nodes.put("a3", "a");
+  await nodes.put("b1", "b");
+  await using manager = startManager(server);
+  const reservations = reservationsOf(bus);
+  const reserve = (id: string, ...pools: string[]) =>
+    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true }, { timeoutMs: 20_000 });
+  await reserve("x", "a", "a");
+  await reserve("y", "a", "a");
+  await reserve("z", "a", "a", "b");
+
+  const { reservations: waiting, more } = await reservations.listDemand({});
+  expect(waiting).toMatchObject([
+    { owner: owner("y"), needs: needs("a", "a"), because: { code: "POOL_AVAILABILITY", pool: "a", available: 1 } },
+    { owner: owner("z"), needs: needs("a", "a", "b") },
+  ]);
+  expect(more).toBe(0);
+  expect(await reservations.listDemand({ pools: ["b"] })).toMatchObject({ reservations: [{ owner: owner("z") }] });
+  expect(await reservations.listDemand({ limit: 1 })).toMatchObject({ reservations: [{ id: "r-2" }], more: 1 });
+  expect(await reservations.listDemand({ pools: ["none"] })).toMatchObject({ reservations: [], more: 0 });
+
+  await nodes.put("a2", "a", { schedulable: false });
+  await nodes.remove("a1");
+  await until("the ledger has seen both", async () => {
+    const { machines } = await reservations.listMachines({ pool: "a" });
+    return machines[0]?.standing === "LOST" && machines[1]?.standing === "CORDONED";
+  });
+  const holder = { owner: owner("x"), reservationId: "r-1", machines: 2 };
+  const first = await reservations.listMachines({ pool: "a", limit: 2 });
+  expect(first).toMatchObject({
+    machines: [
+      { node: "a1", pool: "a", standing: "LOST", holder },
+      { node: "a2", pool: "a", standing: "CORDONED", holder },
+    ],
+    continue: "a2",
+    complete: true,
+  });
+  const second = await reservations.listMachines({ pool: "a", limit: 2, continue: first.continue });
+  expect(second).toMatchObject({ machines: [{ node: "a3", standing: "FREE", holder: null }], continue: "" });
+  const { machines } = await reservations.listMachines({});
+  expect(machines.map(({ node }) => node)).toEqual(["a1", "a2", "a3", "b1"]);
+  expect(manager.errors).toEqual([]);
+});
