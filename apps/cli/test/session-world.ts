@@ -276,6 +276,8 @@ async function serveAll(
         unreserve: () => throwFault({ code: "internal", operation: "unreserve" }),
         renewReservation: () => throwFault({ code: "internal", operation: "renewReservation" }),
         limitConcurrency: () => throwFault({ code: "internal", operation: "limitConcurrency" }),
+        listDemand: () => throwFault({ code: "internal", operation: "listDemand" }),
+        listMachines: () => throwFault({ code: "internal", operation: "listMachines" }),
         getReservation: ({ owner }) =>
           owner?.id === "waiting"
             ? Promise.resolve({ reservation })
