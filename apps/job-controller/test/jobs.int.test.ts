@@ -1,4 +1,6 @@
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import { parse } from "yaml";
@@ -91,6 +93,31 @@ for (const server of API_SERVERS) {
     });
 
     it.each([
+      ["a pod that is made anew", "ExitCode"],
+      ["a container that starts again in its pod", "OnFailure"],
+    ])("hands on the log of a member across %s, and ends it with the job", async (_title, restartPolicy) => {
+      const directory = await mkdtemp(join(tmpdir(), "muster-log-"));
+      const name = `again-${restartPolicy.toLowerCase()}`;
+      // Each life waits until what it has written was read; the first one fails.
+      const program = `cd ${directory}; read() { until [ -e $1 ]; do sleep 0.1; done; }
+        if mkdir begun 2>/dev/null; then echo first; read first; echo last words; exit 137; fi
+        echo second; read second; echo done`;
+      const template = { spec: { containers: [{ name: "main", image: "node", command: ["sh", "-c", program] }] } };
+      const worker = { replicas: 1, pool: "workers", restartPolicy, template };
+      await world.create({
+        apiVersion: "muster.dev/v1",
+        kind: "Job",
+        metadata: { name },
+        spec: { replicaSpecs: { worker } },
+      });
+      const told = followedLog(world, name, "worker-0", (line) => writeFile(join(directory, line), ""));
+      expect(await told).toEqual(["first\nlast words\n", "second\ndone\n"]);
+      await world.untilCondition(name, "Succeeded");
+      await world.untilNothingLeft(name);
+      await rm(directory, { recursive: true });
+    });
+
+    it.each([
       ["no JSON", "{", "manifest_json"],
       ["another kind", '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}', "kind"],
       ["no name", '{"apiVersion":"muster.dev/v1","kind":"Job","metadata":{}}', "metadata.name"],
@@ -104,4 +131,25 @@ for (const server of API_SERVERS) {
       await expect(refused).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
     });
   });
+}
+
+/** The whole log of a member as whoever follows it gets it, from before its first pod until it is complete; a text for each run. */
+async function followedLog(
+  { jobs }: JobWorld,
+  name: string,
+  component: string,
+  onLine: (line: string) => Promise<void>,
+): Promise<string[]> {
+  const texts = new Map<string, string>();
+  let [offset, run, complete] = [0, "", false];
+  while (!complete) {
+    const request = { key: { kind: "Job", name }, component, offset, run, waitMs: 5000 };
+    const reply = await jobs.getJobLogs(request, { timeoutMs: 15_000 });
+    ({ nextOffset: offset, run, complete } = reply);
+    if (reply.chunk.length === 0) continue;
+    const text = Buffer.from(reply.chunk).toString();
+    texts.set(run, (texts.get(run) ?? "") + text);
+    for (const line of text.trim().split("\n")) await onLine(line);
+  }
+  return [...texts.values()];
 }

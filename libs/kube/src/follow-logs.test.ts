@@ -54,7 +54,8 @@ function growingLog(limits: Partial<FollowLimits> = {}) {
     },
     read: async (offset: number, options: { limitBytes?: number; waitMs?: number; signal?: AbortSignal } = {}) => {
       const { limitBytes = 100, waitMs = LONG_MS, signal = never } = options;
-      return Buffer.from(await followers.read(LOG, { offset, limitBytes }, waitMs, signal)).toString();
+      const { bytes } = await followers.read(LOG, { offset, limitBytes }, waitMs, signal);
+      return Buffer.from(bytes).toString();
     },
   };
 }
@@ -111,6 +112,17 @@ describe("followLogs", () => {
     expect(await log.read(3)).toBe("");
     expect(await log.read(3)).toBe("");
     expect(log.opened).toHaveLength(1);
+  });
+
+  it("tells the end of a log from a time in which nothing came", async () => {
+    const log = growingLog();
+    log.write("a");
+    const isOver = async (offset: number, waitMs: number): Promise<boolean> =>
+      (await log.followers.read(LOG, { offset, limitBytes: 100 }, waitMs, never)).isOver;
+    expect(await isOver(0, LONG_MS)).toBe(false);
+    expect(await isOver(1, 1)).toBe(false);
+    log.end();
+    expect(await isOver(1, LONG_MS)).toBe(true);
   });
 
   it("opens a log again that was over for a while", async () => {

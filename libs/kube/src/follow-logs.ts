@@ -7,7 +7,7 @@ export type LogFollowers = Disposable & {
    * What comes at the offset: as soon as there is something, or nothing after so long, and at once when the log is over. Rejects with FaultError; limit_exceeded
    * when too many logs are followed.
    */
-  read(log: FollowedLog, range: LogRange, waitMs: number, signal: AbortSignal): Promise<Uint8Array>;
+  read(log: FollowedLog, range: LogRange, waitMs: number, signal: AbortSignal): Promise<FollowedPart>;
   /** Whether what comes at the offset can still be read, even where the pod is gone by now: somebody has read up to there a short while ago. */
   keeps(log: FollowedLog, offset: number): boolean;
 };
@@ -18,6 +18,9 @@ export type FollowedLog = {
   /** Tells logs of one name apart that follow one another, as where a pod is made anew. */
   readonly run?: string;
 };
+
+/** `isOver`: nothing comes after the bytes, because the container has ended. */
+export type FollowedPart = { readonly bytes: Uint8Array; readonly isOver: boolean };
 
 export type FollowLimits = {
   /** Streams that are open at once. */
@@ -78,7 +81,7 @@ export function followLogs(open: OpenLog, limits: FollowLimits): LogFollowers {
         const bytes = await reader.next(limitBytes, AbortSignal.any([signal, AbortSignal.timeout(waitMs)]));
         if (reader.isOverFor(limits.idleMs)) reader.close();
         else keep(keyOf(log, offset + bytes.length), reader);
-        return bytes;
+        return { bytes, isOver: reader.isOverFor(0) };
       } catch (error) {
         reader.close();
         throw error;
@@ -119,9 +122,9 @@ class LogReader {
     this.#closed.abort();
   }
 
-  /** A stream may also end because something on the way has cut it, so after a while it is opened again. */
+  /** Its end was seen so long ago, and all before it was handed out. It may also end because something on the way has cut it, so after a while it is opened again. */
   isOverFor(ms: number): boolean {
-    return performance.now() - this.#overAtMs >= ms;
+    return this.#rest.length === 0 && performance.now() - this.#overAtMs >= ms;
   }
 
   async next(limitBytes: number, signal: AbortSignal): Promise<Uint8Array> {

@@ -4,7 +4,7 @@ export type { Query } from "./kube-http.ts";
 export { openPodLog, readLogRange } from "./pod-log.ts";
 export type { LogRange, PodLog } from "./pod-log.ts";
 export { followLogs } from "./follow-logs.ts";
-export type { FollowedLog, FollowLimits, LogFollowers } from "./follow-logs.ts";
+export type { FollowedLog, FollowedPart, FollowLimits, LogFollowers } from "./follow-logs.ts";
 export { informer } from "./informer.ts";
 export type { Informer, InformerOptions, InformerTiming } from "./informer.ts";
 export type { IndexBy } from "./cache.ts";

@@ -1,16 +1,18 @@
 import { once } from "node:events";
 import { EventEmitter } from "node:events";
-import type { CoreV1Event, KubeConfig } from "@kubernetes/client-node";
+import type { CoreV1Event } from "@kubernetes/client-node";
 import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
 import { kubeFault, type KubeCalls } from "@muster/kube";
-import { annotations, labels, type JobService, type muster } from "@muster/proto";
+import { annotations, type JobService, type muster } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
+import { isFinished } from "../domain/job-status.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { KINDS } from "../domain/kinds.ts";
 import type { Kind } from "../domain/kind.ts";
+import { readLog } from "../read-log.ts";
 import {
   cancel,
   get,
@@ -26,13 +28,13 @@ import {
 import { jobMessage } from "./job-messages.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
-import { readPodLog } from "./pod-log.ts";
+import type { MemberLogs } from "./member-log.ts";
 import { readJob, type JobResource, type JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
 import type { World } from "./world.ts";
 
 export type AnswerDeps = {
-  readonly kube: KubeConfig;
+  readonly logs: MemberLogs;
   readonly config: Config;
   readonly calls: KubeCalls;
   readonly world: World;
@@ -42,7 +44,6 @@ export type AnswerDeps = {
 
 type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Properties };
 
-const LOG_BYTES_MOST = 256 * 1024;
 const EVENTS_MOST = 1000;
 /** A job that was just made is looked for again after this. */
 const UNKNOWN_WAIT_MS = 200;
@@ -82,7 +83,7 @@ export function answers(
     },
     getJobLogs: async (request, { signal }) => {
       const found = await get(requests, keyOf(request.key));
-      return readLog(deps, found.view.job, request, signal);
+      return readMemberLog(deps, bell, found.view.job, request, signal);
     },
   };
 }
@@ -227,32 +228,28 @@ function eventMessage(event: CoreV1Event): muster.job.v1.JobEvent.$Properties {
   };
 }
 
-async function readLog(
-  { kube, world, config }: AnswerDeps,
+async function readMemberLog(
+  { logs, world, runtimes, config }: AnswerDeps,
+  bell: EventEmitter,
   job: JobRow,
   request: muster.job.v1.GetJobLogsRequest,
   signal: AbortSignal,
 ): Promise<muster.job.v1.GetJobLogsReply.$Properties> {
-  const { component, offset } = request;
-  const pods = world.pods.byIndex("owner", ownerIdOf(job.metadata));
-  const pod = pods.find(({ metadata }) => metadata?.labels?.[labels.component] === component);
-  const fact = pod && podFact(pod);
-  // Before it has started a member has no log yet, and a pod that was cleaned up has taken its log along.
-  if (fact === undefined || fact.phase === "Pending") {
-    return throwFault({ code: "not_found", kind: "log", id: `${job.metadata.name}/${component}` });
-  }
-  const spec = "problems" in job.spec ? [] : job.spec.replicas;
-  const main = spec.find(({ type }) => component.startsWith(`${type}-`))?.mainContainer ?? "";
-  const container = request.container === "" ? main : request.container;
-  const limitBytes = Math.min(request.limitBytes || LOG_BYTES_MOST, LOG_BYTES_MOST);
-  const chunk = await readPodLog(
-    kube,
-    { namespace: config.kube.namespace, name: fact.name, container },
-    { offset, limitBytes },
-    signal,
+  const { component, container } = request;
+  const ownerId = ownerIdOf(job.metadata);
+  const runtime = runtimes().find(({ kind }) => kind.kind === job.kind.kind);
+  const deps = logs.of(
+    { job, component, container, pods: () => world.pods.byIndex("owner", ownerId) },
+    {
+      isFinished: () => isFinished((runtime?.job(`${config.kube.namespace}/${job.metadata.name}`) ?? job).status),
+      changed: async (ms, stop) => {
+        const over = AbortSignal.any([stop, AbortSignal.timeout(ms)]);
+        await once(bell, ownerId, { signal: over }).catch(() => undefined);
+      },
+    },
   );
-  const over = fact.phase === "Succeeded" || fact.phase === "Failed";
-  return { chunk, nextOffset: offset + chunk.length, complete: over && chunk.length < limitBytes, truncated: false };
+  const { bytes, nextOffset, complete, run, pod } = await readLog(deps, request, signal);
+  return { chunk: bytes, nextOffset, complete, truncated: false, run, pod };
 }
 
 /** The fault behind an error of the API server; whatever is none is a defect, and goes on. */

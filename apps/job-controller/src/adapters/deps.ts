@@ -23,6 +23,7 @@ import { answers } from "./answers.ts";
 import { gatherEvents } from "./gather-events.ts";
 import { isInstalled, startKind, type KindRuntime } from "./kind-runtime.ts";
 import { openMachines, type Machines, type MachinesDeps } from "./machines.ts";
+import { openMemberLogs } from "./member-log.ts";
 import { openNodes, type Nodes } from "./nodes.ts";
 import { observe, type Observation, type ObserveDeps } from "./observe.ts";
 import type { JobRow } from "./read-job.ts";
@@ -95,7 +96,8 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     }),
   );
   const recordEvent = gathering.record;
-  const answering = answers({ kube, config, calls, world, machines, runtimes: () => [...runtimes.values()] });
+  const logs = undo.use(openMemberLogs(kube, namespace));
+  const answering = answers({ logs, config, calls, world, machines, runtimes: () => [...runtimes.values()] });
   world.pods.onChange(({ before, after }) => {
     const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
     if (owner !== undefined) answering.changed(owner);

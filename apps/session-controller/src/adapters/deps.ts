@@ -228,7 +228,8 @@ function requestDeps(world: World): RequestDeps {
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     wake: (name) => wakeups.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
-    followedLog: (log, range, waitMs, signal) => world.logFollowers.read(log, range, waitMs, signal),
+    followedLog: async (log, range, waitMs, signal) =>
+      (await world.logFollowers.read(log, range, waitMs, signal)).bytes,
     liveLog: ({ pod, container }, range, signal) => acting.podLogs.readRange(pod, container, range, signal),
     sizeOf: ({ record, revision }) => sessionBytes(sessionMessage(record, revision)),
   };

@@ -1,0 +1,88 @@
+import type { KubeConfig, V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
+import { throwFault } from "@muster/faults";
+import { followLogs, openPodLog, readLogRange, type FollowedLog, type LogFollowers } from "@muster/kube";
+import { labels } from "@muster/proto";
+import type { LogDeps, Run } from "../read-log.ts";
+import type { JobRow } from "./read-job.ts";
+import { podFact } from "./read-pod.ts";
+
+/** Reads logs of pods, each once for whoever follows it. */
+export type MemberLogs = Disposable & {
+  /** What `readLog` needs for one member. Throws FaultError where the container does not exist. */
+  of(member: Member, signals: Pick<LogDeps, "isFinished" | "changed">): LogDeps;
+};
+
+export type Member = {
+  readonly job: JobRow;
+  readonly component: string;
+  /** Empty: the main one. */
+  readonly container: string;
+  /** All pods of the job, as they are now. */
+  readonly pods: () => readonly V1Pod[];
+};
+
+/** Each follower of a job has a stream for each member; one who is gone is noticed by his silence. */
+const FOLLOW_LIMITS = { streamsMost: 512, idleMs: 30_000 };
+
+export function openMemberLogs(kube: KubeConfig, namespace: string): MemberLogs {
+  const followers = followLogs(
+    ({ pod, container }, end) => openPodLog(kube, { namespace, pod, container }, { follow: true }, end),
+    FOLLOW_LIMITS,
+  );
+  return {
+    of: (member, signals) => memberLog(kube, namespace, followers, member, signals),
+    [Symbol.dispose]: () => followers[Symbol.dispose](),
+  };
+}
+
+function memberLog(
+  kube: KubeConfig,
+  namespace: string,
+  followers: LogFollowers,
+  { job, component, container: wanted, pods }: Member,
+  signals: Pick<LogDeps, "isFinished" | "changed">,
+): LogDeps {
+  const spec = "problems" in job.spec ? [] : job.spec.replicas;
+  const main = spec.find(({ type }) => component.startsWith(`${type}-`))?.mainContainer ?? "";
+  const container = wanted === "" ? main : wanted;
+  const logOf = ({ id, pod }: Run): FollowedLog => ({ pod, container, run: id });
+  return {
+    ...signals,
+    now: Date.now,
+    newest: () => newestRun(pods(), component, container),
+    kept: (id, offset) => {
+      const run = { id, pod: id.split("/", 1)[0] ?? "", isOver: true };
+      return followers.keeps(logOf(run), offset) ? run : undefined;
+    },
+    read: ({ pod }, range, signal) => readLogRange(kube, { namespace, pod, container }, range, signal),
+    follow: (run, range, waitMs, signal) => followers.read(logOf(run), range, waitMs, signal),
+    refuseAbsent: () => throwFault({ code: "not_found", kind: "log", id: `${job.metadata.name}/${component}` }),
+  };
+}
+
+/**
+ * Before it has started a member has no log yet, and a pod that was cleaned up has taken its log along.
+ * NOTE: a container that starts again does so a moment before its pod says so. A log that is opened within that moment counts as the run before, and is told twice.
+ */
+function newestRun(pods: readonly V1Pod[], component: string, container: string): Run | undefined {
+  const [newest] = pods
+    .filter(({ metadata }) => metadata?.labels?.[labels.component] === component)
+    .map((pod) => ({ pod, fact: podFact(pod) }))
+    .filter(({ fact }) => fact.phase !== "Pending")
+    .sort((a, b) => b.fact.attempt - a.fact.attempt || b.fact.createdMs - a.fact.createdMs);
+  if (newest === undefined) return undefined;
+  const { name, uid, phase } = newest.fact;
+  const status = containerOf(newest.pod, container);
+  const isOver = phase === "Succeeded" || phase === "Failed" || status?.state?.terminated !== undefined;
+  return { id: `${name}/${uid}/${status?.restartCount ?? 0}`, pod: name, isOver };
+}
+
+function containerOf({ status }: V1Pod, container: string): V1ContainerStatus | undefined {
+  const all = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])];
+  const found = all.find(({ name }) => name === container);
+  if (found === undefined && all.length > 0) {
+    const reason = `"${container}" is no container of the pod, which has ${all.map(({ name }) => name).join(", ")}`;
+    return throwFault({ code: "invalid_request", field: "container", reason });
+  }
+  return found;
+}
