@@ -57,6 +57,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       defaults: {
         pool: read.optional("JOB_DEFAULT_POOL"),
         poolLabel: read.text("JOB_POOL_LABEL", "pool"),
+        scheduler: read.optional("JOB_GANG_SCHEDULER"),
         clusterDomain: read.optional("JOB_CLUSTER_DOMAIN"),
         images: {
           waitForMaster: read.optional("JOB_WAIT_IMAGE"),

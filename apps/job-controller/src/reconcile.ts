@@ -85,8 +85,8 @@ async function actAll<Seen extends { readonly snapshot: Snapshot }>(
       await deps.act(seen, step);
     } catch (error) {
       errors.push(error);
-      // What pods need is not there: they would start without it.
-      if (step.do === "create-companions") break;
+      // What pods need is not there: they would start without it, or not be placed.
+      if (step.do === "create-companions" || step.do === "sync-group") break;
     }
   }
   return errors;

@@ -27,6 +27,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       pool: "pool",
       poolLabel: "pool",
       clusterDomain: undefined,
+      scheduler: undefined,
       images: { waitForMaster: undefined, kubectlDelivery: undefined },
     },
     namespace: "default",

@@ -83,5 +83,6 @@ const NO_DEFAULTS = {
   pool: undefined,
   poolLabel: "pool",
   clusterDomain: undefined,
+  scheduler: undefined,
   images: { waitForMaster: undefined, kubectlDelivery: undefined },
 };

@@ -26,6 +26,7 @@ const DEFAULTS: KindDefaults = {
   pool: "usual",
   poolLabel: "pool",
   clusterDomain: "cluster.local",
+  scheduler: undefined,
   images: { waitForMaster: "alpine:3", kubectlDelivery: "kubectl:1" },
 };
 const POLICY: MemberPolicy = { keys: { labels, annotations }, defaults: DEFAULTS, schedulingGates: [] };

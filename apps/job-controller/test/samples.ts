@@ -55,7 +55,7 @@ export function spec(more: Partial<JobSpec> = {}): JobSpec {
     success: [[{ type: "worker", indexes: "all" }]],
     priority: 0,
     minAvailable: undefined,
-    schedulingQueue: undefined,
+    group: undefined,
     ...more,
   };
 }
@@ -114,6 +114,7 @@ export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
     services: { present: [], wanted: [], settled: true },
     companionsMissing: [],
     budget: undefined,
+    groups: { kind: undefined, there: [] },
     units: [granted("worker-0", "worker-1")],
     nodesLost: [],
     ...more,

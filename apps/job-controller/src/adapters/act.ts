@@ -12,17 +12,20 @@ import {
 import { buildPod } from "../domain/build-pod.ts";
 import { buildService } from "../domain/build-service.ts";
 import type { MemberPolicy } from "../domain/member-metadata.ts";
+import { groupKindOf } from "../domain/plan-group.ts";
 import type { JobStep } from "../domain/plan-steps.ts";
+import type { JobPolicy } from "../domain/snapshot.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { toPod, toService } from "./messages.ts";
 import type { Observation } from "./observe.ts";
+import { podGroupKind } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";
 
 export type ActDeps = {
   readonly calls: Pick<KubeCalls, "create" | "get" | "delete">;
   readonly machines: Pick<Machines, "reserve" | "release">;
-  readonly policy: MemberPolicy;
+  readonly policy: MemberPolicy & Pick<JobPolicy, "gangScheduling">;
   readonly warn: (job: JobRow, reason: string, message: string) => void;
 };
 
@@ -69,6 +72,16 @@ export async function act(deps: ActDeps, { runtime, job, seen, signal }: Acting,
     case "delete-budget":
       await controller.deletePdb(job);
       return;
+    case "sync-group": {
+      const kind = podGroupKind(step.apiVersion);
+      if (kind !== undefined) await controller.syncPodGroup(job, kind, step.group);
+      return;
+    }
+    case "delete-group": {
+      const kind = podGroupKind(step.apiVersion);
+      if (kind !== undefined) await controller.deletePodGroup(job, kind);
+      return;
+    }
     case "delete-job": {
       const options = { preconditions: { uid }, propagationPolicy: "Background" } as const;
       await deps.calls.delete(runtime.resource, name, options).catch(unless("not_found", "conflict"));
@@ -81,18 +94,19 @@ export async function act(deps: ActDeps, { runtime, job, seen, signal }: Acting,
 
 async function createPods(
   deps: ActDeps,
-  { runtime, job, signal }: Acting,
+  { runtime, job, seen, signal }: Acting,
   { pods, attempt }: Extract<JobStep, { do: "create-pods" }>,
 ): Promise<void> {
   const { kind, controller } = runtime;
   const { metadata, spec, traceparent } = job;
   if ("problems" in spec) return;
+  const mark = podGroupKind(groupKindOf(seen.snapshot, deps.policy))?.mark(metadata.name);
   for (const type of new Set(pods.map((pod) => pod.type))) {
     const manifests = pods
       .filter((pod) => pod.type === type)
       .map(({ index, node }) => {
         const member = { type, index };
-        return toPod(buildPod({ kind, job: metadata, spec, member, node, attempt, traceparent }, deps.policy));
+        return toPod(buildPod({ kind, job: metadata, spec, member, node, attempt, mark, traceparent }, deps.policy));
       });
     const accounting = { expectations: controller.expectations, key: genExpectationPodsKey(metadata.uid, type) };
     settle(await createMembers(manifests, (pod) => controller.podControl.createPod(job, pod), accounting, signal));

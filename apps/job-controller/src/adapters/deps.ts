@@ -17,6 +17,7 @@ import type { Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
 import { KINDS } from "../domain/kinds.ts";
+import { adviceOnGroup } from "../domain/plan-group.ts";
 import { reconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
 import { answers } from "./answers.ts";
@@ -27,6 +28,7 @@ import { openMemberLogs } from "./member-log.ts";
 import { openNodes, type Nodes } from "./nodes.ts";
 import { observe, type Observation, type ObserveDeps } from "./observe.ts";
 import type { JobRow } from "./read-job.ts";
+import { openPodGroups, type PodGroups } from "./pod-groups.ts";
 import { inPass, inStep } from "./trace.ts";
 import { sweep } from "./sweep.ts";
 import { openWorld, type World } from "./world.ts";
@@ -96,6 +98,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     }),
   );
   const recordEvent = gathering.record;
+  const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));
   const answering = answers({ logs, config, calls, world, machines, runtimes: () => [...runtimes.values()] });
   world.pods.onChange(({ before, after }) => {
@@ -120,17 +123,13 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     answers: answering,
     runtimes: () => [...runtimes.values()],
     discover: async () => {
-      const missing = KINDS.filter(({ kind }) => !runtimes.has(kind));
-      const asked = await Promise.allSettled(missing.map((kind) => isInstalled(kind, calls, namespace)));
-      const found = asked.map((answer) => answer.status === "fulfilled" && answer.value);
-      for (const kind of missing.filter((_kind, index) => found[index])) start(context, starting, kind);
-      // One kind that cannot be asked about keeps no other from being run; but until it can, nobody knows which jobs there are.
-      const failed = asked.find((answer) => answer.status === "rejected");
-      if (failed !== undefined) throw failed.reason;
+      // Before any job is looked at: its pods are marked when they are made, or never.
+      await groups.discover();
+      const missing = await startInstalled(context, starting);
       areKindsKnown = true;
-      return missing.filter((_kind, index) => found[index] !== true);
+      return missing;
     },
-    pass: makePasses(context, { calls, world, machines, nodes, recordEvent }),
+    pass: makePasses(context, { calls, world, groups, machines, nodes, recordEvent }),
     // Before that, jobs of a kind that nobody has asked for yet would count as gone.
     sweep: async () => {
       if (areKindsKnown) await sweep({ calls, namespace, machines, nodes, world, runtimes: [...runtimes.values()] });
@@ -144,6 +143,13 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
 }
 
 type Runtimes = Map<string, KindRuntime>;
+
+/** Wakes the jobs of this name: what they have one of has the name of its job. */
+function namedAs(runtimes: Runtimes): (key: string) => void {
+  return (key) => {
+    for (const runtime of runtimes.values()) if (runtime.job(key) !== undefined) runtime.wake(key);
+  };
+}
 
 /** What the ledger says wakes the jobs that it is about. */
 function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
@@ -168,6 +174,19 @@ type Starting = {
   readonly runtimes: Runtimes;
   readonly jobChanged: (ownerId: string) => void;
 };
+
+/** Returns the kinds that are not installed. */
+async function startInstalled(context: ServiceContext<Config>, starting: Starting): Promise<readonly Kind[]> {
+  const missing = KINDS.filter(({ kind }) => !starting.runtimes.has(kind));
+  const { namespace } = context.config.kube;
+  const asked = await Promise.allSettled(missing.map((kind) => isInstalled(kind, starting.calls, namespace)));
+  const found = asked.map((answer) => answer.status === "fulfilled" && answer.value);
+  for (const kind of missing.filter((_kind, index) => found[index])) start(context, starting, kind);
+  // One kind that cannot be asked about keeps no other from being run; but until it can, nobody knows which jobs there are.
+  const failed = asked.find((answer) => answer.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
+  return missing.filter((_kind, index) => found[index] !== true);
+}
 
 function start({ config, logger }: ServiceContext<Config>, starting: Starting, kind: Kind): void {
   const { kube, calls, world, expectations, recordEvent, runtimes } = starting;
@@ -205,6 +224,7 @@ function keyOf({ namespace, name }: JobRow["metadata"]): string {
 type PassWorld = {
   readonly calls: Deps["calls"];
   readonly world: World;
+  readonly groups: PodGroups;
   readonly machines: Machines;
   readonly nodes: Nodes;
   readonly recordEvent: RecordEvent<JobRow>;
@@ -214,13 +234,14 @@ type Seen = Observation & { readonly job: JobRow };
 
 function makePasses(
   context: ServiceContext<Config>,
-  { calls, world, machines, nodes, recordEvent }: PassWorld,
+  { calls, world, groups, machines, nodes, recordEvent }: PassWorld,
 ): Deps["pass"] {
   const { config, logger } = context;
   const observing: ObserveDeps = {
     calls,
     machines,
     budgetOf: world.budgetOf,
+    groupsOf: groups.groupsOf,
     podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     lostAmong: nodes.lostAmong,
     defaults: config.defaults,
@@ -229,7 +250,12 @@ function makePasses(
   const acting: ActDeps = {
     calls,
     machines,
-    policy: { keys: { labels, annotations }, defaults: config.defaults, schedulingGates: [] },
+    policy: {
+      keys: { labels, annotations },
+      defaults: config.defaults,
+      schedulingGates: [],
+      gangScheduling: config.policy.gangScheduling,
+    },
     warn: (job, reason, message) => recordEvent(job, "Warning", reason, message),
   };
   const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, postponeMostMs: config.postponeMostMs };
@@ -259,7 +285,10 @@ function makePasses(
             signal.throwIfAborted();
             runtime.wrote(await writeStatus({ calls, onDropped }, runtime.resource, job, status));
           },
-          planned: ({ job, ignored, errors }, { steps }) => {
+          planned: ({ job, ignored, errors, snapshot }, { steps }) => {
+            const advice = adviceOnGroup(snapshot, policy);
+            if (advice !== undefined && steps.some((step) => step.do === "create-pods"))
+              recordEvent(job, "Warning", "NoPodGroup", advice);
             for (const error of errors) logger.warn({ job: key, err: error }, "a member is left for the next look");
             for (const { pod, because } of ignored) {
               recordEvent(

@@ -7,6 +7,7 @@ const DEFAULTS = {
   pool: undefined,
   poolLabel: "pool",
   clusterDomain: undefined,
+  scheduler: undefined,
   images: { waitForMaster: undefined, kubectlDelivery: undefined },
 };
 

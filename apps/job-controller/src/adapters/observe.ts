@@ -6,6 +6,7 @@ import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
 import type { ReplicaSeen, Snapshot } from "../domain/snapshot.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
+import type { PodGroups } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
 
@@ -18,6 +19,7 @@ export type ObserveDeps = {
     readonly name: string;
     readonly uid: string;
   }) => number | undefined;
+  readonly groupsOf: PodGroups["groupsOf"];
   /** Pods that were made for this owner id, whoever has them now. */
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   /** Those of the nodes on which nothing can be expected to run any more. */
@@ -89,6 +91,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     // Only pods need them: a job whose pods are all there is not asked about.
     companionsMissing: isPodMissing ? await missingAmong(deps, metadata.namespace, named) : [],
     budget: deps.budgetOf(metadata),
+    groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
     nodesLost: deps.lostAmong(new Set([...machines, ...podNodes]), nowMs),
   };

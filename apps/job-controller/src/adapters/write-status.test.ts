@@ -12,6 +12,7 @@ const DEFAULTS = {
   pool: "cpu",
   poolLabel: "pool",
   clusterDomain: undefined,
+  scheduler: undefined,
   images: { waitForMaster: undefined, kubectlDelivery: undefined },
 };
 const REMEMBERING: JobStatus = {

@@ -13,6 +13,7 @@ const DEFAULTS: KindDefaults = {
   pool: "cpu",
   poolLabel: "pool",
   clusterDomain: undefined,
+  scheduler: undefined,
   images: { waitForMaster: undefined, kubectlDelivery: undefined },
 };
 const POLICY: MemberPolicy = {
@@ -167,6 +168,19 @@ describe("the pod of a member", () => {
     const own = [{ name: "http", containerPort: 80 }];
     expect(ports(templateManifest())).toEqual([{ name: "job-port", containerPort: 80, protocol: "TCP" }]);
     expect(ports(templateManifest({ containers: [{ name: "main", image: "i", ports: own }] }))).toEqual(own);
+  });
+
+  it("bears the mark of its group, and the name of the scheduler that places the whole gang", () => {
+    const request = toBuild(JOB_KIND, jobManifest("train", { replicaSpecs: { worker: replicaManifest({}) } }));
+    const member = { type: "worker", index: 0 };
+    const group = { scheduler: "gangs", settings: {} };
+    const mark = { labels: { "group-label": "train" }, annotations: { "group-note": "train" } };
+    const ungrouped = { ...request, member, node: "n", attempt: 0, traceparent: "" };
+    const pod = buildPod({ ...ungrouped, spec: { ...request.spec, group }, mark }, POLICY);
+    expect(pod.metadata.labels).toMatchObject({ "group-label": "train", component: "worker-0" });
+    expect(pod.metadata.annotations).toMatchObject({ "group-note": "train" });
+    expect(pod.spec["schedulerName"]).toBe("gangs");
+    expect(buildPod(ungrouped, POLICY).spec).not.toHaveProperty("schedulerName");
   });
 
   it("waits for whoever is to let it be scheduled", () => {

@@ -10,8 +10,16 @@ export type PodToBuild = JobToBuild & {
   readonly node: string;
   /** Which making of the whole gang it belongs to. */
   readonly attempt: number;
+  /** How the job's scheduler knows its pods; undefined: it does not. */
+  readonly mark?: GroupMark | undefined;
   /** Empty: the job is not traced. */
   readonly traceparent: string;
+};
+
+/** Of each pod of a group. */
+export type GroupMark = {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
 };
 
 /** A pod as it is sent to the API server. Whatever its template says beyond these fields is in `spec`. */
@@ -35,7 +43,7 @@ const HOSTNAME = "kubernetes.io/hostname";
  * things is kept where both can be true, and gives way where they cannot: labels, machine, restart policy, and the host name where the gang is found by it.
  */
 export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest {
-  const { kind, job, spec, member, attempt, traceparent } = request;
+  const { kind, job, spec, member, attempt, mark, traceparent } = request;
   const replica = spec.replicas.find(({ type }) => type === member.type);
   if (replica === undefined) throw new Error(`a job without ${member.type} has no pod of it`);
   const { template } = replica;
@@ -48,6 +56,7 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
       namespace: job.namespace,
       labels: {
         ...template.metadata?.labels,
+        ...mark?.labels,
         ...kind.labels(job, member, spec),
         ...ownerLabels(request, policy.keys),
         ...componentLabel(member, policy.keys),
@@ -56,6 +65,7 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
       },
       annotations: {
         ...template.metadata?.annotations,
+        ...mark?.annotations,
         [annotations.mainContainer]: replica.mainContainer,
         ...(traceparent === "" ? {} : { [annotations.traceparent]: traceparent }),
       },
@@ -75,6 +85,7 @@ function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPoli
   return {
     ...told.podDefaults,
     ...written,
+    ...(spec.group !== undefined && { schedulerName: spec.group.scheduler }),
     restartPolicy: replica.restartPolicy === "ExitCode" ? "Never" : replica.restartPolicy,
     ...(kind.services === "one-a-job" && { hostname: memberName(job, member), subdomain: job.name }),
     nodeSelector: { ...written.nodeSelector, [policy.defaults.poolLabel]: replica.pool },

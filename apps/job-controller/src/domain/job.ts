@@ -1,3 +1,5 @@
+import type { GroupWish } from "./pod-group.ts";
+
 /** A pod template as it was written; the API server has checked its form, and only the fields that rules look at are named here. */
 export type PodTemplate = {
   readonly metadata?: {
@@ -89,8 +91,8 @@ export type JobSpec = {
   readonly priority: number;
   /** Pods that have to be there at once for the budget that guards the gang; undefined: all of them. */
   readonly minAvailable: number | undefined;
-  /** For a scheduler with groups of its own. */
-  readonly schedulingQueue: string | undefined;
+  /** The scheduler with groups of its own that places the gang's pods; undefined: they are placed one by one. */
+  readonly group: GroupWish | undefined;
   /** What the kind has read for the description that it gives to pods; nobody else looks at it. */
   readonly settings?: Readonly<Record<string, string>>;
 };

@@ -7,6 +7,7 @@ const DEFAULTS: KindDefaults = {
   pool: undefined,
   poolLabel: "pool",
   clusterDomain: undefined,
+  scheduler: undefined,
   images: { waitForMaster: undefined, kubectlDelivery: undefined },
 };
 
@@ -46,7 +47,7 @@ describe("reading a Job", () => {
       cleanPodPolicy: "Running",
       priority: 0,
       minAvailable: undefined,
-      schedulingQueue: undefined,
+      group: undefined,
       failurePolicy: [],
       exitCodes: { retryable: [], permanent: [] },
       success: [[{ type: "worker", indexes: "all" }]],
@@ -88,7 +89,7 @@ describe("reading a Job", () => {
       cleanPodPolicy: "All",
       priority: -5,
       minAvailable: 1,
-      schedulingQueue: "q",
+      group: undefined,
       failurePolicy: [
         { action: "Ignore", replicaTypes: [], on: { podCondition: "DisruptionTarget", status: "True" } },
         {

@@ -4,6 +4,7 @@ import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
 import { memberLabels } from "./member-labels.ts";
 import { checkNameLength, checkServiceName, memberName, MEMBERS_MOST, serviceHost } from "./member-names.ts";
 import { orderReplicas } from "./order-replicas.ts";
+import { readGroup } from "./read-group.ts";
 import type { Fields, Notes } from "./read-fields.ts";
 import { isComplete, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { readExitCodes, readFailurePolicy, readSuccessPolicy } from "./read-policies.ts";
@@ -90,6 +91,7 @@ function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefa
     spec.refuse("runPolicy.schedulingPolicy.minAvailable", `is more than all ${members} replicas`);
   return {
     ...runPolicy,
+    group: readGroup(spec, drafts, defaults),
     replicas: ordered.filter(isComplete),
     failurePolicy: readFailurePolicy(spec, new Set(drafts.map(({ type }) => type))),
     exitCodes: readExitCodes(spec),

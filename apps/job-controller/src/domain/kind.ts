@@ -9,6 +9,8 @@ export type KindDefaults = {
   readonly pool: string | undefined;
   /** Label of nodes that names their pool; a template may choose its pool by a nodeSelector on it. */
   readonly poolLabel: string;
+  /** Places the pods of jobs whose templates name no scheduler; undefined: the cluster's own does. */
+  readonly scheduler: string | undefined;
   /** Domain of the cluster's services, such as `cluster.local`; undefined: names are left relative. */
   readonly clusterDomain: string | undefined;
   /** Of the containers that kinds put into pods by themselves; undefined: the pods go without. */

@@ -7,6 +7,7 @@ const DEFAULTS: KindDefaults = {
   pool: "cpu",
   poolLabel: "pool",
   clusterDomain: undefined,
+  scheduler: undefined,
   images: { waitForMaster: "a", kubectlDelivery: "b" },
 };
 

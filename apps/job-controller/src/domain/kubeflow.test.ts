@@ -12,6 +12,7 @@ const DEFAULTS: KindDefaults = {
   pool: "cpu",
   poolLabel: "pool",
   clusterDomain: undefined,
+  scheduler: undefined,
   images: { waitForMaster: "alpine", kubectlDelivery: undefined },
 };
 const JOB = { namespace: "ml", name: "j", uid: "u" };
@@ -92,7 +93,7 @@ describe("what all kinds of Kubeflow have in common", () => {
     expect(spec.managedBy).toBe(others);
   });
 
-  it("warns about what it does not use", () => {
+  it("warns about what it does not use without a scheduler that could", () => {
     const schedulingPolicy = { minResources: { cpu: 1 }, priorityClass: "high", minAvailable: 1, queue: "q" };
     const result = TFJOB_KIND.read(
       manifest({ tfReplicaSpecs: { Worker: tf() }, runPolicy: { schedulingPolicy } }),

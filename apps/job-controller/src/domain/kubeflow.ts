@@ -4,6 +4,7 @@ import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
 import { memberLabels } from "./member-labels.ts";
 import { checkNameLength, checkServiceName, memberName, MEMBERS_MOST, serviceHost } from "./member-names.ts";
 import { orderReplicas } from "./order-replicas.ts";
+import { readGroup } from "./read-group.ts";
 import type { Fields } from "./read-fields.ts";
 import { isComplete, type Manifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { CLEAN_POD_POLICIES, OUR_NAME, readRunPolicy } from "./read-run-policy.ts";
@@ -129,15 +130,10 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
   const runPolicy = readRunPolicy(policy, { backoffLimit: undefined, cleanPodPolicy });
   if (runPolicy.managedBy !== undefined && !MANAGERS.includes(runPolicy.managedBy))
     policy?.refuse("managedBy", `must be one of ${MANAGERS.join(", ")}, not "${runPolicy.managedBy}"`);
-  for (const ignored of ["minResources", "priorityClass", "scheduleTimeoutSeconds"])
-    if (policy?.object("schedulingPolicy")?.raw(ignored) !== undefined)
-      policy.warn(
-        `schedulingPolicy.${ignored}`,
-        "is not used: machines are reserved whole, by the priority of the job",
-      );
   checkNames(metadata, finished);
   return {
     ...runPolicy,
+    group: readGroup(spec, finished, defaults),
     replicas: orderReplicas(finished).ordered.filter(isComplete),
     failurePolicy: [],
     exitCodes: { retryable: [], permanent: [] },

@@ -1,5 +1,6 @@
 import type { CleanPodPolicy } from "./job.ts";
 import { conditionOf, type JobStatus } from "./job-status.ts";
+import { planGroupAway } from "./plan-group.ts";
 import { planReturn, podsOf } from "./plan-machines.ts";
 import { planDeletions } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
@@ -10,7 +11,7 @@ import { isActive } from "./summarise-replicas.ts";
 export type AfterLife = { readonly cleanPodPolicy: CleanPodPolicy; readonly ttlAfterFinishedMs: number | undefined };
 
 /**
- * Leaves of a job that is over what its policy says: pods, then services whether or not there were pods, the budget always; machines as soon as nothing runs on them,
+ * Leaves of a job that is over what its policy says: pods, then services and the group whether or not there were pods, the budget always; machines as soon as nothing runs on them,
  * and at last the job itself. Its outcome is never touched again.
  */
 export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: AfterLife, policy: JobPolicy): JobPlan {
@@ -25,6 +26,7 @@ export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: AfterL
       ...planDeletions(pods, "job-over"),
       ...(cleanPodPolicy === "None" ? [] : planServicesAway(snapshot, "job-over")),
       ...planBudgetAway(snapshot, "job-over"),
+      ...(cleanPodPolicy === "None" ? [] : planGroupAway(snapshot, "job-over")),
       ...planReturn(snapshot, "job-over"),
       ...steps,
     ],

@@ -6,6 +6,7 @@ import { restartsOf } from "./decide-outcome.ts";
 import type { JobSpec } from "./job.ts";
 import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
+import type { GroupWanted } from "./pod-group.ts";
 import type { JobStep } from "./plan-steps.ts";
 import type { PodFact, ReplicaSeen, Snapshot, UnitSeen } from "./snapshot.ts";
 import { mayRun } from "./summarise-replicas.ts";
@@ -20,6 +21,8 @@ type World = {
   pods: PodFact[];
   units: Map<string, UnitSeen>;
   budget: number | undefined;
+  /** What the scheduler knows of the gang. */
+  group: GroupWanted | undefined;
   lost: Set<string>;
   made: number;
   machines: number;
@@ -48,8 +51,11 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom<Happening>({ do: "machine-lost" }, { do: "suspend" }, { do: "resume" }) },
 );
 
+const GROUPS = { apiVersion: "groups/v1", fields: [] } as const;
+
 const SPEC = spec({
   replicas: [replica("chief", 1), replica("worker", 3, { dependsOn: [{ type: "chief", status: "Ready" }] })],
+  group: { scheduler: "gangs", settings: {} },
   backoffLimit: BACKOFF_LIMIT,
   failurePolicy: [
     { action: "RestartJob", replicaTypes: ["chief"], on: { exitCodes: "In", values: [3], container: undefined } },
@@ -62,15 +68,19 @@ const SPEC = spec({
   ],
 });
 
+const AT_ONCE = { ...SPEC, replicas: SPEC.replicas.map((each) => ({ ...each, dependsOn: [] })) };
+const anySpec = fc.constantFrom(SPEC, AT_ONCE);
+
 /** A job whose machines were granted and whose first pods are made. */
-function newWorld(): World {
+function newWorld(of: JobSpec = SPEC): World {
   const world: World = {
     nowMs: NOW_MS,
-    spec: SPEC,
+    spec: of,
     status: NEW_STATUS,
     pods: [],
     units: new Map(),
     budget: undefined,
+    group: undefined,
     lost: new Set(),
     made: 0,
     machines: 0,
@@ -106,6 +116,10 @@ function observe(world: World): Snapshot {
     services: { present: [], wanted: [], settled: true },
     companionsMissing: [],
     budget: world.budget,
+    groups: {
+      kind: GROUPS,
+      there: world.group === undefined ? [] : [{ apiVersion: GROUPS.apiVersion, group: world.group }],
+    },
     units: [...world.units.values()],
     nodesLost: [...world.lost],
   };
@@ -173,6 +187,12 @@ function apply(world: World, step: JobStep): void {
     case "delete-budget":
       world.budget = undefined;
       return;
+    case "sync-group":
+      world.group = step.group;
+      return;
+    case "delete-group":
+      world.group = undefined;
+      return;
     case "create-service":
     case "delete-service":
     case "create-companions":
@@ -222,12 +242,19 @@ function grant(world: World): void {
   }
 }
 
+/** As the strictest of schedulers has it: none of the group's pods before as many as it names are there, and those that failed are not. */
+function isPlaced({ group, pods }: World, { phase }: PodFact): boolean {
+  if (phase !== "Pending") return true;
+  const there = pods.filter((each) => each.phase !== "Failed" && !each.deleting);
+  return group !== undefined && there.length >= group.minMember;
+}
+
 function turn(world: World, each: PodFact, event: Exclude<Happening["do"], "time" | "grant">): PodFact[] {
   const over = each.phase === "Succeeded" || each.phase === "Failed";
   const end = { ready: false, finishedMs: world.nowMs };
   switch (event) {
     case "pod-runs":
-      return [over ? each : { ...each, phase: "Running", ready: true }];
+      return [over || !isPlaced(world, each) ? each : { ...each, phase: "Running", ready: true }];
     case "pod-succeeds":
       return [over || each.phase === "Pending" ? each : { ...each, ...end, phase: "Succeeded" }];
     case "pod-fails": {
@@ -273,13 +300,14 @@ function calmDown(world: World): boolean {
 
 it("ends a job once, with nothing left, whatever happens to it and wherever its controller dies", () => {
   fc.assert(
-    fc.property(events(120), (happenings) => {
-      const world = newWorld();
+    fc.property(anySpec, events(120), (of, happenings) => {
+      const world = newWorld(of);
       for (const event of happenings) happen(world, event);
       expect(calmDown(world), "the job does not end").toBe(true);
       expect([...world.units.keys()], "machines left").toEqual([]);
       expect(world.pods.filter(mayRun), "pods left").toEqual([]);
       expect(world.budget, "a budget left").toBeUndefined();
+      expect(world.group, "a group left").toBeUndefined();
       if (isTrue(world.status, "Succeeded")) {
         expect(world.status.replicas.map(({ completedIndexes }) => completedIndexes)).toEqual([[0], [0, 1, 2]]);
         expect(restartsOf(world.status)).toBeLessThanOrEqual(BACKOFF_LIMIT);
@@ -291,8 +319,8 @@ it("ends a job once, with nothing left, whatever happens to it and wherever its 
 
 it("plans nothing in a world where its plan was carried out, until something happens", () => {
   fc.assert(
-    fc.property(events(60), (happenings) => {
-      const world = newWorld();
+    fc.property(anySpec, events(60), (of, happenings) => {
+      const world = newWorld(of);
       for (const event of happenings) happen(world, event);
       // What the ledger answers to a step is seen by the next pass; a gang that gives all its machines back takes four.
       for (let round = 0; round < 6; round += 1) pass(world);

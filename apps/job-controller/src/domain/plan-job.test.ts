@@ -38,6 +38,9 @@ function line(step: JobStep): string {
       return `budget of ${step.minAvailable}: ${step.because}`;
     case "create-companions":
       return `create ${step.names.join(", ")}: ${step.because}`;
+    case "sync-group":
+      return `group of ${step.group.minMember}: ${step.because}`;
+    case "delete-group":
     case "delete-budget":
     case "delete-job":
       return `${step.do}: ${step.because}`;

@@ -3,6 +3,7 @@ import { decideOutcome, type Outcome } from "./decide-outcome.ts";
 import type { JobSpec } from "./job.ts";
 import { conditionOf, isFinished, isTrue, type JobStatus } from "./job-status.ts";
 import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
+import { planGroup, planGroupAway } from "./plan-group.ts";
 import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
 import { planDeletions, planForced, planPods, restartPauseMs } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
@@ -87,6 +88,7 @@ function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): Job
       ...planDeletions(podsOf(snapshot).filter(isActive), "suspended"),
       ...planServicesAway(snapshot, "suspended"),
       ...planBudgetAway(snapshot, "suspended"),
+      ...planGroupAway(snapshot, "suspended"),
       ...planReturn(snapshot, "suspended"),
     ],
     lookAgainInMs: undefined,
@@ -143,6 +145,7 @@ function planRunning(
     steps: [
       ...planMachines(snapshot, spec, status, policy),
       ...planCompanions(snapshot, granted),
+      ...(granted ? planGroup(snapshot, spec, status, policy) : []),
       ...pods.steps,
       ...(granted ? planServices(snapshot) : []),
       ...(granted ? planBudget(snapshot, spec, policy) : []),

@@ -1,6 +1,7 @@
 import type { Unit } from "./build-units.ts";
 import type { Member } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
+import type { GroupWanted } from "./pod-group.ts";
 
 /** One pod to be made, and the machine that it is for. */
 export type PodOrder = Member & { readonly node: string };
@@ -46,6 +47,17 @@ export type JobStep =
     }
   | { readonly do: "sync-budget"; readonly minAvailable: number; readonly because: "missing" | "changed" }
   | { readonly do: "delete-budget"; readonly because: "suspended" | "job-over" }
+  | {
+      readonly do: "sync-group";
+      readonly apiVersion: string;
+      readonly group: GroupWanted;
+      readonly because: "missing" | "changed";
+    }
+  | {
+      readonly do: "delete-group";
+      readonly apiVersion: string;
+      readonly because: "suspended" | "job-over" | "not-wanted";
+    }
   | { readonly do: "delete-job"; readonly because: "ttl-over" };
 
 export type JobPlan = {

@@ -16,7 +16,6 @@ export type RunPolicy = Pick<
   | "cleanPodPolicy"
   | "priority"
   | "minAvailable"
-  | "schedulingQueue"
 >;
 
 /** `runPolicy`, which all kinds have in common; a field that is absent is a default. */
@@ -34,7 +33,6 @@ export function readRunPolicy(
     cleanPodPolicy: policy?.oneOf("cleanPodPolicy", CLEAN_POD_POLICIES) ?? defaults.cleanPodPolicy,
     priority: scheduling?.integer("priority", INT32) ?? 0,
     minAvailable: scheduling?.integer("minAvailable", NOT_NEGATIVE),
-    schedulingQueue: scheduling?.text("queue"),
   };
 }
 

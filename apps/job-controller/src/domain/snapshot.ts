@@ -1,6 +1,7 @@
 import type { JobSpec } from "./job.ts";
 import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
+import type { GroupsSeen } from "./pod-group.ts";
 
 /** One pod of the gang, as far as rules look at it. */
 export type PodFact = {
@@ -88,6 +89,8 @@ export type Snapshot = {
   readonly companionsMissing: readonly string[];
   /** The minimum of the job's own budget; undefined when it has none. */
   readonly budget: number | undefined;
+  /** The groups of schedulers that have such. */
+  readonly groups: GroupsSeen;
   /** Units that are wanted, and those that the ledger has of this job beside them. */
   readonly units: readonly UnitSeen[];
   /** Nodes that are gone, or not ready for longer than the policy of the watcher allows. */
@@ -106,6 +109,6 @@ export type JobPolicy = {
   readonly explainEveryMs: number;
   /** The longest time that a job is left alone when something is due later. */
   readonly lookAgainMostMs: number;
-  /** A budget guards the gang. */
+  /** A budget guards the gang, and its scheduler is told of it. */
   readonly gangScheduling: boolean;
 };

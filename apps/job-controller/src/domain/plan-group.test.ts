@@ -1,0 +1,112 @@
+import { describe, expect, it } from "vitest";
+import { granted, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import type { JobSpec } from "./job.ts";
+import { NEW_STATUS, type JobStatus } from "./job-status.ts";
+import { adviceOnGroup, groupKindOf, planGroup } from "./plan-group.ts";
+import { planJob } from "./plan-job.ts";
+import type { GroupWanted } from "./pod-group.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+const kind = { apiVersion: "groups/v1", fields: ["queue", "minResources"] } as const;
+const gang = (more: Partial<JobSpec> = {}): JobSpec => spec({ group: { scheduler: "gangs", settings: {} }, ...more });
+const there = (group: GroupWanted, apiVersion: string = kind.apiVersion) => ({
+  groups: { kind, there: [{ apiVersion, group }] },
+});
+const nothing = { groups: { kind, there: [] } };
+const completed = (...completedIndexes: number[]): JobStatus => ({
+  ...NEW_STATUS,
+  replicas: [
+    { type: "worker", active: 0, ready: 0, succeeded: 0, failed: 0, restarts: 0, completedIndexes, counted: [] },
+  ],
+});
+const steps = (of: JobSpec, more: Partial<Snapshot>, status = NEW_STATUS, policy = POLICY) =>
+  planGroup(snapshot({ spec: of, status, ...more }), of, status, policy);
+
+describe("the group of a job", () => {
+  it.each<[title: string, spec: JobSpec, status: JobStatus, slots: Snapshot["replicas"], minMember: number]>([
+    ["every pod", gang({ replicas: [replica("worker", 2), replica("ps", 1)] }), NEW_STATUS, [], 3],
+    [
+      "no pods of types that wait for others",
+      gang({
+        replicas: [replica("worker", 2), replica("launcher", 1, { dependsOn: [{ type: "worker", status: "Ready" }] })],
+      }),
+      NEW_STATUS,
+      [],
+      2,
+    ],
+    [
+      "the fewest that the gang starts with",
+      gang({ replicas: [replica("worker", 4, { elastic: { minReplicas: 2, maxReplicas: 8 } })] }),
+      NEW_STATUS,
+      [],
+      2,
+    ],
+    ["as many as the policy says", gang({ minAvailable: 1 }), NEW_STATUS, [], 1],
+    ["no more than there are", gang({ minAvailable: 9 }), NEW_STATUS, [], 2],
+    ["pods that have ended and are there", gang(), completed(0), [seen("worker", [pod("worker-0"), undefined])], 2],
+    ["no pods that have ended and are gone", gang(), completed(0), [seen("worker", [undefined, undefined])], 1],
+    ["one pod at least", gang(), completed(0, 1), [seen("worker", [undefined, undefined])], 1],
+  ])("waits for %s", (_title, of, status, replicas, minMember) => {
+    expect(steps(of, { ...nothing, replicas }, status)).toEqual([
+      { do: "sync-group", apiVersion: kind.apiVersion, group: { minMember }, because: "missing" },
+    ]);
+  });
+
+  it("follows the spec, as far as its scheduler knows the fields", () => {
+    const settings = { queue: "night", minResources: { cpu: "2", memory: "1Gi" }, scheduleTimeoutSeconds: 5 };
+    const of = gang({ group: { scheduler: "gangs", settings } });
+    const wanted = { ...settings, minMember: 2 };
+    expect(steps(of, there({ minMember: 2, queue: "day", minResources: { memory: "1Gi", cpu: "2" } }))).toEqual([]);
+    for (const stale of [{ minMember: 3 }, { minMember: 2, queue: "day", minResources: { cpu: "1" } }])
+      expect(steps(of, there(stale))).toEqual([
+        { do: "sync-group", apiVersion: kind.apiVersion, group: wanted, because: "changed" },
+      ]);
+  });
+
+  it("is one: that of a kind which its scheduler does not look at goes, and so does any that is not wanted any more", () => {
+    const other = there({ minMember: 2 }, "other/v1");
+    const gone = { do: "delete-group", apiVersion: "other/v1", because: "not-wanted" };
+    expect(steps(gang(), other).map(({ do: what }) => what)).toEqual(["delete-group", "sync-group"]);
+    expect(steps(spec(), other)).toEqual([gone]);
+    expect(steps(gang(), other, NEW_STATUS, { ...POLICY, gangScheduling: false })).toEqual([gone]);
+  });
+
+  it("is not made, and pods have no mark of it, where the cluster knows none, or the job asks for none", () => {
+    const unknown = { groups: { kind: undefined, there: [] } };
+    expect(steps(gang(), unknown)).toEqual([]);
+    expect(groupKindOf(snapshot({ spec: gang(), ...unknown }), POLICY)).toBeUndefined();
+    expect(groupKindOf(snapshot({ spec: spec(), ...nothing }), POLICY)).toBeUndefined();
+    expect(groupKindOf(snapshot({ spec: gang(), ...nothing }), POLICY)).toBe(kind.apiVersion);
+    expect(adviceOnGroup(snapshot({ spec: gang(), ...unknown }), POLICY)).toMatch(/scheduler gangs .* no PodGroup/);
+    expect(adviceOnGroup(snapshot({ spec: gang(), ...nothing }), POLICY)).toBeUndefined();
+    expect(adviceOnGroup(snapshot({ spec: spec(), ...unknown }), POLICY)).toBeUndefined();
+  });
+});
+
+describe("in the life of a job, its group", () => {
+  const doing = (more: Partial<Snapshot>) =>
+    planJob(snapshot({ spec: gang(), budget: 2, ...more }), POLICY).steps.map((step) => step.do);
+  const succeeded = {
+    ...NEW_STATUS,
+    conditions: [
+      { type: "Succeeded", status: "True", reason: "", message: "", lastUpdateMs: 0, lastTransitionMs: 0 } as const,
+    ],
+  };
+
+  it("comes after the machines and before the pods", () => {
+    expect(doing({ ...nothing, units: [{ id: "x", state: "none" }] })).toEqual(["reserve"]);
+    expect(doing({ ...nothing, units: [granted("worker-0", "worker-1")] })).toEqual(["sync-group", "create-pods"]);
+  });
+
+  it("goes with the pods when the job is suspended or over, and stays with them otherwise", () => {
+    const group = there({ minMember: 2 });
+    expect(doing({ ...group, spec: gang({ suspend: true }) })).toContain("delete-group");
+    expect(doing({ ...group, status: succeeded })).toContain("delete-group");
+    expect(doing({ ...group, status: succeeded, spec: gang({ cleanPodPolicy: "All" }) })).toContain("delete-group");
+    expect(doing({ ...group, status: succeeded, spec: gang({ cleanPodPolicy: "None" }) })).not.toContain(
+      "delete-group",
+    );
+    const running = { replicas: [seen("worker", [pod("worker-0"), pod("worker-1")])] };
+    expect(doing({ ...group, ...running })).toEqual([]);
+  });
+});

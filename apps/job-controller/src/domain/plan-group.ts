@@ -1,0 +1,70 @@
+import { gangSize } from "./build-units.ts";
+import type { JobSpec } from "./job.ts";
+import type { JobStatus } from "./job-status.ts";
+import type { JobStep } from "./plan-steps.ts";
+import type { GroupSettings, GroupWanted } from "./pod-group.ts";
+import type { JobPolicy, ReplicaSeen, Snapshot } from "./snapshot.ts";
+
+/** Makes the job's scheduler know the gang: one group of the kind that it looks at, as the spec has it now, and no other. */
+export function planGroup(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStep[] {
+  const { kind, there } = snapshot.groups;
+  const wish = policy.gangScheduling ? spec.group : undefined;
+  const own = wish === undefined ? undefined : there.find(({ apiVersion }) => apiVersion === kind?.apiVersion);
+  const others = there.filter((each) => each !== own).map((each) => deletion(each.apiVersion, "not-wanted"));
+  if (wish === undefined || kind === undefined) return others;
+  const group = { ...wish.settings, minMember: minMember(snapshot.replicas, spec, status) };
+  if (own !== undefined && isSame(own.group, group, kind.fields)) return others;
+  const because = own === undefined ? "missing" : "changed";
+  return [...others, { do: "sync-group", apiVersion: kind.apiVersion, group, because }];
+}
+
+export function planGroupAway({ groups }: Snapshot, because: "suspended" | "job-over"): JobStep[] {
+  return groups.there.map(({ apiVersion }) => deletion(apiVersion, because));
+}
+
+/** The kind whose mark pods of the job bear; undefined: they bear none. */
+export function groupKindOf({ groups, spec }: Snapshot, policy: Pick<JobPolicy, "gangScheduling">): string | undefined {
+  if ("problems" in spec || spec.group === undefined || !policy.gangScheduling) return undefined;
+  return groups.kind?.apiVersion;
+}
+
+/** What people should know when a job's pods are made without a group that its scheduler could look at. */
+export function adviceOnGroup(
+  { groups, spec }: Snapshot,
+  policy: Pick<JobPolicy, "gangScheduling">,
+): string | undefined {
+  if ("problems" in spec || spec.group === undefined || !policy.gangScheduling || groups.kind !== undefined)
+    return undefined;
+  return `scheduler ${spec.group.scheduler} places the pods one by one: the API server has no PodGroup, or the job-controller may not list them`;
+}
+
+/**
+ * Pods that have to be there before any of them is placed. A scheduler that waited for more than those that are made at once would wait for ever: types that depend on
+ * others are made once those run, and members that have ended and whose pods are gone are not made again.
+ */
+function minMember(seen: readonly ReplicaSeen[], spec: JobSpec, status: JobStatus): number {
+  const first = spec.replicas.filter(({ dependsOn }) => dependsOn.length === 0);
+  const members = first.reduce((sum, replica) => {
+    const slots = seen.find(({ type }) => type === replica.type)?.slots ?? [];
+    const completed = status.replicas.find(({ type }) => type === replica.type)?.completedIndexes ?? [];
+    const gone = completed.filter((index) => index < gangSize(replica) && slots[index] === undefined);
+    return sum + gangSize(replica) - gone.length;
+  }, 0);
+  return Math.max(1, Math.min(spec.minAvailable ?? members, members));
+}
+
+function isSame(there: GroupWanted, wanted: GroupWanted, fields: readonly (keyof GroupSettings)[]): boolean {
+  const compared = fields.filter((field) => field !== "queue" || there.queue === undefined);
+  return [...compared, "minMember" as const].every(
+    (field) => wanted[field] === undefined || textOf(wanted[field]) === textOf(there[field]),
+  );
+}
+
+/** Equal for equal values, whatever the order of their fields. */
+function textOf(value: GroupWanted[keyof GroupWanted]): string {
+  return JSON.stringify(typeof value === "object" ? Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)) : value);
+}
+
+function deletion(apiVersion: string, because: "suspended" | "job-over" | "not-wanted"): JobStep {
+  return { do: "delete-group", apiVersion, because };
+}
