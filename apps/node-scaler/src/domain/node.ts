@@ -13,7 +13,10 @@ export type TerminationCode =
   | "POOL_REMOVED"
   | "REQUESTED";
 
-/** The node is to end. Set once and never taken back, except IDLE on a node that was claimed before it was cordoned for all to see. */
+/**
+ * The node is to end. Set once and never taken back, except for IDLE, RETURNED and POOL_REMOVED on a node that the ledger gave to somebody before it was cordoned
+ * for all to see.
+ */
 export type Termination = {
   readonly code: TerminationCode;
   /** For people. */
@@ -43,7 +46,6 @@ export type Owner = { readonly kind: string; readonly id: string };
 /** Who the ledger gave the node to. */
 export type Claim = {
   readonly owner: Owner;
-  readonly component: string;
   readonly reservationId: string;
   /** A pod of the owner has been on it. */
   readonly reached: boolean;

@@ -1,0 +1,63 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { muster } from "@muster/proto";
+import type { ScaledNode } from "../domain/node.ts";
+import { nodeCodec } from "./messages.ts";
+
+const text = fc.string({ minLength: 1, maxLength: 12 });
+const optional = <Value>(arbitrary: fc.Arbitrary<Value>) => fc.option(arbitrary, { nil: undefined });
+const time = fc.integer({ min: 1, max: 4_000_000_000_000 });
+
+const nodes: fc.Arbitrary<ScaledNode> = fc.record({
+  name: text,
+  spec: fc.record({
+    pool: text,
+    instanceType: text,
+    bootImage: fc.string(),
+    spot: fc.boolean(),
+    zone: optional(text),
+    gpus: fc.nat(100),
+    volumeGib: optional(fc.integer({ min: 1, max: 1000 })),
+    privateIpOnly: fc.boolean(),
+    terminate: optional(
+      fc.record({
+        code: fc.constantFrom("IDLE" as const, "UNHEALTHY" as const, "RESTARTED" as const, "REQUESTED" as const),
+        message: fc.string(),
+        atMs: time,
+        drainUntilMs: time,
+      }),
+    ),
+  }),
+  status: fc.record({
+    phase: fc.constantFrom("Creating" as const, "Created" as const, "Claimed" as const, "Terminated" as const),
+    phaseSinceMs: time,
+    createdAtMs: time,
+    instanceId: optional(text),
+    kubernetesNode: optional(text),
+    addresses: fc.array(text, { maxLength: 3 }),
+    boundTo: optional(text),
+    claim: optional(
+      fc.record({ owner: fc.record({ kind: text, id: text }), reservationId: text, reached: fc.boolean() }),
+    ),
+    unhealthySinceMs: optional(time),
+    idleSinceMs: optional(time),
+    term: fc.nat(),
+    trouble: optional(text),
+  }),
+});
+
+it("brings back every record as it was", () => {
+  fc.assert(
+    fc.property(nodes, (node) => {
+      expect(nodeCodec.decode(nodeCodec.encode(node))).toEqual(node);
+    }),
+  );
+});
+
+it("refuses a phase that it does not know, and ends a node for a reason that it does not know", () => {
+  const { NodeRecord } = muster.node.v1;
+  expect(() => nodeCodec.decode(NodeRecord.encode({ name: "n" }).finish())).toThrow("not known: 0");
+  const phase = muster.node.v1.NodePhase.NODE_PHASE_AVAILABLE;
+  const later = NodeRecord.encode({ name: "n", phase, spec: { terminate: { code: "LATER", message: "m" } } });
+  expect(nodeCodec.decode(later.finish()).spec.terminate).toMatchObject({ code: "REQUESTED", message: "m" });
+});

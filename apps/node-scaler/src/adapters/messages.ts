@@ -1,0 +1,142 @@
+import { muster, type PropertiesOf } from "@muster/proto";
+import { protoCodec, type Codec } from "@muster/store";
+import type { NodeSpec, Phase, ScaledNode, Termination, TerminationCode } from "../domain/node.ts";
+
+const wire = muster.node.v1;
+type WireNode = PropertiesOf<typeof wire.NodeRecord>;
+
+const TO_WIRE = {
+  Creating: wire.NodePhase.NODE_PHASE_CREATING,
+  Created: wire.NodePhase.NODE_PHASE_CREATED,
+  Available: wire.NodePhase.NODE_PHASE_AVAILABLE,
+  Claimed: wire.NodePhase.NODE_PHASE_CLAIMED,
+  Cleaning: wire.NodePhase.NODE_PHASE_CLEANING,
+  Terminating: wire.NodePhase.NODE_PHASE_TERMINATING,
+  Terminated: wire.NodePhase.NODE_PHASE_TERMINATED,
+} as const satisfies Record<Phase, number>;
+
+const FROM_WIRE = new Map<number, Phase>([
+  [wire.NodePhase.NODE_PHASE_CREATING, "Creating"],
+  [wire.NodePhase.NODE_PHASE_CREATED, "Created"],
+  [wire.NodePhase.NODE_PHASE_AVAILABLE, "Available"],
+  [wire.NodePhase.NODE_PHASE_CLAIMED, "Claimed"],
+  [wire.NodePhase.NODE_PHASE_CLEANING, "Cleaning"],
+  [wire.NodePhase.NODE_PHASE_TERMINATING, "Terminating"],
+  [wire.NodePhase.NODE_PHASE_TERMINATED, "Terminated"],
+]);
+
+const CODES: Readonly<Record<TerminationCode, true>> = {
+  IDLE: true,
+  UNHEALTHY: true,
+  BOOT_FAILED: true,
+  BOOT_TIMEOUT: true,
+  SPOT_NOTICE: true,
+  VANISHED: true,
+  RESTARTED: true,
+  RETURNED: true,
+  POOL_REMOVED: true,
+  REQUESTED: true,
+};
+
+const messages = protoCodec(wire.NodeRecord);
+
+/** Decoding throws on a phase that this version does not know: a node must not be taken for one in another phase. */
+export const nodeCodec: Codec<ScaledNode> = {
+  encode: (node) => messages.encode(toWireNode(node)),
+  decode: (bytes) => toNode(messages.decode(bytes)),
+};
+
+export function toWireNode({ name, spec, status }: ScaledNode): WireNode {
+  const { zone, volumeGib, terminate, ...rest } = spec;
+  return {
+    name,
+    spec: {
+      ...rest,
+      ...(zone !== undefined && { zone }),
+      ...(volumeGib !== undefined && { volumeGib }),
+      ...(terminate !== undefined && { terminate: { ...terminate } }),
+    },
+    phase: TO_WIRE[status.phase],
+    phaseSinceMs: status.phaseSinceMs,
+    instanceId: status.instanceId ?? "",
+    kubernetesNode: status.kubernetesNode ?? "",
+    addresses: [...status.addresses],
+    boundTo: status.boundTo ?? "",
+    ...(status.claim !== undefined && {
+      holder: status.claim.owner,
+      reservationId: status.claim.reservationId,
+      reached: status.claim.reached,
+    }),
+    createdAtMs: status.createdAtMs,
+    unhealthySinceMs: status.unhealthySinceMs ?? 0,
+    idleSinceMs: status.idleSinceMs ?? 0,
+    term: status.term,
+    trouble: status.trouble ?? "",
+  };
+}
+
+function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
+  const phase = FROM_WIRE.get(message.phase);
+  if (phase === undefined) throw new Error(`node ${message.name} has a phase that is not known: ${message.phase}`);
+  const { holder, reservationId, reached } = message;
+  return {
+    name: message.name,
+    spec: toSpec(message.spec),
+    status: {
+      phase,
+      phaseSinceMs: message.phaseSinceMs,
+      createdAtMs: message.createdAtMs,
+      instanceId: textOf(message.instanceId),
+      kubernetesNode: textOf(message.kubernetesNode),
+      addresses: message.addresses,
+      boundTo: textOf(message.boundTo),
+      claim:
+        holder === null || holder === undefined
+          ? undefined
+          : { owner: { kind: holder.kind ?? "", id: holder.id ?? "" }, reservationId, reached },
+      unhealthySinceMs: timeOf(message.unhealthySinceMs),
+      idleSinceMs: timeOf(message.idleSinceMs),
+      term: message.term,
+      trouble: textOf(message.trouble),
+    },
+  };
+}
+
+function toSpec(spec: muster.node.v1.NodeSpec.$Properties | null | undefined): NodeSpec {
+  return {
+    pool: spec?.pool ?? "",
+    instanceType: spec?.instanceType ?? "",
+    bootImage: spec?.bootImage ?? "",
+    spot: spec?.spot ?? false,
+    zone: textOf(spec?.zone),
+    gpus: spec?.gpus ?? 0,
+    volumeGib: timeOf(spec?.volumeGib),
+    privateIpOnly: spec?.privateIpOnly ?? false,
+    terminate: toTermination(spec?.terminate),
+  };
+}
+
+/** A code that a later version has brought is still an order to end the node. */
+function toTermination(message: muster.node.v1.Termination.$Properties | null | undefined): Termination | undefined {
+  if (message === null || message === undefined) return undefined;
+  const { code = "", message: text, atMs, drainUntilMs } = message;
+  return {
+    code: isCode(code) ? code : "REQUESTED",
+    message: text ?? "",
+    atMs: atMs ?? 0,
+    drainUntilMs: drainUntilMs ?? 0,
+  };
+}
+
+function isCode(text: string | null): text is TerminationCode {
+  return text !== null && Object.hasOwn(CODES, text);
+}
+
+/** On the wire, empty and 0 are absent. */
+function textOf(text: string | null | undefined): string | undefined {
+  return text === null || text === undefined || text === "" ? undefined : text;
+}
+
+function timeOf(number: number | null | undefined): number | undefined {
+  return number === null || number === undefined || number === 0 ? undefined : number;
+}

@@ -1,0 +1,93 @@
+import { faultOf, throwFault } from "@muster/faults";
+import type { Bucket, View } from "@muster/store";
+import { decideChange, type NodeChange } from "../domain/change-node.ts";
+import type { ScaledNode } from "../domain/node.ts";
+
+/** The records of nodes. Only the leader writes them. */
+export type Records = {
+  /** In the order of their names. Contains every write that this process was told of. */
+  list(): readonly ScaledNode[];
+  get(name: string): ScaledNode | undefined;
+  /** Rejects with FaultError: already_exists, unavailable (it may have been written). */
+  create(node: ScaledNode): Promise<void>;
+  /**
+   * Makes a change on the newest record; undefined when the record is gone, in another phase than expected, or as wanted already. Rejects with FaultError:
+   * invalid_request for a phase that may not follow, conflict when somebody else keeps writing, unavailable (it may have been written).
+   */
+  changeNode(change: NodeChange): Promise<ScaledNode | undefined>;
+  /** Takes away the record of a node that is Terminated. Rejects with FaultError: invalid_request for any other, conflict, unavailable. */
+  purge(name: string): Promise<void>;
+};
+
+export type RecordsDeps = {
+  readonly bucket: Pick<Bucket<ScaledNode>, "get" | "create" | "update" | "delete">;
+  readonly view: Pick<View<ScaledNode>, "get" | "entries">;
+  readonly now: () => number;
+};
+
+const ATTEMPTS_MAX = 5;
+
+/** A write that the view has not shown yet; no node: it was taken away. */
+type Written = { readonly revision: number; readonly node: ScaledNode | undefined };
+
+export function makeRecords({ bucket, view, now }: RecordsDeps): Records {
+  const written = new Map<string, Written>();
+
+  /** What is newest of what the view shows and what was written here. */
+  const newest = (name: string): { readonly node: ScaledNode; readonly revision: number } | undefined => {
+    const seen = view.get(name);
+    const own = written.get(name);
+    // The view of a name that was taken away shows it for a while, and never again after that: names are unique for ever.
+    if (own !== undefined && own.node === undefined && seen === undefined) written.delete(name);
+    if (own === undefined || (seen !== undefined && seen.revision >= own.revision && own.node !== undefined)) {
+      written.delete(name);
+      return seen === undefined ? undefined : { node: seen.value, revision: seen.revision };
+    }
+    return own.node === undefined ? undefined : { node: own.node, revision: own.revision };
+  };
+
+  const read = async (name: string): Promise<void> => {
+    const entry = await bucket.get(name);
+    if (entry === undefined) written.delete(name);
+    else written.set(name, { revision: entry.revision, node: entry.value });
+  };
+
+  return {
+    list: () => {
+      const names = new Set([...view.entries().map(({ key }) => key), ...written.keys()]);
+      return [...names].sort().flatMap((name) => newest(name)?.node ?? []);
+    },
+    get: (name) => newest(name)?.node,
+    create: async (node) => {
+      const revision = await bucket.create(node.name, node);
+      written.set(node.name, { revision, node });
+    },
+    changeNode: async (change) => {
+      for (let attempt = 1; ; attempt += 1) {
+        const current = newest(change.node);
+        const verdict = decideChange(current?.node, change, now());
+        if (verdict.do === "refuse") return throwFault(verdict.fault);
+        if (verdict.do === "nothing" || current === undefined) return undefined;
+        try {
+          const revision = await bucket.update(change.node, verdict.node, current.revision);
+          written.set(change.node, { revision, node: verdict.node });
+          return verdict.node;
+        } catch (error) {
+          if (faultOf(error)?.code !== "conflict" || attempt >= ATTEMPTS_MAX) throw error;
+          await read(change.node);
+        }
+      }
+    },
+    purge: async (name) => {
+      const current = newest(name);
+      if (current === undefined) return;
+      const { phase } = current.node.status;
+      if (phase !== "Terminated") {
+        const reason = `a node of phase ${phase} cannot be purged`;
+        throwFault({ code: "invalid_request", field: `node ${name}`, reason });
+      }
+      await bucket.delete(name, current.revision);
+      written.set(name, { revision: current.revision, node: undefined });
+    },
+  };
+}

@@ -1,0 +1,85 @@
+import { describe, expect, it } from "vitest";
+import { buildNode } from "../../test/build-node.ts";
+import { decideChange } from "./change-node.ts";
+import type { Phase, Termination } from "./node.ts";
+
+const PHASES: readonly Phase[] = [
+  "Creating",
+  "Created",
+  "Available",
+  "Claimed",
+  "Cleaning",
+  "Terminating",
+  "Terminated",
+];
+
+/** Row: from; y: may become the phase of the column. */
+const ALLOWED: Readonly<Record<Phase, string>> = {
+  Creating: "yyy--yy",
+  Created: "-yy-yyy",
+  Available: "--yy-yy",
+  Claimed: "---yyyy",
+  Cleaning: "--y-yyy",
+  Terminating: "-----yy",
+  Terminated: "------y",
+};
+
+const claim = { owner: { kind: "job", id: "j" }, reservationId: "1" };
+const idle: Termination = { code: "IDLE", message: "idle", atMs: 5, drainUntilMs: 6 };
+
+describe.each(PHASES)("a node of phase %s", (from) => {
+  it.each(PHASES)("becomes %s only where the table says so", (to) => {
+    const node = buildNode("n", { status: { phase: from, claim: { ...claim, reached: true } } });
+    const verdict = decideChange(node, { node: "n", expected: from, phase: to, status: { trouble: "t" } }, 7);
+    if (ALLOWED[from][PHASES.indexOf(to)] === "y") expect(verdict.do).toBe("write");
+    else
+      expect(verdict).toEqual({
+        do: "refuse",
+        fault: {
+          code: "invalid_request",
+          field: "node n",
+          reason: `a node of phase ${from} cannot become ${to}`,
+        },
+      });
+  });
+});
+
+it("takes back a claim whose pod never reached the node, and no other", () => {
+  const change = { node: "n", expected: "Claimed", phase: "Available" } as const;
+  const claimed = (reached: boolean) => buildNode("n", { status: { phase: "Claimed", claim: { ...claim, reached } } });
+  expect(decideChange(claimed(false), change, 7).do).toBe("write");
+  expect(decideChange(claimed(true), change, 7).do).toBe("refuse");
+});
+
+it("changes nothing when the phase is another one than the decision was made on", () => {
+  const node = buildNode("n", { status: { phase: "Claimed" } });
+  const stop = { node: "n", expected: "Available", spec: { terminate: idle } } as const;
+  expect(decideChange(node, stop, 7)).toEqual({ do: "nothing", because: "phase-moved-on" });
+  expect(decideChange(undefined, stop, 7)).toEqual({ do: "nothing", because: "gone" });
+});
+
+it("keeps the first reason to end, and takes it away only when told so", () => {
+  const node = buildNode("n", { spec: { terminate: idle } });
+  const other = { ...idle, code: "UNHEALTHY" } as const;
+  const change = { node: "n", expected: "Available" } as const;
+  expect(decideChange(node, { ...change, spec: { terminate: other } }, 7)).toEqual({
+    do: "nothing",
+    because: "no-difference",
+  });
+  expect(decideChange(node, { ...change, spec: { terminate: undefined } }, 7)).toMatchObject({
+    do: "write",
+    node: { spec: { terminate: undefined } },
+  });
+});
+
+it("notes when a phase began, and writes nothing that is as before", () => {
+  const node = buildNode("n", { status: { phase: "Created", addresses: ["10.0.0.1"] } });
+  const change = { node: "n", expected: "Created" } as const;
+  expect(decideChange(node, { ...change, phase: "Available" }, 7)).toMatchObject({
+    node: { status: { phaseSinceMs: 7 } },
+  });
+  expect(decideChange(node, { ...change, status: { trouble: "x" } }, 7)).toMatchObject({
+    node: { status: { phaseSinceMs: 0 } },
+  });
+  expect(decideChange(node, { ...change, status: { addresses: ["10.0.0.1"] } }, 7).do).toBe("nothing");
+});

@@ -1,0 +1,63 @@
+import { connectNats } from "@muster/bus";
+import { faultOf } from "@muster/faults";
+import { buckets } from "@muster/proto";
+import { openBucket, openView } from "@muster/store";
+import { natsServer, until } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { nodeCodec } from "../src/adapters/messages.ts";
+import { makeRecords } from "../src/adapters/records.ts";
+import { buildNode } from "./build-node.ts";
+
+const stack = new AsyncDisposableStack();
+let open: () => Promise<ReturnType<typeof makeRecords>>;
+
+beforeAll(async () => {
+  const nats = stack.use(await natsServer());
+  const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
+  open = async () => {
+    const bucket = await openBucket(bus.connection, { name: buckets.scaledNodes, codec: nodeCodec });
+    const view = stack.use(await openView(bucket));
+    return makeRecords({ bucket, view, now: () => 7 });
+  };
+});
+afterAll(() => stack.disposeAsync());
+
+const names = (records: ReturnType<typeof makeRecords>) => records.list().map(({ name }) => name);
+
+it("shows its own writes at once, and those of others soon", async () => {
+  const [one, other] = [await open(), await open()];
+  await one.create(buildNode("b-1"));
+  await one.create(buildNode("a-1"));
+  expect(names(one)).toEqual(["a-1", "b-1"]);
+  await until("the other sees them", () => names(other).length === 2);
+  await one.changeNode({ node: "a-1", expected: "Available", phase: "Terminated" });
+  expect(one.get("a-1")?.status).toMatchObject({ phase: "Terminated", phaseSinceMs: 7 });
+  await one.purge("a-1");
+  expect(names(one)).toEqual(["b-1"]);
+  await until("the other sees that it is gone", () => names(other).length === 1);
+  expect(names(one)).toEqual(["b-1"]);
+});
+
+it("gives a claim and a stop that are decided at once to one of them", async () => {
+  const [one, other] = [await open(), await open()];
+  await one.create(buildNode("c-1"));
+  await until("the other sees it", () => other.get("c-1"));
+  const claim = { owner: { kind: "job", id: "j" }, reservationId: "1", reached: false };
+  const [claimed, stopped] = await Promise.all([
+    one.changeNode({ node: "c-1", expected: "Available", phase: "Claimed", status: { claim } }),
+    other.changeNode({ node: "c-1", expected: "Available", phase: "Terminating" }),
+  ]);
+  expect([claimed, stopped].filter((node) => node !== undefined)).toHaveLength(1);
+});
+
+it("refuses phases that may not follow, and takes away only what has ended", async () => {
+  const records = await open();
+  await records.create(buildNode("d-1"));
+  const wrong = records.changeNode({ node: "d-1", expected: "Available", phase: "Created" });
+  expect(faultOf(await wrong.catch((error: unknown) => error))).toMatchObject({
+    code: "invalid_request",
+    reason: "a node of phase Available cannot become Created",
+  });
+  await expect(records.purge("d-1")).rejects.toThrow("a node of phase Available cannot be purged");
+  await expect(records.create(buildNode("d-1"))).rejects.toThrow("exists already");
+});
