@@ -13,6 +13,8 @@ type Key = proto.job.v1.JobKey.$Properties | null | undefined;
 const jobs = new Map<string, Job>();
 const ways = new Map<string, Job[]>();
 const warnings: string[] = [];
+/** What the members of \`again\` have written in each of their runs. */
+const runs: string[] = [];
 const manifests: unknown[] = [];
 let server: TestNats;
 let bus: NatsBus;
@@ -114,13 +116,33 @@ const HANDLERS = {
       ],
     });
   },
-  getJobLogs: ({ key, component, offset }: { key?: Key; component: string; offset: number }) => {
+  getJobLogs: ({ key, component, offset, run, waitMs }: LogRequest) => {
+    if (key?.name === "again") return readRuns({ offset, run, waitMs });
     const id = `${find(key).key?.name}/${component}`;
     if (component === "worker-1") return throwFault({ code: "not_found", kind: "log", id });
     const chunk = new TextEncoder().encode(`this is ${id}\n`).slice(offset, offset + 9);
     return Promise.resolve({ chunk, nextOffset: offset + chunk.length, complete: chunk.length < 9 });
   },
 };
+
+type LogRequest = { key?: Key; component: string; offset: number; run: string; waitMs: number };
+
+/** Seven bytes at most; run `r2` comes after `r1`, and the last one ends with the job. */
+function readRuns({ offset, run, waitMs }: Pick<LogRequest, "offset" | "run" | "waitMs">) {
+  expect(waitMs).toBeGreaterThan(0);
+  const at = run === "" ? 0 : Number(run.slice(1)) - 1;
+  const isOver = offset >= (runs[at]?.length ?? 0);
+  const [now, from] = isOver && at + 1 < runs.length ? [at + 1, 0] : [at, offset];
+  const chunk = new TextEncoder().encode(runs[now]).slice(from, from + 7);
+  const complete = isOver && now === at;
+  return Promise.resolve({
+    chunk,
+    nextOffset: from + chunk.length,
+    complete,
+    run: `r${now + 1}`,
+    pod: "again-worker-0",
+  });
+}
 
 /** The gang of `grown` has its machines; a member that it grew by waits. */
 const LEDGER = {
@@ -304,6 +326,24 @@ it("prints the log of a member", async () => {
   const { code, out } = await muster("logs job/train worker-0");
   expect(out.join("")).toBe("this is train/worker-0\n");
   expect(code).toBe(0);
+});
+
+it("follows the log of a member across its runs, and says where the next one begins", async () => {
+  keep({ ...RUNS, key: { kind: "Job", name: "again" } });
+  runs.splice(0, Infinity, "first words\n", "second\n");
+  const alone = await muster("logs -f job/again worker-0");
+  expect(alone.out.join("")).toBe("first words\nsecond\n");
+  const note = "note: worker-0 has ended and runs again; its log goes on with that of pod again-worker-0";
+  expect(alone.err).toEqual([note]);
+  runs.splice(0, Infinity, "first words", "second\n");
+  const all = await muster("logs -f job/again");
+  expect(
+    all.out
+      .join("")
+      .split("\n")
+      .filter((line) => line.startsWith("worker-0")),
+  ).toEqual(["worker-0 | first words", "worker-0 | second"]);
+  expect(all.code).toBe(0);
 });
 
 it("says what is missing", async () => {

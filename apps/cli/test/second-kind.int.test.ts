@@ -84,7 +84,13 @@ const ERRAND: Kind = {
     cancel: (name) => keep({ ...find(name), cancelRequested: true }),
     log: (name, component) => {
       const bytes = new TextEncoder().encode(`${name} ${component}\n`);
-      return Promise.resolve({ bytes, nextOffset: bytes.length, complete: true, truncated: false });
+      return Promise.resolve({
+        bytes,
+        next: { offset: bytes.length, run: "" },
+        pod: "",
+        complete: true,
+        truncated: false,
+      });
     },
     onEvent: () => Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() }),
   }),

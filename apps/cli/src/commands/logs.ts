@@ -1,5 +1,5 @@
 import { describeFault, faultOf } from "@muster/faults";
-import type { LogChunk } from "../adapters/messages.ts";
+import type { LogChunk, LogPlace } from "../adapters/messages.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
@@ -82,15 +82,21 @@ type LogSource = {
 
 async function readLog(source: LogSource, sink: Sink): Promise<void> {
   const { cli, component, follow, stop } = source;
-  let offset = 0;
+  let from: LogPlace = { offset: 0, run: "" };
+  let written = 0;
   for (;;) {
-    const chunk = await readChunk(source, offset);
+    const chunk = await readChunk(source, from);
     if (chunk === undefined) break;
-    if (chunk.truncated && offset === 0) cli.io.err([`note: the beginning of the log of ${component} was not kept`]);
+    if (chunk.truncated && written === 0) cli.io.err([`note: the beginning of the log of ${component} was not kept`]);
+    if (from.run !== "" && chunk.next.run !== from.run) {
+      await sink(undefined);
+      cli.io.err([`note: ${component} has ended and runs again; its log goes on with that of pod ${chunk.pod}`]);
+    }
     if (chunk.bytes.length > 0) await sink(chunk.bytes);
-    offset = chunk.nextOffset;
+    from = chunk.next;
+    written += chunk.bytes.length;
     if (chunk.complete || (!follow && chunk.bytes.length === 0)) {
-      if (offset === 0) cli.io.err([`note: ${component} has written nothing${chunk.complete ? "" : " yet"}`]);
+      if (written === 0) cli.io.err([`note: ${component} has written nothing${chunk.complete ? "" : " yet"}`]);
       break;
     }
     if (chunk.bytes.length === 0) await cli.pause(FOLLOW_EVERY_MS, stop);
@@ -99,9 +105,9 @@ async function readLog(source: LogSource, sink: Sink): Promise<void> {
 }
 
 /** What comes next in the log, waited for while the component may still start; undefined when there is no log, or when told to stop. */
-async function readChunk(source: LogSource, offset: number): Promise<LogChunk | undefined> {
+async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | undefined> {
   const { cli, calls, contact, name, component, follow, stop } = source;
-  const question = (): Promise<LogChunk> => calls.log(name, component, offset, { signal: stop, follow });
+  const question = (): Promise<LogChunk> => calls.log(name, component, from, { signal: stop, follow });
   while (!stop.aborted) {
     try {
       return follow ? await contact.ask(`log of ${component}`, question, stop) : await question();

@@ -34,16 +34,16 @@ export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): P
 async function lastLines(calls: Pick<WorkCalls, "log">, name: string, component: string): Promise<string[]> {
   const decoder = new TextDecoder();
   let text = "";
-  let offset = 0;
+  let from = { offset: 0, run: "" };
   try {
-    while (offset < BYTES_MAX) {
-      const chunk = await calls.log(name, component, offset);
+    while (from.offset < BYTES_MAX) {
+      const chunk = await calls.log(name, component, from);
       text = (text + decoder.decode(chunk.bytes, { stream: true }))
         .split("\n")
         .slice(-LINES_MAX - 1)
         .join("\n");
-      if (chunk.complete || chunk.nextOffset <= offset) break;
-      offset = chunk.nextOffset;
+      if (chunk.complete || chunk.next.offset <= from.offset) break;
+      from = chunk.next;
     }
   } catch (error) {
     // The log is an extra here: that it is missing is a warning already.

@@ -84,11 +84,12 @@ function jobCalls(word: Word, { bus, stop }: Link): WorkCalls {
     },
     cancel: async (name) =>
       workOf(await ask(name, (key) => jobs.cancelJob({ requestId: crypto.randomUUID(), key }, options))),
-    log: async (name, component, offset, { signal } = { signal: stop, follow: false }) => {
-      const { chunk, nextOffset, complete, truncated } = await ask(name, (key) =>
-        jobs.getJobLogs({ key, component, offset }, { timeoutMs: CALL_TIMEOUT_MS, signal }),
+    log: async (name, component, from, { signal, follow } = { signal: stop, follow: false }) => {
+      const timeoutMs = follow ? LONG_POLL_TIMEOUT_MS : CALL_TIMEOUT_MS;
+      const { chunk, nextOffset, complete, truncated, run, pod } = await ask(name, (key) =>
+        jobs.getJobLogs({ key, component, ...from, waitMs: follow ? LONG_POLL_MS : 0 }, { timeoutMs, signal }),
       );
-      return { bytes: chunk, nextOffset, complete, truncated };
+      return { bytes: chunk, next: { offset: nextOffset, run }, pod, complete, truncated };
     },
     events: async (seen) => {
       const { events } = await jobs.listJobEvents({ key: keyOf(seen) }, options);

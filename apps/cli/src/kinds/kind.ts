@@ -1,5 +1,5 @@
 import type { Bus } from "@muster/bus";
-import type { LogChunk } from "../adapters/messages.ts";
+import type { LogChunk, LogPlace } from "../adapters/messages.ts";
 import type { Explanation } from "../domain/build-explanation.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
 import type { Finding } from "../domain/read-value.ts";
@@ -47,11 +47,14 @@ export type WorkCalls = {
   readonly after: (seen: Work, signal: AbortSignal) => Promise<Work>;
   readonly list: () => Promise<Work[]>;
   readonly cancel: (name: string) => Promise<Work>;
-  /** What is there; with `follow` as soon as there is something at the offset, or after some seconds. */
+  /**
+   * What is there; with `follow` as soon as there is something at the place, or after some seconds. A component that lives more than once is followed from one run to
+   * the next: then the next place is of another run.
+   */
   readonly log: (
     name: string,
     component: string,
-    offset: number,
+    from: LogPlace,
     options?: { readonly signal: AbortSignal; readonly follow: boolean },
   ) => Promise<LogChunk>;
   /** All that happened to it, where that is more than its own events; in any order. */
