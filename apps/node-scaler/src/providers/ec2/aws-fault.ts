@@ -1,0 +1,35 @@
+import { EC2ServiceException } from "@aws-sdk/client-ec2";
+import { faultOf, type Fault } from "@muster/faults";
+
+const THROTTLED_RETRY_MS = 5_000;
+const UNAVAILABLE_RETRY_MS = 10_000;
+const DENIED = ["UnauthorizedOperation", "AuthFailure", "AccessDenied", "CredentialsProviderError"];
+
+/** The service's own word for what went wrong; empty when it is not the service that says so. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error ? error.name : "";
+}
+
+/** What an error of the SDK is to the caller. */
+export function awsFault(
+  error: unknown,
+  { provider, doing, timeoutMs }: { readonly provider: string; readonly doing: string; readonly timeoutMs: number },
+): Fault {
+  const known = faultOf(error);
+  if (known !== undefined) return known;
+  const code = codeOf(error);
+  if (code === "AbortError" || code === "TimeoutError")
+    return { code: "deadline_exceeded", operation: doing, timeoutMs };
+  if (code === "RequestLimitExceeded" || code.startsWith("Throttling")) {
+    return { code: "limit_exceeded", what: `requests to ${provider}`, limit: 0, retryAfterMs: THROTTLED_RETRY_MS };
+  }
+  if (error instanceof EC2ServiceException && error.$fault === "client" && !isRetryable(error)) {
+    const hint = DENIED.includes(code) ? "; the permissions it needs stand in the provider's page" : "";
+    return { code: "invalid_request", field: `providers.${provider}`, reason: `${code}: ${error.message}${hint}` };
+  }
+  return { code: "unavailable", dependency: provider, retryAfterMs: UNAVAILABLE_RETRY_MS };
+}
+
+function isRetryable({ $retryable, $metadata }: EC2ServiceException): boolean {
+  return $retryable !== undefined || ($metadata.httpStatusCode ?? 400) >= 500;
+}

@@ -1,0 +1,79 @@
+import { createHash } from "node:crypto";
+import type { RunInstancesCommandInput, Tag } from "@aws-sdk/client-ec2";
+import { labels } from "@muster/proto";
+import type { Boot } from "../provider.ts";
+import type { Subnet } from "./plan-subnets.ts";
+import type { Ec2Settings } from "./settings.ts";
+
+/** Tag that tells the instances of one scaler from those of others in the account. */
+export const CONTROLLER_TAG = "muster.dev/controller";
+export const POOL_TAG = "muster.dev/pool";
+
+export type Image = { readonly id: string; readonly rootDevice: string | undefined };
+
+/** The order of one instance. Sending it twice gives one instance: its token is made of the node and the subnet. */
+export function buildLaunch(
+  settings: Ec2Settings,
+  { boot, image, subnet, userData }: { boot: Boot; image: Image; subnet: Subnet; userData: string },
+): RunInstancesCommandInput {
+  const tags = buildTags(settings, boot);
+  return {
+    MinCount: 1,
+    MaxCount: 1,
+    ClientToken: createHash("sha256").update(`${settings.controller}/${boot.nodeName}/${subnet.id}`).digest("hex"),
+    ImageId: image.id,
+    InstanceType: boot.instanceType as RunInstancesCommandInput["InstanceType"],
+    UserData: Buffer.from(userData).toString("base64"),
+    NetworkInterfaces: [
+      {
+        DeviceIndex: 0,
+        SubnetId: subnet.id,
+        DeleteOnTermination: true,
+        ...(boot.privateIpOnly ? { AssociatePublicIpAddress: false } : {}),
+        ...(settings.securityGroups.length === 0 ? {} : { Groups: [...settings.securityGroups] }),
+      },
+    ],
+    // A token is needed for the instance's own data: a pod that can make requests for others cannot read its credentials.
+    MetadataOptions: { HttpTokens: "required", HttpPutResponseHopLimit: 1 },
+    InstanceInitiatedShutdownBehavior: "terminate",
+    TagSpecifications: [
+      { ResourceType: "instance", Tags: tags },
+      { ResourceType: "volume", Tags: tags },
+    ],
+    ...(settings.instanceProfile === undefined ? {} : { IamInstanceProfile: { Name: settings.instanceProfile } }),
+    ...(boot.spot
+      ? {
+          InstanceMarketOptions: {
+            MarketType: "spot" as const,
+            SpotOptions: { SpotInstanceType: "one-time" as const, InstanceInterruptionBehavior: "terminate" as const },
+          },
+        }
+      : {}),
+    ...(boot.volumeGib === undefined
+      ? {}
+      : {
+          BlockDeviceMappings: [
+            {
+              DeviceName: image.rootDevice ?? "/dev/xvda",
+              Ebs: {
+                VolumeSize: boot.volumeGib,
+                VolumeType: "gp3" as const,
+                Encrypted: true,
+                DeleteOnTermination: true,
+              },
+            },
+          ],
+        }),
+  };
+}
+
+function buildTags(settings: Ec2Settings, boot: Boot): Tag[] {
+  const tags = {
+    ...settings.tags,
+    Name: boot.nodeName,
+    [CONTROLLER_TAG]: settings.controller,
+    [POOL_TAG]: boot.pool,
+    [labels.scaledNode]: boot.nodeName,
+  };
+  return Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
+}

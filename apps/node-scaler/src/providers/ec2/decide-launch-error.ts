@@ -1,0 +1,36 @@
+/** What a refused launch means for the attempts that follow it. */
+export type LaunchVerdict =
+  /** Another subnet may have room. */
+  | { readonly kind: "other-subnet" }
+  /** Another zone may have room. */
+  | { readonly kind: "other-zone" }
+  /** No subnet will do better: a quota of the account, or of spot. */
+  | { readonly kind: "nowhere" }
+  /** The type is not to be had like this at all. */
+  | { readonly kind: "unsupported" }
+  | { readonly kind: "throttled" }
+  /** Not about room: the settings, the rights, or the service. */
+  | { readonly kind: "other" };
+
+const BY_CODE: Readonly<Record<string, LaunchVerdict["kind"]>> = {
+  InsufficientFreeAddressesInSubnet: "other-subnet",
+  InsufficientInstanceCapacity: "other-zone",
+  InsufficientHostCapacity: "other-zone",
+  InsufficientReservedInstanceCapacity: "other-zone",
+  SpotMaxPriceTooLow: "other-zone",
+  InstanceLimitExceeded: "nowhere",
+  InsufficientCapacity: "nowhere",
+  MaxSpotInstanceCountExceeded: "nowhere",
+  SpotInstanceCountLimitExceeded: "nowhere",
+  VcpuLimitExceeded: "nowhere",
+  InvalidInstanceType: "unsupported",
+  RequestLimitExceeded: "throttled",
+  Throttling: "throttled",
+  ThrottlingException: "throttled",
+};
+
+/** `Unsupported` means two things: a zone without the type, or a type that cannot be had like this anywhere; only its text tells which. */
+export function decideLaunchError(code: string, message: string): LaunchVerdict {
+  if (code === "Unsupported") return { kind: /availability zone/i.test(message) ? "other-zone" : "unsupported" };
+  return { kind: BY_CODE[code] ?? "other" };
+}

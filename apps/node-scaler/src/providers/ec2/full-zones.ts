@@ -1,0 +1,23 @@
+/** As long as the scaler itself remembers that a type is short. */
+const REMEMBERED_MS = 600_000;
+
+type Kind = { readonly instanceType: string; readonly spot: boolean };
+
+/** Which zones had no room for which kind of instance, so that each node of a batch does not find it out anew. Spot and on-demand are apart. */
+export type FullZones = {
+  has(kind: Kind, zone: string): boolean;
+  /** Marking again while it is remembered does not make it longer: the zone has to be tried again some time. */
+  add(kind: Kind, zone: string): void;
+};
+
+export function fullZones(now: () => number): FullZones {
+  const untilMs = new Map<string, number>();
+  const keyOf = ({ instanceType, spot }: Kind, zone: string): string => `${instanceType}/${spot}/${zone}`;
+  const has = (kind: Kind, zone: string): boolean => (untilMs.get(keyOf(kind, zone)) ?? -Infinity) > now();
+  return {
+    has,
+    add: (kind, zone) => {
+      if (!has(kind, zone)) untilMs.set(keyOf(kind, zone), now() + REMEMBERED_MS);
+    },
+  };
+}

@@ -1,0 +1,144 @@
+import { describe, expect, it } from "vitest";
+import type { Boot } from "../provider.ts";
+import { buildUserData, USER_DATA_MAX_BYTES } from "./build-user-data.ts";
+import { decideLaunchError } from "./decide-launch-error.ts";
+import { buildImageFilters, newestImage } from "./find-image.ts";
+import { planSubnets, type Subnet } from "./plan-subnets.ts";
+import { readInstance, readLosses } from "./read-instance.ts";
+import { ec2Settings } from "./settings.ts";
+
+const boot: Boot = {
+  nodeName: "elastic-1",
+  pool: "elastic",
+  instanceType: "m5.large",
+  image: "ami-1",
+  spot: false,
+  zone: undefined,
+  gpus: 0,
+  volumeGib: undefined,
+  privateIpOnly: false,
+  labels: { pool: "elastic", "muster.dev/node": "elastic-1" },
+};
+
+describe("user data", () => {
+  it("has the node's own name, labels and token where the template names them", () => {
+    const template = "a ${MUSTER_NODE_NAME} ${MUSTER_POOL} ${MUSTER_NODE_LABELS} ${MUSTER_BOOTSTRAP_TOKEN} ${OTHER}";
+    expect(buildUserData(template, boot, "t.s")).toBe(
+      "a elastic-1 elastic muster.dev/node=elastic-1,pool=elastic t.s ${OTHER}",
+    );
+  });
+
+  it("is refused with a name that is not known, and when it is too large", () => {
+    expect(() => buildUserData("${MUSTER_NAME}", boot, "")).toThrow("userData: names ${MUSTER_NAME}; there are");
+    expect(() => buildUserData("x".repeat(USER_DATA_MAX_BYTES + 1), boot, "")).toThrow("bytes of user data");
+  });
+});
+
+it.each([
+  ["InsufficientInstanceCapacity", "", "other-zone"],
+  ["InsufficientFreeAddressesInSubnet", "", "other-subnet"],
+  ["Unsupported", "Your requested instance type is not supported in your requested Availability Zone", "other-zone"],
+  ["Unsupported", "The requested configuration is currently not supported", "unsupported"],
+  ["InvalidInstanceType", "", "unsupported"],
+  ["VcpuLimitExceeded", "", "nowhere"],
+  ["MaxSpotInstanceCountExceeded", "", "nowhere"],
+  ["RequestLimitExceeded", "", "throttled"],
+  ["UnauthorizedOperation", "", "other"],
+])("a launch refused with %s (%s) means %s", (code, message, kind) => {
+  expect(decideLaunchError(code, message)).toEqual({ kind });
+});
+
+describe("subnets", () => {
+  const subnet = (id: string, more: Partial<Subnet> = {}): Subnet => ({
+    id,
+    zone: "a",
+    freeAddresses: 10,
+    isPublic: true,
+    ...more,
+  });
+  const ids = (subnets: readonly Subnet[]): string[] => subnets.map(({ id }) => id);
+  const all = [
+    subnet("full", { freeAddresses: 0 }),
+    subnet("small"),
+    subnet("large", { freeAddresses: 90, zone: "b" }),
+    subnet("private", { isPublic: false }),
+  ];
+
+  it("are tried from the one with most free addresses", () => {
+    expect(ids(planSubnets(all, { zone: undefined, privateIpOnly: false }))).toEqual(["large", "private", "small"]);
+  });
+
+  it("are those of the zone, and private ones for a node without a public address", () => {
+    expect(ids(planSubnets(all, { zone: "a", privateIpOnly: false }))).toEqual(["private", "small"]);
+    expect(ids(planSubnets(all, { zone: undefined, privateIpOnly: true }))).toEqual(["private"]);
+  });
+});
+
+describe("images", () => {
+  it("are the account's own unless an owner or an id is named", () => {
+    expect(buildImageFilters({ name: "node-*" })).toMatchObject({ Owners: ["self"] });
+    expect(buildImageFilters({ owner: "123", name: "node-*" })).toMatchObject({ Owners: ["123"] });
+    expect(buildImageFilters({ id: "ami-1" })).toEqual({
+      ImageIds: ["ami-1"],
+      Filters: [{ Name: "state", Values: ["available"] }],
+    });
+  });
+
+  it("are chosen by age: the newest, one without a date only when there is no other", () => {
+    const dated = { ImageId: "dated", CreationDate: "2026-01-01T00:00:00Z" };
+    const newer = { ImageId: "newer", CreationDate: "2026-02-01T00:00:00Z" };
+    expect(newestImage([newer, { ImageId: "undated" }, dated])).toBe("newer");
+    expect(newestImage([{ ImageId: "undated" }])).toBe("undated");
+    expect(newestImage([])).toBeUndefined();
+  });
+});
+
+describe("instances", () => {
+  it.each([
+    ["pending", "pending"],
+    ["running", "running"],
+    ["shutting-down", "stopping"],
+    ["stopped", "stopping"],
+    ["terminated", undefined],
+  ] as const)("that are %s to EC2 are %s", (name, state) => {
+    const read = readInstance({ InstanceId: "i-1", State: { Name: name } }, new Map());
+    expect(read?.state).toBe(state);
+  });
+
+  it("are lost two minutes after EC2 has marked their spot request", () => {
+    const marked = { Code: "marked-for-termination", UpdateTime: new Date(1000) };
+    const losses = readLosses([
+      { InstanceId: "i-1", Status: marked },
+      { InstanceId: "i-2", Status: { Code: "fulfilled" } },
+    ]);
+    expect([...losses]).toEqual([["i-1", 121_000]]);
+    expect(readInstance({ InstanceId: "i-1", State: { Name: "running" } }, losses)?.lostAtMs).toBe(121_000);
+  });
+});
+
+describe("settings", () => {
+  const good = {
+    kind: "ec2",
+    region: "eu-central-1",
+    controller: "muster",
+    subnets: ["subnet-0a"],
+    userDataFile: "/etc/muster/user-data",
+  };
+
+  it("need a region, a controller, subnets and user data", () => {
+    expect(ec2Settings.parse(good)).toMatchObject({ securityGroups: [], tags: {} });
+  });
+
+  it.each([
+    ["subnets", { subnets: [] }],
+    ["subnets.0", { subnets: ["sg-0a"] }],
+    ["securityGroups.0", { securityGroups: ["default"] }],
+    ["controller", { controller: "Mine!" }],
+    ["tags", { tags: { "aws:x": "1" } }],
+    ["endpoint", { endpoint: "nowhere" }],
+    ["", { secretAccessKey: "x" }],
+  ])("are refused by the name of what is wrong: %s", (path, wrong) => {
+    const { error } = ec2Settings.safeParse({ ...good, ...wrong });
+    expect(error?.issues[0]?.path.join(".")).toMatch(new RegExp(`^${path}`));
+  });
+});

@@ -1,0 +1,75 @@
+import { DescribeImagesCommand, type EC2Client, RunInstancesCommand } from "@aws-sdk/client-ec2";
+import { labels } from "@muster/proto";
+import type { Boot, Started } from "../provider.ts";
+import { codeOf } from "./aws-fault.ts";
+import { buildLaunch, type Image } from "./build-launch.ts";
+import { buildUserData } from "./build-user-data.ts";
+import { decideLaunchError } from "./decide-launch-error.ts";
+import { findInstances } from "./find-instances.ts";
+import { planSubnets, type Subnet } from "./plan-subnets.ts";
+import type { FullZones } from "./full-zones.ts";
+import type { Ec2Settings } from "./settings.ts";
+import type { SubnetCache } from "./subnet-cache.ts";
+
+export type LaunchDeps = {
+  readonly client: EC2Client;
+  readonly settings: Ec2Settings;
+  readonly subnets: SubnetCache;
+  readonly full: FullZones;
+  /** Of user data. */
+  readonly template: string;
+  readonly mintToken: (nodeName: string, signal: AbortSignal) => Promise<string>;
+};
+
+/** There may be room for it in another place. */
+type Elsewhere = { readonly kind: "other-subnet" } | { readonly kind: "other-zone" };
+
+type Order = { readonly boot: Boot; readonly image: Image; readonly subnet: Subnet; readonly userData: string };
+
+/** Starts the node's instance in the first subnet that has room for it. One that was started earlier is found again. */
+export async function launch(deps: LaunchDeps, boot: Boot, signal: AbortSignal): Promise<Started> {
+  const { client, settings, subnets, full, template, mintToken } = deps;
+  // The token of an order binds it to one subnet, and which one is tried first changes with time.
+  const filters = [{ Name: `tag:${labels.scaledNode}`, Values: [boot.nodeName] }];
+  const [earlier] = await findInstances(client, { controller: settings.controller, filters }, signal);
+  if (earlier !== undefined) return { kind: "started", instanceId: earlier.instanceId, zone: earlier.zone };
+
+  const candidates = planSubnets(await subnets.list(signal), boot);
+  const image = await readImage(client, boot.image, signal);
+  const userData = buildUserData(template, boot, await mintToken(boot.nodeName, signal));
+  for (const subnet of candidates) {
+    if (full.has(boot, subnet.zone)) continue;
+    const outcome = await tryLaunch(deps, { boot, image, subnet, userData }, signal);
+    if (outcome.kind !== "other-subnet" && outcome.kind !== "other-zone") return outcome;
+    if (outcome.kind === "other-zone") full.add(boot, subnet.zone);
+    subnets.refresh();
+  }
+  const where = boot.zone === undefined ? "any subnet" : `any subnet in ${boot.zone}`;
+  const message = `no room for ${boot.spot ? "spot " : ""}${boot.instanceType} in ${where} of ${settings.subnets.join(", ")}`;
+  return { kind: "no-capacity", zone: boot.zone, subnet: undefined, message };
+}
+
+async function readImage(client: EC2Client, id: string, signal: AbortSignal): Promise<Image> {
+  const { Images = [] } = await client.send(new DescribeImagesCommand({ ImageIds: [id] }), { abortSignal: signal });
+  return { id, rootDevice: Images[0]?.RootDeviceName };
+}
+
+async function tryLaunch(
+  { client, settings }: LaunchDeps,
+  order: Order,
+  signal: AbortSignal,
+): Promise<Started | Elsewhere> {
+  try {
+    const made = await client.send(new RunInstancesCommand(buildLaunch(settings, order)), { abortSignal: signal });
+    const instanceId = made.Instances?.[0]?.InstanceId;
+    if (instanceId === undefined) throw new Error("RunInstances answered without an instance");
+    return { kind: "started", instanceId, zone: order.subnet.zone };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    const { kind } = decideLaunchError(codeOf(error), message);
+    if (kind === "other-subnet" || kind === "other-zone") return { kind };
+    if (kind === "nowhere") return { kind: "no-capacity", zone: undefined, subnet: undefined, message };
+    if (kind === "unsupported") return { kind, message };
+    throw error;
+  }
+}

@@ -1,0 +1,77 @@
+import { readFile } from "node:fs/promises";
+import { DescribeImagesCommand, EC2Client, TerminateInstancesCommand } from "@aws-sdk/client-ec2";
+import { throwFault } from "@muster/faults";
+import { NodeHttpHandler } from "@smithy/node-http-handler";
+import type { NodeProvider } from "../provider.ts";
+import { awsFault, codeOf } from "./aws-fault.ts";
+import { buildImageFilters, newestImage } from "./find-image.ts";
+import { findInstances } from "./find-instances.ts";
+import { fullZones } from "./full-zones.ts";
+import { launch } from "./launch.ts";
+import type { Ec2Settings } from "./settings.ts";
+import { subnetCache } from "./subnet-cache.ts";
+
+export type Ec2Deps = {
+  readonly name: string;
+  readonly settings: Ec2Settings;
+  /** Of one call of the provider, however many requests it takes. */
+  readonly timeoutMs: number;
+  readonly now: () => number;
+  /** A token with which this node, and no other, may join the cluster. */
+  readonly mintToken: (nodeName: string, signal: AbortSignal) => Promise<string>;
+};
+
+const ATTEMPTS_MAX = 3;
+/** The instance, or what belongs to it. */
+const NOT_THERE = /\.(NotFound|Malformed)$/;
+
+/** Nodes that are EC2 instances, on demand or spot. Throws when the template of user data cannot be read. */
+export async function openEc2({ name, settings, timeoutMs, now, mintToken }: Ec2Deps): Promise<NodeProvider> {
+  const template = await readFile(settings.userDataFile, "utf8");
+  const client = new EC2Client({
+    region: settings.region,
+    maxAttempts: ATTEMPTS_MAX,
+    requestHandler: new NodeHttpHandler({ connectionTimeout: timeoutMs, requestTimeout: timeoutMs }),
+    ...(settings.endpoint === undefined ? {} : { endpoint: settings.endpoint }),
+  });
+  const subnets = subnetCache(client, settings.subnets, now);
+  const launching = { client, settings, template, mintToken, subnets, full: fullZones(now) };
+  const { controller } = settings;
+
+  /** With a time limit, and errors as faults. */
+  const call = async <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> => {
+    try {
+      return await body(AbortSignal.any([outer, AbortSignal.timeout(timeoutMs)]));
+    } catch (error) {
+      outer.throwIfAborted();
+      return throwFault(awsFault(error, { provider: name, doing, timeoutMs }), { cause: error, doing });
+    }
+  };
+
+  return {
+    name,
+    fixedSizeVolumes: false,
+    start: (boot, outer) => call(`starting ${boot.nodeName}`, outer, (signal) => launch(launching, boot, signal)),
+    stop: ({ instanceId, nodeName }, outer) =>
+      call(`stopping ${nodeName}`, outer, async (signal) => {
+        try {
+          await client.send(new TerminateInstancesCommand({ InstanceIds: [instanceId] }), { abortSignal: signal });
+        } catch (error) {
+          if (!NOT_THERE.test(codeOf(error))) throw error;
+        }
+      }),
+    list: (outer) => call("listing instances", outer, (signal) => findInstances(client, { controller }, signal)),
+    findImage: (properties, outer) =>
+      call("looking for an image", outer, async (signal) => {
+        const query = new DescribeImagesCommand(buildImageFilters(properties));
+        const { Images = [] } = await client.send(query, { abortSignal: signal });
+        const newest = newestImage(Images);
+        if (newest !== undefined) return newest;
+        return throwFault({ code: "not_found", kind: "image", id: JSON.stringify(properties) });
+      }),
+    [Symbol.asyncDispose]: () => {
+      client.destroy();
+      return Promise.resolve();
+    },
+  };
+}

@@ -1,0 +1,23 @@
+/** What the provider knows of a subnet. It lies in one zone. */
+export type Subnet = {
+  readonly id: string;
+  readonly zone: string;
+  readonly freeAddresses: number;
+  /** Instances get a public address. */
+  readonly isPublic: boolean;
+};
+
+export type SubnetWish = {
+  /** Undefined: any. */
+  readonly zone: string | undefined;
+  readonly privateIpOnly: boolean;
+};
+
+/** The subnets to try one after another: most free addresses first, so that none fills up before the others. Empty: there is no room for such an instance. */
+export function planSubnets(subnets: readonly Subnet[], wish: SubnetWish): readonly Subnet[] {
+  return subnets
+    .filter(({ zone }) => wish.zone === undefined || zone === wish.zone)
+    .filter(({ isPublic }) => !wish.privateIpOnly || !isPublic)
+    .filter(({ freeAddresses }) => freeAddresses > 0)
+    .toSorted((one, other) => other.freeAddresses - one.freeAddresses || (one.id < other.id ? -1 : 1));
+}

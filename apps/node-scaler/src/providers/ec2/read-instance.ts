@@ -1,0 +1,49 @@
+import type { Instance as Ec2Instance, SpotInstanceRequest } from "@aws-sdk/client-ec2";
+import { labels } from "@muster/proto";
+import type { Instance, InstanceState } from "../provider.ts";
+
+/** From the notice of an interruption to the interruption. */
+const SPOT_NOTICE_MS = 120_000;
+
+const STATES: Readonly<Record<string, InstanceState>> = {
+  pending: "pending",
+  running: "running",
+  stopping: "stopping",
+  stopped: "stopping",
+  "shutting-down": "stopping",
+};
+
+/** The states in which an instance is still there. */
+export const LIVE_STATES = Object.keys(STATES);
+
+/** Undefined: it is gone. */
+export function readInstance(
+  instance: Ec2Instance,
+  losses: ReadonlyMap<string, number>,
+): (Instance & { readonly instanceId: string }) | undefined {
+  const state = STATES[instance.State?.Name ?? ""];
+  const { InstanceId: instanceId } = instance;
+  if (state === undefined || instanceId === undefined) return undefined;
+  return {
+    instanceId,
+    nodeName: instance.Tags?.find(({ Key }) => Key === labels.scaledNode)?.Value ?? "",
+    state,
+    zone: instance.Placement?.AvailabilityZone,
+    addresses: [instance.PrivateIpAddress, instance.PublicIpAddress].filter((address) => address !== undefined),
+    // The node says whose it is by its label.
+    kubernetesNode: undefined,
+    lostAtMs: losses.get(instanceId),
+    failure: undefined,
+  };
+}
+
+/** When the instances of these spot requests will be taken away. */
+export function readLosses(requests: readonly SpotInstanceRequest[]): ReadonlyMap<string, number> {
+  return new Map(
+    requests.flatMap(({ InstanceId, Status }) =>
+      InstanceId !== undefined && Status?.Code === "marked-for-termination"
+        ? [[InstanceId, (Status.UpdateTime?.getTime() ?? 0) + SPOT_NOTICE_MS] as const]
+        : [],
+    ),
+  );
+}

@@ -1,0 +1,29 @@
+import { z } from "zod";
+
+const id = (prefix: string) =>
+  z.string().regex(new RegExp(`^${prefix}-[0-9a-f]+$`), `has to look like ${prefix}-0a1b2c3d`);
+/** EC2 itself refuses more, and tags that begin with aws: are its own. */
+const TAGS_MAX = 40;
+
+/** The block of a provider of kind `ec2`. Credentials come from where every AWS program looks for them, and never stand here. */
+export const ec2Settings = z.strictObject({
+  kind: z.literal("ec2"),
+  region: z.string().min(1),
+  /** Instances carry it as a tag, and only those that do are touched. One value a scaler and account. */
+  controller: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, "has to be lower case letters, digits and dashes, 63 at most"),
+  subnets: z.array(id("subnet")).min(1),
+  securityGroups: z.array(id("sg")).default([]),
+  instanceProfile: z.string().min(1).optional(),
+  /** Path of the template of what an instance runs when it boots. */
+  userDataFile: z.string().min(1),
+  tags: z
+    .record(z.string().regex(/^(?!aws:)/, "must not begin with aws:"), z.string())
+    .refine((tags) => Object.keys(tags).length <= TAGS_MAX, `${TAGS_MAX} at most`)
+    .default({}),
+  /** For another service that speaks EC2. */
+  endpoint: z.url().optional(),
+});
+
+export type Ec2Settings = z.infer<typeof ec2Settings>;

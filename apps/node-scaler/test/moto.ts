@@ -1,0 +1,94 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
+import { type AddressInfo, createServer as createListener } from "node:net";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { until } from "@muster/testkit";
+
+const PROGRAM = (process.env["PATH"] ?? "")
+  .split(":")
+  .map((directory) => join(directory, "moto_server"))
+  .find(existsSync);
+
+/** moto_server is a double of EC2 that others maintain; `pip install 'moto[server]'` brings it. With CI=true a missing one is an error. */
+export const moto =
+  PROGRAM === undefined
+    ? { found: false as const, reason: "moto_server is not on the PATH" }
+    : { found: true as const, program: PROGRAM };
+if (!moto.found && process.env["CI"] === "true") throw new Error(`CI=true allows no skipped suite: ${moto.reason}`);
+
+export type Ec2Double = AsyncDisposable & {
+  readonly endpoint: string;
+  /** How often each action was asked for. */
+  readonly asked: Map<string, number>;
+  /** Looks at each request's parameters first: a code is answered as EC2 answers errors, a status without it as a broken service does, "hang" not at all. */
+  refuse: (parameters: URLSearchParams) => { code: string; message?: string; status?: number } | "hang" | undefined;
+};
+
+/** A moto_server of its own, behind a listener that can refuse requests. */
+export async function startEc2(): Promise<Ec2Double> {
+  if (!moto.found) throw new Error(moto.reason);
+  const port = await freePort();
+  const child = spawn(moto.program, ["-H", "127.0.0.1", "-p", String(port)], { stdio: "ignore" });
+  const double: Pick<Ec2Double, "asked" | "refuse"> = { asked: new Map(), refuse: () => undefined };
+  const server = createServer((incoming, response) => void answer(double, port, incoming, response));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  await until(
+    "moto answers",
+    async () => (await fetch(`http://127.0.0.1:${port}/moto-api/`).catch(() => undefined))?.ok,
+    {
+      timeoutMs: 30_000,
+      everyMs: 50,
+    },
+  );
+  const { port: own } = server.address() as AddressInfo;
+  return Object.assign(double, {
+    endpoint: `http://127.0.0.1:${own}`,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+  });
+}
+
+async function answer(
+  double: Pick<Ec2Double, "asked" | "refuse">,
+  port: number,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const body = await text(incoming);
+  const parameters = new URLSearchParams(body);
+  const action = parameters.get("Action") ?? "";
+  double.asked.set(action, (double.asked.get(action) ?? 0) + 1);
+  const refusal = double.refuse(parameters);
+  if (refusal === "hang") return;
+  if (refusal !== undefined) {
+    const { code, message = code, status = 400 } = refusal;
+    const error = `<Error><Code>${code}</Code><Message>${message}</Message></Error>`;
+    response.writeHead(status, { "content-type": "text/xml" });
+    response.end(`<?xml version="1.0"?><Response><Errors>${error}</Errors><RequestID>1</RequestID></Response>`);
+    return;
+  }
+  const options = { port, host: "127.0.0.1", method: incoming.method, path: incoming.url, headers: incoming.headers };
+  const forward = request(options, (reply) => {
+    response.writeHead(reply.statusCode ?? 500, reply.headers);
+    reply.pipe(response);
+  });
+  forward.on("error", () => response.destroy());
+  forward.end(body);
+}
+
+async function freePort(): Promise<number> {
+  const listener = createListener().listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const { port } = listener.address() as AddressInfo;
+  listener.close();
+  await once(listener, "close");
+  return port;
+}
