@@ -1,3 +1,4 @@
+import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { KINDS } from "./domain/kinds.ts";
 import { cancel, get, list, submit, watch, type Found, type JobKey, type RequestDeps } from "./requests.ts";
@@ -20,6 +21,9 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
     return found;
   };
   for (const [name, kind] of keys) put({ name, kind }, "1");
+  const counts = { built: 0, written: 0 };
+  /** Revisions that somebody else writes just before a mark of ours. */
+  const conflicts: string[] = [];
   const clock = { nowMs: 0, onWait: (): void => undefined };
   const deps: RequestDeps<string> = {
     kinds: KINDS,
@@ -33,9 +37,19 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
     namespace: "default",
     find: ({ kind, name }) =>
       Promise.resolve([...jobs.values()].filter(({ key }) => key.name === name && (kind === "" || kind === key.kind))),
-    all: () => [...jobs].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, found]) => found),
+    keys: () => [...jobs.values()].map(({ key }) => key),
+    seen: ({ kind, name }) => {
+      counts.built += 1;
+      return jobs.get(`${name}/${kind}`);
+    },
     create: (kind, { metadata }) => Promise.resolve(put({ kind: kind.kind, name: metadata.name }, "1")),
-    markCancelled: (key) => Promise.resolve(put(key, "cancelled")),
+    isEnding: ({ revision }) => revision === "cancelled" || revision === "over",
+    markCancelled: ({ key }) => {
+      counts.written += 1;
+      if (conflicts.length === 0) return Promise.resolve(put(key, "cancelled"));
+      put(key, conflicts.shift() ?? "");
+      return Promise.reject(new FaultError({ code: "conflict", id: key.name, expectedRevision: 0, actualRevision: 0 }));
+    },
     changed: (_key, ms) => {
       clock.nowMs += ms;
       clock.onWait();
@@ -43,7 +57,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
     },
     now: () => clock.nowMs,
   };
-  return { deps, put, clock, jobs };
+  return { deps, put, clock, jobs, counts, conflicts };
 }
 
 describe("a job that is submitted", () => {
@@ -89,7 +103,7 @@ describe("a job that is submitted", () => {
 describe("a job that is asked for", () => {
   it("is found without its kind as long as one kind has one of that name", async () => {
     const { deps } = world(["train", "Job"], ["other", "TFJob"]);
-    expect((await get(deps, { kind: "", name: "other" })).view).toBe("TFJob other");
+    expect((await get(deps, { kind: "", name: "other" }, GOING_ON)).view).toBe("TFJob other");
   });
 
   it.each<[string, JobKey]>([
@@ -98,12 +112,12 @@ describe("a job that is asked for", () => {
     ["key.kind", { kind: "", name: "train" }],
   ])("is refused by the name of the field: %s", async (field, key) => {
     const { deps } = world(["train", "Job"], ["train", "TFJob"]);
-    await expect(get(deps, key)).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
+    await expect(get(deps, key, GOING_ON)).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
   });
 
   it("is not found when there is none of that kind", async () => {
     const { deps } = world(["train", "Job"]);
-    await expect(get(deps, { kind: "TFJob", name: "train" })).rejects.toMatchObject({
+    await expect(get(deps, { kind: "TFJob", name: "train" }, GOING_ON)).rejects.toMatchObject({
       fault: { code: "not_found", kind: "TFJob", id: "train" },
     });
   });
@@ -162,11 +176,52 @@ describe("the list of jobs", () => {
     const { deps } = world(...Array.from({ length: 501 }, (_, index) => [`job-${index}`, "Job"] as const));
     for (const limit of [0, 5000]) expect(list(deps, { limit, after: "" }).jobs).toHaveLength(500);
   });
+
+  it("is made of the jobs of its page alone", () => {
+    const { deps, counts } = world(...Array.from({ length: 50 }, (_, index) => [`job-${index}`, "Job"] as const));
+    expect(list(deps, { limit: 10, after: "job-2" }).jobs).toHaveLength(10);
+    expect(counts.built).toBe(10);
+  });
+
+  it("leaves out a job that has gone since it was counted", () => {
+    const { deps, jobs } = world(["a", "Job"], ["b", "Job"], ["c", "Job"]);
+    const keys = deps.keys();
+    jobs.delete("b/Job");
+    const { jobs: listed, next } = list({ ...deps, keys: () => keys }, { limit: 2, after: "" });
+    expect(listed.map(({ key }) => key.name)).toEqual(["a"]);
+    expect(next).toBe("b/Job");
+  });
 });
 
-it("marks the one job that is to be cancelled, and none that is not there", async () => {
-  const { deps, jobs } = world(["train", "Job"]);
-  expect((await cancel(deps, { kind: "", name: "train" })).revision).toBe("cancelled");
-  await expect(cancel(deps, { kind: "Job", name: "other" })).rejects.toMatchObject({ fault: { code: "not_found" } });
-  expect(jobs.size).toBe(1);
+describe("a job that is to be cancelled", () => {
+  const key = { kind: "", name: "train" };
+
+  it("is marked, and no other", async () => {
+    const { deps, jobs } = world(["train", "Job"]);
+    expect((await cancel(deps, key, GOING_ON)).revision).toBe("cancelled");
+    const other = cancel(deps, { kind: "Job", name: "other" }, GOING_ON);
+    await expect(other).rejects.toMatchObject({ fault: { code: "not_found" } });
+    expect(jobs.size).toBe(1);
+  });
+
+  it.each(["over", "cancelled"])("is answered as it is, and not written, when it is %s already", async (revision) => {
+    const { deps, put, counts } = world();
+    put({ kind: "Job", name: "train" }, revision);
+    expect((await cancel(deps, key, GOING_ON)).revision).toBe(revision);
+    expect(counts.written).toBe(0);
+  });
+
+  it("is looked at again when it has changed since", async () => {
+    const { deps, conflicts, counts } = world(["train", "Job"]);
+    conflicts.push("2", "over");
+    expect((await cancel(deps, key, GOING_ON)).revision).toBe("over");
+    expect(counts.written).toBe(2);
+  });
+
+  it("is given up when it changes all the time", async () => {
+    const { deps, conflicts, counts } = world(["train", "Job"]);
+    conflicts.push(...Array.from({ length: 100 }, (_, index) => `${index}`));
+    await expect(cancel(deps, key, GOING_ON)).rejects.toMatchObject({ fault: { code: "conflict" } });
+    expect(counts.written).toBe(20);
+  });
 });

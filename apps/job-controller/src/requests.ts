@@ -1,4 +1,4 @@
-import { throwFault, type Fault } from "@muster/faults";
+import { faultOf, throwFault, type Fault } from "@muster/faults";
 import type { Kind, KindDefaults, Problem } from "./domain/kind.ts";
 
 /** Which job is meant; an empty kind is whichever kind has one of that name. */
@@ -12,15 +12,20 @@ export type RequestDeps<View> = {
   readonly kinds: readonly Kind[];
   readonly defaults: KindDefaults;
   readonly namespace: string;
-  /** All jobs of that name, of one kind or of all, as the caches have them; read from the API server when they have none. */
-  readonly find: (key: JobKey) => Promise<readonly Found<View>[]>;
-  /** In the order of names, then kinds. */
-  readonly all: () => readonly Found<View>[];
+  /** All jobs of that name, of one kind or of all, none older than the moment of the question: not a copy, which may be behind what somebody was told already. */
+  readonly find: (key: JobKey, signal: AbortSignal) => Promise<readonly Found<View>[]>;
+  /** Of all jobs, in any order, as a copy has them that may be behind by moments. */
+  readonly keys: () => readonly JobKey[];
+  /** From the same copy; undefined when it has none any more. */
+  readonly seen: (key: JobKey) => Found<View> | undefined;
   /** Already_exists when there is one of that name and kind that another request made. */
   readonly create: (kind: Kind, manifest: Manifest, requestId: string) => Promise<Found<View>>;
-  readonly markCancelled: (key: JobKey) => Promise<Found<View>>;
-  /** Resolves when something about the job may have changed, after so long, or at the signal. */
-  readonly changed: (key: JobKey, ms: number, signal: AbortSignal) => Promise<void>;
+  /** Whether somebody has asked for its end already, or it is over. */
+  readonly isEnding: (found: Found<View>) => boolean;
+  /** A conflict when the job has changed since it was found. */
+  readonly markCancelled: (found: Found<View>) => Promise<Found<View>>;
+  /** Resolves when something about the job may have changed since it was found, after so long, or at the signal. */
+  readonly changed: (found: Found<View>, ms: number, signal: AbortSignal) => Promise<void>;
   readonly now: () => number;
 };
 
@@ -32,6 +37,8 @@ export type Manifest = {
 };
 
 const LIST_MOST = 500;
+/** A job that begins is written several times within a moment. */
+const CANCEL_ATTEMPTS = 20;
 const WATCH_MOST_MS = 30_000;
 const REQUEST_ID_LENGTH_MOST = 128;
 /** As large as a request to the bus may be, and smaller than what etcd takes. */
@@ -59,13 +66,13 @@ export async function submit<View>(
   return { found, warnings: read.warnings.map(({ field, reason }) => `${field} ${reason}`) };
 }
 
-/** The one job of this name. Not_found when there is none, invalid_request when several kinds have one. */
-export async function get<View>(deps: RequestDeps<View>, key: JobKey): Promise<Found<View>> {
+/** The one job of this name, at least as new as whatever anybody was told of it before. Not_found when there is none, invalid_request when several kinds have one. */
+export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
   if (key.name === "") refuse("key.name", "is empty");
   if (key.kind !== "" && !deps.kinds.some(({ kind }) => kind === key.kind)) {
     refuse("key.kind", `"${key.kind}" is no kind of job; known are ${deps.kinds.map(({ kind }) => kind).join(", ")}`);
   }
-  const found = await deps.find(key);
+  const found = await deps.find(key, signal);
   const [first, ...others] = found;
   if (first === undefined)
     return throwFault({ code: "not_found", kind: key.kind === "" ? "job" : key.kind, id: key.name });
@@ -84,10 +91,10 @@ export async function watch<View>(
 ): Promise<Found<View>> {
   const endMs = deps.now() + Math.min(request.waitMs, WATCH_MOST_MS);
   for (;;) {
-    const found = await get(deps, request.key);
+    const found = await get(deps, request.key, signal);
     const restMs = endMs - deps.now();
     if (found.revision !== request.afterRevision || restMs <= 0 || signal.aborted) return found;
-    await deps.changed(found.key, restMs, signal);
+    await deps.changed(found, restMs, signal);
   }
 }
 
@@ -97,20 +104,34 @@ export function list<View>(
   request: { readonly limit: number; readonly after: string },
 ): { readonly jobs: readonly Found<View>[]; readonly next: string } {
   const limit = Math.min(request.limit || LIST_MOST, LIST_MOST);
-  const rest = deps.all().filter(({ key }) => place(key) > request.after);
-  const jobs = rest.slice(0, limit);
-  const last = jobs.at(-1);
-  return { jobs, next: rest.length > jobs.length && last !== undefined ? place(last.key) : "" };
+  const rest = deps
+    .keys()
+    .map((key) => ({ key, at: place(key) }))
+    .filter(({ at }) => at > request.after)
+    .sort((a, b) => (a.at < b.at ? -1 : 1));
+  const page = rest.slice(0, limit);
+  const last = page.at(-1);
+  return {
+    jobs: page.flatMap(({ key }) => deps.seen(key) ?? []),
+    next: rest.length > page.length && last !== undefined ? last.at : "",
+  };
 }
 
-/** Asks a job to end. A finished one stays as it is. */
-export async function cancel<View>(deps: RequestDeps<View>, key: JobKey): Promise<Found<View>> {
-  const found = await get(deps, key);
-  return deps.markCancelled(found.key);
+/** Asks a job to end. One that is over, or was asked before, stays as it is: its object is not written. */
+export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
+  for (let attempt = 1; ; attempt += 1) {
+    const found = await get(deps, key, signal);
+    if (deps.isEnding(found)) return found;
+    try {
+      return await deps.markCancelled(found);
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict" || attempt >= CANCEL_ATTEMPTS) throw error;
+    }
+  }
 }
 
 /** Jobs are listed in this order. */
-export function place({ name, kind }: JobKey): string {
+function place({ name, kind }: JobKey): string {
   return `${name}/${kind}`;
 }
 

@@ -3,13 +3,13 @@ import { EventEmitter } from "node:events";
 import type { CoreV1Event } from "@kubernetes/client-node";
 import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
-import { kubeFault, type KubeCalls } from "@muster/kube";
+import { kubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
 import { annotations, type JobService, type muster } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
-import { isFinished } from "../domain/job-status.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
+import { isFinished } from "../domain/job-status.ts";
 import { KINDS } from "../domain/kinds.ts";
 import type { Kind } from "../domain/kind.ts";
 import { readLog } from "../read-log.ts";
@@ -17,7 +17,6 @@ import {
   cancel,
   get,
   list,
-  place,
   submit,
   watch,
   type Found,
@@ -26,7 +25,7 @@ import {
   type RequestDeps,
 } from "../requests.ts";
 import { jobMessage } from "./job-messages.ts";
-import type { KindRuntime } from "./kind-runtime.ts";
+import { versionOf, type KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import type { MemberLogs } from "./member-log.ts";
 import { readJob, type JobResource, type JobRow } from "./read-job.ts";
@@ -47,8 +46,10 @@ type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Propert
 const EVENTS_MOST = 1000;
 /** A job that was just made is looked for again after this. */
 const UNKNOWN_WAIT_MS = 200;
+/** Whoever asks is told that the API server does not answer, rather than left waiting. */
+const READ_TIMEOUT_MS = 5000;
 
-/** The requests of users, answered from the caches of this replica, whether or not it leads. */
+/** The requests of users. Every replica answers, whether or not it leads: about one job with what the API server has at that moment, about all of them from its caches. */
 export function answers(
   deps: AnswerDeps,
 ): Handlers<typeof JobService> & { readonly changed: (ownerId: string) => void } {
@@ -69,20 +70,20 @@ export function answers(
       const { found, warnings } = await submit(requests, request);
       return { ...whole(found), warnings: [...warnings] };
     },
-    getJob: async ({ key }) => whole(await get(requests, keyOf(key))),
+    getJob: async ({ key }, { signal }) => whole(await get(requests, keyOf(key), signal)),
     watchJob: async ({ key, afterRevision, waitMs }, { signal }) =>
       reply(await watch(requests, { key: keyOf(key), afterRevision, waitMs }, signal)),
     listJobs: ({ limit, continue: after }) => {
       const { jobs, next } = list(requests, { limit, after });
       return Promise.resolve({ jobs: jobs.map(({ view }) => view.message), continue: next });
     },
-    cancelJob: async ({ key }) => reply(await cancel(requests, keyOf(key))),
+    cancelJob: async ({ key }, { signal }) => reply(await cancel(requests, keyOf(key), signal)),
     listJobEvents: async ({ key }, { signal }) => {
-      const found = await get(requests, keyOf(key));
+      const found = await get(requests, keyOf(key), signal);
       return { events: await readEvents(deps, found.view.job, signal) };
     },
     getJobLogs: async (request, { signal }) => {
-      const found = await get(requests, keyOf(request.key));
+      const found = await get(requests, keyOf(request.key), signal);
       return readMemberLog(deps, bell, found.view.job, request, signal);
     },
   };
@@ -102,74 +103,90 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
     };
   };
   const resourceOf = (kind: Kind) => ({ apiVersion: `${kind.group}/${kind.version}`, plural: kind.plural, namespace });
-  const readLive = async (kind: Kind, name: string): Promise<JobRow | undefined> => {
+  const readLive = async (kind: Kind, name: string, signal?: AbortSignal): Promise<JobRow | undefined> => {
     try {
-      return readJob(await calls.get<JobResource>(resourceOf(kind), name), kind, config.defaults);
+      const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal !== undefined && { signal }) };
+      return readJob(await calls.get<JobResource>(resourceOf(kind), name, options), kind, config.defaults);
     } catch (error) {
       if (kubeFault(error)?.code === "not_found") return undefined;
       return raise(error);
     }
-  };
-  const kindsOf = (key: JobKey): Kind[] => {
-    // One that is named may have been installed a moment ago.
-    return key.kind === "" ? runtimes().map(({ kind }) => kind) : KINDS.filter(({ kind }) => kind === key.kind);
   };
   return {
     kinds: KINDS,
     defaults: config.defaults,
     namespace,
     now: Date.now,
-    find: async (key) => {
-      const cached = runtimes().flatMap(({ kind, job }) => {
-        const row = key.kind === "" || kind.kind === key.kind ? job(`${namespace}/${key.name}`) : undefined;
-        return row === undefined ? [] : [row];
-      });
-      if (cached.length > 0) return cached.map(see);
-      // It may have been made a moment ago.
-      const live = await Promise.all(kindsOf(key).map((kind) => readLive(kind, key.name)));
-      return live.flatMap((row) => (row === undefined ? [] : [see(row)]));
+    find: async ({ kind, name }, signal) => {
+      const readAll = async (kinds: readonly Kind[]): Promise<Found<View>[]> => {
+        const rows = await Promise.all(kinds.map((each) => readLive(each, name, signal)));
+        return rows.flatMap((row) => (row === undefined ? [] : [see(row)]));
+      };
+      // One that is named may have been installed a moment ago.
+      if (kind !== "") return readAll(KINDS.filter((each) => each.kind === kind));
+      const likely = runtimes().filter(({ job }) => job(`${namespace}/${name}`) !== undefined);
+      const found = await readAll(likely.map((runtime) => runtime.kind));
+      return found.length > 0 ? found : readAll(runtimes().map((runtime) => runtime.kind));
     },
-    all: () =>
-      runtimes()
-        .flatMap(({ jobs }) => jobs.list().map(see))
-        .sort((a, b) => (place(a.key) < place(b.key) ? -1 : 1)),
-    create: async (kind, manifest, requestId) => {
-      try {
-        const resource = signed(manifest, requestId, namespace);
-        // A slip in a manifest of ours is told, not cut off; of other kinds we know only the definition that is installed.
-        const query = kind.group === JOB_KIND.group ? { fieldValidation: "Strict" } : {};
-        const created = await calls.create<JobResource>(resourceOf(kind), resource, { query });
-        return see(readJob(created, kind, config.defaults));
-      } catch (error) {
-        const code = kubeFault(error)?.code;
-        // Nothing but the kind itself can be missing where something is made.
-        if (code === "not_found") {
-          const reason = `${kind.kind} is not installed in this cluster: it needs the CustomResourceDefinition ${kind.plural}.${kind.group}`;
-          return throwFault({ code: "invalid_request", field: "kind", reason }, { cause: error });
-        }
-        if (code !== "already_exists") return raise(error);
-        const there = await readLive(kind, manifest.metadata.name);
-        if (there?.metadata.annotations?.[annotations.requestId] === requestId) return see(there);
-        return throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name }, { cause: error });
-      }
-    },
-    markCancelled: async ({ kind: name, name: id }) => {
-      const kind = KINDS.find((each) => each.kind === name);
-      if (kind === undefined) throw new Error(`${name} is no kind`);
-      const body = { metadata: { annotations: { [annotations.cancelled]: new Date().toISOString() } } };
-      const patched = await calls.patch<JobResource>(resourceOf(kind), id, { kind: "merge", body }).catch(raise);
-      return see(readJob(patched, kind, config.defaults));
-    },
-    changed: async ({ kind, name }, ms, signal) => {
+    keys: () =>
+      runtimes().flatMap(({ kind, jobs }) =>
+        jobs.list().map(({ metadata }) => ({ kind: kind.kind, name: metadata.name })),
+      ),
+    seen: ({ kind, name }) => {
       const row = runtimes()
         .find((runtime) => runtime.kind.kind === kind)
         ?.job(`${namespace}/${name}`);
-      // Of a job that the cache does not show yet nobody knows the id that the bell rings for.
-      const waitMs = row === undefined ? Math.min(ms, UNKNOWN_WAIT_MS) : ms;
+      return row === undefined ? undefined : see(row);
+    },
+    create: async (kind, manifest, requestId) => {
+      const resource = signed(manifest, requestId, namespace);
+      const created = await createJob(calls, { kind, resource, place: resourceOf(kind) });
+      if (created !== undefined) return see(readJob(created, kind, config.defaults));
+      const there = await readLive(kind, manifest.metadata.name);
+      if (there?.metadata.annotations?.[annotations.requestId] === requestId) return see(there);
+      return throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name });
+    },
+    isEnding: ({ view: { job } }) => job.cancelled || isFinished(job.status),
+    markCancelled: async ({ view: { job } }) => {
+      const { name, resourceVersion } = job.metadata;
+      const metadata = { resourceVersion, annotations: { [annotations.cancelled]: new Date().toISOString() } };
+      const patch = { kind: "merge", body: { metadata } } as const;
+      const patched = await calls.patch<JobResource>(resourceOf(job.kind), name, patch).catch(raise);
+      return see(readJob(patched, job.kind, config.defaults));
+    },
+    changed: async ({ view: { job } }, ms, signal) => {
+      const { name, uid } = job.metadata;
+      const cached = runtimes()
+        .find(({ kind }) => kind.kind === job.kind.kind)
+        ?.job(`${namespace}/${name}`);
+      const isSame = cached?.metadata.uid === uid;
+      // The bell has rung for it while the answer was on its way.
+      if (isSame && versionOf(cached) > versionOf(job)) return;
+      // What the cache does not show is either not there yet or gone already, and then the bell has rung, too.
+      const waitMs = isSame ? ms : Math.min(ms, UNKNOWN_WAIT_MS);
       const over = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
-      await once(bell, row === undefined ? name : ownerIdOf(row.metadata), { signal: over }).catch(() => undefined);
+      await once(bell, ownerIdOf(job.metadata), { signal: over }).catch(() => undefined);
     },
   };
+}
+
+/** Undefined when there is one of that name. */
+async function createJob(
+  calls: KubeCalls,
+  { kind, resource, place }: { readonly kind: Kind; readonly resource: JobResource; readonly place: KubeResource },
+): Promise<JobResource | undefined> {
+  // A slip in a manifest of ours is told, not cut off; of other kinds we know only the definition that is installed.
+  const query = kind.group === JOB_KIND.group ? { fieldValidation: "Strict" } : {};
+  try {
+    return await calls.create<JobResource>(place, resource, { query });
+  } catch (error) {
+    const code = kubeFault(error)?.code;
+    if (code === "already_exists") return undefined;
+    if (code !== "not_found") return raise(error);
+    // Nothing but the kind itself can be missing where something is made.
+    const reason = `${kind.kind} is not installed in this cluster: it needs the CustomResourceDefinition ${kind.plural}.${kind.group}`;
+    return throwFault({ code: "invalid_request", field: "kind", reason }, { cause: error });
+  }
 }
 
 /** Who made it is written on it, and under which trace. */

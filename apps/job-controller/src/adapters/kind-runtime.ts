@@ -82,7 +82,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     const cached = jobs.get(key);
     const own = written.get(key);
     if (own === undefined) return cached;
-    if (cached?.metadata.uid === own.metadata.uid && version(cached) < version(own)) return own;
+    if (cached?.metadata.uid === own.metadata.uid && versionOf(cached) < versionOf(own)) return own;
     written.delete(key);
     return cached;
   }
@@ -179,6 +179,6 @@ function controllerInterface(
 }
 
 /** Kubernetes compares versions of one resource as numbers. */
-function version({ metadata }: JobRow): bigint {
+export function versionOf({ metadata }: JobRow): bigint {
   return BigInt(metadata.resourceVersion ?? "0");
 }

@@ -59,3 +59,8 @@ it.each<[string, PodFact, string]>([
 ])("tells %s", (_title, fact, message) => {
   expect(members([fact])[0]?.message).toBe(message);
 });
+
+it("tells the end that the status knows of though the copy of the pod still runs, and not of a later attempt", () => {
+  expect(members([pod("worker-1")])[1]?.state).toBe("SUCCEEDED");
+  expect(members([pod("worker-1", { attempt: 1 })])[1]?.state).toBe("RUNNING");
+});

@@ -2,6 +2,7 @@ import { componentOf } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { PodFact, UnitSeen } from "./snapshot.ts";
+import { mayRun } from "./summarise-replicas.ts";
 
 /** How one member of a gang stands. */
 export type MemberSummary = {
@@ -36,7 +37,11 @@ export function summariseMembers(
           pool,
           node,
           pod: pod.name,
-          state: upperCase(pod.phase),
+          // The status is newer than the copy that the pod is of.
+          state:
+            completed.includes(index) && mayRun(pod) && pod.attempt === status.attempt
+              ? "SUCCEEDED"
+              : upperCase(pod.phase),
           message: describe(pod, mainContainer),
         };
       }

@@ -27,7 +27,8 @@ export type FailureWorld = JobWorld & {
   readonly nodes: SimulatedNodes;
   readonly api: FaultyApi;
   readonly collector: OtlpCollector;
-  startReplica(): Promise<Controller>;
+  /** One with a name is told apart by the API that fails. */
+  startReplica(who?: string): Promise<Controller>;
   /** Deletes the job, and what it owns where no garbage collector does that. */
   removeWhole(name: string): Promise<void>;
   pod(name: string): Promise<V1Pod | undefined>;
@@ -75,9 +76,9 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
     nodes,
     api,
     collector,
-    startReplica: () =>
+    startReplica: async (who) =>
       world.startController({
-        MUSTER_KUBECONFIG: api.kubeconfig,
+        MUSTER_KUBECONFIG: who === undefined ? api.kubeconfig : await api.kubeconfigFor(who),
         OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
         OTEL_BSP_SCHEDULE_DELAY: "200",
         JOB_SYNC_PERIOD_MS: `${SYNC_PERIOD_MS}`,
