@@ -2,6 +2,7 @@ import type { KubeObject } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import type { JobSpec } from "../domain/job.ts";
 import type { Kind, KindDefaults, Problem } from "../domain/kind.ts";
+import { typeSelector } from "../domain/member-labels.ts";
 import type { JobStatus } from "../domain/job-status.ts";
 import type { Unreadable } from "../domain/snapshot.ts";
 import { readStatus, type StatusJson, type StatusShape } from "./status-json.ts";
@@ -43,7 +44,8 @@ export function readJob(resource: JobResource, kind: Kind, defaults: KindDefault
   const { metadata } = resource;
   const result = kind.read(resource, defaults);
   const types = result.ok ? result.spec.replicas.map(({ type, replicas }) => ({ type, replicas })) : [];
-  const shape = { statusKey: kind.statusKey, types };
+  const selector = (type: string): string => typeSelector(kind.labelKeys, metadata, type);
+  const shape = { statusKey: kind.statusKey, selector, types };
   return {
     resource,
     metadata,

@@ -1,10 +1,14 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { JOB_KIND } from "../domain/kind-job.ts";
+import { TFJOB_KIND } from "../domain/kind-tfjob.ts";
+import { typeSelector } from "../domain/member-labels.ts";
 import { NEW_STATUS, type Condition, type JobStatus, type ReplicaStatus } from "../domain/job-status.ts";
 import { progressJson, publicJson, readStatus, statusJson, type StatusShape } from "./status-json.ts";
 
 const SHAPE: StatusShape = {
   statusKey: (type) => `${type.charAt(0).toUpperCase()}${type.slice(1)}`,
+  selector: (type) => `type=${type}`,
   types: [
     { type: "chief", replicas: 1 },
     { type: "worker", replicas: 20 },
@@ -88,4 +92,35 @@ it("takes whatever else stands there for a job that nobody has looked at", () =>
 it("leaves out indexes that the job does not have any more", () => {
   const json = { replicaStatuses: { Worker: { completedIndexes: "0-2,19-400000,x" } } };
   expect(readStatus(json, undefined, SHAPE).replicas[1]?.completedIndexes).toEqual([0, 1, 2, 19]);
+});
+
+it.each([
+  [JOB_KIND, "worker", "muster.dev/group-name=muster.dev,muster.dev/job-name=train,muster.dev/replica-type=worker"],
+  [
+    TFJOB_KIND,
+    "PS",
+    "training.kubeflow.org/job-name=train,training.kubeflow.org/operator-name=tfjob-controller,training.kubeflow.org/replica-type=ps",
+  ],
+])("says which labels find the pods of a type: %o", (kind, key, selector) => {
+  const type = key.toLowerCase();
+  const shape = {
+    statusKey: kind.statusKey,
+    selector: (each: string) => typeSelector(kind.labelKeys, { name: "train" }, each),
+    types: [{ type, replicas: 2 }],
+  };
+  const replica = {
+    type,
+    active: 2,
+    ready: 1,
+    succeeded: 0,
+    failed: 0,
+    restarts: 0,
+    completedIndexes: [],
+    counted: [],
+  };
+  const before = { ...NEW_STATUS, replicas: [replica] };
+  expect(publicJson(before, shape).replicaStatuses).toEqual({
+    [key]: { active: 2, succeeded: 0, failed: 0, selector },
+  });
+  expect(statusJson(before, shape).replicaStatuses?.[key]).toMatchObject({ selector });
 });

@@ -41,6 +41,8 @@ type ReplicaJson = {
   readonly ready?: number;
   readonly succeeded?: number;
   readonly failed?: number;
+  /** Finds the pods that are counted. */
+  readonly selector?: string;
 } & ReplicaProgressJson;
 
 type GangProgressJson = {
@@ -53,9 +55,10 @@ type GangProgressJson = {
 /** What is remembered beside the status where its schema belongs to somebody else and drops what it does not know. */
 type ProgressJson = GangProgressJson & { readonly replicas?: Readonly<Record<string, ReplicaProgressJson>> };
 
-/** What the status of this kind is called, and how many pods its spec asks for of each type; the order of the types is the spec's. */
+/** What the status of this kind is called, what finds the pods of a type, and how many pods its spec asks for of each type; the order of the types is the spec's. */
 export type StatusShape = {
   readonly statusKey: (type: string) => string;
+  readonly selector: (type: string) => string;
   readonly types: readonly { readonly type: string; readonly replicas: number }[];
 };
 
@@ -76,7 +79,7 @@ export function statusJson(status: JobStatus, shape: StatusShape): StatusJson {
     ...publicJson(status, shape),
     ...summariseState(status, total),
     replicaStatuses: byType(status, shape, (replica) => ({
-      ...countsJson(replica),
+      ...countsJson(replica, shape),
       ready: replica.ready,
       ...progressOf(replica),
     })),
@@ -155,16 +158,16 @@ function progressOf({ restarts, completedIndexes, counted }: ReplicaStatus): Rep
   return { restarts, completedIndexes: formatIndexes(completedIndexes), counted };
 }
 
-function countsJson({ active, succeeded, failed }: ReplicaStatus): ReplicaJson {
-  return { active, succeeded, failed };
+function countsJson({ type, active, succeeded, failed }: ReplicaStatus, { selector }: StatusShape): ReplicaJson {
+  return { active, succeeded, failed, selector: selector(type) };
 }
 
 function byType<Json>(
   { replicas }: JobStatus,
-  { statusKey }: StatusShape,
-  json: (replica: ReplicaStatus) => Json,
+  shape: StatusShape,
+  json: (replica: ReplicaStatus, shape: StatusShape) => Json,
 ): Readonly<Record<string, Json>> {
-  return Object.fromEntries(replicas.map((replica) => [statusKey(replica.type), json(replica)]));
+  return Object.fromEntries(replicas.map((replica) => [shape.statusKey(replica.type), json(replica, shape)]));
 }
 
 function conditionJson({ type, status, reason, message, lastUpdateMs, lastTransitionMs }: Condition): ConditionJson {

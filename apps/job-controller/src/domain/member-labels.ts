@@ -19,6 +19,19 @@ export function memberLabels(
   };
 }
 
+/** Finds the pods of one type, as `kubectl get pods --selector` and autoscalers take it; keys in the order of Kubernetes. */
+export function typeSelector(keys: KindLabels, job: Pick<JobIdentity, "name">, type: string): string {
+  const labels = {
+    [keys.groupNameLabelKey]: keys.groupNameLabelValue,
+    [keys.jobNameLabelKey]: job.name,
+    [keys.replicaTypeLabelKey]: type,
+  };
+  return Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .sort()
+    .join(",");
+}
+
 /** The chief, master or launcher speaks for a job that has one, and its first worker otherwise. */
 function speaks({ type, index }: Member, spec: JobSpec): boolean {
   if (index !== 0) return false;
