@@ -14,6 +14,7 @@ function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog(), more: P
     {
       log,
       nodes: () => [...nodes.values()],
+      scalings: () => [],
       allNodesKnown: () => true,
       now: () => clock.nowMs,
       announce: ({ kind, reservation }) => announced.push(`${reservation.owner.id} ${kind}`),

@@ -26,8 +26,10 @@ import {
   withCompleteness,
   withNode,
   withoutNode,
+  withScaling,
   type Machines,
   type NodeFacts,
+  type PoolScaling,
   type PoolState,
 } from "./domain/machines.ts";
 import { nextExpiryAt, type ExpiryPolicy, type ExpiryStep } from "./domain/plan-expiry.ts";
@@ -41,7 +43,9 @@ export type LedgerDeps = {
   readonly log: Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
   /** The live nodes that are known. */
   readonly nodes: () => readonly NodeFacts[];
-  /** Whether these are all there are. */
+  /** All pools that are scaled. */
+  readonly scalings: () => readonly PoolScaling[];
+  /** Whether the nodes are all there are. */
   readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
   /** Tells of what is on disk, under the trace of the request that it answers where that is known. Must not throw. */
@@ -258,9 +262,20 @@ export class LedgerKeeper {
 
   /** A node came, went or changed. */
   observe(name: string, facts: NodeFacts | undefined): void {
+    this.#seen((before) => (facts === undefined ? withoutNode(before, name) : withNode(before, facts)));
+  }
+
+  /** A pool is scaled now, in another way, or no more. */
+  observePool(pool: string, scaling: PoolScaling | undefined): void {
+    this.#seen((before) => withScaling(before, pool, scaling));
+  }
+
+  #seen(change: (before: Machines) => Machines): void {
     if (this.#machines === undefined) return;
-    const { version, value } = this.#machines;
-    this.#machines = { version, value: facts === undefined ? withoutNode(value, name) : withNode(value, facts) };
+    const { version, value: before } = this.#machines;
+    const value = change(before);
+    if (value === before) return;
+    this.#machines = { version, value };
     this.#wake.resolve(undefined);
   }
 
@@ -334,8 +349,10 @@ export class LedgerKeeper {
 
   /** Another version than expected means that decisions were given up on their way to disk: the machines are built anew. */
   #worldOf(ledger: Ledger): World {
-    if (this.#machines?.version !== ledger.version)
-      this.#machines = { version: ledger.version, value: buildMachines(this.#deps.nodes(), ledger) };
+    if (this.#machines?.version !== ledger.version) {
+      const value = buildMachines(this.#deps.nodes(), ledger, this.#deps.scalings());
+      this.#machines = { version: ledger.version, value };
+    }
     return { ledger, machines: withCompleteness(this.#machines.value, this.#deps.allNodesKnown(this.#deps.now())) };
   }
 

@@ -1,5 +1,5 @@
 import type { ReservationRequest } from "../src/domain/check-request.ts";
-import type { NodeFacts } from "../src/domain/machines.ts";
+import type { NodeFacts, PoolScaling } from "../src/domain/machines.ts";
 import { policy, type Operation } from "./random-world.ts";
 
 /** One reservation as somebody with pencil and paper would keep it. */
@@ -18,6 +18,7 @@ type Line = {
  */
 export class NaiveLedger {
   readonly #nodes: Map<string, NodeFacts>;
+  readonly #scalings = new Map<string, PoolScaling>();
   #lines: Line[] = [];
   readonly #numbers = new Map<string, number[]>();
   /** By owner kind, as it was named last. */
@@ -48,6 +49,10 @@ export class NaiveLedger {
         return "";
       case "lose":
         this.#nodes.delete(operation.node);
+        return "";
+      case "scale":
+        if (operation.scaling === undefined) this.#scalings.delete(operation.pool);
+        else this.#scalings.set(operation.pool, operation.scaling);
         return "";
       case "wait":
         this.#now += operation.ms;
@@ -105,10 +110,12 @@ export class NaiveLedger {
     }
     const pools = [...new Set(needs.map(({ pool }) => pool))].sort();
     const live = [...this.#nodes.values()];
-    for (const pool of pools) if (!live.some((node) => node.pool === pool)) return `pool_unknown ${pool}`;
     for (const pool of pools)
-      if (this.#good(pool).length < count(needs, pool))
-        return `pool_capacity ${pool} ${count(needs, pool)} of ${this.#good(pool).length}`;
+      if (!live.some((node) => node.pool === pool) && !this.#scalings.has(pool)) return `pool_unknown ${pool}`;
+    for (const pool of pools) {
+      const most = Math.max(this.#good(pool).length, this.#scalings.get(pool)?.max ?? 0);
+      if (most < count(needs, pool)) return `pool_capacity ${pool} ${count(needs, pool)} of ${most}`;
+    }
 
     const line = { number: this.#next, request, since: this.#now, until: limitOf(ttlMs, this.#now), nodes: [] };
     const obstacle = this.#obstacle(line);
@@ -156,8 +163,13 @@ export class NaiveLedger {
       (line) =>
         this.#now - line.since > policy.holdAfterMs &&
         !this.#atLimit(line) &&
-        line.request.needs.every(({ pool }) => this.#good(pool).length >= count(line.request.needs, pool)),
+        line.request.needs.every(({ pool }) => this.#attainable(pool) >= count(line.request.needs, pool)),
     );
+  }
+
+  #attainable(pool: string): number {
+    const scaling = this.#scalings.get(pool);
+    return Math.max(this.#good(pool).length, scaling === undefined || scaling.exhausted ? 0 : scaling.max);
   }
 
   #atLimit({ request: { owner } }: Line): boolean {

@@ -4,7 +4,14 @@ import { decideLimit } from "../src/domain/decide-limit.ts";
 import { decideRelease, type ReleaseRequest } from "../src/domain/decide-release.ts";
 import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decide-reservation.ts";
 import { emptyLedger, type LedgerEvent } from "../src/domain/ledger.ts";
-import { buildMachines, withNode, withoutNode, type NodeFacts } from "../src/domain/machines.ts";
+import {
+  buildMachines,
+  withNode,
+  withoutNode,
+  withScaling,
+  type NodeFacts,
+  type PoolScaling,
+} from "../src/domain/machines.ts";
 import type { ExpiryPolicy } from "../src/domain/plan-expiry.ts";
 import { planSettlement } from "../src/domain/plan-settlement.ts";
 import { decideRenewal } from "../src/domain/decide-renewal.ts";
@@ -21,6 +28,8 @@ export type Operation =
   | { readonly do: "limit"; readonly ownerKind: string; readonly limit: number }
   | { readonly do: "node"; readonly facts: NodeFacts }
   | { readonly do: "lose"; readonly node: string }
+  /** Undefined: the pool is scaled no more. */
+  | { readonly do: "scale"; readonly pool: string; readonly scaling: PoolScaling | undefined }
   | { readonly do: "wait"; readonly ms: number };
 
 /** A world that is moved by operations, and everything that was decided on the way. */
@@ -28,6 +37,7 @@ export type Run = {
   world: World;
   nowMs: number;
   readonly nodes: Map<string, NodeFacts>;
+  readonly scalings: Map<string, PoolScaling>;
   readonly events: LedgerEvent[];
   readonly verdicts: Verdict[];
 };
@@ -68,9 +78,15 @@ export function nodeOf(name: string, pool: string, more: Partial<NodeFacts> = {}
   return { name, pool, ready: true, schedulable: true, occupants: [], ...more };
 }
 
+/** Makes of the pool what a scaler says of it; without a number it is scaled no more. */
+export function scaleTo(pool: string, max?: number, exhausted = false): Operation {
+  return { do: "scale", pool, scaling: max === undefined ? undefined : { pool, max, exhausted } };
+}
+
 export function startRun(nodes: readonly NodeFacts[] = []): Run {
   const world = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
-  return { world, nowMs: 0, nodes: new Map(nodes.map((node) => [node.name, node])), events: [], verdicts: [] };
+  const live = new Map(nodes.map((node) => [node.name, node]));
+  return { world, nowMs: 0, nodes: live, scalings: new Map(), events: [], verdicts: [] };
 }
 
 /** Does one operation, and then grants what fits, as the service does. */
@@ -84,6 +100,11 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
     case "lose":
       run.nodes.delete(operation.node);
       run.world = { ...run.world, machines: withoutNode(machines, operation.node) };
+      break;
+    case "scale":
+      if (operation.scaling === undefined) run.scalings.delete(operation.pool);
+      else run.scalings.set(operation.pool, operation.scaling);
+      run.world = { ...run.world, machines: withScaling(machines, operation.pool, operation.scaling) };
       break;
     case "wait":
       run.nowMs += operation.ms;
@@ -131,7 +152,7 @@ function apply(run: Run, events: readonly LedgerEvent[]): void {
   run.world = evolveWorld(run.world, events);
 }
 
-const pool = fc.constantFrom("a", "b", "c");
+const pool = fc.constantFrom("a", "b", "c", "d");
 const id = fc.integer({ min: 0, max: 12 });
 const kind = fc.constantFrom("session", "job");
 
@@ -177,11 +198,17 @@ const node = fc
     return { ...facts, name: `n${number}`, occupants: occupants.map((owner) => ownerOf(owner.id, owner.kind)) };
   });
 
+const scale = fc
+  .record({ pool, max: fc.option(fc.integer({ min: 0, max: 6 }), { nil: undefined }), exhausted: fc.boolean() })
+  .map(({ pool: name, max, exhausted }): Operation => {
+    return { do: "scale", pool: name, scaling: max === undefined ? undefined : { pool: name, max, exhausted } };
+  });
+
 const goodNode = fc
   .record({ number: fc.integer({ min: 0, max: 9 }), pool })
   .map(({ number, pool: name }) => nodeOf(`n${number}`, name));
 
-/** Reserving, releasing, nodes that come, go and change, and time that passes. */
+/** Reserving, releasing, nodes that come, go and change, pools that are scaled, and time that passes. */
 export const operations = fc.array(
   fc.oneof(
     { weight: 12, arbitrary: reserve },
@@ -194,6 +221,7 @@ export const operations = fc.array(
       weight: 1,
       arbitrary: fc.integer({ min: 0, max: 9 }).map((number): Operation => ({ do: "lose", node: `n${number}` })),
     },
+    { weight: 2, arbitrary: scale },
     { weight: 3, arbitrary: fc.integer({ min: 100, max: 900 }).map((ms): Operation => ({ do: "wait", ms })) },
   ),
   { minLength: 1, maxLength: 80, size: "max" },

@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connectNats, serve, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
-import { bucketKeys, buckets, ReservationService, streams } from "@muster/proto";
+import { bucketKeys, buckets, ReservationService, streams, type muster } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { lead, openBucket, openLog, openView, type Leadership, type View } from "@muster/store";
+import { lead, openBucket, openLog, openView, type Codec, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import { emptyLedger, type Ledger } from "../domain/ledger.ts";
-import type { NodeFacts } from "../domain/machines.ts";
+import type { NodeFacts, PoolScaling } from "../domain/machines.ts";
 import { idOf } from "../domain/reservation.ts";
 import { evolveOnce } from "../domain/world.ts";
 import { LedgerKeeper } from "../service.ts";
 import { makeAnnouncer } from "./announcer.ts";
 import { makeHandlers } from "./handlers.ts";
-import { entryCodec, nodeCodec, toNodeFacts, type NodeEntry } from "./messages.ts";
+import { entryCodec, nodeCodec, scalingCodec, toNodeFacts, toScaling, type NodeEntry } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
 
@@ -20,6 +20,7 @@ type Manager = {
   readonly context: ServiceContext<Config>;
   readonly bus: NatsBus;
   readonly nodes: View<NodeEntry>;
+  readonly scalings: View<muster.node.v1.PoolScaling>;
   readonly metrics: LedgerMetrics;
   /** How often the connection was lost so far. */
   readonly losses: () => number;
@@ -49,19 +50,11 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
     },
   });
   await bus.ensureStream(streams.events);
-  const bucket = await openBucket(bus.connection, {
-    name: buckets.nodes,
-    codec: nodeCodec,
-    onDecodeError: (problem) => {
-      logger.warn({ err: problem }, "going on without a node");
-    },
-  });
-  await using nodes = await openView(bucket, {
-    signal,
-    onProblem: (error, retryInMs) =>
-      logger.warn({ err: error, bucket: buckets.nodes, retryInMs }, "following is interrupted"),
-  });
+  await using nodes = await openViewOf(context, bus, buckets.nodes, nodeCodec);
+  // Read before the first decision: no request is refused for good because of a pool that is not known yet to be scaled.
+  await using scalings = await openViewOf(context, bus, buckets.pools, scalingCodec);
   context.readyWhen("nodes", () => (nodes.ageMs() === 0 ? undefined : "the view of the nodes is not current"));
+  context.readyWhen("pools", () => (scalings.ageMs() === 0 ? undefined : "the view of the pools is not current"));
 
   let manager: Manager | undefined;
   using metrics = startMetrics(() => manager?.keeper?.count());
@@ -69,6 +62,7 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
     context,
     bus,
     nodes,
+    scalings,
     metrics,
     losses: () => losses,
     keeper: undefined,
@@ -88,9 +82,28 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
   );
 }
 
+async function openViewOf<Value>(
+  { logger, signal }: ServiceContext<Config>,
+  bus: NatsBus,
+  name: string,
+  codec: Codec<Value>,
+): Promise<View<Value>> {
+  const bucket = await openBucket(bus.connection, {
+    name,
+    codec,
+    onDecodeError: (problem) => {
+      logger.warn({ err: problem, bucket: name }, "going on without an entry");
+    },
+  });
+  const onProblem = (error: unknown, retryInMs: number): void => {
+    logger.warn({ err: error, bucket: name, retryInMs }, "following is interrupted");
+  };
+  return openView(bucket, { signal, onProblem });
+}
+
 /** One leadership: returns when it is over, and also when NATS is away, so that the replica that comes back first goes on. */
 async function keepLedger(manager: Manager, leadership: Leadership): Promise<void> {
-  const { context, bus, nodes, metrics } = manager;
+  const { context, bus, nodes, scalings, metrics } = manager;
   const { config, logger } = context;
   try {
     await using log = await openLog(bus.connection, {
@@ -122,6 +135,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       {
         log,
         nodes: () => nodes.entries().flatMap(({ key, value }) => liveNode(key, value, config.poolLabel) ?? []),
+        scalings: () => scalings.entries().map(({ key, value }) => toScaling(key, value)),
         allNodesKnown: (nowMs) => allNodesKnown(nodes, config.nodesFreshMs, nowMs),
         now: Date.now,
         announce: announcer.announce,
@@ -131,10 +145,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       },
       config.policy,
     );
-    const unlisten = nodes.onChange((name) => {
-      if (name === bucketKeys.nodesComplete) keeper.nodesMarked();
-      else keeper.observe(name, liveNode(name, nodes.get(name)?.value, config.poolLabel));
-    });
+    using _following = follow(manager, keeper);
     manager.keeper = keeper;
     logger.info({ fencing: leadership.token, sequence: log.sequence, ...toCounts(log.state) }, "keeping the ledger");
     try {
@@ -148,13 +159,29 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       await keeper.run(log.deposed);
     } finally {
       manager.keeper = undefined;
-      unlisten();
     }
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the ledger cannot be kept now");
   }
+}
+
+/** Tells the keeper of what changes, until disposed. */
+function follow({ nodes, scalings, context }: Manager, keeper: LedgerKeeper): DisposableStack {
+  const following = new DisposableStack();
+  following.defer(
+    nodes.onChange((name) => {
+      if (name === bucketKeys.nodesComplete) keeper.nodesMarked();
+      else keeper.observe(name, liveNode(name, nodes.get(name)?.value, context.config.poolLabel));
+    }),
+  );
+  following.defer(
+    scalings.onChange((pool) => {
+      keeper.observePool(pool, scalingOf(pool, scalings.get(pool)?.value));
+    }),
+  );
+  return following;
 }
 
 /** A mark that is much older than the watcher's habit is left over from a watcher that is gone, and proves nothing about now. */
@@ -167,6 +194,10 @@ function allNodesKnown(nodes: Manager["nodes"], freshMs: number, nowMs: number):
 function liveNode(name: string, entry: NodeEntry | undefined, poolLabel: string): NodeFacts | undefined {
   const facts = entry?.kind === "node" ? toNodeFacts(entry.state, poolLabel) : undefined;
   return facts === undefined ? undefined : { ...facts, name };
+}
+
+function scalingOf(pool: string, scaling: muster.node.v1.PoolScaling | undefined): PoolScaling | undefined {
+  return scaling === undefined ? undefined : toScaling(pool, scaling);
 }
 
 function toCounts(ledger: Ledger): { reservations: number; waiting: number } {

@@ -29,10 +29,12 @@ export function toWireExplanation(explanation: Explanation): muster.reservation.
 function toWirePool({
   unusable,
   holders,
+  elasticMax,
   ...numbers
 }: PoolExplanation): muster.reservation.v1.PoolExplanation.$Properties {
   return {
     ...numbers,
+    elasticMax: elasticMax ?? 0,
     unusable: unusable.listed.length + unusable.more,
     unusableNodes: unusable.listed.map(({ node, reason, occupant }) => ({
       node,

@@ -4,7 +4,7 @@ import type { ReservationRequest } from "../domain/check-request.ts";
 import type { LimitRequest } from "../domain/decide-limit.ts";
 import type { WaitReason } from "../domain/explain-waiting.ts";
 import type { LedgerEvent } from "../domain/ledger.ts";
-import { brokenOf, capacityOf, type NodeFacts, type UnusableReason } from "../domain/machines.ts";
+import { brokenOf, capacityOf, type NodeFacts, type PoolScaling, type UnusableReason } from "../domain/machines.ts";
 import { idOf, type Machine, type Need, type Owner, type Reservation } from "../domain/reservation.ts";
 import type { PoolReport, ReservationReport } from "../service.ts";
 
@@ -37,6 +37,19 @@ export const nodeCodec: Codec<NodeEntry> = {
     return { kind: "complete", atMs: muster.watch.v1.NodesComplete.decode(bytes).atMs };
   },
 };
+
+/** How a pool is scaled, as the node scaler writes it. */
+export const scalingCodec: Codec<muster.node.v1.PoolScaling> = {
+  encode: (scaling) => muster.node.v1.PoolScaling.encode(scaling).finish(),
+  decode: (bytes) => muster.node.v1.PoolScaling.decode(bytes),
+};
+
+/** The node scaler's word for nodes that its provider does not have at present. The others tell of what a release or a little time changes. */
+const EXHAUSTED = "UNAVAILABLE";
+
+export function toScaling(pool: string, { max, blockedCode }: muster.node.v1.PoolScaling): PoolScaling {
+  return { pool, max, exhausted: blockedCode === EXHAUSTED };
+}
 
 /** The facts of a live node; undefined when the node is gone. */
 export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string): NodeFacts | undefined {
@@ -77,7 +90,7 @@ export function toWireReservation({ reservation, because }: ReservationReport): 
 }
 
 export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
-  const { name, free, held, occupied, notReady, cordoned } = state;
+  const { name, free, held, occupied, notReady, cordoned, scaling } = state;
   const reasons: readonly { readonly reason: UnusableReason; readonly count: number }[] = [
     { reason: "NOT_READY", count: notReady },
     { reason: "CORDONED", count: cordoned },
@@ -91,6 +104,7 @@ export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v
     unusable: brokenOf(state) + occupied,
     waiting,
     unusableByReason: reasons.filter(({ count }) => count > 0),
+    elasticMax: scaling?.max ?? 0,
   };
 }
 

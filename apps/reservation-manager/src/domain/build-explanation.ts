@@ -27,6 +27,8 @@ export type PoolExplanation = {
   readonly kept: number;
   readonly capacity: number;
   readonly held: number;
+  /** What the pool may be scaled to; undefined: it is not scaled. */
+  readonly elasticMax: number | undefined;
   readonly unusable: Bounded<UnusableNode>;
   /** Who was granted machines of the pool, most machines first. */
   readonly holders: Bounded<Holder>;
@@ -121,6 +123,7 @@ function explainPool(
     kept: Math.min(available, kept),
     capacity: state === undefined ? 0 : capacityOf(state),
     held: state?.held ?? 0,
+    elasticMax: state?.scaling?.max,
     unusable: bounded([...unusableNodes(machines, pool)]),
     holders: bounded(holders),
   };

@@ -2,7 +2,7 @@ import type { Fault } from "@muster/faults";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "./ledger.ts";
-import { largestOf, type Machines } from "./machines.ts";
+import { mostOf, type Machines } from "./machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
@@ -56,8 +56,8 @@ const NOT_KNOWN_YET: Fault = {
  * Decides one request on its own: all machines, a place in the queue, or nothing. Requests that wait and fit are expected to have been granted already
  * (`planGrants`), so whatever is free now is free for this one.
  *
- * Refusals in this order, each with the first pool by name: a pool that no node carries, a pool that is too small whoever releases, machines short now. While
- * not all nodes are known none of these is given: what does not fit the nodes that are known is to be asked again.
+ * Refusals in this order, each with the first pool by name: a pool that no node carries and nobody scales, a pool that is too small whoever releases and
+ * however far it is scaled, machines short now. While not all nodes are known none of these is given: what does not fit the nodes that are known is to be asked again.
  *
  * A request that names another limit for its owner's kind than the one in force sets it for all that wait, and those that fit by that go first. One that is
  * refused sets nothing.
@@ -135,7 +135,7 @@ function findUnknownPool(needs: readonly PoolNeed[], { pools }: Machines): Fault
 function findSmallPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {
   for (const { pool, count: requested } of needs) {
     const state = pools.get(pool);
-    const capacity = state === undefined ? 0 : largestOf(state);
+    const capacity = state === undefined ? 0 : mostOf(state);
     if (requested > capacity) return { code: "pool_capacity", pool, requested, capacity };
   }
   return undefined;

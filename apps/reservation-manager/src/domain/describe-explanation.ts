@@ -1,5 +1,6 @@
 import { assertNever } from "@muster/faults";
 import type { Bounded, Explanation, Holder, PoolExplanation } from "./build-explanation.ts";
+import type { WaitReason } from "./explain-waiting.ts";
 import type { Owner } from "./reservation.ts";
 
 /** Names in one sentence; the explanation has the rest. */
@@ -20,7 +21,7 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
     case "HELD_FOR_OLDER":
       return `pool ${because.pool} has ${pool?.available ?? 0} machines free, ${because.requested} are needed, and ${pool?.kept ?? 0} are kept for ${hold === undefined ? "an older request" : ownerName(hold.reservation.owner)}, which has waited too long${queue}`;
     case "POOL_AVAILABILITY":
-      return `pool ${because.pool} has ${because.available} machines free for it, ${because.requested} are needed${pool === undefined ? "" : describePool(pool)}${queue}`;
+      return `${describeShortage(because, pool?.elasticMax)}${pool === undefined ? "" : describePool(pool)}${queue}`;
     default:
       return assertNever(because.code);
   }
@@ -34,10 +35,15 @@ function isOrAre(count: number): string {
   return count === 1 ? "is" : "are";
 }
 
-function describePool({ capacity, unusable, holders }: PoolExplanation): string {
+function describeShortage({ pool, available, requested }: WaitReason, elasticMax: number | undefined): string {
+  if (elasticMax === undefined) return `pool ${pool} has ${available} machines free for it, ${requested} are needed`;
+  return `pool ${pool} has ${available} of ${countOf(requested, "machine")}; it may grow to ${elasticMax}`;
+}
+
+function describePool({ capacity, elasticMax, unusable, holders }: PoolExplanation): string {
   const nodes = unusable.listed.length + unusable.more;
   const broken = nodes === 0 ? "" : `; ${countOf(nodes, "node")} cannot be given away`;
-  return ` (of ${capacity})${named(holders, "held by")}${broken}`;
+  return `${elasticMax === undefined ? ` (of ${capacity})` : ""}${named(holders, "held by")}${broken}`;
 }
 
 function named(holders: Bounded<Holder> | undefined, verb: string): string {

@@ -1,6 +1,6 @@
 import type { Machine, Need, PoolNeed } from "./reservation.ts";
 import { limitOf, type Ledger } from "./ledger.ts";
-import { largestOf, type Machines } from "./machines.ts";
+import { attainableOf, type Machines } from "./machines.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "./waiting-queue.ts";
 import type { World } from "./world.ts";
 
@@ -53,7 +53,7 @@ function shortageOf(
 
 /**
  * The hold that is in force: of the requests that have waited longer than the bound, the oldest one of the highest priority. Passed over are requests for which
- * machines would stand idle in vain: those that their concurrency limit stops, and those that are larger than their pool is at present.
+ * machines would stand idle in vain: those that their concurrency limit stops, and those that are larger than their pool is at present and can become now.
  */
 export function findHold(world: World, { holdAfterMs }: HoldPolicy, nowMs: number): Hold | undefined {
   const { heads } = world.ledger.queue;
@@ -104,6 +104,6 @@ function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
 function isPossible({ needs }: Demand, machines: Machines): boolean {
   return needs.every(({ pool, count }) => {
     const state = machines.pools.get(pool);
-    return state !== undefined && count <= largestOf(state);
+    return state !== undefined && count <= attainableOf(state);
   });
 }

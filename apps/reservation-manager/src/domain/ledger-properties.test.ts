@@ -3,7 +3,16 @@ import { expect, it } from "vitest";
 import { firstNodes, operations, policy, startRun, step, type Operation, type Run } from "../../test/random-world.ts";
 import { findHold, obstacleTo } from "./fit.ts";
 import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
-import { brokenOf, buildMachines, capacityOf, largestOf, unusableNodes, type Machines } from "./machines.ts";
+import {
+  attainableOf,
+  brokenOf,
+  buildMachines,
+  capacityOf,
+  largestOf,
+  mostOf,
+  unusableNodes,
+  type Machines,
+} from "./machines.ts";
 import { planGrants } from "./plan-grants.ts";
 import { countByPool } from "./reservation.ts";
 import { finish } from "./steps.ts";
@@ -106,12 +115,13 @@ it("counts every live node of a pool once: available never passes capacity and n
       runAll(steps, (run) => {
         const { pools } = run.world.machines;
         const live = [...run.nodes.values()].flatMap(({ pool }) => (pool === undefined ? [] : [pool]));
-        expect([...pools.keys()]).toEqual([...new Set(live)].sort());
+        expect([...pools.keys()]).toEqual([...new Set([...live, ...run.scalings.keys()])].sort());
         for (const state of pools.values()) {
           const { name, free, held, occupied, notReady, cordoned } = state;
           expect(Math.min(held, occupied, notReady, cordoned)).toBeGreaterThanOrEqual(0);
           expect(free.size + held).toBe(capacityOf(state));
           expect(largestOf(state)).toBe(capacityOf(state) + occupied);
+          expect(mostOf(state)).toBe(Math.max(largestOf(state), run.scalings.get(name)?.max ?? 0));
           expect(largestOf(state) + brokenOf(state)).toBe(live.filter((pool) => pool === name).length);
           expect([...unusableNodes(run.world.machines, name)].length).toBe(occupied + brokenOf(state));
         }
@@ -128,7 +138,7 @@ it("keeps the machines in step with the ledger without looking at all of them, i
         .map((facts, index) => ({ facts, at: numbers[index] ?? 0 }))
         .sort((a, b) => a.at - b.at)
         .map(({ facts }) => facts);
-      const rebuilt = buildMachines(shuffled, run.world.ledger);
+      const rebuilt = buildMachines(shuffled, run.world.ledger, run.scalings.values());
       expect(showMachines(rebuilt)).toEqual(showMachines(run.world.machines));
     }),
   );
@@ -253,7 +263,7 @@ it("finds the hold that a look at every waiting request finds", () => {
           if (limit > 0 && holders >= limit) return false;
           return countByPool(reservation.needs).every(({ pool, count }) => {
             const state = world.machines.pools.get(pool);
-            return state !== undefined && largestOf(state) >= count;
+            return state !== undefined && attainableOf(state) >= count;
           });
         });
         expect(findHold(world, policy, nowMs)?.place).toEqual(first);
@@ -266,7 +276,7 @@ it("grants whatever still waits once everything else is released and the nodes a
   fc.assert(
     fc.property(operations, (steps) => {
       const run = runAll(steps);
-      for (const pool of ["a", "b", "c"])
+      for (const pool of ["a", "b", "c", "d"])
         for (const number of [0, 1, 2, 3])
           step(run, {
             do: "node",

@@ -13,6 +13,15 @@ export type NodeFacts = {
   readonly occupants: readonly Owner[];
 };
 
+/** How a pool is scaled by whoever makes and ends its nodes. */
+export type PoolScaling = {
+  readonly pool: string;
+  /** The most nodes that are made. */
+  readonly max: number;
+  /** Nodes that are needed cannot be had at present, whatever is released. */
+  readonly exhausted: boolean;
+};
+
 /** Each live node of a pool is exactly one of free, held, occupied, notReady and cordoned. */
 export type PoolState = {
   readonly name: string;
@@ -26,6 +35,8 @@ export type PoolState = {
   readonly notReady: number;
   /** Ready, but cordoned or tainted; held or not. */
   readonly cordoned: number;
+  /** Undefined: the pool has the nodes that it has. */
+  readonly scaling: PoolScaling | undefined;
 };
 
 /** The live nodes and who holds them, kept in step with the ledger. Never changed: each change gives a new one. */
@@ -33,7 +44,7 @@ export type Machines = {
   /** Every live node is known. False: there may be more pools and more machines than these, so nothing is impossible for want of them. */
   readonly complete: boolean;
   readonly nodes: SortedMap<string, MachineRecord>;
-  /** Only pools that have a live node. */
+  /** Only pools that have a live node, or that are scaled. */
   readonly pools: SortedMap<string, PoolState>;
 };
 
@@ -52,10 +63,15 @@ export type UnusableNode = {
   readonly occupant: Owner | undefined;
 };
 
-/** The machines as these nodes, which are all there are, and the ledger say; whatever the order of the nodes. */
-export function buildMachines(nodes: Iterable<NodeFacts>, ledger: Ledger): Machines {
+/** The machines as these nodes and scaled pools, which are all there are, and the ledger say; whatever their order. */
+export function buildMachines(
+  nodes: Iterable<NodeFacts>,
+  ledger: Ledger,
+  scalings: Iterable<PoolScaling> = [],
+): Machines {
   let machines: Machines = { complete: true, nodes: SortedMap.empty(compareText), pools: SortedMap.empty(compareText) };
   for (const facts of nodes) machines = replaceRecord(machines, facts.name, { facts });
+  for (const scaling of scalings) machines = withScaling(machines, scaling.pool, scaling);
   for (const [node, sequence] of ledger.holders.entries())
     machines = withHolder(machines, node, knownReservation(ledger, sequence).owner);
   return machines;
@@ -66,9 +82,19 @@ export function capacityOf(pool: PoolState): number {
   return pool.free.size + pool.held;
 }
 
-/** The most machines that a request can get once everything else is released: a larger one is impossible as the nodes are now. */
+/** The most machines that a request can get of the nodes that there are, once everything else is released. */
 export function largestOf(pool: PoolState): number {
   return capacityOf(pool) + pool.occupied;
+}
+
+/** The most machines that a request can ever get, as the nodes and the scaling are now: a larger one is impossible. */
+export function mostOf(pool: PoolState): number {
+  return Math.max(largestOf(pool), pool.scaling?.max ?? 0);
+}
+
+/** The most machines that a request can get by waiting now: nodes that cannot be had at present are not waited for with free machines kept. */
+export function attainableOf(pool: PoolState): number {
+  return pool.scaling?.exhausted === true ? largestOf(pool) : mostOf(pool);
 }
 
 /** Nodes whether granted or not that take nobody's work at present; `capacityOf`, occupied and these are all nodes of the pool. */
@@ -102,6 +128,16 @@ export function withoutNode(machines: Machines, name: string): Machines {
   return replaceRecord(machines, name, holder === undefined ? {} : { holder });
 }
 
+/** Undefined: the pool is not scaled any more. The same machines when nothing changes: the scaler writes far more often than it changes its mind. */
+export function withScaling(machines: Machines, pool: string, scaling: PoolScaling | undefined): Machines {
+  const before = machines.pools.get(pool)?.scaling;
+  if (before?.max === scaling?.max && before?.exhausted === scaling?.exhausted) return machines;
+  return {
+    ...machines,
+    pools: keepPool(machines.pools, { ...(machines.pools.get(pool) ?? emptyPool(pool)), scaling }),
+  };
+}
+
 /** The machines after one event of the ledger; `ledger` is the one before it. */
 export function withEvent(machines: Machines, ledger: Ledger, event: LedgerEvent): Machines {
   if (event.kind === "requested" || event.kind === "renewed" || event.kind === "limited") return machines;
@@ -132,9 +168,13 @@ function count(pools: Machines["pools"], record: MachineRecord | undefined, chan
   const facts = record?.facts;
   if (record === undefined || facts?.pool === undefined) return pools;
   const before = pools.get(facts.pool) ?? emptyPool(facts.pool);
-  const after = countNode(before, facts.name, standingOf(facts, record), change);
-  const live = largestOf(after) + brokenOf(after);
-  return live === 0 ? pools.delete(facts.pool) : pools.set(facts.pool, after);
+  return keepPool(pools, countNode(before, facts.name, standingOf(facts, record), change));
+}
+
+/** A pool exists while it has a live node or is scaled. */
+function keepPool(pools: Machines["pools"], pool: PoolState): Machines["pools"] {
+  const live = largestOf(pool) + brokenOf(pool);
+  return live === 0 && pool.scaling === undefined ? pools.delete(pool.name) : pools.set(pool.name, pool);
 }
 
 function countNode(pool: PoolState, node: string, standing: Standing, change: 1 | -1): PoolState {
@@ -143,7 +183,8 @@ function countNode(pool: PoolState, node: string, standing: Standing, change: 1 
 }
 
 function emptyPool(name: string): PoolState {
-  return { name, free: SortedMap.empty(compareText), held: 0, occupied: 0, notReady: 0, cordoned: 0 };
+  const counts = { held: 0, occupied: 0, notReady: 0, cordoned: 0 };
+  return { name, free: SortedMap.empty(compareText), ...counts, scaling: undefined };
 }
 
 /** What the node counts as. */
