@@ -2,30 +2,75 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import { jobWorld, type JobWorld } from "./job-world.ts";
+import { FIXTURES, publishedDefinitions } from "./kubeflow/examples.ts";
 
 const execute = promisify(execFile);
+const CRDS = fileURLToPath(new URL("../../../deploy/crds", import.meta.url));
 const KUBECTL = [process.env["KUBEBUILDER_ASSETS"] ?? "", ...(process.env["PATH"] ?? "").split(":")]
   .map((directory) => join(directory, "kubectl"))
   .find((file) => existsSync(file));
 if (KUBECTL === undefined && process.env["CI"] === "true") throw new Error("CI=true allows no skipped suite: kubectl");
 const title = KUBECTL === undefined ? "kubectl (skipped: none in KUBEBUILDER_ASSETS or on the PATH)" : "kubectl";
 
-/** One replica type of each kind runs the same command. */
-const KINDS = [
-  { kind: "Job", apiVersion: "muster.dev/v1", resource: "jobs.muster.dev", field: "replicaSpecs", type: "worker" },
-  { kind: "JAXJob", apiVersion: "kubeflow.org/v1", resource: "jaxjobs", field: "jaxReplicaSpecs", type: "Worker" },
-] as const;
+type KindCase = {
+  readonly kind: string;
+  readonly apiVersion: string;
+  readonly resource: string;
+  readonly field: string;
+  readonly container: string;
+  /** Pods of each type, and whether it is what is told to run; what is not runs until it is ended. */
+  readonly types: Readonly<Record<string, { readonly replicas: number; readonly isTold: boolean }>>;
+};
 
-function manifest({ kind, apiVersion, field, type }: (typeof KINDS)[number], name: string, command: string): string {
-  const containers = [{ name: "jax", image: "program:1", command: ["sh", "-c", command] }];
-  const replicas = { [type]: { replicas: 2, restartPolicy: "Never", template: { spec: { containers } } } };
-  return JSON.stringify({ apiVersion, kind, metadata: { name }, spec: { [field]: replicas } });
+const kubeflow = { apiVersion: "kubeflow.org/v1" };
+const two = { Worker: { replicas: 2, isTold: true } };
+const OWN: readonly KindCase[] = [
+  {
+    kind: "Job",
+    apiVersion: "muster.dev/v1",
+    resource: "jobs.muster.dev",
+    field: "replicaSpecs",
+    container: "main",
+    types: { worker: { replicas: 2, isTold: true } },
+  },
+  { ...kubeflow, kind: "JAXJob", resource: "jaxjobs", field: "jaxReplicaSpecs", container: "jax", types: two },
+];
+/** Their definitions are those that Kubeflow publishes. */
+const PUBLISHED: readonly KindCase[] = [
+  { ...kubeflow, kind: "TFJob", resource: "tfjobs", field: "tfReplicaSpecs", container: "tensorflow", types: two },
+  {
+    ...kubeflow,
+    kind: "PyTorchJob",
+    resource: "pytorchjobs",
+    field: "pytorchReplicaSpecs",
+    container: "pytorch",
+    types: two,
+  },
+  {
+    ...kubeflow,
+    kind: "MPIJob",
+    resource: "mpijobs",
+    field: "mpiReplicaSpecs",
+    container: "mpi",
+    types: { Launcher: { replicas: 1, isTold: true }, Worker: { replicas: 1, isTold: false } },
+  },
+];
+const KINDS = [...OWN, ...(FIXTURES.found ? PUBLISHED : [])];
+
+function manifest({ kind, apiVersion, field, container, types }: KindCase, name: string, command: string): string {
+  const replicas = Object.entries(types).map(([type, { replicas: count, isTold }]): [string, object] => {
+    const containers = [{ name: container, image: "program:1", ...(isTold && { command: ["sh", "-c", command] }) }];
+    return [type, { replicas: count, restartPolicy: "Never", template: { spec: { containers } } }];
+  });
+  const spec = { [field]: Object.fromEntries(replicas), runPolicy: { cleanPodPolicy: "Running" } };
+  return JSON.stringify({ apiVersion, kind, metadata: { name }, spec });
 }
 
 for (const server of API_SERVERS) {
@@ -45,8 +90,9 @@ for (const server of API_SERVERS) {
 
     beforeAll(async () => {
       home = await mkdtemp(join(tmpdir(), "muster-kubectl-"));
-      const definitions = ["muster.dev_jobs.yaml", "kubeflow.org_jaxjobs.yaml"];
-      world = await jobWorld(await server.start(), { machines: 2 }, { definitions });
+      const published = FIXTURES.found ? publishedDefinitions().map((file) => relative(CRDS, file)) : [];
+      const definitions = ["muster.dev_jobs.yaml", "kubeflow.org_jaxjobs.yaml", ...published];
+      world = await jobWorld(await server.start(), { machines: 3 }, { definitions });
       await world.startController({ JOB_DEFAULT_POOL: "machines" });
     });
 
@@ -56,16 +102,17 @@ for (const server of API_SERVERS) {
     });
 
     it.each(KINDS)("applies a $kind, waits for its end, shows it and tells what happened", slowly, async (kind) => {
-      const name = `short-${kind.type.toLowerCase()}-${kind.kind.toLowerCase()}`;
+      const name = `short-${kind.kind.toLowerCase()}`;
       expect(await apply(name, manifest(kind, name, "true"))).toMatch(/ created\n$/);
       await kubectl("wait", "--for=condition=Succeeded", `${kind.resource}/${name}`, "--timeout=90s");
-      const row = (await kubectl("get", kind.resource, name, "--no-headers")).split(/\s+/);
-      expect(row.slice(0, 2)).toEqual([name, "Succeeded"]);
+      const [heads, row] = (await kubectl("get", kind.resource, name)).split("\n").map((line) => line.split(/\s+/));
+      expect([row?.[0], row?.[heads?.indexOf("STATE") ?? 0]]).toEqual([name, "Succeeded"]);
       const described = await until("its events are there", async () => {
         const text = await kubectl("describe", kind.resource, name);
         return text.includes("SuccessfulCreatePod") && text;
       });
       expect(described).toMatch(/Type:\s+Succeeded/);
+      expect(described).toContain("Created pod: ");
       expect(await apply(name, manifest(kind, name, "true"))).toMatch(/ unchanged\n$/);
       await world.untilNothingLeft(name);
     });
@@ -74,14 +121,50 @@ for (const server of API_SERVERS) {
       const name = `long-${kind.kind.toLowerCase()}`;
       await apply(name, manifest(kind, name, "sleep 600"));
       await kubectl("wait", "--for=condition=Running", `${kind.resource}/${name}`, "--timeout=90s");
+      for (const [type, { replicas }] of Object.entries(kind.types)) {
+        const path = `jsonpath={.status.replicaStatuses.${type}.selector}`;
+        const selector = await until("the selector is there", async () => {
+          const text = await kubectl("get", kind.resource, name, "--output", path);
+          return text !== "" && text;
+        });
+        const pods = await kubectl("get", "pods", "--selector", selector, "--output=name");
+        expect(pods.trim().split("\n").sort()).toEqual(
+          Array.from({ length: replicas }, (_, index) => `pod/${name}-${type.toLowerCase()}-${index}`),
+        );
+      }
       expect(await kubectl("delete", kind.resource, name, "--timeout=60s")).toContain(`"${name}" deleted`);
       if (server.hasRoles) await kubectl("delete", "pods", "--all", "--grace-period=0", "--force");
       await world.untilNothingLeft(name);
     });
 
-    it.each(KINDS)("explains a $kind to the fields of its replica types", async ({ resource, field }) => {
-      expect(await kubectl("explain", resource)).toMatch(/KIND: +\w*Job\n/);
+    it.each(KINDS)("explains a $kind to the fields of its replica types", slowly, async ({ kind, resource, field }) => {
+      expect(await kubectl("explain", resource)).toMatch(new RegExp(`KIND: +${kind}\n`));
       expect(await kubectl("explain", `${resource}.spec.${field}`)).toContain("restartPolicy");
+      expect(await kubectl("explain", `${resource}.status.replicaStatuses.selector`)).toContain("<string>");
+    });
+
+    it.skipIf(!FIXTURES.found)("scales the workers of a PyTorchJob up and down", slowly, async () => {
+      const kind = PUBLISHED.find(({ resource }) => resource === "pytorchjobs");
+      if (kind === undefined) throw new Error("there is no PyTorchJob");
+      await apply("scaled", manifest(kind, "scaled", "sleep 600"));
+      await kubectl("wait", "--for=condition=Running", "pytorchjobs/scaled", "--timeout=90s");
+      const active = "{.status.replicaStatuses.Worker.active}";
+      for (const count of ["3", "1"]) {
+        expect(await kubectl("scale", "pytorchjobs/scaled", `--replicas=${count}`)).toContain("scaled");
+        await kubectl("wait", `--for=jsonpath=${active}=${count}`, "pytorchjobs/scaled", "--timeout=60s");
+        const scale = await kubectl(
+          "get",
+          "--raw",
+          "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs/scaled/scale",
+        );
+        expect(JSON.parse(scale)).toMatchObject({
+          spec: { replicas: Number(count) },
+          status: { replicas: Number(count), selector: expect.stringContaining("replica-type=worker") as unknown },
+        });
+      }
+      await kubectl("delete", "pytorchjobs", "scaled", "--timeout=60s");
+      if (server.hasRoles) await kubectl("delete", "pods", "--all", "--grace-period=0", "--force");
+      await world.untilNothingLeft("scaled");
     });
   });
 }
