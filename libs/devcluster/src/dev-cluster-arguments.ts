@@ -3,9 +3,10 @@ import { throwFault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import type { NodePool } from "./attach-nodes.ts";
 import type { DevClusterOptions } from "./dev-cluster.ts";
+import { readMachinesFile } from "./machines/read-machines-file.ts";
 
 const USAGE =
-  "--directory DIR --pools NAME=NODES[,NAME=NODES...] [--kubeconfig FILE] [--port PORT] [--persist] [--simulated]";
+  "--directory DIR --pools NAME=NODES[,NAME=NODES...] [--kubeconfig FILE] [--port PORT] [--persist] [--simulated] [--machines FILE]";
 
 /** Reads the command line of a cluster of its own process. Throws one invalid_request that names everything that is wrong. */
 export function readDevClusterArguments(args: readonly string[]): DevClusterOptions {
@@ -25,6 +26,7 @@ export function readDevClusterArguments(args: readonly string[]): DevClusterOpti
     port,
     simulated: values.simulated ?? false,
     persist: values.persist ?? false,
+    ...(values.machines === undefined ? {} : { machines: readMachinesFile(values.machines) }),
     ...(values.kubeconfig === undefined ? {} : { kubeconfig: values.kubeconfig }),
   };
 }
@@ -36,13 +38,15 @@ type Values = {
   port?: string;
   persist?: boolean;
   simulated?: boolean;
+  machines?: string;
 };
 
 function parse(args: readonly string[]): { values: Values } {
   const text = { type: "string" } as const;
   const flag = { type: "boolean" } as const;
   try {
-    const options = { directory: text, pools: text, kubeconfig: text, port: text, persist: flag, simulated: flag };
+    const files = { directory: text, kubeconfig: text, machines: text };
+    const options = { ...files, pools: text, port: text, persist: flag, simulated: flag };
     return parseArgs({ args: [...args], options });
   } catch (error) {
     return wrong(error instanceof Error ? error.message : String(error));

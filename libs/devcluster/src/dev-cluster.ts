@@ -1,7 +1,10 @@
 import { copyFile, mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { loadKube } from "@muster/kube";
 import { startApiServer, type ApiServer } from "./apiserver/start-api-server.ts";
 import { type AttachOptions, attachNodes } from "./attach-nodes.ts";
+import { kubeletNodes, simulatedMachineNodes } from "./machines/machine-nodes.ts";
+import { type Machines, type MachinesOptions, nodesOf, startMachines } from "./machines/start-machines.ts";
 import { type SimulatedNodes, startSimulatedNodes } from "./simulated-kubelet/start-simulated-nodes.ts";
 
 export type DevClusterOptions = Pick<
@@ -18,6 +21,8 @@ export type DevClusterOptions = Pick<
   readonly persist?: boolean;
   /** A second place for the kubeconfig. */
   readonly kubeconfig?: string;
+  /** A small cloud that adds nodes on demand, see `startMachines`; it keeps what it has in the folder `machines`. */
+  readonly machines?: Omit<MachinesOptions, "directory" | "nodes" | "now" | "onError">;
 };
 
 /** A whole cluster in this process. Disposing ends the nodes with their processes, then the API server; what it knew is gone unless it persists. */
@@ -28,11 +33,18 @@ export type DevCluster = AsyncDisposable & {
   readonly nodes: readonly { readonly nodeName: string }[];
   /** Undefined when the nodes run processes. */
   readonly simulation: SimulatedNodes | undefined;
+  /** Undefined when none was asked for. */
+  readonly machines: Machines | undefined;
 };
+
+/** Where the small cloud of a cluster keeps what it has. */
+export function machinesOf(directory: string): string {
+  return join(directory, "machines");
+}
 
 /** Starts an API server, a scheduler, and a node for each place in the pools. Resolves when all nodes are ready. */
 export async function startDevCluster(options: DevClusterOptions): Promise<DevCluster> {
-  const { directory, port, persist, kubeconfig: copy, simulated = false, ...shared } = options;
+  const { directory, port, persist, kubeconfig: copy, simulated = false, machines: cloud, ...shared } = options;
   const { now, onError } = options;
   await using started = new AsyncDisposableStack();
   const server = started.use(
@@ -53,15 +65,48 @@ export async function startDevCluster(options: DevClusterOptions): Promise<DevCl
   };
   const simulation = simulated ? started.use(await simulate(attach)) : undefined;
   const nodes = simulation?.names.map((nodeName) => ({ nodeName })) ?? started.use(await attachNodes(attach)).nodes;
+  const machines =
+    cloud === undefined ? undefined : started.use(await startCloud(directory, cloud, { ...attach, simulation }));
   if (copy !== undefined) {
     await mkdir(dirname(copy), { recursive: true });
     await copyFile(server.kubeconfig, copy);
   }
   const all = started.move();
   const kubeconfig = copy ?? server.kubeconfig;
-  return { kubeconfig, server, nodes, simulation, [Symbol.asyncDispose]: () => all.disposeAsync() };
+  return { kubeconfig, server, nodes, simulation, machines, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
 function simulate({ pools, ...options }: AttachOptions): Promise<SimulatedNodes> {
   return startSimulatedNodes({ ...options, pools: Object.fromEntries(pools.map(({ name, ...pool }) => [name, pool])) });
 }
+
+function startCloud(
+  clusterDirectory: string,
+  cloud: NonNullable<DevClusterOptions["machines"]>,
+  { simulation, kubeconfig, ...attach }: AttachOptions & Cluster,
+): Promise<Machines> {
+  const { certificate, access, path, stopGraceMs, now, onError } = attach;
+  const directory = machinesOf(clusterDirectory);
+  const kept = {
+    access,
+    kubeconfig: loadKube(kubeconfig),
+    ...(certificate === undefined ? {} : { certificate }),
+    ...(path === undefined ? {} : { path }),
+    ...(stopGraceMs === undefined ? {} : { stopGraceMs }),
+  };
+  const shared = { ...(now === undefined ? {} : { now }), ...(onError === undefined ? {} : { onError }) };
+  return startMachines({
+    ...cloud,
+    ...shared,
+    directory,
+    nodes:
+      simulation === undefined
+        ? kubeletNodes(nodesOf(directory), { ...kept, ...shared })
+        : simulatedMachineNodes(simulation),
+  });
+}
+
+type Cluster = {
+  readonly access: NonNullable<AttachOptions["access"]>;
+  readonly simulation: SimulatedNodes | undefined;
+};

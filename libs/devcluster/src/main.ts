@@ -26,7 +26,9 @@ try {
     },
   });
   const nodes = cluster.nodes.map((node) => node.nodeName);
-  process.stdout.write(`${JSON.stringify({ kubeconfig: cluster.kubeconfig, url: cluster.server.url, nodes })}\n`);
+  const { machines, kubeconfig, server } = cluster;
+  const cloud = machines === undefined ? {} : { machines: { url: machines.url, tokenFile: machines.tokenFile } };
+  process.stdout.write(`${JSON.stringify({ kubeconfig, url: server.url, nodes, ...cloud })}\n`);
   if (!stop.signal.aborted) await once(stop.signal, "abort");
 } catch (error) {
   log({ level: "error", msg: "the cluster ended", error: String(error) });

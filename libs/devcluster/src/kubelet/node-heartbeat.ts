@@ -18,6 +18,8 @@ const LEASE_NAMESPACE = "kube-node-lease";
 export type NodeHeartbeat = AsyncDisposable & {
   /** Resolves when the API server first knows the node as ready. */
   readonly ready: Promise<void>;
+  /** Disposing tells nobody any more. */
+  readonly fallSilent: () => void;
 };
 
 /** Registers the node and goes on: a lease every 10 seconds where the namespace for leases exists, the status every minute. A node that somebody deletes later stays deleted. */
@@ -31,6 +33,7 @@ export function startHeartbeat(
   const leases = kubeClient(kubeconfig, CoordinationV1Api, { timeoutMs: CALL_TIMEOUT_MS });
   const registered = Promise.withResolvers<undefined>();
   let isRegistered = false;
+  let isSilent = false;
   let reportedAtMs = -Infinity;
 
   const loop = reconcileLoop({
@@ -51,10 +54,13 @@ export function startHeartbeat(
   const timer = setInterval(loop.poke, LEASE_EVERY_MS);
   return {
     ready: registered.promise,
+    fallSilent: () => {
+      isSilent = true;
+    },
     [Symbol.asyncDispose]: async () => {
       clearInterval(timer);
       await loop[Symbol.asyncDispose]();
-      if (!isRegistered) return;
+      if (!isRegistered || isSilent) return;
       const farewell = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: FAREWELL_TIMEOUT_MS });
       await saveStatus(farewell, facts, { ready: false, nowMs: now() }).catch((error: unknown) =>
         onError(error, `taking leave of node ${facts.name}`),

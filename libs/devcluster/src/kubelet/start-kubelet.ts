@@ -37,12 +37,19 @@ export type KubeletOptions = {
   readonly stopGraceMs?: number;
   /** Back-off, probes and grace periods go by this clock. */
   readonly now?: () => number;
+  /** Gives up, and rejects, when it aborts before the node is ready; without meaning afterwards. */
+  readonly signal?: AbortSignal;
   /** Told about every failure; the kubelet goes on by itself. */
   readonly onError?: (error: unknown, doing: string) => void;
 };
 
 /** A node. Disposing marks it as not ready and ends its processes. */
-export type Kubelet = AsyncDisposable & { readonly nodeName: string; readonly port: number };
+export type Kubelet = AsyncDisposable & {
+  readonly nodeName: string;
+  readonly port: number;
+  /** The machine is off: its processes are gone, and the API server is told nothing. Disposing is needless afterwards. */
+  readonly die: () => Promise<void>;
+};
 
 const DEFAULT_CAPACITY = { cpu: "4", memory: "8Gi", pods: "110" };
 const STOP_GRACE_MS = 2_000;
@@ -60,6 +67,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   const events = jsonApi(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS });
   started.defer(() => events.close());
   const workers = new Map<string, PodWorker>();
+  let isOff = false;
   const server = started.use(
     await startKubeletServer({
       certificate: options.certificate ?? (await makeKubeletCertificate()),
@@ -70,7 +78,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
     }),
   );
   started.defer(async () => {
-    const graceMs = options.stopGraceMs ?? STOP_GRACE_MS;
+    const graceMs = isOff ? 0 : (options.stopGraceMs ?? STOP_GRACE_MS);
     await Promise.all([...workers.values()].map((worker) => worker.stop(graceMs)));
   });
 
@@ -106,7 +114,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
     if (after !== undefined) ensureWorker(after);
     for (const pod of [before, after]) workers.get(pod?.metadata?.uid ?? "")?.poke();
   });
-  await pods.synced;
+  await orAborted(pods.synced, options.signal);
   for (const pod of pods.list()) ensureWorker(pod);
   removeStrangers(directory, workers);
 
@@ -115,17 +123,37 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
     for (const worker of workers.values()) worker.tick(nowMs);
   }, TICK_MS);
   started.defer(() => clearInterval(ticker));
-  const facts: NodeFacts = {
-    name: nodeName,
-    labels: options.labels ?? {},
-    capacity: { ...DEFAULT_CAPACITY, ...options.capacity },
-    port: server.port,
-    system: readSystem(),
-  };
-  const heartbeat = started.use(startHeartbeat(kubeconfig, facts, { now, onError }));
-  await heartbeat.ready;
+  const heartbeat = started.use(startHeartbeat(kubeconfig, factsOf(options, server.port), { now, onError }));
+  await orAborted(heartbeat.ready, options.signal);
   const all = started.move();
-  return { nodeName, port: server.port, [Symbol.asyncDispose]: () => all.disposeAsync() };
+  return {
+    nodeName,
+    port: server.port,
+    die: () => {
+      isOff = true;
+      heartbeat.fallSilent();
+      return all.disposeAsync();
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+function factsOf({ nodeName, labels = {}, capacity }: KubeletOptions, port: number): NodeFacts {
+  return { name: nodeName, labels, capacity: { ...DEFAULT_CAPACITY, ...capacity }, port, system: readSystem() };
+}
+
+/** What is waited for may never come, when nobody answers. */
+async function orAborted<Value>(coming: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
+  if (signal === undefined) return coming;
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  const abort = (): void => aborted.reject(signal.reason as Error);
+  signal.addEventListener("abort", abort);
+  try {
+    return await Promise.race([coming, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
 }
 
 type NotFound = { readonly found: false; readonly status: 404; readonly message: string };

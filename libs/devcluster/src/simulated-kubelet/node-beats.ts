@@ -18,6 +18,12 @@ export type NodeBeats = AsyncDisposable & {
   readonly register: (node: SimulatedNode) => Promise<void>;
   readonly report: (node: SimulatedNode) => Promise<void>;
   readonly remove: (node: SimulatedNode) => Promise<void>;
+  /** One more: registered, and beating from now on. */
+  readonly adopt: (node: SimulatedNode) => Promise<void>;
+  /** Beats no more; its Node object stays as it is. */
+  readonly drop: (node: SimulatedNode) => void;
+  /** Says that it is not ready any more. */
+  readonly takeLeave: (node: SimulatedNode) => Promise<void>;
 };
 
 /** Kubernetes' kubelet as well: a status that has not changed is told again every five minutes only. */
@@ -32,43 +38,24 @@ type Times = { leaseAtMs: number; statusAtMs: number; isBusy: boolean };
 
 /** Registers all nodes, and goes on with a lease each now and then; the nodes' turns are spread over the interval. Resolves when all are ready. */
 export async function startBeats(options: BeatsOptions): Promise<NodeBeats> {
-  const { nodes, api, seen, leaseEveryMs, onError } = options;
+  const { api, seen, leaseEveryMs, onError } = options;
   const times = new Map<string, Times>();
   const removed = new Set<string>();
-  await Promise.all(nodes.map((node) => registered(node, api)));
-  for (const [index, { facts }] of nodes.entries()) {
-    const spread = index / nodes.length;
+  await Promise.all(options.nodes.map((node) => registered(node, api)));
+  const begin = ({ facts }: SimulatedNode, spread: number): void => {
     times.set(facts.name, {
       leaseAtMs: performance.now() + leaseEveryMs * spread,
       statusAtMs: performance.now() + STATUS_EVERY_MS * (1 + spread),
       isBusy: false,
     });
-  }
-  const byName = new Map(nodes.map((node) => [node.facts.name, node]));
-
-  const beat = async (node: SimulatedNode, own: Times): Promise<void> => {
-    const { name } = node.facts;
-    const nowMs = performance.now();
-    own.isBusy = true;
-    try {
-      if (nowMs >= own.leaseAtMs) {
-        await api.renewLease(name);
-        own.leaseAtMs = nowMs + leaseEveryMs;
-      }
-      if (nowMs >= own.statusAtMs) {
-        await api.report(node.facts, { ready: true });
-        own.statusAtMs = nowMs + STATUS_EVERY_MS;
-      }
-    } catch (error) {
-      onError(error, `reporting node ${name}`);
-      own.leaseAtMs = Math.max(own.leaseAtMs, nowMs + RETRY_MS);
-    } finally {
-      own.isBusy = false;
-    }
   };
+  for (const [index, node] of options.nodes.entries()) begin(node, index / options.nodes.length);
+  const byName = new Map(options.nodes.map((node) => [node.facts.name, node]));
+
+  const beat = (node: SimulatedNode, own: Times): Promise<void> => beatOnce(node, own, options);
   const timer = setInterval(() => {
     const nowMs = performance.now();
-    const due = nodes.filter((node) => {
+    const due = [...byName.values()].filter((node) => {
       const own = times.get(node.facts.name);
       return node.state() === "alive" && own?.isBusy === false && nowMs >= Math.min(own.leaseAtMs, own.statusAtMs);
     });
@@ -84,7 +71,22 @@ export async function startBeats(options: BeatsOptions): Promise<NodeBeats> {
       own.statusAtMs = 0;
   });
 
+  const takeLeave = (node: SimulatedNode): Promise<void> =>
+    api
+      .report(node.facts, { ready: false })
+      .catch((error: unknown) => onError(error, `taking leave of node ${node.facts.name}`));
+
   return {
+    takeLeave,
+    adopt: async (node) => {
+      byName.set(node.facts.name, node);
+      await registered(node, api);
+      begin(node, 1);
+    },
+    drop: ({ facts }) => {
+      byName.delete(facts.name);
+      times.delete(facts.name);
+    },
     register: async (node) => {
       removed.delete(node.facts.name);
       await registered(node, api);
@@ -101,16 +103,35 @@ export async function startBeats(options: BeatsOptions): Promise<NodeBeats> {
     [Symbol.asyncDispose]: async () => {
       clearInterval(timer);
       stopSeeing();
-      const living = nodes.filter((node) => node.state() === "alive" && !removed.has(node.facts.name));
-      await Promise.all(
-        living.map((node) =>
-          api
-            .report(node.facts, { ready: false })
-            .catch((error: unknown) => onError(error, `taking leave of node ${node.facts.name}`)),
-        ),
-      );
+      const living = [...byName.values()].filter((node) => node.state() === "alive" && !removed.has(node.facts.name));
+      await Promise.all(living.map(takeLeave));
     },
   };
+}
+
+async function beatOnce(
+  node: SimulatedNode,
+  own: Times,
+  { api, leaseEveryMs, onError }: Pick<BeatsOptions, "api" | "leaseEveryMs" | "onError">,
+): Promise<void> {
+  const { name } = node.facts;
+  const nowMs = performance.now();
+  own.isBusy = true;
+  try {
+    if (nowMs >= own.leaseAtMs) {
+      await api.renewLease(name);
+      own.leaseAtMs = nowMs + leaseEveryMs;
+    }
+    if (nowMs >= own.statusAtMs) {
+      await api.report(node.facts, { ready: true });
+      own.statusAtMs = nowMs + STATUS_EVERY_MS;
+    }
+  } catch (error) {
+    onError(error, `reporting node ${name}`);
+    own.leaseAtMs = Math.max(own.leaseAtMs, nowMs + RETRY_MS);
+  } finally {
+    own.isBusy = false;
+  }
 }
 
 async function registered(node: SimulatedNode, api: SimulatedNodeApi): Promise<void> {

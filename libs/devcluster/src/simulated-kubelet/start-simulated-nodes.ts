@@ -51,6 +51,12 @@ export type SimulatedNodes = AsyncDisposable & {
   readonly restart: (name: string) => Promise<void>;
   /** Kills the machine and deletes its Node object, as a cloud does. */
   readonly delete: (name: string) => Promise<void>;
+  /** One more machine. Resolves when its node is ready; throws already_exists for a name that is there. */
+  readonly add: (name: string, machine: Omit<SimulatedPool, "nodes">) => Promise<void>;
+  /** The machine says that it is not ready any more, and is gone for good; its Node object stays. */
+  readonly retire: (name: string) => Promise<void>;
+  /** The machine is gone for good without a word; its Node object stays. */
+  readonly lose: (name: string) => Promise<void>;
 };
 
 const DEFAULT_CAPACITY = { cpu: "4", memory: "8Gi", pods: "110" };
@@ -92,16 +98,23 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
   started.defer(() => Promise.all([...nodes.values()].map((node) => node.kill())).then(() => undefined));
   await pods.synced;
   const system = readSystem();
-  for (const [index, { name, pool }] of wanted.entries()) {
+  const make = (
+    name: string,
+    index: number,
+    { labels = {}, capacity }: Omit<SimulatedPool, "nodes">,
+  ): SimulatedNode => {
     const facts: NodeFacts = {
       name,
-      labels: pool.labels ?? {},
-      capacity: { ...DEFAULT_CAPACITY, ...pool.capacity },
+      labels,
+      capacity: { ...DEFAULT_CAPACITY, ...capacity },
       port: server.port,
       system,
     };
-    nodes.set(name, new SimulatedNode(facts, index, { api, now, pod: (key) => pods.get(key), onError }));
-  }
+    const node = new SimulatedNode(facts, index, { api, now, pod: (key) => pods.get(key), onError });
+    nodes.set(name, node);
+    return node;
+  };
+  for (const [index, { name, pool }] of wanted.entries()) make(name, index, pool);
   const nodeOf = (pod: V1Pod | undefined): SimulatedNode | undefined => nodes.get(pod?.spec?.nodeName ?? "");
   pods.onChange(({ before, after }) => nodeOf(after ?? before)?.changed(before, after));
   for (const pod of pods.list()) nodeOf(pod)?.changed(undefined, pod);
@@ -125,6 +138,7 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
     names: [...nodes.keys()],
     podCount: () => [...nodes.values()].reduce((sum, node) => sum + node.podCount(), 0),
     ...controls(nodes, pods, beats),
+    ...comingAndGoing(nodes, beats, make),
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
@@ -159,6 +173,47 @@ function controls(
       await node.kill();
       await beats.remove(node);
     },
+  };
+}
+
+function comingAndGoing(
+  nodes: Map<string, SimulatedNode>,
+  beats: NodeBeats,
+  make: (name: string, index: number, machine: Omit<SimulatedPool, "nodes">) => SimulatedNode,
+): Pick<SimulatedNodes, "add" | "retire" | "lose"> {
+  const used = new Map([...nodes.keys()].map((name, index) => [name, index]));
+  const forget = async (name: string, node: SimulatedNode): Promise<void> => {
+    beats.drop(node);
+    await node.kill();
+    nodes.delete(name);
+    used.delete(name);
+  };
+  const find = (name: string): SimulatedNode =>
+    nodes.get(name) ?? throwFault({ code: "not_found", kind: "node", id: name });
+  return {
+    add: async (name, machine) => {
+      if (nodes.has(name)) throwFault({ code: "already_exists", kind: "node", id: name });
+      const taken = new Set(used.values());
+      let index = 0;
+      while (taken.has(index)) index += 1;
+      if (index >= SIMULATED_NODES_MAX) {
+        throwFault({ code: "limit_exceeded", what: "simulated nodes", limit: SIMULATED_NODES_MAX, retryAfterMs: 0 });
+      }
+      used.set(name, index);
+      const node = make(name, index, machine);
+      try {
+        await beats.adopt(node);
+      } catch (error) {
+        await forget(name, node);
+        throw error;
+      }
+    },
+    retire: async (name) => {
+      const node = find(name);
+      await forget(name, node);
+      await beats.takeLeave(node);
+    },
+    lose: (name) => forget(name, find(name)),
   };
 }
 

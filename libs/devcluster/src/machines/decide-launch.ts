@@ -1,0 +1,179 @@
+import { drawShare } from "../faults/decide-fault.ts";
+import type { LaunchFaults, Range } from "./machine.ts";
+
+export type MachineCall = "create" | "list" | "get" | "delete" | "images" | "types";
+
+/** Which calls are meant. What is left out holds for all of them; what a call does not have matches nothing. */
+export type MachineMatch = {
+  readonly calls?: readonly MachineCall[];
+  readonly owners?: readonly string[];
+  readonly nodeNames?: readonly string[];
+  readonly instanceTypes?: readonly string[];
+  readonly spot?: boolean;
+  readonly zones?: readonly string[];
+};
+
+/** What happens to a call, whatever it asks for. */
+export type AnswerFault =
+  /** The cloud does nothing; this is the answer. */
+  | { readonly do: "answer"; readonly code: 400 | 429 | 500 | 503; readonly retryAfterSeconds?: number }
+  /** Answered later; delays of several rules add up. */
+  | { readonly do: "delay"; readonly ms: number }
+  /** The connection breaks before the cloud has done anything. */
+  | { readonly do: "drop" }
+  /** The cloud does as it is told, and the connection breaks before anybody hears of it. */
+  | { readonly do: "lose-answer" };
+
+/** What happens to a machine that is asked for. */
+export type LaunchFault =
+  /** There is none in the zones of the match; without zones, in none. */
+  | { readonly do: "no-capacity" }
+  | { readonly do: "unsupported" }
+  | ({ readonly do: "boot-delay" } & Range)
+  /** It never becomes a node; the cloud says the message about it, or nothing. */
+  | { readonly do: "boot-failure"; readonly message?: string }
+  | { readonly do: "spot-loss"; readonly afterMs: number; readonly noticeMs: number }
+  | { readonly do: "vanish"; readonly afterMs: number }
+  | { readonly do: "zombie"; readonly orders: number }
+  | { readonly do: "twin" };
+
+export type MachineFault = AnswerFault | LaunchFault;
+
+export type MachineRule = {
+  /** Names the rule in counters, and is a part of what its draws come from. */
+  readonly id: string;
+  readonly match: MachineMatch;
+  readonly fault: MachineFault;
+  /** Only so many times. */
+  readonly times?: number;
+  /** Of what matches, this part, from 0 to 1; default all. */
+  readonly share?: number;
+};
+
+export type MachineRuleState = { readonly rule: MachineRule; readonly matched: number; readonly injected: number };
+
+export type CallFacts = {
+  readonly call: MachineCall;
+  readonly owner: string;
+  readonly nodeName: string | undefined;
+  readonly instanceType: string | undefined;
+  readonly spot: boolean | undefined;
+  readonly zone: string | undefined;
+};
+
+export type AnswerVerdict = {
+  readonly delayMs: number;
+  readonly fault: Exclude<AnswerFault, { do: "delay" }> | undefined;
+};
+
+type Decided<Verdict> = { readonly rules: readonly MachineRuleState[]; readonly verdict: Verdict };
+
+/** What is done to one call before anybody looks at what it asks for, and the rules after it. */
+export function decideAnswer(
+  rules: readonly MachineRuleState[],
+  facts: CallFacts,
+  seed: number,
+): Decided<AnswerVerdict> {
+  let delayMs = 0;
+  let fault: AnswerVerdict["fault"];
+  const after = rules.map((state) => {
+    const own = state.rule.fault;
+    if (!isAnswerFault(own) || fault !== undefined || !matches(state.rule.match, facts)) return state;
+    const { next, acts } = draw(state, seed);
+    if (!acts) return next;
+    if (own.do === "delay") delayMs += own.ms;
+    else fault = own;
+    return next;
+  });
+  return { rules: after, verdict: { delayMs, fault } };
+}
+
+export type LaunchVerdict =
+  | {
+      readonly kind: "launch";
+      readonly zone: string;
+      /** Undefined: as the type says. */
+      readonly bootMs: Range | undefined;
+      readonly faults: LaunchFaults;
+    }
+  | { readonly kind: "no-capacity"; readonly zone: string | undefined }
+  | { readonly kind: "unsupported" };
+
+/** What becomes of an order for a machine, and the rules after it. `zones` are those that would do, the best first. */
+export function decideLaunch(
+  rules: readonly MachineRuleState[],
+  facts: CallFacts,
+  zones: readonly string[],
+  seed: number,
+): Decided<LaunchVerdict> {
+  const short = new Set<string>();
+  const afterCapacity = rules.map((state) => {
+    const { match, fault } = state.rule;
+    if (fault.do !== "no-capacity") return state;
+    const meant = zones.filter((zone) => match.zones?.includes(zone) ?? true);
+    if (meant.length === 0 || !matches({ ...match, zones: undefined }, facts)) return state;
+    const { next, acts } = draw(state, seed);
+    if (acts) for (const zone of meant) short.add(zone);
+    return next;
+  });
+  const zone = zones.find((each) => !short.has(each));
+  if (zone === undefined) return { rules: afterCapacity, verdict: { kind: "no-capacity", zone: facts.zone } };
+
+  const acting: LaunchFault[] = [];
+  const after = afterCapacity.map((state) => {
+    const { match, fault } = state.rule;
+    if (isAnswerFault(fault) || fault.do === "no-capacity" || !matches(match, { ...facts, zone })) return state;
+    const { next, acts } = draw(state, seed);
+    if (acts) acting.push(fault);
+    return next;
+  });
+  return { rules: after, verdict: buildVerdict(zone, acting) };
+}
+
+function buildVerdict(zone: string, acting: readonly LaunchFault[]): LaunchVerdict {
+  if (acting.some((fault) => fault.do === "unsupported")) return { kind: "unsupported" };
+  const last = <Do extends LaunchFault["do"]>(name: Do): Extract<LaunchFault, { do: Do }> | undefined =>
+    acting.findLast((fault): fault is Extract<LaunchFault, { do: Do }> => fault.do === name);
+  const failure = last("boot-failure");
+  const loss = last("spot-loss");
+  const delay = last("boot-delay");
+  return {
+    kind: "launch",
+    zone,
+    bootMs: delay === undefined ? undefined : { from: delay.from, to: delay.to },
+    faults: {
+      bootFailure: failure === undefined ? undefined : (failure.message ?? ""),
+      spotLoss: loss === undefined ? undefined : { afterMs: loss.afterMs, noticeMs: loss.noticeMs },
+      vanishAfterMs: last("vanish")?.afterMs,
+      ordersIgnored: last("zombie")?.orders ?? 0,
+      isTwin: last("twin") !== undefined,
+    },
+  };
+}
+
+/** The n-th call that matches a rule is always drawn alike for the same seed, whatever other rules there are. */
+function draw(state: MachineRuleState, seed: number): { readonly next: MachineRuleState; readonly acts: boolean } {
+  const { rule, matched, injected } = state;
+  if (injected >= (rule.times ?? Number.POSITIVE_INFINITY)) return { next: state, acts: false };
+  const acts = drawShare(seed, rule.id, matched) < (rule.share ?? 1);
+  return { next: { rule, matched: matched + 1, injected: injected + (acts ? 1 : 0) }, acts };
+}
+
+type Unset<Value> = { readonly [Key in keyof Value]: Value[Key] | undefined };
+
+function matches(match: Unset<MachineMatch>, facts: CallFacts): boolean {
+  const isIn = (list: readonly string[] | undefined, value: string | undefined): boolean =>
+    list === undefined || (value !== undefined && list.includes(value));
+  return (
+    isIn(match.calls, facts.call) &&
+    isIn(match.owners, facts.owner) &&
+    isIn(match.nodeNames, facts.nodeName) &&
+    isIn(match.instanceTypes, facts.instanceType) &&
+    isIn(match.zones, facts.zone) &&
+    (match.spot === undefined || match.spot === facts.spot)
+  );
+}
+
+function isAnswerFault(fault: MachineFault): fault is AnswerFault {
+  return ["answer", "delay", "drop", "lose-answer"].includes(fault.do);
+}

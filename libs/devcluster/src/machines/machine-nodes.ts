@@ -1,0 +1,57 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { SimulatedNodes } from "../simulated-kubelet/start-simulated-nodes.ts";
+import { type KubeletOptions, startKubelet } from "../kubelet/start-kubelet.ts";
+
+export type MachineNode = {
+  readonly name: string;
+  readonly nodeIndex: number;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly capacity: Readonly<Record<string, string>>;
+};
+
+/** A machine's kubelet. Its Node object stays, as in a cluster without a cloud controller: whoever scales removes it. */
+export type JoinedNode = {
+  /** What runs is told to end, and the node says that it is not ready any more. */
+  leave(): Promise<void>;
+  /** The machine is off: nobody hears of it. */
+  die(): Promise<void>;
+};
+
+/** How machines become nodes of a cluster. */
+export type MachineNodes = {
+  /** Resolves when the node is ready; rejects when the signal aborts before. */
+  join(node: MachineNode, signal: AbortSignal): Promise<JoinedNode>;
+};
+
+/** Nodes that run containers as processes, see `startKubelet`; what they keep is below the directory, and goes with them. */
+export function kubeletNodes(
+  directory: string,
+  options: Omit<KubeletOptions, "nodeName" | "directory" | "nodeIndex" | "labels" | "capacity">,
+): MachineNodes {
+  return {
+    join: async ({ name, ...node }, signal) => {
+      const own = join(directory, name);
+      const kubelet = await startKubelet({ ...options, ...node, nodeName: name, directory: own, signal });
+      const cleaned = async (ending: PromiseLike<void>): Promise<void> => {
+        await ending;
+        await rm(own, { recursive: true, force: true });
+      };
+      return {
+        leave: () => cleaned(kubelet[Symbol.asyncDispose]()),
+        die: () => cleaned(kubelet.die()),
+      };
+    },
+  };
+}
+
+/** Nodes that only pretend to run their pods. */
+export function simulatedMachineNodes(simulation: Pick<SimulatedNodes, "add" | "retire" | "lose">): MachineNodes {
+  return {
+    join: async ({ name, labels, capacity }, signal) => {
+      signal.throwIfAborted();
+      await simulation.add(name, { labels, capacity });
+      return { leave: () => simulation.retire(name), die: () => simulation.lose(name) };
+    },
+  };
+}

@@ -1,0 +1,171 @@
+/** What somebody asks for. */
+export type MachineOrder = {
+  /** Two orders of one owner with the same name are one machine. */
+  readonly nodeName: string;
+  /** Whoever asks for machines sees those of its own name. */
+  readonly owner: string;
+  readonly instanceType: string;
+  /** Empty: the newest. */
+  readonly image: string;
+  readonly spot: boolean;
+  /** Undefined: wherever there is room. */
+  readonly zone: string | undefined;
+  readonly gpus: number;
+  readonly volumeGib: number | undefined;
+  readonly privateIpOnly: boolean;
+  /** For the Kubernetes node. */
+  readonly labels: Readonly<Record<string, string>>;
+};
+
+/** A size in which machines are to be had. */
+export type MachineType = {
+  readonly name: string;
+  /** Kubernetes quantities. */
+  readonly cpu: string;
+  readonly memory: string;
+  /** Default 0. */
+  readonly gpus?: number;
+  /** Default 110. */
+  readonly pods?: number;
+  /** Default true: it is to be had as spot, too. */
+  readonly spot?: boolean;
+  /** Default that of the cloud. */
+  readonly bootMs?: Range;
+};
+
+export type Range = { readonly from: number; readonly to: number };
+
+/** It goes away at `atMs`, and whoever asks from `toldAtMs` on is told so. */
+export type Loss = { readonly atMs: number; readonly toldAtMs: number };
+
+/** What is wrong with a machine from its launch on. */
+export type LaunchFaults = {
+  /** It never joins; the text is what the cloud says about it, empty: nothing. Undefined: it does. */
+  readonly bootFailure: string | undefined;
+  /** Counted from joining. */
+  readonly spotLoss: { readonly afterMs: number; readonly noticeMs: number } | undefined;
+  /** Counted from joining. */
+  readonly vanishAfterMs: number | undefined;
+  /** So many orders to end it are answered and not obeyed. */
+  readonly ordersIgnored: number;
+  /** It joins under a second name as well. */
+  readonly isTwin: boolean;
+};
+
+export type MachineState = "pending" | "running" | "stopping";
+
+/** One machine, with all that is to become of it. Kept in a file; every time is absolute. */
+export type Machine = {
+  readonly instanceId: string;
+  readonly order: MachineOrder;
+  readonly image: string;
+  readonly zone: string;
+  /** Of its pods' addresses; no two machines that are there have the same. */
+  readonly nodeIndex: number;
+  readonly state: MachineState;
+  readonly createdAtMs: number;
+  readonly bootsAtMs: number;
+  readonly faults: LaunchFaults;
+  /** Names of the Kubernetes nodes that it has joined as. */
+  readonly nodes: readonly string[];
+  readonly loss: Loss | undefined;
+  /** It disappears then, and nobody is told. */
+  readonly vanishesAtMs: number | undefined;
+  /** It was told to end; it is listed until then at least. */
+  readonly goneAtMs: number | undefined;
+};
+
+export type MachineStep =
+  | { readonly do: "join"; readonly instanceId: string; readonly as: readonly string[]; readonly because: string }
+  /** It is on, and never becomes a node. */
+  | { readonly do: "fail"; readonly instanceId: string; readonly because: string }
+  /** In order: what runs on it is told to end. */
+  | { readonly do: "end"; readonly instanceId: string; readonly because: string }
+  /** Without a word to anybody. */
+  | { readonly do: "die"; readonly instanceId: string; readonly because: string };
+
+/** What is due now, at most one step a machine. */
+export function planMachines(machines: Iterable<Machine>, nowMs: number): MachineStep[] {
+  return [...machines].flatMap((machine) => planMachine(machine, nowMs) ?? []);
+}
+
+function planMachine(machine: Machine, nowMs: number): MachineStep | undefined {
+  const { instanceId, faults } = machine;
+  const isDue = (atMs: number | undefined): boolean => atMs !== undefined && nowMs >= atMs;
+  if (isDue(machine.loss?.atMs)) return { do: "die", instanceId, because: "the spot machine was taken away" };
+  if (isDue(machine.vanishesAtMs)) return { do: "die", instanceId, because: "it was to vanish" };
+  if (machine.state === "stopping") {
+    return isDue(machine.goneAtMs) ? { do: "end", instanceId, because: "its owner has ended it" } : undefined;
+  }
+  if (machine.state !== "pending" || !isDue(machine.bootsAtMs)) return undefined;
+  if (faults.bootFailure !== undefined) return { do: "fail", instanceId, because: "its boot was to fail" };
+  return { do: "join", instanceId, as: nodeNames(machine), because: "it has booted" };
+}
+
+/** The nodes that a machine becomes. */
+export function nodeNames({ order, faults }: Machine): string[] {
+  return faults.isTwin ? [order.nodeName, `${order.nodeName}-twin`] : [order.nodeName];
+}
+
+/** It has joined at this time: what was to come so long afterwards has a time now. One that was told to end meanwhile ends all the same. */
+export function buildJoined(machine: Machine, nowMs: number): Machine {
+  const { spotLoss, vanishAfterMs } = machine.faults;
+  const toldAtMs = nowMs + (spotLoss?.afterMs ?? 0);
+  const loss = spotLoss === undefined ? undefined : { toldAtMs, atMs: toldAtMs + spotLoss.noticeMs };
+  return {
+    ...machine,
+    state: machine.state === "pending" ? "running" : machine.state,
+    nodes: nodeNames(machine),
+    loss: machine.loss ?? loss,
+    vanishesAtMs: machine.vanishesAtMs ?? (vanishAfterMs === undefined ? undefined : nowMs + vanishAfterMs),
+  };
+}
+
+/** What an order to end does: nothing but an answer where the machine is a zombie, and nothing more where it ends already. */
+export function buildEnding(machine: Machine, goneAtMs: number): Machine {
+  const { faults } = machine;
+  if (machine.state === "stopping") return machine;
+  if (faults.ordersIgnored > 0) return { ...machine, faults: { ...faults, ordersIgnored: faults.ordersIgnored - 1 } };
+  return { ...machine, state: "stopping", goneAtMs };
+}
+
+/** What its owner is shown of a machine. */
+export type MachineView = {
+  readonly instanceId: string;
+  readonly nodeName: string;
+  readonly owner: string;
+  readonly instanceType: string;
+  readonly image: string;
+  readonly spot: boolean;
+  readonly zone: string;
+  readonly state: MachineState | "gone";
+  readonly createdAtMs: number;
+  readonly addresses: readonly string[];
+  /** The first of them; absent until it has joined. */
+  readonly kubernetesNode?: string;
+  readonly lostAtMs?: number;
+  readonly failure?: string;
+};
+
+const ADDRESS = "127.0.0.1";
+
+export function buildView(machine: Machine, nowMs: number): MachineView {
+  const { instanceId, order, image, zone, state, createdAtMs, loss, faults } = machine;
+  const [kubernetesNode] = machine.nodes;
+  const failure = state === "pending" ? "" : (faults.bootFailure ?? "");
+  return {
+    instanceId,
+    nodeName: order.nodeName,
+    owner: order.owner,
+    instanceType: order.instanceType,
+    image,
+    spot: order.spot,
+    zone,
+    state,
+    createdAtMs,
+    addresses: state === "pending" ? [] : [ADDRESS],
+    ...(kubernetesNode === undefined ? {} : { kubernetesNode }),
+    ...(loss === undefined || nowMs < loss.toldAtMs ? {} : { lostAtMs: loss.atMs }),
+    ...(failure === "" ? {} : { failure }),
+  };
+}

@@ -1,0 +1,133 @@
+import { randomBytes } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { throwFault } from "@muster/faults";
+import { checkDnsLabel } from "@muster/names";
+import { endLeftovers } from "../attach-nodes.ts";
+import type { ControlAddress } from "../faults/fault-controls.ts";
+import { claimFor } from "../kubelet/claim-directory.ts";
+import { NODES_MAX } from "../kubelet/pod-addresses.ts";
+import type { MachineRule } from "./decide-launch.ts";
+import { Fleet, type MachineImage } from "./fleet.ts";
+import type { MachineType, MachineView, Range } from "./machine.ts";
+import { type MachineControls, machineControls } from "./machine-controls.ts";
+import { loadMachines, machineSaver } from "./machine-file.ts";
+import type { MachineNodes } from "./machine-nodes.ts";
+import { serveMachines } from "./serve-machines.ts";
+
+export type MachinesOptions = {
+  /** Of this cloud alone: its machines, its token, and what its kubelets keep. A later life of the same directory goes on with the machines. */
+  readonly directory: string;
+  /** How machines become nodes, see `kubeletNodes` and `simulatedMachineNodes`; the former keep theirs in `nodesOf(directory)`. */
+  readonly nodes: MachineNodes;
+  readonly types: readonly MachineType[];
+  /** Default `zone-a`, `zone-b`. */
+  readonly zones?: readonly string[];
+  /** Default one, `image-1`. */
+  readonly images?: readonly MachineImage[];
+  /** More are answered as a lack of capacity; default 250, which is also the most that kubelets of one machine can be. */
+  readonly machinesMax?: number;
+  /** From the order until the kubelet starts; default 2000 for all. */
+  readonly bootMs?: Range;
+  /** From the order to end until it is gone, at least; default 500. */
+  readonly endMs?: number;
+  /** What boot times and shares of faults are drawn from; default 1. */
+  readonly seed?: number;
+  readonly faults?: readonly MachineRule[];
+  /** Default 0: any that is free. */
+  readonly port?: number;
+  readonly now?: () => number;
+  /** Told about every failure; the cloud tries again by itself. */
+  readonly onError?: (error: unknown, doing: string) => void;
+};
+
+/** A small cloud. Disposing takes its nodes off in order; the machines go on with the next life of the directory. */
+export type Machines = AsyncDisposable &
+  MachineControls & {
+    readonly url: string;
+    /** Has the bearer token, for its user alone. */
+    readonly tokenFile: string;
+    /** For commands of other processes, see `remoteMachineControls`. */
+    readonly control: ControlAddress;
+    readonly list: () => readonly MachineView[];
+  };
+
+const TICK_MS = 20;
+const BOOT_MS = 2_000;
+const END_MS = 500;
+
+/** Where the kubelets of a cloud keep what runs on them: `endLeftovers` ends what a killed one has left. */
+export function nodesOf(directory: string): string {
+  return join(directory, "nodes");
+}
+
+/** Starts a cloud that makes nodes of a cluster on demand, and fails as it is told to. Resolves when it answers; machines of an earlier life boot again. */
+export async function startMachines(options: MachinesOptions): Promise<Machines> {
+  const { directory, nodes, types, bootMs = { from: BOOT_MS, to: BOOT_MS }, onError = () => undefined } = options;
+  checkOptions(options);
+  const records = join(directory, "machines.json");
+  const loaded = loadMachines(records);
+  const fleet = new Fleet(loaded, {
+    nodes,
+    types,
+    bootMs,
+    onError,
+    zones: options.zones ?? ["zone-a", "zone-b"],
+    images: options.images ?? [{ id: "image-1", properties: {} }],
+    machinesMax: options.machinesMax ?? NODES_MAX,
+    endMs: options.endMs ?? END_MS,
+    seed: options.seed ?? 1,
+    rules: options.faults ?? [],
+    now: options.now ?? Date.now,
+  });
+  await using started = new AsyncDisposableStack();
+  const save = machineSaver(records, () => fleet.records());
+  started.use(claimFor("cloud", directory));
+  await save();
+  // Machines that ended while nobody looked have left processes that no kubelet will find again.
+  await endLeftovers(nodesOf(directory));
+  fleet.onChange(save);
+  started.defer(async () => {
+    await fleet.close();
+    await save();
+  });
+  const tokenFile = join(directory, "token");
+  const token = ownToken(tokenFile);
+  const ticker = setInterval(() => fleet.tick(), TICK_MS);
+  started.defer(() => clearInterval(ticker));
+  const server = started.use(await serveMachines(fleet, { token, port: options.port ?? 0 }));
+  const all = started.move();
+  return {
+    ...machineControls((command) => Promise.resolve().then(() => fleet.command(command))),
+    url: server.url,
+    tokenFile,
+    control: { url: server.url, token },
+    list: () => fleet.list(undefined),
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+function checkOptions({ types, zones, machinesMax = NODES_MAX }: MachinesOptions): void {
+  const wrong = (field: string, reason: string): never => throwFault({ code: "invalid_request", field, reason });
+  const names = types.map(({ name }) => name);
+  if (types.length === 0) wrong("types", "a cloud has at least one");
+  if (new Set(names).size < names.length) wrong("types", "one is there twice");
+  if (zones?.length === 0) wrong("zones", "a cloud has at least one");
+  for (const name of [...names, ...(zones ?? [])]) {
+    const problem = checkDnsLabel("types and zones", name);
+    if (problem !== undefined) throwFault(problem);
+  }
+  if (!Number.isInteger(machinesMax) || machinesMax < 1)
+    wrong("machinesMax", `${machinesMax} is no number of machines`);
+}
+
+/** The same over the lives of a directory, so that whoever read it once may go on. */
+function ownToken(file: string): string {
+  try {
+    return readFileSync(file, "utf8").trim();
+  } catch {
+    const token = randomBytes(24).toString("hex");
+    writeFileSync(file, token, { mode: 0o600 });
+    return token;
+  }
+}
