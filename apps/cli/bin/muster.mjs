@@ -21,10 +21,10 @@ else {
 }
 
 function handOver() {
-  const child = spawn(ownNode, [main, ...process.argv.slice(2)], { stdio: "inherit" });
-  // A terminal sends Ctrl-C to both; everything else is passed on.
-  process.on("SIGINT", () => {});
-  for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  const child = spawn(ownNode, [main, ...process.argv.slice(2)], { stdio: ["inherit", "inherit", "inherit", "ipc"] });
+  // Whoever signals the whole group, as a terminal does for Ctrl-C, has signalled the child as well: told by a message, it knows the one for the other.
+  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.connected && child.send(signal, () => {}));
+  process.on("SIGHUP", () => child.kill("SIGHUP"));
   child.on("error", (error) => {
     process.stderr.write(`error: starting ${ownNode}: ${error.message}\n`);
     process.exitCode = 2;

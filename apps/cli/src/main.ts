@@ -1,30 +1,16 @@
 import { join } from "node:path";
 import { startTelemetry } from "@muster/tracing";
 import { makeCli } from "./adapters/deps.ts";
+import { listenForInterrupts } from "./adapters/interrupts.ts";
 import { terminal } from "./adapters/terminal.ts";
 import { readConfig } from "./config.ts";
 import { explainError } from "./explain-error.ts";
 import { buildProgram } from "./program.ts";
 import { VERSION } from "./version.ts";
 
-const first = new AbortController();
-const second = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.on(signal, () => {
-    if (first.signal.aborted) second.abort();
-    first.abort();
-  });
-}
-// Whoever started us with a channel and is gone takes us along.
-process.once("disconnect", () => {
-  first.abort();
-  second.abort();
-});
-process.channel?.unref();
-
+const interrupts = listenForInterrupts();
 const config = readConfig(process.env, join(import.meta.dirname, "../../../.muster/local.json"));
 const io = terminal(config);
-const interrupts = { first: first.signal, second: second.signal };
 const telemetry = startTelemetry({ service: "muster", version: VERSION, env: process.env });
 try {
   const program = buildProgram((natsUrl) => makeCli({ config, io, interrupts, natsUrl }), io.outStyle().columns);
