@@ -69,10 +69,19 @@ export function specToMessage(spec: SessionSpec): NonNullable<SpecMessage> {
   };
 }
 
+/** Where to go on in what a component writes. */
+export type LogPlace = {
+  readonly offset: number;
+  /** In which life of the component the offset counts, as its kind says it; empty: in the only one, or the newest. */
+  readonly run: string;
+};
+
 /** A part of what a component wrote. */
 export type LogChunk = {
   readonly bytes: Uint8Array;
-  readonly nextOffset: number;
+  readonly next: LogPlace;
+  /** That wrote it, or will; empty where a component has only one in its life. */
+  readonly pod: string;
   /** No more will come. */
   readonly complete: boolean;
   /** The beginning was left out because the log was too long to be kept. */
