@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { isRetryable } from "@muster/faults";
 import { pauseBy, systemClock, type Clock } from "./clock.ts";
 import {
@@ -203,7 +203,7 @@ async function isNot(code: "not_found" | "already_exists", call: Promise<unknown
 }
 
 function newName(about: string): string {
-  return `${about.slice(0, 200)}.${randomBytes(8).toString("hex")}`;
+  return `${about.slice(0, 200)}.${randomUUID().slice(-12)}`;
 }
 
 function time(wallMs: number): string {

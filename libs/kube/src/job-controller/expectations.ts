@@ -1,5 +1,7 @@
 /** After this long an expectation counts as met: the event that would have met it was lost. */
 export const EXPECTATION_MS = 5 * 60_000;
+/** Rows that nobody asks for again are looked for at most this often. */
+const FORGET_EVERY_MS = 10_000;
 
 /** Members that were asked for and not yet seen: creations by name, deletions by uid. */
 export type Outstanding = { readonly creations?: Iterable<string>; readonly deletions?: Iterable<string> };
@@ -58,6 +60,7 @@ type Row = { readonly creations: Until; readonly deletions: Until };
 export function makeExpectations(now: () => number = () => performance.now()): Expectations {
   const jobs = new Map<string, Map<string, Row>>();
   const deletionKeys = new Map<string, string>();
+  let forgetAtMs = -Infinity;
 
   function raise(key: string, expected: Outstanding): void {
     const untilMs = now() + EXPECTATION_MS;
@@ -76,8 +79,8 @@ export function makeExpectations(now: () => number = () => performance.now()): E
       rows.set(key, row);
       return;
     }
-    // A pass that was under way when its job was deleted may leave rows that nobody asks for again.
-    forgetExpired();
+    // A pass that was under way when its job was deleted may leave rows that nobody asks for again. Among many jobs it takes time to find them.
+    if (now() >= forgetAtMs) forgetExpired();
     jobs.set(uid, new Map([[key, row]]));
   }
 
@@ -107,6 +110,7 @@ export function makeExpectations(now: () => number = () => performance.now()): E
   }
 
   function forgetExpired(): void {
+    forgetAtMs = now() + FORGET_EVERY_MS;
     for (const key of [...jobs.values()].flatMap((rows) => [...rows.keys()])) liveRow(key);
   }
 
