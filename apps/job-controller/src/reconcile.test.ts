@@ -114,7 +114,7 @@ describe("a pass", () => {
     const young = { ...fresh, job: { ...snapshot().job, createdMs: snapshot().nowMs - 1000 } };
     const busy = { isBusy: () => true };
     const { pass } = world(young, busy);
-    expect(await pass()).toEqual({ did: ["reserve", "create-pods", "create-service"], requeueAfterMs: 500 });
+    expect(await pass()).toEqual({ did: ["reserve", "create-pods", "create-service"], requeueAfterMs: 2000 });
     const old = world({ ...young, job: { ...young.job, createdMs: snapshot().nowMs - 15_000 } }, busy);
     expect((await old.pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
   });

@@ -27,7 +27,7 @@ export type PassPolicy = JobPolicy & {
 /** A grant is often there at once, and then the pods follow in the same pass. */
 const ROUNDS_MOST = 3;
 /** What was postponed is looked at again after this. */
-const POSTPONE_MS = 500;
+const POSTPONE_MS = 2000;
 
 /**
  * One pass over a job: observe, decide, act. What steps rely on is written before them, and what only tells of them after them: pods do not wait for words.
