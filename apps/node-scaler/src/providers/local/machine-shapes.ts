@@ -1,0 +1,41 @@
+import { z } from "zod";
+import type { Instance } from "../provider.ts";
+
+const machine = z.object({
+  instanceId: z.string().min(1),
+  nodeName: z.string(),
+  zone: z.string().min(1),
+  state: z.enum(["pending", "running", "stopping", "gone"]),
+  addresses: z.array(z.string()),
+  kubernetesNode: z.string().min(1).optional(),
+  lostAtMs: z.number().optional(),
+  failure: z.string().min(1).optional(),
+});
+
+/** What the cloud says about a machine; what else it says is not looked at. */
+export type Machine = z.infer<typeof machine>;
+
+/** The bodies that the cloud answers with. */
+export const shapes = {
+  machine,
+  machines: z.object({ instances: z.array(machine) }),
+  images: z.object({ images: z.array(z.object({ id: z.string().min(1), createdAtMs: z.number().optional() })) }),
+  refusal: z.object({
+    error: z.object({ code: z.string(), message: z.string(), zone: z.string().min(1).optional() }),
+  }),
+};
+
+/** Undefined for a machine that is gone. */
+export function buildInstance({ state, ...machine }: Machine): Instance | undefined {
+  if (state === "gone") return undefined;
+  const { instanceId, nodeName, zone, addresses, kubernetesNode, lostAtMs, failure } = machine;
+  return { instanceId, nodeName, state, zone, addresses, kubernetesNode, lostAtMs, failure };
+}
+
+type Image = z.infer<typeof shapes.images>["images"][number];
+
+/** One without a date counts as the oldest. */
+export function newestImage(images: readonly Image[]): string | undefined {
+  const [newest] = [...images].sort((a, b) => (b.createdAtMs ?? 0) - (a.createdAtMs ?? 0));
+  return newest?.id;
+}

@@ -1,0 +1,121 @@
+import { setMaxListeners } from "node:events";
+import { faultOf } from "@muster/faults";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
+
+/** A real counterpart of a provider, with what a test cannot do through the provider itself. */
+export type ProviderWorld = AsyncDisposable & {
+  readonly provider: NodeProvider;
+  /** A boot that succeeds; the name is new each time. Its image is what `findImage(imageProperties)` says. */
+  readonly boot: Boot;
+  readonly imageProperties: Readonly<Record<string, string>>;
+  /** A boot of which there is none now, and the zone that the answer names. Undefined: the counterpart cannot be short of anything. */
+  readonly short: { readonly boot: Boot; readonly zone: string | undefined } | undefined;
+  /** Makes an instance that is not this scaler's. */
+  readonly makeForeign: () => Promise<void>;
+  /** The id of no instance, in the form that the provider gives them. */
+  readonly unknownInstanceId: string;
+};
+
+const never = new AbortController().signal;
+setMaxListeners(0, never);
+
+/** What every provider promises, tried on one. Each test leaves nothing behind. */
+export function describeProvider(title: string, open: () => Promise<ProviderWorld>): void {
+  describe(`the provider ${title}`, () => {
+    let world: ProviderWorld;
+    let provider: NodeProvider;
+    let count = 0;
+    beforeAll(async () => {
+      world = await open();
+      ({ provider } = world);
+    });
+    afterAll(async () => {
+      const left = await provider.list(never);
+      await world[Symbol.asyncDispose]();
+      expect(left).toEqual([]);
+    });
+
+    const fresh = async (boot = world.boot): Promise<Boot> => {
+      const nodeName = `conformance-${++count}`;
+      const labels = { ...boot.labels, "muster.dev/node": nodeName };
+      return { ...boot, nodeName, labels, image: await provider.findImage(world.imageProperties, never) };
+    };
+    const started = async (boot: Boot): Promise<string> => {
+      const answer = await provider.start(boot, never);
+      if (answer.kind !== "started") throw new Error(JSON.stringify(answer));
+      return answer.instanceId;
+    };
+    const named = async (nodeName: string): Promise<readonly Instance[]> =>
+      (await provider.list(never)).filter((instance) => instance.nodeName === nodeName);
+    const gone = (nodeName: string): Promise<unknown> =>
+      until(`${nodeName} is listed no more`, async () => (await named(nodeName)).length === 0);
+
+    it("lists an instance by its name and id until it was stopped and is gone", async () => {
+      const boot = await fresh();
+      const instanceId = await started(boot);
+      const [instance, ...more] = await until(`${boot.nodeName} is listed`, async () => {
+        const found = await named(boot.nodeName);
+        return found.length > 0 && found;
+      });
+      expect(more).toEqual([]);
+      expect(instance).toMatchObject({ instanceId, failure: undefined, lostAtMs: undefined });
+      expect(["pending", "running"]).toContain(instance?.state);
+      await provider.stop({ instanceId, nodeName: boot.nodeName }, never);
+      await gone(boot.nodeName);
+    });
+
+    it("makes one instance of one name, however often and at once it is started", async () => {
+      const boot = await fresh();
+      const together = await Promise.all([started(boot), started(boot)]);
+      const ids = new Set([...together, await started(boot)]);
+      expect(ids.size).toBe(1);
+      expect(await named(boot.nodeName)).toHaveLength(1);
+      for (const instanceId of ids) await provider.stop({ instanceId, nodeName: boot.nodeName }, never);
+      await gone(boot.nodeName);
+    });
+
+    it("takes the order to stop one instance twice, and once more when it is gone", async () => {
+      const boot = await fresh();
+      const instance = { instanceId: await started(boot), nodeName: boot.nodeName };
+      await provider.stop(instance, never);
+      await provider.stop(instance, never);
+      await gone(boot.nodeName);
+      await provider.stop(instance, never);
+    });
+
+    it("stops what it does not know without an error", async () => {
+      await provider.stop({ instanceId: world.unknownInstanceId, nodeName: "conformance-unknown" }, never);
+    });
+
+    it("does not list what is not this scaler's", async () => {
+      await world.makeForeign();
+      expect(await provider.list(never)).toEqual([]);
+    });
+
+    it("answers that there is none with the zone, and makes none", async (context) => {
+      if (world.short === undefined) return context.skip();
+      const boot = await fresh(world.short.boot);
+      expect(await provider.start(boot, never)).toMatchObject({ kind: "no-capacity", zone: world.short.zone });
+      expect(await named(boot.nodeName)).toEqual([]);
+    });
+
+    it("knows no image that has a property of none", async () => {
+      const search = provider.findImage({ ...world.imageProperties, name: "no-such-image" }, never);
+      const answer = await search.catch((error: unknown) => faultOf(error)?.code);
+      // Empty where the provider chooses by itself, whatever it is asked for.
+      expect(["", "not_found"]).toContain(answer);
+    });
+
+    it("does nothing once its signal has aborted, and says the signal's reason", async () => {
+      const boot = await fresh();
+      const reason = new Error("the test has ended it");
+      const signal = AbortSignal.abort(reason);
+      await expect(provider.start(boot, signal)).rejects.toBe(reason);
+      await expect(provider.list(signal)).rejects.toBe(reason);
+      await expect(provider.stop({ instanceId: "any", nodeName: "any" }, signal)).rejects.toBe(reason);
+      expect(await named(boot.nodeName)).toEqual([]);
+    });
+  });
+}
