@@ -1,0 +1,50 @@
+import { expect, it } from "vitest";
+import { buildNode } from "../../test/build-node.ts";
+import { decideBootOutcome, lengthenBackoff } from "./decide-boot-outcome.ts";
+
+const node = buildNode("n", { spec: { zone: "wanted" }, status: { phase: "Creating", instanceId: undefined } });
+
+it("keeps the id and the zone of what was started", () => {
+  expect(decideBootOutcome(node, { kind: "started", instanceId: "i", zone: "got" })).toMatchObject({
+    expected: "Creating",
+    phase: "Created",
+    spec: { zone: "got" },
+    status: { instanceId: "i" },
+  });
+  expect(decideBootOutcome(node, { kind: "started", instanceId: "i", zone: undefined }).spec?.zone).toBe("wanted");
+});
+
+it("ends the record of what the provider is short of or does not have, and says so", () => {
+  const short = { kind: "no-capacity", zone: "z", subnet: undefined, message: "none left" } as const;
+  for (const answer of [short, { kind: "unsupported", message: "none left" } as const])
+    expect(decideBootOutcome(node, answer)).toMatchObject({
+      phase: "Terminated",
+      status: { trouble: "none left" },
+      because: "short",
+      shortage: answer,
+    });
+});
+
+it("keeps the record when nobody knows what the provider did", () => {
+  const outcome = decideBootOutcome(node, { kind: "failed", message: "time is up", retryAfterMs: 0 });
+  expect(outcome).toMatchObject({ because: "failed", status: { trouble: "time is up" } });
+  expect(outcome.phase).toBeUndefined();
+});
+
+it("pauses longer after each failure, up to five minutes, or as long as the provider asks for", () => {
+  const failure = { message: "m", retryAfterMs: 0 };
+  let backoff = lengthenBackoff(undefined, failure, 0);
+  const pauses = [backoff.untilMs];
+  for (let again = 0; again < 6; again += 1) {
+    const nowMs = backoff.untilMs;
+    backoff = lengthenBackoff(backoff, failure, nowMs);
+    pauses.push(backoff.untilMs - nowMs);
+  }
+  expect(pauses).toEqual([10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]);
+  expect(lengthenBackoff(undefined, { ...failure, retryAfterMs: 60_000 }, 0).untilMs).toBe(60_000);
+});
+
+it("counts the failures of one round as one", () => {
+  const first = lengthenBackoff(undefined, { message: "m", retryAfterMs: 0 }, 0);
+  expect(lengthenBackoff(first, { message: "m", retryAfterMs: 0 }, 5)).toEqual(first);
+});

@@ -1,0 +1,60 @@
+import type { NodeChange } from "./change-node.ts";
+import type { ScaledNode } from "./node.ts";
+import type { Shortage } from "./unavailability.ts";
+
+/** What the provider answered; `failed`: it may have taken effect or not. */
+export type BootAnswer =
+  | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
+  | Shortage
+  | { readonly kind: "failed"; readonly message: string; readonly retryAfterMs: number };
+
+export type BootOutcome =
+  | (NodeChange & { readonly do: "change"; readonly because: "started" | "failed" })
+  /** There is no instance, and there will be none: the record ends at once, and the shortage is remembered. */
+  | (NodeChange & { readonly do: "change"; readonly because: "short"; readonly shortage: Shortage });
+
+/** What the provider's answer means for the record of a node that is Creating. A failed one is left for the heartbeat, which ends it as BOOT_FAILED. */
+export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer): BootOutcome {
+  const change = { do: "change", node: name, expected: "Creating" } as const;
+  switch (answer.kind) {
+    case "started": {
+      const { instanceId, zone } = answer;
+      const status = { instanceId, trouble: undefined };
+      return { ...change, phase: "Created", spec: { zone: zone ?? spec.zone }, status, because: "started" };
+    }
+    case "no-capacity":
+    case "unsupported":
+      return {
+        ...change,
+        phase: "Terminated",
+        status: { trouble: answer.message },
+        because: "short",
+        shortage: answer,
+      };
+    case "failed":
+      return { ...change, status: { trouble: answer.message }, because: "failed" };
+  }
+}
+
+/** How often a pool's boots have failed in a row, and until when no more are tried. */
+export type BootBackoff = { readonly failures: number; readonly untilMs: number; readonly message: string };
+
+const FIRST_PAUSE_MS = 10_000;
+const LONGEST_PAUSE_MS = 300_000;
+
+/**
+ * The pause after one more failure. Several nodes that fail in one round are one failure: those that fail during a pause do not make it longer, unless the provider
+ * names a longer one.
+ */
+export function lengthenBackoff(
+  before: BootBackoff | undefined,
+  failure: { readonly message: string; readonly retryAfterMs: number },
+  nowMs: number,
+): BootBackoff {
+  const { message, retryAfterMs } = failure;
+  if (before !== undefined && nowMs < before.untilMs)
+    return { ...before, untilMs: Math.max(before.untilMs, nowMs + retryAfterMs) };
+  const failures = (before?.failures ?? 0) + 1;
+  const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10), LONGEST_PAUSE_MS);
+  return { failures, message, untilMs: nowMs + Math.max(pauseMs, retryAfterMs) };
+}

@@ -1,0 +1,123 @@
+import { describe, expect, it } from "vitest";
+import { buildNode, buildPolicy } from "../../test/build-node.ts";
+import { buildMachine, buildPod, holder, inLedger } from "../../test/build-sightings.ts";
+import type { Phase, ScaledNode } from "./node.ts";
+import { planClaims, type ClaimsSnapshot } from "./plan-claims.ts";
+import type { PodOnNode } from "./sightings.ts";
+
+const other = { owner: { kind: "session", id: "s" }, reservationId: "2" };
+const podOf = (owner: PodOnNode["owner"]) => new Map([["k-n", [buildPod("p", { owner })]]]);
+const none = new Map<string, readonly PodOnNode[]>();
+
+function plan(node: ScaledNode, parts: Partial<ClaimsSnapshot>, reuse = true) {
+  const [step, ...more] = planClaims({
+    nowMs: 1000,
+    nodes: [node],
+    policies: new Map([["a", buildPolicy({ reuse })]]),
+    machines: inLedger(),
+    pods: none,
+    ...parts,
+  });
+  expect(more).toEqual([]);
+  return step;
+}
+
+const claim = (reached: boolean) => ({ ...holder, reached });
+const node = (phase: Phase, reached?: boolean) =>
+  buildNode("n", { status: { phase, claim: reached === undefined ? undefined : claim(reached) } });
+const free = inLedger(buildMachine("n", "FREE"));
+const held = inLedger(buildMachine("n", "HELD", holder));
+const heldByOther = inLedger(buildMachine("n", "HELD", other));
+
+describe("the dispenser", () => {
+  it.each([
+    ["claims what was granted", node("Available"), held, none, "granted", "Claimed"],
+    [
+      "claims it although it is cordoned",
+      node("Available"),
+      inLedger(buildMachine("n", "CORDONED", holder)),
+      none,
+      "granted",
+      "Claimed",
+    ],
+    ["leaves what is free", node("Available"), free, none, undefined, undefined],
+    [
+      "sees that a pod of the holder reached it",
+      node("Claimed", false),
+      held,
+      podOf(holder.owner),
+      "reached",
+      undefined,
+    ],
+    [
+      "does not take another's pod for the holder's",
+      node("Claimed", false),
+      held,
+      podOf(other.owner),
+      undefined,
+      undefined,
+    ],
+    ["sees a grant that followed another", node("Claimed", true), heldByOther, none, "granted-anew", undefined],
+    ["takes back what no pod reached", node("Claimed", false), free, none, "returned-unused", "Available"],
+    ["cleans what a pod reached", node("Claimed", true), free, none, "returned", "Cleaning"],
+    ["takes back what the ledger does not know", node("Claimed", true), inLedger(), none, "returned", "Cleaning"],
+    ["waits for the holder's pods", node("Cleaning", true), free, podOf(holder.owner), undefined, undefined],
+    [
+      "waits while the ledger says occupied",
+      node("Cleaning", true),
+      inLedger(buildMachine("n", "OCCUPIED")),
+      none,
+      undefined,
+      undefined,
+    ],
+    ["uses again what is clean", node("Cleaning", true), free, none, "clean", "Available"],
+    [
+      "uses again what was granted already",
+      node("Cleaning", true),
+      heldByOther,
+      podOf(holder.owner),
+      "clean",
+      "Available",
+    ],
+  ] as const)("%s", (...[, before, machines, pods, because, phase]) => {
+    const step = plan(before, { machines, pods });
+    expect([step?.because, step?.phase]).toEqual([because, phase]);
+  });
+
+  it("writes who holds the node, and forgets it when it is free again", () => {
+    expect(plan(node("Available"), { machines: held, pods: podOf(holder.owner) })?.status).toEqual({
+      claim: claim(true),
+    });
+    expect(plan(node("Claimed", true), { machines: heldByOther })?.status).toEqual({
+      claim: { ...other, reached: true },
+    });
+    expect(plan(node("Claimed", false), { machines: free })?.status).toMatchObject({
+      claim: undefined,
+      boundTo: undefined,
+      idleSinceMs: undefined,
+    });
+  });
+
+  it("believes no list that is not complete about what is not on it", () => {
+    expect(plan(node("Claimed", true), { machines: { ...inLedger(), complete: false } })).toBeUndefined();
+  });
+
+  it("ends a node of a pool whose nodes are used once, but not one that no pod reached", () => {
+    expect(plan(node("Cleaning", true), { machines: free }, false)?.spec?.terminate?.code).toBe("RETURNED");
+    expect(plan(node("Claimed", false), { machines: free }, false)?.phase).toBe("Available");
+  });
+
+  it("ends a node on which the holder's pods stay for ever", () => {
+    const pods = podOf(holder.owner);
+    expect(plan(node("Cleaning", true), { machines: free, pods, nowMs: 119_999 })).toBeUndefined();
+    expect(plan(node("Cleaning", true), { machines: free, pods, nowMs: 120_000 })).toMatchObject({
+      because: "never-clean",
+      spec: { terminate: { code: "RETURNED" } },
+    });
+  });
+
+  it("leaves nodes that are to end to the reaper", () => {
+    const terminate = { code: "IDLE", message: "", atMs: 0, drainUntilMs: 0 } as const;
+    expect(plan(buildNode("n", { spec: { terminate } }), { machines: held })).toBeUndefined();
+  });
+});

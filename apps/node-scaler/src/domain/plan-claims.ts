@@ -1,0 +1,97 @@
+import type { NodeChange } from "./change-node.ts";
+import type { Claim, ScaledNode } from "./node.ts";
+import { buildTermination } from "./plan-heartbeat.ts";
+import type { PoolPolicy } from "./pool.ts";
+import { isSameOwner, type Machine, type Machines, type PodOnNode, type PodsByNode } from "./sightings.ts";
+
+export type ClaimsSnapshot = {
+  readonly nowMs: number;
+  readonly nodes: readonly ScaledNode[];
+  readonly policies: ReadonlyMap<string, PoolPolicy>;
+  readonly machines: Machines;
+  readonly pods: PodsByNode;
+};
+
+export type ClaimReason =
+  "granted" | "granted-anew" | "reached" | "returned-unused" | "returned" | "clean" | "single-use" | "never-clean";
+
+export type ClaimStep = NodeChange & { readonly do: "change"; readonly because: ClaimReason };
+
+/**
+ * The dispenser: what the ledger has granted is Claimed (`requestNode`); what it has taken back is Available when no pod of the holder reached it, and otherwise is
+ * cleaned and used again, or ends (`returnNode`). At most one step a node. Nodes that are to end are left to the reaper.
+ */
+export function planClaims(snapshot: ClaimsSnapshot): ClaimStep[] {
+  const { machines, pods } = snapshot;
+  return snapshot.nodes.flatMap((node) => {
+    const { kubernetesNode } = node.status;
+    if (kubernetesNode === undefined || node.spec.terminate !== undefined) return [];
+    const machine = machines.byNode.get(kubernetesNode);
+    // What the ledger does not name may be on a list that is not complete, and then nothing is known.
+    if (machine === undefined && !machines.complete) return [];
+    return planNode(node, machine, pods.get(kubernetesNode) ?? [], snapshot) ?? [];
+  });
+}
+
+function planNode(
+  node: ScaledNode,
+  machine: Machine | undefined,
+  pods: readonly PodOnNode[],
+  snapshot: ClaimsSnapshot,
+): ClaimStep | undefined {
+  const { phase, claim } = node.status;
+  const holder = machine?.holder;
+  if (phase === "Available" && holder !== undefined)
+    return { ...begin(node, "granted"), phase: "Claimed", status: claimed(holder, reached(holder.owner, pods)) };
+  if (phase === "Cleaning") return planCleaning(node, machine, pods, snapshot);
+  if (phase !== "Claimed" || claim === undefined) return undefined;
+  if (holder === undefined) return claim.reached ? goBack(node, "returned") : goBack(node, "returned-unused");
+  const was = claim.reached || reached(holder.owner, pods);
+  if (holder.reservationId !== claim.reservationId)
+    // Given back and granted again between two looks: what ran on it is remembered.
+    return { ...begin(node, "granted-anew"), status: claimed(holder, was) };
+  return was === claim.reached
+    ? undefined
+    : { ...begin(node, "reached"), status: { claim: { ...claim, reached: was } } };
+}
+
+function goBack(node: ScaledNode, because: "returned" | "returned-unused"): ClaimStep {
+  if (because === "returned") return { ...begin(node, because), phase: "Cleaning" };
+  return { ...begin(node, because), phase: "Available", status: unbound };
+}
+
+function planCleaning(
+  node: ScaledNode,
+  machine: Machine | undefined,
+  pods: readonly PodOnNode[],
+  { nowMs, policies }: ClaimsSnapshot,
+): ClaimStep | undefined {
+  const { claim, phaseSinceMs } = node.status;
+  const policy = policies.get(node.spec.pool);
+  const returned = (message: string, because: "single-use" | "never-clean"): ClaimStep => {
+    const terminate = buildTermination({ code: "RETURNED", message }, node, policies, nowMs);
+    return { ...begin(node, because), spec: { terminate } };
+  };
+  if (machine?.holder !== undefined) return { ...begin(node, "clean"), phase: "Available", status: unbound };
+  if (policy === undefined || !policy.reuse) return returned("nodes of the pool are used once", "single-use");
+  const left = claim !== undefined && reached(claim.owner, pods);
+  if (!left && machine?.standing !== "OCCUPIED")
+    return { ...begin(node, "clean"), phase: "Available", status: unbound };
+  const waitedMs = nowMs - phaseSinceMs;
+  if (waitedMs < policy.drainTimeoutMs) return undefined;
+  return returned(`what ran on it has not ended in ${Math.round(waitedMs / 1000)} s`, "never-clean");
+}
+
+const unbound = { claim: undefined, boundTo: undefined, idleSinceMs: undefined, unhealthySinceMs: undefined };
+
+function claimed({ owner, reservationId }: NonNullable<Machine["holder"]>, isReached: boolean): { claim: Claim } {
+  return { claim: { owner, reservationId, reached: isReached } };
+}
+
+function reached(owner: Claim["owner"], pods: readonly PodOnNode[]): boolean {
+  return pods.some((pod) => pod.owner !== undefined && isSameOwner(pod.owner, owner));
+}
+
+function begin(node: ScaledNode, because: ClaimReason): ClaimStep {
+  return { do: "change", node: node.name, expected: node.status.phase, because };
+}

@@ -1,0 +1,158 @@
+import { describe, expect, it } from "vitest";
+import { buildNode, buildPolicy } from "../../test/build-node.ts";
+import { buildInstance, buildKubeNode, inCluster, listed, silence } from "../../test/build-sightings.ts";
+import type { Phase, ScaledNode } from "./node.ts";
+import { planHeartbeat, type HeartbeatSnapshot } from "./plan-heartbeat.ts";
+
+const MINUTE = 60_000;
+const policies = new Map([["a", buildPolicy()]]);
+
+function plan(node: ScaledNode, parts: Partial<HeartbeatSnapshot> = {}) {
+  const [step, ...more] = planHeartbeat({
+    nowMs: 1000,
+    leadingSinceMs: 0,
+    term: 1,
+    nodes: [node],
+    policies,
+    instances: listed(buildInstance("n")),
+    kubeNodes: inCluster(),
+    booting: new Set(),
+    ...parts,
+  });
+  expect(more).toEqual([]);
+  return step;
+}
+
+const node = (phase: Phase, status: Partial<ScaledNode["status"]> = {}) =>
+  buildNode("n", { status: { phase, ...status } });
+const created = (status: Partial<ScaledNode["status"]> = {}) =>
+  node("Created", { kubernetesNode: undefined, ...status });
+const ended = (code: string) => ({ because: "to-end", spec: { terminate: { code } } });
+
+describe("a node that boots", () => {
+  it("is Available once its Kubernetes node is ready, found by its label", () => {
+    const seen = buildInstance("n", { addresses: ["10.0.0.1"], zone: "z" });
+    expect(plan(created(), { instances: listed(seen), kubeNodes: inCluster(buildKubeNode("n")) })).toMatchObject({
+      because: "ready",
+      expected: "Created",
+      phase: "Available",
+      spec: { zone: "z" },
+      status: { kubernetesNode: "k-n", addresses: ["10.0.0.1"] },
+    });
+  });
+
+  it("is found by the name that the provider tells, where the label is missing", () => {
+    const kubeNode = buildKubeNode("n", { scaledNode: undefined, name: "ip-1" });
+    const instances = listed(buildInstance("n", { kubernetesNode: "ip-1" }));
+    expect(plan(created(), { instances, kubeNodes: inCluster(kubeNode) })).toMatchObject({
+      because: "ready",
+      status: { kubernetesNode: "ip-1" },
+    });
+  });
+
+  it("has joined before it is ready", () => {
+    const kubeNodes = inCluster(buildKubeNode("n", { ready: false }));
+    expect(plan(created(), { kubeNodes })).toMatchObject({ because: "joined", status: { kubernetesNode: "k-n" } });
+  });
+
+  it("ends when it is not ready in time", () => {
+    expect(plan(created(), { nowMs: 5 * MINUTE - 1 })?.because).toBe("instance-seen");
+    expect(plan(created(), { nowMs: 5 * MINUTE })).toMatchObject(ended("BOOT_TIMEOUT"));
+  });
+
+  it("has the whole time again under a new leader", () => {
+    const leadingSinceMs = 4 * MINUTE;
+    expect(plan(created(), { nowMs: 6 * MINUTE, leadingSinceMs })?.because).toBe("instance-seen");
+    expect(plan(created(), { nowMs: 9 * MINUTE, leadingSinceMs })).toMatchObject(ended("BOOT_TIMEOUT"));
+  });
+
+  it("is timed anew when the clock that wrote its record was ahead", () => {
+    const ahead = created({ phaseSinceMs: 60 * MINUTE });
+    const step = plan(ahead, { nowMs: MINUTE });
+    expect(step).toMatchObject({ because: "clock-went-back", status: { unhealthySinceMs: MINUTE } });
+    const after = created({ phaseSinceMs: 60 * MINUTE, unhealthySinceMs: MINUTE });
+    expect(plan(after, { nowMs: 5 * MINUTE })?.because).toBe("instance-seen");
+    expect(plan(after, { nowMs: 6 * MINUTE })).toMatchObject(ended("BOOT_TIMEOUT"));
+  });
+
+  it("ends at once when the provider says that it never will be one", () => {
+    const instances = listed(buildInstance("n", { failure: "no such image" }));
+    expect(plan(created(), { instances })).toMatchObject({
+      spec: { terminate: { code: "BOOT_FAILED", message: "no such image" } },
+    });
+  });
+
+  it.each([
+    ["is left alone while its provider is asked", { booting: new Set(["n"]) }, undefined],
+    ["of an earlier leader ends", { term: 2 }, "RESTARTED"],
+    ["that nobody asks for any more ends", {}, "BOOT_FAILED"],
+  ])("and is Creating %s", (_what, parts, code) => {
+    const step = plan(node("Creating", { instanceId: undefined, kubernetesNode: undefined }), parts);
+    expect(step?.spec?.terminate?.code).toBe(code);
+  });
+});
+
+describe.each(["Available", "Cleaning"] as const)("a node that is %s", (phase) => {
+  const sick = inCluster(buildKubeNode("n", { ready: false }));
+
+  it("is marked when it is not ready, and the mark lapses when it is again", () => {
+    expect(plan(node(phase), { kubeNodes: sick })).toMatchObject({
+      because: "not-ready",
+      status: { unhealthySinceMs: 1000 },
+    });
+    expect(plan(node(phase, { unhealthySinceMs: 5 }), { kubeNodes: inCluster(buildKubeNode("n")) })).toMatchObject({
+      because: "ready-again",
+      status: { unhealthySinceMs: undefined },
+    });
+  });
+
+  it("ends when it is not ready for too long, or gone from the cluster", () => {
+    const marked = node(phase, { unhealthySinceMs: 1000 });
+    expect(plan(marked, { kubeNodes: sick, nowMs: 90_999 })).toBeUndefined();
+    for (const kubeNodes of [sick, inCluster()])
+      expect(plan(marked, { kubeNodes, nowMs: 91_000 })).toMatchObject(ended("UNHEALTHY"));
+  });
+
+  it("is not judged while the watcher is silent, nor by what an earlier leader saw", () => {
+    const marked = node(phase, { unhealthySinceMs: 1000 });
+    const kubeNodes = { byName: new Map(), known: false };
+    expect(plan(marked, { kubeNodes, nowMs: 60 * MINUTE })).toBeUndefined();
+    expect(plan(marked, { kubeNodes: sick, nowMs: 60 * MINUTE, leadingSinceMs: 59 * MINUTE })).toBeUndefined();
+  });
+});
+
+it("takes the ready one of two names under which a node has joined, unless somebody may hold the first", () => {
+  const second = buildKubeNode("n", { name: "k-second" });
+  const kubeNodes = inCluster(buildKubeNode("n", { ready: false }), second);
+  expect(plan(node("Available"), { kubeNodes })).toMatchObject({
+    because: "joined",
+    status: { kubernetesNode: "k-second" },
+  });
+  expect(plan(node("Cleaning"), { kubeNodes })).toMatchObject({ because: "not-ready" });
+  const both = inCluster(buildKubeNode("n"), second);
+  expect(plan(node("Available"), { kubeNodes: both })?.status?.kubernetesNode).toBe("k-n");
+});
+
+it.each(["Created", "Available", "Claimed", "Cleaning"] as const)(
+  "ends a node that is %s when the provider takes it away",
+  (phase) => {
+    const instances = listed(buildInstance("n", { lostAtMs: 31_000 }));
+    expect(plan(node(phase), { instances })).toMatchObject({
+      spec: {
+        terminate: {
+          code: "SPOT_NOTICE",
+          drainUntilMs: 31_000,
+          message: "the provider takes the instance away in 30 s",
+        },
+      },
+    });
+  },
+);
+
+it("does not judge nodes that are held, that are to end, or that have ended", () => {
+  const terminate = { code: "IDLE", message: "", atMs: 0, drainUntilMs: 0 } as const;
+  const late = { nowMs: 60 * MINUTE, instances: silence };
+  for (const phase of ["Claimed", "Terminating", "Terminated"] as const)
+    expect(plan(node(phase), late)).toBeUndefined();
+  expect(plan(buildNode("n", { spec: { terminate }, status: { unhealthySinceMs: 1 } }), late)).toBeUndefined();
+});

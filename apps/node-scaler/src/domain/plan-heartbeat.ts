@@ -1,0 +1,191 @@
+import type { NodeChange } from "./change-node.ts";
+import type { ScaledNode, Termination, TerminationCode } from "./node.ts";
+import type { PoolPolicy } from "./pool.ts";
+import {
+  instancesByNode,
+  kubeNodesByRecord,
+  type Instances,
+  type KubeNode,
+  type KubeNodes,
+  type ListedInstance,
+} from "./sightings.ts";
+
+export type HeartbeatSnapshot = {
+  readonly nowMs: number;
+  /** When this leader began: what came before is no reason to end a node, since nobody may have looked. */
+  readonly leadingSinceMs: number;
+  readonly term: number;
+  readonly nodes: readonly ScaledNode[];
+  readonly policies: ReadonlyMap<string, PoolPolicy>;
+  readonly instances: Instances;
+  readonly kubeNodes: KubeNodes;
+  /** Names of nodes whose provider is being asked by this process. */
+  readonly booting: ReadonlySet<string>;
+};
+
+export type HeartbeatReason =
+  "instance-seen" | "joined" | "ready" | "not-ready" | "ready-again" | "clock-went-back" | "to-end";
+
+export type HeartbeatStep = NodeChange & { readonly do: "change"; readonly because: HeartbeatReason };
+
+/** Of a pool that is no longer configured. */
+export const DRAIN_MS = 120_000;
+
+/** What health and life of nodes say: at most one step a node. Nodes that are held by somebody are not judged: their holder watches them. */
+export function planHeartbeat(snapshot: HeartbeatSnapshot): HeartbeatStep[] {
+  const byNode = instancesByNode(snapshot.instances);
+  const byRecord = kubeNodesByRecord(snapshot.kubeNodes);
+  return snapshot.nodes.flatMap((node) => {
+    if (node.spec.terminate !== undefined) return [];
+    const instance = byNode.get(node.name)?.find((one) => isOf(node, one));
+    const seen = { node, instance, kubeNode: kubeNodeOf(node, instance, byRecord, snapshot.kubeNodes) };
+    return planNode(seen, snapshot) ?? [];
+  });
+}
+
+type Seen = {
+  readonly node: ScaledNode;
+  readonly instance: ListedInstance | undefined;
+  readonly kubeNode: KubeNode | undefined;
+};
+
+/** The one that the provider said it had made; before it has answered, any of that name. */
+function isOf({ status }: ScaledNode, { instanceId }: ListedInstance): boolean {
+  return status.instanceId === undefined || status.instanceId === instanceId;
+}
+
+/**
+ * The Kubernetes node of a record. One that has joined under a second name keeps the first for as long as that is ready, or somebody may hold it.
+ */
+function kubeNodeOf(
+  { name, status }: ScaledNode,
+  instance: ListedInstance | undefined,
+  byRecord: ReadonlyMap<string, readonly KubeNode[]>,
+  { byName }: KubeNodes,
+): KubeNode | undefined {
+  const first = status.kubernetesNode === undefined ? undefined : byName.get(status.kubernetesNode);
+  if (first?.ready === true || status.phase === "Claimed" || status.phase === "Cleaning") return first;
+  const labelled = byRecord.get(name) ?? [];
+  const named = instance?.kubernetesNode === undefined ? undefined : byName.get(instance.kubernetesNode);
+  return labelled.find(({ ready }) => ready) ?? first ?? labelled[0] ?? named;
+}
+
+function planNode(seen: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | undefined {
+  const { node, instance } = seen;
+  const lost = planLoss(node, instance, snapshot);
+  if (lost !== undefined) return lost;
+  switch (node.status.phase) {
+    case "Creating":
+      return planCreating(node, snapshot);
+    case "Created":
+      return planCreated(seen, snapshot);
+    case "Available":
+    case "Cleaning":
+      return planHealth(seen, snapshot);
+    case "Claimed":
+    case "Terminating":
+    case "Terminated":
+      return undefined;
+  }
+}
+
+/** What the provider says about the instance counts in every phase. */
+function planLoss(
+  node: ScaledNode,
+  instance: ListedInstance | undefined,
+  snapshot: HeartbeatSnapshot,
+): HeartbeatStep | undefined {
+  if (instance?.failure !== undefined && node.status.kubernetesNode === undefined)
+    return end(node, "BOOT_FAILED", instance.failure, snapshot);
+  if (instance?.lostAtMs === undefined) return undefined;
+  const inS = Math.max(0, Math.round((instance.lostAtMs - snapshot.nowMs) / 1000));
+  const step = end(node, "SPOT_NOTICE", `the provider takes the instance away in ${inS} s`, snapshot);
+  const terminate = step.spec?.terminate;
+  if (terminate === undefined) return step;
+  // Whatever is not drained by then is lost with the instance.
+  const drainUntilMs = Math.min(terminate.drainUntilMs, instance.lostAtMs);
+  return { ...step, spec: { terminate: { ...terminate, drainUntilMs } } };
+}
+
+/** Nobody knows any more what became of the request: the instance, if there is one, is found by its name and ended. */
+function planCreating(node: ScaledNode, snapshot: HeartbeatSnapshot): HeartbeatStep | undefined {
+  if (snapshot.booting.has(node.name)) return undefined;
+  if (node.status.term !== snapshot.term)
+    return end(node, "RESTARTED", `its boot was begun by the leader of term ${node.status.term}`, snapshot);
+  return end(node, "BOOT_FAILED", node.status.trouble ?? "nobody waits for the provider's answer", snapshot);
+}
+
+function planCreated(seen: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | undefined {
+  const { node, instance, kubeNode } = seen;
+  const { status } = node;
+  const { nowMs } = snapshot;
+  const seenOfIt = {
+    addresses: instance === undefined || instance.addresses.length === 0 ? status.addresses : instance.addresses,
+    kubernetesNode: kubeNode?.name ?? status.kubernetesNode,
+  };
+  const spec = instance?.zone === undefined ? {} : { zone: instance.zone };
+  if (kubeNode?.ready === true)
+    return {
+      ...begin(node, "ready"),
+      phase: "Available",
+      spec,
+      status: { ...seenOfIt, unhealthySinceMs: undefined, idleSinceMs: undefined, trouble: undefined },
+    };
+  const sinceMs = status.unhealthySinceMs ?? status.phaseSinceMs;
+  if (sinceMs > nowMs) return startClock(node, "Created", nowMs);
+  const bootingMs = nowMs - Math.max(sinceMs, snapshot.leadingSinceMs);
+  const limitMs = snapshot.policies.get(node.spec.pool)?.bootTimeoutMs ?? 0;
+  if (bootingMs >= limitMs) {
+    const joined = seenOfIt.kubernetesNode === undefined ? "has not joined the cluster" : "has joined and is not ready";
+    return end(node, "BOOT_TIMEOUT", `${joined} after ${Math.round(bootingMs / 1000)} s`, snapshot);
+  }
+  const because = seenOfIt.kubernetesNode === status.kubernetesNode ? "instance-seen" : "joined";
+  return { ...begin(node, because), spec, status: seenOfIt };
+}
+
+function planHealth({ node, kubeNode }: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | undefined {
+  const { status } = node;
+  const { nowMs, kubeNodes } = snapshot;
+  if (!kubeNodes.known) return undefined;
+  if (kubeNode?.ready === true) {
+    const fresh = { unhealthySinceMs: undefined, kubernetesNode: kubeNode.name };
+    const because = kubeNode.name === status.kubernetesNode ? "ready-again" : "joined";
+    return { ...begin(node, because), status: fresh };
+  }
+  if (status.unhealthySinceMs === undefined)
+    return { ...begin(node, "not-ready"), status: { unhealthySinceMs: nowMs } };
+  if (status.unhealthySinceMs > nowMs) return startClock(node, status.phase, nowMs);
+  const sickMs = nowMs - Math.max(status.unhealthySinceMs, snapshot.leadingSinceMs);
+  const limitMs = snapshot.policies.get(node.spec.pool)?.healthyTimeoutMs ?? 0;
+  if (sickMs < limitMs) return undefined;
+  const what = kubeNode === undefined ? "is gone from the cluster" : "is not ready";
+  return end(node, "UNHEALTHY", `${what} for ${Math.round(sickMs / 1000)} s`, snapshot);
+}
+
+/** The clock that wrote the record was ahead: what it measured is worth nothing, and the time is measured anew. */
+function startClock(node: ScaledNode, expected: ScaledNode["status"]["phase"], nowMs: number): HeartbeatStep {
+  return { do: "change", node: node.name, expected, status: { unhealthySinceMs: nowMs }, because: "clock-went-back" };
+}
+
+function begin(node: ScaledNode, because: HeartbeatReason): HeartbeatStep {
+  return { do: "change", node: node.name, expected: node.status.phase, because };
+}
+
+function end(
+  node: ScaledNode,
+  code: TerminationCode,
+  message: string,
+  { nowMs, policies }: Pick<HeartbeatSnapshot, "nowMs" | "policies">,
+): HeartbeatStep {
+  return { ...begin(node, "to-end"), spec: { terminate: buildTermination({ code, message }, node, policies, nowMs) } };
+}
+
+/** The order to end a node, with the time that what runs on it has. */
+export function buildTermination(
+  { code, message }: Pick<Termination, "code" | "message">,
+  { spec }: Pick<ScaledNode, "spec">,
+  policies: ReadonlyMap<string, PoolPolicy>,
+  nowMs: number,
+): Termination {
+  return { code, message, atMs: nowMs, drainUntilMs: nowMs + (policies.get(spec.pool)?.drainTimeoutMs ?? DRAIN_MS) };
+}

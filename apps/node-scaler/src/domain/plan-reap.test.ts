@@ -1,0 +1,163 @@
+import { describe, expect, it } from "vitest";
+import { buildNode } from "../../test/build-node.ts";
+import {
+  buildInstance,
+  buildKubeNode,
+  buildMachine,
+  buildPod,
+  holder,
+  inCluster,
+  inLedger,
+  listed,
+  silence,
+} from "../../test/build-sightings.ts";
+import type { Phase, ScaledNode, TerminationCode } from "./node.ts";
+import { nextStop, planReap, type ReapSnapshot } from "./plan-reap.ts";
+
+const ready = inCluster(buildKubeNode("n"));
+const cordoned = inCluster(buildKubeNode("n", { schedulable: false }));
+const standing = (word: string, held?: typeof holder) => inLedger(buildMachine("n", word, held));
+const pods = new Map([["k-n", [buildPod("p"), buildPod("q", { deleting: true })]]]);
+
+function node(
+  code: TerminationCode | undefined,
+  phase: Phase = "Available",
+  status: Partial<ScaledNode["status"]> = {},
+) {
+  const terminate = code === undefined ? undefined : { code, message: "", atMs: 0, drainUntilMs: 120_000 };
+  return buildNode("n", { spec: { terminate }, status: { phase, ...status } });
+}
+
+function plan(record: ScaledNode, parts: Partial<ReapSnapshot>) {
+  return planReap({
+    nowMs: 1000,
+    nodes: [record],
+    instances: listed(buildInstance("n")),
+    kubeNodes: ready,
+    machines: standing("FREE"),
+    pods: new Map(),
+    stops: new Map(),
+    booting: new Set(),
+    ...parts,
+  });
+}
+
+const shown = (record: ScaledNode, parts: Partial<ReapSnapshot> = {}) =>
+  plan(record, parts).map((step) => `${step.do} ${step.because}`);
+
+describe("the way to the end of a node that nobody needs", () => {
+  it.each<[string, Partial<ReapSnapshot>, string[]]>([
+    ["is cordoned first", {}, ["cordon IDLE", "wait cordon-not-seen"]],
+    ["waits until the ledger has seen it", { kubeNodes: cordoned }, ["wait cordon-not-seen"]],
+    ["waits while the ledger is silent", { kubeNodes: cordoned, machines: undefined }, ["wait ledger-silent"]],
+    [
+      "waits while the ledger does not know it and does not know all",
+      { kubeNodes: cordoned, machines: { ...inLedger(), complete: false } },
+      ["wait cordon-not-seen"],
+    ],
+    [
+      "waits while the watcher is silent, for however long",
+      { kubeNodes: { ...cordoned, known: false }, nowMs: 1e9 },
+      ["wait watcher-silent"],
+    ],
+    [
+      "is drained then",
+      { kubeNodes: cordoned, machines: standing("CORDONED"), pods },
+      ["evict draining", "wait draining"],
+    ],
+    ["ends when nothing runs on it", { kubeNodes: cordoned, machines: standing("CORDONED") }, ["change drained"]],
+    [
+      "ends when what runs on it does not end in time",
+      { kubeNodes: cordoned, machines: standing("CORDONED"), pods, nowMs: 120_000 },
+      ["change drain-deadline"],
+    ],
+    ["ends when it is in no cluster", { kubeNodes: inCluster() }, ["change not-in-cluster"]],
+    ["is kept when it was granted before the cordon", { machines: standing("HELD", holder) }, ["change taken-back"]],
+    [
+      "is uncordoned when it was granted before the cordon was seen",
+      { kubeNodes: cordoned, machines: standing("CORDONED", holder) },
+      ["uncordon held", "change taken-back"],
+    ],
+  ])("%s", (_what, parts, steps) => {
+    expect(shown(node("IDLE"), parts)).toEqual(steps);
+  });
+
+  it("takes nothing from a holder, however long the deadline has passed", () => {
+    for (const code of ["IDLE", "RETURNED", "POOL_REMOVED"] as const)
+      for (const word of ["HELD", "CORDONED", "NOT_READY"])
+        expect(plan(node(code), { kubeNodes: cordoned, machines: standing(word, holder), nowMs: 1e9 })).toContainEqual(
+          expect.objectContaining({ because: "taken-back", spec: { terminate: undefined } }),
+        );
+  });
+});
+
+describe("the way to the end of a node that is lost", () => {
+  it("goes on although somebody holds it, once the ledger gives it to nobody else", () => {
+    const sick = inCluster(buildKubeNode("n", { ready: false, schedulable: false }));
+    for (const word of ["NOT_READY", "CORDONED"])
+      expect(shown(node("UNHEALTHY", "Claimed"), { kubeNodes: sick, machines: standing(word, holder) })).toEqual([
+        "change drained",
+      ]);
+  });
+
+  it("ends at its deadline, whoever is silent", () => {
+    const blind = { kubeNodes: { ...ready, known: false }, machines: undefined };
+    expect(shown(node("SPOT_NOTICE", "Claimed"), blind)).toEqual(["cordon SPOT_NOTICE", "wait watcher-silent"]);
+    expect(shown(node("SPOT_NOTICE", "Claimed"), { ...blind, nowMs: 120_000 })).toEqual([
+      "cordon SPOT_NOTICE",
+      "change drain-deadline",
+    ]);
+  });
+
+  it("waits for an answer of its provider that is under way", () => {
+    const creating = node("REQUESTED", "Creating", { instanceId: undefined, kubernetesNode: undefined });
+    expect(shown(creating, { kubeNodes: inCluster(), booting: new Set(["n"]) })).toEqual(["wait boot-under-way"]);
+    expect(shown(creating, { kubeNodes: inCluster() })).toEqual(["change not-in-cluster"]);
+  });
+});
+
+describe("a node that is Terminating", () => {
+  const ending = node("IDLE", "Terminating");
+  const stops = new Map([["n", { attempts: 1, nextAtMs: 5000 }]]);
+
+  it("is stopped, and again with pauses for as long as it is listed", () => {
+    expect(shown(ending)).toEqual(["stop terminating"]);
+    expect(shown(ending, { stops })).toEqual(["wait stopping"]);
+    expect(shown(ending, { stops, nowMs: 5000 })).toEqual(["stop still-listed"]);
+  });
+
+  it("is stopped under every id that the provider lists for it", () => {
+    const twice = listed(buildInstance("n"), buildInstance("n", { instanceId: "i-2" }));
+    expect(plan(ending, { instances: twice })).toMatchObject([{ instanceId: "i-n" }, { instanceId: "i-2" }]);
+  });
+
+  it("ends with its Kubernetes nodes once it is not listed any more, and not while a provider is silent", () => {
+    const kubeNodes = inCluster(buildKubeNode("n"), buildKubeNode("n", { name: "k-second" }));
+    expect(shown(ending, { instances: silence, kubeNodes })).toEqual(["wait provider-silent"]);
+    expect(plan(ending, { instances: listed(), kubeNodes })).toMatchObject([
+      { do: "delete-kube-node", kubeNode: "k-n" },
+      { do: "delete-kube-node", kubeNode: "k-second" },
+      { do: "change", phase: "Terminated" },
+    ]);
+  });
+});
+
+it("keeps the record of a node that has ended for a while, and no longer when the clock went back", () => {
+  const ended = node("IDLE", "Terminated", { phaseSinceMs: 1000 });
+  expect(shown(ended, { nowMs: 30_999 })).toEqual(["wait kept-to-be-seen"]);
+  expect(shown(ended, { nowMs: 31_000 })).toEqual(["purge gone"]);
+  expect(shown(ended, { nowMs: 0 })).toEqual(["purge gone"]);
+});
+
+it("does nothing to nodes that are not to end", () => {
+  for (const phase of ["Creating", "Created", "Available", "Claimed", "Cleaning"] as const)
+    expect(plan(node(undefined, phase), {})).toEqual([]);
+});
+
+it("tells a provider again after pauses that double up to a minute, or as long as it asks for", () => {
+  let tried = nextStop(undefined, 0, 0);
+  const pauses = [tried.nextAtMs];
+  for (let again = 0; again < 5; again += 1) pauses.push((tried = nextStop(tried, 0, 0)).nextAtMs);
+  expect(pauses).toEqual([5000, 10_000, 20_000, 40_000, 60_000, 60_000]);
+  expect(nextStop(undefined, 90_000, 0).nextAtMs).toBe(90_000);
+});

@@ -1,0 +1,211 @@
+import type { NodeChange } from "./change-node.ts";
+import type { ScaledNode, Termination, TerminationCode } from "./node.ts";
+import {
+  instancesByNode,
+  kubeNodesByRecord,
+  type Instances,
+  type KubeNode,
+  type KubeNodes,
+  type ListedInstance,
+  type Machines,
+  type PodsByNode,
+} from "./sightings.ts";
+
+/** The orders to stop one node that its provider was given, in this process. */
+export type StopsTried = { readonly attempts: number; readonly nextAtMs: number };
+
+export type ReapSnapshot = {
+  readonly nowMs: number;
+  readonly nodes: readonly ScaledNode[];
+  /** Read after the records. */
+  readonly instances: Instances;
+  readonly kubeNodes: KubeNodes;
+  /** Undefined: the ledger does not answer. */
+  readonly machines: Machines | undefined;
+  readonly pods: PodsByNode;
+  readonly stops: ReadonlyMap<string, StopsTried>;
+  /** Names of nodes whose provider is being asked by this process. */
+  readonly booting: ReadonlySet<string>;
+};
+
+export type WaitReason =
+  | "boot-under-way"
+  | "watcher-silent"
+  | "ledger-silent"
+  | "cordon-not-seen"
+  | "draining"
+  | "provider-silent"
+  | "stopping"
+  | "kept-to-be-seen";
+
+/** Steps of one node are taken in their order; when one fails the rest of that node's wait for the next round. */
+export type ReapStep =
+  | (NodeChange & {
+      readonly do: "change";
+      readonly because: "taken-back" | "not-in-cluster" | "drained" | "drain-deadline" | "gone";
+    })
+  | {
+      readonly do: "cordon" | "uncordon";
+      readonly node: string;
+      readonly kubeNode: string;
+      readonly because: TerminationCode | "held";
+    }
+  | {
+      readonly do: "evict";
+      readonly node: string;
+      readonly namespace: string;
+      readonly pod: string;
+      readonly uid: string;
+      readonly because: "draining";
+    }
+  | {
+      readonly do: "stop";
+      readonly node: string;
+      readonly provider: string;
+      readonly instanceId: string;
+      readonly because: "terminating" | "still-listed";
+    }
+  | { readonly do: "delete-kube-node"; readonly node: string; readonly kubeNode: string; readonly because: "gone" }
+  | { readonly do: "purge"; readonly node: string; readonly because: "gone" }
+  | { readonly do: "wait"; readonly node: string; readonly because: WaitReason };
+
+/** A record is kept this long after the end of its node, for people to look at. */
+export const TERMINATED_KEPT_MS = 30_000;
+
+/** Reasons to end a node that count for nothing once somebody holds it. */
+const WITHDRAWN: ReadonlySet<TerminationCode> = new Set(["IDLE", "RETURNED", "POOL_REMOVED"]);
+
+/**
+ * How nodes end: cordoned for all to see; once the ledger has seen it and nobody holds the node, drained; then Terminating, until the provider lists the instance
+ * no more; then the Kubernetes node goes, and the record. A node that nobody needs and that was granted meanwhile is kept.
+ */
+export function planReap(snapshot: ReapSnapshot): ReapStep[] {
+  const byNode = instancesByNode(snapshot.instances);
+  const byRecord = kubeNodesByRecord(snapshot.kubeNodes);
+  return snapshot.nodes.flatMap((node) => {
+    const { phase } = node.status;
+    const kubeNodes = joinedNodes(node, byRecord, snapshot.kubeNodes);
+    if (phase === "Terminated") return planPurge(node, snapshot.nowMs);
+    if (phase === "Terminating") return planStop(node, byNode.get(node.name) ?? [], kubeNodes, snapshot);
+    if (node.spec.terminate === undefined) return [];
+    return planDrain(node, node.spec.terminate, kubeNodes, snapshot);
+  });
+}
+
+/** Under every name that it has joined with. */
+function joinedNodes(
+  { name, status }: ScaledNode,
+  byRecord: ReadonlyMap<string, readonly KubeNode[]>,
+  { byName }: KubeNodes,
+): readonly KubeNode[] {
+  const known = status.kubernetesNode === undefined ? undefined : byName.get(status.kubernetesNode);
+  const labelled = byRecord.get(name) ?? [];
+  return known === undefined || labelled.includes(known) ? labelled : [known, ...labelled];
+}
+
+function planDrain(
+  node: ScaledNode,
+  terminate: Termination,
+  kubeNodes: readonly KubeNode[],
+  snapshot: ReapSnapshot,
+): ReapStep[] {
+  const { nowMs, machines } = snapshot;
+  const wait = (because: WaitReason): ReapStep[] => [{ do: "wait", node: node.name, because }];
+  if (snapshot.booting.has(node.name)) return wait("boot-under-way");
+  const isForced = !WITHDRAWN.has(terminate.code);
+  const isOverdue = isForced && nowMs >= terminate.drainUntilMs;
+  const found = kubeNodes.map((kubeNode) => ({ kubeNode, machine: machines?.byNode.get(kubeNode.name) }));
+  if (!isForced && found.some(({ machine }) => machine?.holder !== undefined)) return takeBack(node, kubeNodes);
+
+  const cordons = kubeNodes
+    .filter(({ schedulable }) => schedulable)
+    .map(({ name }): ReapStep => ({ do: "cordon", node: node.name, kubeNode: name, because: terminate.code }));
+  if (isOverdue) return [...cordons, ...terminating(node, "drain-deadline")];
+  if (!snapshot.kubeNodes.known) return [...cordons, ...wait("watcher-silent")];
+  if (kubeNodes.length === 0) return terminating(node, "not-in-cluster");
+  if (machines === undefined) return [...cordons, ...wait("ledger-silent")];
+  const isSeen = found.every(({ machine }) =>
+    machine === undefined ? machines.complete : ["CORDONED", "NOT_READY", "LOST"].includes(machine.standing),
+  );
+  if (cordons.length > 0 || !isSeen) return [...cordons, ...wait("cordon-not-seen")];
+
+  const pods = kubeNodes.flatMap(({ name }) => snapshot.pods.get(name) ?? []);
+  if (pods.length === 0) return terminating(node, "drained");
+  if (nowMs >= terminate.drainUntilMs) return terminating(node, "drain-deadline");
+  const evictions = pods
+    .filter(({ deleting }) => !deleting)
+    .map(({ namespace, name, uid }): ReapStep => ({
+      do: "evict",
+      node: node.name,
+      namespace,
+      pod: name,
+      uid,
+      because: "draining",
+    }));
+  return [...evictions, ...wait("draining")];
+}
+
+/** It was granted before anybody could see the cordon, so that it is no surplus. */
+function takeBack(node: ScaledNode, kubeNodes: readonly KubeNode[]): ReapStep[] {
+  const uncordons = kubeNodes
+    .filter(({ schedulable }) => !schedulable)
+    .map(({ name }): ReapStep => ({ do: "uncordon", node: node.name, kubeNode: name, because: "held" }));
+  const spec = { terminate: undefined };
+  return [...uncordons, { ...change(node, "taken-back"), spec, status: { idleSinceMs: undefined } }];
+}
+
+function terminating(node: ScaledNode, because: "not-in-cluster" | "drained" | "drain-deadline"): ReapStep[] {
+  return [{ ...change(node, because), phase: "Terminating" }];
+}
+
+function planStop(
+  node: ScaledNode,
+  listed: readonly ListedInstance[],
+  kubeNodes: readonly KubeNode[],
+  { nowMs, instances, stops }: ReapSnapshot,
+): ReapStep[] {
+  const tried = stops.get(node.name);
+  const wait = (because: WaitReason): ReapStep[] => [{ do: "wait", node: node.name, because }];
+  if (listed.length > 0) {
+    if (tried !== undefined && nowMs < tried.nextAtMs) return wait("stopping");
+    return listed.map(({ provider, instanceId }) => {
+      const because = tried === undefined ? "terminating" : "still-listed";
+      return { do: "stop", node: node.name, provider, instanceId, because };
+    });
+  }
+  // A provider that does not answer may still have it.
+  if (instances.silent.size > 0) return wait("provider-silent");
+  return [
+    ...kubeNodes.map(({ name }): ReapStep => ({
+      do: "delete-kube-node",
+      node: node.name,
+      kubeNode: name,
+      because: "gone",
+    })),
+    { ...change(node, "gone"), phase: "Terminated" },
+  ];
+}
+
+function planPurge(node: ScaledNode, nowMs: number): ReapStep[] {
+  const { phaseSinceMs } = node.status;
+  const isKept = nowMs >= phaseSinceMs && nowMs - phaseSinceMs < TERMINATED_KEPT_MS;
+  if (isKept) return [{ do: "wait", node: node.name, because: "kept-to-be-seen" }];
+  return [{ do: "purge", node: node.name, because: "gone" }];
+}
+
+function change<Because extends "taken-back" | "not-in-cluster" | "drained" | "drain-deadline" | "gone">(
+  node: ScaledNode,
+  because: Because,
+): NodeChange & { readonly do: "change"; readonly because: Because } {
+  return { do: "change", node: node.name, expected: node.status.phase, because };
+}
+
+const STOP_AGAIN_MS = 5000;
+const STOP_AGAIN_MS_MAX = 60_000;
+
+/** When a node's provider may be told again to stop it, after it was told, or could not be told. */
+export function nextStop(tried: StopsTried | undefined, retryAfterMs: number, nowMs: number): StopsTried {
+  const attempts = (tried?.attempts ?? 0) + 1;
+  const pauseMs = Math.min(STOP_AGAIN_MS * 2 ** Math.min(attempts - 1, 10), STOP_AGAIN_MS_MAX);
+  return { attempts, nextAtMs: nowMs + Math.max(pauseMs, retryAfterMs) };
+}

@@ -1,0 +1,146 @@
+import { describe, expect, it } from "vitest";
+import { buildNode, buildPolicy } from "../../test/build-node.ts";
+import {
+  buildInstance,
+  buildKubeNode,
+  buildMachine,
+  holder,
+  inCluster,
+  inLedger,
+  listed,
+  silence,
+} from "../../test/build-sightings.ts";
+import { planScan, type ScanSnapshot } from "./plan-scan.ts";
+
+const base: ScanSnapshot = {
+  nowMs: 1000,
+  nodes: [],
+  newcomers: new Set(),
+  policies: new Map([["a", buildPolicy()]]),
+  instances: listed(),
+  kubeNodes: inCluster(),
+  machines: inLedger(),
+  suspects: new Set(),
+};
+
+/** What the second of two scans of the same world does; the first does nothing. */
+function twice(parts: Partial<ScanSnapshot>) {
+  const first = planScan({ ...base, ...parts });
+  expect(first.steps).toEqual([]);
+  return planScan({ ...base, ...parts, suspects: first.suspects }).steps;
+}
+
+describe("an instance", () => {
+  it("without a record is stopped in the second scan", () => {
+    expect(twice({ instances: listed(buildInstance("x")) })).toMatchObject([
+      { do: "stop-orphan", instanceId: "i-x", because: "no-record" },
+    ]);
+  });
+
+  it("that is a second one of its record is stopped", () => {
+    const instances = listed(buildInstance("n"), buildInstance("n", { instanceId: "i-2" }));
+    expect(twice({ nodes: [buildNode("n")], instances })).toMatchObject([
+      { instanceId: "i-2", because: "another-instance" },
+    ]);
+  });
+
+  it("that is back after its record has ended is stopped", () => {
+    const nodes = [buildNode("n", { status: { phase: "Terminated" } })];
+    expect(twice({ nodes, instances: listed(buildInstance("n")) })).toMatchObject([
+      { do: "stop-orphan", instanceId: "i-n" },
+    ]);
+  });
+
+  it.each<[string, Partial<ScanSnapshot>]>([
+    ["of a record", { nodes: [buildNode("n")] }],
+    [
+      "of a record whose provider has not answered",
+      { nodes: [buildNode("n", { status: { phase: "Creating", instanceId: undefined } })] },
+    ],
+    [
+      "of a record that is ending",
+      { nodes: [buildNode("n", { status: { phase: "Terminating", instanceId: "i-other" } })] },
+    ],
+    ["of a record that came meanwhile", { newcomers: new Set(["n"]) }],
+    ["that is stopping", { instances: listed(buildInstance("n", { state: "stopping" })) }],
+  ])("%s is left alone", (_what, parts) => {
+    expect(twice({ instances: listed(buildInstance("n")), ...parts })).toEqual([]);
+  });
+
+  it("is not stopped while somebody holds its machine", () => {
+    const parts = {
+      instances: listed(buildInstance("x")),
+      kubeNodes: inCluster(buildKubeNode("x", { schedulable: false })),
+    };
+    expect(twice({ ...parts, machines: inLedger(buildMachine("x", "CORDONED", holder)) })).toMatchObject([
+      { do: "wait", because: "orphan-held" },
+    ]);
+  });
+});
+
+describe("a record", () => {
+  it.each(["Created", "Available", "Claimed", "Cleaning"] as const)(
+    "that is %s ends when its instance is missing twice",
+    (phase) => {
+      expect(twice({ nodes: [buildNode("n", { status: { phase } })] })).toMatchObject([
+        { do: "change", expected: phase, spec: { terminate: { code: "VANISHED" } } },
+      ]);
+    },
+  );
+
+  it.each(["Creating", "Terminating", "Terminated"] as const)("that is %s need not have one", (phase) => {
+    expect(twice({ nodes: [buildNode("n", { status: { phase } })] })).toEqual([]);
+  });
+
+  it("ends when another instance has its name and its own is missing", () => {
+    const instances = listed(buildInstance("n", { instanceId: "i-2" }));
+    expect(twice({ nodes: [buildNode("n")], instances }).map((step) => step.do)).toEqual(["stop-orphan", "change"]);
+  });
+
+  it("is not judged by a provider that does not answer, which does not clear it either", () => {
+    const nodes = [buildNode("n")];
+    expect(twice({ nodes, instances: silence })).toEqual([]);
+    const first = planScan({ ...base, nodes });
+    const silent = planScan({ ...base, nodes, instances: silence, suspects: first.suspects });
+    expect(silent.steps).toEqual([]);
+    expect(planScan({ ...base, nodes, suspects: silent.suspects }).steps).toHaveLength(1);
+  });
+
+  it("whose instance was missing once and is back begins anew", () => {
+    const nodes = [buildNode("n")];
+    const first = planScan({ ...base, nodes });
+    const back = planScan({ ...base, nodes, instances: listed(buildInstance("n")), suspects: first.suspects });
+    expect(planScan({ ...base, nodes, suspects: back.suspects }).steps).toEqual([]);
+  });
+});
+
+describe("a Kubernetes node", () => {
+  it("with the label of no record is cordoned while it is ready, and goes once its instance has", () => {
+    expect(twice({ kubeNodes: inCluster(buildKubeNode("x")) })).toMatchObject([
+      { do: "cordon", kubeNode: "k-x", because: "no-record" },
+    ]);
+    const dead = inCluster(buildKubeNode("x", { ready: false }));
+    expect(twice({ kubeNodes: dead })).toMatchObject([{ do: "delete-kube-node", kubeNode: "k-x" }]);
+    const steps = twice({ kubeNodes: dead, instances: listed(buildInstance("x")) });
+    expect(steps.map((step) => step.do)).toEqual(["stop-orphan"]);
+  });
+
+  it("that is the second of its record is cordoned, or goes when it is not ready", () => {
+    const parts = { nodes: [buildNode("n")], instances: listed(buildInstance("n")) };
+    const second = (ready: boolean) => inCluster(buildKubeNode("n"), buildKubeNode("n", { name: "k-second", ready }));
+    expect(twice({ ...parts, kubeNodes: second(true) })).toMatchObject([
+      { do: "cordon", kubeNode: "k-second", because: "second-name" },
+    ]);
+    expect(twice({ ...parts, kubeNodes: second(false) })).toMatchObject([
+      { do: "delete-kube-node", kubeNode: "k-second" },
+    ]);
+  });
+
+  it("is left alone when it may yet become its record's, or nobody knows what there is", () => {
+    const kubeNodes = inCluster(buildKubeNode("n", { ready: false }));
+    const nodes = [buildNode("n", { status: { phase: "Created", kubernetesNode: undefined } })];
+    expect(twice({ nodes, kubeNodes, instances: listed(buildInstance("n")) })).toEqual([]);
+    expect(twice({ kubeNodes: { ...kubeNodes, known: false } })).toEqual([]);
+    expect(twice({ kubeNodes, instances: silence })).toEqual([]);
+  });
+});

@@ -1,0 +1,144 @@
+import type { NodeChange } from "./change-node.ts";
+import type { Phase, ScaledNode } from "./node.ts";
+import { buildTermination } from "./plan-heartbeat.ts";
+import type { PoolPolicy } from "./pool.ts";
+import {
+  instanceKey,
+  instancesByNode,
+  kubeNodesByRecord,
+  type Instances,
+  type KubeNodes,
+  type ListedInstance,
+  type Machines,
+} from "./sightings.ts";
+
+export type ScanSnapshot = {
+  readonly nowMs: number;
+  /** Read before the instances: an instance of a node that was begun later is not known by the record that it has. */
+  readonly nodes: readonly ScaledNode[];
+  /** Names of records that came while the providers were asked. */
+  readonly newcomers: ReadonlySet<string>;
+  readonly policies: ReadonlyMap<string, PoolPolicy>;
+  readonly instances: Instances;
+  readonly kubeNodes: KubeNodes;
+  /** Undefined: the ledger does not answer. */
+  readonly machines: Machines | undefined;
+  /** What was wrong in the scan before, as that scan returned it. */
+  readonly suspects: ReadonlySet<string>;
+};
+
+export type ScanStep =
+  | (NodeChange & { readonly do: "change"; readonly because: "vanished" })
+  | {
+      readonly do: "stop-orphan";
+      readonly provider: string;
+      readonly instanceId: string;
+      readonly nodeName: string;
+      readonly because: "no-record" | "another-instance";
+    }
+  | {
+      readonly do: "cordon";
+      readonly node: string;
+      readonly kubeNode: string;
+      readonly because: "no-record" | "second-name";
+    }
+  | {
+      readonly do: "delete-kube-node";
+      readonly node: string;
+      readonly kubeNode: string;
+      readonly because: "no-record" | "second-name";
+    }
+  | { readonly do: "wait"; readonly instanceId: string; readonly because: "orphan-held" };
+
+export type ScanPlan = { readonly steps: readonly ScanStep[]; readonly suspects: ReadonlySet<string> };
+
+const WITH_INSTANCE: ReadonlySet<Phase> = new Set(["Created", "Available", "Claimed", "Cleaning"]);
+
+/**
+ * What should not be: instances without a record, records whose instance vanished, Kubernetes nodes of neither. Whatever is wrong in two scans, one after the other, is
+ * ended; nothing is done after one. A provider that does not answer keeps its suspects as they are.
+ */
+export function planScan(snapshot: ScanSnapshot): ScanPlan {
+  const findings = [...findOrphans(snapshot), ...findVanished(snapshot), ...findStrayKubeNodes(snapshot)];
+  const suspects = new Set(findings.map(({ suspect }) => suspect));
+  for (const suspect of snapshot.suspects) if (isOfSilent(suspect, snapshot.instances)) suspects.add(suspect);
+  return {
+    steps: findings.flatMap(({ suspect, step }) => (snapshot.suspects.has(suspect) ? [step] : [])),
+    suspects,
+  };
+}
+
+type Finding = { readonly suspect: string; readonly step: ScanStep };
+
+function findOrphans({ nodes, newcomers, instances, kubeNodes, machines }: ScanSnapshot): Finding[] {
+  const records = new Map(nodes.map((node) => [node.name, node]));
+  const byRecord = kubeNodesByRecord(kubeNodes);
+  return instances.all.flatMap((instance): Finding[] => {
+    const record = records.get(instance.nodeName);
+    const isKnown =
+      newcomers.has(instance.nodeName) ||
+      (record !== undefined && belongs(record, instance)) ||
+      instance.state === "stopping";
+    if (isKnown) return [];
+    const suspect = `instance ${instanceKey(instance)}`;
+    const { provider, instanceId, nodeName } = instance;
+    const names = [instance.kubernetesNode, ...(byRecord.get(nodeName) ?? []).map(({ name }) => name)];
+    const isHeld =
+      record === undefined &&
+      names.some((name) => name !== undefined && machines?.byNode.get(name)?.holder !== undefined);
+    // Somebody's work runs on it, record or not: it is ended when that is over.
+    if (isHeld) return [{ suspect, step: { do: "wait", instanceId, because: "orphan-held" } }];
+    const because = record === undefined ? "no-record" : "another-instance";
+    return [{ suspect, step: { do: "stop-orphan", provider, instanceId, nodeName, because } }];
+  });
+}
+
+/** A record whose provider has not answered, and one that is ending, answer for every instance of their name. */
+function belongs({ status }: ScaledNode, { instanceId }: ListedInstance): boolean {
+  const { phase } = status;
+  if (phase === "Terminated") return false;
+  return phase === "Terminating" || status.instanceId === undefined || status.instanceId === instanceId;
+}
+
+function findVanished({ nodes, instances, policies, nowMs }: ScanSnapshot): Finding[] {
+  const byNode = instancesByNode(instances);
+  return nodes.flatMap((node) => {
+    const { phase, instanceId } = node.status;
+    if (!WITH_INSTANCE.has(phase) || node.spec.terminate !== undefined) return [];
+    const provider = policies.get(node.spec.pool)?.provider;
+    // The provider of a pool that is no longer configured may be any of them.
+    const isSilent = provider === undefined ? instances.silent.size > 0 : instances.silent.has(provider);
+    if (isSilent || byNode.get(node.name)?.some((instance) => instance.instanceId === instanceId) === true) return [];
+    const message = "its provider does not list the instance any more";
+    const terminate = buildTermination({ code: "VANISHED", message }, node, policies, nowMs);
+    const step = { do: "change", node: node.name, expected: phase, spec: { terminate }, because: "vanished" } as const;
+    return [{ suspect: `record ${provider ?? "?"} ${node.name}`, step }];
+  });
+}
+
+/** Kubernetes nodes that carry the label of a record and are not that record's node. */
+function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnapshot): Finding[] {
+  if (!kubeNodes.known || instances.silent.size > 0) return [];
+  const records = new Map(nodes.map((node) => [node.name, node]));
+  const byNode = instancesByNode(instances);
+  return [...kubeNodesByRecord(kubeNodes)].flatMap(([name, joined]) => {
+    const record = records.get(name);
+    if (newcomers.has(name)) return [];
+    // Before a record has its node, any may become it; while it ends, the reaper takes all of them.
+    if (record !== undefined && (record.status.kubernetesNode === undefined || record.status.phase === "Terminating"))
+      return [];
+    return joined.flatMap(({ name: kubeNode, ready, schedulable }): Finding[] => {
+      if (kubeNode === record?.status.kubernetesNode) return [];
+      const because = record === undefined ? "no-record" : "second-name";
+      const suspect = `node ${kubeNode}`;
+      if (ready) return schedulable ? [{ suspect, step: { do: "cordon", node: name, kubeNode, because } }] : [];
+      const isGone = record !== undefined || !byNode.has(name);
+      return isGone ? [{ suspect, step: { do: "delete-kube-node", node: name, kubeNode, because } }] : [];
+    });
+  });
+}
+
+function isOfSilent(suspect: string, { silent }: Instances): boolean {
+  const [kind, provider = ""] = suspect.split(" ");
+  return kind === "node" ? silent.size > 0 : silent.has(provider) || (provider === "?" && silent.size > 0);
+}

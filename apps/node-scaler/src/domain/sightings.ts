@@ -1,0 +1,85 @@
+import type { Owner } from "./node.ts";
+
+/** An instance as its provider lists it. */
+export type ListedInstance = {
+  /** Name of the provider that has it. */
+  readonly provider: string;
+  readonly instanceId: string;
+  /** Empty when the provider has lost it. */
+  readonly nodeName: string;
+  readonly state: "pending" | "running" | "stopping";
+  readonly zone: string | undefined;
+  readonly addresses: readonly string[];
+  readonly kubernetesNode: string | undefined;
+  readonly lostAtMs: number | undefined;
+  readonly failure: string | undefined;
+};
+
+/** What the providers list. */
+export type Instances = {
+  readonly all: readonly ListedInstance[];
+  /** Names of providers that did not answer: nothing is known of what they have. */
+  readonly silent: ReadonlySet<string>;
+};
+
+/** A Kubernetes node as the watcher tells of it. */
+export type KubeNode = {
+  readonly name: string;
+  /** Value of the label `muster.dev/node`. */
+  readonly scaledNode: string | undefined;
+  readonly ready: boolean;
+  readonly schedulable: boolean;
+};
+
+export type KubeNodes = {
+  readonly byName: ReadonlyMap<string, KubeNode>;
+  /** These are all there are, and this is how they are. False: nothing may be concluded from what is missing or not ready. */
+  readonly known: boolean;
+};
+
+/** A machine as the ledger has it. */
+export type Machine = {
+  readonly node: string;
+  readonly pool: string;
+  /** FREE, HELD, OCCUPIED, NOT_READY, CORDONED, LOST. */
+  readonly standing: string;
+  readonly holder: { readonly owner: Owner; readonly reservationId: string } | undefined;
+};
+
+/** What the ledger said; complete: a node that is not among them is none of its machines. */
+export type Machines = { readonly byNode: ReadonlyMap<string, Machine>; readonly complete: boolean };
+
+/** A pod that still runs, or may, on a node. Those of DaemonSets and static ones, which live and die with their node, are left out. */
+export type PodOnNode = {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Undefined: nobody of Muster's. */
+  readonly owner: Owner | undefined;
+  readonly deleting: boolean;
+};
+
+export type PodsByNode = ReadonlyMap<string, readonly PodOnNode[]>;
+
+/** How two instances are told apart: ids are a provider's own. */
+export function instanceKey({ provider, instanceId }: Pick<ListedInstance, "provider" | "instanceId">): string {
+  return `${provider} ${instanceId}`;
+}
+
+/** Instances by the name of the node that they were asked for as. */
+export function instancesByNode(instances: Instances): ReadonlyMap<string, readonly ListedInstance[]> {
+  return Map.groupBy(instances.all, ({ nodeName }) => nodeName);
+}
+
+/** Kubernetes nodes by the record that their label names. */
+export function kubeNodesByRecord({ byName }: KubeNodes): ReadonlyMap<string, readonly KubeNode[]> {
+  const labelled = [...byName.values()].filter(({ scaledNode }) => scaledNode !== undefined);
+  return Map.groupBy(
+    labelled.sort((one, other) => (one.name < other.name ? -1 : 1)),
+    ({ scaledNode }) => scaledNode ?? "",
+  );
+}
+
+export function isSameOwner(one: Owner, other: Owner): boolean {
+  return one.kind === other.kind && one.id === other.id;
+}

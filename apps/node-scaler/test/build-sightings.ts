@@ -1,0 +1,55 @@
+import type {
+  Instances,
+  KubeNode,
+  KubeNodes,
+  ListedInstance,
+  Machine,
+  Machines,
+  PodOnNode,
+} from "../src/domain/sightings.ts";
+
+/** The running instance of the node of this name, as `buildNode` has it. */
+export function buildInstance(nodeName: string, parts: Partial<ListedInstance> = {}): ListedInstance {
+  return {
+    provider: "cloud",
+    instanceId: `i-${nodeName}`,
+    nodeName,
+    state: "running",
+    zone: undefined,
+    addresses: [],
+    kubernetesNode: undefined,
+    lostAtMs: undefined,
+    failure: undefined,
+    ...parts,
+  };
+}
+
+export function listed(...all: readonly ListedInstance[]): Instances {
+  return { all, silent: new Set() };
+}
+
+export const silence: Instances = { all: [], silent: new Set(["cloud"]) };
+
+/** The ready Kubernetes node of the node of this name, as `buildNode` has it. */
+export function buildKubeNode(nodeName: string, parts: Partial<KubeNode> = {}): KubeNode {
+  return { name: `k-${nodeName}`, scaledNode: nodeName, ready: true, schedulable: true, ...parts };
+}
+
+export function inCluster(...nodes: readonly KubeNode[]): KubeNodes {
+  return { byName: new Map(nodes.map((node) => [node.name, node])), known: true };
+}
+
+export const holder = { owner: { kind: "job", id: "j" }, reservationId: "1" } as const;
+
+/** A machine of pool `a`. */
+export function buildMachine(nodeName: string, standing: string, held?: Machine["holder"]): Machine {
+  return { node: `k-${nodeName}`, pool: "a", standing, holder: held };
+}
+
+export function inLedger(...machines: readonly Machine[]): Machines {
+  return { byNode: new Map(machines.map((machine) => [machine.node, machine])), complete: true };
+}
+
+export function buildPod(name: string, parts: Partial<PodOnNode> = {}): PodOnNode {
+  return { namespace: "default", name, uid: `u-${name}`, owner: undefined, deleting: false, ...parts };
+}
