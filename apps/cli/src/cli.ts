@@ -59,6 +59,8 @@ export type Io = {
   readonly errStyle: () => TableStyle & { readonly rows: number; readonly interactive: boolean };
   /** Text of a file; of standard input when the path is `-`. Rejects with CommandError. */
   readonly read: (path: string, bytesMax: number) => Promise<string>;
+  /** The line that somebody at the terminal answers with, empty where they leave instead or the signal is aborted; undefined where there is no terminal. */
+  readonly ask: (question: string, signal: AbortSignal) => Promise<string | undefined>;
   /** Aborted when nobody reads standard output any more. */
   readonly closed: AbortSignal;
 };

@@ -6,6 +6,7 @@ import { doctor } from "./commands/doctor.ts";
 import { events } from "./commands/events.ts";
 import { cancelWork, describeWork, explain, getPools, getReservations, getWork } from "./commands/get.ts";
 import { logs } from "./commands/logs.ts";
+import { dumpNodes, listNodes, terminateNode } from "./commands/nodes.ts";
 import { FORMATS, print, type Format } from "./commands/output.ts";
 import { run } from "./commands/run.ts";
 import { schema } from "./commands/schema.ts";
@@ -71,6 +72,7 @@ export function buildProgram(
   addQueries(program, cli, answer);
   addLogs(program, cli, answer);
   addReasons(program, cli, answer);
+  addNodes(program, cli, answer);
   addDoctor(program, cli, answer);
   addDeadLetters(program, cli, answer);
   addEditorAndShell(program, cli, answer);
@@ -219,6 +221,38 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
     .action(
       answer((name: string | undefined, { follow, output }: OutputOption & { follow?: true }) =>
         events(cli, name, { follow: follow === true, output }),
+      ),
+    );
+}
+
+function addNodes(program: Command, cli: Cli, answer: Answer): void {
+  const nodes = program
+    .command("nodes")
+    .description("Nodes that are made when work needs them: list them, look into their scaler, end one.")
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster nodes\n  muster nodes -p elastic -o json\n  muster nodes dump\n  muster nodes terminate elastic-7f3k2`,
+    );
+  nodes
+    .command("list", { isDefault: true })
+    .description("List them, and who they are for; the same as `nodes` alone.")
+    .option("-p, --pool <pool>", "only those of this pool")
+    .addOption(outputOption())
+    .action(answer(({ pool, output }: OutputOption & { pool?: string }) => listNodes(cli, pool, output)));
+  nodes
+    .command("dump")
+    .description("Show what the scaler does: its loops, what is short, pools, and which node is for whom.")
+    .addOption(outputOption())
+    .action(answer(({ output }: OutputOption) => dumpNodes(cli, output)));
+  nodes
+    .command("terminate")
+    .description("End a node: it is drained first. Asks before that on a terminal.")
+    .argument("<node>", "its name")
+    .option("-y, --yes", "do not ask")
+    .addOption(outputOption())
+    .action(
+      answer((name: string, { yes, output }: OutputOption & { yes?: true }) =>
+        terminateNode(cli, name, { sure: yes === true, format: output }),
       ),
     );
 }

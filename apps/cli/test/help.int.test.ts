@@ -5,6 +5,7 @@ const world = { url: "nats://127.0.0.1:1", token: "" };
 const COMMANDS = [
   ...["", "run", "get", "describe", "pools", "cancel", "logs", "explain", "events", "doctor", "schema", "completion"],
   ...["dead-letters", "dead-letters list", "dead-letters show", "dead-letters replay", "dead-letters drop", "version"],
+  ...["nodes", "nodes list", "nodes dump", "nodes terminate"],
 ];
 
 it.each(COMMANDS)("muster %s --help fits into 80 columns and asks nobody", async (command) => {
@@ -24,10 +25,20 @@ it("has a test for every command", async () => {
   expect(COMMANDS).toEqual(expect.arrayContaining(commands));
 });
 
-it.each(["run", "get", "describe", "pools", "cancel", "logs", "explain", "events", "doctor", "schema", "completion"])(
-  "muster %s --help has examples",
-  async (command) => {
-    const { out } = await inProcess([command, "--help"], world);
-    expect(out.join("\n")).toContain(`Examples:\n  `);
-  },
-);
+it.each([
+  "run",
+  "get",
+  "describe",
+  "pools",
+  "cancel",
+  "logs",
+  "explain",
+  "events",
+  "doctor",
+  "schema",
+  "completion",
+  "nodes",
+])("muster %s --help has examples", async (command) => {
+  const { out } = await inProcess([command, "--help"], world);
+  expect(out.join("\n")).toContain(`Examples:\n  `);
+});

@@ -9,7 +9,14 @@ export type Ended = { readonly code: number; readonly out: readonly string[]; re
 /** The whole command in this process; nobody sees its terminal, and every file is this text. */
 export async function inProcess(
   args: readonly string[],
-  world: { readonly url: string; readonly token: string; readonly file?: string; readonly kinds?: Kinds },
+  world: {
+    readonly url: string;
+    readonly token: string;
+    readonly file?: string;
+    readonly kinds?: Kinds;
+    /** What somebody at a terminal says; without it there is none. */
+    readonly answer?: string;
+  },
 ): Promise<Ended> {
   const out: string[] = [];
   const err: string[] = [];
@@ -25,6 +32,10 @@ export async function inProcess(
     outStyle: () => ({ columns: undefined, colours: false }),
     errStyle: () => ({ columns: undefined, colours: false, rows: 24, interactive: false }),
     read: () => Promise.resolve(world.file ?? ""),
+    ask: (question) => {
+      err.push(question);
+      return Promise.resolve(world.answer);
+    },
     closed: never,
   };
   const config = { natsUrl: world.url, token: world.token, localFile: "/nonexistent", colours: false };

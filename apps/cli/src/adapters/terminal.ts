@@ -1,4 +1,5 @@
 import { createReadStream } from "node:fs";
+import { createInterface } from "node:readline";
 import { CommandError } from "../command-error.ts";
 import type { Io } from "../cli.ts";
 import { EXIT } from "../domain/decide-exit.ts";
@@ -46,8 +47,28 @@ export function terminal(options: { readonly colours: boolean }): Io {
       interactive: stderr.isTTY,
     }),
     read: (path, bytesMax) => readText(path === "-" ? stdin : createReadStream(path), path, bytesMax),
+    ask: (question, signal) =>
+      stdin.isTTY && stderr.isTTY ? askOnTerminal(question, signal) : Promise.resolve(undefined),
     closed: closed.signal,
   };
+}
+
+/** Not as an editor of lines: that would take Ctrl-C for itself. */
+async function askOnTerminal(question: string, signal: AbortSignal): Promise<string> {
+  if (signal.aborted) return "";
+  const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
+  const answered = Promise.withResolvers<string>();
+  const leave = (): void => answered.resolve("");
+  lines.once("line", answered.resolve).once("close", leave);
+  signal.addEventListener("abort", leave, { once: true });
+  lines.setPrompt(question);
+  lines.prompt();
+  try {
+    return await answered.promise;
+  } finally {
+    signal.removeEventListener("abort", leave);
+    lines.close();
+  }
 }
 
 /** Reads one byte more than allowed at most, so that the reader of the text can say what the limit is. */

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { nodeCalls } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { planCompletion, type CommandShape, type NameSource, type OptionShape } from "../domain/plan-completion.ts";
@@ -78,6 +79,7 @@ async function namesOf(cli: Cli, source: NameSource, current: string): Promise<s
     await using connected = await cli.connect(AbortSignal.any([cli.interrupts.first, AbortSignal.timeout(ASK_MS)]));
     const { services, link } = connected;
     if (source.names === "pools") return (await services.pools()).map(({ name }) => name);
+    if (source.names === "nodes") return (await nodeCalls(link).list(undefined)).map(({ name }) => name);
     if (source.names === "components") {
       const { kind, name } = oneOf(cli, source.of);
       return (await kind.calls(link).get(name)).components.map((component) => component.name);

@@ -27,6 +27,7 @@ it("draws over what it drew before, keeps what it said, and leaves the last stat
     out: unused,
     err: unused,
     write: unused,
+    ask: unused,
     read: unused,
     draw,
     outStyle: () => ({ columns: 80, colours: false }),

@@ -1,5 +1,6 @@
 import { formatElapsed } from "./duration.ts";
 import { buildComponentRows, buildPhases, COMPONENT_HEADER } from "./build-progress.ts";
+import { buildRecord, isoTime } from "./build-record.ts";
 import { buildSummary } from "./build-result.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf } from "./paint.ts";
@@ -97,28 +98,13 @@ export function buildWorkRecord(work: Work): Record<string, unknown> {
     waitingBecause: work.waitingBecause,
     result: work.resultJson === undefined ? undefined : parseOrText(work.resultJson),
     warnings: work.warnings,
-    events: work.events.map(({ phase, atMs, description, reason }) => ({
-      phase,
-      at: isoTime(atMs),
-      reason,
-      description,
-    })),
+    events: work.events.map(({ phase, atMs, description, reason }) =>
+      buildRecord({ phase, atMs, reason, description }),
+    ),
     components: work.components,
     spec: work.spec,
     traceparent: work.traceparent,
   };
-}
-
-export function buildReservationRecord(reservation: Reservation): Record<string, unknown> {
-  const { createdAtMs, grantedAtMs, ...rest } = reservation;
-  return { ...rest, createdAt: isoTime(createdAtMs), grantedAt: isoTime(grantedAtMs) };
-}
-
-/** Dates that JavaScript cannot write are left out. */
-function isoTime(ms: number | undefined): string | undefined {
-  if (ms === undefined) return undefined;
-  const date = new Date(ms);
-  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
 }
 
 function whyText({ because, machines }: Reservation): string {

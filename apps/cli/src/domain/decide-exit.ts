@@ -23,6 +23,7 @@ const LISTS = new Map<string, string>([
   ["session", "`muster get sessions` shows those that exist"],
   ["job", JOBS],
   ...["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob"].map((kind): [string, string] => [kind, JOBS]),
+  ["node", "`muster nodes` shows those that exist"],
   ["dead letter", "`muster dead-letters list` shows those that exist"],
 ]);
 

@@ -15,13 +15,22 @@ const COMMANDS: CommandShape[] = [
     options: [],
     arguments: [],
   },
+  {
+    name: "nodes",
+    commands: [
+      { name: "list", options: [{ flags: ["--pool", "-p"], takesValue: true, choices: [] }], arguments: [] },
+      { name: "terminate", options: [output], arguments: [argument("node")] },
+    ],
+    options: [],
+    arguments: [],
+  },
 ];
 const COMMON = [{ flags: ["--nats-url"], takesValue: true, choices: [] }];
 const plan = (...line: string[]) => planCompletion(COMMANDS, COMMON, line);
 
 describe("what can follow on a command line", () => {
   it.each<[string, string[], string[]]>([
-    ["nothing typed: every command", [""], ["run", "get", "logs", "cancel", "letters"]],
+    ["nothing typed: every command", [""], ["run", "get", "logs", "cancel", "letters", "nodes"]],
     ["the beginning of a command", ["lo"], ["logs"]],
     ["the commands of a command", ["letters", ""], ["show"]],
     ["the options of a command of a command", ["letters", "show", "-o", "t"], ["table"]],
@@ -45,6 +54,8 @@ describe("what can follow on a command line", () => {
     [["cancel", ""], { names: "work", of: undefined }],
     [["get", "sessions", ""], { names: "work", of: "sessions" }],
     [["get", "pools", ""], { names: "pools" }],
+    [["nodes", "terminate", ""], { names: "nodes" }],
+    [["nodes", "list", "-p", "e"], { names: "pools" }],
     [["get", ""], undefined],
     [["run", ""], undefined],
   ])("asks for the names that belong there: %j", (line, source) => {

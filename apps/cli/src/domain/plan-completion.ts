@@ -15,10 +15,11 @@ export type OptionShape = {
 
 export type ArgumentShape = { readonly name: string; readonly choices: readonly string[]; readonly variadic: boolean };
 
-/** Names that only the services know: of a kind of work (undefined: the one that is meant where none is named), of pools, of the components of one. */
+/** Names that only the services know: of a kind of work (undefined: the one that is meant where none is named), of pools, of nodes that were made, of the components of one. */
 export type NameSource =
   | { readonly names: "work"; readonly of: string | undefined }
   | { readonly names: "pools" }
+  | { readonly names: "nodes" }
   | { readonly names: "components"; readonly of: string };
 
 export type Completion = {
@@ -38,7 +39,8 @@ export function planCompletion(
 ): Completion {
   const current = line.at(-1) ?? "";
   const { command, positionals, open } = readLine(commands, common, line.slice(0, -1));
-  if (open !== undefined) return words(open.choices, current);
+  if (open !== undefined)
+    return { ...words(open.choices, current), source: open.flags.includes("--pool") ? { names: "pools" } : undefined };
   const options = [...(command?.options ?? []), ...common];
   if (current.startsWith("-")) {
     return words([...options.flatMap(({ flags }) => flags), "--help"], current);
@@ -91,6 +93,7 @@ function readLine(commands: readonly CommandShape[], common: readonly OptionShap
 function sourceOf(argument: string, positionals: readonly string[]): NameSource | undefined {
   const [first = ""] = positionals;
   if (argument === "component") return { names: "components", of: first };
+  if (argument === "node") return { names: "nodes" };
   if (argument !== "name") return undefined;
   if (first.startsWith("pool")) return { names: "pools" };
   return { names: "work", of: first === "" ? undefined : first };

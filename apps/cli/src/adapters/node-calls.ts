@@ -1,0 +1,63 @@
+import { client } from "@muster/bus";
+import { describeFault, faultOf } from "@muster/faults";
+import { NodeService } from "@muster/proto";
+import type { DemandScaling, ScaledNode, ScalerDump } from "../domain/scaled-node.ts";
+import type { Link } from "../kinds/kind.ts";
+import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
+import { demandFromMessage, dumpFromMessage, nodeFromMessage } from "./node-messages.ts";
+
+/** What the node scaler can be asked for. Every call rejects with FaultError and nothing else. */
+export type NodeCalls = {
+  /** Of one pool, or of all. */
+  list(pool: string | undefined): Promise<ScaledNode[]>;
+  dump(): Promise<ScalerDump>;
+  terminate(name: string): Promise<ScaledNode>;
+};
+
+/** What is only a part of an answer is not waited for as long as an answer. */
+const ASIDE_TIMEOUT_MS = 2000;
+
+export function nodeCalls({ bus, stop }: Link): NodeCalls {
+  const nodes = client(bus, NodeService);
+  const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+  return {
+    list: (pool = "") =>
+      readPages(async (page) => {
+        const reply = await nodes.listNodes({ pool, continue: page }, options);
+        return { items: reply.nodes.map(nodeFromMessage), next: reply.continue };
+      }),
+    dump: async () => dumpFromMessage(await nodes.dumpNodes({}, options)),
+    terminate: async (name) => {
+      const { node } = await nodes.terminateNode({ requestId: crypto.randomUUID(), name }, options);
+      return nodeFromMessage(node ?? {});
+    },
+  };
+}
+
+/** What the scaler does for an owner that waits. A scaler that does not answer is an answer here: without one everything else goes on. */
+export async function demandScaling(
+  { bus, stop }: Link,
+  owner: { readonly kind: string; readonly id: string },
+): Promise<DemandScaling> {
+  const asked = client(bus, NodeService).explainDemand({ owner }, { timeoutMs: ASIDE_TIMEOUT_MS, signal: stop });
+  return asked.then(demandFromMessage, (error: unknown) => ({ state: "unanswered", trouble: troubleOf(error) }));
+}
+
+/** How pools are scaled; in words why nobody has said so. */
+export async function poolScalings({
+  bus,
+  stop,
+}: Link): Promise<{ readonly pools: ScalerDump["pools"] } | { readonly trouble: string }> {
+  const asked = client(bus, NodeService).dumpNodes({}, { timeoutMs: ASIDE_TIMEOUT_MS, signal: stop });
+  return asked.then(
+    (reply) => ({ pools: dumpFromMessage(reply).pools }),
+    (error: unknown) => ({ trouble: troubleOf(error) }),
+  );
+}
+
+/** Throws what is no fault, and an interrupt. */
+function troubleOf(error: unknown): string {
+  const fault = faultOf(error);
+  if (fault === undefined || fault.code === "cancelled") throw error;
+  return describeFault(fault);
+}

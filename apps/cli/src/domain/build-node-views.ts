@@ -1,0 +1,170 @@
+import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { isoTime } from "./build-record.ts";
+import { formatElapsed } from "./duration.ts";
+import { colourOf } from "./paint.ts";
+import { plural } from "./plural.ts";
+import type { BootingNodes, DemandScaling, PoolScaling, ScaledNode, ScalerDump } from "./scaled-node.ts";
+
+const NODE_HEADER = ["NAME", "POOL", "TYPE", "SPOT", "ZONE", "PHASE", "AGE", "HELD BY / BOUND TO", "TROUBLE"];
+
+export function buildNodeTable(nodes: readonly ScaledNode[], nowMs: number, style: TableStyle): string[] {
+  const rows = nodes.map((node): Cell[] => [
+    node.name,
+    node.pool,
+    node.instanceType,
+    node.spot ? "yes" : "no",
+    orDash(node.zone),
+    { text: node.phase, colour: colourOf(node.phase) },
+    formatElapsed(nowMs - node.createdAtMs),
+    orDash(node.holder === "" ? node.boundTo : node.holder),
+    troubleOf(node),
+  ]);
+  return buildTable(NODE_HEADER, rows, style);
+}
+
+/** Why it ends comes first: trouble on the way there is a part of that. */
+function troubleOf({ terminate, trouble }: ScaledNode): string {
+  const ends = terminate === undefined ? "" : `ends: ${terminate.code}: ${terminate.message}`;
+  return [ends, trouble].filter((part) => part !== "").join("; ");
+}
+
+/** The stable form for `-o json` and `-o yaml`. */
+export function buildNodeRecord(node: ScaledNode): Record<string, unknown> {
+  const { phaseSinceMs, createdAtMs, unhealthySinceMs, idleSinceMs, terminate, ...rest } = node;
+  return {
+    ...rest,
+    phaseSince: isoTime(phaseSinceMs),
+    createdAt: isoTime(createdAtMs),
+    unhealthySince: isoTime(unhealthySinceMs),
+    idleSince: isoTime(idleSinceMs),
+    terminate: terminate && {
+      code: terminate.code,
+      message: terminate.message,
+      at: isoTime(terminate.atMs),
+      drainUntil: isoTime(terminate.drainUntilMs),
+    },
+  };
+}
+
+export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableStyle): string[] {
+  const { loops, pools, unavailable, bindings, bindingsMore } = dump;
+  return [
+    `leader ${orDash(plain(dump.leader))}, term ${dump.term}, ${plural(dump.nodes, "node")}`,
+    "",
+    ...buildTable(
+      LOOP_HEADER,
+      loops.map((loop) => loopRow(loop, nowMs)),
+      style,
+    ),
+    "",
+    ...(pools.length === 0 ? ["no pool is scaled"] : buildTable(POOL_HEADER, pools.map(poolRow(nowMs)), style)),
+    ...(unavailable.length === 0
+      ? []
+      : [
+          "",
+          ...buildTable(
+            UNAVAILABLE_HEADER,
+            unavailable.map((kind) => unavailableRow(kind, nowMs)),
+            style,
+          ),
+        ]),
+    ...(bindings.length === 0
+      ? []
+      : [
+          "",
+          ...buildTable(
+            ["DEMAND", "NODE"],
+            bindings.map(({ demand, node }) => [demand, node]),
+            style,
+          ),
+        ]),
+    ...(bindingsMore === 0 ? [] : [`and ${bindingsMore} more`]),
+  ];
+}
+
+const LOOP_HEADER = ["LOOP", "EVERY", "ROUNDS", "FAILED", "LAST", "TOOK", "MEAN", "ERROR"];
+const POOL_HEADER = ["POOL", "MAX", "STANDBY", "BOOTING", "BLOCKED"];
+const UNAVAILABLE_HEADER = ["UNAVAILABLE", "PROVIDER", "SPOT", "WHERE", "SINCE", "AGAIN IN", "WHY"];
+
+function loopRow(loop: ScalerDump["loops"][number], nowMs: number): Cell[] {
+  return [
+    loop.name,
+    formatElapsed(loop.intervalMs),
+    String(loop.rounds),
+    String(loop.failures),
+    loop.lastStartedAtMs === undefined ? "never" : `${formatElapsed(nowMs - loop.lastStartedAtMs)} ago`,
+    `${loop.lastDurationMs}ms`,
+    `${loop.meanDurationMs}ms`,
+    { text: loop.error, colour: "red" },
+  ];
+}
+
+function poolRow(nowMs: number) {
+  return ({ pool, max, standby, booting, blocked }: PoolScaling): Cell[] => [
+    pool,
+    String(max),
+    String(standby),
+    orDash(bootingText(booting, nowMs)),
+    { text: blocked === undefined ? "" : `${blocked.code}: ${blocked.message}`, colour: "yellow" },
+  ];
+}
+
+function unavailableRow(kind: ScalerDump["unavailable"][number], nowMs: number): Cell[] {
+  return [
+    kind.instanceType,
+    kind.provider,
+    kind.spot ? "yes" : "no",
+    kind.place === "" ? "everywhere" : kind.place,
+    `${formatElapsed(nowMs - kind.sinceMs)} ago`,
+    formatElapsed(kind.untilMs - nowMs),
+    kind.message,
+  ];
+}
+
+/** The stable form for `-o json` and `-o yaml`. */
+export function buildDumpRecord(dump: ScalerDump): Record<string, unknown> {
+  return {
+    ...dump,
+    loops: dump.loops.map(({ lastStartedAtMs, ...loop }) => ({ ...loop, lastStartedAt: isoTime(lastStartedAtMs) })),
+    unavailable: dump.unavailable.map(({ sinceMs, untilMs, ...kind }) => {
+      return { ...kind, since: isoTime(sinceMs), until: isoTime(untilMs) };
+    }),
+    pools: dump.pools.map(({ booting, ...pool }) => ({ ...pool, booting: booting.map(buildBootingRecord) })),
+  };
+}
+
+export function buildBootingRecord({ sinceMs, ...booting }: BootingNodes): Record<string, unknown> {
+  return { ...booting, since: isoTime(sinceMs) };
+}
+
+/** `2 large for 40.0s, 1 small (spot) for 3.0s`; empty when nothing boots. */
+export function bootingText(booting: readonly BootingNodes[], nowMs: number): string {
+  return booting
+    .map(({ instanceType, spot, count, sinceMs }) => {
+      return `${count} ${instanceType}${spot ? " (spot)" : ""} for ${formatElapsed(nowMs - sinceMs)}`;
+    })
+    .join(", ");
+}
+
+/** What is being done about the machines that are waited for, in one line. */
+export function describeScaling(scaling: DemandScaling): string {
+  switch (scaling.state) {
+    case "unknown":
+      return "nodes: the node scaler knows of no need of it that it could meet";
+    case "unanswered":
+      return `nodes: the node scaler does not answer: ${plain(scaling.trouble)}`;
+    case "known":
+      return scaling.code === "BOOTING"
+        ? `nodes: ${plain(scaling.message)}`
+        : `nodes: ${scaling.code}: ${plain(scaling.message)}`;
+  }
+}
+
+/** The same for programs. */
+export function buildScalingRecord(scaling: DemandScaling): Record<string, unknown> {
+  return scaling.state === "known" ? { ...scaling, booting: scaling.booting.map(buildBootingRecord) } : scaling;
+}
+
+function orDash(text: string): string {
+  return text === "" ? "-" : text;
+}

@@ -1,0 +1,100 @@
+/** A node that the node scaler made, or makes. */
+export type ScaledNode = {
+  readonly name: string;
+  readonly pool: string;
+  readonly instanceType: string;
+  readonly spot: boolean;
+  /** Empty: the provider has not said. */
+  readonly zone: string;
+  /** A word of the scaler: `AVAILABLE`. UNKNOWN: a scaler that is newer than this command knows more words. */
+  readonly phase: string;
+  readonly phaseSinceMs: number;
+  readonly createdAtMs: number;
+  /** Empty until the provider has answered. */
+  readonly instanceId: string;
+  /** Empty until it has joined. */
+  readonly kubernetesNode: string;
+  readonly addresses: readonly string[];
+  /** What it was made or is kept for; empty: nothing. */
+  readonly boundTo: string;
+  /** `KIND/ID`; empty: nobody holds it. */
+  readonly holder: string;
+  /** Undefined: it is not to end. */
+  readonly terminate:
+    | {
+        readonly code: string;
+        readonly message: string;
+        readonly atMs: number;
+        readonly drainUntilMs: number | undefined;
+      }
+    | undefined;
+  readonly unhealthySinceMs: number | undefined;
+  readonly idleSinceMs: number | undefined;
+  /** Why the latest step on it did not work; empty: it did. */
+  readonly trouble: string;
+};
+
+/** Nodes of one kind that are made and not ready yet. */
+export type BootingNodes = {
+  readonly instanceType: string;
+  readonly spot: boolean;
+  readonly count: number;
+  /** Of the one that has been booting longest. */
+  readonly sinceMs: number;
+};
+
+/** How a pool is scaled. */
+export type PoolScaling = {
+  readonly pool: string;
+  readonly max: number;
+  readonly standby: number;
+  readonly booting: readonly BootingNodes[];
+  /** Why nodes that are needed are not made; undefined: all are. */
+  readonly blocked: { readonly code: string; readonly message: string } | undefined;
+};
+
+/** What the scaler's leader does and remembers. */
+export type ScalerDump = {
+  readonly leader: string;
+  readonly term: number;
+  readonly nodes: number;
+  readonly loops: readonly {
+    readonly name: string;
+    readonly intervalMs: number;
+    readonly rounds: number;
+    readonly failures: number;
+    /** Undefined: it has not run yet. */
+    readonly lastStartedAtMs: number | undefined;
+    readonly lastDurationMs: number;
+    readonly meanDurationMs: number;
+    /** Of the latest round; empty: it did not fail. */
+    readonly error: string;
+  }[];
+  readonly unavailable: readonly {
+    readonly provider: string;
+    readonly instanceType: string;
+    readonly spot: boolean;
+    /** Zone or subnet; empty: everywhere. */
+    readonly place: string;
+    readonly message: string;
+    readonly sinceMs: number;
+    readonly untilMs: number;
+  }[];
+  readonly pools: readonly PoolScaling[];
+  readonly bindings: readonly { readonly demand: string; readonly node: string }[];
+  readonly bindingsMore: number;
+};
+
+/** What is being done about the machines that an owner waits for. */
+export type DemandScaling =
+  /** The scaler knows of no need that it could meet. */
+  | { readonly state: "unknown" }
+  /** `code` is BOOTING, or the reason why no node is made. */
+  | {
+      readonly state: "known";
+      readonly code: string;
+      readonly message: string;
+      readonly booting: readonly BootingNodes[];
+    }
+  /** Nobody has answered. */
+  | { readonly state: "unanswered"; readonly trouble: string };

@@ -1,0 +1,204 @@
+import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { throwFault } from "@muster/faults";
+import { muster as wire, NodeService } from "@muster/proto";
+import { natsServer, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { inProcess } from "./in-process.ts";
+
+const Phase = wire.node.v1.NodePhase;
+const now = Date.now();
+
+const NODES: readonly wire.node.v1.NodeRecord.$Properties[] = [
+  {
+    name: "e-1",
+    spec: { pool: "elastic", instanceType: "large", spot: true, zone: "z1" },
+    phase: Phase.NODE_PHASE_CLAIMED,
+    createdAtMs: now - 125_000,
+    kubernetesNode: "node-e-1",
+    boundTo: "r-7",
+    holder: { kind: "session", id: "bench" },
+  },
+  {
+    name: "e-2",
+    spec: { pool: "elastic", instanceType: "large" },
+    phase: Phase.NODE_PHASE_CREATING,
+    createdAtMs: now - 3000,
+    boundTo: "r-8",
+    trouble: "the provider is out of large",
+  },
+  {
+    name: "g-1",
+    spec: {
+      pool: "gpu",
+      instanceType: "huge",
+      terminate: { code: "IDLE", message: "nobody needs it", atMs: now, drainUntilMs: now + 120_000 },
+    },
+    phase: Phase.NODE_PHASE_AVAILABLE,
+    createdAtMs: now - 7_500_000,
+    idleSinceMs: now - 300_000,
+  },
+];
+
+let server: TestNats;
+let bus: NatsBus;
+const ended: string[] = [];
+const served = new AsyncDisposableStack();
+
+const HANDLERS: Handlers<typeof NodeService> = {
+  // Pages of one, so that the command must ask again.
+  listNodes: ({ pool, continue: from }) => {
+    const all = NODES.filter(({ spec }) => pool === "" || spec?.pool === pool);
+    const index = from === "" ? 0 : all.findIndex(({ name }) => name === from);
+    return Promise.resolve({ nodes: all.slice(index, index + 1), continue: all[index + 1]?.name ?? "" });
+  },
+  dumpNodes: () =>
+    Promise.resolve({
+      leader: "scaler-0",
+      term: 4,
+      nodes: 3,
+      loops: [
+        {
+          name: "pool",
+          intervalMs: 7000,
+          rounds: 12,
+          failures: 1,
+          lastStartedAtMs: now - 2000,
+          lastDurationMs: 31,
+          meanDurationMs: 28,
+          error: "the ledger does not answer",
+        },
+        { name: "scan", intervalMs: 60_000 },
+      ],
+      unavailable: [
+        { provider: "local", instanceType: "large", zone: "z2", message: "no capacity", untilMs: now + 300_000 },
+      ],
+      pools: [
+        {
+          pool: "elastic",
+          max: 8,
+          standby: 1,
+          booting: [{ instanceType: "large", spot: true, count: 2, sinceMs: now - 40_000 }],
+          blockedCode: "UNAVAILABLE",
+          blockedMessage: "no capacity for large in z2",
+        },
+      ],
+      bindings: [{ demand: "r-7", node: "e-1" }],
+      bindingsMore: 3,
+    }),
+  explainDemand: () => Promise.resolve({}),
+  terminateNode: ({ name }) => {
+    const node = NODES.find((one) => one.name === name) ?? throwFault({ code: "not_found", kind: "node", id: name });
+    ended.push(name);
+    return Promise.resolve({ node });
+  },
+};
+
+beforeAll(async () => {
+  server = await natsServer();
+  bus = await connectNats({ url: server.url, token: server.token, name: "scaler" });
+  served.use(await serve(bus, NodeService, HANDLERS, { version: "1.0.0", description: "for a test" }));
+});
+afterAll(async () => {
+  await served.disposeAsync();
+  await bus[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+});
+beforeEach(() => {
+  ended.length = 0;
+});
+
+const muster = (args: readonly string[], answer?: string) =>
+  inProcess(args, { url: server.url, token: server.token, ...(answer !== undefined && { answer }) });
+
+describe("muster nodes", () => {
+  it("lists every node with what it is for, and what is wrong with it", async () => {
+    const { code, out } = await muster(["nodes"]);
+    expect(code).toBe(0);
+    expect(out[0]).toMatch(/^NAME +POOL +TYPE +SPOT +ZONE +PHASE +AGE +HELD BY \/ BOUND TO +TROUBLE$/);
+    expect(out[1]).toMatch(/^e-1 +elastic +large +yes +z1 +CLAIMED +2m\d\ds +session\/bench$/);
+    expect(out[2]).toMatch(/^e-2 +elastic +large +no +- +CREATING +\d+\.\ds +r-8 +the provider is out of large$/);
+    expect(out[3]).toMatch(/^g-1 +gpu +huge +no +- +AVAILABLE +2h05m +- +ends: IDLE: nobody needs it$/);
+    expect(out).toHaveLength(4);
+  });
+
+  it("lists those of one pool, and says when there are none", async () => {
+    expect((await muster(["nodes", "-p", "gpu"])).out).toHaveLength(2);
+    expect((await muster(["nodes", "list", "--pool", "none"])).out).toEqual(["no nodes in pool none"]);
+  });
+
+  it("gives programs names and times that stay", async () => {
+    const { out } = await muster(["nodes", "-o", "json"]);
+    const [first, , third] = JSON.parse(out.join("\n")) as Record<string, unknown>[];
+    expect(first).toMatchObject({ name: "e-1", phase: "CLAIMED", holder: "session/bench", boundTo: "r-7", spot: true });
+    expect(first?.["createdAt"]).toBe(new Date(now - 125_000).toISOString());
+    expect(first).not.toHaveProperty("terminate");
+    expect(third).toMatchObject({ terminate: { code: "IDLE", drainUntil: new Date(now + 120_000).toISOString() } });
+    expect((await muster(["nodes", "-p", "gpu", "-o", "yaml"])).out.join("\n")).toContain("phase: AVAILABLE");
+  });
+});
+
+describe("muster nodes dump", () => {
+  it("shows the loops, what is short and for how long, the pools, and which node is for whom", async () => {
+    const { code, out } = await muster(["nodes", "dump"]);
+    const text = out.join("\n");
+    expect(text).toMatch(/^leader scaler-0, term 4, 3 nodes\n/);
+    expect(text).toMatch(/^pool +7\.0s +12 +1 +\d+\.\ds ago +31ms +28ms +the ledger does not answer$/m);
+    expect(text).toMatch(/^scan +1m00s +0 +0 +never +0ms +0ms$/m);
+    expect(text).toMatch(/^elastic +8 +1 +2 large \(spot\) for \d+\.\ds +UNAVAILABLE: no capacity for large in z2$/m);
+    expect(text).toMatch(/^large +local +no +z2 .* (?:5m00s|4m5\ds) +no capacity$/m);
+    expect(text).toMatch(/^r-7 +e-1\nand 3 more$/m);
+    expect(code).toBe(0);
+  });
+
+  it("gives programs the same", async () => {
+    const { out } = await muster(["nodes", "dump", "-o", "json"]);
+    expect(JSON.parse(out.join("\n"))).toMatchObject({
+      leader: "scaler-0",
+      loops: [{ name: "pool", intervalMs: 7000, lastStartedAt: new Date(now - 2000).toISOString() }, { name: "scan" }],
+      unavailable: [{ instanceType: "large", until: new Date(now + 300_000).toISOString() }],
+      pools: [{ pool: "elastic", max: 8, blocked: { code: "UNAVAILABLE" }, booting: [{ count: 2 }] }],
+      bindings: [{ demand: "r-7", node: "e-1" }],
+    });
+  });
+});
+
+describe("muster nodes terminate", () => {
+  it("asks somebody at a terminal, and does nothing unless they say yes", async () => {
+    for (const answer of ["", "n", "yess"]) {
+      const { code, err } = await muster(["nodes", "terminate", "e-1"], answer);
+      expect([code, err.at(0), err.at(-1)]).toEqual([
+        130,
+        expect.stringMatching(/^End node e-1\?/),
+        "nothing was done",
+      ]);
+    }
+    expect(ended).toEqual([]);
+    const { code, out } = await muster(["nodes", "terminate", "e-1"], "Y");
+    expect(out).toEqual([
+      "node e-1 is to end: it is CLAIMED, held by session/bench; `muster nodes` shows how far it is",
+    ]);
+    expect([code, ended]).toEqual([0, ["e-1"]]);
+  });
+
+  it("asks nobody with --yes, and goes no further where there is no terminal", async () => {
+    const { code, err } = await muster(["nodes", "terminate", "e-2"]);
+    expect(err.join("\n")).toContain("hint: --yes ends the node without asking");
+    expect([code, ended]).toEqual([2, []]);
+    const sure = await muster(["nodes", "terminate", "e-2", "--yes", "-o", "json"]);
+    expect(JSON.parse(sure.out.join("\n"))).toMatchObject({ name: "e-2" });
+    expect([sure.code, ended]).toEqual([0, ["e-2"]]);
+  });
+
+  it("says what was refused, and where the names are", async () => {
+    const { code, err } = await muster(["nodes", "terminate", "e-9", "--yes"]);
+    expect(err).toEqual([expect.stringContaining("e-9"), "hint: `muster nodes` shows those that exist"]);
+    expect(code).toBe(4);
+  });
+});
+
+it("completes commands of `nodes`, names of nodes, and nothing that cannot stand there", async () => {
+  const offers = async (...words: string[]) => (await muster(["__complete", "--", ...words])).out;
+  expect(await offers("nodes", "")).toEqual(["list", "dump", "terminate"]);
+  expect(await offers("nodes", "terminate", "e-")).toEqual(["e-1", "e-2"]);
+  expect(await offers("nodes", "terminate", "e-1", "")).toEqual([]);
+});
