@@ -1,0 +1,72 @@
+import type { KubeObject } from "@muster/kube";
+import type { Boot, Instance } from "../provider.ts";
+import type { KarpenterSettings } from "./settings.ts";
+
+export const NODE_CLAIMS = { apiVersion: "karpenter.sh/v1", plural: "nodeclaims" };
+export const CONTROLLER_LABEL = "muster.dev/controller";
+
+const ZONE = "topology.kubernetes.io/zone";
+
+type Condition = {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly message?: string;
+};
+
+/** What is read and written of a NodeClaim. */
+export type NodeClaim = KubeObject & {
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly status?: {
+    readonly nodeName?: string;
+    readonly providerID?: string;
+    readonly conditions?: readonly Condition[];
+  };
+};
+
+/** The order for one node. Karpenter puts the claim's labels on the node. */
+export function buildNodeClaim(settings: KarpenterSettings, boot: Boot): NodeClaim {
+  const one = (key: string, value: string) => ({ key, operator: "In", values: [value] });
+  return {
+    apiVersion: NODE_CLAIMS.apiVersion,
+    kind: "NodeClaim",
+    metadata: { name: boot.nodeName, labels: { ...boot.labels, [CONTROLLER_LABEL]: settings.controller } },
+    spec: {
+      nodeClassRef: settings.nodeClass,
+      requirements: [
+        one("node.kubernetes.io/instance-type", boot.instanceType),
+        one("karpenter.sh/capacity-type", boot.spot ? "spot" : "on-demand"),
+        ...(boot.zone === undefined ? [] : [one(ZONE, boot.zone)]),
+      ],
+      terminationGracePeriod: settings.terminationGracePeriod,
+      // The scaler ends nodes itself.
+      expireAfter: "Never",
+    },
+  };
+}
+
+/** A claim that is being deleted while the scaler has not asked for it is one that its cloud takes back: Karpenter deletes those of interrupted spot instances. */
+export function readNodeClaim(claim: NodeClaim): Instance {
+  const { metadata, status } = claim;
+  const deletedAt = metadata?.deletionTimestamp;
+  const nodeName = metadata?.name ?? "";
+  const launched = conditionOf(claim, "Launched");
+  return {
+    instanceId: nodeName,
+    nodeName,
+    state: deletedAt !== undefined ? "stopping" : launched?.status === "True" ? "running" : "pending",
+    zone: metadata?.labels?.[ZONE],
+    addresses: [],
+    kubernetesNode: status?.nodeName === "" ? undefined : status?.nodeName,
+    lostAtMs: deletedAt === undefined ? undefined : Date.parse(String(deletedAt)),
+    failure: launched?.reason === "LaunchFailed" ? (launched.message ?? launched.reason) : undefined,
+  };
+}
+
+export function isLaunched(claim: NodeClaim): boolean {
+  return conditionOf(claim, "Launched")?.status === "True";
+}
+
+function conditionOf({ status }: NodeClaim, type: string): Condition | undefined {
+  return status?.conditions?.find((condition) => condition.type === type);
+}

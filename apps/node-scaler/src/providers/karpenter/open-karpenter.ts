@@ -1,0 +1,114 @@
+import { pause } from "@muster/backoff";
+import { throwFault } from "@muster/faults";
+import { type KubeCalls, kubeFault } from "@muster/kube";
+import { kubernetesCall } from "../kubernetes-call.ts";
+import type { Boot, NodeProvider, Started } from "../provider.ts";
+import {
+  buildNodeClaim,
+  CONTROLLER_LABEL,
+  isLaunched,
+  NODE_CLAIMS,
+  type NodeClaim,
+  readNodeClaim,
+} from "./node-claim.ts";
+import type { KarpenterSettings } from "./settings.ts";
+
+export type KarpenterDeps = {
+  readonly name: string;
+  readonly settings: KarpenterSettings;
+  readonly calls: KubeCalls;
+  readonly timeoutMs: number;
+};
+
+const LOOK_AGAIN_MS = 100;
+
+/** Nodes that Karpenter makes: one NodeClaim of its own each, outside of every NodePool. */
+export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDeps): NodeProvider {
+  const labelSelector = `${CONTROLLER_LABEL}=${settings.controller}`;
+  const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+    kubernetesCall({ doing, timeoutMs, outer }, body);
+
+  /** Undefined: there is none of this name. Throws already_exists for somebody else's. */
+  const find = async (nodeName: string, signal: AbortSignal): Promise<NodeClaim | undefined> => {
+    const claim = await unlessAbsent(calls.get<NodeClaim>(NODE_CLAIMS, nodeName, { signal }));
+    if (claim === undefined || claim.metadata?.labels?.[CONTROLLER_LABEL] === settings.controller) return claim;
+    return throwFault({ code: "already_exists", kind: "NodeClaim", id: nodeName });
+  };
+
+  const start = async (boot: Boot, signal: AbortSignal): Promise<Started> => {
+    const wrong = findUnsupported(boot);
+    if (wrong !== undefined) return { kind: "unsupported", message: wrong };
+    if ((await find(boot.nodeName, signal)) === undefined) {
+      await calls.create(NODE_CLAIMS, buildNodeClaim(settings, boot), { signal });
+    }
+    return { kind: "started", instanceId: boot.nodeName, zone: boot.zone };
+  };
+
+  return {
+    name,
+    fixedSizeVolumes: false,
+    start: async (boot, outer) => {
+      const started = await call(`creating the NodeClaim ${boot.nodeName}`, outer, (signal) => start(boot, signal));
+      if (started.kind !== "started") return started;
+      const doing = `looking at the NodeClaim ${boot.nodeName}`;
+      return await awaitLaunch({ started, boot, timeoutMs }, outer, () =>
+        call(doing, outer, (signal) => find(boot.nodeName, signal)),
+      );
+    },
+    stop: ({ nodeName }, outer) =>
+      call(`deleting the NodeClaim ${nodeName}`, outer, async (signal) => {
+        const claim = await find(nodeName, signal);
+        if (claim === undefined || claim.metadata?.deletionTimestamp !== undefined) return;
+        const uid = claim.metadata?.uid;
+        const preconditions = uid === undefined ? {} : { preconditions: { uid } };
+        await unlessAbsent(calls.delete(NODE_CLAIMS, nodeName, { signal, ...preconditions }));
+      }),
+    list: (outer) =>
+      call("listing NodeClaims", outer, async (signal) => {
+        const { items } = await calls.list<NodeClaim>(NODE_CLAIMS, { signal, query: { labelSelector } });
+        return items.map(readNodeClaim);
+      }),
+    // The node class chooses.
+    findImage: () => Promise.resolve(""),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+type StartedNode = Started & { readonly kind: "started" };
+
+/** Karpenter deletes a claim that nothing can be launched for, and does so within moments: then the type is short, and not merely late. */
+async function awaitLaunch(
+  { started, boot, timeoutMs }: { readonly started: StartedNode; readonly boot: Boot; readonly timeoutMs: number },
+  outer: AbortSignal,
+  find: () => Promise<NodeClaim | undefined>,
+): Promise<Started> {
+  const signal = AbortSignal.any([outer, AbortSignal.timeout(timeoutMs)]);
+  while (!signal.aborted) {
+    const claim = await find();
+    if (claim === undefined || claim.metadata?.deletionTimestamp !== undefined) {
+      const what = `${boot.spot ? "spot " : ""}${boot.instanceType}`;
+      const message = `Karpenter gave up the NodeClaim ${boot.nodeName}: no capacity for ${what}`;
+      return { kind: "no-capacity", zone: boot.zone, subnet: undefined, message };
+    }
+    if (isLaunched(claim)) return { ...started, zone: readNodeClaim(claim).zone ?? started.zone };
+    await pause(LOOK_AGAIN_MS, signal);
+  }
+  outer.throwIfAborted();
+  return started;
+}
+
+/** What a NodeClaim cannot say; the node class says it for all its nodes. */
+function findUnsupported({ volumeGib, privateIpOnly }: Boot): string | undefined {
+  if (volumeGib !== undefined) return "the size of volumes stands in the node class: leave out `volume` of the pool";
+  if (privateIpOnly) return "addresses are the node class's business: leave out `privateIpOnly` of the pool";
+  return undefined;
+}
+
+async function unlessAbsent<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (kubeFault(error)?.code === "not_found") return undefined;
+    throw error;
+  }
+}

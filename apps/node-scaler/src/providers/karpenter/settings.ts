@@ -1,0 +1,21 @@
+import { z } from "zod";
+
+const name = z.string().regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, "has to be the name of a Kubernetes object");
+
+/** The block of a provider of kind `karpenter`. */
+export const karpenterSettings = z.strictObject({
+  kind: z.literal("karpenter"),
+  /** NodeClaims carry it as a label, and only those that do are touched. One value a scaler and cluster. */
+  controller: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, "has to be lower case letters, digits and dashes, 63 at most"),
+  /** What the cloud needs to know of such nodes: an EC2NodeClass, an AKSNodeClass ... */
+  nodeClass: z.strictObject({ group: z.string().min(1), kind: z.string().min(1), name }),
+  /** How long Karpenter may take to evict pods that the scaler's own drain has left. */
+  terminationGracePeriod: z
+    .string()
+    .regex(/^([0-9]+(s|m|h))+$/, "has to be a duration such as 5m")
+    .default("5m"),
+});
+
+export type KarpenterSettings = z.infer<typeof karpenterSettings>;

@@ -1,0 +1,93 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startApiServer } from "@muster/devcluster";
+import { type KubeCalls, kubeCalls, kubeFault, loadKube } from "@muster/kube";
+import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { parse } from "yaml";
+
+/** Definitions that other projects publish; with CI=true a missing folder is an error. */
+export const FIXTURES = process.env["MUSTER_CRD_FIXTURES"];
+if (FIXTURES === undefined && process.env["CI"] === "true") {
+  throw new Error(
+    "CI=true allows no skipped suite: MUSTER_CRD_FIXTURES names no folder with karpenter and cluster-api",
+  );
+}
+
+export type ControlPlane = AsyncDisposable & { readonly kubeconfig: string; readonly calls: KubeCalls };
+
+export type ControlPlaneCase = {
+  readonly title: string;
+  readonly skip: boolean;
+  readonly start: (definitions: readonly string[]) => Promise<ControlPlane>;
+};
+
+const assets = kubeAssets();
+
+/** API servers with definitions of the fixtures, named by their files. */
+export const CONTROL_PLANES: readonly ControlPlaneCase[] = [
+  {
+    title: named("the embedded API server", undefined),
+    skip: FIXTURES === undefined,
+    start: async (definitions) => {
+      await using starting = new AsyncDisposableStack();
+      const directory = await mkdtemp(join(tmpdir(), "muster-scaler-"));
+      starting.defer(() => rm(directory, { recursive: true, force: true }));
+      const { kubeconfig } = starting.use(await startApiServer({ directory }));
+      return await withDefinitions(starting, kubeconfig, definitions);
+    },
+  },
+  {
+    title: named("a real kube-apiserver", assets.found ? undefined : assets.reason),
+    skip: FIXTURES === undefined || !assets.found,
+    start: async (definitions) => {
+      await using starting = new AsyncDisposableStack();
+      const { kubeconfig } = starting.use(await kubeApiServer());
+      return await withDefinitions(starting, kubeconfig, definitions);
+    },
+  },
+];
+
+function named(title: string, missing: string | undefined): string {
+  const reason = FIXTURES === undefined ? "MUSTER_CRD_FIXTURES names no folder" : missing;
+  return reason === undefined ? title : `${title} (skipped: ${reason})`;
+}
+
+async function withDefinitions(
+  starting: AsyncDisposableStack,
+  kubeconfig: string,
+  definitions: readonly string[],
+): Promise<ControlPlane> {
+  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const place = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
+  for (const file of definitions) {
+    const definition = parse(await readFile(join(FIXTURES ?? "", file), "utf8")) as Definition;
+    // Webhooks of theirs are not running here.
+    const { conversion: _, ...spec } = definition.spec;
+    await calls.create(place, { ...definition, spec });
+    const { group, names, versions } = definition.spec;
+    const stored = versions.find(({ storage }) => storage)?.name ?? "";
+    await until(`${names.plural} are served`, async () => {
+      try {
+        await calls.list({ apiVersion: `${group}/${stored}`, plural: names.plural });
+        return true;
+      } catch (error) {
+        const code = kubeFault(error)?.code;
+        if (code === "not_found" || code === "unavailable") return false;
+        throw error;
+      }
+    });
+  }
+  const all = starting.move();
+  return { kubeconfig, calls, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+type Definition = {
+  readonly metadata: { readonly name: string };
+  readonly spec: {
+    readonly group: string;
+    readonly names: { readonly plural: string };
+    readonly versions: readonly { readonly name: string; readonly storage: boolean }[];
+    readonly conversion?: unknown;
+  };
+};

@@ -1,0 +1,143 @@
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { NODE_CLAIMS, type NodeClaim } from "../src/providers/karpenter/node-claim.ts";
+import { openKarpenter } from "../src/providers/karpenter/open-karpenter.ts";
+import { karpenterSettings } from "../src/providers/karpenter/settings.ts";
+import type { Boot, NodeProvider } from "../src/providers/provider.ts";
+import { CONTROL_PLANES, type ControlPlane } from "./control-plane.ts";
+import { type Karpenter, playKarpenter } from "./play-karpenter.ts";
+
+const never = new AbortController().signal;
+let nodes = 0;
+
+function boot(more: Partial<Boot> = {}): Boot {
+  return {
+    nodeName: `elastic-${++nodes}`,
+    pool: "elastic",
+    instanceType: "large",
+    image: "",
+    spot: false,
+    zone: undefined,
+    gpus: 0,
+    volumeGib: undefined,
+    privateIpOnly: false,
+    labels: { pool: "elastic" },
+    ...more,
+  };
+}
+
+describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
+  describe.skipIf(skip)("", () => {
+    let world: ControlPlane;
+    let karpenter: Karpenter;
+    let provider: NodeProvider;
+    let controllers = 0;
+
+    const open = (timeoutMs = 10_000): NodeProvider =>
+      openKarpenter({
+        name: "karpenter",
+        settings: karpenterSettings.parse({
+          kind: "karpenter",
+          controller: `test-${++controllers}`,
+          nodeClass: { group: "karpenter.k8s.aws", kind: "EC2NodeClass", name: "default" },
+        }),
+        calls: world.calls,
+        timeoutMs,
+      });
+
+    beforeAll(async () => {
+      world = await start(["karpenter/karpenter.sh_nodeclaims.yaml"]);
+      karpenter = playKarpenter(world.calls);
+      provider = open();
+    });
+    afterAll(async () => {
+      await karpenter[Symbol.asyncDispose]();
+      await world[Symbol.asyncDispose]();
+    });
+
+    const listed = async (nodeName: string, from = provider) =>
+      (await from.list(never)).find((instance) => instance.nodeName === nodeName);
+
+    it("makes a NodeClaim of the type, and tells its node once it has joined", async () => {
+      const order = boot({ spot: true, zone: "zone-b" });
+      expect(await provider.start(order, never)).toEqual({
+        kind: "started",
+        instanceId: order.nodeName,
+        zone: "zone-b",
+      });
+      await until("it has joined", async () => (await listed(order.nodeName))?.kubernetesNode === order.nodeName);
+      expect(await listed(order.nodeName)).toMatchObject({ state: "running", zone: "zone-b", lostAtMs: undefined });
+      const claim = await world.calls.get<NodeClaim>(NODE_CLAIMS, order.nodeName);
+      expect(claim.metadata?.labels).toMatchObject({ pool: "elastic" });
+      expect(claim.spec).toMatchObject({
+        requirements: [
+          { key: "node.kubernetes.io/instance-type", operator: "In", values: ["large"] },
+          { key: "karpenter.sh/capacity-type", operator: "In", values: ["spot"] },
+          { key: "topology.kubernetes.io/zone", operator: "In", values: ["zone-b"] },
+        ],
+        expireAfter: "Never",
+      });
+    });
+
+    it("gives one claim to a node that is started twice, and none of another controller's", async () => {
+      const order = boot();
+      const first = await provider.start(order, never);
+      expect(await provider.start(order, never)).toMatchObject({ kind: "started", zone: "zone-a" });
+      expect(first).toMatchObject({ instanceId: order.nodeName, zone: "zone-a" });
+      const other = open();
+      expect(await other.list(never)).toEqual([]);
+      await expect(other.start(order, never)).rejects.toMatchObject({ fault: { code: "already_exists" } });
+      await expect(other.stop({ instanceId: order.nodeName, nodeName: order.nodeName }, never)).rejects.toMatchObject({
+        fault: { code: "already_exists" },
+      });
+    });
+
+    it("says that a type is short when Karpenter gives the claim up", async () => {
+      karpenter.short.add("huge");
+      const order = boot({ instanceType: "huge", zone: "zone-a" });
+      expect(await provider.start(order, never)).toMatchObject({ kind: "no-capacity", zone: "zone-a" });
+      expect(await listed(order.nodeName)).toBeUndefined();
+    });
+
+    it("goes on without an answer of Karpenter's once its time is over", async () => {
+      const waiting = open(300);
+      await karpenter[Symbol.asyncDispose]();
+      const order = boot();
+      expect(await waiting.start(order, never)).toMatchObject({ kind: "started", zone: undefined });
+      expect(await listed(order.nodeName, waiting)).toMatchObject({ state: "pending" });
+      karpenter = playKarpenter(world.calls);
+      await until("it is launched", async () => (await listed(order.nodeName, waiting))?.state === "running");
+    });
+
+    it("ends a claim, once and again, and one that there is not", async () => {
+      const order = boot();
+      await provider.start(order, never);
+      const instance = { instanceId: order.nodeName, nodeName: order.nodeName };
+      await provider.stop(instance, never);
+      await provider.stop(instance, never);
+      await until("it is gone", async () => (await listed(order.nodeName)) === undefined);
+      await provider.stop(instance, never);
+    });
+
+    it("says what a NodeClaim cannot", async () => {
+      expect(await provider.start(boot({ volumeGib: 10 }), never)).toMatchObject({ kind: "unsupported" });
+      expect(await provider.start(boot({ privateIpOnly: true }), never)).toMatchObject({ kind: "unsupported" });
+    });
+
+    it("tells that Karpenter takes a node back as soon as it deletes the claim", async () => {
+      const order = boot();
+      await provider.start(order, never);
+      let mayGo = false;
+      await until("it has joined", async () => (await listed(order.nodeName))?.kubernetesNode !== undefined);
+      karpenter.leave = async () => {
+        await until("it may go", () => mayGo);
+      };
+      await world.calls.delete(NODE_CLAIMS, order.nodeName);
+      const lost = await listed(order.nodeName);
+      expect(lost?.state).toBe("stopping");
+      expect(lost?.lostAtMs).toBeGreaterThan(0);
+      mayGo = true;
+      await until("it is gone", async () => (await listed(order.nodeName)) === undefined);
+    });
+  });
+});
