@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { ReservationService } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { client, connectNats, serve, type NatsBus } from "../src/index.ts";
 import { answered } from "./answered.ts";
 import { faultFrom } from "./call-suite.ts";
@@ -16,8 +16,10 @@ beforeAll(async () => {
   server = await natsServer();
   caller = await connectNats({ url: server.url, token: server.token, name: "caller" });
 });
-afterAll(async () => {
+afterEach(async () => {
   for (const replica of [...replicas]) await kill(replica);
+});
+afterAll(async () => {
   await caller[Symbol.asyncDispose]();
   await server[Symbol.asyncDispose]();
 });
@@ -42,7 +44,7 @@ it("hides from callers that replicas are killed with their calls in hand", async
   let stopped = false;
   const call = async (): Promise<void> => {
     while (!stopped) {
-      const [pool] = (await listPools({}, { timeoutMs: 6000 })).pools;
+      const [pool] = (await listPools({}, { timeoutMs: 15_000 })).pools;
       const name = pool?.name ?? "";
       answers.set(name, (answers.get(name) ?? 0) + 1);
     }
