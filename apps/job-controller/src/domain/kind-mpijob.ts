@@ -75,6 +75,8 @@ function describeLauncher(job: JobIdentity, spec: JobSpec, { images }: KindDefau
     env: [
       { name: "OMPI_MCA_plm_rsh_agent", value: `${CONFIG_FOLDER}/kubexec.sh` },
       { name: "OMPI_MCA_orte_default_hostfile", value: `${CONFIG_FOLDER}/hostfile` },
+      { name: "I_MPI_HYDRA_BOOTSTRAP", value: "rsh" },
+      { name: "I_MPI_HYDRA_BOOTSTRAP_EXEC", value: `${CONFIG_FOLDER}/kubexec.sh` },
       ...(usesGpus(launcher) ? [] : noGpus),
     ],
     containers: launcher === undefined ? [] : [launcher.mainContainer],
@@ -151,9 +153,7 @@ function hosts(job: JobIdentity, spec: JobSpec): readonly string[] {
 
 function usesGpus(replica: ReplicaSpec | undefined): boolean {
   const containers = replica?.template.spec.containers ?? [];
-  return containers.some(({ resources }) =>
-    Object.keys(resources?.limits ?? {}).some((name) => name.endsWith(".com/gpu")),
-  );
+  return containers.some(({ resources }) => Object.keys(resources?.limits ?? {}).some((name) => name.includes("gpu")));
 }
 
 /** As mpirun calls ssh: options, the host, then the words of a command. */
@@ -177,13 +177,17 @@ exec kubectl get pods --selector=${selector} --field-selector=status.phase=Runni
 `;
 }
 
-/** The launcher may run commands in the workers of its own job, and look for them. */
+/** The launcher may run commands in the workers of its own job, and look for them; as an account of its own, unless its template names one. */
 function identity(job: JobIdentity, spec: JobSpec): readonly CompanionObject[] {
   const name = `${job.name}-launcher`;
+  const named = replicaOf(spec, "launcher")?.template.spec["serviceAccountName"];
+  const account = typeof named === "string" && named !== "" ? named : name;
   const rbac = "rbac.authorization.k8s.io";
   const pods = hosts(job, spec);
   return [
-    { apiVersion: "v1", kind: "ServiceAccount", plural: "serviceaccounts", metadata: { name } },
+    ...(account === name
+      ? [{ apiVersion: "v1", kind: "ServiceAccount", plural: "serviceaccounts", metadata: { name } }]
+      : []),
     {
       apiVersion: `${rbac}/v1`,
       kind: "Role",
@@ -200,7 +204,7 @@ function identity(job: JobIdentity, spec: JobSpec): readonly CompanionObject[] {
       plural: "rolebindings",
       metadata: { name },
       roleRef: { apiGroup: rbac, kind: "Role", name },
-      subjects: [{ kind: "ServiceAccount", name, namespace: job.namespace }],
+      subjects: [{ kind: "ServiceAccount", name: account, namespace: job.namespace }],
     },
   ];
 }

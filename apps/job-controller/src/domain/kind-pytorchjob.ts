@@ -27,7 +27,7 @@ export const PYTORCHJOB_KIND: Kind = kubeflowKind({
     return {
       drafts: bounded,
       success: whenHeadSucceeds(drafts, ["master"], workers),
-      settings: { nprocPerNode: readProcesses(spec, policy), ...(policy !== undefined && readRendezvous(policy)) },
+      settings: { ...readProcesses(spec, policy, drafts), ...(policy !== undefined && readRendezvous(policy)) },
     };
   },
   describeCluster: (job, member, spec, defaults) => ({
@@ -54,13 +54,22 @@ function withBounds(draft: ReplicaDraft, policy: Fields | undefined): ReplicaDra
   return { ...draft, elastic: { minReplicas, maxReplicas } };
 }
 
-function readProcesses(spec: Fields, policy: Fields | undefined): string {
+/** Where there is no master and nothing is said, torch.distributed.run has a default of its own. */
+function readProcesses(
+  spec: Fields,
+  policy: Fields | undefined,
+  drafts: readonly ReplicaDraft[],
+): { readonly nprocPerNode?: string } {
   const own = spec.text("nprocPerNode");
   const old = policy?.integer("nProcPerNode", NOT_NEGATIVE);
-  const processes = own ?? (old === undefined ? "auto" : String(old));
+  if (own !== undefined && old !== undefined)
+    policy?.refuse("nProcPerNode", "stands beside spec.nprocPerNode; one of them");
+  const hasMaster = drafts.some(({ type: each, replicas }) => each === "master" && replicas > 0);
+  const processes = own ?? old?.toString() ?? (hasMaster ? "auto" : undefined);
+  if (processes === undefined) return {};
   if (!/^(auto|cpu|gpu|[1-9]\d{0,5})$/.test(processes))
     spec.refuse("nprocPerNode", `must be auto, cpu, gpu or a number, not "${processes}"`);
-  return processes;
+  return { nprocPerNode: processes };
 }
 
 /** Variables of torch.distributed.run by the fields that they come from; a field that is absent is left to it. */
@@ -82,20 +91,17 @@ function readRendezvous(policy: Fields): Readonly<Record<string, string>> {
 
 function masterVariables(job: JobIdentity, member: Member, spec: JobSpec): readonly EnvVariable[] {
   const master = replicaOf(spec, "master");
-  const processes = spec.settings?.["nprocPerNode"] ?? "auto";
-  const elastic = spec.settings?.["rdzvBackend"] !== undefined;
-  const launch = elastic
-    ? []
-    : [
-        { name: "PET_NPROC_PER_NODE", value: processes },
-        { name: "PET_NNODES", value: String(membersOf(spec)) },
-      ];
+  const { nprocPerNode: processes, rdzvBackend } = spec.settings ?? {};
+  const launch = [
+    ...(processes === undefined ? [] : [{ name: "PET_NPROC_PER_NODE", value: processes }]),
+    ...(rdzvBackend === undefined ? [{ name: "PET_NNODES", value: String(membersOf(spec)) }] : []),
+  ];
   if (master === undefined || master.replicas === 0) return launch;
   const address = memberName(job, { type: "master", index: 0 });
   const port = String(master.port?.number ?? PORT_NUMBER);
   const rank = String(member.type === "master" ? 0 : member.index + 1);
   // How many processes `auto` stands for is known only on the machine.
-  const world = membersOf(spec) * (/^\d+$/.test(processes) ? Number(processes) : 1);
+  const world = membersOf(spec) * (/^\d+$/.test(processes ?? "") ? Number(processes) : 1);
   return [
     { name: "MASTER_ADDR", value: address },
     { name: "MASTER_PORT", value: port },
@@ -117,8 +123,7 @@ function elasticVariables(job: JobIdentity, spec: JobSpec): readonly EnvVariable
   const variables = {
     PET_RDZV_ENDPOINT: `${host}:${settings["rdzvPort"] ?? String(worker?.port?.number ?? PORT_NUMBER)}`,
     PET_RDZV_BACKEND: settings["rdzvBackend"],
-    PET_NNODES: minReplicas === maxReplicas ? String(minReplicas) : `${minReplicas}:${maxReplicas}`,
-    PET_NPROC_PER_NODE: settings["nprocPerNode"],
+    PET_NNODES: `${minReplicas}:${maxReplicas}`,
     PET_MAX_RESTARTS: settings["maxRestarts"],
     PET_RDZV_ID: settings["rdzvId"],
     PET_RDZV_CONF: settings["rdzvConf"],

@@ -374,7 +374,6 @@ describe("a PyTorchJob", () => {
       PET_RDZV_ENDPOINT: "j-worker-0:23456",
       PET_RDZV_BACKEND: "c10d",
       PET_NNODES: "1:3",
-      PET_NPROC_PER_NODE: "auto",
       PET_MAX_RESTARTS: "5",
       PET_RDZV_ID: "id",
       PET_RDZV_CONF: "a=1,b=2",
