@@ -44,7 +44,7 @@ it("hides from callers that replicas are killed with their calls in hand", async
   let stopped = false;
   const call = async (): Promise<void> => {
     while (!stopped) {
-      const [pool] = (await listPools({}, { timeoutMs: 15_000 })).pools;
+      const [pool] = (await listPools({}, { timeoutMs: 10_000 })).pools;
       const name = pool?.name ?? "";
       answers.set(name, (answers.get(name) ?? 0) + 1);
     }
