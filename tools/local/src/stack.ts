@@ -4,19 +4,21 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { client, connectNats } from "@muster/bus";
-import { endLeftovers } from "@muster/devcluster";
+import { endLeftovers, machineNodesOf, machinesOf } from "@muster/devcluster";
 import { throwFault } from "@muster/faults";
 import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-server";
 import { ReservationService } from "@muster/proto";
 import { type Child, serviceReady, startChild } from "./child.ts";
 import { installDefinitions, jobsAreInstalled } from "./definitions.ts";
+import { type Cloud, type Elastic, readCloud, writeMachinesFile, writePoolsFile } from "./elastic.ts";
 import { onlyOne } from "./only-one.ts";
 
 /** Root of the repository. */
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../../..");
 
 export const SERVICES = ["watcher", "reservation-manager", "session-controller", "job-controller"] as const;
-export type ServiceName = (typeof SERVICES)[number];
+/** The node-scaler is a part of the stack only where pools are elastic. */
+export type ServiceName = (typeof SERVICES)[number] | "node-scaler";
 
 export type StackOptions = {
   /** Everything the stack writes is kept here; emptied at start. */
@@ -29,6 +31,8 @@ export type StackOptions = {
   readonly nats?: { readonly url: string; readonly token: string | undefined };
   /** Nodes of the embedded cluster. */
   readonly pools: Readonly<Record<string, number>>;
+  /** Pools of the embedded cluster that a node-scaler makes machines for. Without meaning where a cluster is named: nothing makes machines for that one here. */
+  readonly elastic?: Elastic;
   /** Replicas of each service; 1 where nothing is said. */
   readonly replicas?: Partial<Readonly<Record<ServiceName, number>>>;
   /** For the services, on top of what they need. */
@@ -57,6 +61,8 @@ export type Stack = AsyncDisposable & {
   readonly broken: Promise<string>;
   /** The embedded cluster's process; undefined with a cluster of the user's. */
   readonly cluster: Child | undefined;
+  /** Where the machines of elastic pools come from; undefined without such pools. */
+  readonly cloud: Cloud | undefined;
   /** Environment with which the CLI finds this stack. */
   readonly clientEnv: Readonly<Record<string, string | undefined>>;
 };
@@ -80,7 +86,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const broken = Promise.withResolvers<string>();
   const nats = await someNats(options, starting, broken.resolve);
   options.signal.throwIfAborted();
-  const cluster = options.kubeconfig === undefined ? await startCluster(options, starting) : undefined;
+  const started = options.kubeconfig === undefined ? await startCluster(options, starting) : undefined;
+  const { cluster, cloud } = started ?? {};
   void cluster?.exited.then((how) => {
     broken.resolve(`the embedded cluster ended (${how}); its log is ${join(options.directory, "logs/devcluster.log")}`);
   });
@@ -94,10 +101,15 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     // A process has no file system of its own: the embedded kubelet takes a relative path as below the pod's directory.
     ...(cluster === undefined ? {} : { SESSION_RESULT_FILE: "result.json" }),
     ...(cluster === undefined ? {} : { JOB_DEFAULT_POOL: largestPool(options.pools) }),
+    ...(options.elastic === undefined || cloud === undefined
+      ? {}
+      : await writePoolsFile(options.directory, options.elastic, cloud)),
     ...options.env,
   };
   const jobs = await defineJobs(options, kubeconfig);
-  const replicas = await startServices(options, serviceEnv, jobs, starting);
+  const services = SERVICES.filter((service) => jobs || service !== "job-controller");
+  const names = cloud === undefined ? services : ([...services, "node-scaler"] as const);
+  const replicas = await startServices(options, serviceEnv, names, starting);
   await poolsSeen(options, nats);
   await writeLocalFile(options.directory, { natsUrl: nats.url, natsToken: nats.token ?? "", kubeconfig });
 
@@ -107,6 +119,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     natsToken: nats.token,
     kubeconfig,
     cluster,
+    cloud,
     broken: broken.promise,
     replicas,
     clientEnv,
@@ -125,15 +138,17 @@ async function emptyDirectory(directory: string): Promise<void> {
     });
   }
   // Pods of a stack that was killed together with its cluster still run, and the record of them is in here.
-  await endLeftovers(nodesOf(directory));
+  await endAllLeftovers(directory);
   await rm(directory, { recursive: true, force: true });
   await mkdir(join(directory, "logs"), { recursive: true, mode: 0o700 });
   await writeFile(join(directory, OURS), "Emptied at each start of the local stack.\n");
 }
 
-/** Where the embedded cluster's nodes keep what runs on them. */
-function nodesOf(directory: string): string {
-  return join(directory, "cluster/nodes");
+/** Ends what runs on the embedded cluster's nodes, and on the machines of its cloud, when nobody else could. */
+async function endAllLeftovers(directory: string): Promise<void> {
+  const cluster = join(directory, "cluster");
+  await endLeftovers(join(cluster, "nodes"));
+  await endLeftovers(machineNodesOf(machinesOf(cluster)));
 }
 
 /** The server that was named on purpose, or one of our own. */
@@ -175,7 +190,12 @@ async function startNats(options: StackOptions, token: string, onExit: (how: str
   return server;
 }
 
-async function startCluster(options: StackOptions, starting: AsyncDisposableStack): Promise<Child> {
+async function startCluster(
+  options: StackOptions,
+  starting: AsyncDisposableStack,
+): Promise<{ readonly cluster: Child; readonly cloud: Cloud | undefined }> {
+  const { directory, elastic } = options;
+  const machines = elastic === undefined ? [] : ["--machines", await writeMachinesFile(directory, elastic)];
   const pools = Object.entries(options.pools).map(([name, nodes]) => `${name}=${nodes}`);
   const child = startChild({
     name: "devcluster",
@@ -187,6 +207,7 @@ async function startCluster(options: StackOptions, starting: AsyncDisposableStac
       join(options.directory, "kubeconfig"),
       "--pools",
       pools.join(","),
+      ...machines,
     ],
     env: options.baseEnv,
     logFile: join(options.directory, "logs/devcluster.log"),
@@ -194,11 +215,12 @@ async function startCluster(options: StackOptions, starting: AsyncDisposableStac
   starting.defer(async () => {
     await child.stop();
     // A cluster that was killed could not end the processes of its pods.
-    await endLeftovers(nodesOf(options.directory));
+    await endAllLeftovers(directory);
   });
-  await child.line((line) => (line.includes('"kubeconfig"') ? true : undefined));
-  options.onProgress(`embedded cluster with ${pools.join(", ")}`);
-  return child;
+  const line = await child.line((text) => (text.includes('"kubeconfig"') ? text : undefined));
+  const names = elastic?.pools.map(({ name, max }) => `${name}=0..${max}`) ?? [];
+  options.onProgress(`embedded cluster with ${[...pools, ...names].join(", ")}`);
+  return { cluster: child, cloud: readCloud(line) };
 }
 
 /** For jobs that name no pool. */
@@ -224,10 +246,9 @@ async function defineJobs(options: StackOptions, kubeconfig: string): Promise<bo
 async function startServices(
   options: StackOptions,
   env: Readonly<Record<string, string | undefined>>,
-  jobs: boolean,
+  services: readonly ServiceName[],
   starting: AsyncDisposableStack,
 ): Promise<Replica[]> {
-  const services = SERVICES.filter((service) => jobs || service !== "job-controller");
   const wanted = services.flatMap((service) =>
     Array.from({ length: options.replicas?.[service] ?? 1 }, (_, index) => ({ service, index })),
   );
@@ -248,7 +269,8 @@ async function startServices(
  * for the session to say.
  */
 async function poolsSeen(options: StackOptions, nats: { url: string; token: string | undefined }): Promise<void> {
-  const wanted = options.kubeconfig === undefined ? options.pools : {};
+  const elastic = Object.fromEntries(options.elastic?.pools.map(({ name, max }) => [name, max]) ?? []);
+  const wanted = options.kubeconfig === undefined ? { ...options.pools, ...elastic } : {};
   await using bus = await connectNats({
     url: nats.url,
     name: "local-stack",
@@ -258,7 +280,9 @@ async function poolsSeen(options: StackOptions, nats: { url: string; token: stri
   const end = performance.now() + POOLS_TIMEOUT_MS;
   for (;;) {
     const { pools } = await ledger.listPools({}, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });
-    const seen = new Map(pools.map(({ name, capacity }) => [name, capacity ?? 0]));
+    const seen = new Map(
+      pools.map(({ name, capacity = 0, elasticMax = 0 }) => [name, Math.max(capacity ?? 0, elasticMax ?? 0)]),
+    );
     const usable = [...seen.values()].every((machines) => machines > 0);
     const complete = usable && Object.entries(wanted).every(([pool, nodes]) => (seen.get(pool) ?? 0) >= nodes);
     if ((complete && seen.size > 0) || performance.now() > end) {

@@ -1,0 +1,71 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "yaml";
+
+/** Pools of the embedded cluster that grow with what is asked of them. */
+export type Elastic = {
+  /** Options of the small cloud that machines come from: see the README of libs/devcluster. */
+  readonly machines: Readonly<Record<string, unknown>>;
+  /** As in the file of pools of the node-scaler, without their provider. */
+  readonly pools: readonly (Readonly<Record<string, unknown>> & { readonly name: string; readonly max: number })[];
+};
+
+/** Where the cloud listens; it says so when it has started. */
+export type Cloud = { readonly url: string; readonly tokenFile: string };
+
+/** What `npm start` has: machines that boot in about two seconds, and go half a minute after they were last needed. */
+export const ELASTIC: Elastic = {
+  machines: {
+    types: [
+      { name: "small", cpu: 4, memory: "8Gi" },
+      { name: "large", cpu: 16, memory: "64Gi" },
+    ],
+    bootMs: { from: 1500, to: 2500 },
+  },
+  pools: [
+    {
+      name: "elastic",
+      max: 8,
+      instanceTypes: [
+        { name: "small", cpu: "4", memory: "8Gi" },
+        { name: "large", cpu: "16", memory: "64Gi" },
+      ],
+      idle: "30s",
+    },
+  ],
+};
+
+/** Fit for machines that boot in seconds; the defaults are meant for those that take minutes. */
+const INTERVALS = {
+  NODE_SCALER_POOL_INTERVAL_MS: "1500",
+  NODE_SCALER_HEARTBEAT_INTERVAL_MS: "1200",
+  NODE_SCALER_CLIENT_TIMEOUT_MS: "1000",
+  NODE_SCALER_REAPER_INTERVAL_MS: "1000",
+  NODE_SCALER_SCAN_INTERVAL_MS: "5000",
+};
+const PROVIDER = "cloud";
+
+/** Writes the options of the cloud for the embedded cluster; returns the file. */
+export async function writeMachinesFile(directory: string, { machines }: Elastic): Promise<string> {
+  const file = join(directory, "machines.yaml");
+  await writeFile(file, stringify(machines));
+  return file;
+}
+
+/** Writes the file of pools for the node-scaler; returns the environment with which it is found. */
+export async function writePoolsFile(
+  directory: string,
+  { pools }: Elastic,
+  { url, tokenFile }: Cloud,
+): Promise<Record<string, string>> {
+  const file = join(directory, "pools.yaml");
+  const providers = { [PROVIDER]: { kind: "local", url, tokenFile } };
+  await writeFile(file, stringify({ providers, pools: pools.map((pool) => ({ ...pool, provider: PROVIDER })) }));
+  return { ...INTERVALS, NODE_SCALER_FILE: file };
+}
+
+/** What the embedded cluster says when it has started; undefined for another line, or without a cloud. */
+export function readCloud(line: string): Cloud | undefined {
+  const { machines } = JSON.parse(line) as { readonly machines?: Cloud };
+  return machines;
+}
