@@ -288,6 +288,23 @@ describe("muster explain", () => {
   });
 });
 
+it("writes every time of every command in ISO 8601, never as milliseconds", async () => {
+  await runSession("timed", "--detach");
+  const [letter] = await world.bury(["timed-letter"]);
+  const lines = [
+    ...["get sessions", "get session timed", "describe session timed", "get reservations", "get reservation waiting"],
+    ...["explain waiting", "explain timed", "explain lease/train", "events", "events timed", "pools", "get pools"],
+    ...["dead-letters list", `dead-letters show ${letter}`, "cancel timed", "doctor"],
+  ];
+  for (const line of lines) {
+    const { stdout } = await world.muster([...line.split(" "), "-o", "json"]).ended;
+    expect(JSON.parse(stdout), line).toBeTruthy();
+    expect(stdout, line).not.toMatch(/(?:at|since|until)Ms":/i);
+    expect(stdout, line).not.toMatch(/: 1[67]\d{11}\b/);
+  }
+  await world.muster(["dead-letters", "drop", String(letter)]).ended;
+});
+
 describe("muster explain of other owners", () => {
   it("says what the ledger knows of a lease", async () => {
     const { stdout, code } = await world.muster(["explain", "lease/train"]).ended;

@@ -5,11 +5,11 @@ import { CommandError } from "../command-error.ts";
 import {
   buildDescription,
   buildPoolTable,
-  buildReservationRecord,
   buildReservationTable,
   buildWorkRecord,
   buildWorkTable,
 } from "../domain/build-views.ts";
+import { buildRecord } from "../domain/build-record.ts";
 import { buildExplanation, buildOwnerExplanation, explainOwner } from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
@@ -50,7 +50,7 @@ export async function getPools(cli: Cli, name: string | undefined, format: Forma
   }
   print(cli.io, format, {
     table: (style) => (pools.length === 0 ? ["no pools"] : buildPoolTable(pools, style)),
-    data: () => oneOrAll(name, pools),
+    data: () => oneOrAll(name, pools.map(buildRecord)),
   });
   return EXIT.ok;
 }
@@ -66,7 +66,7 @@ export async function getReservations(cli: Cli, owner: string | undefined, forma
   print(cli.io, format, {
     table: (style) =>
       reservations.length === 0 ? ["no reservations"] : buildReservationTable(reservations, cli.now(), style),
-    data: () => oneOrAll(owner, reservations.map(buildReservationRecord)),
+    data: () => oneOrAll(owner, reservations.map(buildRecord)),
   });
   return EXIT.ok;
 }
@@ -122,7 +122,7 @@ async function explainWork(cli: Cli, connected: Connected, kind: Kind, name: str
   const explanation = kind.explain(work, reservation);
   print(cli.io, format, {
     table: (style) => buildExplanation({ work, explanation, reservation }, cli.now(), style),
-    data: () => ({ [work.kind]: name, phase: phaseOf(work), ...explanation, reservation }),
+    data: () => buildRecord({ [work.kind]: name, phase: phaseOf(work), ...explanation, reservation }),
   });
 }
 
@@ -165,7 +165,7 @@ async function explainReservation(
   }
   print(cli.io, format, {
     table: (style) => buildOwnerExplanation(reservation, cli.now(), style),
-    data: () => ({ owner: `${kind}/${id}`, ...explainOwner(reservation), reservation }),
+    data: () => buildRecord({ owner: `${kind}/${id}`, ...explainOwner(reservation), reservation }),
   });
 }
 

@@ -1,3 +1,4 @@
+import { buildRecord } from "./build-record.ts";
 import { buildTable, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 
@@ -44,6 +45,6 @@ export function buildDeadLetter(letter: DeadLetter, style: TableStyle): string[]
 }
 
 /** The stable form for `-o json`. */
-export function buildDeadLetterRecord({ atMs, ...letter }: DeadLetter): Record<string, unknown> {
-  return { ...letter, at: new Date(atMs).toISOString() };
+export function buildDeadLetterRecord({ message, ...letter }: DeadLetter): Record<string, unknown> {
+  return { ...buildRecord(letter), message };
 }

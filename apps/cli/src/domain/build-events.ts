@@ -1,4 +1,5 @@
 import { formatElapsed } from "./duration.ts";
+import { buildRecord } from "./build-record.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import type { Work, WorkEvent } from "./work.ts";
@@ -36,7 +37,7 @@ export function buildEventLine(named: NamedEvent, style: TableStyle): string {
 /** The stable form for `-o json`. */
 export function buildEventRecord({ kind, name, event }: NamedEvent): Record<string, unknown> {
   const { phase, atMs, reason, description } = event;
-  return { [kind]: name, phase, at: new Date(atMs).toISOString(), reason, description };
+  return buildRecord({ [kind]: name, phase, atMs, reason, description });
 }
 
 function cellsOf({ name, createdAtMs, event }: NamedEvent): Cell[] {

@@ -1,0 +1,29 @@
+import { formatDuration } from "./duration.ts";
+
+/** Names of moments: `createdAtMs`, `sinceMs`, `untilMs`. Every other name that ends with `Ms` is one of a duration. */
+const MOMENT = /(?:^at|At|^since|Since|^until|Until)Ms$/;
+
+/**
+ * Our own data in the stable form for `-o json` and `-o yaml`: `createdAtMs` becomes `createdAt` in ISO 8601, `timeoutMs` becomes `timeout` as in documents, at any
+ * depth. Not for what others have written, such as a result: its names are theirs.
+ */
+export function buildRecord(value: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).map(recordEntry));
+}
+
+function recordEntry([name, value]: readonly [string, unknown]): [string, unknown] {
+  if (!name.endsWith("Ms") || (typeof value !== "number" && value !== undefined)) return [name, recordValue(value)];
+  return [name.slice(0, -2), MOMENT.test(name) ? isoTime(value) : value === undefined ? value : formatDuration(value)];
+}
+
+function recordValue(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(recordValue);
+  return typeof value === "object" && value !== null ? buildRecord(value) : value;
+}
+
+/** Dates that JavaScript cannot write are left out. */
+export function isoTime(ms: number | undefined): string | undefined {
+  if (ms === undefined) return undefined;
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
+}
