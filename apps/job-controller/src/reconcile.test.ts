@@ -29,7 +29,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
     },
     planned: () => undefined,
     sinceWriteMs: () => Infinity,
-    isBusy: () => false,
+    busyForMs: () => undefined,
     ...more,
   };
   return {
@@ -111,12 +111,16 @@ describe("a pass", () => {
   });
 
   it("leaves the budget and the words of a new job for later while many wait, and not for long", async () => {
-    const young = { ...fresh, job: { ...snapshot().job, createdMs: snapshot().nowMs - 1000 } };
-    const busy = { isBusy: () => true };
-    const { pass } = world(young, busy);
-    expect(await pass()).toEqual({ did: ["reserve", "create-pods", "create-service"], requeueAfterMs: 2000 });
-    const old = world({ ...young, job: { ...young.job, createdMs: snapshot().nowMs - 15_000 } }, busy);
-    expect((await old.pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
+    const late = world(fresh, { busyForMs: () => 14_999 });
+    expect(await late.pass()).toEqual({ did: ["reserve", "create-pods", "create-service"], requeueAfterMs: 2000 });
+    const tooLate = world(fresh, { busyForMs: () => 15_000 });
+    expect((await tooLate.pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
+  });
+
+  it("leaves nothing of a job that has been told to run for later", async () => {
+    const status = { ...snapshot().status, startMs: snapshot().nowMs - 1000 };
+    const { pass } = world({ ...fresh, status }, { busyForMs: () => 0 });
+    expect((await pass()).did).toContain("sync-budget");
   });
 
   it("does nothing for a job that is gone", async () => {

@@ -14,13 +14,13 @@ export type PassDeps<Seen extends { readonly snapshot: Snapshot }> = {
   readonly planned: (seen: Seen, plan: JobPlan) => void;
   /** Milliseconds since this process last wrote this job's status; Infinity when it never did. */
   readonly sinceWriteMs: (seen: Seen) => number;
-  /** More jobs wait than are worked on. */
-  readonly isBusy: () => boolean;
+  /** Milliseconds since more jobs began to wait than are worked on; undefined when that is not so. */
+  readonly busyForMs: () => number | undefined;
 };
 
 export type PassPolicy = JobPolicy & {
   readonly statusEveryMs: number;
-  /** From a job's creation; later than that nothing of it is postponed. */
+  /** From the moment at which many jobs began to wait; later than that nothing is postponed. */
   readonly postponeMostMs: number;
 };
 
@@ -49,7 +49,7 @@ export async function reconcile<Seen extends { readonly snapshot: Snapshot }>(
       for (const step of plan.steps) await deps.act(seen, step);
       continue;
     }
-    const isPostponed = deps.isBusy() && mayPostpone(seen.snapshot, policy);
+    const isPostponed = (deps.busyForMs() ?? Infinity) < policy.postponeMostMs && hasJustBegun(seen.snapshot);
     const errors = await actAll(deps, seen, isPostponed ? plan.steps.filter(isUrgent) : plan.steps);
     if (isPostponed && errors.length === 0) return { requeueAfterMs: POSTPONE_MS };
     // It tells what was seen, and that is so whatever has become of the steps.
@@ -59,9 +59,9 @@ export async function reconcile<Seen extends { readonly snapshot: Snapshot }>(
   }
 }
 
-/** Machines and pods first: while many jobs wait for theirs, what guards or tells of a gang that has just begun waits, too, and not for long. */
-function mayPostpone({ nowMs, job, status }: Snapshot, { postponeMostMs }: PassPolicy): boolean {
-  return status.completionMs === undefined && nowMs - job.createdMs < postponeMostMs;
+/** Machines and pods first: while many jobs wait for theirs, what guards or tells of a gang of which nobody was told that it has begun waits, too, and not for long. */
+function hasJustBegun({ status }: Snapshot): boolean {
+  return status.completionMs === undefined && status.startMs === undefined;
 }
 
 function isUrgent(step: JobStep): boolean {

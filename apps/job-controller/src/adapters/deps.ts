@@ -242,6 +242,7 @@ function makePasses(
     machines,
     budgetOf: world.budgetOf,
     groupsOf: groups.groupsOf,
+    podNamed: (namespace, name) => world.pods.get(`${namespace}/${name}`),
     podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     lostAmong: nodes.lostAmong,
     defaults: config.defaults,
@@ -302,7 +303,7 @@ function makePasses(
               logger.info({ job: key, kind: job.kind.kind, step: step.do, because: step.because }, "planned");
           },
           sinceWriteMs: () => runtime.sinceWriteMs(key),
-          isBusy: runtime.isBusy,
+          busyForMs: runtime.busyForMs,
         },
         policy,
       ),

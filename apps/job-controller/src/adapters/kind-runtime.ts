@@ -30,8 +30,8 @@ export type KindRuntime = AsyncDisposable & {
   /** A queue with every job in it, for whoever begins to work; the one before gets no more. */
   newQueue(): WorkQueue;
   readonly controller: JobController<JobRow>;
-  /** More jobs wait for a pass than passes are made at once. */
-  isBusy(): boolean;
+  /** Milliseconds for which more jobs have waited for a pass than passes are made at once, whenever this was asked; undefined when that is not so now. */
+  busyForMs(): number | undefined;
   /** The newest version that this process knows of, be it from the cache or from its own last write. */
   job(key: string): JobRow | undefined;
   /** What a write of ours was answered with: until the cache has it, passes go on from it. */
@@ -68,6 +68,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   let queue = workQueue();
   void queue.shutDown();
   const wake = (key: string, priority: "high" | "low" = "high"): void => queue.add(key, priority);
+  let busySinceMs: number | undefined;
   const writtenMs = new Map<string, number>();
   const written = new Map<string, JobRow>();
   const read = (each: JobResource): JobRow => readJob(each, kind, defaults);
@@ -114,7 +115,11 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     resource,
     jobs,
     wake,
-    isBusy: () => queue.length > deps.workers,
+    busyForMs: () => {
+      const nowMs = performance.now();
+      busySinceMs = queue.length > deps.workers ? (busySinceMs ?? nowMs) : undefined;
+      return busySinceMs === undefined ? undefined : nowMs - busySinceMs;
+    },
     newQueue: () => {
       queue = workQueue();
       for (const { metadata } of jobs.list()) queue.add(`${metadata.namespace}/${metadata.name}`);
