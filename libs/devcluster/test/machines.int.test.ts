@@ -1,6 +1,10 @@
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { CoreV1Api, type V1Node } from "@kubernetes/client-node";
 import { kubeClient, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
@@ -8,6 +12,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   type DevClusterOptions,
   type DevCluster,
+  endLeftovers,
+  machineNodesOf,
   type Machines,
   machinesOf,
   remoteMachineControls,
@@ -310,4 +316,43 @@ describe.each([
       expect(readyOf(await nodes.readNode({ name: "n-1-twin" }))).toBe("False");
     });
   });
+});
+
+it("leaves nothing running once the leftovers of a killed cluster and its cloud are ended", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "muster-machines-"));
+  const file = join(directory, "machines.yaml");
+  await writeFile(file, "types: [{ name: small, cpu: 4, memory: 8Gi }]\nbootMs: 0\n");
+  const entry = join(import.meta.dirname, "../src/main.ts");
+  const args = [entry, "--directory", directory, "--pools", "fixed=1", "--machines", file];
+  const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
+  try {
+    const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
+    const { kubeconfig, machines } = JSON.parse(line) as {
+      kubeconfig: string;
+      machines: { url: string; tokenFile: string };
+    };
+    const token = await readFile(machines.tokenFile, "utf8");
+    await fetch(`${machines.url}/v1/instances`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}` },
+      body: JSON.stringify({ nodeName: "n-1", owner: "tests", instanceType: "small" }),
+    });
+    const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 20_000 });
+    const containers = [{ name: "main", image: "none", command: ["sleep", "1000"] }];
+    const pod = { metadata: { name: "p" }, spec: { nodeName: "n-1", containers } };
+    await api.createNamespacedPod({ namespace: "default", body: pod });
+    const nodes = machineNodesOf(machinesOf(directory));
+    const pids = await until("the pod runs", async () => {
+      const found = await readdir(join(nodes, "n-1/processes")).catch(() => []);
+      return found.length > 0 && found.map(Number);
+    });
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    for (const pid of pids) expect(process.kill(pid, 0)).toBe(true);
+    await endLeftovers(nodes);
+    for (const pid of pids) await until("its process is gone", () => !existsSync(`/proc/${pid}`));
+  } finally {
+    child.kill("SIGKILL");
+    await rm(directory, { recursive: true, force: true });
+  }
 });

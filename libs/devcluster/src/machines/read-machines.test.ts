@@ -1,0 +1,91 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Json } from "../apiserver/json.ts";
+import { readMachineCommand, readMachineRule } from "./read-machines.ts";
+import { readMachinesFile } from "./read-machines-file.ts";
+
+describe("readMachineRule", () => {
+  it.each<[string, Json]>([
+    ["answers", { do: "answer", code: 429, retryAfterSeconds: 2 }],
+    ["delays", { do: "delay", ms: 5 }],
+    ["boot delays", { do: "boot-delay", from: 1, to: 2 }],
+    ["boot failures", { do: "boot-failure", message: "no disk" }],
+    ["losses of spot", { do: "spot-loss", afterMs: 1, noticeMs: 2 }],
+    ["machines that vanish", { do: "vanish", afterMs: 1 }],
+    ["zombies", { do: "zombie", orders: 2 }],
+    ["twins", { do: "twin" }],
+  ])("knows %s", (_title, fault) => {
+    const rule = { id: "r", match: { calls: ["create"], spot: true, zones: ["a"] }, fault, times: 2, share: 0.5 };
+    expect(readMachineRule(rule)).toEqual(rule);
+  });
+
+  it.each<[object, string]>([
+    [{}, "id: is missing"],
+    [{ id: "r", fault: { do: "explode" } }, '"explode" is no fault'],
+    [{ id: "r", fault: { do: "twin", ms: 1 } }, "unknown: ms"],
+    [{ id: "r", fault: { do: "answer", code: 418 } }, "418 is not one of 400, 429, 500, 503"],
+    [{ id: "r", fault: { do: "delay", ms: -1 } }, "from 0 on"],
+    [{ id: "r", fault: { do: "boot-delay", from: 3, to: 2 } }, "3 is more than 2"],
+    [{ id: "r", match: { calls: ["sing"] }, fault: { do: "twin" } }, '"sing" is none of'],
+    [{ id: "r", match: { colour: "blue" }, fault: { do: "twin" } }, "unknown: colour"],
+    [{ id: "r", fault: { do: "twin" }, times: 0 }, "0 is no number of times"],
+    [{ id: "r", fault: { do: "twin" }, share: 2 }, "2 is not between 0 and 1"],
+  ])("refuses %j: %s", (rule, reason) => {
+    expect(() => readMachineRule(rule as Json)).toThrow(reason);
+  });
+
+  it("refuses commands that there are not", () => {
+    expect(() => readMachineCommand({ do: "explode" })).toThrow('"explode" is no command');
+    expect(() => readMachineCommand({ do: "vanish", nodeName: "n", colour: "blue" })).toThrow("unknown: colour");
+  });
+});
+
+describe("readMachinesFile", () => {
+  let directory: string;
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), "muster-machines-file-"));
+  });
+  afterAll(() => rmSync(directory, { recursive: true, force: true }));
+  const read = (text: string) => {
+    const file = join(directory, "machines.yaml");
+    writeFileSync(file, text);
+    return readMachinesFile(file);
+  };
+
+  it("reads YAML, with one boot time or a range of them", () => {
+    const text = `
+types: [{ name: small, cpu: 4, memory: 8Gi, bootMs: 100 }, { name: large, cpu: "16", memory: 64Gi, gpus: 2, spot: false }]
+zones: [a, b]
+bootMs: { from: 10, to: 20 }
+machinesMax: 3
+faults: [{ id: short, match: { zones: [a] }, fault: { do: no-capacity } }]
+`;
+    expect(read(text)).toEqual({
+      types: [
+        { name: "small", cpu: "4", memory: "8Gi", bootMs: { from: 100, to: 100 } },
+        { name: "large", cpu: "16", memory: "64Gi", gpus: 2, spot: false },
+      ],
+      zones: ["a", "b"],
+      bootMs: { from: 10, to: 20 },
+      machinesMax: 3,
+      faults: [{ id: "short", match: { zones: ["a"] }, fault: { do: "no-capacity" } }],
+    });
+  });
+
+  it.each([
+    ["types: [{ name: small }]", "cpu: is missing"],
+    ["types: [{ name: small, cpu: 1, memory: 1Gi, colour: blue }]", "unknown: colour"],
+    ["colours: []", "unknown: colours"],
+    ["bootMs: -1", "bootMs"],
+    ["machinesMax: many", "machinesMax: a number is needed"],
+    ["types: [", "machines.yaml"],
+  ])("refuses %j: %s", (text, reason) => {
+    expect(() => read(text)).toThrow(reason);
+  });
+
+  it("names a file that is not there", () => {
+    expect(() => readMachinesFile(join(directory, "none.yaml"))).toThrow("none.yaml");
+  });
+});
