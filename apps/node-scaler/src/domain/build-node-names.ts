@@ -1,0 +1,26 @@
+const LABEL_LENGTH = 63;
+
+/**
+ * Names for the new nodes of a round, `<pool>-<seed>-<number>`: valid DNS labels, all different, and none of those that are in use. The number counts over all pools,
+ * so that pools whose names differ only in what a label cannot hold do not share one.
+ */
+export function nodeNames(seed: string, inUse: ReadonlySet<string>): (pool: string) => string {
+  let number = 0;
+  return (pool) => {
+    for (;;) {
+      const end = `-${labelPart(seed)}-${number}`;
+      const start = labelPart(pool).slice(0, Math.max(1, LABEL_LENGTH - end.length));
+      const name = `${start}${end}`.slice(-LABEL_LENGTH).replace(/^-+/, "");
+      number += 1;
+      if (!inUse.has(name)) return name;
+    }
+  };
+}
+
+function labelPart(text: string): string {
+  const part = text
+    .toLowerCase()
+    .replace(/[^a-z0-9-]+/g, "-")
+    .replace(/^-+|-+$/g, "");
+  return part === "" ? "n" : part;
+}

@@ -1,0 +1,65 @@
+import type { Wait } from "./describe-waits.ts";
+import type { Pool } from "./fit.ts";
+import type { ScaledNode } from "./node.ts";
+import type { NewNode } from "./plan-bindings.ts";
+import { mergeStandby, type StandbyPlan } from "./plan-standby.ts";
+
+export type BootingNodes = {
+  readonly instanceType: string;
+  readonly spot: boolean;
+  readonly count: number;
+  /** Of the one that has been booting longest. */
+  readonly sinceMs: number;
+};
+
+/** What others are told about how a pool is scaled. */
+export type PoolFacts = {
+  readonly pool: string;
+  readonly max: number;
+  /** How many nodes are to stand by. */
+  readonly standby: number;
+  /** Nodes that are made and not ready yet, those of this round among them; by type, on-demand first. */
+  readonly booting: readonly BootingNodes[];
+  /** Why nodes that are needed are not made. Undefined: all are. */
+  readonly blocked: { readonly code: Exclude<Wait["code"], "BOOTING">; readonly message: string } | undefined;
+};
+
+export function buildPoolFacts(
+  { policy }: Pool,
+  nodes: readonly ScaledNode[],
+  started: readonly NewNode[],
+  blocked: PoolFacts["blocked"],
+  nowMs: number,
+): PoolFacts {
+  const booting = new Map<string, BootingNodes>();
+  const add = (instanceType: string, spot: boolean, sinceMs: number): void => {
+    const key = `${instanceType}\n${spot}`;
+    const before = booting.get(key);
+    booting.set(key, {
+      instanceType,
+      spot,
+      count: (before?.count ?? 0) + 1,
+      sinceMs: Math.min(before?.sinceMs ?? sinceMs, sinceMs),
+    });
+  };
+  for (const { spec, status } of nodes) {
+    if (status.phase === "Available") continue;
+    add(spec.instanceType, spec.spot, status.createdAtMs);
+  }
+  for (const { spec } of started) add(spec.instanceType, spec.spot, nowMs);
+  return {
+    pool: policy.name,
+    max: policy.max,
+    standby: mergeStandby(policy.standby).reduce((sum, { count }) => sum + count, 0),
+    booting: [...booting].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, entry]) => entry),
+    blocked,
+  };
+}
+
+/** What holds a pool up: the first group that does not get its nodes; when all do, what its standby lacks. */
+export function blockedOf(waits: readonly Wait[], standby: StandbyPlan["lacks"]): PoolFacts["blocked"] {
+  for (const { code, message, group } of waits)
+    if (code !== "BOOTING") return { code, message: `${group}: ${message}` };
+  const [lack] = standby;
+  return lack && { code: lack.code, message: lack.because };
+}

@@ -1,0 +1,223 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { computeByLoops, outcomeOf } from "../../bench/nested-loops.ts";
+import { applyPlan, snapshots } from "../../test/scaling-snapshots.ts";
+import { compute, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
+import type { ScaledNode } from "./node.ts";
+import { mergeStandby } from "./plan-standby.ts";
+
+const RUNS = { numRuns: 300 };
+
+function check(property: (snapshot: ScalingSnapshot, plan: ScalingPlan) => void): void {
+  fc.assert(
+    fc.property(snapshots, (snapshot) => property(snapshot, compute(snapshot))),
+    RUNS,
+  );
+}
+
+function deepFreeze<Value>(value: Value): Value {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const part of value instanceof Map ? value.values() : Object.values(value)) deepFreeze(part);
+  }
+  return value;
+}
+
+function groupsOf({ demands, pools }: ScalingSnapshot): string[][] {
+  const known = demands.filter(({ pool }) => pools.has(pool));
+  return [...Map.groupBy(known, ({ group, name }) => group ?? name).values()].map((members) =>
+    members.map(({ name }) => name),
+  );
+}
+
+function alive({ nodes }: ScalingSnapshot, pool: string): ScaledNode[] {
+  return nodes.filter(({ spec, status }) => spec.pool === pool && status.phase !== "Terminated");
+}
+
+it("decides as each demand held against each node would", () => {
+  fc.assert(
+    fc.property(snapshots, (snapshot) => {
+      expect(outcomeOf(compute(snapshot))).toEqual(computeByLoops(snapshot));
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+it("decides the same whatever the order of what it is given", () => {
+  fc.assert(
+    fc.property(
+      snapshots.chain((snapshot) =>
+        fc.record({
+          snapshot: fc.constant(snapshot),
+          nodes: fc.shuffledSubarray([...snapshot.nodes], { minLength: snapshot.nodes.length }),
+          demands: fc.shuffledSubarray([...snapshot.demands], { minLength: snapshot.demands.length }),
+          machines: fc.shuffledSubarray([...snapshot.machines], { minLength: snapshot.machines.length }),
+          unavailable: fc.shuffledSubarray([...snapshot.unavailable], { minLength: snapshot.unavailable.length }),
+        }),
+      ),
+      ({ snapshot, ...shuffled }) => {
+        const pools = new Map([...snapshot.pools].toReversed());
+        const plan = compute({ ...snapshot, ...shuffled, pools });
+        expect({ ...plan, bindings: [...plan.bindings] }).toEqual(
+          (({ bindings, ...rest }) => ({ ...rest, bindings: [...bindings] }))(compute(snapshot)),
+        );
+      },
+    ),
+    RUNS,
+  );
+});
+
+it("finds nothing to change in the world that it planned, unless boots were put off", () => {
+  check((snapshot, plan) => {
+    if (plan.waits.some(({ code }) => code === "RATE_LIMITED")) return;
+    const spares = snapshot.limits.bootsPerRound > plan.start.length;
+    const world = applyPlan(snapshot, plan, "next");
+    const again = compute(world);
+    if (spares) expect(again.start).toEqual([]);
+    expect(again.start.filter(({ because }) => because === "DEMAND")).toEqual([]);
+    expect(again.stop).toEqual([]);
+    expect(new Map(again.bindings)).toEqual(plan.bindings);
+    // What was started begins to be idle only once it is there.
+    const started = new Set(plan.start.map(({ name }) => name));
+    expect(again.updates.filter(({ name }) => !started.has(name))).toEqual([]);
+  });
+});
+
+it("boots round after round, until nothing is put off any more, what a round without a limit would boot", () => {
+  check((snapshot) => {
+    const unlimited = { ...snapshot, limits: { ...snapshot.limits, bootsPerRound: 1000 } };
+    const wanted = compute(unlimited);
+    let world = snapshot;
+    let rounds = 0;
+    let booted = 0;
+    for (let plan = compute(world); plan.start.length > 0; plan = compute(world)) {
+      booted += plan.start.length;
+      rounds += 1;
+      expect(plan.start.length).toBeLessThanOrEqual(snapshot.limits.bootsPerRound);
+      expect(rounds).toBeLessThanOrEqual(wanted.start.length + 1);
+      world = applyPlan(world, plan, `round${rounds}`);
+    }
+    const last = compute(world);
+    expect(last.waits.filter(({ code }) => code === "RATE_LIMITED")).toEqual([]);
+    expect(booted).toBe(wanted.start.length);
+    expect(new Set(last.bindings.keys())).toEqual(new Set(wanted.bindings.keys()));
+  });
+});
+
+it("binds no node to two demands, and no demand to what is not there", () => {
+  check((snapshot, plan) => {
+    const names = [...plan.bindings.values()];
+    expect(new Set(names).size).toBe(names.length);
+    const there = new Set([...snapshot.nodes, ...snapshot.machines, ...plan.start].map(({ name }) => name));
+    for (const name of names) expect(there).toContain(name);
+  });
+});
+
+it("writes to the records what it says of the bindings", () => {
+  check((snapshot, plan) => {
+    const bound = new Map([...plan.bindings].map(([demand, name]) => [name, demand]));
+    const stopped = new Set(plan.stop.map(({ name }) => name));
+    for (const { name, status, spec } of applyPlan(snapshot, plan, "next").nodes) {
+      const usable = ["Creating", "Created", "Available"].includes(status.phase) && spec.terminate === undefined;
+      if (usable) expect([name, status.boundTo]).toEqual([name, bound.get(name)]);
+      if (stopped.has(name)) expect(status.boundTo).toBeUndefined();
+    }
+  });
+});
+
+it("touches only nodes that nobody holds and that are not ending", () => {
+  check((snapshot, plan) => {
+    const usable = new Set(
+      snapshot.nodes
+        .filter(
+          ({ spec, status }) =>
+            spec.terminate === undefined && ["Creating", "Created", "Available"].includes(status.phase),
+        )
+        .map(({ name }) => name),
+    );
+    for (const { name } of [...plan.updates, ...plan.stop]) expect(usable).toContain(name);
+  });
+});
+
+it("gives a gang all of its nodes or none, except while it waits for its turn to boot", () => {
+  check((snapshot, plan) => {
+    const rationed = new Set(
+      plan.waits.filter(({ code }) => code === "RATE_LIMITED").flatMap(({ demands }) => demands),
+    );
+    for (const members of groupsOf(snapshot)) {
+      const bound = members.filter((name) => plan.bindings.has(name)).length;
+      if (!members.some((name) => rationed.has(name))) expect([0, members.length]).toContain(bound);
+    }
+  });
+});
+
+it("does not split a gang that fits into one round of boots", () => {
+  check((snapshot, plan) => {
+    const started = new Set(plan.start.map(({ boundTo }) => boundTo));
+    for (const { code, demands } of plan.waits) {
+      if (code !== "RATE_LIMITED" || demands.length >= snapshot.limits.bootsPerRound) continue;
+      const members = groupsOf(snapshot).find((names) => demands.some((name) => names.includes(name))) ?? [];
+      const booted = members.filter((name) => started.has(name)).length;
+      if (booted + demands.length <= snapshot.limits.bootsPerRound) expect(booted).toBe(0);
+    }
+  });
+});
+
+it("says of every group that has not all of its nodes ready why", () => {
+  check((snapshot, plan) => {
+    const told = new Set([...plan.waits.map(({ group }) => group), ...plan.ignored.map(({ demand }) => demand)]);
+    const ready = new Set([
+      ...snapshot.nodes.filter(({ status }) => status.phase === "Available").map(({ name }) => name),
+      ...snapshot.machines.map(({ name }) => name),
+    ]);
+    for (const { name, group, pool } of snapshot.demands) {
+      const node = plan.bindings.get(name);
+      const isReady = node !== undefined && ready.has(node);
+      if (!isReady) expect(told).toContain(snapshot.pools.has(pool) ? (group ?? name) : name);
+    }
+    for (const { message } of plan.waits) expect(message).toMatch(/\d/);
+  });
+});
+
+it("never makes more nodes of a pool than it may have", () => {
+  check((snapshot, plan) => {
+    for (const [name, { max }] of snapshot.pools) {
+      const started = plan.start.filter(({ spec }) => spec.pool === name).length;
+      if (started > 0) expect(alive(snapshot, name).length + started).toBeLessThanOrEqual(max);
+    }
+  });
+});
+
+it("never stops a node that stands by, and leaves as many as are to stand by", () => {
+  check((snapshot, plan) => {
+    const stopped = new Set(plan.stop.map(({ name }) => name));
+    const bound = new Set(plan.bindings.values());
+    for (const [name, pool] of snapshot.pools) {
+      for (const { instanceType, spot, count } of mergeStandby(pool.standby)) {
+        const standing = snapshot.nodes.filter(
+          (node) =>
+            node.spec.pool === name &&
+            node.spec.terminate === undefined &&
+            ["Creating", "Created", "Available"].includes(node.status.phase) &&
+            node.spec.instanceType === instanceType &&
+            node.spec.spot === spot &&
+            node.spec.volumeGib === pool.volumeGib &&
+            !bound.has(node.name),
+        );
+        const left = standing.filter((node) => !stopped.has(node.name)).length;
+        expect(left).toBeGreaterThanOrEqual(Math.min(count, standing.length));
+      }
+    }
+  });
+});
+
+it("changes nothing of what it is given", () => {
+  fc.assert(
+    fc.property(snapshots, (snapshot) => {
+      const before = structuredClone(snapshot);
+      compute(deepFreeze(snapshot));
+      expect(snapshot).toEqual(before);
+    }),
+    RUNS,
+  );
+});

@@ -1,0 +1,699 @@
+import { describe, expect, it } from "vitest";
+import {
+  aDemand,
+  aMachine,
+  aNode,
+  aPool,
+  applyPlan,
+  aShortage,
+  aSnapshot,
+  aTermination,
+  NOW,
+} from "../../test/scaling-snapshots.ts";
+import { compute, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
+import type { Phase } from "./node.ts";
+
+type Given = Parameters<typeof aSnapshot>[0];
+type Row = readonly [sentence: string, given: Given, expected: Partial<ReturnType<typeof show>>];
+
+/** A plan as short as it can be told. */
+function show(plan: ScalingPlan) {
+  return {
+    start: plan.start.map(({ spec, boundTo }) => {
+      const where = spec.zone === undefined ? "" : ` in ${spec.zone}`;
+      return `${spec.instanceType}${spec.spot ? " spot" : ""}${where} for ${boundTo ?? "standby"}`;
+    }),
+    stop: plan.stop.map(({ name, because }) => `${name} ${because.code}`),
+    bound: Object.fromEntries(plan.bindings),
+    updates: plan.updates.map(
+      ({ name, boundTo, idleSinceMs }) => `${name} ${boundTo ?? (idleSinceMs === NOW ? "idle from now" : "idle")}`,
+    ),
+    waits: plan.waits.map(({ group, code, demands }) => `${group} ${code} ${demands.join()}`),
+    messages: plan.waits.map(({ message }) => message),
+    ignored: plan.ignored.map(({ demand, because }) => `${demand}: ${because}`),
+  };
+}
+
+function see(given: Given) {
+  return show(compute(aSnapshot(given)));
+}
+
+function check(rows: readonly Row[]): void {
+  it.each(rows)("%s", (_sentence, given, expected) => {
+    expect(see(given)).toMatchObject(expected);
+  });
+}
+
+const nodesIn = (...phases: Phase[]) => phases.map((phase) => aNode(phase.toLowerCase(), { phase }));
+const gang = (size: number, differences: Parameters<typeof aDemand>[1] = {}) =>
+  Array.from({ length: size }, (_, index) => aDemand(`gang/${index}`, { group: "gang", ...differences }));
+
+describe("which nodes count", () => {
+  check([
+    [
+      "nodes that are Creating, Created or Available are used",
+      { nodes: nodesIn("Creating", "Created", "Available"), demands: [aDemand("d1"), aDemand("d2"), aDemand("d3")] },
+      { start: [], bound: { d1: "available", d2: "created", d3: "creating" } },
+    ],
+    [
+      "nodes of any other phase are neither used nor stopped",
+      {
+        nodes: nodesIn("Claimed", "Cleaning", "Terminating", "Terminated"),
+        demands: [aDemand("d1")],
+        pools: [aPool({ idleMs: 0 })],
+      },
+      { start: ["large for d1"], stop: [], updates: [] },
+    ],
+    [
+      "a node that is to end is neither used nor stopped once more",
+      { nodes: [aNode("n1", { terminate: aTermination() })], demands: [aDemand("d1")], pools: [aPool({ idleMs: 0 })] },
+      { start: ["large for d1"], stop: [], updates: [] },
+    ],
+    [
+      "a node of a pool that is not scaled any more is stopped, but not while somebody holds it",
+      { nodes: [aNode("n1", { pool: "old" }), aNode("n2", { pool: "old", phase: "Claimed" })] },
+      { stop: ["n1 POOL_REMOVED"] },
+    ],
+    [
+      "demand in a pool that is not scaled is ignored, and said so",
+      { demands: [aDemand("d1", { pool: "other" })] },
+      { start: [], waits: [], ignored: ["d1: pool other is not scaled"] },
+    ],
+  ]);
+});
+
+describe("bindings that exist", () => {
+  check([
+    [
+      "a node that is bound to a waiting demand stays bound, though another would be ready sooner",
+      { nodes: [aNode("n1", { phase: "Creating", boundTo: "d1" }), aNode("n2")], demands: [aDemand("d1")] },
+      { bound: { d1: "n1" }, start: [] },
+    ],
+    [
+      "a node that is bound to anything else is free from now on",
+      { nodes: [aNode("n1", { boundTo: "gone" })] },
+      { bound: {}, updates: ["n1 idle from now"] },
+    ],
+    [
+      "a node that does not suit its demand any more is given to another",
+      { nodes: [aNode("n1", { boundTo: "d1" })], demands: [aDemand("d1", { gpus: 1 }), aDemand("d2")] },
+      { bound: { d1: "gpu-r1-0", d2: "n1" }, updates: ["n1 d2"] },
+    ],
+    [
+      "of two nodes that are bound to one demand the better one stays, and the other is free",
+      {
+        nodes: [aNode("n1", { phase: "Creating", boundTo: "d1" }), aNode("n2", { phase: "Created", boundTo: "d1" })],
+        demands: [aDemand("d1"), aDemand("d2")],
+      },
+      { bound: { d1: "n2", d2: "n1" }, start: [], updates: ["n1 d2"] },
+    ],
+    [
+      "an on-demand node stays with a demand that prefers spot, also when spot is to be had again",
+      { nodes: [aNode("n1", { boundTo: "d1" })], demands: [aDemand("d1", { spot: "Preferred" })] },
+      { bound: { d1: "n1" }, start: [] },
+    ],
+  ]);
+});
+
+describe("the order", () => {
+  check([
+    [
+      "demands that want a zone come first, then the oldest, then by name",
+      {
+        nodes: [aNode("n1", { zone: "a" }), aNode("n2", { zone: "a" }), aNode("n3", { zone: "a" })],
+        demands: [
+          aDemand("d2"),
+          aDemand("d1"),
+          aDemand("old", { createdAtMs: NOW - 5000 }),
+          aDemand("zoned", { zone: "a", createdAtMs: NOW }),
+        ],
+      },
+      { bound: { zoned: "n1", old: "n2", d1: "n3", d2: "gpu-r1-0" } },
+    ],
+    [
+      "spot nodes are used first, then Available, Created and Creating ones, then by name",
+      {
+        nodes: [
+          aNode("d", { phase: "Created" }),
+          aNode("e", { phase: "Creating" }),
+          aNode("c"),
+          aNode("b"),
+          aNode("z", { spot: true, phase: "Creating" }),
+        ],
+        demands: ["1", "2", "3", "4", "5"].map((name) => aDemand(name, { spot: "Preferred" })),
+        unavailable: [aShortage({ spot: true, sinceMs: NOW - 60_000 })],
+      },
+      { bound: { "1": "z", "2": "b", "3": "c", "4": "d", "5": "e" } },
+    ],
+    [
+      "of nodes that are equally far a demand gets the type that it prefers",
+      {
+        nodes: [aNode("n1", { instanceType: "huge" }), aNode("n2"), aNode("n3", { phase: "Creating" })],
+        demands: [
+          aDemand("d1", { instanceTypes: ["large", "huge"] }),
+          aDemand("d2", { instanceTypes: ["large", "huge"] }),
+        ],
+      },
+      { bound: { d1: "n2", d2: "n1" } },
+    ],
+  ]);
+});
+
+describe("what has to match", () => {
+  const unfit = (demand: Parameters<typeof aDemand>[1], node: Parameters<typeof aNode>[1] = {}): Given => ({
+    nodes: [aNode("n1", node)],
+    demands: [aDemand("d1", demand)],
+  });
+  const misses = { bound: { d1: "gpu-r1-0" } };
+  const fits = { bound: { d1: "n1" }, start: [] };
+  check([
+    ["the instance type", unfit({}, { instanceType: "huge" }), misses],
+    ["privateIpOnly, which a demand may want", unfit({ privateIpOnly: true }), misses],
+    ["privateIpOnly, which a node may have", unfit({}, { privateIpOnly: true }), misses],
+    ["the number of GPUs, when the node has too many", unfit({}, { gpus: 1 }), misses],
+    ["the number of GPUs, when the node has too few", unfit({ gpus: 2 }, { gpus: 1 }), misses],
+    ["spot, with the policy Always", unfit({ spot: "Always" }), { start: ["large spot for d1"] }],
+    ["on-demand, with the policy Never", unfit({}, { spot: true }), misses],
+    ["the zone", unfit({ zone: "a" }, { zone: "b" }), { start: ["large in a for d1"] }],
+    ["the zone, which a node may not have yet", unfit({ zone: "a" }), { start: ["large in a for d1"] }],
+    ["but a demand without a zone may take a node in any", unfit({}, { zone: "b" }), fits],
+    ["and the volume does not where its size can change", unfit({ volumeGib: 50 }), fits],
+    [
+      "the volume where its size is fixed",
+      { ...unfit({ volumeGib: 50 }), fixedSizeVolumes: new Set(["cloud"]) },
+      misses,
+    ],
+    [
+      "the pool's volume where its size is fixed and none is asked for",
+      { ...unfit({}), fixedSizeVolumes: new Set(["cloud"]) },
+      fits,
+    ],
+    [
+      "not a volume of another size, where it is fixed and none is asked for",
+      { ...unfit({}, { volumeGib: 50 }), fixedSizeVolumes: new Set(["cloud"]) },
+      misses,
+    ],
+  ]);
+});
+
+describe("machines that the scaler did not make", () => {
+  check([
+    [
+      "take demand before any node does, by name",
+      {
+        nodes: [aNode("n1")],
+        machines: [aMachine("m2"), aMachine("m1")],
+        demands: [aDemand("d1"), aDemand("d2"), aDemand("d3")],
+      },
+      { bound: { d1: "m1", d2: "m2", d3: "n1" }, start: [] },
+    ],
+    ["are never stopped", { machines: [aMachine("m1")], pools: [aPool({ idleMs: 0 })] }, { stop: [], updates: [] }],
+    [
+      "count for their pool alone",
+      { machines: [aMachine("m1", { pool: "cpu" })], demands: [aDemand("d1")] },
+      { start: ["large for d1"] },
+    ],
+    [
+      "do where nothing is known against it, but not for a demand that wants a zone",
+      {
+        machines: [
+          aMachine("m1"),
+          aMachine("m2", { zone: "a" }),
+          aMachine("m3", { instanceType: "huge" }),
+          aMachine("m4", { spot: false }),
+        ],
+        demands: [aDemand("zoned", { zone: "a" }), aDemand("d1", { spot: "Always" }), aDemand("d2", { gpus: 1 })],
+      },
+      { bound: { zoned: "m2", d1: "m1", d2: "m4" } },
+    ],
+    [
+      "do not count against the most nodes that a pool may have",
+      {
+        machines: [aMachine("m1"), aMachine("m2")],
+        demands: [aDemand("a"), aDemand("b"), aDemand("c")],
+        pools: [aPool({ max: 1 })],
+      },
+      { start: ["large for c"] },
+    ],
+    [
+      "do not take the place of nodes on standby",
+      { machines: [aMachine("m1")], pools: [aPool({ standby: [{ instanceType: "large", count: 1, spot: false }] })] },
+      { start: ["large for standby"] },
+    ],
+  ]);
+});
+
+describe("new nodes", () => {
+  it("have what the demand asks for, the pool's volume where it asks for none, and the pool's image", () => {
+    const [first, second] = compute(
+      aSnapshot({
+        demands: [
+          aDemand("d1", { gpus: 2, zone: "a", privateIpOnly: true, spot: "Always", volumeGib: 50 }),
+          aDemand("d2"),
+        ],
+      }),
+    ).start;
+    expect(first).toEqual({
+      name: "gpu-r1-0",
+      boundTo: "d1",
+      because: "DEMAND",
+      spec: {
+        pool: "gpu",
+        instanceType: "large",
+        bootImage: "image-1",
+        spot: true,
+        zone: "a",
+        gpus: 2,
+        volumeGib: 50,
+        privateIpOnly: true,
+        terminate: undefined,
+      },
+    });
+    expect(second?.spec).toMatchObject({ volumeGib: 20, zone: undefined });
+  });
+
+  it.each([
+    ["Büro.Nord", "b-ro-nord-r1-0"],
+    ["-9_", "9-r1-0"],
+    ["...", "n-r1-0"],
+    ["x".repeat(80), `${"x".repeat(58)}-r1-0`],
+  ])("have names that are labels, also in pool %s", (name, expected) => {
+    const { start } = compute(aSnapshot({ pools: [aPool({ name })], demands: [aDemand("d1", { pool: name })] }));
+    expect(start.map((step) => step.name)).toEqual([expected]);
+  });
+
+  it("never have a name that is in use", () => {
+    const { start } = compute(
+      aSnapshot({ nodes: [aNode("gpu-r1-0", { phase: "Terminated" })], demands: [aDemand("d1")] }),
+    );
+    expect(start.map(({ name }) => name)).toEqual(["gpu-r1-1"]);
+  });
+
+  check([
+    [
+      "are of the next type when the preferred one is short",
+      { demands: [aDemand("d1", { instanceTypes: ["large", "huge"] })], unavailable: [aShortage()] },
+      { start: ["huge for d1"] },
+    ],
+    [
+      "are in the pool's next zone when the type is short in the first",
+      { demands: [aDemand("d1")], pools: [aPool({ zones: ["a", "b"] })], unavailable: [aShortage({ zone: "a" })] },
+      { start: ["large in b for d1"] },
+    ],
+    [
+      "are not made when all that would do is short, which is told with the time of the next attempt",
+      {
+        demands: [aDemand("d1", { instanceTypes: ["large", "huge"] })],
+        unavailable: [aShortage(), aShortage({ instanceType: "huge" })],
+      },
+      {
+        start: [],
+        bound: {},
+        waits: ["d1 UNAVAILABLE d1"],
+        messages: ["1 node needed: there is no large, huge on demand (full); asked for again in 590 s"],
+      },
+    ],
+    [
+      "are made in spite of a shortage that has lapsed",
+      { demands: [aDemand("d1")], unavailable: [aShortage({ untilMs: NOW })] },
+      { start: ["large for d1"] },
+    ],
+    [
+      "are made in spite of a shortage in another zone",
+      { demands: [aDemand("d1", { zone: "b" })], unavailable: [aShortage({ zone: "a" })] },
+      { start: ["large in b for d1"] },
+    ],
+    [
+      "are made in spite of another provider's shortage",
+      { demands: [aDemand("d1")], unavailable: [aShortage({ provider: "other" })] },
+      { start: ["large for d1"] },
+    ],
+    [
+      "are not made in a zone that the pool is not in",
+      { demands: [aDemand("d1", { zone: "c" })], pools: [aPool({ zones: ["a"] })] },
+      { start: [], messages: ["1 node needed: pool gpu has no zone c"] },
+    ],
+    [
+      "are not made before the boot image is known, but nodes that are there are used",
+      { nodes: [aNode("n1")], demands: [aDemand("d1"), aDemand("d2")], bootImages: new Map() },
+      { start: [], bound: { d1: "n1" }, messages: ["1 node needed: the boot image of pool gpu is not known"] },
+    ],
+    [
+      "are not made beyond what the pool may have, where every record counts that is not Terminated",
+      {
+        nodes: nodesIn("Claimed", "Cleaning", "Terminating", "Terminated"),
+        demands: [aDemand("d1"), aDemand("d2")],
+        pools: [aPool({ max: 4 })],
+      },
+      {
+        start: ["large for d1"],
+        waits: ["d1 BOOTING d1", "d2 POOL_MAX d2"],
+        messages: [
+          "waiting for 1 node of type large, booting for 0 s",
+          "1 node needed: pool gpu has 3 nodes of 4 at most",
+        ],
+      },
+    ],
+    [
+      "that are still booting are told with the time since they were made",
+      {
+        nodes: [aNode("n1", { phase: "Created", createdAtMs: NOW - 40_500, boundTo: "d1" })],
+        demands: [aDemand("d1")],
+      },
+      { waits: ["d1 BOOTING d1"], messages: ["waiting for 1 node of type large, booting for 40 s"] },
+    ],
+  ]);
+});
+
+describe("spot", () => {
+  const preferred = [aDemand("d1", { spot: "Preferred", instanceTypes: ["large", "huge"] })];
+  const short = (sinceMs: number) => [
+    aShortage({ spot: true, sinceMs: NOW - 300_000 }),
+    aShortage({ spot: true, sinceMs, instanceType: "huge" }),
+  ];
+  check([
+    ["is asked for first where it is preferred", { demands: preferred }, { start: ["large spot for d1"] }],
+    [
+      "is asked for in every type before on-demand is",
+      { demands: preferred, unavailable: [aShortage({ spot: true, sinceMs: NOW - 300_000 })] },
+      { start: ["huge spot for d1"] },
+    ],
+    [
+      "is waited for until it has been short for the pause",
+      { nodes: [aNode("n1")], demands: preferred, unavailable: short(NOW - 59_000) },
+      {
+        start: [],
+        bound: {},
+        messages: ["1 node needed: there is no large, huge as spot (full); on-demand is asked for in 1 s"],
+      },
+    ],
+    [
+      "is given up for a new on-demand node once it has been short for the pause",
+      { demands: preferred, unavailable: short(NOW - 60_000) },
+      { start: ["large for d1"] },
+    ],
+    [
+      "is given up for a free on-demand node once it has been short for the pause",
+      { nodes: [aNode("n1")], demands: preferred, unavailable: short(NOW - 60_000) },
+      { start: [], bound: { d1: "n1" } },
+    ],
+    [
+      "is asked for again by new work when the mark has lapsed, though an on-demand node is free",
+      { nodes: [aNode("n1")], demands: preferred },
+      { start: ["large spot for d1"] },
+    ],
+    [
+      "is never given up with the policy Always",
+      { nodes: [aNode("n1")], demands: [aDemand("d1", { spot: "Always" })], unavailable: short(NOW - 300_000) },
+      { start: [], waits: ["d1 UNAVAILABLE d1"] },
+    ],
+    [
+      "being short does not keep on-demand nodes from being made",
+      { demands: [aDemand("d1")], unavailable: short(NOW) },
+      { start: ["large for d1"] },
+    ],
+  ]);
+});
+
+describe("standby", () => {
+  const standby = (count: number, differences: object = {}) => ({
+    instanceType: "large",
+    count,
+    spot: false,
+    ...differences,
+  });
+  check([
+    [
+      "is made up of new nodes",
+      { pools: [aPool({ standby: [standby(2)] })] },
+      { start: ["large for standby", "large for standby"] },
+    ],
+    ["of no nodes is none", { pools: [aPool({ standby: [standby(0)] })] }, { start: [] }],
+    [
+      "entries for the same kind add up",
+      { pools: [aPool({ standby: [standby(1), standby(1, { spot: true }), standby(1)] })] },
+      { start: ["large for standby", "large for standby", "large spot for standby"] },
+    ],
+    [
+      "is met by unbound nodes of the type, spot and volume, whatever their GPUs, zone and addresses",
+      {
+        nodes: [
+          aNode("n1", { phase: "Creating", gpus: 1, zone: "a", privateIpOnly: true }),
+          aNode("n2", { spot: true }),
+          aNode("n3", { instanceType: "huge" }),
+          aNode("n4", { volumeGib: 50 }),
+          aNode("n5", { boundTo: "d1" }),
+        ],
+        demands: [aDemand("d1")],
+        pools: [aPool({ standby: [standby(2)] })],
+      },
+      { start: ["large for standby"] },
+    ],
+    [
+      "is not made of what is short",
+      { pools: [aPool({ standby: [standby(1), standby(1, { instanceType: "huge" })] })], unavailable: [aShortage()] },
+      { start: ["huge for standby"] },
+    ],
+    [
+      "is not made beyond what the pool may have",
+      { pools: [aPool({ max: 1, standby: [standby(3)] })] },
+      { start: ["large for standby"] },
+    ],
+    [
+      "comes after demand where the pool may not have both",
+      { demands: [aDemand("d1")], pools: [aPool({ max: 1, standby: [standby(1)] })] },
+      { start: ["large for d1"] },
+    ],
+    [
+      "gives its nodes to demand, and is filled up",
+      { nodes: [aNode("n1")], demands: [aDemand("d1")], pools: [aPool({ standby: [standby(1)] })] },
+      { bound: { d1: "n1" }, start: ["large for standby"] },
+    ],
+  ]);
+});
+
+describe("surplus", () => {
+  const idle = (name: string, idleMs: number, createdAtMs = NOW - 1_000_000) =>
+    aNode(name, { idleSinceMs: NOW - idleMs, createdAtMs });
+  const standby = [{ instanceType: "large", count: 1, spot: false }];
+  check([
+    [
+      "is stopped at once when the idle time is 0",
+      { nodes: [aNode("n1")], pools: [aPool({ idleMs: 0 })] },
+      { stop: ["n1 IDLE"] },
+    ],
+    [
+      "is kept for the idle time, from when nothing was bound to it",
+      { nodes: [idle("n1", 299_999), idle("n2", 300_000)] },
+      { stop: ["n2 IDLE"] },
+    ],
+    [
+      "is stopped while it boots, too",
+      { nodes: [aNode("n1", { phase: "Creating", idleSinceMs: NOW - 300_000 })] },
+      { stop: ["n1 IDLE"] },
+    ],
+    [
+      "is stopped with the newest first",
+      { nodes: [idle("old", 400_000, NOW - 3), idle("new", 400_000, NOW - 1), idle("middle", 400_000, NOW - 2)] },
+      { stop: ["new IDLE", "middle IDLE", "old IDLE"] },
+    ],
+    [
+      "is what is left beside standby, and the newest go",
+      { nodes: [idle("old", 400_000, NOW - 2), idle("new", 400_000, NOW - 1)], pools: [aPool({ standby })] },
+      { stop: ["new IDLE"], start: [] },
+    ],
+    [
+      "does not end a node that stands by because another one was given back just now",
+      {
+        nodes: [idle("old", 400_000, NOW - 2), aNode("returned", { createdAtMs: NOW - 3 })],
+        pools: [aPool({ standby })],
+      },
+      { stop: [], updates: ["returned idle from now"] },
+    ],
+    [
+      "is not what a demand has",
+      { nodes: [aNode("n1", { idleSinceMs: NOW - 400_000 })], demands: [aDemand("d1")] },
+      { stop: [], bound: { d1: "n1" }, updates: ["n1 d1"] },
+    ],
+  ]);
+
+  it("says for how long nothing has needed it", () => {
+    const { stop } = compute(aSnapshot({ nodes: [idle("n1", 312_000)] }));
+    expect(stop[0]?.because).toEqual({ code: "IDLE", message: "nothing has needed it for 312 s" });
+  });
+});
+
+describe("a gang", () => {
+  check([
+    [
+      "gets all of its nodes",
+      { nodes: [aNode("n1")], demands: gang(3) },
+      { bound: { "gang/0": "n1", "gang/1": "gpu-r1-0", "gang/2": "gpu-r1-1" } },
+    ],
+    [
+      "that can only be booted in part boots nothing and says why",
+      { demands: gang(3), pools: [aPool({ max: 2 })] },
+      {
+        start: [],
+        bound: {},
+        waits: ["gang GANG_INCOMPLETE gang/0,gang/1,gang/2"],
+        messages: ["2 of 3 nodes that are needed together can be had: pool gpu has 0 nodes of 2 at most"],
+      },
+    ],
+    [
+      "that is short of one type boots nothing of the others",
+      {
+        demands: [...gang(1), aDemand("gang/x", { group: "gang", instanceTypes: ["huge"] })],
+        unavailable: [aShortage({ instanceType: "huge" })],
+      },
+      {
+        start: [],
+        messages: [
+          "1 of 2 nodes that are needed together can be had: there is no huge on demand (full); asked for again in 590 s",
+        ],
+      },
+    ],
+    [
+      "that cannot be completed gives up the nodes that it holds, and others use them",
+      {
+        nodes: [aNode("n1", { boundTo: "gang/0" }), aNode("n2", { phase: "Claimed" })],
+        demands: [...gang(2), aDemand("younger", { createdAtMs: NOW })],
+        pools: [aPool({ max: 2 })],
+      },
+      { start: [], bound: { younger: "n1" }, updates: ["n1 younger"] },
+    ],
+    [
+      "that cannot be completed gives up its nodes also to those that are served before it",
+      {
+        nodes: [aNode("n1", { boundTo: "gang/0" }), aNode("n2", { phase: "Claimed" })],
+        demands: [...gang(2), aDemand("older", { createdAtMs: 0 })],
+        pools: [aPool({ max: 2 })],
+      },
+      { start: [], bound: { older: "n1" } },
+    ],
+    [
+      "does not keep smaller demands from what it cannot use",
+      { demands: [...gang(3), aDemand("younger", { createdAtMs: NOW })], pools: [aPool({ max: 2 })] },
+      { start: ["large for younger"] },
+    ],
+    [
+      "spans pools, and gets nothing of one that it cannot have of the other",
+      {
+        pools: [aPool(), aPool({ name: "cpu", max: 0 })],
+        demands: [aDemand("a", { group: "gang" }), aDemand("b", { group: "gang", pool: "cpu" })],
+      },
+      { start: [], waits: ["gang GANG_INCOMPLETE a,b"] },
+    ],
+    [
+      "does not wait for nodes of a pool that is not scaled",
+      { demands: [aDemand("a", { group: "gang" }), aDemand("b", { group: "gang", pool: "other" })] },
+      { start: ["large for a"], ignored: ["b: pool other is not scaled"] },
+    ],
+  ]);
+});
+
+describe("the boots of a round", () => {
+  const limits = (bootsPerRound: number) => ({ limits: { bootsPerRound, spotRequestPauseMs: 60_000 } });
+  const many = (count: number, kind: string, differences = {}) =>
+    Array.from({ length: count }, (_, index) => aDemand(`${kind}${index}`, { instanceTypes: [kind], ...differences }));
+
+  it("are no more than the limit, and what waits for its turn is told so", () => {
+    const { start, waits } = compute(aSnapshot({ demands: many(12, "large") }));
+    expect(start).toHaveLength(10);
+    expect(waits.filter(({ code }) => code === "RATE_LIMITED")).toHaveLength(2);
+    expect(waits.at(-1)?.message).toBe("0 of 1 node begin to boot now: 10 in a round at most, for all that waits");
+  });
+
+  it("are shared out between the kinds of nodes, so that one that never boots does not starve the others", () => {
+    const demands = [...many(50, "large", { createdAtMs: 0 }), ...many(50, "huge")];
+    const { start } = compute(aSnapshot({ demands }));
+    expect(start.filter(({ spec }) => spec.instanceType === "huge")).toHaveLength(5);
+  });
+
+  it("come to every kind in the course of rounds, also when there are more kinds than boots", () => {
+    const demands = Array.from({ length: 25 }, (_, gpus) => aDemand(`d${gpus}`, { gpus }));
+    const served = new Set<string>();
+    for (let round = 0; round < 60; round += 1) {
+      for (const { boundTo } of compute(aSnapshot({ demands, seed: `round${round}` })).start) served.add(boundTo ?? "");
+    }
+    expect(served.size).toBe(25);
+  });
+
+  it("do not split a gang that fits, which has its round when its kind begins", () => {
+    const demands = [...gang(10), ...many(30, "huge", { createdAtMs: 0 })];
+    let turns = 0;
+    for (let round = 0; round < 20; round += 1) {
+      const { start } = compute(aSnapshot({ demands, seed: `round${round}` }));
+      const booted = start.filter(({ boundTo }) => boundTo?.startsWith("gang")).length;
+      expect([0, 10]).toContain(booted);
+      if (booted > 0) turns += 1;
+    }
+    expect(turns).toBeGreaterThan(0);
+  });
+
+  it("are a gang's alone when it is larger than a round, which loses nothing until it is complete", () => {
+    let world: ScalingSnapshot = aSnapshot({
+      demands: [...gang(25), ...many(8, "huge")],
+      pools: [aPool({ idleMs: 0, max: 33 })],
+    });
+    let bound = 0;
+    for (let round = 0; round < 40; round += 1) {
+      const plan = compute({ ...world, seed: `round${round}` });
+      const forGang = plan.start.filter(({ boundTo }) => boundTo?.startsWith("gang")).length;
+      const bare = 25 - bound;
+      if (forGang > 0) expect(forGang).toBe(Math.min(10, bare));
+      if (forGang > 0 && bare > 10) expect(plan.start).toHaveLength(10);
+      bound += forGang;
+      expect(plan.stop).toEqual([]);
+      expect([...plan.bindings.keys()].filter((name) => name.startsWith("gang"))).toHaveLength(bound);
+      world = applyPlan(world, plan, "");
+    }
+    expect(bound).toBe(25);
+    expect(world.nodes).toHaveLength(33);
+  });
+
+  it("leave demand that waits for its turn the free nodes that it was given", () => {
+    const nodes = [aNode("n1"), aNode("n2")];
+    const plan = compute(
+      aSnapshot({ nodes, demands: [...gang(4), aDemand("d", { createdAtMs: 0, gpus: 1 })], ...limits(1) }),
+    );
+    expect(plan.bindings.get("gang/0")).toBe("n1");
+    expect(plan.bindings.get("gang/1")).toBe("n2");
+  });
+});
+
+describe("what is told of a pool", () => {
+  it("is how many nodes boot since when, how many are to stand by, and what holds it up", () => {
+    const standby = [{ instanceType: "large", count: 1, spot: false }];
+    const { poolScaling } = compute(
+      aSnapshot({
+        pools: [aPool({ name: "idle", max: 1 }), aPool({ max: 4, standby: [...standby, ...standby] })],
+        nodes: [
+          aNode("n1", { phase: "Created", boundTo: "d1", createdAtMs: NOW - 5 }),
+          aNode("n2", { phase: "Creating", boundTo: "d2", createdAtMs: NOW - 9 }),
+          aNode("n3", { boundTo: "d3" }),
+        ],
+        demands: ["d1", "d2", "d3", "d4", "d5"].map((name) => aDemand(name)),
+      }),
+    );
+    expect(poolScaling).toEqual([
+      {
+        pool: "gpu",
+        max: 4,
+        standby: 2,
+        booting: [{ instanceType: "large", spot: false, count: 3, sinceMs: NOW - 9 }],
+        blocked: { code: "POOL_MAX", message: "d5: 1 node needed: pool gpu has 3 nodes of 4 at most" },
+      },
+      { pool: "idle", max: 1, standby: 0, booting: [], blocked: undefined },
+    ]);
+  });
+
+  it("is what its standby lacks when every demand is met", () => {
+    const pools = [aPool({ standby: [{ instanceType: "large", count: 2, spot: true }] })];
+    const { poolScaling } = compute(aSnapshot({ pools, unavailable: [aShortage({ spot: true })] }));
+    expect(poolScaling[0]?.blocked).toEqual({
+      code: "UNAVAILABLE",
+      message: "2 nodes on standby are missing: there is no large as spot (full); asked for again in 590 s",
+    });
+  });
+});

@@ -1,0 +1,273 @@
+import { blockedOf, buildPoolFacts, type PoolFacts } from "./build-pool-facts.ts";
+import { nodeNames } from "./build-node-names.ts";
+import type { Demand, Unavailability } from "./demand.ts";
+import { describeWait, type Wait } from "./describe-waits.ts";
+import { compareDemands, compareNodes, isUsable, type FreeMachine, type Pool } from "./fit.ts";
+import type { NodeSpec, ScaledNode } from "./node.ts";
+import { planBindings, type Group, type GroupPlan, type NewNode } from "./plan-bindings.ts";
+import { planStandby, type StandbyPlan } from "./plan-standby.ts";
+import { idleSince, planSurplus, type StopStep } from "./plan-surplus.ts";
+import type { PoolPolicy } from "./pool.ts";
+import { planBoots, type BootUnit } from "./ration-boots.ts";
+import { buildShortages } from "./unavailability.ts";
+
+export type ScalingLimits = {
+  /** Over all pools. */
+  readonly bootsPerRound: number;
+  /** How long spot must have been short before a demand that allows it gets an on-demand node. */
+  readonly spotRequestPauseMs: number;
+};
+
+export const DEFAULT_LIMITS: ScalingLimits = { bootsPerRound: 10, spotRequestPauseMs: 60_000 };
+
+/** All that the scaler knows at one moment. The order of lists means nothing. */
+export type ScalingSnapshot = {
+  /** Every record, whatever its phase. */
+  readonly nodes: readonly ScaledNode[];
+  /** Free machines that the scaler did not make: they take demand, and are never stopped. */
+  readonly machines: readonly FreeMachine[];
+  readonly demands: readonly Demand[];
+  /** By name. */
+  readonly pools: ReadonlyMap<string, PoolPolicy>;
+  readonly unavailable: readonly Unavailability[];
+  /** By pool; empty where the provider has its own. Nothing is booted in a pool without an entry. */
+  readonly bootImages: ReadonlyMap<string, string>;
+  /** Names of the providers where a node's volume has to have the size that a demand asks for. */
+  readonly fixedSizeVolumes: ReadonlySet<string>;
+  readonly nowMs: number;
+  /** Different in every round: new nodes are named after it, and it decides which kind of node is booted first when not all can be. */
+  readonly seed: string;
+  readonly limits: ScalingLimits;
+};
+
+export type StartStep = {
+  readonly name: string;
+  readonly spec: NodeSpec;
+  /** Undefined: it stands by. */
+  readonly boundTo: string | undefined;
+  readonly because: "DEMAND" | "STANDBY";
+};
+
+/** What is to be written to a node's record. */
+export type NodeUpdate = {
+  readonly name: string;
+  readonly boundTo: string | undefined;
+  readonly idleSinceMs: number | undefined;
+};
+
+export type ScalingPlan = {
+  readonly start: readonly StartStep[];
+  /** In the order in which they are to be stopped. */
+  readonly stop: readonly StopStep[];
+  /** Demands and the nodes or machines that are for them, those of `start` among them. */
+  readonly bindings: ReadonlyMap<string, string>;
+  /** Only what changes, in the order of the names; nodes of `stop` are among them. */
+  readonly updates: readonly NodeUpdate[];
+  /** In the order in which groups are served; groups whose nodes are all ready are left out. */
+  readonly waits: readonly Wait[];
+  readonly poolScaling: readonly PoolFacts[];
+  /** Demands that no node will be made for, and why. */
+  readonly ignored: readonly { readonly demand: string; readonly because: string }[];
+};
+
+/**
+ * Decides which nodes are made, kept and ended (`BindingNodeScaler.compute`). Looking again at a world where the plan was carried out starts nothing more, stops
+ * nothing more and binds the same, unless boots were put off because a round has no more.
+ *
+ * The cost is that of sorting: nodes and demands meet through what must match of them, never each with each.
+ */
+export function compute(snapshot: ScalingSnapshot): ScalingPlan {
+  const { limits, nowMs } = snapshot;
+  const pools = buildPools(snapshot);
+  const { groups, ignored } = buildGroups(snapshot.demands, pools);
+  const nodes = snapshot.nodes.filter(isUsable).sort(compareNodes);
+  const conditions = {
+    shortages: buildShortages(snapshot.unavailable, nowMs),
+    spotRequestPauseMs: limits.spotRequestPauseMs,
+    nowMs,
+  };
+  const { plans, headroom } = planBindings({ groups, nodes, machines: snapshot.machines, pools, conditions });
+
+  const bound = boundNodes(plans);
+  const unbound = Map.groupBy(
+    nodes.filter(({ name }) => !bound.has(name)),
+    ({ spec }) => spec.pool,
+  );
+  const standby = new Map(
+    [...pools].map(([name, pool]) => [
+      name,
+      planStandby(pool, unbound.get(name) ?? [], headroom.get(name) ?? 0, conditions),
+    ]),
+  );
+  const granted = planBoots(unitsOf(plans, standby), limits.bootsPerRound, snapshot.seed);
+  const start = nameBoots(snapshot, plans, standby, granted);
+  const facts = { bootsPerRound: limits.bootsPerRound, nowMs };
+  const waits = plans.flatMap((plan) => describeWait(plan, granted.get(unitName(plan)) ?? 0, facts) ?? []);
+
+  return {
+    start,
+    stop: [
+      ...[...pools].flatMap(([name, pool]) => planSurplus(pool, unbound.get(name) ?? [], nowMs)),
+      ...stopRemoved(nodes, pools),
+    ],
+    bindings: bindingsOf(plans, start),
+    updates: planUpdates(nodes, bound, nowMs),
+    waits,
+    poolScaling: describePools({ pools, nodes, start, waits, standby, nowMs }),
+    ignored,
+  };
+}
+
+function buildPools({ nodes, pools, bootImages, fixedSizeVolumes }: ScalingSnapshot): ReadonlyMap<string, Pool> {
+  const records = new Map<string, number>();
+  for (const { spec, status } of nodes) {
+    if (status.phase !== "Terminated") records.set(spec.pool, (records.get(spec.pool) ?? 0) + 1);
+  }
+  const sorted = [...pools].sort(([one], [other]) => (one < other ? -1 : 1));
+  return new Map(
+    sorted.map(([name, policy]) => [
+      name,
+      {
+        policy,
+        fixedSizeVolumes: fixedSizeVolumes.has(policy.provider),
+        bootImage: bootImages.get(name),
+        records: records.get(name) ?? 0,
+      },
+    ]),
+  );
+}
+
+/** Groups in the order of their first demands. */
+function buildGroups(
+  demands: readonly Demand[],
+  pools: ReadonlyMap<string, Pool>,
+): { readonly groups: readonly Group[]; readonly ignored: ScalingPlan["ignored"] } {
+  const groups = new Map<string, [Demand, ...Demand[]]>();
+  const ignored: ScalingPlan["ignored"][number][] = [];
+  for (const demand of demands.toSorted(compareDemands)) {
+    if (!pools.has(demand.pool)) {
+      ignored.push({ demand: demand.name, because: `pool ${demand.pool} is not scaled` });
+      continue;
+    }
+    const name = demand.group ?? demand.name;
+    const group = groups.get(name);
+    if (group === undefined) groups.set(name, [demand]);
+    else group.push(demand);
+  }
+  return { groups: [...groups].map(([name, members]) => ({ name, demands: members })), ignored };
+}
+
+/** Names of nodes, and the demands that they are for. */
+function boundNodes(plans: readonly GroupPlan[]): ReadonlyMap<string, string> {
+  const bound = new Map<string, string>();
+  for (const plan of plans) for (const [demand, node] of plan.bound) if ("status" in node) bound.set(node.name, demand);
+  return bound;
+}
+
+function unitName({ group }: GroupPlan): string {
+  return `group ${group.name}`;
+}
+
+function standbyUnitName(pool: string, index: number): string {
+  return `standby ${index} of ${pool}`;
+}
+
+function unitsOf(plans: readonly GroupPlan[], standby: ReadonlyMap<string, StandbyPlan>): readonly BootUnit[] {
+  const groups = plans
+    .filter(({ boots }) => boots.length > 0)
+    .map((plan) => ({ name: unitName(plan), kind: kindOf(plan.boots), count: plan.boots.length }));
+  const spares = [...standby].flatMap(([pool, { boots }]) =>
+    boots.map((boot, index) => ({ name: standbyUnitName(pool, index), kind: `standby ${kindOf([boot])}`, count: 1 })),
+  );
+  return [...groups, ...spares];
+}
+
+/** All that the provider is asked for, so that what it refuses has a kind of its own. */
+function kindOf(boots: readonly NewNode[]): string {
+  const kinds = boots.map(({ spec }) => {
+    const { pool, instanceType, spot, zone, gpus, volumeGib, privateIpOnly } = spec;
+    return [pool, instanceType, spot, zone ?? "", gpus, volumeGib ?? "", privateIpOnly].join("\n");
+  });
+  return [...new Set(kinds)].sort().join("\n\n");
+}
+
+function nameBoots(
+  { seed, nodes, machines }: ScalingSnapshot,
+  plans: readonly GroupPlan[],
+  standby: ReadonlyMap<string, StandbyPlan>,
+  granted: ReadonlyMap<string, number>,
+): readonly StartStep[] {
+  const nextName = nodeNames(seed, new Set([...nodes, ...machines].map(({ name }) => name)));
+  const demanded = plans.flatMap((plan) => plan.boots.slice(0, granted.get(unitName(plan)) ?? 0));
+  const spares = [...standby].flatMap(([pool, { boots }]) =>
+    boots.filter((_, index) => granted.has(standbyUnitName(pool, index))),
+  );
+  return [...demanded, ...spares].map(({ spec, boundTo }) => ({
+    name: nextName(spec.pool),
+    spec,
+    boundTo,
+    because: boundTo === undefined ? "STANDBY" : "DEMAND",
+  }));
+}
+
+function bindingsOf(plans: readonly GroupPlan[], start: readonly StartStep[]): ReadonlyMap<string, string> {
+  const started = new Map(
+    start.flatMap(({ name, boundTo }) => (boundTo === undefined ? [] : [[boundTo, name] as const])),
+  );
+  const bindings = new Map<string, string>();
+  for (const { group, bound } of plans) {
+    for (const { name: demand } of group.demands) {
+      const node = bound.get(demand)?.name ?? started.get(demand);
+      if (node !== undefined) bindings.set(demand, node);
+    }
+  }
+  return bindings;
+}
+
+function planUpdates(
+  nodes: readonly ScaledNode[],
+  bound: ReadonlyMap<string, string>,
+  nowMs: number,
+): readonly NodeUpdate[] {
+  const updates: NodeUpdate[] = [];
+  for (const node of nodes) {
+    const { name, status } = node;
+    const boundTo = bound.get(name);
+    const idleSinceMs = boundTo === undefined ? idleSince(node, nowMs) : undefined;
+    if (boundTo !== status.boundTo || idleSinceMs !== status.idleSinceMs) updates.push({ name, boundTo, idleSinceMs });
+  }
+  return updates.sort((one, other) => (one.name < other.name ? -1 : 1));
+}
+
+/** Those that somebody holds stay until they are given back. */
+function stopRemoved(nodes: readonly ScaledNode[], pools: ReadonlyMap<string, Pool>): readonly StopStep[] {
+  return nodes
+    .filter(({ spec }) => !pools.has(spec.pool))
+    .map(({ name, spec }) => ({
+      name,
+      because: { code: "POOL_REMOVED", message: `pool ${spec.pool} is not scaled any more` },
+    }));
+}
+
+function describePools(known: {
+  readonly pools: ReadonlyMap<string, Pool>;
+  readonly nodes: readonly ScaledNode[];
+  readonly start: readonly StartStep[];
+  readonly waits: readonly Wait[];
+  readonly standby: ReadonlyMap<string, StandbyPlan>;
+  readonly nowMs: number;
+}): readonly PoolFacts[] {
+  const nodes = Map.groupBy(known.nodes, ({ spec }) => spec.pool);
+  const started = Map.groupBy(known.start, ({ spec }) => spec.pool);
+  const waits = new Map<string, Wait[]>([...known.pools.keys()].map((name) => [name, []]));
+  for (const wait of known.waits) for (const pool of wait.pools) waits.get(pool)?.push(wait);
+  return [...known.pools].map(([name, pool]) =>
+    buildPoolFacts(
+      pool,
+      nodes.get(name) ?? [],
+      started.get(name) ?? [],
+      blockedOf(waits.get(name) ?? [], known.standby.get(name)?.lacks ?? []),
+      known.nowMs,
+    ),
+  );
+}

@@ -1,0 +1,87 @@
+import { phaseRank, type FreeMachine } from "./fit.ts";
+import type { NodeSpec, ScaledNode } from "./node.ts";
+import type { Group, GroupPlan } from "./plan-bindings.ts";
+
+/** BOOTING: enough nodes are on their way. Otherwise why they are not. */
+export type WaitCode = "POOL_MAX" | "UNAVAILABLE" | "RATE_LIMITED" | "GANG_INCOMPLETE" | "BOOTING";
+
+/** Why a group does not have all of its nodes ready. */
+export type Wait = {
+  readonly group: string;
+  readonly code: WaitCode;
+  /** For people, with numbers. */
+  readonly message: string;
+  /** Those that wait, in their order. */
+  readonly demands: readonly string[];
+  /** Of those that wait. */
+  readonly pools: readonly string[];
+};
+
+export type WaitFacts = { readonly bootsPerRound: number; readonly nowMs: number };
+
+/** Undefined: all of the group's nodes are ready. `booted` is how many of its boots are made in this round. */
+export function describeWait(plan: GroupPlan, booted: number, facts: WaitFacts): Wait | undefined {
+  if (plan.lacks.length > 0) return describeLack(plan);
+  if (booted < plan.boots.length) return describeRation(plan, booted, facts);
+  return describeBoots(plan, facts.nowMs);
+}
+
+function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
+  const [first] = lacks;
+  if (first === undefined) return undefined;
+  const { demands } = group;
+  const reasons = [...new Set(lacks.map(({ because }) => because))].join("; ");
+  const got = demands.length - lacks.length;
+  const names = demands.map(({ name }) => name);
+  if (got === 0) return waitOf(group, first.code, `${count(lacks.length, "node")} needed: ${reasons}`, names);
+  const message = `${got} of ${demands.length} nodes that are needed together can be had: ${reasons}`;
+  return waitOf(group, "GANG_INCOMPLETE", message, names);
+}
+
+function describeRation(plan: GroupPlan, booted: number, { bootsPerRound }: WaitFacts): Wait {
+  const waiting = plan.boots.slice(booted).flatMap(({ boundTo }) => boundTo ?? []);
+  const all = plan.boots.length;
+  const message = `${booted} of ${count(all, "node")} begin to boot now: ${bootsPerRound} in a round at most, for all that waits`;
+  return waitOf(plan.group, "RATE_LIMITED", message, waiting);
+}
+
+function describeBoots(plan: GroupPlan, nowMs: number): Wait | undefined {
+  const booting: { readonly demand: string; readonly spec: NodeSpec; readonly sinceMs: number }[] = [];
+  for (const [demand, node] of plan.bound) {
+    if (isReady(node)) continue;
+    booting.push({ demand, spec: node.spec, sinceMs: node.status.createdAtMs });
+  }
+  for (const { boundTo, spec } of plan.boots)
+    if (boundTo !== undefined) booting.push({ demand: boundTo, spec, sinceMs: nowMs });
+  if (booting.length === 0) return undefined;
+  const byType = new Map<string, number>();
+  for (const { spec } of booting) byType.set(spec.instanceType, (byType.get(spec.instanceType) ?? 0) + 1);
+  const types = [...byType].map(([type, number]) => `${count(number, "node")} of type ${type}`).join(", ");
+  const sinceMs = Math.min(...booting.map((boot) => boot.sinceMs));
+  return waitOf(
+    plan.group,
+    "BOOTING",
+    `waiting for ${types}, booting for ${Math.max(0, Math.floor((nowMs - sinceMs) / 1000))} s`,
+    booting.map(({ demand }) => demand),
+  );
+}
+
+function isReady(node: ScaledNode | FreeMachine): node is FreeMachine {
+  return !("status" in node) || phaseRank(node) === 0;
+}
+
+function waitOf(group: Group, code: WaitCode, message: string, waiting: readonly string[]): Wait {
+  const names = new Set(waiting);
+  const demands = group.demands.filter(({ name }) => names.has(name));
+  return {
+    group: group.name,
+    code,
+    message,
+    demands: demands.map(({ name }) => name),
+    pools: [...new Set(demands.map(({ pool }) => pool))],
+  };
+}
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,94 @@
+import type { Demand } from "./demand.ts";
+import type { Phase, ScaledNode } from "./node.ts";
+import type { PoolPolicy } from "./pool.ts";
+
+/** A machine of a pool that the scaler did not make, and that the ledger says is free. Undefined: not known. */
+export type FreeMachine = {
+  readonly name: string;
+  readonly pool: string;
+  readonly instanceType: string | undefined;
+  readonly zone: string | undefined;
+  readonly spot: boolean | undefined;
+  readonly gpus: number | undefined;
+};
+
+/** A pool, and what is known of it in this round. */
+export type Pool = {
+  readonly policy: PoolPolicy;
+  /** A volume has to have the size that is asked for from the start. */
+  readonly fixedSizeVolumes: boolean;
+  /** Undefined: not known, so that nothing can be booted. */
+  readonly bootImage: string | undefined;
+  /** Records of its nodes, whatever their phase, less those that are Terminated. */
+  readonly records: number;
+};
+
+const PHASE_RANK: Readonly<Partial<Record<Phase, number>>> = { Available: 0, Created: 1, Creating: 2 };
+
+/** Whether a node can be kept for a demand: it is on its way or there, nobody holds it, and it is not to end. */
+export function isUsable({ spec, status }: ScaledNode): boolean {
+  return spec.terminate === undefined && PHASE_RANK[status.phase] !== undefined;
+}
+
+/** Sooner ready first. */
+export function phaseRank({ status }: ScaledNode): number {
+  return PHASE_RANK[status.phase] ?? Number.MAX_SAFE_INTEGER;
+}
+
+/** Spot first, since it costs less; then those that are ready sooner. Total: names are unique. */
+export function compareNodes(one: ScaledNode, other: ScaledNode): number {
+  return (
+    Number(other.spec.spot) - Number(one.spec.spot) ||
+    phaseRank(one) - phaseRank(other) ||
+    compareNames(one.name, other.name)
+  );
+}
+
+/** Those that want a certain zone first: any other may take a node of any zone, and would take theirs. Then the oldest. Total: names are unique. */
+export function compareDemands(one: Demand, other: Demand): number {
+  return (
+    Number(one.zone === undefined) - Number(other.zone === undefined) ||
+    one.createdAtMs - other.createdAtMs ||
+    compareNames(one.name, other.name)
+  );
+}
+
+/** By code units: the same on every machine. */
+export function compareNames(one: string, other: string): number {
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
+}
+
+/** The volume that a node for the demand gets. Undefined: the provider's default. */
+export function volumeFor(demand: Demand, { policy }: Pool): number | undefined {
+  return demand.volumeGib ?? policy.volumeGib;
+}
+
+/**
+ * Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand while spot was short is not given up for it.
+ */
+export function suits({ spec }: ScaledNode, demand: Demand, pool: Pool): boolean {
+  return (
+    spec.pool === demand.pool &&
+    demand.instanceTypes.includes(spec.instanceType) &&
+    (demand.spot === "Preferred" || spec.spot === (demand.spot === "Always")) &&
+    (demand.zone === undefined || spec.zone === demand.zone) &&
+    spec.gpus === demand.gpus &&
+    spec.privateIpOnly === demand.privateIpOnly &&
+    (!pool.fixedSizeVolumes || spec.volumeGib === volumeFor(demand, pool))
+  );
+}
+
+/**
+ * Whether a machine that the scaler did not make does for a demand. What is not known of it is taken to be right, since the ledger will give it away all the same;
+ * except the zone: a demand that names one is for pods that would not be placed anywhere else.
+ */
+export function machineSuits(machine: FreeMachine, demand: Demand): boolean {
+  return (
+    machine.pool === demand.pool &&
+    (machine.instanceType === undefined || demand.instanceTypes.includes(machine.instanceType)) &&
+    (machine.spot === undefined || demand.spot === "Preferred" || machine.spot === (demand.spot === "Always")) &&
+    (demand.zone === undefined || machine.zone === demand.zone) &&
+    (machine.gpus === undefined || machine.gpus === demand.gpus)
+  );
+}

@@ -1,0 +1,170 @@
+import { decideBoot, type BootConditions, type BootVerdict } from "./decide-boot.ts";
+import type { Demand } from "./demand.ts";
+import { suits, volumeFor, type FreeMachine, type Pool } from "./fit.ts";
+import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
+import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
+import type { NodeSpec, ScaledNode } from "./node.ts";
+
+/** Demands that get their nodes together or not at all, in their order. */
+export type Group = { readonly name: string; readonly demands: readonly [Demand, ...Demand[]] };
+
+export type NewNode = { readonly boundTo: string | undefined; readonly spec: NodeSpec };
+
+/** Why a demand can get no node now. */
+export type Lack = {
+  readonly code: "POOL_MAX" | "UNAVAILABLE";
+  readonly demand: Demand;
+  readonly because: string;
+};
+
+/** What a group gets. With a lack it gets nothing, and holds nothing. */
+export type GroupPlan = {
+  readonly group: Group;
+  /** Demands and the free or kept nodes and machines for them. */
+  readonly bound: ReadonlyMap<string, ScaledNode | FreeMachine>;
+  readonly boots: readonly NewNode[];
+  readonly lacks: readonly Lack[];
+};
+
+export type BindingWorld = {
+  /** In the order in which they are served. */
+  readonly groups: readonly Group[];
+  /** Usable ones, in the order of `compareNodes`. */
+  readonly nodes: readonly ScaledNode[];
+  readonly machines: readonly FreeMachine[];
+  readonly pools: ReadonlyMap<string, Pool>;
+  readonly conditions: BootConditions;
+};
+
+export type BindingPlan = {
+  /** In the order of the groups. */
+  readonly plans: readonly GroupPlan[];
+  /** How many nodes may still be made of each pool. */
+  readonly headroom: ReadonlyMap<string, number>;
+};
+
+/**
+ * Which node each demand gets: the one that is bound to it already, a machine that was not made for it, a free node, or a new one.
+ *
+ * A group that cannot be completed gives up what it holds; what others get is then decided anew, so that a second look at the result finds nothing to change.
+ */
+export function planBindings(world: BindingWorld): BindingPlan {
+  const verdicts = rememberVerdicts(world);
+  const released = new Set<string>();
+  for (;;) {
+    const round = startRound(world, released, verdicts);
+    const plans = world.groups.map((group) => planGroup(group, round));
+    const givenUp = plans.filter(
+      ({ group, lacks }) => lacks.length > 0 && group.demands.some(({ name }) => round.kept.has(name)),
+    );
+    if (givenUp.length === 0) return { plans, headroom: round.headroom };
+    for (const { group } of givenUp) released.add(group.name);
+  }
+}
+
+type Round = {
+  readonly pools: ReadonlyMap<string, Pool>;
+  readonly kept: ReadonlyMap<string, ScaledNode>;
+  readonly nodes: FreeNodes;
+  readonly machines: FreeMachines;
+  readonly headroom: Map<string, number>;
+  readonly verdictOn: (demand: Demand, pool: Pool) => BootVerdict;
+};
+
+function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictOn: Round["verdictOn"]): Round {
+  const { nodes, machines, pools } = world;
+  const kept = keepBindings(world, released);
+  const held = new Set(kept.values());
+  return {
+    pools,
+    kept,
+    nodes: indexFreeNodes(
+      nodes.filter((node) => !held.has(node)),
+      pools,
+    ),
+    machines: indexFreeMachines(machines),
+    headroom: new Map([...pools].map(([name, { policy, records }]) => [name, Math.max(0, policy.max - records)])),
+    verdictOn,
+  };
+}
+
+/** Of two nodes that are bound to one demand the first stays, which is the better one. */
+function keepBindings(
+  { groups, nodes, pools }: BindingWorld,
+  released: ReadonlySet<string>,
+): ReadonlyMap<string, ScaledNode> {
+  const demands = new Map(
+    groups.flatMap(({ name, demands }) => (released.has(name) ? [] : demands.map((demand) => [demand.name, demand]))),
+  );
+  const kept = new Map<string, ScaledNode>();
+  for (const node of nodes) {
+    const demand = node.status.boundTo === undefined ? undefined : demands.get(node.status.boundTo);
+    const pool = demand && pools.get(demand.pool);
+    if (demand === undefined || pool === undefined || kept.has(demand.name)) continue;
+    if (suits(node, demand, pool)) kept.set(demand.name, node);
+  }
+  return kept;
+}
+
+function planGroup(group: Group, round: Round): GroupPlan {
+  const before = { nodes: round.nodes.taken(), machines: round.machines.taken() };
+  const bound = new Map<string, ScaledNode | FreeMachine>();
+  const boots: NewNode[] = [];
+  const lacks: Lack[] = [];
+  for (const demand of group.demands) {
+    const got = planDemand(demand, round);
+    if ("lack" in got) lacks.push(got.lack);
+    else if ("boot" in got) boots.push(got.boot);
+    else bound.set(demand.name, got.node);
+  }
+  if (lacks.length === 0) return { group, bound, boots, lacks };
+  round.nodes.rewind(before.nodes);
+  round.machines.rewind(before.machines);
+  for (const { spec } of boots) round.headroom.set(spec.pool, (round.headroom.get(spec.pool) ?? 0) + 1);
+  return { group, bound: new Map(), boots: [], lacks };
+}
+
+type Got = { readonly node: ScaledNode | FreeMachine } | { readonly boot: NewNode } | { readonly lack: Lack };
+
+function planDemand(demand: Demand, round: Round): Got {
+  const pool = round.pools.get(demand.pool);
+  if (pool === undefined) throw new Error(`demand ${demand.name} is for pool ${demand.pool}, which is not given`);
+  const kept = round.kept.get(demand.name);
+  if (kept !== undefined) return { node: kept };
+  const { spots, boot } = round.verdictOn(demand, pool);
+  const node = round.machines.take(demand) ?? round.nodes.take(demand, spots);
+  if (node !== undefined) return { node };
+  if (boot.do === "wait") return { lack: { code: "UNAVAILABLE", demand, because: boot.because } };
+  const headroom = round.headroom.get(demand.pool) ?? 0;
+  if (headroom === 0) {
+    const { name, max } = pool.policy;
+    return { lack: { code: "POOL_MAX", demand, because: `pool ${name} has ${pool.records} nodes of ${max} at most` } };
+  }
+  round.headroom.set(demand.pool, headroom - 1);
+  const { do: _, ...instance } = boot;
+  return { boot: { boundTo: demand.name, spec: buildSpec(demand, pool, instance) } };
+}
+
+function buildSpec(demand: Demand, pool: Pool, instance: Pick<NodeSpec, "instanceType" | "spot" | "zone">): NodeSpec {
+  const { gpus, privateIpOnly } = demand;
+  return {
+    ...instance,
+    pool: demand.pool,
+    bootImage: pool.bootImage ?? "",
+    gpus,
+    volumeGib: volumeFor(demand, pool),
+    privateIpOnly,
+    terminate: undefined,
+  };
+}
+
+/** Many demands ask for the same; what is short does not change within a round. */
+function rememberVerdicts({ conditions }: BindingWorld): Round["verdictOn"] {
+  const known = new Map<string, BootVerdict>();
+  return (demand, pool) => {
+    const key = `${demand.pool}\n${demand.spot}\n${demand.zone ?? ""}\n${demand.instanceTypes.join("\n")}`;
+    const verdict = known.get(key) ?? decideBoot(demand, pool, conditions);
+    known.set(key, verdict);
+    return verdict;
+  };
+}

@@ -1,0 +1,44 @@
+import { compareNames, type Pool } from "./fit.ts";
+import type { ScaledNode } from "./node.ts";
+import { mergeStandby, standsBy } from "./plan-standby.ts";
+
+export type StopStep = {
+  readonly name: string;
+  readonly because: { readonly code: "IDLE" | "POOL_REMOVED"; readonly message: string };
+};
+
+/**
+ * Which of a pool's unbound nodes are ended: of those that have been idle for the pool's idle time, all but as many as stand by, the newest first. Nodes that have
+ * not been idle for so long do not count as standing by here, so that each surplus node is kept for the whole of that time.
+ */
+export function planSurplus(pool: Pool, unbound: readonly ScaledNode[], nowMs: number): readonly StopStep[] {
+  const { policy } = pool;
+  const standby = mergeStandby(policy.standby);
+  const idle = unbound.filter((node) => nowMs - idleSince(node, nowMs) >= policy.idleMs).sort(newestFirst);
+  const keep = new Map(standby.map((entry) => [entry, entry.count]));
+  const kept = new Set<ScaledNode>();
+  for (const node of idle.toReversed()) {
+    const entry = standby.find((candidate) => standsBy(node, candidate, pool));
+    const left = entry === undefined ? 0 : (keep.get(entry) ?? 0);
+    if (entry === undefined || left === 0) continue;
+    keep.set(entry, left - 1);
+    kept.add(node);
+  }
+  return idle
+    .filter((node) => !kept.has(node))
+    .map((node) => ({ name: node.name, because: { code: "IDLE", message: describeIdle(node, nowMs) } }));
+}
+
+/** A node that has only now nothing bound to it begins to be idle now. */
+export function idleSince({ status }: ScaledNode, nowMs: number): number {
+  return status.boundTo === undefined ? (status.idleSinceMs ?? nowMs) : nowMs;
+}
+
+function newestFirst(one: ScaledNode, other: ScaledNode): number {
+  return other.status.createdAtMs - one.status.createdAtMs || compareNames(other.name, one.name);
+}
+
+function describeIdle(node: ScaledNode, nowMs: number): string {
+  const idleMs = nowMs - idleSince(node, nowMs);
+  return idleMs === 0 ? "nothing needs it" : `nothing has needed it for ${Math.floor(idleMs / 1000)} s`;
+}

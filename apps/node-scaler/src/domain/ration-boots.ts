@@ -1,0 +1,68 @@
+/** Boots that are made together. */
+export type BootUnit = {
+  readonly name: string;
+  /** What is asked of the provider. Units of one kind cannot be booted for the same reasons. */
+  readonly kind: string;
+  readonly count: number;
+};
+
+/**
+ * How many boots of each unit are made in this round; a unit that is not in the result waits. Kinds take turns, and which one begins depends on the seed, so that
+ * a kind that can never be booted takes no more than its share. Within a kind the order is the given one.
+ *
+ * A unit that fits a round is not split. A larger one is begun only in a round of its own, and goes on in later ones.
+ */
+export function planBoots(
+  units: readonly BootUnit[],
+  bootsPerRound: number,
+  seed: string,
+): ReadonlyMap<string, number> {
+  const granted = new Map<string, number>();
+  let left = bootsPerRound;
+  let turns = turnsOf(units, seed);
+  while (left > 0 && turns.length > 0) {
+    for (const turn of turns) {
+      const unit = nextFitting(turn, left, bootsPerRound);
+      if (unit === undefined) continue;
+      const boots = Math.min(unit.count, left);
+      granted.set(unit.name, boots);
+      left -= boots;
+    }
+    turns = turns.filter(({ units: queue, next }) => next < queue.length);
+  }
+  return granted;
+}
+
+type Turn = { readonly units: BootUnit[]; next: number };
+
+function turnsOf(units: readonly BootUnit[], seed: string): readonly Turn[] {
+  const byKind = new Map<string, Turn>();
+  for (const unit of units) {
+    const turn = byKind.get(unit.kind) ?? { units: [], next: 0 };
+    turn.units.push(unit);
+    byKind.set(unit.kind, turn);
+  }
+  const turns = [...byKind.values()];
+  const first = turns.length === 0 ? 0 : hash(seed) % turns.length;
+  return [...turns.slice(first), ...turns.slice(0, first)];
+}
+
+/** What does not fit now fits less later in the round, so that it is passed over for all of it. */
+function nextFitting(turn: Turn, left: number, bootsPerRound: number): BootUnit | undefined {
+  while (turn.next < turn.units.length) {
+    const unit = turn.units[turn.next];
+    turn.next += 1;
+    if (unit === undefined || left === 0) continue;
+    if (unit.count <= left || left === bootsPerRound) return unit;
+  }
+  return undefined;
+}
+
+/** FNV-1a. */
+function hash(text: string): number {
+  let state = 0x811c9dc5;
+  for (let index = 0; index < text.length; index += 1) {
+    state = Math.imul(state ^ text.charCodeAt(index), 0x01000193) >>> 0;
+  }
+  return state;
+}
