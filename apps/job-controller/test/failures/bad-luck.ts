@@ -44,8 +44,14 @@ export function badLuck({ world, replicas }: Replicas): void {
     const { create, pods } = world();
     const first = await leader();
     await create(simulatedJob("killed", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
-    await until("some pods are made", async () => (await pods("killed")).length > 3, { everyMs: 1 });
+    await until("some pods are made", async () => (await pods("killed")).length > 0, { everyMs: 1 });
     await first.kill();
+    const uids = async (): Promise<(string | undefined)[]> =>
+      (await pods("killed")).map(({ metadata }) => metadata?.uid);
+    const before = await uids();
+    expect(before.length).toBeLessThan(50);
+    await until("the other one has made the rest", async () => (await uids()).length === 50, { timeoutMs: 60_000 });
+    expect(await uids()).toEqual(expect.arrayContaining(before));
     await expectOneRun("killed");
     await replace(first);
   });
