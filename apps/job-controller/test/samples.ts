@@ -112,6 +112,7 @@ export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
     unreadable: [],
     released: [],
     services: { present: [], wanted: [], settled: true },
+    namesTaken: [],
     companionsMissing: [],
     budget: undefined,
     groups: { kind: undefined, there: [] },

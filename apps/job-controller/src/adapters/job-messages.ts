@@ -1,6 +1,6 @@
 import { type muster } from "@muster/proto";
 import { ownerIdOf } from "../domain/build-units.ts";
-import { conditionOf } from "../domain/job-status.ts";
+import { conditionOf, isTrue } from "../domain/job-status.ts";
 import type { PodFact, UnitSeen } from "../domain/snapshot.ts";
 import { summariseMembers } from "../domain/summarise-members.ts";
 import { summariseState } from "../domain/summarise-state.ts";
@@ -54,6 +54,6 @@ function revisionOf({ metadata }: JobRow, pods: readonly PodFact[]): string {
 function waitOf({ spec, status }: JobRow, state: string, message: string): string {
   if (!("problems" in spec) && spec.managedBy !== undefined) return `it is managed by ${spec.managedBy}`;
   if (state === "Suspended") return "it is suspended";
-  if (state !== "Queued") return "";
+  if (state !== "Queued") return state === "Starting" && isTrue(status, "PodNamesTaken") ? message : "";
   return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
 }

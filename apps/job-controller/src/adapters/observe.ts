@@ -1,9 +1,10 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
 import { genExpectationPodsKey, genExpectationServicesKey, kubeFault, type KubeCalls } from "@muster/kube";
 import { ownerIdOf } from "../domain/build-units.ts";
-import type { CompanionObject, KindDefaults } from "../domain/kind.ts";
+import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
-import type { ReplicaSeen, Snapshot } from "../domain/snapshot.ts";
+import type { ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
+import { memberName } from "../domain/member-names.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import type { PodGroups } from "./pod-groups.ts";
@@ -20,6 +21,8 @@ export type ObserveDeps = {
     readonly uid: string;
   }) => number | undefined;
   readonly groupsOf: PodGroups["groupsOf"];
+  /** Whoever's it is. */
+  readonly podNamed: (namespace: string, name: string) => V1Pod | undefined;
   /** Pods that were made for this owner id, whoever has them now. */
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   /** Those of the nodes on which nothing can be expected to run any more. */
@@ -83,6 +86,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
       .podsMadeFor(ownerIdOf(metadata))
       .filter((pod) => controllerUidOf(pod) !== metadata.uid && !isClaimed.has(pod.metadata?.uid))
       .map(podFact),
+    namesTaken: namesTaken(deps, runtime.kind, job, replicas),
     services: {
       present: present.map(({ metadata: of }) => of?.name ?? ""),
       wanted: [...wantedServices.keys()],
@@ -104,6 +108,27 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     errors: [...pods.errors, ...services.errors],
     ignored,
   };
+}
+
+/** What is on its way out is in nobody's way for long. */
+function namesTaken(
+  { podNamed }: Pick<ObserveDeps, "podNamed">,
+  kind: Kind,
+  { metadata }: JobRow,
+  replicas: readonly ReplicaSeen[],
+): TakenName[] {
+  const missing = replicas.flatMap(({ type, slots }) =>
+    slots.flatMap((pod, index) => (pod === undefined ? [memberName(metadata, { type, index })] : [])),
+  );
+  return missing.flatMap((name) => {
+    const pod = podNamed(metadata.namespace, name);
+    if (pod === undefined || pod.metadata?.deletionTimestamp !== undefined) return [];
+    const owner = pod.metadata?.ownerReferences?.find(({ controller }) => controller === true);
+    if (owner?.uid === metadata.uid) return [];
+    const earlier = owner?.kind === kind.kind && owner.name === metadata.name;
+    const words = owner === undefined ? "nobody" : `${earlier ? "an earlier " : ""}${owner.kind} ${owner.name}`;
+    return [{ pod: name, owner: words }];
+  });
 }
 
 function sortPods(

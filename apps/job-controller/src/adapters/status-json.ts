@@ -66,6 +66,7 @@ const CONDITIONS: ReadonlySet<string> = new Set<ConditionType>([
   "Created",
   "Suspended",
   "MachinesReserved",
+  "PodNamesTaken",
   "Running",
   "Restarting",
   "Succeeded",

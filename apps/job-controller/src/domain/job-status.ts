@@ -1,9 +1,10 @@
 /**
- * In the order of a life. MachinesReserved is False while the ledger lets the gang wait, with the ledger's own word as its reason. At most one of Succeeded and
+ * In the order of a life. MachinesReserved is False while the ledger lets the gang wait, with the ledger's own word as its reason. PodNamesTaken is there while somebody else's
+ * pods have names that members need. At most one of Succeeded and
  * Failed is ever True, and nothing changes after it.
  */
 export type ConditionType =
-  "Created" | "Suspended" | "MachinesReserved" | "Running" | "Restarting" | "Succeeded" | "Failed";
+  "Created" | "Suspended" | "MachinesReserved" | "PodNamesTaken" | "Running" | "Restarting" | "Succeeded" | "Failed";
 
 export type Condition = {
   readonly type: ConditionType;

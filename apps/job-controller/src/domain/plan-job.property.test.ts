@@ -114,6 +114,7 @@ function observe(world: World): Snapshot {
     unreadable: [],
     released: [],
     services: { present: [], wanted: [], settled: true },
+    namesTaken: [],
     companionsMissing: [],
     budget: world.budget,
     groups: {

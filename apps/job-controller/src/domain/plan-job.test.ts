@@ -5,6 +5,7 @@ import { conditionOf, NEW_STATUS, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { JobStep } from "./plan-steps.ts";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
+import { summariseState } from "./summarise-state.ts";
 
 const GANG = ownerIdOf(JOB);
 const NONE: UnitSeen = { id: GANG, state: "none" };
@@ -698,4 +699,33 @@ it("ends a job as cancelled when somebody asks for it, suspended or not, unless 
   expect(conditions({ job, spec: spec({ suspend: true }) })).toContain("Failed: Cancelled");
   const succeeded = planJob(snapshot(workers(ended("worker-0", 0), ended("worker-1", 0))), POLICY).status;
   expect(conditions({ job, status: succeeded })).not.toContain("Failed: Cancelled");
+});
+
+describe("names that pods of others have", () => {
+  const taken = (...pods: string[]) => pods.map((name) => ({ pod: name, owner: "TFJob train" }));
+  const noted = (more: Partial<Snapshot>) =>
+    planJob(snapshot(more), POLICY).status.conditions.find(({ type }) => type === "PodNamesTaken");
+
+  it("are told with their owners, a few of many", () => {
+    const one = noted({ namesTaken: taken("train-worker-0") });
+    expect(one).toMatchObject({ status: "True", reason: "NameConflict" });
+    expect(one?.message).toBe("pod train-worker-0 belongs to TFJob train; this job needs the name");
+    expect(noted({ namesTaken: taken("a", "b", "c", "d", "e") })?.message).toMatch(/pod c belongs .*, and 2 more;/);
+  });
+
+  it("are nobody's business before there are machines, and are forgotten once they are free or the job is over", () => {
+    expect(noted({ namesTaken: taken("train-worker-0"), units: [NONE] })).toBeUndefined();
+    const before = planJob(snapshot({ namesTaken: taken("train-worker-0") }), POLICY).status;
+    expect(noted({ status: before })).toBeUndefined();
+    for (const change of [{ job: { ...JOB, cancelled: true } }, { spec: spec({ suspend: true }) }])
+      expect(noted({ status: before, namesTaken: taken("train-worker-0"), ...change })).toBeUndefined();
+  });
+
+  it("are why the job only starts", () => {
+    const { status: after } = planJob(snapshot({ namesTaken: taken("train-worker-0") }), POLICY);
+    expect(summariseState(after, 2)).toMatchObject({
+      state: "Starting",
+      message: expect.stringContaining("belongs to TFJob train") as unknown,
+    });
+  });
 });

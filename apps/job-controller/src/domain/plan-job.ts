@@ -126,7 +126,7 @@ function planRunning(
   const granted = gang?.state === "granted";
   const ready = granted && snapshot.companionsMissing.length === 0;
   const pods = planPods(snapshot, spec, before, { machines: machinesOf(snapshot, before), mayCreate: ready, policy });
-  const reserved = noteMachines(snapshot, before, policy);
+  const reserved = noteNames(snapshot, noteMachines(snapshot, before, policy), granted);
   const status = noteProgress(snapshot, spec, reserved, pods.restarting);
   const deadlineMs = status.startMs === undefined ? undefined : status.startMs + (spec.activeDeadlineMs ?? Infinity);
   const waitsMs = replacementSinceMs(snapshot, status);
@@ -290,6 +290,24 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
     case undefined:
       return status;
   }
+}
+
+const NAMES_SHOWN = 3;
+
+/** Members that cannot be made because pods of others have their names; nothing but those going away helps. */
+function noteNames({ namesTaken, nowMs }: Snapshot, status: JobStatus, granted: boolean): JobStatus {
+  if (!granted || namesTaken.length === 0) {
+    if (conditionOf(status, "PodNamesTaken") === undefined) return status;
+    return { ...status, conditions: status.conditions.filter(({ type }) => type !== "PodNamesTaken") };
+  }
+  const shown = namesTaken.slice(0, NAMES_SHOWN).map(({ pod, owner }) => `pod ${pod} belongs to ${owner}`);
+  const more = namesTaken.length - shown.length;
+  const message = `${shown.join(", ")}${more > 0 ? `, and ${more} more` : ""}; this job needs the name`;
+  return transitionConditions(
+    status,
+    { type: "PodNamesTaken", status: "True", reason: "NameConflict", message },
+    nowMs,
+  );
 }
 
 /** Running while a pod of a type that decides about success runs and none is being made anew. */

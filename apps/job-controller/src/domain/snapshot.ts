@@ -53,6 +53,9 @@ export type UnitSeen =
     }
   | { readonly id: string; readonly state: "granted"; readonly nodes: ReadonlyMap<string, string> };
 
+/** A pod that is in the way, and whose it is, in words: `TFJob train`. */
+export type TakenName = { readonly pod: string; readonly owner: string };
+
 export type Unreadable = Extract<ReadResult, { readonly ok: false }>;
 
 /** Everything that one pass over a job knows; never mutated. */
@@ -79,6 +82,8 @@ export type Snapshot = {
   readonly unreadable: readonly PodFact[];
   /** Pods that were the job's until somebody took its labels from them. They are left alone, and so are the machines on which they run. */
   readonly released: readonly PodFact[];
+  /** Names that missing members need and pods of others have. */
+  readonly namesTaken: readonly TakenName[];
   /** Names of the services that are there, and of those that ought to be. */
   readonly services: {
     readonly present: readonly string[];

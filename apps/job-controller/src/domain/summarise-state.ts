@@ -15,7 +15,9 @@ export type StateSummary = {
 export function summariseState(status: JobStatus, total: number): StateSummary {
   const state = stateOf(status);
   const succeeded = status.replicas.reduce((sum, replica) => sum + replica.succeeded, 0);
-  const said = conditionOf(status, state === "Queued" || state === "Starting" ? "MachinesReserved" : state);
+  const isWaiting = state === "Queued" || state === "Starting";
+  const waitsFor = isTrue(status, "PodNamesTaken") ? "PodNamesTaken" : "MachinesReserved";
+  const said = conditionOf(status, isWaiting ? waitsFor : state);
   return { state, message: said?.message ?? "", completions: `${succeeded}/${total}`, restarts: restartsOf(status) };
 }
 

@@ -35,7 +35,7 @@ function yieldTo(others: readonly Condition[], change: ConditionChange, atMs: nu
   const rival = RIVALS[change.type];
   const ends = change.type === "Succeeded" || change.type === "Failed" || change.type === "Suspended";
   return others
-    .filter(({ type }) => type !== rival && !(ends && type === "Restarting"))
+    .filter(({ type }) => type !== rival && !(ends && (type === "Restarting" || type === "PodNamesTaken")))
     .map((other) =>
       ends && other.type === "Running" && other.status === "True"
         ? {
