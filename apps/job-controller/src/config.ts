@@ -17,6 +17,8 @@ export type Config = {
   readonly syncPeriodMs: number;
   /** The ledger is asked for everything that jobs have this often. */
   readonly refreshMs: number;
+  /** How often the API server is asked which kinds of job it has. */
+  readonly discoverMs: number;
   /** A node that is not ready for longer is lost. */
   readonly nodeLostMs: number;
   /** Counts alone are written to a status at most this often. */
@@ -46,6 +48,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       workers: read.integer("JOB_WORKERS", { fallback: 32, min: 1, max: 1000 }),
       syncPeriodMs: read.integer("JOB_SYNC_PERIOD_MS", { fallback: 15_000, min: 100, max: HOUR_MS }),
       refreshMs: read.integer("JOB_REFRESH_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),
+      discoverMs: read.integer("JOB_DISCOVER_MS", { fallback: 15_000, min: 100, max: HOUR_MS }),
       nodeLostMs: read.integer("JOB_NODE_LOST_MS", { fallback: 2 * MINUTE_MS, min: 0, max: HOUR_MS }),
       statusEveryMs: read.integer("JOB_STATUS_EVERY_MS", { fallback: 1000, min: 0, max: MINUTE_MS }),
       postponeMostMs: read.integer("JOB_POSTPONE_MOST_MS", { fallback: 15_000, min: 0, max: MINUTE_MS }),

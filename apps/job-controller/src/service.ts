@@ -10,8 +10,6 @@ import type { Config } from "./config.ts";
 const LEASE = "muster-job-controller";
 /** Per method; most of them are long polls, which cost little while they wait. */
 const REQUESTS_AT_ONCE = 2048;
-/** Kinds that are not installed are looked for this often. */
-const DISCOVER_MS = 15_000;
 /** The kind without which there is nothing to do. */
 const OWN_KIND = "Job";
 
@@ -33,9 +31,9 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       ? deps.staleness()
       : "the CustomResourceDefinition jobs.muster.dev is not installed: kubectl apply -f deploy/crds",
   );
-  const started = new Set<string>();
+  const absent = new Set<string>();
   await Promise.all([
-    repeat(DISCOVER_MS, signal, "looking for kinds", context, () => discover(context, deps, started)),
+    repeat(config.discoverMs, signal, "looking for kinds", context, () => discover(context, deps, absent)),
     repeat(config.refreshMs, signal, "asking the ledger", context, () => deps.machines.refresh(signal)),
     leaderElection({
       calls: deps.calls,
@@ -62,7 +60,10 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, lead: Lead)
   const begin = (): void => {
     for (const runtime of deps.runtimes()) {
       if (running.has(runtime)) continue;
-      const ended = runKind(context, deps, runtime, { lead, abort });
+      const ended = runKind(context, deps, runtime, { lead, abort }).catch((error: unknown) => {
+        // One that was uninstalled before its first list was complete has no jobs to run.
+        if (!runtime.ended.aborted) throw error;
+      });
       ended.catch(failed.reject);
       running.set(runtime, ended);
     }
@@ -106,7 +107,7 @@ function runKind(
     workers: config.workers,
     synced: [deps.world.synced, runtime.jobs.synced],
     resync: runtime.controller.resync,
-    stop: signal,
+    stop: AbortSignal.any([signal, runtime.ended]),
     abort,
     reconcile: async (key, passSignal) => {
       // A process that was frozen may run this before the timer that takes its lead away.
@@ -127,6 +128,11 @@ async function discover({ logger }: ServiceContext<Config>, deps: Deps, told: Se
     if (told.has(kind)) continue;
     told.add(kind);
     logger.info({ kind, group }, "this kind of job is not installed, and is looked for from time to time");
+  }
+  for (const kind of told) {
+    if (missing.some((each) => each.kind === kind)) continue;
+    told.delete(kind);
+    logger.info({ kind }, "this kind of job is installed, and is run from now on");
   }
 }
 

@@ -77,7 +77,7 @@ export async function jobWorld(
   starting.use(server);
   const { kubeconfig } = server;
   const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
-  for (const file of definitions) await install(calls, `${CRDS}${file}`);
+  for (const file of definitions) await installDefinition(calls, file);
   const named = Object.entries(pools).map(([name, nodes]) => ({ name, nodes }));
   const attach = (): Promise<AsyncDisposable> =>
     attachNodes({ kubeconfig, pools: named, stopGraceMs: 200, ...server.nodeOptions });
@@ -178,15 +178,30 @@ export async function jobWorld(
   };
 }
 
-async function install(calls: KubeCalls, file: string): Promise<void> {
-  const definition = parse(await readFile(file, "utf8")) as V1CustomResourceDefinition;
-  const resource = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
-  await calls.create(resource, definition);
+const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
+
+/** Installs a file of deploy/crds, and waits until its kind is there. Returns the definition's name. */
+export async function installDefinition(calls: KubeCalls, file: string): Promise<string> {
+  const definition = parse(await readFile(`${CRDS}${file}`, "utf8")) as V1CustomResourceDefinition;
+  await calls.create(DEFINITIONS, definition);
+  const name = definition.metadata?.name ?? "";
   const established = async (): Promise<boolean> => {
-    const { status } = await calls.get<V1CustomResourceDefinition>(resource, definition.metadata?.name ?? "");
+    const { status } = await calls.get<V1CustomResourceDefinition>(DEFINITIONS, name);
     return status?.conditions?.some(({ type, status: is }) => type === "Established" && is === "True") === true;
   };
   await until(`${file} is established`, established, { timeoutMs: 30_000 });
+  return name;
+}
+
+/** Takes the definition of this name away, and its objects with it. */
+export async function uninstallDefinition(calls: KubeCalls, name: string): Promise<void> {
+  await calls.delete(DEFINITIONS, name);
+  const isGone = (): Promise<boolean> =>
+    calls.get(DEFINITIONS, name).then(
+      () => false,
+      (error: unknown) => kubeFault(error)?.code === "not_found",
+    );
+  await until(`${name} is gone`, isGone, { timeoutMs: 30_000 });
 }
 
 async function startApp(app: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {

@@ -1,28 +1,17 @@
-import type { KubeConfig } from "@kubernetes/client-node";
 import { client, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
-import {
-  eventRecorder,
-  kubeCalls,
-  kubeFault,
-  loadKube,
-  makeExpectations,
-  type Expectations,
-  type KubeCalls,
-  type RecordEvent,
-} from "@muster/kube";
+import { eventRecorder, kubeCalls, kubeFault, loadKube, type KubeCalls, type RecordEvent } from "@muster/kube";
 import { annotations, labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import type { Config } from "../config.ts";
-import { ownerIdOf } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
-import { KINDS } from "../domain/kinds.ts";
 import { adviceOnGroup } from "../domain/plan-group.ts";
 import { reconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
 import { answers } from "./answers.ts";
 import { gatherEvents } from "./gather-events.ts";
-import { isInstalled, startKind, type KindRuntime } from "./kind-runtime.ts";
+import { followKinds } from "./follow-kinds.ts";
+import type { KindRuntime } from "./kind-runtime.ts";
 import { openMachines, type Machines, type MachinesDeps } from "./machines.ts";
 import { openMemberLogs } from "./member-log.ts";
 import { openNodes, type Nodes } from "./nodes.ts";
@@ -43,7 +32,7 @@ export type Deps = AsyncDisposable & {
   readonly answers: ReturnType<typeof answers>;
   /** Kinds that the API server has, so far. */
   readonly runtimes: () => readonly KindRuntime[];
-  /** Begins to follow kinds that were installed since; returns those that are not. */
+  /** Begins to follow kinds that were installed since, and ends following those that were uninstalled; returns those that are not there. */
   readonly discover: () => Promise<readonly Kind[]>;
   /** One pass over the job of this key. */
   readonly pass: (
@@ -105,15 +94,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
     if (owner !== undefined) answering.changed(owner);
   });
-  const starting = {
-    kube,
-    calls,
-    world,
-    expectations: makeExpectations(),
-    recordEvent,
-    runtimes,
-    jobChanged: answering.changed,
-  };
+  const kinds = followKinds({ context, kube, calls, world, recordEvent, runtimes, jobChanged: answering.changed });
   let areKindsKnown = false;
   const opened = undo.move();
   return {
@@ -125,7 +106,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     discover: async () => {
       // Before any job is looked at: its pods are marked when they are made, or never.
       await groups.discover();
-      const missing = await startInstalled(context, starting);
+      const missing = await kinds.discover();
       areKindsKnown = true;
       return missing;
     },
@@ -163,58 +144,6 @@ function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
         for (const { metadata } of jobs.list()) wake(keyOf(metadata), "low");
     },
   };
-}
-
-type Starting = {
-  readonly kube: KubeConfig;
-  readonly calls: KubeCalls;
-  readonly world: World;
-  readonly expectations: Expectations;
-  readonly recordEvent: RecordEvent<JobRow>;
-  readonly runtimes: Runtimes;
-  readonly jobChanged: (ownerId: string) => void;
-};
-
-/** Returns the kinds that are not installed. */
-async function startInstalled(context: ServiceContext<Config>, starting: Starting): Promise<readonly Kind[]> {
-  const missing = KINDS.filter(({ kind }) => !starting.runtimes.has(kind));
-  const { namespace } = context.config.kube;
-  const asked = await Promise.allSettled(missing.map((kind) => isInstalled(kind, starting.calls, namespace)));
-  const found = asked.map((answer) => answer.status === "fulfilled" && answer.value);
-  for (const kind of missing.filter((_kind, index) => found[index])) start(context, starting, kind);
-  // One kind that cannot be asked about keeps no other from being run; but until it can, nobody knows which jobs there are.
-  const failed = asked.find((answer) => answer.status === "rejected");
-  if (failed !== undefined) throw failed.reason;
-  return missing.filter((_kind, index) => found[index] !== true);
-}
-
-function start({ config, logger }: ServiceContext<Config>, starting: Starting, kind: Kind): void {
-  const { kube, calls, world, expectations, recordEvent, runtimes } = starting;
-  const runtime = startKind(kind, {
-    config: kube,
-    calls,
-    namespace: config.kube.namespace,
-    defaults: config.defaults,
-    pods: world.pods,
-    services: world.services,
-    expectations,
-    recordEvent,
-    syncPeriodMs: config.syncPeriodMs,
-    workers: config.workers,
-    gangScheduling: config.policy.gangScheduling,
-    onError: (error, retryInMs) =>
-      logger.warn({ err: error, kind: kind.kind, retryInMs }, "following jobs is interrupted"),
-  });
-  world.pods.onChange(runtime.controller.changePod);
-  world.services.onChange(runtime.controller.changeService);
-  world.onBudgetChange((key) => {
-    if (runtime.job(key) !== undefined) runtime.wake(key);
-  });
-  runtime.jobs.onChange(({ before, after }) => {
-    const job = after ?? before;
-    if (job !== undefined) starting.jobChanged(ownerIdOf(job.metadata));
-  });
-  runtimes.set(kind.kind, runtime);
 }
 
 function keyOf({ namespace, name }: JobRow["metadata"]): string {

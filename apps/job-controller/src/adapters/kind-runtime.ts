@@ -38,6 +38,8 @@ export type KindRuntime = AsyncDisposable & {
   wrote(resource: JobResource): void;
   /** Milliseconds since this process last wrote the job's status; Infinity when it never did. */
   sinceWriteMs(key: string): number;
+  /** Aborted when it is disposed: the kind was uninstalled, or the process ends. */
+  readonly ended: AbortSignal;
 };
 
 export type KindDeps = {
@@ -69,6 +71,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   void queue.shutDown();
   const wake = (key: string, priority: "high" | "low" = "high"): void => queue.add(key, priority);
   let busySinceMs: number | undefined;
+  const ended = new AbortController();
   const writtenMs = new Map<string, number>();
   const written = new Map<string, JobRow>();
   const read = (each: JobResource): JobRow => readJob(each, kind, defaults);
@@ -135,7 +138,11 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
       writtenMs.set(key, performance.now());
     },
     sinceWriteMs: (key) => performance.now() - (writtenMs.get(key) ?? -Infinity),
-    [Symbol.asyncDispose]: () => jobs[Symbol.asyncDispose](),
+    ended: ended.signal,
+    [Symbol.asyncDispose]: () => {
+      ended.abort();
+      return jobs[Symbol.asyncDispose]();
+    },
   };
 }
 

@@ -18,8 +18,8 @@ export type World = AsyncDisposable & {
   isComplete(): boolean;
   /** The minimum of the job's own budget; undefined when it has none. */
   budgetOf(job: { readonly namespace: string; readonly name: string; readonly uid: string }): number | undefined;
-  /** Called with the `namespace/name` of each budget that came, changed or went; jobs have the names of theirs. */
-  onBudgetChange(listener: (key: string) => void): void;
+  /** Called with the `namespace/name` of each budget that came, changed or went; jobs have the names of theirs. Returns the way to stop. */
+  onBudgetChange(listener: (key: string) => void): () => void;
   /** Pods of this owner id that may still run, whoever has them now. */
   runningFor(ownerId: string): readonly PodFact[];
   /** Of the cache that is most behind. */
@@ -75,9 +75,7 @@ export function openWorld(
       const budget = budgets.get(`${namespace}/${name}`);
       return budget?.controllerUid === uid ? budget.minAvailable : undefined;
     },
-    onBudgetChange: (listener) => {
-      budgets.onChange(({ key }) => listener(key));
-    },
+    onBudgetChange: (listener) => budgets.onChange(({ key }) => listener(key)),
     runningFor: (ownerId) => pods.byIndex("owner", ownerId).map(podFact).filter(mayRun),
     ageMs: () => Math.max(...caches.map((cache) => cache.ageMs())),
     [Symbol.asyncDispose]: async () => {

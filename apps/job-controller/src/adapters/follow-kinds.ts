@@ -1,0 +1,94 @@
+import type { KubeConfig } from "@kubernetes/client-node";
+import { makeExpectations, type KubeCalls, type RecordEvent } from "@muster/kube";
+import type { ServiceContext } from "@muster/service";
+import type { Config } from "../config.ts";
+import { ownerIdOf } from "../domain/build-units.ts";
+import type { Kind } from "../domain/kind.ts";
+import { KINDS } from "../domain/kinds.ts";
+import { isInstalled, startKind, type KindRuntime } from "./kind-runtime.ts";
+import type { JobRow } from "./read-job.ts";
+import type { World } from "./world.ts";
+
+export type FollowDeps = {
+  readonly context: Pick<ServiceContext<Config>, "config" | "logger">;
+  readonly kube: KubeConfig;
+  readonly calls: KubeCalls;
+  readonly world: World;
+  readonly recordEvent: RecordEvent<JobRow>;
+  /** By kind; changed here alone. */
+  readonly runtimes: Map<string, KindRuntime>;
+  readonly jobChanged: (ownerId: string) => void;
+};
+
+/** An API server that is about to learn of definitions says of each of them, once, that there is none. */
+const ABSENCES = 2;
+
+/** Follows the kinds of job that the API server has, as they come and go. */
+export function followKinds(deps: FollowDeps): {
+  /** Returns the kinds that are not followed. Rejects when one of them could not be asked about, after all others were seen to. */
+  discover(): Promise<readonly Kind[]>;
+} {
+  const { runtimes, calls, context } = deps;
+  const expectations = makeExpectations();
+  const absences = new Map<string, number>();
+  const ending = new Map<string, () => Promise<void>>();
+  return {
+    discover: async () => {
+      const { namespace } = context.config.kube;
+      const asked = await Promise.allSettled(KINDS.map((kind) => isInstalled(kind, calls, namespace)));
+      for (const [index, kind] of KINDS.entries()) {
+        const answer = asked[index];
+        if (answer?.status !== "fulfilled") continue;
+        const absent = answer.value ? 0 : (absences.get(kind.kind) ?? 0) + 1;
+        absences.set(kind.kind, absent);
+        if (absent === 0 && !runtimes.has(kind.kind)) ending.set(kind.kind, start(deps, expectations, kind));
+        if (absent >= ABSENCES) await ending.get(kind.kind)?.();
+        if (absent >= ABSENCES) ending.delete(kind.kind);
+      }
+      // One kind that cannot be asked about keeps no other from being run; but until it can, nobody knows which jobs there are.
+      const failed = asked.find((answer) => answer.status === "rejected");
+      if (failed !== undefined) throw failed.reason;
+      return KINDS.filter(({ kind }) => !runtimes.has(kind));
+    },
+  };
+}
+
+/** Returns the way to end it. */
+function start(
+  { context: { config, logger }, kube, calls, world, recordEvent, runtimes, jobChanged }: FollowDeps,
+  expectations: ReturnType<typeof makeExpectations>,
+  kind: Kind,
+): () => Promise<void> {
+  const runtime = startKind(kind, {
+    config: kube,
+    calls,
+    namespace: config.kube.namespace,
+    defaults: config.defaults,
+    pods: world.pods,
+    services: world.services,
+    expectations,
+    recordEvent,
+    syncPeriodMs: config.syncPeriodMs,
+    workers: config.workers,
+    gangScheduling: config.policy.gangScheduling,
+    onError: (error, retryInMs) =>
+      logger.warn({ err: error, kind: kind.kind, retryInMs }, "following jobs is interrupted"),
+  });
+  const listening = [
+    world.pods.onChange(runtime.controller.changePod),
+    world.services.onChange(runtime.controller.changeService),
+    world.onBudgetChange((key) => {
+      if (runtime.job(key) !== undefined) runtime.wake(key);
+    }),
+  ];
+  runtime.jobs.onChange(({ before, after }) => {
+    const job = after ?? before;
+    if (job !== undefined) jobChanged(ownerIdOf(job.metadata));
+  });
+  runtimes.set(kind.kind, runtime);
+  return async () => {
+    runtimes.delete(kind.kind);
+    for (const stop of listening) stop();
+    await runtime[Symbol.asyncDispose]();
+  };
+}
