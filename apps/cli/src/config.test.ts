@@ -10,6 +10,7 @@ it("takes empty variables for missing ones", () => {
     token: undefined,
     localFile: "/default",
     colours: true,
+    columns: undefined,
   });
 });
 
@@ -19,6 +20,14 @@ it.each([
   [{ TERM: "xterm" }, true],
 ])("decides about colours from %o", (env, colours) => {
   expect(readConfig(env, "").colours).toBe(colours);
+});
+
+it.each([
+  ["60", 60],
+  ["0", undefined],
+  ["wide", undefined],
+])("takes COLUMNS=%s for %s columns", (COLUMNS, columns) => {
+  expect(readConfig({ COLUMNS }, "").columns).toBe(columns);
 });
 
 it("reads exactly the variables that the README tells of", () => {

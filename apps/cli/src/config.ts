@@ -5,6 +5,8 @@ export type Config = {
   /** File in which `npm start -- --keep` says where the local stack is. */
   readonly localFile: string;
   readonly colours: boolean;
+  /** Width of the terminal where somebody knows it better than the terminal does. */
+  readonly columns: number | undefined;
 };
 
 export function readConfig(env: Readonly<Record<string, string | undefined>>, localFileDefault: string): Config {
@@ -14,6 +16,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, lo
     localFile: text(env["MUSTER_LOCAL_FILE"]) ?? localFileDefault,
     // As https://no-color.org says: present and not empty means no colours.
     colours: text(env["NO_COLOR"]) === undefined && env["TERM"] !== "dumb",
+    columns: /^[1-9]\d{0,4}$/.test(env["COLUMNS"] ?? "") ? Number(env["COLUMNS"]) : undefined,
   };
 }
 

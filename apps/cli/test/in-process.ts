@@ -38,7 +38,13 @@ export async function inProcess(
     },
     closed: never,
   };
-  const config = { natsUrl: world.url, token: world.token, localFile: "/nonexistent", colours: false };
+  const config = {
+    natsUrl: world.url,
+    token: world.token,
+    localFile: "/nonexistent",
+    colours: false,
+    columns: undefined,
+  };
   const interrupts = { first: never, second: never };
   const { kinds } = world;
   const cliOf = (natsUrl: () => string | undefined) =>

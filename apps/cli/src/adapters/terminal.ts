@@ -8,7 +8,7 @@ import { EXIT } from "../domain/decide-exit.ts";
 const SIZE_DEFAULT = { columns: 80, rows: 24 };
 
 /** The real terminal. Colours, widths and redrawing only where a person looks. */
-export function terminal(options: { readonly colours: boolean }): Io {
+export function terminal(options: { readonly colours: boolean; readonly columns: number | undefined }): Io {
   const { stdin, stdout, stderr } = process;
   const closed = new AbortController();
   for (const stream of [stdout, stderr]) {
@@ -37,11 +37,11 @@ export function terminal(options: { readonly colours: boolean }): Io {
       if (!closed.signal.aborted) stderr.write(text);
     },
     outStyle: () => ({
-      columns: stdout.isTTY ? stdout.columns || SIZE_DEFAULT.columns : undefined,
+      columns: stdout.isTTY ? (options.columns ?? (stdout.columns || SIZE_DEFAULT.columns)) : undefined,
       colours: options.colours && stdout.isTTY,
     }),
     errStyle: () => ({
-      columns: stderr.isTTY ? stderr.columns || SIZE_DEFAULT.columns : undefined,
+      columns: stderr.isTTY ? (options.columns ?? (stderr.columns || SIZE_DEFAULT.columns)) : undefined,
       rows: stderr.rows || SIZE_DEFAULT.rows,
       colours: options.colours && stderr.isTTY,
       interactive: stderr.isTTY,
