@@ -25,7 +25,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
     writeStatus: (_seen, status: JobStatus) => {
       did.push("write");
       now = { ...now, status };
-      return Promise.resolve();
+      return Promise.resolve("written" as const);
     },
     planned: () => undefined,
     sinceWriteMs: () => Infinity,
@@ -89,7 +89,7 @@ describe("a pass", () => {
 
   it("does nothing that follows from what could not be remembered", async () => {
     const failed = ended("worker-1", 1, { finishedMs: 0 });
-    const conflict = (): Promise<void> => Promise.reject(new Error("conflict"));
+    const conflict = (): Promise<never> => Promise.reject(new Error("conflict"));
     const { pass, did } = world(
       { budget: 2, replicas: [seen("worker", [pod("worker-0"), failed])] },
       { writeStatus: conflict },
@@ -121,6 +121,15 @@ describe("a pass", () => {
     const status = { ...snapshot().status, startMs: snapshot().nowMs - 1000 };
     const { pass } = world({ ...fresh, status }, { busyForMs: () => 0 });
     expect((await pass()).did).toContain("sync-budget");
+  });
+
+  it("is over, and no failure, when the job goes away while it is told of", async () => {
+    const writeStatus = (): Promise<"gone"> => Promise.resolve("gone");
+    const after = world(fresh, { writeStatus });
+    expect((await after.pass()).requeueAfterMs).toBeUndefined();
+    const failed = ended("worker-1", 1, { finishedMs: 0 });
+    const first = world({ budget: 2, replicas: [seen("worker", [pod("worker-0"), failed])] }, { writeStatus });
+    expect(await first.pass()).toEqual({ did: [], requeueAfterMs: undefined });
   });
 
   it("does nothing for a job that is gone", async () => {

@@ -9,8 +9,8 @@ export type PassDeps<Seen extends { readonly snapshot: Snapshot }> = {
   /** The job as it is now; undefined when there is none. */
   readonly observe: () => Promise<Seen | undefined>;
   readonly act: (seen: Seen, step: JobStep) => Promise<void>;
-  /** Rejects with a conflict when somebody else has written since. */
-  readonly writeStatus: (seen: Seen, status: JobStatus) => Promise<void>;
+  /** Rejects with a conflict when somebody else has written since. `gone`: there is no such job any more, and nothing is left to do for it. */
+  readonly writeStatus: (seen: Seen, status: JobStatus) => Promise<"written" | "gone">;
   readonly planned: (seen: Seen, plan: JobPlan) => void;
   /** Milliseconds since this process last wrote this job's status; Infinity when it never did. */
   readonly sinceWriteMs: (seen: Seen) => number;
@@ -44,7 +44,7 @@ export async function reconcile<Seen extends { readonly snapshot: Snapshot }>(
     deps.planned(seen, plan);
     const onlyAsks = plan.steps.length > 0 && plan.steps.every((step) => step.do === "reserve");
     const write = decideWrite(seen.snapshot.status, plan.status, deps.sinceWriteMs(seen), policy.statusEveryMs);
-    if (write === "first") await deps.writeStatus(seen, plan.status);
+    if (write === "first" && (await deps.writeStatus(seen, plan.status)) === "gone") return {};
     if (onlyAsks && round < ROUNDS_MOST && write !== "first") {
       for (const step of plan.steps) await deps.act(seen, step);
       continue;
@@ -53,7 +53,7 @@ export async function reconcile<Seen extends { readonly snapshot: Snapshot }>(
     const errors = await actAll(deps, seen, isPostponed ? plan.steps.filter(isUrgent) : plan.steps);
     if (isPostponed && errors.length === 0) return { requeueAfterMs: POSTPONE_MS };
     // It tells what was seen, and that is so whatever has become of the steps.
-    if (write === "after") await deps.writeStatus(seen, plan.status);
+    if (write === "after" && (await deps.writeStatus(seen, plan.status)) === "gone") return {};
     if (errors.length > 0) throw errors[0];
     return lookAgain(plan.lookAgainInMs, write === "later" ? policy.statusEveryMs : undefined);
   }

@@ -213,7 +213,9 @@ function makePasses(
           },
           writeStatus: async ({ job }, status) => {
             signal.throwIfAborted();
-            runtime.wrote(await writeStatus({ calls, onDropped }, runtime.resource, job, status));
+            const written = await writeStatus({ calls, onDropped }, runtime.resource, job, status);
+            if (written !== undefined) runtime.wrote(written);
+            return written === undefined ? "gone" : "written";
           },
           planned: ({ job, ignored, errors, snapshot }, { steps }) => {
             const advice = adviceOnGroup(snapshot, policy);

@@ -1,5 +1,6 @@
+import type { KubeObject } from "@muster/kube";
 import { annotations } from "@muster/proto";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { NEW_STATUS, type JobStatus } from "../domain/job-status.ts";
 import { jobManifest } from "../../test/manifests.ts";
@@ -33,6 +34,7 @@ function serverOf(keep: (status: StatusJson) => StatusJson) {
   const deps: StatusDeps = {
     onDropped: () => dropped.push("dropped"),
     calls: {
+      get: () => Promise.reject(new Error("nobody was to look")),
       patch: (_resource, _name, { body }) => {
         const { status, metadata } = body as Patch;
         const { annotations: more } = metadata ?? {};
@@ -76,4 +78,30 @@ it("goes on with the annotation once there is one", async () => {
   await write(REMEMBERING);
   await write({ ...REMEMBERING, attempt: 3 });
   expect(row().status.attempt).toBe(3);
+});
+
+describe("a status that finds no resource", () => {
+  const refuse = (code: number) => (): Promise<never> => Promise.reject(Object.assign(new Error("refused"), { code }));
+  const notFound = refuse(404);
+  const row = serverOf((status) => status).row();
+  const write = (get: () => Promise<KubeObject>) =>
+    writeStatus(
+      { onDropped: () => undefined, calls: { patch: notFound, get: get as never } },
+      RESOURCE,
+      row,
+      REMEMBERING,
+    );
+
+  it("is of a job that was deleted, or made again since", async () => {
+    expect(await write(notFound)).toBeUndefined();
+    expect(await write(() => Promise.resolve({ metadata: { uid: "another" } }))).toBeUndefined();
+  });
+
+  it("is an error while the job is there: its definition has no status", async () => {
+    await expect(write(() => Promise.resolve({ metadata: { uid: "u" } }))).rejects.toMatchObject({ code: 404 });
+  });
+
+  it("is an error when nobody can say whether the job is there", async () => {
+    await expect(write(refuse(503))).rejects.toMatchObject({ code: 503 });
+  });
 });

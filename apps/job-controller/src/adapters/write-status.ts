@@ -1,4 +1,4 @@
-import type { KubeCalls, KubeResource } from "@muster/kube";
+import { kubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import type { JobStatus } from "../domain/job-status.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
@@ -6,17 +6,43 @@ import type { JobResource, JobRow } from "./read-job.ts";
 import { progressJson, publicJson, readStatus, statusJson, type StatusJson } from "./status-json.ts";
 
 export type StatusDeps = {
-  readonly calls: Pick<KubeCalls, "patch">;
+  readonly calls: Pick<KubeCalls, "get" | "patch">;
   /** The API server has dropped what is to be remembered: its definition of Muster's own resource is older than this process. */
   readonly onDropped: () => void;
 };
 
 /**
- * Writes a status in place of the one that the row was read with, and returns the resource as it is then. Rejects with a conflict when the resource has changed since.
+ * Writes a status in place of the one that the row was read with, and returns the resource as it is then; undefined when it was deleted meanwhile. Rejects with a conflict
+ * when the resource has changed since.
  * What others' resources have no place for goes first into an annotation: the rest follows from it, and not the other way round. So does what an older definition of
  * Muster's own has no place for, from the first write on of which the answer shows that: a budget that is forgotten is none.
  */
 export async function writeStatus(
+  deps: StatusDeps,
+  resource: KubeResource,
+  job: JobRow,
+  status: JobStatus,
+): Promise<JobResource | undefined> {
+  try {
+    return await write(deps, resource, job, status);
+  } catch (error) {
+    // A definition without a status is not found, too, and that is no end of any job.
+    if (kubeFault(error)?.code === "not_found" && (await isGone(deps, resource, job))) return undefined;
+    throw error;
+  }
+}
+
+async function isGone({ calls }: StatusDeps, resource: KubeResource, { metadata }: JobRow): Promise<boolean> {
+  try {
+    const there = await calls.get(resource, metadata.name);
+    return there.metadata?.uid !== metadata.uid;
+  } catch (error) {
+    if (kubeFault(error)?.code === "not_found") return true;
+    throw error;
+  }
+}
+
+async function write(
   { calls, onDropped }: StatusDeps,
   resource: KubeResource,
   job: JobRow,
