@@ -36,9 +36,18 @@ const DOCUMENTS = [
 ];
 
 const ROOTS = [
-  ...["Binding", "ConfigMap", "Event", "Namespace", "Node", "Pod", "Secret", "Service", "ServiceAccount"].map(
-    (kind) => `${CORE}.${kind}`,
-  ),
+  ...[
+    "Binding",
+    "ConfigMap",
+    "Event",
+    "Namespace",
+    "Node",
+    "PersistentVolumeClaim",
+    "Pod",
+    "Secret",
+    "Service",
+    "ServiceAccount",
+  ].map((kind) => `${CORE}.${kind}`),
   "io.k8s.api.authentication.v1.SelfSubjectReview",
   "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
   "io.k8s.api.authorization.v1.SelfSubjectRulesReview",

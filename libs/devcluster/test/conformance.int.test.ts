@@ -22,6 +22,7 @@ import { describeObjects } from "./conformance/objects.ts";
 import { describePatches } from "./conformance/patches.ts";
 import { describeKinds } from "./conformance/pods.ts";
 import { describeTables } from "./conformance/tables.ts";
+import { describeVolumeClaims } from "./conformance/volume-claims.ts";
 import { describeVerbs } from "./conformance/verbs.ts";
 import { describeWatches } from "./conformance/watches.ts";
 
@@ -51,6 +52,7 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("disruption", () => describeDisruption(connection));
   describe.skipIf(skip)("roles", () => describeRoles(connection));
   describe.skipIf(skip)("kinds", () => describeKinds(connection));
+  describe.skipIf(skip)("volume claims", () => describeVolumeClaims(connection));
   describe.skipIf(skip)("tables", () => describeTables(connection));
   describe.skipIf(skip)("discovery", () => describeDiscovery(connection));
   describe.skipIf(skip)("logs", () => describeLogs(connection));

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { CoreV1Api, type V1Node } from "@kubernetes/client-node";
 import { kubeClient, loadKube } from "@muster/kube";
-import { until } from "@muster/testkit";
+import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   type DevClusterOptions,
@@ -16,8 +16,10 @@ import {
   machineNodesOf,
   type Machines,
   machinesOf,
+  kubeletNodes,
   remoteMachineControls,
   startDevCluster,
+  startMachines,
 } from "../src/index.ts";
 
 const TYPES = [
@@ -353,6 +355,32 @@ it("leaves nothing running once the leftovers of a killed cluster and its cloud 
     for (const pid of pids) await until("its process is gone", () => !existsSync(`/proc/${pid}`));
   } finally {
     child.kill("SIGKILL");
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
+const assets = kubeAssets();
+it.skipIf(!assets.found)("makes and ends nodes of a real kube-apiserver, too", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "muster-machines-"));
+  try {
+    await using server = await kubeApiServer();
+    const kubeconfig = loadKube(server.kubeconfig);
+    const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: 20_000 });
+    const nodes = kubeletNodes(machineNodesOf(directory), { kubeconfig, stopGraceMs: 100 });
+    await using cloud = await startMachines({ directory, nodes, types: TYPES, bootMs: { from: 0, to: 0 }, endMs: 0 });
+    const headers = { authorization: `Bearer ${cloud.control.token}` };
+    const body = JSON.stringify({ nodeName: "n-1", owner: "tests", instanceType: "small", labels: { pool: "e" } });
+    await fetch(`${cloud.url}/v1/instances`, { method: "POST", headers, body });
+    const ready = async () => {
+      const { items } = await api.listNode({ labelSelector: "pool=e" });
+      return items[0]?.status?.conditions?.find(({ type }) => type === "Ready")?.status;
+    };
+    await until("the node is ready", async () => (await ready()) === "True");
+    await until("the cloud knows", () => cloud.list()[0]?.state === "running");
+    await fetch(`${cloud.url}/v1/instances/${cloud.list()[0]?.instanceId ?? ""}`, { method: "DELETE", headers });
+    await until("the machine is gone", () => cloud.list().length === 0);
+    expect(await ready()).toBe("False");
+  } finally {
     await rm(directory, { recursive: true, force: true });
   }
 });

@@ -7,6 +7,7 @@ import { pods } from "./kinds/pod.ts";
 import { accessReviews, rulesReviews, subjectReviews } from "./kinds/review.ts";
 import { clusterRoleBindings, clusterRoles, roleBindings, roles } from "./kinds/role.ts";
 import { services } from "./kinds/service.ts";
+import { volumeClaims } from "./kinds/volume-claim.ts";
 import { apiVersionOf, bucketOf, type Resource } from "./resource.ts";
 
 /** Every resource that the server always has. A new kind is a line here and a file in kinds/. */
@@ -15,6 +16,7 @@ export const resources: readonly Resource[] = [
   events,
   namespaces,
   nodes,
+  volumeClaims,
   pods,
   secrets,
   serviceAccounts,

@@ -1,6 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { SimulatedNodes } from "../simulated-kubelet/start-simulated-nodes.ts";
+import { clusterAccess } from "../kubelet/cluster-access.ts";
 import { type KubeletOptions, startKubelet } from "../kubelet/start-kubelet.ts";
 
 export type MachineNode = {
@@ -24,15 +25,21 @@ export type MachineNodes = {
   join(node: MachineNode, signal: AbortSignal): Promise<JoinedNode>;
 };
 
+export type KubeletShared = Omit<
+  KubeletOptions,
+  "nodeName" | "directory" | "nodeIndex" | "labels" | "capacity" | "signal" | "access"
+> & {
+  /** Who may read logs; default client certificates of the authority that the cluster itself names for them. */
+  readonly access?: KubeletOptions["access"];
+};
+
 /** Nodes that run containers as processes, see `startKubelet`; what they keep is below the directory, and goes with them. */
-export function kubeletNodes(
-  directory: string,
-  options: Omit<KubeletOptions, "nodeName" | "directory" | "nodeIndex" | "labels" | "capacity">,
-): MachineNodes {
+export function kubeletNodes(directory: string, options: KubeletShared): MachineNodes {
   return {
     join: async ({ name, ...node }, signal) => {
       const own = join(directory, name);
-      const kubelet = await startKubelet({ ...options, ...node, nodeName: name, directory: own, signal });
+      const access = options.access ?? (await clusterAccess(options.kubeconfig));
+      const kubelet = await startKubelet({ ...options, ...node, access, nodeName: name, directory: own, signal });
       const cleaned = async (ending: PromiseLike<void>): Promise<void> => {
         await ending;
         await rm(own, { recursive: true, force: true });

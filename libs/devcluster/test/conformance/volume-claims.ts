@@ -1,0 +1,71 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { until } from "@muster/testkit";
+import { listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
+import type { Api } from "./api.ts";
+
+/** Claims that nobody binds: neither server has a controller of volumes. */
+export function describeVolumeClaims(api: () => Api): void {
+  let claims: string;
+  beforeAll(async () => {
+    claims = `/api/v1/namespaces/${await api().namespace()}/persistentvolumeclaims`;
+  });
+  const spec = { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } };
+  const claim = (name: string, more: object = {}): object => ({
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { name, labels: { app: name } },
+    spec: { ...spec, ...more },
+  });
+
+  describe("a claim", () => {
+    it("is Pending from its creation on, whatever status it comes with", async () => {
+      const made = await api().post(claims, { ...claim("fresh"), status: { phase: "Bound" } });
+      expect(made.code, made.text).toBe(201);
+      expect(objectAt(made.body, "status")).toEqual({ phase: "Pending" });
+      expect(objectAt(made.body, "spec")).toEqual({ ...spec, volumeMode: "Filesystem" });
+      const listed = await api().get(`${claims}?labelSelector=app%3Dfresh`);
+      expect(listAt(listed.body, "items").map((item) => textAt(item, "status", "phase"))).toEqual(["Pending"]);
+    });
+
+    it("may be labelled, named a volume once, and not asked for something else", async () => {
+      await api().post(claims, claim("changed"));
+      const patch = (body: object) => api().patch(`${claims}/changed`, "merge", body);
+      expect((await patch({ metadata: { labels: { team: "a" } } })).code).toBe(200);
+      const more = await patch({ spec: { resources: { requests: { storage: "2Gi" } } } });
+      expect(more.code).toBe(422);
+      expect(more.text).toContain("spec is immutable after creation");
+      expect((await patch({ spec: { volumeName: "disk-1" } })).code).toBe(200);
+      expect((await patch({ spec: { volumeName: "disk-2" } })).code).toBe(422);
+    });
+
+    it("is bound by whoever writes its status, and may then ask for more room", async () => {
+      await api().post(claims, claim("bound"));
+      const status = { phase: "Bound", accessModes: ["ReadWriteOnce"], capacity: { storage: "1Gi" } };
+      const bound = await api().patch(`${claims}/bound/status`, "merge", { status });
+      expect(objectAt(bound.body, "status")).toEqual(status);
+      const grown = await api().patch(`${claims}/bound`, "merge", {
+        spec: { resources: { requests: { storage: "2Gi" } } },
+      });
+      expect(grown.code, grown.text).toBe(200);
+    });
+
+    it.each([
+      ["no access mode", { accessModes: [] }, "at least 1 access mode is required"],
+      ["an unknown access mode", { accessModes: ["Sometimes"] }, 'supported values: \\"ReadOnlyMany\\"'],
+      ["a mode beside ReadWriteOncePod", { accessModes: ["ReadWriteOncePod", "ReadWriteOnce"] }, "may not use"],
+      ["no size", { resources: {} }, "spec.resources[storage]"],
+      ["an unknown volume mode", { volumeMode: "Tape" }, 'supported values: \\"Block\\", \\"Filesystem\\"'],
+    ])("is refused with %s", async (_title, wrong, because) => {
+      const refused = await api().post(claims, claim("wrong", wrong));
+      expect(refused.code).toBe(422);
+      expect(refused.text).toContain(because);
+    });
+
+    it("goes when nobody protects it", async () => {
+      await api().post(claims, claim("gone"));
+      await api().patch(`${claims}/gone`, "merge", { metadata: { finalizers: null } });
+      expect((await api().delete(`${claims}/gone`)).code).toBe(200);
+      await until("it is gone", async () => (await api().get(`${claims}/gone`)).code === 404);
+    });
+  });
+}
