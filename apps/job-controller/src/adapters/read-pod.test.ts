@@ -1,0 +1,133 @@
+import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
+import { labels } from "@muster/proto";
+import { describe, expect, it } from "vitest";
+import { keepPod, podFact } from "./read-pod.ts";
+
+const CREATED = "2026-01-02T03:04:05Z";
+const CREATED_MS = Date.parse(CREATED);
+
+/** Times are text, as the API server sends them, whatever client-node's types say. */
+function podOf(status: object, metadata: object = {}): V1Pod {
+  return { metadata: { name: "a", uid: "u", creationTimestamp: CREATED, ...metadata }, status } as unknown as V1Pod;
+}
+
+function container(name: string, terminated?: object, more: Partial<V1ContainerStatus> = {}): object {
+  return { name, restartCount: 0, ready: false, ...(terminated && { state: { terminated } }), ...more };
+}
+
+describe("what rules look at of a pod", () => {
+  it.each<[string, V1Pod]>([
+    ["nothing", {}],
+    ["no status", { metadata: {} }],
+    ["empty lists", podOf({ conditions: [], containerStatuses: [] }, { creationTimestamp: undefined })],
+    ["times that are none", podOf({}, { creationTimestamp: "yesterday" })],
+  ])("is harmless with %s", (_title, pod) => {
+    expect(podFact(pod)).toMatchObject({ phase: "Unknown", ready: false, deleting: false, createdMs: 0, exits: [] });
+    expect(podFact(pod).finishedMs).toBeUndefined();
+  });
+
+  it.each(["Pending", "Running", "Succeeded", "Failed", "Unknown"])("has the phase %s", (phase) => {
+    expect(podFact(podOf({ phase })).phase).toBe(phase);
+  });
+
+  it.each(["", "Paused", undefined])("does not know the phase %j", (phase) => {
+    expect(podFact(podOf({ phase })).phase).toBe("Unknown");
+  });
+
+  it.each<[string, string | undefined, number]>([
+    ["as it was written", "3", 3],
+    ["none for the first one", undefined, 0],
+    ["no sign", "-1", 0],
+    ["no text", "three", 0],
+    ["nothing too large to count", "1234567890", 0],
+  ])("has an attempt: %s", (_title, attempt, expected) => {
+    const written = attempt === undefined ? {} : { [labels.attempt]: attempt };
+    expect(podFact(podOf({}, { labels: written })).attempt).toBe(expected);
+  });
+
+  it.each<[string, readonly object[], boolean]>([
+    ["the condition says so", [{ type: "Ready", status: "True" }], true],
+    ["it does not", [{ type: "Ready", status: "False" }], false],
+    ["only others do", [{ type: "ContainersReady", status: "True" }], false],
+    ["there is none", [], false],
+  ])("is ready when %s", (_title, conditions, ready) => {
+    expect(podFact(podOf({ conditions })).ready).toBe(ready);
+  });
+
+  it.each<[string, string, readonly object[], number | undefined]>([
+    ["the last of its containers'", "Failed", [at("03:04:10"), at("03:04:30"), at("03:04:20")], 25_000],
+    ["none while it runs", "Running", [at("03:04:10")], undefined],
+    ["none that nobody has told", "Failed", [container("main", { exitCode: 1 })], undefined],
+    ["none that cannot be read", "Failed", [container("main", { exitCode: 1, finishedAt: "soon" })], undefined],
+    ["none without containers", "Succeeded", [], undefined],
+  ])("has an end: %s", (_title, phase, containerStatuses, afterMs) => {
+    const expected = afterMs === undefined ? undefined : CREATED_MS + afterMs;
+    expect(podFact(podOf({ phase, containerStatuses })).finishedMs).toBe(expected);
+  });
+
+  it("counts the restarts of all of its containers, also those before the main one", () => {
+    const status = {
+      initContainerStatuses: [container("init", undefined, { restartCount: 2 })],
+      containerStatuses: [container("main", undefined, { restartCount: 3 }), container("side")],
+    };
+    expect(podFact(podOf(status)).containerRestarts).toBe(5);
+  });
+
+  it("has exit codes once it is over, by container, and none before", () => {
+    const status = {
+      initContainerStatuses: [container("init", { exitCode: 0 })],
+      containerStatuses: [container("main", { exitCode: 137 }), container("side")],
+    };
+    expect(podFact(podOf({ ...status, phase: "Failed" })).exits).toEqual([
+      { container: "init", code: 0 },
+      { container: "main", code: 137 },
+    ]);
+    expect(podFact(podOf({ ...status, phase: "Running" })).exits).toEqual([]);
+  });
+
+  it("is the member of its label, on its node, on its way out, with its own word for its end", () => {
+    const metadata = { deletionTimestamp: CREATED, labels: { [labels.component]: "worker-3" } };
+    const pod = { ...podOf({ phase: "Failed", reason: "Evicted" }, metadata), spec: { nodeName: "n", containers: [] } };
+    expect(podFact(pod)).toMatchObject({ component: "worker-3", deleting: true, node: "n", reason: "Evicted" });
+  });
+});
+
+describe("what the cache keeps of a pod", () => {
+  const whole = {
+    ...podOf(
+      {
+        phase: "Failed",
+        reason: "Evicted",
+        conditions: [{ type: "Ready", status: "True", lastTransitionTime: CREATED, message: "long" }],
+        initContainerStatuses: [container("init", { exitCode: 0, finishedAt: CREATED, message: "long" })],
+        containerStatuses: [
+          container("main", { exitCode: 1, finishedAt: "2026-01-02T03:04:09Z" }, { restartCount: 2, image: "long" }),
+        ],
+      },
+      { labels: { [labels.component]: "worker-0" }, annotations: { long: "long" }, managedFields: [{}] },
+    ),
+    spec: { nodeName: "n", containers: [{ name: "main", image: "long" }] },
+  };
+
+  it("is all that rules look at, and nothing that is long", () => {
+    const { conditions, ...others } = podFact(whole);
+    expect(podFact(keepPod(whole))).toEqual({
+      ...others,
+      conditions: conditions.map(({ type, status }) => ({ type, status })),
+    });
+    expect(JSON.stringify(keepPod(whole))).not.toContain("long");
+  });
+
+  it.each<[string, V1Pod]>([
+    ["nothing", {}],
+    ["a status without anything", { metadata: {}, status: {} }],
+  ])("has no field that is undefined, of %s", (_title, pod) => {
+    const kept = keepPod(pod);
+    expect(Object.keys({ ...kept.metadata, ...kept.status })).toEqual([]);
+    expect(keepPod(kept)).toEqual(kept);
+  });
+});
+
+function at(time: string): object {
+  return container("main", { exitCode: 1, finishedAt: `2026-01-02T${time}Z` });
+}
