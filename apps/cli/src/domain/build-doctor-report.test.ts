@@ -7,7 +7,9 @@ const pool = { name: "workers", available: 3, capacity: 4, held: 1, unusable: 0,
 const healthy: Observations = {
   connection: { natsUrl: "nats://h:1", because: "default", hint: "start it" },
   nats: { value: { version: "2.15.2", roundTripMs: 0.4, jetStreamTrouble: undefined, deadLetters: 0 } },
-  replicas: { value: [replica("session"), replica("reservation"), replica("watch"), replica("watch")] },
+  replicas: {
+    value: [replica("session"), replica("reservation"), replica("watch"), replica("watch"), replica("job")],
+  },
   watcher: { value: { ageMs: 900, synced: true, pods: 2, nodes: 5 } },
   pools: { value: [pool] },
   dropped: { value: [] },
@@ -21,12 +23,24 @@ it("finds nothing to do when everything is there", () => {
     "session-controller ok",
     "reservation-manager ok",
     "watcher ok",
+    "job-controller ok",
     "watcher's view ok",
     "pools ok",
     "slow consumers ok",
     "dead letters ok",
   ]);
   expect(isHealthy(checks)).toBe(true);
+});
+
+it("says of the job controller how many replicas answer, and fails nothing where it does not run", () => {
+  const detailWith = (...jobs: readonly ReturnType<typeof replica>[]): string | undefined => {
+    const value = [replica("session"), replica("reservation"), replica("watch"), ...jobs];
+    const checks = buildChecks({ ...healthy, replicas: { value } });
+    expect(isHealthy(checks)).toBe(true);
+    return checks.find(({ check }) => check === "job-controller")?.detail;
+  };
+  expect(detailWith(replica("job"), replica("job"))).toBe("2 replicas, version 1.0.0");
+  expect(detailWith()).toBe("not running; it is needed for jobs alone");
 });
 
 it("tells only of NATS when NATS does not answer", () => {

@@ -49,11 +49,12 @@ export type Check = {
   readonly next: string;
 };
 
-/** Areas on the bus that must be served, with the app that serves each. */
+/** Areas on the bus, with the app that serves each. Without one that is optional everything else goes on. */
 const SERVICES = [
-  { area: "session", app: "session-controller" },
-  { area: "reservation", app: "reservation-manager" },
-  { area: "watch", app: "watcher" },
+  { area: "session", app: "session-controller", isOptional: false },
+  { area: "reservation", app: "reservation-manager", isOptional: false },
+  { area: "watch", app: "watcher", isOptional: false },
+  { area: "job", app: "job-controller", isOptional: true },
 ] as const;
 
 /** The API server sends a bookmark every minute; a watcher that heard nothing for this long is blind. */
@@ -100,9 +101,10 @@ export function buildDoctorTable(checks: readonly Check[], style: TableStyle): s
 
 function checkServices(replicas: Observations["replicas"]): Check[] {
   if ("trouble" in replicas) return [failed("services", replicas.trouble, "run `muster doctor` again")];
-  return SERVICES.map(({ area, app }) => {
+  return SERVICES.map(({ area, app, isOptional }) => {
     const found = replicas.value.filter(({ name }) => name === area);
     const versions = [...new Set(found.map(({ version }) => version))].sort();
+    if (found.length === 0 && isOptional) return ok(app, "not running; it is needed for jobs alone");
     if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
     const detail = `${plural(found.length, "replica")}, version ${versions.join(" and ")}`;
     return versions.length === 1
