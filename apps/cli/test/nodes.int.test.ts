@@ -154,7 +154,10 @@ describe("muster nodes dump", () => {
     const { out } = await muster(["nodes", "dump", "-o", "json"]);
     expect(JSON.parse(out.join("\n"))).toMatchObject({
       leader: "scaler-0",
-      loops: [{ name: "pool", intervalMs: 7000, lastStartedAt: new Date(now - 2000).toISOString() }, { name: "scan" }],
+      loops: [
+        { name: "pool", interval: "7s", meanDuration: "28ms", lastStartedAt: new Date(now - 2000).toISOString() },
+        { name: "scan" },
+      ],
       unavailable: [{ instanceType: "large", until: new Date(now + 300_000).toISOString() }],
       pools: [{ pool: "elastic", max: 8, blocked: { code: "UNAVAILABLE" }, booting: [{ count: 2 }] }],
       bindings: [{ demand: "r-7", node: "e-1" }],

@@ -2,6 +2,7 @@ import { annotations, muster } from "@muster/proto";
 import type { Holder, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import { formatElapsed } from "../domain/duration.ts";
 import { buildJobPhases, outcomeOfJob } from "../domain/job-phases.ts";
+import { plural } from "../domain/plural.ts";
 import { buildSpec, type ComponentKind, type SessionSpec } from "../domain/session-document.ts";
 import { outcomeOf, type Phase } from "../domain/session-phases.ts";
 import type { ComponentStatus, Work, WorkEvent } from "../domain/work.ts";
@@ -170,7 +171,7 @@ export function jobFromMessage(message: JobMessage): Work {
       ["owner", `job/${message.ownerId ?? ""}`],
       ...(message.replicas ?? []).map((each): [string, string] => [
         each.type ?? "",
-        `${each.replicas ?? 0} replicas: ${each.active ?? 0} active, ${each.ready ?? 0} ready, ${each.succeeded ?? 0} succeeded, ${each.failed ?? 0} failed, ${each.restarts ?? 0} restarts`,
+        `${plural(each.replicas ?? 0, "replica")}: ${each.active ?? 0} active, ${each.ready ?? 0} ready, ${each.succeeded ?? 0} succeeded, ${each.failed ?? 0} failed, ${plural(each.restarts ?? 0, "restart")}`,
       ]),
     ],
     events: buildJobPhases({ state, createdAtMs, conditions }),
@@ -231,6 +232,7 @@ export function poolFromMessage(message: PoolMessage): Pool {
       count: count ?? 0,
     })),
     waiting: message.waiting ?? 0,
+    elasticMax: message.elasticMax ?? 0,
   };
 }
 
@@ -275,6 +277,7 @@ export function explanationFromMessage(message: ExplanationMessage): Reservation
       kept: pool.kept ?? 0,
       capacity: pool.capacity ?? 0,
       held: pool.held ?? 0,
+      elasticMax: pool.elasticMax ?? 0,
       unusable: pool.unusable ?? 0,
       unusableNodes: (pool.unusableNodes ?? []).map(({ node, reason, occupant }) => ({
         node: node ?? "",

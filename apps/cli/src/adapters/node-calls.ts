@@ -47,7 +47,7 @@ export async function demandScaling(
 export async function poolScalings({
   bus,
   stop,
-}: Link): Promise<{ readonly pools: ScalerDump["pools"] } | { readonly trouble: string }> {
+}: Link): Promise<{ readonly pools?: ScalerDump["pools"]; readonly trouble?: string }> {
   const asked = client(bus, NodeService).dumpNodes({}, { timeoutMs: ASIDE_TIMEOUT_MS, signal: stop });
   return asked.then(
     (reply) => ({ pools: dumpFromMessage(reply).pools }),

@@ -1,4 +1,5 @@
 import { faultOf } from "@muster/faults";
+import { demandScaling, poolScalings } from "../adapters/node-calls.ts";
 import type { MusterServices } from "../adapters/muster-services.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -8,15 +9,18 @@ import {
   buildReservationTable,
   buildWorkRecord,
   buildWorkTable,
+  type ShownPool,
 } from "../domain/build-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
-import { buildExplanation, buildOwnerExplanation, explainOwner } from "../domain/build-explanation.ts";
+import { buildExplanation, buildOwnerExplanation, explainOwner, waitsForNodes } from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
+import { orderReservations } from "../domain/order-reservations.ts";
 import { readOwner } from "../domain/owner.ts";
-import type { ReservationExplanation } from "../domain/reservation.ts";
+import type { Pool, ReservationExplanation } from "../domain/reservation.ts";
+import type { DemandScaling } from "../domain/scaled-node.ts";
 import { isFinished, phaseOf, type Work } from "../domain/work.ts";
-import type { Kind } from "../kinds/kind.ts";
+import type { Kind, Link } from "../kinds/kind.ts";
 import { findKind, type Target } from "../kinds/kinds.ts";
 import { print, type Format } from "./output.ts";
 import { oneOf } from "./target.ts";
@@ -37,7 +41,7 @@ export async function getWork(cli: Cli, { kind, name }: Target, format: Format):
 /** `muster get pools [NAME]` */
 export async function getPools(cli: Cli, name: string | undefined, format: Format): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const all = await connected.services.pools();
+  const all = await withScaling(connected, await connected.services.pools());
   const pools = name === undefined ? all : all.filter((pool) => pool.name === name);
   if (name !== undefined && pools.length === 0) {
     const near = nearestName(
@@ -49,10 +53,23 @@ export async function getPools(cli: Cli, name: string | undefined, format: Forma
     });
   }
   print(cli.io, format, {
-    table: (style) => (pools.length === 0 ? ["no pools"] : buildPoolTable(pools, style)),
+    table: (style) => (pools.length === 0 ? ["no pools"] : buildPoolTable(pools, cli.now(), style)),
     data: () => oneOrAll(name, pools.map(buildRecord)),
   });
+  const [unanswered] = pools.flatMap(({ scaling }) => scaling?.trouble ?? []);
+  if (unanswered !== undefined) cli.io.err([`note: the node scaler does not answer: ${unanswered}`]);
   return EXIT.ok;
+}
+
+/** The pools, and of those that may grow what is made. */
+async function withScaling({ link }: Connected, pools: readonly Pool[]): Promise<ShownPool[]> {
+  const elastic = pools.some(({ elasticMax }) => elasticMax > 0);
+  const scalings = elastic ? await poolScalings(link) : { pools: [] };
+  return pools.map((pool) => {
+    const { pools: known = [], trouble } = scalings;
+    const state = known.find((one) => one.pool === pool.name);
+    return { ...pool, scaling: pool.elasticMax > 0 ? { trouble, ...state } : undefined };
+  });
 }
 
 /** `muster get reservations [OWNER]`; the owner is `KIND/ID`, or the id of a session. */
@@ -61,7 +78,7 @@ export async function getReservations(cli: Cli, owner: string | undefined, forma
   const slash = owner?.indexOf("/") ?? -1;
   const reservations =
     owner === undefined
-      ? await connected.services.reservations()
+      ? orderReservations(await connected.services.reservations())
       : [await connected.services.reservation(slash < 0 ? "session" : owner.slice(0, slash), owner.slice(slash + 1))];
   print(cli.io, format, {
     table: (style) =>
@@ -119,10 +136,11 @@ async function explainWork(cli: Cli, connected: Connected, kind: Kind, name: str
     return;
   }
   const reservation = isFinished(work) ? undefined : await reservationOf(connected.services, kind, work);
+  const scaling = await scalingFor(connected.link, reservation);
   const explanation = kind.explain(work, reservation);
   print(cli.io, format, {
-    table: (style) => buildExplanation({ work, explanation, reservation }, cli.now(), style),
-    data: () => buildRecord({ [work.kind]: name, phase: phaseOf(work), ...explanation, reservation }),
+    table: (style) => buildExplanation({ work, explanation, reservation, scaling }, cli.now(), style),
+    data: () => buildRecord({ [work.kind]: name, phase: phaseOf(work), ...explanation, reservation, scaling }),
   });
 }
 
@@ -153,7 +171,7 @@ async function reservationOf(
 
 async function explainReservation(
   cli: Cli,
-  { services }: Connected,
+  { services, link }: Connected,
   { kind, id }: { readonly kind: string; readonly id: string },
   format: Format,
 ): Promise<void> {
@@ -163,10 +181,21 @@ async function explainReservation(
       hint: "`muster get reservations` shows who does",
     });
   }
+  const scaling = await scalingFor(link, reservation);
   print(cli.io, format, {
-    table: (style) => buildOwnerExplanation(reservation, cli.now(), style),
-    data: () => buildRecord({ owner: `${kind}/${id}`, ...explainOwner(reservation), reservation }),
+    table: (style) => buildOwnerExplanation(reservation, scaling, cli.now(), style),
+    data: () => buildRecord({ owner: `${kind}/${id}`, ...explainOwner(reservation), reservation, scaling }),
   });
+}
+
+/** What the node scaler does about it; undefined where that is not its business. */
+async function scalingFor(
+  link: Link,
+  explained: ReservationExplanation | undefined,
+): Promise<DemandScaling | undefined> {
+  if (explained === undefined || !waitsForNodes(explained)) return undefined;
+  const { ownerKind: kind, ownerId: id } = explained.reservation;
+  return demandScaling(link, { kind, id });
 }
 
 /** Undefined before somebody has asked for machines, and after they were given back: the ledger knows nothing of the owner then. */

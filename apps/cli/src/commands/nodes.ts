@@ -1,7 +1,8 @@
 import { nodeCalls } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { buildDumpRecord, buildNodeRecord, buildNodeTable, buildScalerDump } from "../domain/build-node-views.ts";
+import { buildNodeTable, buildScalerDump } from "../domain/build-node-views.ts";
+import { buildRecord } from "../domain/build-record.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { ScaledNode } from "../domain/scaled-node.ts";
 import { print, type Format } from "./output.ts";
@@ -13,7 +14,7 @@ export async function listNodes(cli: Cli, pool: string | undefined, format: Form
   const none = pool === undefined ? "no nodes" : `no nodes in pool ${pool}`;
   print(cli.io, format, {
     table: (style) => (nodes.length === 0 ? [none] : buildNodeTable(nodes, cli.now(), style)),
-    data: () => nodes.map(buildNodeRecord),
+    data: () => nodes.map(buildRecord),
   });
   return EXIT.ok;
 }
@@ -24,7 +25,7 @@ export async function dumpNodes(cli: Cli, format: Format): Promise<ExitCode> {
   const dump = await nodeCalls(connected.link).dump();
   print(cli.io, format, {
     table: (style) => buildScalerDump(dump, cli.now(), style),
-    data: () => buildDumpRecord(dump),
+    data: () => buildRecord(dump),
   });
   return EXIT.ok;
 }
@@ -41,7 +42,7 @@ export async function terminateNode(
   }
   await using connected = await cli.connect();
   const node = await nodeCalls(connected.link).terminate(name);
-  print(cli.io, format, { table: () => [describeEnd(node)], data: () => buildNodeRecord(node) });
+  print(cli.io, format, { table: () => [describeEnd(node)], data: () => buildRecord(node) });
   return EXIT.ok;
 }
 

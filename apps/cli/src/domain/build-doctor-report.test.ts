@@ -2,7 +2,16 @@ import { expect, it } from "vitest";
 import { buildChecks, isHealthy, type Observations } from "./build-doctor-report.ts";
 
 const replica = (name: string, version = "1.0.0") => ({ name, id: `${name}-${version}`, version });
-const pool = { name: "workers", available: 3, capacity: 4, held: 1, unusable: 0, unusableByReason: [], waiting: 0 };
+const pool = {
+  name: "workers",
+  available: 3,
+  capacity: 4,
+  held: 1,
+  unusable: 0,
+  unusableByReason: [],
+  waiting: 0,
+  elasticMax: 0,
+};
 
 const healthy: Observations = {
   connection: { natsUrl: "nats://h:1", because: "default", hint: "start it" },

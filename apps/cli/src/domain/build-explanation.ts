@@ -1,8 +1,10 @@
 import { formatElapsed } from "./duration.ts";
+import { describeScaling } from "./build-node-views.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "./reservation.ts";
+import type { DemandScaling } from "./scaled-node.ts";
 import { isFinished, phaseOf, type Work } from "./work.ts";
 
 /** Why something is where it is: a stable word, one sentence, and what can be done. */
@@ -22,6 +24,11 @@ export function adviceFor({ code, pools }: ReservationExplanation): string {
   return `mend the ${plural(broken.unusable, "unusable node")} of pool ${broken.pool}`;
 }
 
+/** Whether further nodes would help, and are made where work needs them. */
+export function waitsForNodes({ code, pools }: ReservationExplanation): boolean {
+  return code !== "" && code !== "CONCURRENCY_LIMIT" && pools.some(({ elasticMax }) => elasticMax > 0);
+}
+
 export function because(code: string, message: string): Explanation {
   return { code, message, next: "" };
 }
@@ -32,11 +39,12 @@ export function buildExplanation(
     readonly work: Work;
     readonly explanation: Explanation;
     readonly reservation: ReservationExplanation | undefined;
+    readonly scaling: DemandScaling | undefined;
   },
   nowMs: number,
   style: TableStyle,
 ): string[] {
-  const { work, explanation, reservation } = explained;
+  const { work, explanation, reservation, scaling } = explained;
   const { code, message, next } = explanation;
   const phase = phaseOf(work);
   const since = work.events.at(-1)?.atMs ?? work.createdAtMs;
@@ -44,13 +52,19 @@ export function buildExplanation(
   return [
     `${work.kind} ${work.name} ${state}: ${code}`,
     `  ${message}`,
+    ...(scaling === undefined ? [] : [describeScaling(scaling)]),
     ...(next === "" ? [] : [`next: ${next}`]),
     ...(reservation === undefined || isFinished(work) ? [] : buildReservationPart(reservation, nowMs, style)),
   ];
 }
 
 /** The same of what holds or wants machines and is no session: all that is known of it is its reservation. */
-export function buildOwnerExplanation(explained: ReservationExplanation, nowMs: number, style: TableStyle): string[] {
+export function buildOwnerExplanation(
+  explained: ReservationExplanation,
+  scaling: DemandScaling | undefined,
+  nowMs: number,
+  style: TableStyle,
+): string[] {
   const { code, message, next } = explainOwner(explained);
   const { ownerKind, ownerId, grantedAtMs, createdAtMs, machines } = explained.reservation;
   const state = paint(explained.reservation.state, colourOf(explained.reservation.state), style.colours);
@@ -58,6 +72,7 @@ export function buildOwnerExplanation(explained: ReservationExplanation, nowMs: 
   return [
     `${ownerKind}/${ownerId} ${state} for ${formatElapsed(nowMs - (grantedAtMs ?? createdAtMs))}: ${code}`,
     `  ${message}`,
+    ...(scaling === undefined ? [] : [describeScaling(scaling)]),
     ...(next === "" ? [] : [`next: ${next}`]),
     ...(rows.length === 0 ? [] : ["", ...buildTable(["COMPONENT", "POOL", "NODE"], rows, style)]),
     ...buildReservationPart(explained, nowMs, style),
@@ -74,10 +89,12 @@ export function explainOwner(explained: ReservationExplanation): Explanation {
 function buildReservationPart(reservation: ReservationExplanation, nowMs: number, style: TableStyle): string[] {
   const { pools, place, hold, concurrency } = reservation;
   if (reservation.code === "") return [];
-  const header = ["POOL", "NEEDED", "FREE", "KEPT", "CAPACITY", "HELD", "UNUSABLE"];
+  const elastic = pools.some(({ elasticMax }) => elasticMax > 0);
+  const header = ["POOL", "NEEDED", "FREE", "KEPT", "CAPACITY", "HELD", "UNUSABLE", ...(elastic ? ["MAX"] : [])];
   const rows = pools.map((pool) => [
     pool.pool,
     ...[pool.requested, pool.available, pool.kept, pool.capacity, pool.held, pool.unusable].map(String),
+    ...(elastic ? [pool.elasticMax === 0 ? "-" : String(pool.elasticMax)] : []),
   ]);
   const users: readonly Cell[][] = pools.flatMap((pool) => buildUsers(pool, nowMs));
   const ahead = place.byPriority.map(({ priority, requests }) => `${requests} of priority ${priority}`).join(", ");

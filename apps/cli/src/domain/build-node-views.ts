@@ -1,5 +1,4 @@
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import { isoTime } from "./build-record.ts";
 import { formatElapsed } from "./duration.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
@@ -26,24 +25,6 @@ export function buildNodeTable(nodes: readonly ScaledNode[], nowMs: number, styl
 function troubleOf({ terminate, trouble }: ScaledNode): string {
   const ends = terminate === undefined ? "" : `ends: ${terminate.code}: ${terminate.message}`;
   return [ends, trouble].filter((part) => part !== "").join("; ");
-}
-
-/** The stable form for `-o json` and `-o yaml`. */
-export function buildNodeRecord(node: ScaledNode): Record<string, unknown> {
-  const { phaseSinceMs, createdAtMs, unhealthySinceMs, idleSinceMs, terminate, ...rest } = node;
-  return {
-    ...rest,
-    phaseSince: isoTime(phaseSinceMs),
-    createdAt: isoTime(createdAtMs),
-    unhealthySince: isoTime(unhealthySinceMs),
-    idleSince: isoTime(idleSinceMs),
-    terminate: terminate && {
-      code: terminate.code,
-      message: terminate.message,
-      at: isoTime(terminate.atMs),
-      drainUntil: isoTime(terminate.drainUntilMs),
-    },
-  };
 }
 
 export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableStyle): string[] {
@@ -121,22 +102,6 @@ function unavailableRow(kind: ScalerDump["unavailable"][number], nowMs: number):
   ];
 }
 
-/** The stable form for `-o json` and `-o yaml`. */
-export function buildDumpRecord(dump: ScalerDump): Record<string, unknown> {
-  return {
-    ...dump,
-    loops: dump.loops.map(({ lastStartedAtMs, ...loop }) => ({ ...loop, lastStartedAt: isoTime(lastStartedAtMs) })),
-    unavailable: dump.unavailable.map(({ sinceMs, untilMs, ...kind }) => {
-      return { ...kind, since: isoTime(sinceMs), until: isoTime(untilMs) };
-    }),
-    pools: dump.pools.map(({ booting, ...pool }) => ({ ...pool, booting: booting.map(buildBootingRecord) })),
-  };
-}
-
-export function buildBootingRecord({ sinceMs, ...booting }: BootingNodes): Record<string, unknown> {
-  return { ...booting, since: isoTime(sinceMs) };
-}
-
 /** `2 large for 40.0s, 1 small (spot) for 3.0s`; empty when nothing boots. */
 export function bootingText(booting: readonly BootingNodes[], nowMs: number): string {
   return booting
@@ -158,11 +123,6 @@ export function describeScaling(scaling: DemandScaling): string {
         ? `nodes: ${plain(scaling.message)}`
         : `nodes: ${scaling.code}: ${plain(scaling.message)}`;
   }
-}
-
-/** The same for programs. */
-export function buildScalingRecord(scaling: DemandScaling): Record<string, unknown> {
-  return scaling.state === "known" ? { ...scaling, booting: scaling.booting.map(buildBootingRecord) } : scaling;
 }
 
 function orDash(text: string): string {

@@ -1,10 +1,12 @@
 import { formatElapsed } from "./duration.ts";
 import { buildComponentRows, buildPhases, COMPONENT_HEADER } from "./build-progress.ts";
 import { buildRecord, isoTime } from "./build-record.ts";
+import { bootingText } from "./build-node-views.ts";
 import { buildSummary } from "./build-result.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf } from "./paint.ts";
 import type { Pool, Reservation } from "./reservation.ts";
+import type { PoolScaling } from "./scaled-node.ts";
 import { parseOrText } from "./session-document.ts";
 import { ageOf, endOf, isFinished, phaseOf, type Work } from "./work.ts";
 
@@ -25,13 +27,30 @@ export function buildWorkTable(all: readonly Work[], nowMs: number, style: Table
   return buildTable(["NAME", "PHASE", ...columns, "AGE", "TOOK", "WHY"], rows, style);
 }
 
-export function buildPoolTable(pools: readonly Pool[], style: TableStyle): string[] {
+/** A pool; where it may grow also what is known of that, or why nothing is. */
+export type ShownPool = Pool & {
+  readonly scaling: (Partial<PoolScaling> & { readonly trouble: string | undefined }) | undefined;
+};
+
+export function buildPoolTable(pools: readonly ShownPool[], nowMs: number, style: TableStyle): string[] {
+  const elastic = pools.some(({ scaling }) => scaling !== undefined);
   const rows = pools.map((pool) => [
     pool.name,
     ...[pool.available, pool.capacity, pool.held, pool.unusable, pool.waiting].map(String),
+    ...(elastic ? growthOf(pool, nowMs) : []),
     pool.unusableByReason.map(({ reason, count }) => `${count} ${reason}`).join(", "),
   ]);
-  return buildTable(["POOL", "AVAILABLE", "CAPACITY", "HELD", "UNUSABLE", "WAITING", "WHY UNUSABLE"], rows, style);
+  const header = ["POOL", "AVAILABLE", "CAPACITY", "HELD", "UNUSABLE", "WAITING"];
+  return buildTable([...header, ...(elastic ? ["MAX", "BOOTING"] : []), "WHY UNUSABLE"], rows, style);
+}
+
+/** The most that it may become, and what boots; the word for why nodes that are needed are not made stands with it. */
+function growthOf({ elasticMax, scaling }: ShownPool, nowMs: number): readonly [string, string] {
+  if (scaling === undefined) return ["-", "-"];
+  const { trouble, booting = [], blocked } = scaling;
+  if (trouble !== undefined) return [String(elasticMax), "?"];
+  const parts = [bootingText(booting, nowMs), blocked?.code ?? ""].filter((part) => part !== "");
+  return [String(elasticMax), parts.length === 0 ? "-" : parts.join("; ")];
 }
 
 export function buildReservationTable(

@@ -7,6 +7,8 @@ export type Pool = {
   /** Why, as stable words; the counts add up to `unusable`. */
   readonly unusableByReason: readonly { readonly reason: string; readonly count: number }[];
   readonly waiting: number;
+  /** What the node scaler may make of it at most; 0: it is not scaled. */
+  readonly elasticMax: number;
 };
 
 /** A reservation as the reservation manager tells it. */
@@ -44,6 +46,8 @@ export type PoolExplanation = {
   readonly kept: number;
   readonly capacity: number;
   readonly held: number;
+  /** What the node scaler may make of it at most; 0: it is not scaled. */
+  readonly elasticMax: number;
   readonly unusable: number;
   readonly unusableNodes: readonly { readonly node: string; readonly reason: string; readonly occupant: string }[];
   readonly unusableMore: number;

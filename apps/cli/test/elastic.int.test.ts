@@ -1,0 +1,171 @@
+import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { throwFault } from "@muster/faults";
+import { muster as wire, NodeService, ReservationService } from "@muster/proto";
+import { natsServer, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { inProcess } from "./in-process.ts";
+
+const { RESERVATION_STATE_WAITING: WAITING } = wire.reservation.v1.ReservationState;
+const now = Date.now();
+const owner = { kind: "lease", id: "train" };
+const about = { version: "1.0.0", description: "for a test" };
+
+let server: TestNats;
+let bus: NatsBus;
+const served = new AsyncDisposableStack();
+/** What the ledger answers. */
+let explained: wire.reservation.v1.ExplainReservationReply.$Properties;
+let pools: readonly wire.reservation.v1.Pool.$Properties[];
+/** Whom the scaler was asked about. */
+const asked: unknown[] = [];
+
+const notAsked = (): never => throwFault({ code: "internal", operation: "not asked for here" });
+
+const LEDGER: Handlers<typeof ReservationService> = {
+  reserve: notAsked,
+  unreserve: notAsked,
+  renewReservation: notAsked,
+  limitConcurrency: notAsked,
+  getReservation: notAsked,
+  listReservations: notAsked,
+  listDemand: notAsked,
+  listMachines: notAsked,
+  explainReservation: () => Promise.resolve(explained),
+  listPools: () => Promise.resolve({ pools: [...pools] }),
+};
+
+const scaler = (
+  answer: wire.node.v1.ExplainDemandReply.$Properties,
+  scalings: wire.node.v1.PoolScaling.$Properties[] = [],
+): Promise<AsyncDisposable> => {
+  const handlers: Handlers<typeof NodeService> = {
+    listNodes: notAsked,
+    terminateNode: notAsked,
+    dumpNodes: () => Promise.resolve({ pools: scalings }),
+    explainDemand: (request) => {
+      asked.push(request.owner);
+      return Promise.resolve(answer);
+    },
+  };
+  return serve(bus, NodeService, handlers, about);
+};
+
+const muster = (...args: string[]) => inProcess(args, { url: server.url, token: server.token });
+
+beforeAll(async () => {
+  server = await natsServer();
+  bus = await connectNats({ url: server.url, token: server.token, name: "elastic" });
+  served.use(await serve(bus, ReservationService, LEDGER, about));
+});
+afterAll(async () => {
+  await served.disposeAsync();
+  await bus[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+});
+beforeEach(() => {
+  asked.length = 0;
+  explained = {
+    reservation: { id: "r-1", owner, state: WAITING, createdAtMs: now - 60_000 },
+    code: "POOL_AVAILABILITY",
+    message: "pool elastic has 1 of 4 machines; it may grow to 8",
+    pools: [
+      { pool: "drivers", requested: 1, available: 1, capacity: 1 },
+      { pool: "elastic", requested: 4, available: 1, capacity: 1, elasticMax: 8 },
+    ],
+  };
+  pools = [
+    { name: "drivers", available: 1, capacity: 1 },
+    { name: "elastic", elasticMax: 8, waiting: 1 },
+  ];
+});
+
+describe("muster explain, where a pool may grow", () => {
+  it("says what is made for those who wait, and what the pool may grow to", async () => {
+    const booting = [{ instanceType: "large", count: 2, sinceMs: now - 40_000 }];
+    const message = "waiting for 2 nodes of type large, booting for 40 s";
+    await using _scaler = await scaler({ known: true, code: "BOOTING", message, booting });
+    const { code, out } = await muster("explain", "lease/train");
+    expect(out.slice(1, 3)).toEqual([
+      "  pool elastic has 1 of 4 machines; it may grow to 8",
+      "nodes: waiting for 2 nodes of type large, booting for 40 s",
+    ]);
+    expect(out.join("\n")).toMatch(/UNUSABLE +MAX\ndrivers .* -\nelastic .* 8\n/);
+    expect([code, asked]).toEqual([0, [owner]]);
+
+    const machine = await muster("explain", "lease/train", "-o", "json");
+    expect(JSON.parse(machine.out.join("\n"))).toMatchObject({
+      code: "POOL_AVAILABILITY",
+      reservation: { pools: [{ elasticMax: 0 }, { elasticMax: 8 }] },
+      scaling: {
+        state: "known",
+        code: "BOOTING",
+        message,
+        booting: [{ instanceType: "large", count: 2, since: new Date(now - 40_000).toISOString() }],
+      },
+    });
+  });
+
+  it("says by a word and a sentence why no node is made", async () => {
+    const message = "a gang of 4 does not fit: 3 more nodes are allowed";
+    await using _scaler = await scaler({ known: true, code: "GANG_INCOMPLETE", message });
+    const { out } = await muster("explain", "lease/train");
+    expect(out[2]).toBe(`nodes: GANG_INCOMPLETE: ${message}`);
+  });
+
+  it("says that the scaler knows of nothing that it could do", async () => {
+    await using _scaler = await scaler({});
+    const { out } = await muster("explain", "lease/train");
+    expect(out[2]).toBe("nodes: the node scaler knows of no need of it that it could meet");
+  });
+
+  it("says that there is no scaler that answers, and tells all the rest", async () => {
+    const { code, out } = await muster("explain", "lease/train");
+    expect(out[2]).toMatch(/^nodes: the node scaler does not answer: /);
+    expect(out.join("\n")).toContain("queue: 0 requests ahead");
+    expect(code).toBe(0);
+    const machine = await muster("explain", "lease/train", "-o", "json");
+    expect(JSON.parse(machine.out.join("\n"))).toMatchObject({ scaling: { state: "unanswered" } });
+  });
+
+  it("does not ask the scaler about what no further node would help", async () => {
+    await using _scaler = await scaler({});
+    explained = { ...explained, code: "CONCURRENCY_LIMIT", message: "1 of 1" };
+    expect((await muster("explain", "lease/train")).out.join("\n")).not.toContain("nodes:");
+    explained = { ...explained, code: "POOL_AVAILABILITY", pools: [{ pool: "drivers", requested: 1 }] };
+    const { out } = await muster("explain", "lease/train");
+    expect(out.join("\n")).not.toMatch(/nodes:|MAX/);
+    expect(asked).toEqual([]);
+  });
+});
+
+describe("muster pools, where one may grow", () => {
+  it("shows what it may grow to, what boots, and why not more does", async () => {
+    const booting = [{ instanceType: "large", spot: true, count: 2, sinceMs: now - 40_000 }];
+    await using _scaler = await scaler({}, [{ pool: "elastic", max: 8, booting, blockedCode: "UNAVAILABLE" }]);
+    const { out, err } = await muster("pools");
+    expect(out[0]).toMatch(/WAITING +MAX +BOOTING +WHY UNUSABLE$/);
+    expect(out[1]).toMatch(/^drivers +1 +1 +0 +0 +0 +- +-$/);
+    expect(out[2]).toMatch(/^elastic +0 +0 +0 +0 +1 +8 +2 large \(spot\) for 4\d\.\ds; UNAVAILABLE$/);
+    expect(err).toEqual([]);
+    const machine = await muster("pools", "-o", "json");
+    const [drivers, elastic] = JSON.parse(machine.out.join("\n")) as object[];
+    expect(drivers).not.toHaveProperty("scaling");
+    expect(elastic).toMatchObject({
+      elasticMax: 8,
+      scaling: { booting: [{ count: 2, spot: true }], blocked: { code: "UNAVAILABLE" } },
+    });
+  });
+
+  it("shows the rest when the scaler does not answer, and says so", async () => {
+    const { code, out, err } = await muster("pools");
+    expect(out[2]).toMatch(/^elastic +0 +0 +0 +0 +1 +8 +\?$/);
+    expect(err).toEqual([expect.stringMatching(/^note: the node scaler does not answer: /)]);
+    expect(code).toBe(0);
+  });
+
+  it("asks no scaler where no pool may grow", async () => {
+    pools = [{ name: "drivers", available: 1, capacity: 1 }];
+    const { out, err } = await muster("pools");
+    expect([out[0], err]).toEqual([expect.not.stringContaining("MAX"), []]);
+  });
+});
