@@ -1,0 +1,85 @@
+import { type KubeCalls, kubeFault } from "@muster/kube";
+import {
+  buildHoldingsPatch,
+  DELETE_ANNOTATION,
+  type Holdings,
+  type MachineDeployment,
+  readHoldings,
+} from "./holdings.ts";
+import { type Machine, nameOf } from "./plan-machines.ts";
+
+/** A MachineDeployment as it was read, and what the scaler holds of it. */
+export type Held = { readonly object: MachineDeployment; readonly holdings: Holdings };
+
+const API = "cluster.x-k8s.io/v1beta2";
+const DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name";
+/** A controller writes a MachineDeployment now and then, too. */
+const ATTEMPTS_MAX = 5;
+
+export type ClusterApiAccess = {
+  read(deployment: string, signal: AbortSignal): Promise<Held>;
+  /** A conflict when the MachineDeployment has changed since it was read. */
+  write(held: Held, holdings: Holdings, signal: AbortSignal): Promise<void>;
+  /** As `write`, again when somebody else wrote first. `decide` is asked anew each time, and returns what it was given when there is nothing to change. */
+  change(
+    deployment: string,
+    signal: AbortSignal,
+    decide: (holdings: Holdings) => Holdings | Promise<Holdings>,
+  ): Promise<void>;
+  machines(deployment: string, signal: AbortSignal): Promise<readonly Machine[]>;
+  /** It goes first when its MachineDeployment shrinks. One that is gone is no error. */
+  markForDeletion(machine: string, signal: AbortSignal): Promise<void>;
+};
+
+/** Reads and writes MachineDeployments that belong to this controller, and their machines. */
+export function clusterApiAccess(
+  calls: KubeCalls,
+  { namespace, controller }: { readonly namespace: string; readonly controller: string },
+): ClusterApiAccess {
+  const deploymentsOf = { apiVersion: API, plural: "machinedeployments", namespace };
+  const machinesOf = { apiVersion: API, plural: "machines", namespace };
+
+  const read = async (deployment: string, signal: AbortSignal): Promise<Held> => {
+    const object = await calls.get<MachineDeployment>(deploymentsOf, deployment, { signal });
+    return { object, holdings: readHoldings(object, controller) };
+  };
+  const write = async ({ object }: Held, holdings: Holdings, signal: AbortSignal): Promise<void> => {
+    const body = buildHoldingsPatch(object, holdings, controller);
+    await calls.patch(deploymentsOf, nameOf(object), { kind: "merge", body }, { signal });
+  };
+  const change = async (
+    deployment: string,
+    signal: AbortSignal,
+    decide: (holdings: Holdings) => Holdings | Promise<Holdings>,
+  ): Promise<void> => {
+    for (let attempt = 1; ; attempt += 1) {
+      const held = await read(deployment, signal);
+      const next = await decide(held.holdings);
+      if (next === held.holdings && replicasOf(held) === Object.keys(next).length) return;
+      try {
+        await write(held, next, signal);
+        return;
+      } catch (error) {
+        if (kubeFault(error)?.code !== "conflict" || attempt === ATTEMPTS_MAX) throw error;
+      }
+    }
+  };
+  const machines = async (deployment: string, signal: AbortSignal): Promise<readonly Machine[]> => {
+    const query = { labelSelector: `${DEPLOYMENT_LABEL}=${deployment}` };
+    return (await calls.list<Machine>(machinesOf, { signal, query })).items;
+  };
+  const markForDeletion = async (machine: string, signal: AbortSignal): Promise<void> => {
+    try {
+      const body = { metadata: { annotations: { [DELETE_ANNOTATION]: "true" } } };
+      await calls.patch(machinesOf, machine, { kind: "merge", body }, { signal });
+    } catch (error) {
+      if (kubeFault(error)?.code !== "not_found") throw error;
+    }
+  };
+
+  return { read, write, change, machines, markForDeletion };
+}
+
+export function replicasOf({ object }: Held): number {
+  return object.spec?.replicas ?? 1;
+}

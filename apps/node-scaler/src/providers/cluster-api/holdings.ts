@@ -1,0 +1,75 @@
+import { throwFault } from "@muster/faults";
+import type { KubeObject } from "@muster/kube";
+
+/** On a MachineDeployment: which nodes it has machines for, as JSON: name of the node -> name of the machine, or null as long as there is none. */
+export const NODES_ANNOTATION = "muster.dev/nodes";
+/** On a MachineDeployment: whose it is. */
+export const CONTROLLER_ANNOTATION = "muster.dev/controller";
+/** On a Machine: it goes first when its MachineDeployment shrinks. */
+export const DELETE_ANNOTATION = "cluster.x-k8s.io/delete-machine";
+
+/** All names stand in one annotation, and Kubernetes takes 256 KiB of annotations an object. */
+export const NODES_MAX = 1000;
+
+/** Node -> its machine; null: none yet. The size of it is the number of replicas. */
+export type Holdings = Readonly<Record<string, string | null>>;
+
+export type MachineDeployment = KubeObject & {
+  readonly spec?: { readonly replicas?: number; readonly deletion?: { readonly order?: string } };
+};
+
+/**
+ * What the scaler holds of a MachineDeployment. Throws invalid_request for one that it must not scale: one of another controller, one with machines that it did not
+ * make, or one that would end any machine and not the newest when a node is given up before its machine is known.
+ */
+export function readHoldings(deployment: MachineDeployment, controller: string): Holdings {
+  const { metadata, spec } = deployment;
+  const name = metadata?.name ?? "";
+  const refuse = (reason: string): never =>
+    throwFault({ code: "invalid_request", field: `MachineDeployment ${name}`, reason });
+  const annotations = metadata?.annotations ?? {};
+  const owner = annotations[CONTROLLER_ANNOTATION];
+  if (owner !== undefined && owner !== controller) return refuse(`is scaled by "${owner}"`);
+  if (spec?.deletion?.order !== "Newest") {
+    return refuse(`has spec.deletion.order ${spec?.deletion?.order ?? "Random"}; Newest is needed`);
+  }
+  if (owner === undefined) {
+    const replicas = spec.replicas ?? 1;
+    return replicas === 0
+      ? {}
+      : refuse(`has ${replicas} replicas that the scaler did not ask for; 0 are needed at first`);
+  }
+  return (
+    parseHoldings(annotations[NODES_ANNOTATION] ?? "{}") ??
+    refuse(`has an annotation ${NODES_ANNOTATION} that is no object of names`)
+  );
+}
+
+/** The patch that makes a MachineDeployment what these holdings say; it is refused when somebody has changed the MachineDeployment meanwhile. */
+export function buildHoldingsPatch(deployment: MachineDeployment, holdings: Holdings, controller: string): object {
+  return {
+    metadata: {
+      resourceVersion: deployment.metadata?.resourceVersion,
+      annotations: { [CONTROLLER_ANNOTATION]: controller, [NODES_ANNOTATION]: JSON.stringify(holdings) },
+    },
+    spec: { replicas: Object.keys(holdings).length },
+  };
+}
+
+export function withoutNode(holdings: Holdings, nodeName: string): Holdings {
+  return Object.fromEntries(Object.entries(holdings).filter(([name]) => name !== nodeName));
+}
+
+function parseHoldings(text: string): Holdings | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+    const entries = Object.entries(value).map(([name, machine]) => [
+      name,
+      typeof machine === "string" ? machine : null,
+    ]);
+    return Object.fromEntries(entries) as Holdings;
+  } catch {
+    return undefined;
+  }
+}

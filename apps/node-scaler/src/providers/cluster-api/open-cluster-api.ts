@@ -1,0 +1,90 @@
+import { throwFault } from "@muster/faults";
+import type { KubeCalls } from "@muster/kube";
+import { kubernetesCall } from "../kubernetes-call.ts";
+import type { Boot, Instance, NodeProvider, Started } from "../provider.ts";
+import { clusterApiAccess, replicasOf } from "./access.ts";
+import { NODES_MAX, withoutNode } from "./holdings.ts";
+import { idOf, planMachines } from "./plan-machines.ts";
+import type { ClusterApiSettings, DeploymentSettings } from "./settings.ts";
+
+export type ClusterApiDeps = {
+  readonly name: string;
+  readonly settings: ClusterApiSettings;
+  /** To the management cluster. */
+  readonly calls: KubeCalls;
+  readonly timeoutMs: number;
+};
+
+/** Nodes that Cluster API makes: replicas of MachineDeployments that are the scaler's own. */
+export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiDeps): NodeProvider {
+  const { controller, namespace, deployments } = settings;
+  const access = clusterApiAccess(calls, { namespace, controller });
+  const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+    kubernetesCall({ doing, timeoutMs, outer }, body);
+
+  const start = async (boot: Boot, signal: AbortSignal): Promise<Started> => {
+    const fitting = deployments.filter((deployment) => isFor(deployment, boot));
+    if (fitting.length === 0) return { kind: "unsupported", message: describeMissing(boot) };
+    const held = await Promise.all(fitting.map(async (one) => ({ one, held: await access.read(one.name, signal) })));
+    const started = held.find(({ held: { holdings } }) => boot.nodeName in holdings)?.one;
+    const [smallest] = held.toSorted((a, b) => replicasOf(a.held) - replicasOf(b.held));
+    const chosen = started ?? smallest?.one;
+    if (chosen === undefined) throw new Error("no MachineDeployment was chosen out of some");
+    await access.change(chosen.name, signal, (holdings) => {
+      if (boot.nodeName in holdings) return holdings;
+      if (Object.keys(holdings).length >= NODES_MAX) {
+        throwFault({ code: "limit_exceeded", what: `nodes of ${chosen.name}`, limit: NODES_MAX, retryAfterMs: 0 });
+      }
+      return { ...holdings, [boot.nodeName]: null };
+    });
+    return { kind: "started", instanceId: idOf(chosen.name, boot.nodeName), zone: chosen.zone };
+  };
+
+  const stop = async (instance: Pick<Instance, "instanceId" | "nodeName">, signal: AbortSignal): Promise<void> => {
+    const deployment = deployments.find(({ name: prefix }) => instance.instanceId.startsWith(`${prefix}/`))?.name;
+    if (deployment === undefined) return;
+    const own = instance.instanceId.slice(deployment.length + 1);
+    await access.change(deployment, signal, async (holdings) => {
+      const isNode = own in holdings;
+      const machine = isNode ? holdings[own] : own;
+      // Before the replicas shrink, so that it is this machine that goes.
+      if (typeof machine === "string") await access.markForDeletion(machine, signal);
+      return isNode ? withoutNode(holdings, own) : holdings;
+    });
+  };
+
+  const listOne = async ({ name: deployment, zone }: DeploymentSettings, signal: AbortSignal) => {
+    const held = await access.read(deployment, signal);
+    const plan = planMachines({ name: deployment, zone }, held.holdings, await access.machines(deployment, signal));
+    if (plan.holdings !== held.holdings) await access.write(held, plan.holdings, signal);
+    return plan.instances;
+  };
+
+  return {
+    name,
+    fixedSizeVolumes: false,
+    start: (boot, outer) => call(`scaling up for ${boot.nodeName}`, outer, (signal) => start(boot, signal)),
+    stop: (instance, outer) => call(`scaling down ${instance.instanceId}`, outer, (signal) => stop(instance, signal)),
+    list: (outer) =>
+      call("listing machines", outer, async (signal) =>
+        (await Promise.all(deployments.map((deployment) => listOne(deployment, signal)))).flat(),
+      ),
+    // The MachineDeployment's template says it.
+    findImage: () => Promise.resolve(""),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+function isFor({ pool, instanceType, spot, zone }: DeploymentSettings, boot: Boot): boolean {
+  return (
+    pool === boot.pool &&
+    instanceType === boot.instanceType &&
+    spot === boot.spot &&
+    (boot.zone === undefined || zone === boot.zone)
+  );
+}
+
+function describeMissing({ pool, instanceType, spot, zone }: Boot): string {
+  const where = zone === undefined ? "" : ` in ${zone}`;
+  return `no MachineDeployment makes ${spot ? "spot " : ""}${instanceType}${where} for pool ${pool}`;
+}

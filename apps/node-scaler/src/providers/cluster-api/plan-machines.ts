@@ -1,0 +1,85 @@
+import type { KubeObject } from "@muster/kube";
+import type { Instance } from "../provider.ts";
+import type { Holdings } from "./holdings.ts";
+
+export type Machine = KubeObject & {
+  readonly status?: {
+    readonly phase?: string;
+    readonly nodeRef?: { readonly name?: string };
+    readonly addresses?: readonly { readonly address: string }[];
+  };
+};
+
+export type MachinesPlan = {
+  /** With machines for nodes that had none. The same object when there is nothing to give. */
+  readonly holdings: Holdings;
+  readonly instances: readonly Instance[];
+};
+
+/**
+ * Gives each node that waits for one a machine that nobody has, the oldest first, and says what there is. A node whose machine is gone is not listed: the one that the
+ * MachineSet makes in its place is a new machine, and nobody's.
+ */
+export function planMachines(
+  deployment: { readonly name: string; readonly zone: string | undefined },
+  before: Holdings,
+  machines: readonly Machine[],
+): MachinesPlan {
+  const byName = new Map(machines.map((machine) => [nameOf(machine), machine]));
+  const holdings = assign(before, machines);
+  const held = new Set(Object.values(holdings));
+  const instance = (nodeName: string, machine: Machine | undefined): Instance => ({
+    ...readMachine(machine),
+    instanceId: idOf(deployment.name, nodeName === "" ? nameOf(machine) : nodeName),
+    nodeName,
+    zone: deployment.zone,
+  });
+  const ofNodes = Object.entries(holdings).flatMap(([nodeName, machineName]) => {
+    if (machineName === null) return [instance(nodeName, undefined)];
+    const machine = byName.get(machineName);
+    return machine === undefined ? [] : [instance(nodeName, machine)];
+  });
+  const ofNobody = machines.filter((machine) => !held.has(nameOf(machine))).map((machine) => instance("", machine));
+  return { holdings, instances: [...ofNodes, ...ofNobody] };
+}
+
+/** Of a node's instance, the same before and after its machine is known. */
+export function idOf(deployment: string, nodeName: string): string {
+  return `${deployment}/${nodeName}`;
+}
+
+export function nameOf(object: KubeObject | undefined): string {
+  return object?.metadata?.name ?? "";
+}
+
+function assign(before: Holdings, machines: readonly Machine[]): Holdings {
+  const held = new Set(Object.values(before));
+  const free = machines
+    .filter((machine) => !held.has(nameOf(machine)) && machine.metadata?.deletionTimestamp === undefined)
+    .toSorted(compareAges);
+  const waiting = Object.keys(before).filter((name) => before[name] === null);
+  if (free.length === 0 || waiting.length === 0) return before;
+  const given = waiting.slice(0, free.length).map((name, index) => [name, nameOf(free[index])]);
+  return { ...before, ...Object.fromEntries(given) } as Holdings;
+}
+
+function compareAges(one: Machine, other: Machine): number {
+  const [first, second] = [one, other].map(
+    ({ metadata }) => `${String(metadata?.creationTimestamp ?? "")} ${metadata?.name ?? ""}`,
+  );
+  return (first ?? "") < (second ?? "") ? -1 : 1;
+}
+
+function readMachine(
+  machine: Machine | undefined,
+): Pick<Instance, "state" | "addresses" | "kubernetesNode" | "lostAtMs" | "failure"> {
+  const { phase, nodeRef, addresses = [] } = machine?.status ?? {};
+  const deletedAt = machine?.metadata?.deletionTimestamp;
+  return {
+    state: deletedAt !== undefined ? "stopping" : phase === "Running" ? "running" : "pending",
+    addresses: addresses.map(({ address }) => address),
+    kubernetesNode: nodeRef?.name,
+    lostAtMs: deletedAt === undefined ? undefined : Date.parse(String(deletedAt)),
+    failure: phase === "Failed" ? `the phase of machine ${nameOf(machine)} is Failed` : undefined,
+  };
+}

@@ -1,0 +1,185 @@
+import { until } from "@muster/testkit";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { MachineDeployment } from "../src/providers/cluster-api/holdings.ts";
+import { openClusterApi } from "../src/providers/cluster-api/open-cluster-api.ts";
+import type { Machine } from "../src/providers/cluster-api/plan-machines.ts";
+import { clusterApiSettings } from "../src/providers/cluster-api/settings.ts";
+import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
+import { CONTROL_PLANES, type ControlPlane } from "./control-plane.ts";
+import { buildDeployment, type ClusterApi, DEPLOYMENTS, MACHINES, playClusterApi } from "./play-cluster-api.ts";
+
+const never = new AbortController().signal;
+let nodes = 0;
+
+function boot(more: Partial<Boot> = {}): Boot {
+  return {
+    nodeName: `elastic-${++nodes}`,
+    pool: "elastic",
+    instanceType: "large",
+    image: "",
+    spot: false,
+    zone: undefined,
+    gpus: 0,
+    volumeGib: undefined,
+    privateIpOnly: false,
+    labels: { pool: "elastic" },
+    ...more,
+  };
+}
+
+describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
+  describe.skipIf(skip)("", () => {
+    let world: ControlPlane;
+    let play: ClusterApi;
+    let provider: NodeProvider;
+    let large = "";
+    let names = 0;
+
+    const open = (deployments: readonly object[], controller = "test"): NodeProvider =>
+      openClusterApi({
+        name: "machines",
+        settings: clusterApiSettings.parse({ kind: "cluster-api", controller, namespace: "default", deployments }),
+        calls: world.calls,
+        timeoutMs: 20_000,
+      });
+    const makeDeployment = async (more: object = {}): Promise<string> => {
+      const name = `large-${++names}`;
+      await world.calls.create(DEPLOYMENTS, buildDeployment(name, more));
+      return name;
+    };
+    const replicas = async (name: string) =>
+      (await world.calls.get<MachineDeployment>(DEPLOYMENTS, name)).spec?.replicas;
+    const machines = async (name: string) => {
+      const query = { labelSelector: `cluster.x-k8s.io/deployment-name=${name}` };
+      return (await world.calls.list<Machine>(MACHINES, { query })).items;
+    };
+    const listed = async (nodeName: string): Promise<Instance | undefined> =>
+      (await provider.list(never)).find((instance) => instance.nodeName === nodeName);
+    const idOf = async (order: Boot): Promise<string> => {
+      const started = await provider.start(order, never);
+      return started.kind === "started" ? started.instanceId : expect.fail(started.message);
+    };
+    const joined = (order: Boot): Promise<Instance> =>
+      until(`${order.nodeName} has joined`, async () => {
+        const instance = await listed(order.nodeName);
+        return instance?.kubernetesNode !== undefined && instance;
+      });
+
+    beforeAll(async () => {
+      world = await start([
+        "cluster-api/cluster.x-k8s.io_machinedeployments.yaml",
+        "cluster-api/cluster.x-k8s.io_machines.yaml",
+      ]);
+    });
+    beforeEach(async () => {
+      play = playClusterApi(world.calls);
+      large = await makeDeployment();
+      provider = open([{ name: large, pool: "elastic", instanceType: "large", zone: "zone-a" }]);
+    });
+    afterEach(() => play[Symbol.asyncDispose]());
+    afterAll(() => world[Symbol.asyncDispose]());
+
+    it("has one machine a node, each its own", async () => {
+      const orders = [boot(), boot(), boot()];
+      for (const order of orders) await provider.start(order, never);
+      const instances = await Promise.all(orders.map(joined));
+      expect(await replicas(large)).toBe(3);
+      expect(new Set(instances.map(({ kubernetesNode }) => kubernetesNode)).size).toBe(3);
+      expect(instances[0]).toMatchObject({ state: "running", zone: "zone-a", lostAtMs: undefined, failure: undefined });
+      const again = await Promise.all(orders.map(({ nodeName }) => listed(nodeName)));
+      expect(again).toEqual(instances);
+    });
+
+    it("asks for one machine for a node that is started twice", async () => {
+      const order = boot();
+      expect(await idOf(order)).toBe(await idOf(order));
+      await joined(order);
+      expect(await replicas(large)).toBe(1);
+      expect(await provider.list(never)).toHaveLength(1);
+    });
+
+    it("loses nobody's order when many are started at once", async () => {
+      const orders = Array.from({ length: 4 }, () => boot());
+      const outcomes = await Promise.allSettled(orders.map((order) => provider.start(order, never)));
+      for (const [index, { status }] of outcomes.entries()) {
+        // Whoever was too late five times says so, and asks again.
+        const order = orders[index];
+        if (status === "rejected" && order !== undefined) await provider.start(order, never);
+      }
+      expect(await replicas(large)).toBe(4);
+    });
+
+    it("ends the machine of the node that is stopped, and no other", async () => {
+      const [first, second, third] = [boot(), boot(), boot()];
+      for (const order of [first, second, third]) await provider.start(order, never);
+      const kept = await Promise.all([first, third].map(joined));
+      const instance = await joined(second);
+      await provider.stop(instance, never);
+      await provider.stop(instance, never);
+      await until("two machines are left", async () => (await machines(large)).length === 2);
+      expect(await Promise.all([first, third].map(({ nodeName }) => listed(nodeName)))).toEqual(kept);
+      expect(await listed(second.nodeName)).toBeUndefined();
+      expect(await replicas(large)).toBe(2);
+    });
+
+    it("gives up a node that has no machine yet", async () => {
+      const kept = boot();
+      await provider.start(kept, never);
+      const instance = await joined(kept);
+      play.quota = 1;
+      const order = boot();
+      const instanceId = await idOf(order);
+      expect(await listed(order.nodeName)).toMatchObject({ state: "pending", kubernetesNode: undefined });
+      await provider.stop({ instanceId, nodeName: order.nodeName }, never);
+      expect(await listed(order.nodeName)).toBeUndefined();
+      expect(await replicas(large)).toBe(1);
+      expect(await listed(kept.nodeName)).toEqual(instance);
+    });
+
+    it("does not give a node the machine that Cluster API makes in place of its own", async () => {
+      const order = boot();
+      await provider.start(order, never);
+      await joined(order);
+      const [own] = await machines(large);
+      await world.calls.delete(MACHINES, own?.metadata?.name ?? "");
+      const stranger = await until("there is another", async () => {
+        const instances = await provider.list(never);
+        return instances.length === 1 && instances[0]?.nodeName === "" && instances[0];
+      });
+      // Nobody's, and the node's own is not listed: both end.
+      await provider.stop({ instanceId: `${large}/${order.nodeName}`, nodeName: order.nodeName }, never);
+      await provider.stop(stranger, never);
+      await until("nothing is left", async () => (await provider.list(never)).length === 0);
+      expect(await machines(large)).toEqual([]);
+    });
+
+    it("says what cannot be made", async () => {
+      expect(await provider.start(boot({ instanceType: "huge" }), never)).toEqual({
+        kind: "unsupported",
+        message: "no MachineDeployment makes huge for pool elastic",
+      });
+      expect(await provider.start(boot({ spot: true, zone: "zone-a" }), never)).toMatchObject({
+        message: "no MachineDeployment makes spot large in zone-a for pool elastic",
+      });
+      expect(await provider.start(boot({ zone: "zone-b" }), never)).toMatchObject({ kind: "unsupported" });
+    });
+
+    it.each([
+      ["has replicas of somebody else's", { replicas: 2 }, "has 2 replicas that the scaler did not ask for"],
+      ["ends any machine first", { deletion: { order: "Random" } }, "Newest is needed"],
+    ])("leaves a MachineDeployment alone that %s", async (_, more, message) => {
+      const name = await makeDeployment(more);
+      const other = open([{ name, pool: "elastic", instanceType: "large" }]);
+      await expect(other.start(boot(), never)).rejects.toThrow(message);
+      await expect(other.list(never)).rejects.toThrow(message);
+    });
+
+    it("leaves a MachineDeployment alone that another controller scales, and says when there is none", async () => {
+      await provider.start(boot(), never);
+      const other = open([{ name: large, pool: "elastic", instanceType: "large" }], "other");
+      await expect(other.start(boot(), never)).rejects.toThrow('is scaled by "test"');
+      const none = open([{ name: "none", pool: "elastic", instanceType: "large" }]);
+      await expect(none.list(never)).rejects.toMatchObject({ fault: { code: "not_found" } });
+    });
+  });
+});

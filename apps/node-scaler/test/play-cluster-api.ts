@@ -1,0 +1,135 @@
+import { pause } from "@muster/backoff";
+import { type KubeCalls, kubeFault } from "@muster/kube";
+import { DELETE_ANNOTATION, type MachineDeployment } from "../src/providers/cluster-api/holdings.ts";
+import { type Machine, nameOf } from "../src/providers/cluster-api/plan-machines.ts";
+
+export const DEPLOYMENTS = {
+  apiVersion: "cluster.x-k8s.io/v1beta2",
+  plural: "machinedeployments",
+  namespace: "default",
+};
+export const MACHINES = { ...DEPLOYMENTS, plural: "machines" };
+
+const EVERY_MS = 20;
+/** Of all plays: a machine's name is never given again. */
+let made = 0;
+
+export type ClusterApi = AsyncDisposable & {
+  /** A machine becomes a node of this name; undefined: not yet. */
+  join: (machine: Machine) => Promise<string | undefined>;
+  /** Before the machine of this node goes. */
+  leave: (nodeName: string) => Promise<void>;
+  /** No machine is made above this number. */
+  quota: number;
+};
+
+/** Plays the part of Cluster API: makes machines for replicas, gives them nodes, and ends marked ones first, then the newest. */
+export function playClusterApi(calls: KubeCalls): ClusterApi {
+  const stop = new AbortController();
+  const play: Omit<ClusterApi, keyof AsyncDisposable> = {
+    join: (machine) => Promise.resolve(nameOf(machine)),
+    leave: () => Promise.resolve(),
+    quota: Infinity,
+  };
+  const scale = async (deployment: MachineDeployment): Promise<void> => {
+    const name = nameOf(deployment);
+    const query = { labelSelector: `cluster.x-k8s.io/deployment-name=${name}` };
+    const { items } = await calls.list<Machine>(MACHINES, { query });
+    const live = items.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+    const missing = (deployment.spec?.replicas ?? 0) - live.length;
+    for (let index = 0; index < missing && live.length + index < play.quota; index += 1) {
+      made += 1;
+      await calls.create(MACHINES, buildMachine(name, `${name}-${String(made).padStart(5, "0")}`));
+    }
+    const surplus = live.toSorted(compareForDeletion).slice(0, Math.max(0, -missing));
+    for (const machine of surplus) await calls.delete(MACHINES, nameOf(machine));
+    for (const machine of items) await unlessLate(reconcile(calls, play, machine));
+  };
+  const playing = (async () => {
+    while (!stop.signal.aborted) {
+      const { items } = await calls.list<MachineDeployment>(DEPLOYMENTS);
+      for (const deployment of items) await unlessLate(scale(deployment));
+      await pause(EVERY_MS, stop.signal);
+    }
+  })();
+  return Object.assign(play, {
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await playing;
+    },
+  });
+}
+
+/** A MachineDeployment as an operator makes it for the scaler. */
+export function buildDeployment(name: string, more: object = {}): object {
+  return {
+    apiVersion: DEPLOYMENTS.apiVersion,
+    kind: "MachineDeployment",
+    metadata: { name, namespace: "default" },
+    spec: {
+      clusterName: "test",
+      replicas: 0,
+      deletion: { order: "Newest" },
+      selector: { matchLabels: { deployment: name } },
+      template: { metadata: { labels: { deployment: name } }, spec: buildMachineSpec() },
+      ...more,
+    },
+  };
+}
+
+function buildMachine(deployment: string, name: string): Machine {
+  return {
+    apiVersion: MACHINES.apiVersion,
+    kind: "Machine",
+    metadata: {
+      name,
+      namespace: "default",
+      labels: { "cluster.x-k8s.io/deployment-name": deployment },
+      finalizers: ["machine.cluster.x-k8s.io"],
+    },
+    ...{ spec: buildMachineSpec() },
+  };
+}
+
+function buildMachineSpec(): object {
+  return {
+    clusterName: "test",
+    bootstrap: { dataSecretName: "bootstrap" },
+    infrastructureRef: { apiGroup: "infrastructure.example.com", kind: "ExampleMachine", name: "example" },
+  };
+}
+
+async function reconcile(
+  calls: KubeCalls,
+  play: Omit<ClusterApi, keyof AsyncDisposable>,
+  machine: Machine,
+): Promise<void> {
+  const name = nameOf(machine);
+  const node = machine.status?.nodeRef?.name;
+  if (machine.metadata?.deletionTimestamp !== undefined) {
+    if (node !== undefined) await play.leave(node);
+    await calls.patch(MACHINES, name, { kind: "merge", body: { metadata: { finalizers: [] } } });
+    return;
+  }
+  if (node !== undefined) return;
+  const joined = await play.join(machine);
+  if (joined === undefined) return;
+  const body = { status: { phase: "Running", nodeRef: { name: joined } } };
+  await calls.patch(MACHINES, name, { kind: "merge", body }, { subresource: "status" });
+}
+
+function compareForDeletion(one: Machine, other: Machine): number {
+  const [first, second] = [one, other].map(({ metadata }) => metadata?.annotations?.[DELETE_ANNOTATION] !== undefined);
+  if (first !== second) return first === true ? -1 : 1;
+  return nameOf(one) > nameOf(other) ? -1 : 1;
+}
+
+/** What was changed or went meanwhile is looked at in the next round. */
+async function unlessLate(work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    const code = kubeFault(error)?.code;
+    if (code !== "not_found" && code !== "conflict") throw error;
+  }
+}
