@@ -1,7 +1,8 @@
 import { CommanderError } from "commander";
-import { describeFault, faultOf } from "@muster/faults";
+import { faultOf } from "@muster/faults";
 import { CommandError } from "./command-error.ts";
 import { decideExit, EXIT, type ExitCode } from "./domain/decide-exit.ts";
+import { describeTrouble } from "./domain/describe-trouble.ts";
 import { shortenWords } from "./domain/shorten.ts";
 
 /**
@@ -19,7 +20,7 @@ export function explainError(
   const fault = faultOf(error);
   if (fault !== undefined) {
     const { code, hint } = decideExit(fault);
-    return explained(code, about + describeFault(fault), hint);
+    return explained(code, about + describeTrouble(fault), hint);
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return explained(EXIT.failed, `a defect of muster itself: ${text}`, "please report it");

@@ -507,6 +507,11 @@ it("doctor says what is there, and what to do about what is not", async () => {
   );
   expect(healthy.code).toBe(0);
   await world.stopServices();
+  expect(await world.muster(["get", "sessions"]).ended).toMatchObject({
+    code: 3,
+    stderr:
+      "error: the session-controller service does not answer: no replica of it is connected\nhint: `muster doctor` shows what is missing\n",
+  });
   const sick = await world.muster(["doctor"]).ended;
   expect(sick.stdout).toMatch(
     /failed +session-controller +no replica answers[^]*What to do next:[^]*session-controller: start session-controller/,

@@ -124,7 +124,7 @@ it("refuses documents of several kinds together, each by the rules of its kind",
   const { code, err } = await muster("run -", wrong);
   expect(code).toBe(2);
   expect(err).toContain("error: stdin:3:14: spec.way: must be long");
-  expect(err).toContain("error: stdin:5:1: the document lacks spec");
+  expect(err).toContain("error: stdin:5:1: document 2 (Session) lacks spec");
   expect(err).toContainEqual(expect.stringContaining('must be one of Session, Errand; did you mean "Errand"?'));
   expect(errands.size).toBe(0);
 });

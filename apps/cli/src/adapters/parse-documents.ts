@@ -72,9 +72,10 @@ export function parseDocuments(file: string, text: string, kinds: Kinds = KINDS)
     stringKeys: true,
     merge: true,
   });
-  for (const yamlDocument of composer.compose(tokens, false, text.length)) {
+  for (const [index, yamlDocument] of [...composer.compose(tokens, false, text.length)].entries()) {
     if (isEmpty(yamlDocument)) continue;
-    const read = readYamlDocument(yamlDocument, kinds, report);
+    const title = count > 1 ? `document ${index + 1}` : "the document";
+    const read = readYamlDocument(yamlDocument, kinds, title, report);
     if (read === undefined) continue;
     const at = { path: ["metadata", "name"], at: "value" } as const;
     documents.push({ ...read, place: placeOf(offsetOf(yamlDocument, at)) });
@@ -95,7 +96,12 @@ export function describePlace({ file, line, column }: Place): string {
 
 type Report = (offset: number, message: string) => void;
 
-function readYamlDocument(document: Document.Parsed, kinds: Kinds, report: Report): Omit<Placed, "place"> | undefined {
+function readYamlDocument(
+  document: Document.Parsed,
+  kinds: Kinds,
+  title: string,
+  report: Report,
+): Omit<Placed, "place"> | undefined {
   const troubles: readonly YAMLError[] = [...document.errors, ...document.warnings];
   for (const trouble of troubles) report(trouble.pos[0], describeYamlError(trouble));
   if (troubles.length > 0) return undefined;
@@ -109,7 +115,8 @@ function readYamlDocument(document: Document.Parsed, kinds: Kinds, report: Repor
   }
   const { kind, read } = readDocument(kinds, value);
   if (read.ok) return { kind, draft: read.draft };
-  for (const finding of read.findings) report(offsetOf(document, finding), describeFinding(finding));
+  for (const finding of read.findings)
+    report(offsetOf(document, finding), describeFinding(finding, title + named(value)));
   return undefined;
 }
 
@@ -125,8 +132,20 @@ function describeYamlError(error: YAMLError): string {
   return `not valid YAML: ${error.message}`;
 }
 
-function describeFinding(finding: Finding): string {
-  return finding.path.length === 0 ? `the document ${finding.message}` : `${pathText(finding)}: ${finding.message}`;
+function describeFinding(finding: Finding, title: string): string {
+  return finding.path.length === 0 ? `${title} ${finding.message}` : `${pathText(finding)}: ${finding.message}`;
+}
+
+/** ` (Job train)`, as far as the document says it. */
+function named(document: unknown): string {
+  const { kind, metadata } = fieldsOf(document);
+  const { name, generateName } = fieldsOf(metadata);
+  const words = [kind, name ?? generateName].filter((word) => typeof word === "string" && word !== "");
+  return words.length === 0 ? "" : ` (${words.join(" ")})`;
+}
+
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? { ...value } : {};
 }
 
 /** `spec.components[2].pool`; of an unknown field only the mapping around it, because the message says its name. */

@@ -36,7 +36,7 @@ it("asks again while nobody answers, and tells the loss and the return once", as
   expect(await asked.ask("a", answering(AWAY, AWAY, AWAY, "yes"), NEVER)).toBe("yes");
   expect(await asked.ask("a", answering("again"), NEVER)).toBe("again");
   expect(said).toEqual([
-    "lost contact with nats://here: session is not available; try again in 1000 ms; trying again for 2m",
+    "lost contact with nats://here: the session-controller service does not answer: no replica of it is connected; trying again for 2m",
     "in contact again with nats://here after 1.8s",
   ]);
 });
@@ -62,7 +62,8 @@ it("ends when nobody has answered for long, and says with whom and what to try",
   const { contact: asked, now } = world();
   const startMs = now();
   await expect(asked.ask("a", answering(AWAY), NEVER)).rejects.toMatchObject({
-    message: "no contact with nats://here for 2m: session is not available; try again in 1000 ms",
+    message:
+      "no contact with nats://here for 2m: the session-controller service does not answer: no replica of it is connected",
     hint: "look there",
     exitCode: 3,
   });

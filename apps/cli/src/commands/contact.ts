@@ -1,6 +1,7 @@
-import { describeFault, faultOf, isRetryable, type Fault } from "@muster/faults";
+import { faultOf, isRetryable, type Fault } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import { describeTrouble } from "../domain/describe-trouble.ts";
 import { formatDuration, formatElapsed } from "../domain/duration.ts";
 import { isAborted } from "../is-aborted.ts";
 
@@ -45,7 +46,7 @@ export function contact(deps: ContactDeps): Contact {
     deps.say([`in contact again with ${deps.address} after ${formatElapsed(deps.now() - sinceMs)}`]);
   };
   const giveUp = (fault: Fault, cause: unknown): never => {
-    const message = `no contact with ${deps.address} for ${formatDuration(LOST_MAX_MS)}: ${describeFault(fault)}`;
+    const message = `no contact with ${deps.address} for ${formatDuration(LOST_MAX_MS)}: ${describeTrouble(fault)}`;
     throw new CommandError(EXIT.unreachable, message, { hint: deps.hint(), cause });
   };
   return {
@@ -63,7 +64,7 @@ export function contact(deps: ContactDeps): Contact {
           const fault = faultOf(error);
           if (isAborted(signal)) break;
           if (fault === undefined || !isRetryable(fault)) throw error;
-          lose(who, `: ${describeFault(fault)}`);
+          lose(who, `: ${describeTrouble(fault)}`);
           if (deps.now() - (lostSinceMs.get(who) ?? deps.now()) > LOST_MAX_MS) giveUp(fault, error);
           await deps.pause(Math.min(BACKOFF.mostMs, BACKOFF.firstMs * 2 ** Math.min(failures, 10)), signal);
         }

@@ -17,6 +17,7 @@ import { buildSummary } from "../domain/build-result.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { formatDuration } from "../domain/duration.ts";
+import { plural } from "../domain/plural.ts";
 import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
 import { isFinished, type Work } from "../domain/work.ts";
 import type { Draft, Kind, WorkCalls } from "../kinds/kind.ts";
@@ -83,8 +84,8 @@ async function readDocuments(cli: Cli, files: readonly string[]): Promise<Placed
   if (problems.length === 0) return documents;
   const more = problems.length - PROBLEMS_MAX;
   cli.io.err(problems.slice(0, PROBLEMS_MAX).map((problem) => `error: ${describeProblem(problem)}`));
-  if (more > 0) cli.io.err([`error: ${more} more problems`]);
-  throw new CommandError(EXIT.usage, `${problems.length === 1 ? "one problem" : `${problems.length} problems`} found`, {
+  if (more > 0) cli.io.err([`error: ${plural(more, "more problem")}`]);
+  throw new CommandError(EXIT.usage, `${plural(problems.length, "problem")} found`, {
     hint: "nothing was submitted; examples/ has files that are right",
   });
 }

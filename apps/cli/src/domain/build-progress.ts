@@ -1,6 +1,7 @@
 import { formatElapsed } from "./duration.ts";
 import { buildTable, fit, plain, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
+import { plural } from "./plural.ts";
 import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } from "./work.ts";
 
 /**
@@ -43,7 +44,7 @@ export function buildProgressBlock(
   const short = (open.length > 0 ? open : sessions).flatMap((session) => buildSessionBlock(session, nowMs, style));
   if (short.length <= style.rows) return short;
   const shown = Math.max(1, style.rows - 1);
-  return [...short.slice(0, shown), `… ${short.length - shown} more lines`].slice(0, Math.max(1, style.rows));
+  return [...short.slice(0, shown), `… ${plural(short.length - shown, "more line")}`].slice(0, Math.max(1, style.rows));
 }
 
 /** `QUEUE 0.2s  ACCEPT 0.0s  PROVISION 1.4s  RUN 5.1s`: each phase with the time that it took, or has taken until now. */

@@ -1,0 +1,18 @@
+import { describeFault, type Fault } from "@muster/faults";
+
+/** Who serves each area of the bus. */
+const SERVICES: ReadonlyMap<string, string> = new Map([
+  ["session", "session-controller"],
+  ["job", "job-controller"],
+  ["reservation", "reservation-manager"],
+  ["watch", "watcher"],
+  ["node", "node-scaler"],
+]);
+
+/** A fault in the words of whoever uses the command: an area of the bus that nobody serves is a service that does not answer. */
+export function describeTrouble(fault: Fault): string {
+  const service = fault.code === "unavailable" ? SERVICES.get(fault.dependency) : undefined;
+  return service === undefined
+    ? describeFault(fault)
+    : `the ${service} service does not answer: no replica of it is connected`;
+}

@@ -1,0 +1,12 @@
+import type { Reservation } from "./reservation.ts";
+
+/** As the queue stands: those that wait by priority and age, then those that have their machines, the newest grant last. */
+export function orderReservations(all: readonly Reservation[]): Reservation[] {
+  return [...all].sort(
+    (a, b) =>
+      Number(a.state === "granted") - Number(b.state === "granted") ||
+      (a.state === "granted" ? 0 : b.priority - a.priority) ||
+      (a.grantedAtMs ?? a.createdAtMs) - (b.grantedAtMs ?? b.createdAtMs) ||
+      (a.id < b.id ? -1 : 1),
+  );
+}
