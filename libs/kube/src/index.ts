@@ -81,7 +81,7 @@ export { memberHandlers } from "./job-controller/handlers.ts";
 export type { HandlerDeps, MemberHandlers } from "./job-controller/handlers.ts";
 export { planMemberChange } from "./job-controller/plan-member-change.ts";
 export type { MemberChange, MemberScheme, MemberStep } from "./job-controller/plan-member-change.ts";
-export { deletePdb, syncPdb } from "./job-controller/pdb.ts";
+export { deletePdb, selectsExactly, syncPdb } from "./job-controller/pdb.ts";
 export type { Ownership } from "./job-controller/pdb.ts";
 export {
   deletePodGroup,

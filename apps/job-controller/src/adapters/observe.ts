@@ -10,16 +10,12 @@ import type { Machines } from "./machines.ts";
 import type { PodGroups } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
+import type { World } from "./world.ts";
 
 export type ObserveDeps = {
   readonly calls: Pick<KubeCalls, "get">;
   readonly machines: Pick<Machines, "unitsOf">;
-  /** The minimum of the job's own budget; undefined when it has none. */
-  readonly budgetOf: (job: {
-    readonly namespace: string;
-    readonly name: string;
-    readonly uid: string;
-  }) => number | undefined;
+  readonly budgetOf: World["budgetOf"];
   readonly groupsOf: PodGroups["groupsOf"];
   /** Whoever's it is. */
   readonly podNamed: (namespace: string, name: string) => V1Pod | undefined;
@@ -94,7 +90,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     },
     // Only pods need them: a job whose pods are all there is not asked about.
     companionsMissing: isPodMissing ? await missingAmong(deps, metadata.namespace, named) : [],
-    budget: deps.budgetOf(metadata),
+    budget: deps.budgetOf(metadata, controller.genLabels(metadata.name)),
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
     nodesLost: deps.lostAmong(new Set([...machines, ...podNodes]), nowMs),

@@ -1,6 +1,6 @@
-import type { KubeConfig, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
+import type { KubeConfig, V1LabelSelector, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
 import type { Logger } from "@muster/service";
-import { claimantIndex, informer, listWatch, type Informer } from "@muster/kube";
+import { claimantIndex, informer, listWatch, selectsExactly, type Informer, type Labels } from "@muster/kube";
 import { labels } from "@muster/proto";
 import type { Config } from "../config.ts";
 import { KINDS } from "../domain/kinds.ts";
@@ -16,8 +16,11 @@ export type World = AsyncDisposable & {
   readonly synced: Promise<unknown>;
   /** The same as it is now. */
   isComplete(): boolean;
-  /** The minimum of the job's own budget; undefined when it has none. */
-  budgetOf(job: { readonly namespace: string; readonly name: string; readonly uid: string }): number | undefined;
+  /** The minimum of the job's own budget, which is 0 while it selects anything but the pods with these labels; undefined when it has none. */
+  budgetOf(
+    job: { readonly namespace: string; readonly name: string; readonly uid: string },
+    labels: Labels,
+  ): number | undefined;
   /** Called with the `namespace/name` of each budget that came, changed or went; jobs have the names of theirs. Returns the way to stop. */
   onBudgetChange(listener: (key: string) => void): () => void;
   /** Pods of this owner id that may still run, whoever has them now. */
@@ -58,6 +61,7 @@ export function openWorld(
     source: listWatch<V1PodDisruptionBudget>(kube, `${policy}/poddisruptionbudgets`),
     project: ({ metadata, spec }) => ({
       minAvailable: Number(spec?.minAvailable ?? 0),
+      selector: spec?.selector,
       controllerUid: metadata?.ownerReferences?.find(({ controller }) => controller === true)?.uid,
     }),
     onError,
@@ -71,9 +75,10 @@ export function openWorld(
     services,
     synced,
     isComplete: () => caches.every((cache) => Number.isFinite(cache.listAgeMs())),
-    budgetOf: ({ namespace, name, uid }) => {
+    budgetOf: ({ namespace, name, uid }, labels) => {
       const budget = budgets.get(`${namespace}/${name}`);
-      return budget?.controllerUid === uid ? budget.minAvailable : undefined;
+      if (budget?.controllerUid !== uid) return undefined;
+      return selectsExactly(budget.selector, labels) ? budget.minAvailable : 0;
     },
     onBudgetChange: (listener) => budgets.onChange(({ key }) => listener(key)),
     runningFor: (ownerId) => pods.byIndex("owner", ownerId).map(podFact).filter(mayRun),
@@ -84,7 +89,11 @@ export function openWorld(
   };
 }
 
-type Budget = { readonly minAvailable: number; readonly controllerUid: string | undefined };
+type Budget = {
+  readonly minAvailable: number;
+  readonly selector: V1LabelSelector | undefined;
+  readonly controllerUid: string | undefined;
+};
 
 /** Kinds that share a label find the same orphan under it; their groups keep them apart. */
 function claimants(): (member: V1Pod | V1Service) => readonly string[] {

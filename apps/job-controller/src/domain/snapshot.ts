@@ -92,7 +92,7 @@ export type Snapshot = {
   };
   /** Companion objects of the kind that are not there, by kind and name. */
   readonly companionsMissing: readonly string[];
-  /** The minimum of the job's own budget; undefined when it has none. */
+  /** The minimum of the job's own budget, 0 while it guards other pods than the job's; undefined when it has none. */
   readonly budget: number | undefined;
   /** The groups of schedulers that have such. */
   readonly groups: GroupsSeen;

@@ -1,4 +1,5 @@
 import type { V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
+import { isDeepStrictEqual } from "node:util";
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import { BUDGETS, NAMESPACE, PODS, SERVICES, type FailureWorld } from "./failure-world.ts";
@@ -119,6 +120,12 @@ export function editedObjects(world: () => FailureWorld): void {
     await calls.patch(BUDGETS, name, { kind: "merge", body: { spec: { minAvailable: null, maxUnavailable: 1 } } });
     await until("it is as it was", async () => (await budget()).spec?.minAvailable === 2);
     expect((await budget()).spec?.maxUnavailable).toBeUndefined();
+    const selector = (await budget()).spec?.selector;
+    await calls.patch(BUDGETS, name, {
+      kind: "merge",
+      body: { spec: { selector: { matchLabels: { app: "other" } } } },
+    });
+    await until("it selects what it did", async () => isDeepStrictEqual((await budget()).spec?.selector, selector));
     await removeWhole(name);
   });
 

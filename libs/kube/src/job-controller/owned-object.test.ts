@@ -1,4 +1,4 @@
-import type { V1PodDisruptionBudget } from "@kubernetes/client-node";
+import type { V1LabelSelector, V1PodDisruptionBudget } from "@kubernetes/client-node";
 import { describe, expect, it } from "vitest";
 import { KUBEFLOW_TFJOB, NAMESPACE, testJob } from "../../test/job-world.ts";
 import type { KubeCalls } from "../kube-calls.ts";
@@ -55,7 +55,7 @@ const budget = (more: Partial<V1PodDisruptionBudget["metadata"]> = {}, minAvaila
     ownerReferences: [owner],
     ...more,
   },
-  spec: { minAvailable },
+  spec: { minAvailable, selector: { matchLabels: labels } },
 });
 
 describe("syncPdb", () => {
@@ -103,6 +103,20 @@ describe("syncPdb", () => {
         body: { spec: { minAvailable: 5, maxUnavailable: null }, metadata: { uid: "u", resourceVersion: "7" } },
       },
     ]);
+  });
+
+  it.each<[string, V1LabelSelector | undefined, object]>([
+    ["none at all", undefined, labels],
+    ["other pods", { matchLabels: { app: "other" } }, { app: null, ...labels }],
+    ["fewer pods", { matchLabels: { ...labels, tier: "front" } }, { tier: null, ...labels }],
+    ["more pods", { matchLabels: {} }, labels],
+    ["pods by an expression", { matchLabels: labels, matchExpressions: [{ key: "a", operator: "Exists" }] }, labels],
+  ])("puts a selector right that somebody made select %s", async (_title, selector, matchLabels) => {
+    const edited = { ...budget(), spec: { minAvailable: 3, ...(selector !== undefined && { selector }) } };
+    const { deps, writes } = world(edited);
+    expect(await syncPdb(deps, job, 3, mayAdopt)).toBe("updated");
+    const spec = { minAvailable: 3, maxUnavailable: null, selector: { matchLabels, matchExpressions: null } };
+    expect(writes).toMatchObject([{ patch: "mnist", kind: "merge", body: { spec } }]);
   });
 
   it("adopts an orphan with the job's labels and keeps its other owners", async () => {

@@ -1,7 +1,7 @@
-import type { V1PodDisruptionBudget } from "@kubernetes/client-node";
+import type { V1LabelSelector, V1PodDisruptionBudget } from "@kubernetes/client-node";
 import type { KubeResource } from "../kube-calls.ts";
 import type { JobObject } from "./controller-interface.ts";
-import type { Labels } from "./member-labels.ts";
+import { selects, type Labels } from "./member-labels.ts";
 import type { OwnerReference } from "./member.ts";
 import {
   deleteOwnedObject,
@@ -40,10 +40,12 @@ export function syncPdb<Job extends JobObject>(
     canAdopt,
     ...(isAbsent !== undefined && { isAbsent }),
     build: () => buildPdb(job, minAvailable, labels, owner),
-    difference: ({ spec }) =>
-      spec?.minAvailable === minAvailable && spec.maxUnavailable === undefined
-        ? undefined
-        : { spec: { minAvailable, maxUnavailable: null } },
+    difference: ({ spec }) => {
+      const isSame = selectsExactly(spec?.selector, labels);
+      if (isSame && spec?.minAvailable === minAvailable && spec.maxUnavailable === undefined) return undefined;
+      const selector = isSame ? {} : { selector: replaceSelector(spec?.selector, labels) };
+      return { spec: { minAvailable, maxUnavailable: null, ...selector } };
+    },
   };
   return syncOwnedObject(deps, job, wanted);
 }
@@ -51,6 +53,19 @@ export function syncPdb<Job extends JobObject>(
 /** Deletes the job's budget, if it has one. */
 export function deletePdb<Job extends JobObject>(deps: OwnedObjectDeps<Job>, job: Job): Promise<boolean> {
   return deleteOwnedObject(deps, job, { title: PDB, ...placeOf(job) });
+}
+
+/** Whether a selector means the pods with these labels, and says so in no other way. */
+export function selectsExactly(selector: V1LabelSelector | undefined, labels: Labels): boolean {
+  const { matchLabels = {}, matchExpressions = [] } = selector ?? {};
+  const isAsMany = Object.keys(matchLabels).length === Object.keys(labels).length;
+  return matchExpressions.length === 0 && isAsMany && selects(labels, matchLabels);
+}
+
+/** A merge keeps what it is not told about. */
+function replaceSelector(selector: V1LabelSelector | undefined, labels: Labels): object {
+  const gone = Object.keys(selector?.matchLabels ?? {}).filter((key) => !(key in labels));
+  return { matchLabels: { ...Object.fromEntries(gone.map((key) => [key, null])), ...labels }, matchExpressions: null };
 }
 
 function buildPdb(job: JobObject, minAvailable: number, labels: Labels, owner: OwnerReference): V1PodDisruptionBudget {
