@@ -1,0 +1,81 @@
+import { labels } from "@muster/proto";
+import { inSpan } from "@muster/tracing";
+import { decideBootOutcome, lengthenBackoff, type BootAnswer } from "../domain/decide-boot-outcome.ts";
+import type { ScaledNode } from "../domain/node.ts";
+import type { PoolPolicy } from "../domain/pool.ts";
+import { buildMark, mark } from "../domain/unavailability.ts";
+import type { Boot, NodeProvider } from "../providers/provider.ts";
+import { describeFailure, type Scaler } from "../scaler.ts";
+
+/** Asks the provider for the instance of a node that is Creating, and writes down what it says. Never rejects. */
+export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPolicy): Promise<void> {
+  const provider = scaler.providers.get(policy.provider);
+  if (provider === undefined) throw new Error(`pool ${policy.name} has no provider ${policy.provider}`);
+  const { name, spec } = node;
+  const attributes = {
+    "muster.node": name,
+    "muster.pool": spec.pool,
+    "muster.instance_type": spec.instanceType,
+    "muster.spot": spec.spot,
+    "muster.demand": node.status.boundTo ?? "",
+  };
+  await inSpan("@muster/node-scaler", "boot node", { attributes }, async (span) => {
+    const beganMs = scaler.now();
+    const answer = await ask(scaler, provider, buildBoot(node, policy, scaler.poolLabel));
+    const outcome = await takeAnswer(scaler, provider, { node, policy, answer });
+    span.setAttributes({ "muster.outcome": outcome });
+    scaler.tell.booted(outcome, scaler.now() - beganMs);
+  }).catch((error: unknown) => scaler.tell.failed("pool", `writing what became of the boot of ${name}`, error));
+}
+
+async function ask(scaler: Scaler, provider: NodeProvider, boot: Boot): Promise<BootAnswer> {
+  if (!scaler.isHeld()) return { kind: "failed", message: "this replica leads no more", retryAfterMs: 0 };
+  try {
+    return await provider.start(boot, scaler.signal);
+  } catch (error) {
+    scaler.tell.failed("pool", `booting ${boot.nodeName}`, error);
+    return { kind: "failed", ...describeFailure(error) };
+  }
+}
+
+type Answered = { readonly node: ScaledNode; readonly policy: PoolPolicy; readonly answer: BootAnswer };
+
+async function takeAnswer(
+  scaler: Scaler,
+  provider: NodeProvider,
+  { node, policy, answer }: Answered,
+): Promise<"started" | "short" | "failed"> {
+  const { memory, records, now, unavailableMs, tell } = scaler;
+  const { spec } = node;
+  const outcome = decideBootOutcome(node, answer);
+  if (outcome.because === "short") {
+    const { instanceType, spot } = spec;
+    const found = buildMark({ provider: policy.provider, instanceType, spot }, outcome.shortage, now());
+    memory.unavailable = mark(memory.unavailable, { ...found, untilMs: found.sinceMs + unavailableMs });
+    tell.planned("pool", { do: "mark", node: node.name, because: found.message });
+  }
+  if (answer.kind === "failed")
+    memory.backoffs.set(policy.provider, lengthenBackoff(memory.backoffs.get(policy.provider), answer, now()));
+  else if (answer.kind === "started") memory.backoffs.delete(policy.provider);
+  const written = await records.changeNode(outcome);
+  // Its record is gone or has ended meanwhile: nobody else knows of the instance before the next scans.
+  if (written === undefined && answer.kind === "started" && scaler.isHeld())
+    await provider.stop({ instanceId: answer.instanceId, nodeName: node.name }, scaler.signal);
+  return outcome.because;
+}
+
+function buildBoot({ name, spec }: ScaledNode, policy: PoolPolicy, poolLabel: string): Boot {
+  const { pool, instanceType, bootImage, spot, zone, gpus, volumeGib, privateIpOnly } = spec;
+  return {
+    nodeName: name,
+    pool,
+    instanceType,
+    image: bootImage,
+    spot,
+    zone,
+    gpus,
+    volumeGib,
+    privateIpOnly,
+    labels: { ...policy.labels, [poolLabel]: pool, [labels.scaledNode]: name },
+  };
+}

@@ -1,0 +1,154 @@
+import {
+  buildComputedNodes,
+  buildFreeMachines,
+  buildPauses,
+  isInUse,
+  type Use,
+} from "../domain/build-scaling-snapshot.ts";
+import { compute, type ScalingPlan, type StartStep } from "../domain/compute.ts";
+import type { ScaledNode } from "../domain/node.ts";
+import { buildTermination } from "../domain/plan-heartbeat.ts";
+import { sweep } from "../domain/unavailability.ts";
+import { forEachSome, type Scaler } from "../scaler.ts";
+import { bootNode } from "./boot-node.ts";
+
+/** Writes to the store under way at once. */
+const WRITES_AT_ONCE = 32;
+
+/**
+ * Looks at what is needed and what is there, and makes nodes or marks them to end. Rejects when demand or machines are not known: nothing is decided then. Boots go on
+ * after the round; their records are written in it, so that the next round counts them.
+ */
+export async function poolRound(scaler: Scaler): Promise<void> {
+  const { memory, records, policies } = scaler;
+  // Machines first: what is granted in between is then missed as a demand, and boots nothing.
+  const machines = await scaler.machines();
+  const [demands, bootImages] = await Promise.all([scaler.demands(), findImages(scaler)]);
+  const nodes = records.list();
+  const use: Use = { machines, pods: scaler.cluster.pods() };
+  const nowMs = scaler.now();
+  memory.unavailable = sweep(memory.unavailable, nowMs);
+  const plan = compute({
+    nodes: buildComputedNodes(nodes, use),
+    machines: buildFreeMachines(nodes, use, policies),
+    demands,
+    pools: policies,
+    unavailable: [...memory.unavailable, ...buildPauses(policies, memory.backoffs, nowMs)],
+    bootImages,
+    fixedSizeVolumes: new Set(
+      [...scaler.providers.values()].filter((one) => one.fixedSizeVolumes).map(({ name }) => name),
+    ),
+    nowMs,
+    seed: scaler.seed(),
+    limits: scaler.limits,
+  });
+  memory.plan = plan;
+  await scaler.publishPools(plan.poolScaling);
+  await writeUpdates(scaler, plan, nodes, use);
+  await start(scaler, plan.start, nowMs);
+  await markStops(scaler, plan, nodes, nowMs);
+}
+
+/** By pool; a pool whose image is not known has none, and boots nothing. */
+async function findImages({ policies, bootImage, tell }: Scaler): Promise<ReadonlyMap<string, string>> {
+  const found = await Promise.all(
+    [...policies.values()].map(async (policy): Promise<(readonly [string, string])[]> => {
+      try {
+        return [[policy.name, await bootImage(policy)]];
+      } catch (error) {
+        tell.failed("pool", `finding the boot image of pool ${policy.name}`, error);
+        return [];
+      }
+    }),
+  );
+  return new Map(found.flat());
+}
+
+async function writeUpdates(
+  { records, tell }: Scaler,
+  plan: ScalingPlan,
+  nodes: readonly ScaledNode[],
+  use: Use,
+): Promise<void> {
+  const phases = new Map(nodes.map(({ name, status }) => [name, status.phase]));
+  const inUse = nodes.filter((node) => isInUse(node, use));
+  const updates = [...plan.updates, ...inUse.map(({ name }) => ({ name, boundTo: undefined, idleSinceMs: undefined }))];
+  await forEachSome(
+    updates,
+    WRITES_AT_ONCE,
+    async ({ name, ...status }) => {
+      const expected = phases.get(name);
+      if (expected !== undefined) await records.changeNode({ node: name, expected, status });
+    },
+    ({ name }, error) => tell.failed("pool", `binding ${name}`, error),
+  );
+}
+
+async function start(scaler: Scaler, steps: readonly StartStep[], nowMs: number): Promise<void> {
+  const { memory, records, policies, tell } = scaler;
+  await forEachSome(
+    steps,
+    WRITES_AT_ONCE,
+    async (step) => {
+      const policy = policies.get(step.spec.pool);
+      if (policy === undefined || !scaler.isHeld()) return;
+      tell.planned("pool", { do: "start", node: step.name, because: step.because });
+      const node = buildRecord(step, scaler.term, nowMs);
+      const created = records.create(node);
+      const boot = created
+        .then(
+          () => bootNode(scaler, node, policy),
+          () => undefined,
+        )
+        .finally(() => memory.booting.delete(step.name));
+      // At once, or the heartbeat could take the record for one that nobody boots.
+      memory.booting.set(step.name, boot);
+      await created;
+    },
+    ({ name }, error) => tell.failed("pool", `writing the record of ${name}`, error),
+  );
+}
+
+function buildRecord({ name, spec, boundTo }: StartStep, term: number, nowMs: number): ScaledNode {
+  return {
+    name,
+    spec,
+    status: {
+      phase: "Creating",
+      phaseSinceMs: nowMs,
+      createdAtMs: nowMs,
+      instanceId: undefined,
+      kubernetesNode: undefined,
+      addresses: [],
+      boundTo,
+      claim: undefined,
+      unhealthySinceMs: undefined,
+      idleSinceMs: undefined,
+      term,
+      trouble: undefined,
+    },
+  };
+}
+
+/** Only marks: the reaper stops a marked node once nobody can be given it any more. */
+async function markStops(
+  { records, policies, tell }: Scaler,
+  plan: ScalingPlan,
+  nodes: readonly ScaledNode[],
+  nowMs: number,
+): Promise<void> {
+  const byName = new Map(nodes.map((node) => [node.name, node]));
+  await forEachSome(
+    plan.stop,
+    WRITES_AT_ONCE,
+    async ({ name, because }) => {
+      const node = byName.get(name);
+      if (node === undefined) return;
+      const terminate = buildTermination(because, node, policies, nowMs);
+      const change = { node: name, expected: node.status.phase, spec: { terminate } };
+      tell.planned("pool", { do: "mark", node: name, because: because.code });
+      await records.changeNode(change);
+    },
+    ({ name }, error) => tell.failed("pool", `marking ${name} to end`, error),
+  );
+}

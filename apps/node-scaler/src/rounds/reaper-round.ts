@@ -1,0 +1,93 @@
+import { assertNever } from "@muster/faults";
+import { inSpan } from "@muster/tracing";
+import { nextStop, planReap, type ReapStep } from "../domain/plan-reap.ts";
+import { askMachines, describeFailure, forEachSome, listInstances, type Scaler } from "../scaler.ts";
+
+const NODES_AT_ONCE = 16;
+
+/** Brings nodes that are to end a step nearer to their end. */
+export async function reaperRound(scaler: Scaler): Promise<void> {
+  const { memory, records, cluster } = scaler;
+  const ending = records
+    .list()
+    .filter(
+      ({ spec, status }) =>
+        spec.terminate !== undefined || status.phase === "Terminating" || status.phase === "Terminated",
+    );
+  for (const name of memory.stops.keys()) if (records.get(name) === undefined) memory.stops.delete(name);
+  if (ending.length === 0) return;
+  const machines = await askMachines(scaler, "reaper");
+  const instances = await listInstances(scaler, "reaper");
+  const steps = planReap({
+    nowMs: scaler.now(),
+    nodes: ending,
+    instances,
+    kubeNodes: cluster.nodes(),
+    machines,
+    pods: cluster.pods(),
+    stops: memory.stops,
+    booting: new Set(memory.booting.keys()),
+  });
+  const byNode = [...Map.groupBy(steps, ({ node }) => node).values()];
+  await forEachSome(
+    byNode,
+    NODES_AT_ONCE,
+    async (ofNode) => {
+      for (const step of ofNode) {
+        scaler.tell.planned("reaper", step);
+        await take(scaler, step);
+      }
+    },
+    ([step], error) => scaler.tell.failed("reaper", `ending ${step?.node ?? ""}`, error),
+  );
+}
+
+async function take(scaler: Scaler, step: ReapStep): Promise<void> {
+  const { records, cluster } = scaler;
+  if (!scaler.isHeld()) return;
+  switch (step.do) {
+    case "change":
+      await records.changeNode(step);
+      return;
+    case "cordon":
+      return cluster.cordon(step.kubeNode, step.because);
+    case "uncordon":
+      return cluster.uncordon(step.kubeNode);
+    case "evict":
+      await cluster.evict({ namespace: step.namespace, name: step.pod, uid: step.uid });
+      return;
+    case "stop":
+      return stop(scaler, step);
+    case "delete-kube-node":
+      return cluster.deleteNode(step.kubeNode);
+    case "purge":
+      return records.purge(step.node);
+    case "wait":
+      return;
+    default:
+      return assertNever(step);
+  }
+}
+
+type StopStep = Extract<ReapStep, { readonly do: "stop" }>;
+
+async function stop(
+  { memory, providers, records, signal, now }: Scaler,
+  { node, provider, instanceId, because }: StopStep,
+): Promise<void> {
+  const remember = (retryAfterMs: number): void => {
+    memory.stops.set(node, nextStop(memory.stops.get(node), retryAfterMs, now()));
+  };
+  const attributes = { "muster.node": node, "muster.instance": instanceId, "muster.because": because };
+  try {
+    await inSpan("@muster/node-scaler", "stop node", { attributes }, async () => {
+      await providers.get(provider)?.stop({ instanceId, nodeName: node }, signal);
+    });
+    remember(0);
+  } catch (error) {
+    const { message, retryAfterMs } = describeFailure(error);
+    remember(retryAfterMs);
+    await records.changeNode({ node, expected: "Terminating", status: { trouble: message } });
+    throw error;
+  }
+}

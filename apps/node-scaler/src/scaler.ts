@@ -1,0 +1,149 @@
+import { describeFault, faultOf } from "@muster/faults";
+import type { Records } from "./adapters/records.ts";
+import type { ScalingLimits, ScalingPlan } from "./domain/compute.ts";
+import type { BootBackoff } from "./domain/decide-boot-outcome.ts";
+import type { Demand, Unavailability } from "./domain/demand.ts";
+import type { HeartbeatStep } from "./domain/plan-heartbeat.ts";
+import type { ClaimStep } from "./domain/plan-claims.ts";
+import type { ReapStep, StopsTried } from "./domain/plan-reap.ts";
+import type { ScanStep } from "./domain/plan-scan.ts";
+import type { PoolPolicy } from "./domain/pool.ts";
+import type { Instances, KubeNodes, Machines, PodsByNode } from "./domain/sightings.ts";
+import type { NodeProvider } from "./providers/provider.ts";
+
+/** What is seen of the cluster, and what is done to its nodes. Each call rejects with FaultError, and is done already when made again. */
+export type Cluster = {
+  nodes(): KubeNodes;
+  pods(): PodsByNode;
+  cordon(kubeNode: string, because: string): Promise<void>;
+  /** Takes back a cordon of this scaler, and nobody else's. */
+  uncordon(kubeNode: string): Promise<void>;
+  /** False: a disruption budget forbids it now. */
+  evict(pod: { readonly namespace: string; readonly name: string; readonly uid: string }): Promise<boolean>;
+  deleteNode(kubeNode: string): Promise<void>;
+};
+
+/** What the loops need from outside. */
+export type ScalerDeps = {
+  /** Milliseconds since 1970 that never jump while the process lives. */
+  readonly now: () => number;
+  /** Fencing token of this leadership. */
+  readonly term: number;
+  /** Whether this process leads at this moment: asked before each effect that no revision fences. */
+  readonly isHeld: () => boolean;
+  readonly signal: AbortSignal;
+  /** Different each time. */
+  readonly seed: () => string;
+  readonly records: Records;
+  readonly policies: ReadonlyMap<string, PoolPolicy>;
+  readonly poolLabel: string;
+  readonly providers: ReadonlyMap<string, NodeProvider>;
+  readonly cluster: Cluster;
+  readonly machines: () => Promise<Machines>;
+  readonly demands: () => Promise<readonly Demand[]>;
+  readonly bootImage: (pool: PoolPolicy) => Promise<string>;
+  readonly publishPools: (pools: ScalingPlan["poolScaling"]) => Promise<void>;
+  readonly limits: ScalingLimits;
+  readonly unavailableMs: number;
+  readonly tell: Tell;
+};
+
+export type LoopName = "pool" | "heartbeat" | "reaper" | "scan";
+
+export type Tell = {
+  /** A step is about to be taken. */
+  readonly planned: (loop: LoopName, step: TakenStep) => void;
+  /** One thing did not work; the round goes on without it, and the next one tries again. */
+  readonly failed: (loop: LoopName, doing: string, error: unknown) => void;
+  /** An instance was asked for; how it ended. */
+  readonly booted: (outcome: "started" | "short" | "failed", tookMs: number) => void;
+};
+
+export type TakenStep =
+  | HeartbeatStep
+  | ClaimStep
+  | ReapStep
+  | ScanStep
+  | { readonly do: "start" | "mark"; readonly node: string; readonly because: string };
+
+/** What a leader remembers. All of it may be lost: the next leader finds it out again, or waits a little longer. */
+export type Memory = {
+  readonly leadingSinceMs: number;
+  unavailable: readonly Unavailability[];
+  /** By provider. */
+  readonly backoffs: Map<string, BootBackoff>;
+  readonly stops: Map<string, StopsTried>;
+  suspects: ReadonlySet<string>;
+  /** Boots under way, by the name of the node. */
+  readonly booting: Map<string, Promise<void>>;
+  plan: Pick<ScalingPlan, "bindings" | "waits" | "poolScaling"> | undefined;
+};
+
+/** One leadership: what it may touch and what it remembers. */
+export type Scaler = ScalerDeps & { readonly memory: Memory };
+
+export function makeScaler(deps: ScalerDeps): Scaler {
+  const memory: Memory = {
+    leadingSinceMs: deps.now(),
+    unavailable: [],
+    backoffs: new Map(),
+    stops: new Map(),
+    suspects: new Set(),
+    booting: new Map(),
+    plan: undefined,
+  };
+  return { ...deps, memory };
+}
+
+/** What the providers of these names have now; all of them by default. One that fails is silent. */
+export async function listInstances(
+  { providers, signal, tell }: Scaler,
+  loop: LoopName,
+  names: Iterable<string> = providers.keys(),
+): Promise<Instances> {
+  const silent = new Set<string>();
+  const lists = await Promise.all(
+    [...new Set(names)].map(async (provider) => {
+      try {
+        const listed = (await providers.get(provider)?.list(signal)) ?? [];
+        return listed.map((instance) => ({ ...instance, provider }));
+      } catch (error) {
+        silent.add(provider);
+        tell.failed(loop, `listing the instances of ${provider}`, error);
+        return [];
+      }
+    }),
+  );
+  return { all: lists.flat(), silent };
+}
+
+/** Undefined when the ledger does not answer. */
+export async function askMachines({ machines, tell }: Scaler, loop: LoopName): Promise<Machines | undefined> {
+  try {
+    return await machines();
+  } catch (error) {
+    tell.failed(loop, "asking the ledger for its machines", error);
+    return undefined;
+  }
+}
+
+/** Runs the work for each item, so many at once; what fails is told, and keeps nothing else from being done. */
+export async function forEachSome<Item>(
+  items: readonly Item[],
+  atOnce: number,
+  work: (item: Item) => Promise<void>,
+  failed: (item: Item, error: unknown) => void,
+): Promise<void> {
+  const left = items.values();
+  const worker = async (): Promise<void> => {
+    for (const item of left) await work(item).catch((error: unknown) => failed(item, error));
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
+}
+
+/** One line about what went wrong, and how long the other side asks to be left alone. */
+export function describeFailure(error: unknown): { readonly message: string; readonly retryAfterMs: number } {
+  const fault = faultOf(error);
+  if (fault === undefined) return { message: error instanceof Error ? error.message : String(error), retryAfterMs: 0 };
+  return { message: describeFault(fault), retryAfterMs: "retryAfterMs" in fault ? fault.retryAfterMs : 0 };
+}

@@ -1,0 +1,129 @@
+import { throwFault } from "@muster/faults";
+import type { Boot, Instance, NodeProvider, Started } from "../src/providers/provider.ts";
+
+/** What the next calls of a cloud do instead of working. */
+export type CloudFaults = {
+  /** Starts that answer this. */
+  short?: { readonly times: number; readonly instanceTypes?: readonly string[] };
+  /** Starts that fail before they do anything. */
+  startFails?: number;
+  /** Starts that take effect, and then fail all the same. */
+  answerLost?: number;
+  /** Orders to stop that are taken, and forgotten. */
+  stopForgotten?: number;
+  /** Calls of any kind that are refused with a time to wait. */
+  rateLimited?: { readonly times: number; readonly retryAfterMs: number };
+  listFails?: number;
+};
+
+export type CloudInstance = {
+  readonly boot: Boot;
+  readonly instanceId: string;
+  readonly startedAtMs: number;
+  joins: boolean;
+  stopping: boolean;
+  lostAtMs: number | undefined;
+  failure: string | undefined;
+};
+
+/** A cloud in memory. Instances are gone at once when they are stopped, unless a fault says otherwise. */
+export type MemoryCloud = {
+  readonly provider: NodeProvider;
+  readonly instances: Map<string, CloudInstance>;
+  /** How often each node was started, whatever came of it. */
+  readonly starts: Map<string, number>;
+  readonly faults: CloudFaults;
+  /** Called with each instance that is about to go. */
+  onStop: (instance: CloudInstance) => void;
+};
+
+export function memoryCloud({ name, now }: { readonly name: string; readonly now: () => number }): MemoryCloud {
+  const instances = new Map<string, CloudInstance>();
+  const starts = new Map<string, number>();
+  const faults: CloudFaults = {};
+  let ids = 0;
+
+  const limit = (): void => {
+    const limited = faults.rateLimited;
+    if (limited === undefined || limited.times === 0) return;
+    faults.rateLimited = { ...limited, times: limited.times - 1 };
+    throwFault({ code: "limit_exceeded", what: `calls of ${name}`, limit: 1, retryAfterMs: limited.retryAfterMs });
+  };
+  const fail = (doing: string): never => throwFault({ code: "unavailable", dependency: doing, retryAfterMs: 0 });
+  const spend = (what: "startFails" | "answerLost" | "stopForgotten" | "listFails"): boolean => {
+    const left = faults[what] ?? 0;
+    if (left > 0) faults[what] = left - 1;
+    return left > 0;
+  };
+  const make = (boot: Boot): string => {
+    const existing = [...instances.values()].find((instance) => instance.boot.nodeName === boot.nodeName);
+    if (existing !== undefined) return existing.instanceId;
+    ids += 1;
+    const instanceId = `i-${ids}`;
+    const startedAtMs = now();
+    instances.set(instanceId, {
+      boot,
+      instanceId,
+      startedAtMs,
+      joins: true,
+      stopping: false,
+      lostAtMs: undefined,
+      failure: undefined,
+    });
+    return instanceId;
+  };
+  const cloud: MemoryCloud = {
+    instances,
+    starts,
+    faults,
+    onStop: () => undefined,
+    provider: {
+      name,
+      fixedSizeVolumes: false,
+      start: async (boot): Promise<Started> => {
+        await Promise.resolve();
+        starts.set(boot.nodeName, (starts.get(boot.nodeName) ?? 0) + 1);
+        limit();
+        if (spend("startFails")) fail(name);
+        const { short } = faults;
+        if (short !== undefined && short.times > 0 && (short.instanceTypes?.includes(boot.instanceType) ?? true)) {
+          faults.short = { ...short, times: short.times - 1 };
+          return { kind: "no-capacity", zone: undefined, subnet: undefined, message: "none left" };
+        }
+        const instanceId = make(boot);
+        if (spend("answerLost")) fail(name);
+        return { kind: "started", instanceId, zone: boot.zone };
+      },
+      stop: async ({ instanceId }) => {
+        await Promise.resolve();
+        limit();
+        const instance = instances.get(instanceId);
+        if (instance === undefined || spend("stopForgotten")) return;
+        cloud.onStop(instance);
+        instances.delete(instanceId);
+      },
+      list: async () => {
+        await Promise.resolve();
+        limit();
+        if (spend("listFails")) fail(name);
+        return [...instances.values()].map(toInstance);
+      },
+      findImage: () => Promise.resolve(""),
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    },
+  };
+  return cloud;
+}
+
+function toInstance({ boot, instanceId, stopping, lostAtMs, failure }: CloudInstance): Instance {
+  return {
+    instanceId,
+    nodeName: boot.nodeName,
+    state: stopping ? "stopping" : "running",
+    zone: boot.zone,
+    addresses: [],
+    kubernetesNode: undefined,
+    lostAtMs,
+    failure,
+  };
+}

@@ -1,0 +1,206 @@
+import { describe, expect, it } from "vitest";
+import { buildPolicy } from "./build-node.ts";
+import { ScalerWorld } from "./scaler-world.ts";
+
+const MINUTE = 60_000;
+
+const phases = (world: ScalerWorld) => world.records().map(({ status }) => status.phase);
+
+describe("a gang of four", () => {
+  it("gets exactly four nodes, claims them, and leaves none behind", async () => {
+    const world = new ScalerWorld(buildPolicy({ idleMs: MINUTE }));
+    const gang = world.ledger.reserve("a", 4, world.nowMs);
+    await world.run(MINUTE);
+    expect(phases(world)).toEqual(["Claimed", "Claimed", "Claimed", "Claimed"]);
+    expect(world.cloud.starts.size).toBe(4);
+    world.reach(gang);
+    await world.run(10 * MINUTE);
+    expect(phases(world)).toHaveLength(4);
+
+    world.release(gang);
+    await world.run(30_000);
+    expect(phases(world)).toEqual(["Available", "Available", "Available", "Available"]);
+    await world.run(4 * MINUTE);
+    expect([world.records(), [...world.cloud.instances], [...world.nodes]]).toEqual([[], [], []]);
+    expect(world.cloud.starts.size).toBe(4);
+    expect(world.problems).toEqual([]);
+  });
+
+  it("boots nothing when only a part of it could be made", async () => {
+    const world = new ScalerWorld(buildPolicy({ max: 3 }));
+    world.ledger.reserve("a", 4, world.nowMs);
+    await world.run(MINUTE);
+    expect(world.records()).toEqual([]);
+    expect(["POOL_MAX", "GANG_INCOMPLETE"]).toContain(world.scaler.memory.plan?.waits[0]?.code);
+  });
+});
+
+it("keeps what is to stand by, and goes back to it when more is not needed any more", async () => {
+  const standby = [{ instanceType: "small", count: 2, spot: false }];
+  const world = new ScalerWorld(buildPolicy({ idleMs: 0, standby }));
+  await world.run(MINUTE);
+  expect(phases(world)).toEqual(["Available", "Available"]);
+  const job = world.ledger.reserve("a", 4, world.nowMs);
+  await world.run(2 * MINUTE);
+  expect(phases(world).filter((phase) => phase === "Claimed")).toHaveLength(4);
+  world.release(job);
+  await world.run(3 * MINUTE);
+  expect(phases(world)).toEqual(["Available", "Available"]);
+  expect(world.problems).toEqual([]);
+});
+
+it("ends nodes of a pool whose nodes are used once, and no node that no pod reached", async () => {
+  const world = new ScalerWorld(buildPolicy({ reuse: false }));
+  const [used, unused] = [world.ledger.reserve("a", 1, world.nowMs), world.ledger.reserve("a", 1, world.nowMs)];
+  await world.run(MINUTE);
+  world.reach(used);
+  await world.run(10_000);
+  world.release(used);
+  world.release(unused);
+  await world.run(2 * MINUTE);
+  expect(phases(world)).toEqual(["Available"]);
+});
+
+describe("a cloud that fails", () => {
+  it("is asked for another type when it has no more of the first, which is left alone for ten minutes", async () => {
+    const types = ["small", "large"].map((name) => ({ name, cpuMilli: 1, memoryBytes: 1, gpus: 0 }));
+    const world = new ScalerWorld(buildPolicy({ instanceTypes: types }));
+    world.cloud.faults.short = { times: 100, instanceTypes: ["small"] };
+    world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(MINUTE);
+    expect([...world.cloud.instances.values()].map(({ boot }) => boot.instanceType)).toEqual(["large"]);
+    expect(world.cloud.starts.size).toBe(2);
+  });
+
+  it("is asked less and less often", async () => {
+    const world = new ScalerWorld(buildPolicy());
+    world.cloud.faults.startFails = 1000;
+    world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(10 * MINUTE);
+    expect(world.cloud.starts.size).toBeLessThanOrEqual(7);
+    expect(world.cloud.starts.size).toBeGreaterThanOrEqual(4);
+    world.cloud.faults.startFails = 0;
+    await world.run(10 * MINUTE);
+    expect(phases(world)).toEqual(["Claimed"]);
+  });
+
+  it("is left alone for as long as it asks for", async () => {
+    const world = new ScalerWorld(buildPolicy());
+    world.ledger.reserve("a", 1, world.nowMs);
+    world.cloud.faults.rateLimited = { times: 1, retryAfterMs: 4 * MINUTE };
+    await world.run(4 * MINUTE);
+    expect(world.cloud.starts.size).toBe(1);
+    await world.run(2 * MINUTE);
+    expect(phases(world)).toEqual(["Claimed"]);
+  });
+
+  it("is told to stop again when it forgot", async () => {
+    const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
+    const job = world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(MINUTE);
+    world.cloud.faults.stopForgotten = 3;
+    world.release(job);
+    await world.run(5 * MINUTE);
+    expect([world.records(), [...world.cloud.instances]]).toEqual([[], []]);
+  });
+
+  it("is told to stop what it made although it had said that it could not", async () => {
+    const world = new ScalerWorld(buildPolicy());
+    world.cloud.faults.answerLost = 1;
+    world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(3 * MINUTE);
+    expect(phases(world)).toEqual(["Claimed"]);
+    expect(world.cloud.instances.size).toBe(1);
+  });
+
+  it("is told to stop an instance that came back from the dead, in the second scan", async () => {
+    const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
+    const job = world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(MINUTE);
+    const [[id, zombie] = []] = [...world.cloud.instances];
+    world.release(job);
+    await world.run(3 * MINUTE);
+    if (id === undefined || zombie === undefined) throw new Error("there was no instance");
+    world.cloud.instances.set(id, zombie);
+    await world.run(30_000);
+    expect(world.cloud.instances.size).toBe(1);
+    await world.run(5 * MINUTE);
+    expect([[...world.cloud.instances], [...world.nodes]]).toEqual([[], []]);
+  });
+
+  it("has another node made for one that vanished", async () => {
+    const standby = [{ instanceType: "small", count: 1, spot: false }];
+    const world = new ScalerWorld(buildPolicy({ standby, healthyTimeoutMs: 60 * MINUTE }));
+    await world.run(MINUTE);
+    world.cloud.instances.clear();
+    await world.run(5 * MINUTE);
+    expect(phases(world)).toEqual(["Available"]);
+    expect(world.cloud.instances.size).toBe(1);
+  });
+});
+
+it("ends a node that never joins, and makes another", async () => {
+  const world = new ScalerWorld(buildPolicy());
+  world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(10_000);
+  for (const instance of world.cloud.instances.values()) instance.joins = false;
+  await world.run(5 * MINUTE);
+  expect(world.records().map(({ spec }) => spec.terminate?.code)).toContain("BOOT_TIMEOUT");
+  await world.run(3 * MINUTE);
+  expect(phases(world)).toEqual(["Claimed"]);
+});
+
+it("drains and ends a node that the provider is about to take away, and another takes its place", async () => {
+  const standby = [{ instanceType: "small", count: 1, spot: true }];
+  const world = new ScalerWorld(buildPolicy({ standby }));
+  await world.run(MINUTE);
+  for (const instance of world.cloud.instances.values()) instance.lostAtMs = world.nowMs + 2 * MINUTE;
+  const [first] = world.records();
+  await world.run(2 * MINUTE);
+  expect(phases(world)).toEqual(["Available"]);
+  expect(world.records()[0]?.name).not.toBe(first?.name);
+});
+
+it("cordons the second of two names under which a node has joined, and makes no other node", async () => {
+  const standby = [{ instanceType: "small", count: 1, spot: false }];
+  const world = new ScalerWorld(buildPolicy({ standby }));
+  await world.run(MINUTE);
+  const [node] = [...world.nodes.values()];
+  if (node === undefined) throw new Error("no node has joined");
+  world.nodes.set("k-second", { ...node, name: "k-second" });
+  await world.run(3 * MINUTE);
+  expect(world.nodes.get("k-second")?.schedulable).toBe(false);
+  expect(world.nodes.get(node.name)?.schedulable).toBe(true);
+  expect(world.cloud.starts.size).toBe(1);
+});
+
+it("never stops a node that was granted after it was listed as surplus", async () => {
+  const world = new ScalerWorld(
+    buildPolicy({ idleMs: 0, standby: [{ instanceType: "small", count: 1, spot: false }] }),
+  );
+  await world.run(MINUTE);
+  world.scaler.memory.booting.clear();
+  const [record] = world.records();
+  world.policies = new Map([["a", buildPolicy({ idleMs: 0 })]]);
+  world.restart();
+  await world.round("pool");
+  await world.round("pool");
+  expect(world.records()[0]?.spec.terminate?.code).toBe("IDLE");
+  world.ledger.reserve("a", 1, world.nowMs);
+  world.ledger.grant();
+  await world.run(2 * MINUTE);
+  expect(world.records().map(({ name, status }) => [name, status.phase])).toEqual([[record?.name, "Claimed"]]);
+  expect(world.problems).toEqual([]);
+});
+
+it("ends what an earlier leader left Creating, and goes on with what was Created", async () => {
+  const world = new ScalerWorld(buildPolicy());
+  world.ledger.reserve("a", 2, world.nowMs);
+  // Both records are written, and one of the boots has been answered.
+  world.killAfter(3);
+  await world.round("pool");
+  await world.run(3 * MINUTE);
+  expect(phases(world)).toEqual(["Claimed", "Claimed"]);
+  expect(world.cloud.instances.size).toBe(2);
+  expect(world.problems).toEqual([]);
+});

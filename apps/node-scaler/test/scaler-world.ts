@@ -1,0 +1,223 @@
+import { labels } from "@muster/proto";
+import { makeRecords, type Records } from "../src/adapters/records.ts";
+import type { ScaledNode, TerminationCode } from "../src/domain/node.ts";
+import type { PoolPolicy } from "../src/domain/pool.ts";
+import type { KubeNode, KubeNodes, PodOnNode } from "../src/domain/sightings.ts";
+import { heartbeatRound } from "../src/rounds/heartbeat-round.ts";
+import { poolRound } from "../src/rounds/pool-round.ts";
+import { reaperRound } from "../src/rounds/reaper-round.ts";
+import { scanRound } from "../src/rounds/scan-round.ts";
+import { makeScaler, type LoopName, type Scaler } from "../src/scaler.ts";
+import { memoryBucket } from "./memory-bucket.ts";
+import { memoryCloud, type CloudInstance } from "./memory-cloud.ts";
+import { SmallLedger } from "./small-ledger.ts";
+
+const ROUNDS: Readonly<Record<LoopName, (scaler: Scaler) => Promise<void>>> = {
+  pool: poolRound,
+  heartbeat: heartbeatRound,
+  reaper: reaperRound,
+  scan: scanRound,
+};
+
+/** Ends of nodes that must never hit one that somebody holds. */
+const GENTLE: readonly TerminationCode[] = ["IDLE", "RETURNED", "POOL_REMOVED"];
+
+type Node = { -readonly [Field in keyof KubeNode]: KubeNode[Field] } & { readonly pool: string };
+
+/** One life of a process. After its last effect everything that it touches fails, as if it had been killed there. */
+type Life = { readonly skewMs: number; effectsLeft: number; readonly term: number };
+
+class Killed extends Error {}
+
+/**
+ * A cluster, a cloud, a ledger and a store that outlive the scaler, which is driven round by round and can be killed between any two effects. `problems` has what
+ * must never happen.
+ */
+export class ScalerWorld {
+  nowMs = 1_000_000_000;
+  readonly problems: string[] = [];
+  readonly ledger = new SmallLedger();
+  readonly cloud = memoryCloud({ name: "cloud", now: () => this.nowMs });
+  readonly nodes = new Map<string, Node>();
+  /** How long an instance boots. */
+  bootMs = 30_000;
+  /** Names of nodes that the holder's pods have come to. */
+  readonly pods = new Map<string, readonly PodOnNode[]>();
+  policies: ReadonlyMap<string, PoolPolicy>;
+  readonly #store = memoryBucket<ScaledNode>();
+  #seen: KubeNodes = { byName: new Map(), known: true };
+  #scaler: Scaler;
+  #records: Records;
+  #life: Life;
+  #rounds = 0;
+
+  constructor(...policies: readonly PoolPolicy[]) {
+    this.policies = new Map(policies.map((policy) => [policy.name, policy]));
+    this.cloud.onStop = (instance) => this.#checkStop(instance);
+    [this.#scaler, this.#records, this.#life] = this.#lead({ skewMs: 0, effectsLeft: Infinity, term: 1 });
+  }
+
+  records(): readonly ScaledNode[] {
+    return this.#store.view.entries().map(({ value }) => value);
+  }
+
+  get scaler(): Scaler {
+    return this.#scaler;
+  }
+
+  /** The leader is killed after so many more effects. */
+  killAfter(effects: number): void {
+    this.#life.effectsLeft = effects;
+  }
+
+  /** Another leader begins, with a clock that differs by so much from this world's. */
+  restart(skewMs = 0): void {
+    // Whatever the earlier one still does is done by a process that does not lead.
+    this.#life.effectsLeft = 0;
+    [this.#scaler, this.#records, this.#life] = this.#lead({
+      skewMs,
+      effectsLeft: Infinity,
+      term: this.#life.term + 1,
+    });
+  }
+
+  /** One round of a loop, and the boots that it began. A new leader begins when the round was its last. */
+  async round(loop: LoopName): Promise<void> {
+    this.#rounds += 1;
+    try {
+      await ROUNDS[loop](this.#scaler);
+      await Promise.all(this.#scaler.memory.booting.values());
+    } catch (error) {
+      if (!(error instanceof Killed)) throw error;
+    }
+    this.#checkRecords();
+    if (this.#life.effectsLeft <= 0) this.restart();
+  }
+
+  /** Instances boot and join, and the watcher tells of all nodes. */
+  watch(): void {
+    for (const { boot, startedAtMs, joins } of this.cloud.instances.values()) {
+      const name = `k-${boot.nodeName}`;
+      if (!joins || this.nowMs - startedAtMs < this.bootMs || this.nodes.has(name)) continue;
+      const scaledNode = boot.labels[labels.scaledNode];
+      this.nodes.set(name, { name, scaledNode, ready: true, schedulable: true, pool: boot.pool });
+    }
+    const alive = new Set([...this.cloud.instances.values()].map(({ boot }) => boot.nodeName));
+    for (const node of this.nodes.values())
+      if (node.scaledNode !== undefined && !alive.has(node.scaledNode)) node.ready = false;
+    const copies = [...this.nodes.values()].map((node) => ({ node: { ...node }, pool: node.pool }));
+    this.ledger.look(copies);
+    this.#seen = { byName: new Map(copies.map(({ node }) => [node.name, node])), known: true };
+  }
+
+  /** Time passes as in life: every loop in its interval, the watcher and the ledger in between. */
+  async run(ms: number): Promise<void> {
+    const endMs = this.nowMs + ms;
+    for (let second = 1; this.nowMs < endMs; second += 1) {
+      this.nowMs += 1000;
+      this.watch();
+      this.ledger.grant();
+      if (second % 5 === 0) await this.round("heartbeat");
+      if (second % 5 === 2) await this.round("reaper");
+      if (second % 7 === 0) await this.round("pool");
+      if (second % 60 === 0) await this.round("scan");
+    }
+  }
+
+  /** The holder's pods come to the machines of a grant. */
+  reach(id: string): void {
+    const reservation = this.ledger.reservations.get(id);
+    for (const node of reservation?.machines ?? []) {
+      const pod = { namespace: "default", name: `p-${node}`, uid: node, owner: reservation?.owner, deleting: false };
+      this.pods.set(node, [pod]);
+    }
+  }
+
+  /** The holder's pods end, and it gives its machines back. */
+  release(id: string): void {
+    for (const node of this.ledger.reservations.get(id)?.machines ?? []) this.pods.delete(node);
+    this.ledger.release(id);
+  }
+
+  #lead(life: Life): [Scaler, Records, Life] {
+    const effect = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+      if (life.effectsLeft <= 0) throw new Killed();
+      life.effectsLeft -= 1;
+      return await work();
+    };
+    const look = <Result>(value: () => Result): Promise<Result> =>
+      life.effectsLeft <= 0 ? Promise.reject(new Killed()) : Promise.resolve(value());
+    const { bucket, view } = this.#store;
+    const now = (): number => this.nowMs + life.skewMs;
+    const records = makeRecords({
+      bucket: {
+        get: (key) => look(() => view.get(key)),
+        create: (...args) => effect(() => bucket.create(...args)),
+        update: (...args) => effect(() => bucket.update(...args)),
+        delete: (...args) => effect(() => bucket.delete(...args)),
+      },
+      view,
+      now,
+    });
+    const { provider } = this.cloud;
+    const scaler = makeScaler({
+      now,
+      term: life.term,
+      isHeld: () => life.effectsLeft > 0,
+      signal: new AbortController().signal,
+      seed: () => `${life.term}-${this.#rounds}`,
+      records,
+      policies: this.policies,
+      poolLabel: "pool",
+      providers: new Map([
+        [
+          "cloud",
+          {
+            ...provider,
+            start: (...args) => effect(() => provider.start(...args)),
+            stop: (...args) => effect(() => provider.stop(...args)),
+          },
+        ],
+      ]),
+      cluster: {
+        nodes: () => this.#seen,
+        pods: () => this.pods,
+        cordon: (name) => effect(() => this.#change(name, { schedulable: false })),
+        uncordon: (name) => effect(() => this.#change(name, { schedulable: true })),
+        evict: ({ uid }) => effect(() => Promise.resolve(this.pods.delete(uid))),
+        deleteNode: (name) => effect(() => Promise.resolve(void this.nodes.delete(name))),
+      },
+      machines: () => look(() => this.ledger.machines()),
+      demands: () => look(() => this.ledger.demands(this.policies)),
+      bootImage: () => look(() => ""),
+      publishPools: () => look(() => undefined),
+      limits: { bootsPerRound: 10, spotRequestPauseMs: 60_000 },
+      unavailableMs: 600_000,
+      tell: { planned: () => undefined, failed: () => undefined, booted: () => undefined },
+    });
+    return [scaler, records, life];
+  }
+
+  #change(name: string, change: Partial<Node>): Promise<void> {
+    const node = this.nodes.get(name);
+    if (node !== undefined) Object.assign(node, change);
+    return Promise.resolve();
+  }
+
+  /** By what is true at this moment, not by what anybody has seen of it. */
+  #checkStop({ boot, instanceId }: CloudInstance): void {
+    const code = this.#records.get(boot.nodeName)?.spec.terminate?.code;
+    const isHeld = this.ledger.holderOf(`k-${boot.nodeName}`) !== undefined;
+    if (isHeld && (code === undefined || GENTLE.includes(code)))
+      this.problems.push(`${instanceId} of ${boot.nodeName} is stopped for ${code ?? "nothing"} while it is held`);
+  }
+
+  #checkRecords(): void {
+    for (const [name, times] of this.cloud.starts)
+      if (times > 1) this.problems.push(`${name} was started ${times} times`);
+    for (const { name, max } of this.policies.values()) {
+      const made = this.records().filter(({ spec, status }) => spec.pool === name && status.phase !== "Terminated");
+      if (made.length > max) this.problems.push(`pool ${name} has ${made.length} nodes, which is more than ${max}`);
+    }
+  }
+}

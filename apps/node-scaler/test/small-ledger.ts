@@ -1,0 +1,92 @@
+import type { Demand } from "../src/domain/demand.ts";
+import type { Owner } from "../src/domain/node.ts";
+import type { PoolPolicy } from "../src/domain/pool.ts";
+import type { KubeNode, Machine, Machines } from "../src/domain/sightings.ts";
+
+type Reservation = {
+  readonly id: string;
+  readonly owner: Owner;
+  readonly pool: string;
+  readonly size: number;
+  readonly atMs: number;
+  /** Names of Kubernetes nodes; undefined while it waits. */
+  machines: readonly string[] | undefined;
+};
+
+/** The ledger's promises in few lines: all machines or none, the oldest first, and nothing but what its own view of the nodes shows as usable. */
+export class SmallLedger {
+  readonly reservations = new Map<string, Reservation>();
+  #view: readonly { readonly node: KubeNode; readonly pool: string }[] = [];
+  #ids = 0;
+
+  reserve(pool: string, size: number, atMs: number): string {
+    this.#ids += 1;
+    const id = `${this.#ids}`;
+    this.reservations.set(id, { id, owner: { kind: "job", id: `j-${id}` }, pool, size, atMs, machines: undefined });
+    return id;
+  }
+
+  release(id: string): void {
+    this.reservations.delete(id);
+  }
+
+  /** What the watcher has told since. */
+  look(nodes: readonly { readonly node: KubeNode; readonly pool: string }[]): void {
+    this.#view = nodes;
+  }
+
+  grant(): void {
+    for (const reservation of this.reservations.values()) {
+      if (reservation.machines !== undefined) continue;
+      const free = this.#view.filter(
+        ({ node, pool }) =>
+          pool === reservation.pool && node.ready && node.schedulable && this.holderOf(node.name) === undefined,
+      );
+      if (free.length >= reservation.size)
+        reservation.machines = free.slice(0, reservation.size).map(({ node }) => node.name);
+    }
+  }
+
+  holderOf(kubeNode: string): Reservation | undefined {
+    return [...this.reservations.values()].find(({ machines }) => machines?.includes(kubeNode) === true);
+  }
+
+  machines(): Machines {
+    const known = this.#view.map(({ node, pool }): Machine => {
+      const holder = this.holderOf(node.name);
+      const standing = holder === undefined ? "FREE" : "HELD";
+      return {
+        node: node.name,
+        pool,
+        standing: node.ready ? (node.schedulable ? standing : "CORDONED") : "NOT_READY",
+        holder: holder && { owner: holder.owner, reservationId: holder.id },
+      };
+    });
+    const names = new Set(known.map(({ node }) => node));
+    const lost = [...this.reservations.values()].flatMap(({ id, owner, pool, machines = [] }) =>
+      machines
+        .filter((name) => !names.has(name))
+        .map((node): Machine => ({ node, pool, standing: "LOST", holder: { owner, reservationId: id } })),
+    );
+    return { byNode: new Map([...known, ...lost].map((machine) => [machine.node, machine])), complete: true };
+  }
+
+  demands(policies: ReadonlyMap<string, PoolPolicy>): Demand[] {
+    return [...this.reservations.values()].flatMap(({ owner, pool, size, atMs, machines }) => {
+      const policy = policies.get(pool);
+      if (machines !== undefined || policy === undefined) return [];
+      return Array.from({ length: size }, (_, index) => ({
+        name: `${owner.kind}/${owner.id}/${index}`,
+        group: `${owner.kind}/${owner.id}`,
+        pool,
+        createdAtMs: atMs,
+        instanceTypes: policy.instanceTypes.map(({ name }) => name),
+        spot: policy.spot,
+        zone: undefined,
+        gpus: 0,
+        volumeGib: undefined,
+        privateIpOnly: false,
+      }));
+    });
+  }
+}
