@@ -42,3 +42,11 @@ it.each([
   const { out } = await inProcess([command, "--help"], world);
   expect(out.join("\n")).toContain(`Examples:\n  `);
 });
+
+it.each(["run", "get", "describe", "cancel", "logs", "explain", "events"])(
+  "muster %s --help has an example with a job",
+  async (command) => {
+    const { out } = await inProcess([command, "--help"], world);
+    expect(out.join("\n").split("Examples:")[1]).toMatch(new RegExp(`muster ${command} .*job`));
+  },
+);
