@@ -1,4 +1,4 @@
-import { type JsonObject, listAt, objectAt, put, sameJson, textAt, textsAt, withDefaults } from "../json.ts";
+import { type JsonObject, listAt, objectAt, put, sameJson, textAt, textsAt } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { forbiddenValue, type Problem, required, unsupported } from "../status.ts";
@@ -34,11 +34,8 @@ export const volumeClaims: Resource = defineResource({
     AGE,
     column("VolumeMode", (claim) => textAt(claim, "spec", "volumeMode") || "<unset>", "wide"),
   ],
-  defaults: (claim) =>
-    withDefaults(put(claim, ["spec", "volumeMode"], textAt(claim, "spec", "volumeMode") || "Filesystem"), {
-      status: { phase: "Pending" },
-    }),
-  withoutStatus: (claim) => put(claim, ["status"], undefined),
+  defaults: (claim) => put(claim, ["spec", "volumeMode"], textAt(claim, "spec", "volumeMode") || "Filesystem"),
+  withoutStatus: (claim) => put(claim, ["status"], { phase: "Pending" }),
   validate: (claim) => checkSpec(objectAt(claim, "spec")),
   validateChange: checkChange,
 });
@@ -68,16 +65,11 @@ function checkSpec(spec: JsonObject): Problem[] {
   return problems;
 }
 
-/** The volume may be named once, and a claim that is bound may ask for more room. */
+/** A volume may be named once. Nothing else changes: more room for a bound claim is for a class of storage to give, and there is none. */
 function checkChange(before: JsonObject, after: JsonObject): Problem[] {
-  const comparable = (claim: JsonObject): JsonObject => {
-    const spec = objectAt(claim, "spec");
-    const named = isBound(before) ? spec : put(spec, ["volumeName"], undefined);
-    const isRoomFree = textAt(after, "status", "phase") === "Bound";
-    const room = isRoomFree ? put(named, ["resources", "requests", "storage"], undefined) : named;
-    return isRoomFree ? put(room, ["volumeAttributesClassName"], undefined) : room;
-  };
-  if (sameJson(comparable(before), comparable(after))) return [];
+  const wishOf = (claim: JsonObject): JsonObject =>
+    isBound(before) ? objectAt(claim, "spec") : put(objectAt(claim, "spec"), ["volumeName"], undefined);
+  if (sameJson(wishOf(before), wishOf(after))) return [];
   const because =
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
   return [forbiddenValue("spec", because)];
