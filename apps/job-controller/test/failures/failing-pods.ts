@@ -1,7 +1,9 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { kubeFault } from "@muster/kube";
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
-import { PODS, type FailureWorld } from "./failure-world.ts";
-import { reasonOf, replicaType, simulatedJob } from "./simulated-job.ts";
+import { BUDGETS, collect, PODS, type FailureWorld } from "./failure-world.ts";
+import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
 
 /** What becomes of pods that end otherwise than they should. */
 export function failingPods(world: () => FailureWorld): void {
@@ -18,6 +20,48 @@ export function failingPods(world: () => FailureWorld): void {
     expect(await world().pods("by-hand")).toHaveLength(2);
     await removeWhole("by-hand");
     await world().untilReturned(job);
+  });
+
+  it("makes a pod anew that its budget lets be evicted, under its index, and counts nothing", async () => {
+    const { create, calls, untilRunning, untilPod, get, removeWhole } = world();
+    const name = "let-go";
+    const more = { runPolicy: { schedulingPolicy: { minAvailable: 1 } } };
+    await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }, more));
+    const before = await untilRunning(`${name}-worker-1`);
+    await untilPod(`${name}-worker-0`, isReady);
+    await untilPod(`${name}-worker-1`, isReady);
+    await until("the eviction is accepted", async () => {
+      // A server without its controllers has nobody who counts what a budget allows.
+      const status = {
+        disruptionsAllowed: 1,
+        observedGeneration: 100,
+        currentHealthy: 2,
+        desiredHealthy: 1,
+        expectedPods: 2,
+      };
+      await calls.patch(BUDGETS, name, { kind: "merge", body: { status } }, { subresource: "status" });
+      return evict(world(), `${name}-worker-1`);
+    });
+    await untilRunning(`${name}-worker-1`, before.metadata?.uid);
+    expect((await get(name))?.status).toMatchObject({ restarts: 0 });
+    await removeWhole(name);
+  });
+
+  it("lets the pods be evicted that a finished job has left, and makes none of them anew", async () => {
+    const { create, untilRunning, untilCondition, untilPasses, untilReturned, pod } = world();
+    const name = "left-behind";
+    const specs = { quick: replicaType(["--run-ms=1500"]), slow: replicaType([]) };
+    const rest = { successPolicy: { rules: [{ allOf: [{ type: "quick" }] }] }, runPolicy: { cleanPodPolicy: "None" } };
+    const job = await create(simulatedJob(name, specs, rest));
+    await untilRunning(`${name}-slow-0`);
+    await untilCondition(name, "Succeeded");
+    await until("the eviction is accepted", () => evict(world(), `${name}-slow-0`));
+    await until("the pod is gone", async () => (await pod(`${name}-slow-0`)) === undefined);
+    await untilReturned(job);
+    await untilPasses(name, 2);
+    expect(await pod(`${name}-slow-0`)).toBeUndefined();
+    expect(trueConditions((await world().get(name)) ?? job)).toContain("Succeeded");
+    await collect(world(), job);
   });
 
   it("guards the gang with a budget against evictions, and replaces a pod that was deleted by force", async () => {
@@ -128,4 +172,20 @@ export function failingPods(world: () => FailureWorld): void {
     await removeWhole("unheard");
     await untilReturned(job);
   });
+}
+
+function isReady({ status }: V1Pod): boolean {
+  return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
+}
+
+/** Whether the API server has accepted it: a budget refuses with 429. */
+function evict({ calls }: FailureWorld, name: string): Promise<boolean> {
+  const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace: "default" } };
+  return calls.create(PODS, eviction, { subresource: "eviction" }).then(
+    () => true,
+    (error: unknown) => {
+      if (kubeFault(error)?.code !== "unavailable") throw error;
+      return false;
+    },
+  );
 }
