@@ -16,6 +16,11 @@ export type NodesOptions = {
 /** The watcher renews its mark every 30 seconds; after three times of that it has not looked. */
 const MARK_FRESH_MS = 90_000;
 
+/** Whether the watcher looks. One whose clock is far from ours, either way, is not believed about how long a node is silent. */
+export function isMarkFresh(markedMs: number, nowMs: number): boolean {
+  return Math.abs(nowMs - markedMs) <= MARK_FRESH_MS;
+}
+
 /** Follows what the watcher tells of nodes. */
 export async function openNodes(
   connection: Parameters<typeof openBucket>[0],
@@ -31,7 +36,7 @@ export async function openNodes(
   return {
     lostAmong: (names, nowMs) => {
       const markedMs = mark.get(bucketKeys.nodesComplete)?.value.atMs ?? -Infinity;
-      if (view.ageMs() > 0 || nowMs - markedMs > MARK_FRESH_MS) return [];
+      if (view.ageMs() > 0 || !isMarkFresh(markedMs, nowMs)) return [];
       return [...names].filter((name) => {
         const state = view.get(name)?.value;
         if (state === undefined || state.deleted) return true;

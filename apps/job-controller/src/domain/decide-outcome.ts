@@ -1,3 +1,4 @@
+import { decideEndMs } from "./decide-end-time.ts";
 import { decideFailure, type FailReason } from "./decide-failure.ts";
 import type { JobSpec, SuccessRule } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -68,7 +69,7 @@ function decideFailures(
           is: "restarting",
           counts: verdict.counts,
           message: `pod ${pod.name} failed, and a failure rule says RestartJob`,
-          sinceMs: pod.finishedMs ?? pod.createdMs,
+          sinceMs: decideEndMs(pod, snapshot.nowMs),
         };
       }
     }

@@ -481,6 +481,31 @@ describe("a pod that failed", () => {
   });
 });
 
+describe("clocks that differ", () => {
+  const failedAt = (finishedMs: number) =>
+    workers(pod("worker-0"), ended("worker-1", 1, { createdMs: NOW_MS, finishedMs }));
+
+  it.each([
+    ["far ahead", NOW_MS + 86_400_000],
+    ["far behind", NOW_MS - 86_400_000],
+  ])("neither leave out nor lengthen the pause after a failure on a node whose clock is %s", (_title, finishedMs) => {
+    const { steps, lookAgainInMs } = planJob(snapshot({ budget: 2, ...failedAt(finishedMs) }), POLICY);
+    expect(steps).toEqual([]);
+    expect(lookAgainInMs).toBe(POLICY.restartBackoffMs);
+  });
+
+  it("put no deadline off: a start in the future, by the clock of another leader, is now", () => {
+    const late = { spec: spec({ activeDeadlineMs: 5000 }), status: status({ startMs: NOW_MS + 86_400_000 }) };
+    const { status: after, lookAgainInMs } = planJob(
+      snapshot({ budget: 2, ...late, ...workers(pod("worker-0"), pod("worker-1")) }),
+      POLICY,
+    );
+    expect(after.startMs).toBe(Math.floor(NOW_MS / 1000) * 1000);
+    expect(lookAgainInMs).toBeGreaterThan(0);
+    expect(lookAgainInMs).toBeLessThanOrEqual(5000);
+  });
+});
+
 describe("the end of a job", () => {
   const done = workers(ended("worker-0", 0), ended("worker-1", 0));
   const over = (more: Partial<Snapshot> = {}): JobStatus => planJob(snapshot({ ...done, ...more }), POLICY).status;

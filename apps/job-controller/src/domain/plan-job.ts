@@ -265,7 +265,9 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
   switch (gang?.state) {
     case "granted": {
-      const started = { ...status, startMs: status.startMs ?? wholeSecond(nowMs) };
+      // One in the future is by the clock of another leader: the deadline would be put off by as much as the clocks differ.
+      const startMs = Math.min(status.startMs ?? Infinity, wholeSecond(nowMs));
+      const started = { ...status, startMs };
       const message = `${gang.nodes.size} machines are reserved`;
       return transitionConditions(
         started,

@@ -1,4 +1,5 @@
 import { componentOf } from "./build-units.ts";
+import { decideEndMs } from "./decide-end-time.ts";
 import { decideFailure } from "./decide-failure.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
@@ -113,7 +114,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     // The gang's own pause decides when it is made anew, this pod with it.
     if (verdict.action !== "restart-pod") return;
     const failures = verdict.counts ? (statusOf(status, replica.type)?.restarts ?? 0) : 0;
-    const atMs = (pod.finishedMs ?? pod.createdMs) + restartPauseMs(failures, world.policy);
+    const atMs = decideEndMs(pod, snapshot.nowMs) + restartPauseMs(failures, world.policy);
     if (atMs > snapshot.nowMs) dueMs.push(atMs);
     else steps.push(deletion(pod, "failed"));
   });
