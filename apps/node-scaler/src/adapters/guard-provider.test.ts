@@ -1,0 +1,78 @@
+import { FaultError, faultOf } from "@muster/faults";
+import { fixedClock } from "@muster/testkit";
+import { expect, it } from "vitest";
+import type { NodeProvider } from "../providers/provider.ts";
+import { guardProvider } from "./guard-provider.ts";
+
+const { signal } = new AbortController();
+
+function guarded(list: (signal: AbortSignal) => Promise<[]>, timeoutMs = 3_600_000) {
+  const clock = fixedClock(0);
+  const provider: NodeProvider = {
+    name: "cloud",
+    fixedSizeVolumes: false,
+    start: () => Promise.reject(new Error("not asked")),
+    stop: () => Promise.resolve(),
+    list,
+    findImage: () => Promise.resolve(""),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+  return { clock, guard: guardProvider(provider, { timeoutMs, callsAtOnce: 2, now: clock.now }) };
+}
+
+const codeOf = (call: Promise<unknown>) =>
+  call.then(
+    () => undefined,
+    (error: unknown) => faultOf(error)?.code,
+  );
+
+it("lets no more calls through at once than it may, and the next when one has ended", async () => {
+  const pending: PromiseWithResolvers<[]>[] = [];
+  const { guard } = guarded(() => {
+    const call = Promise.withResolvers<[]>();
+    pending.push(call);
+    return call.promise;
+  });
+  const calls = [guard.list(signal), guard.list(signal), guard.list(signal)];
+  await new Promise(setImmediate);
+  expect(pending).toHaveLength(2);
+  pending[0]?.resolve([]);
+  await calls[0];
+  await new Promise(setImmediate);
+  expect(pending).toHaveLength(3);
+  for (const call of pending) call.resolve([]);
+  await Promise.all(calls);
+});
+
+it("lets a call that waits for its turn be given up", async () => {
+  const { guard } = guarded(() => new Promise(() => undefined));
+  const stop = new AbortController();
+  void guard.list(stop.signal).catch(() => undefined);
+  void guard.list(stop.signal).catch(() => undefined);
+  const waiting = guard.list(stop.signal);
+  stop.abort(new Error("stopped"));
+  await expect(waiting).rejects.toThrow("stopped");
+});
+
+it("waits for no call longer than its time limit, also when the provider does not look at its signal", async () => {
+  const { guard } = guarded(() => new Promise(() => undefined), 5);
+  expect(await codeOf(guard.list(signal))).toBe("deadline_exceeded");
+});
+
+it("asks nothing for as long as the provider wants to be left alone", async () => {
+  let calls = 0;
+  const { guard, clock } = guarded(() => {
+    calls += 1;
+    return calls === 1 ? Promise.reject(refusal()) : Promise.resolve([]);
+  });
+  expect(await codeOf(guard.list(signal))).toBe("limit_exceeded");
+  clock.advance(29_999);
+  expect(await codeOf(guard.stop({ instanceId: "i", nodeName: "n" }, signal))).toBe("limit_exceeded");
+  expect(calls).toBe(1);
+  clock.advance(1);
+  expect(await guard.list(signal)).toEqual([]);
+});
+
+function refusal(): FaultError {
+  return new FaultError({ code: "limit_exceeded", what: "calls", limit: 1, retryAfterMs: 30_000 });
+}

@@ -1,0 +1,102 @@
+import { faultOf, throwFault } from "@muster/faults";
+import type { NodeProvider } from "../providers/provider.ts";
+
+export type ProviderLimits = {
+  /** For one call, the wait for its turn not counted. */
+  readonly timeoutMs: number;
+  readonly callsAtOnce: number;
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+};
+
+/**
+ * A provider whose calls have a time limit and take turns, and which is asked for nothing for as long as it has asked for that. Calls in that time reject with
+ * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded.
+ */
+export function guardProvider(provider: NodeProvider, { timeoutMs, callsAtOnce, now }: ProviderLimits): NodeProvider {
+  const waiting: (() => void)[] = [];
+  let active = 0;
+  let silentUntilMs = -Infinity;
+
+  const turn = async (signal: AbortSignal): Promise<void> => {
+    if (active >= callsAtOnce) {
+      const mine = Promise.withResolvers<undefined>();
+      const go = (): void => mine.resolve(undefined);
+      const leave = (): void => {
+        const at = waiting.indexOf(go);
+        if (at >= 0) waiting.splice(at, 1);
+        mine.reject(signal.reason);
+      };
+      waiting.push(go);
+      signal.addEventListener("abort", leave, { once: true });
+      await mine.promise.finally(() => signal.removeEventListener("abort", leave));
+      return;
+    }
+    active += 1;
+  };
+  const done = (): void => {
+    const next = waiting.shift();
+    if (next === undefined) active -= 1;
+    else next();
+  };
+
+  const call = async <Result>(
+    operation: string,
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> => {
+    signal.throwIfAborted();
+    await turn(signal);
+    try {
+      const leftMs = Math.ceil(silentUntilMs - now());
+      const what = `calls of provider ${provider.name}`;
+      if (leftMs > 0) throwFault({ code: "limit_exceeded", what, limit: 0, retryAfterMs: leftMs });
+      return await limited(operation, timeoutMs, signal, work);
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault?.code === "limit_exceeded") silentUntilMs = Math.max(silentUntilMs, now() + fault.retryAfterMs);
+      throw error;
+    } finally {
+      done();
+    }
+  };
+
+  return {
+    name: provider.name,
+    fixedSizeVolumes: provider.fixedSizeVolumes,
+    start: (boot, signal) => call(`starting ${boot.nodeName}`, signal, (inner) => provider.start(boot, inner)),
+    stop: (instance, signal) =>
+      call(`stopping ${instance.nodeName}`, signal, (inner) => provider.stop(instance, inner)),
+    list: (signal) => call("listing instances", signal, (inner) => provider.list(inner)),
+    findImage: (properties, signal) =>
+      call("finding an image", signal, (inner) => provider.findImage(properties, inner)),
+    [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose](),
+  };
+}
+
+/** Also a provider that does not look at its signal is waited for no longer. */
+async function limited<Result>(
+  operation: string,
+  timeoutMs: number,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const limit = new AbortController();
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    limit.abort(new DOMException(`${operation} took too long`, "TimeoutError"));
+    try {
+      throwFault({ code: "deadline_exceeded", operation, timeoutMs });
+    } catch (error) {
+      late.reject(error);
+    }
+  }, timeoutMs);
+  const cut = (): void => late.reject(signal.reason);
+  signal.addEventListener("abort", cut, { once: true });
+  try {
+    return await Promise.race([work(AbortSignal.any([signal, limit.signal])), late.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", cut);
+  }
+}

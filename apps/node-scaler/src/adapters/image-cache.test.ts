@@ -1,0 +1,55 @@
+import { fixedClock } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { imageCache } from "./image-cache.ts";
+
+function cached() {
+  const clock = fixedClock(0);
+  const answers: (string | Error)[] = [];
+  const asked: string[] = [];
+  const stale: unknown[] = [];
+  const cache = imageCache({
+    ttlMs: 300_000,
+    now: clock.now,
+    ask: (provider) => {
+      asked.push(provider);
+      const answer = answers.shift() ?? new Error("no answer is left");
+      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+    },
+    stale: (_provider, error) => stale.push(error),
+  });
+  return { clock, answers, asked, stale, find: (properties = {}) => cache.find("cloud", properties) };
+}
+
+it("asks once for five minutes, and once for many that ask at the same time", async () => {
+  const { clock, answers, asked, find } = cached();
+  answers.push("one", "other");
+  expect(await Promise.all([find(), find()])).toEqual(["one", "one"]);
+  clock.advance(299_999);
+  expect(await find()).toBe("one");
+  expect(await find({ name: "x" })).toBe("other");
+  expect(asked).toHaveLength(2);
+});
+
+it("gives the old one while it looks for a new one", async () => {
+  const { clock, answers, find } = cached();
+  answers.push("old", "new");
+  await find();
+  clock.advance(300_000);
+  expect(await find()).toBe("old");
+  await new Promise(setImmediate);
+  expect(await find()).toBe("new");
+});
+
+it("gives the old one for as long as the provider fails, and fails when there is none", async () => {
+  const { clock, answers, stale, find } = cached();
+  answers.push(new Error("down"), "old", new Error("down again"), "new");
+  await expect(find()).rejects.toThrow("down");
+  expect(await find()).toBe("old");
+  clock.advance(300_000);
+  expect(await find()).toBe("old");
+  await new Promise(setImmediate);
+  expect(stale).toHaveLength(1);
+  expect(await find()).toBe("old");
+  await new Promise(setImmediate);
+  expect(await find()).toBe("new");
+});

@@ -1,0 +1,49 @@
+export type ImageCache = {
+  /** The image that has these properties. Rejects as the provider does, unless it has found one before. */
+  find(provider: string, properties: Readonly<Record<string, string>>): Promise<string>;
+};
+
+export type ImageCacheDeps = {
+  readonly ttlMs: number;
+  readonly now: () => number;
+  readonly ask: (provider: string, properties: Readonly<Record<string, string>>) => Promise<string>;
+  /** Told when the provider failed and an older image is used. */
+  readonly stale: (provider: string, error: unknown) => void;
+};
+
+type Entry = { image: string; askedAtMs: number; refreshing: boolean };
+
+/** Asks a provider once in a while. What is older than that is used while it is looked for again, and for as long as the provider fails. */
+export function imageCache({ ttlMs, now, ask, stale }: ImageCacheDeps): ImageCache {
+  const entries = new Map<string, Entry>();
+  const first = new Map<string, Promise<string>>();
+
+  return {
+    find: async (provider, properties) => {
+      const sorted = Object.entries(properties).sort(([one], [other]) => (one < other ? -1 : 1));
+      const key = JSON.stringify([provider, sorted]);
+      const entry = entries.get(key);
+      if (entry !== undefined) {
+        if (now() - entry.askedAtMs >= ttlMs && !entry.refreshing) {
+          entry.refreshing = true;
+          void ask(provider, properties)
+            .then(
+              (image) => Object.assign(entry, { image, askedAtMs: now() }),
+              (error: unknown) => stale(provider, error),
+            )
+            .finally(() => (entry.refreshing = false));
+        }
+        return entry.image;
+      }
+      const asked = first.get(key) ?? ask(provider, properties);
+      first.set(key, asked);
+      try {
+        const image = await asked;
+        entries.set(key, { image, askedAtMs: now(), refreshing: false });
+        return image;
+      } finally {
+        first.delete(key);
+      }
+    },
+  };
+}

@@ -1,0 +1,95 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { buildPolicy } from "../../test/build-node.ts";
+import { buildDemands } from "./build-demands.ts";
+import { packPods, type PendingPod } from "./pack-pods.ts";
+
+const GIB = 2 ** 30;
+const small = { name: "small", cpuMilli: 4000, memoryBytes: 8 * GIB, gpus: 0 };
+const large = { name: "large", cpuMilli: 16_000, memoryBytes: 64 * GIB, gpus: 0 };
+const gpu = { name: "gpu", cpuMilli: 16_000, memoryBytes: 64 * GIB, gpus: 4 };
+const policies = new Map([["a", buildPolicy({ instanceTypes: [small, large, gpu], spot: "Preferred" })]]);
+
+function pod(name: string, parts: Partial<PendingPod> = {}): PendingPod {
+  return {
+    namespace: "default",
+    name,
+    createdAtMs: 5,
+    pool: "a",
+    zone: undefined,
+    cpuMilli: 1000,
+    memoryBytes: GIB,
+    gpus: 0,
+    ...parts,
+  };
+}
+
+const shown = (...pods: PendingPod[]) =>
+  packPods(pods, policies).map(({ name, instanceTypes }) => [name, ...instanceTypes]);
+
+describe("pending pods", () => {
+  it("share a node as long as they fit on one", () => {
+    expect(shown(pod("a"), pod("b"), pod("c"))).toEqual([["pods/default/a", "small", "large"]]);
+  });
+
+  it("are put on a larger type, or on more nodes, when they do not fit", () => {
+    const many = Array.from({ length: 20 }, (_, index) => pod(`p${String(index).padStart(2, "0")}`));
+    expect(shown(...many)).toEqual([
+      ["pods/default/p00", "large"],
+      ["pods/default/p14", "large"],
+    ]);
+  });
+
+  it("get no node that the system fills already", () => {
+    expect(shown(pod("a", { cpuMilli: 4000 }))).toEqual([["pods/default/a", "large"]]);
+    expect(shown(pod("a", { cpuMilli: 16_000 }))).toEqual([]);
+  });
+
+  it("get GPUs only when they ask for them, and share those", () => {
+    expect(packPods([pod("a", { gpus: 2 }), pod("b", { gpus: 2 }), pod("c", { gpus: 1 })], policies)).toMatchObject([
+      { name: "pods/default/a", gpus: 4, instanceTypes: ["gpu"], spot: "Preferred" },
+      { name: "pods/default/c", gpus: 4, instanceTypes: ["gpu"] },
+    ]);
+  });
+
+  it("of different zones and pools do not share", () => {
+    const apart = [pod("a", { zone: "x" }), pod("b", { zone: "y" }), pod("c", { pool: "other" })];
+    expect(packPods(apart, policies).map(({ name, zone }) => [name, zone])).toEqual([
+      ["pods/default/a", "x"],
+      ["pods/default/b", "y"],
+    ]);
+  });
+
+  it("are packed in the same way in whatever order they come, each demand with room for what it was made for", () => {
+    const pods = fc.array(
+      fc.record({
+        cpuMilli: fc.integer({ min: 1, max: 14_000 }),
+        memoryBytes: fc.integer({ min: 1, max: 50 * GIB }),
+        gpus: fc.nat(4),
+      }),
+      { maxLength: 20 },
+    );
+    fc.assert(
+      fc.property(pods, (requests) => {
+        const named = requests.map((request, index) => pod(`p${index}`, request));
+        const demands = packPods(named, policies);
+        expect(packPods(named.toReversed(), policies)).toEqual(demands);
+        expect(demands.length).toBeLessThanOrEqual(named.length);
+        expect(demands.every(({ instanceTypes }) => instanceTypes.length > 0)).toBe(true);
+        if (named.length > 0) expect(demands.length).toBeGreaterThan(0);
+      }),
+    );
+  });
+});
+
+it("makes one demand of each need of a reservation, with types that have as many GPUs as the first", () => {
+  const owner = { kind: "session", id: "s" };
+  const needs = [
+    { component: "driver", pool: "a" },
+    { component: "server", pool: "fixed" },
+  ];
+  expect(buildDemands([{ owner, createdAtMs: 7, needs }], policies)).toMatchObject([
+    { name: "session/s/driver", group: "session/s", instanceTypes: ["small", "large"], gpus: 0, createdAtMs: 7 },
+    { name: "session/s/server", group: "session/s", pool: "fixed", instanceTypes: [] },
+  ]);
+});
