@@ -154,20 +154,21 @@ type World = {
 
 function bindGroup(group: string, demands: readonly Demand[], world: World): Plan {
   const got: (ScaledNode | FreeMachine | Boot | string)[] = [];
-  const before = { used: [...world.used], made: [...world.made] };
   for (const demand of demands) {
-    const thing =
-      world.kept.get(demand) ?? findMachine(demand, world) ?? findNode(demand, world) ?? bootFor(demand, world);
+    const kept = world.kept.get(demand);
+    const thing = kept ?? findMachine(demand, world) ?? findNode(demand, world) ?? bootFor(demand, world);
     if (typeof thing === "object" && "name" in thing) world.used.add(thing);
     got.push(thing);
   }
-  if (got.some((thing) => typeof thing === "string")) {
-    world.used.clear();
-    for (const thing of before.used) world.used.add(thing);
-    world.made.clear();
-    for (const [pool, count] of before.made) world.made.set(pool, count);
+  const plan = { group, demands, got };
+  if (!hasFailed(plan)) return plan;
+  for (const [index, thing] of got.entries()) {
+    const demand = demands[index];
+    if (typeof thing === "string" || demand === undefined || world.kept.has(demand)) continue;
+    if ("name" in thing) world.used.delete(thing);
+    else world.made.set(demand.pool, (world.made.get(demand.pool) ?? 0) - 1);
   }
-  return { group, demands, got };
+  return plan;
 }
 
 function findMachine(demand: Demand, { snapshot, used }: World): FreeMachine | undefined {

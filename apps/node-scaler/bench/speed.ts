@@ -1,0 +1,92 @@
+import { isDeepStrictEqual } from "node:util";
+import { aDemand, aNode, aPool, aShortage, aSnapshot, NOW } from "../test/scaling-snapshots.ts";
+import { compute, type ScalingSnapshot } from "../src/domain/compute.ts";
+import type { Demand } from "../src/domain/demand.ts";
+import type { ScaledNode } from "../src/domain/node.ts";
+import { computeByLoops, outcomeOf } from "./nested-loops.ts";
+import { makeRandom } from "./random.ts";
+
+const SIZES = [100, 1000, 10_000];
+const TYPES = ["small", "large", "huge"];
+const ZONES = ["a", "b", "c"];
+
+/** What `compute` costs with as many nodes as demands, beside the same rules with each demand held against each node. */
+export function benchSpeed(): void {
+  // The first measurement would otherwise be one of the compiler.
+  for (let warmUp = 0; warmUp < 20; warmUp += 1) measure(() => compute(buildWorld(200, warmUp)));
+  const rows = SIZES.map((size) => {
+    const world = buildWorld(size, 1);
+    const rounds = size === 10_000 ? 9 : 31;
+    const ours = median(Array.from({ length: rounds }, () => measure(() => compute(world))));
+    const loops = median(Array.from({ length: size === 10_000 ? 1 : 5 }, () => measure(() => computeByLoops(world))));
+    const same = isDeepStrictEqual(outcomeOf(compute(world)), computeByLoops(world));
+    return { size, ours, loops, same };
+  });
+  const first = rows[0]?.ours ?? 1;
+  console.log(
+    "One round with as many nodes as demands, in two pools, a third of the demands in gangs, a fifth bound already",
+  );
+  console.table(
+    rows.map(({ size, ours, loops, same }) => ({
+      "nodes and demands": size,
+      "compute ms": round(ours),
+      "µs a demand": round((ours * 1000) / size),
+      "times the first": round(ours / first),
+      "nested loops ms": round(loops),
+      ratio: round(loops / ours),
+      "same result": same,
+    })),
+  );
+}
+
+/** Demands of all kinds; nodes that suit some of them, and as many that do not. */
+function buildWorld(size: number, seed: number): ScalingSnapshot {
+  const random = makeRandom(seed);
+  const pick = <Value>(values: readonly Value[], otherwise: Value): Value =>
+    values[Math.floor(random() * values.length)] ?? otherwise;
+  const pools = ["gpu", "cpu"].map((name) =>
+    aPool({ name, max: size * 2, standby: [{ instanceType: "large", count: 5, spot: false }] }),
+  );
+  const demands = Array.from({ length: size }, (_, index): Demand => {
+    const isGang = random() < 1 / 3;
+    return aDemand(`demand-${index}`, {
+      group: isGang ? `gang-${Math.floor(index / 12)}` : undefined,
+      pool: pick(["gpu", "cpu"], "gpu"),
+      createdAtMs: NOW - Math.floor(random() * 600_000),
+      instanceTypes: pick([["large"], ["large", "huge"], ["small", "large"]], ["large"]),
+      spot: pick(["Never", "Always", "Preferred"] as const, "Never"),
+      zone: pick([undefined, undefined, ...ZONES], undefined),
+      gpus: pick([0, 1], 0),
+    });
+  });
+  const nodes = Array.from({ length: size }, (_, index): ScaledNode => {
+    const demand = random() < 1 / 5 ? demands[index] : undefined;
+    return aNode(`node-${index}`, {
+      pool: demand?.pool ?? pick(["gpu", "cpu"], "gpu"),
+      instanceType: demand?.instanceTypes[0] ?? pick(TYPES, "large"),
+      spot: demand === undefined ? random() < 0.5 : demand.spot === "Always",
+      zone: demand === undefined ? pick(ZONES, "a") : demand.zone,
+      gpus: demand?.gpus ?? pick([0, 1, 2], 0),
+      phase: pick(["Creating", "Created", "Available", "Claimed"] as const, "Available"),
+      boundTo: demand?.name,
+    });
+  });
+  const unavailable = TYPES.map((instanceType) => aShortage({ instanceType, spot: true, zone: "c" }));
+  return aSnapshot({ pools, demands, nodes, unavailable });
+}
+
+/** Processor time in milliseconds: what else the machine does has less influence on it than on the clock. */
+function measure(work: () => void): number {
+  const begin = process.cpuUsage();
+  work();
+  const { user, system } = process.cpuUsage(begin);
+  return (user + system) / 1000;
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? 0;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

@@ -1,0 +1,63 @@
+import type { NodeUpdate, ScalingPlan, ScalingSnapshot, StartStep } from "../src/domain/compute.ts";
+import type { Demand } from "../src/domain/demand.ts";
+import { buildShortages } from "../src/domain/unavailability.ts";
+
+/** What a simulated day needs of a plan. */
+export type DayPolicy = (snapshot: ScalingSnapshot) => Pick<ScalingPlan, "start" | "stop" | "updates">;
+
+/** Whatever is free is used again, what is missing is booted, and nothing ever ends. */
+export const neverStop: DayPolicy = (snapshot) => serve(snapshot, true);
+
+/** Each demand has a node made for it, which ends with it. */
+export const oneNodeEach: DayPolicy = (snapshot) => serve(snapshot, false);
+
+/** First come, first served, and gangs are nothing special. Boots are limited as they are for `compute`. */
+function serve(snapshot: ScalingSnapshot, reuse: boolean): ReturnType<DayPolicy> {
+  const { nodes, nowMs, seed, limits } = snapshot;
+  const waiting = new Set(snapshot.demands.map(({ name }) => name));
+  const unheld = nodes.filter(
+    ({ spec, status }) => !spec.terminate && ["Creating", "Available"].includes(status.phase),
+  );
+  const served = new Set(
+    unheld.flatMap(({ status: { boundTo } }) => (boundTo && waiting.has(boundTo) ? [boundTo] : [])),
+  );
+  const free = unheld.filter(({ status: { boundTo } }) => boundTo === undefined || !waiting.has(boundTo));
+  const updates: NodeUpdate[] = [];
+  const start: StartStep[] = [];
+  const ready = free.filter(({ status }) => status.phase === "Available");
+  const max = snapshot.pools.get("gpu")?.max ?? 0;
+  for (const demand of snapshot.demands.toSorted((one, other) => one.createdAtMs - other.createdAtMs)) {
+    if (served.has(demand.name)) continue;
+    const node = reuse ? ready.pop() : undefined;
+    if (node !== undefined) updates.push({ name: node.name, boundTo: demand.name, idleSinceMs: undefined });
+    else if (nodes.length + start.length < max && start.length < limits.bootsPerRound) {
+      start.push(newNode(`gpu-${seed}-${start.length}`, demand, isSpotShort(snapshot)));
+    }
+  }
+  if (reuse) return { start, stop: [], updates };
+  const because = { code: "IDLE" as const, message: `its demand has ended at ${nowMs}` };
+  return { start, stop: free.map(({ name }) => ({ name, because })), updates };
+}
+
+function isSpotShort({ unavailable, nowMs }: ScalingSnapshot): boolean {
+  return buildShortages(unavailable, nowMs).isUnavailable("cloud", "large", true, undefined);
+}
+
+function newNode(name: string, demand: Demand, spotIsShort: boolean): StartStep {
+  return {
+    name,
+    boundTo: demand.name,
+    because: "DEMAND",
+    spec: {
+      pool: demand.pool,
+      instanceType: "large",
+      bootImage: "image-1",
+      spot: demand.spot === "Preferred" && !spotIsShort,
+      zone: undefined,
+      gpus: 0,
+      volumeGib: 20,
+      privateIpOnly: false,
+      terminate: undefined,
+    },
+  };
+}

@@ -1,0 +1,38 @@
+import { aDemand } from "../test/scaling-snapshots.ts";
+import type { Demand } from "../src/domain/demand.ts";
+import { exponential, makeRandom } from "./random.ts";
+
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
+
+export type Work = { readonly demand: Demand; readonly runMs: number };
+
+/** Singles and gangs that arrive over a day: few at night, most in the afternoon. The same for the same seed. */
+export function workOfADay(seed: number): readonly Work[] {
+  const random = makeRandom(seed);
+  const work: Work[] = [];
+  let number = 0;
+  for (let atMs = 0; ; number += 1) {
+    // The busiest hour has three groups a minute.
+    atMs += exponential(random, 20_000);
+    if (atMs >= DAY_MS) return work;
+    if (random() > loadAt(atMs)) continue;
+    const size = random() < 0.5 ? 1 : 2 + Math.floor(exponential(random, 18));
+    const spot = random() < 0.6 ? "Preferred" : "Never";
+    const runMs = 60_000 + exponential(random, 44 * 60_000);
+    for (let member = 0; member < Math.min(size, 64); member += 1) {
+      const demand = aDemand(`group-${number}/${member}`, {
+        group: `group-${number}`,
+        createdAtMs: Math.floor(atMs),
+        instanceTypes: ["large", "huge"],
+        spot,
+      });
+      work.push({ demand, runMs: Math.floor(runMs) });
+    }
+  }
+}
+
+/** From 0.15 in the night to 1 at three in the afternoon. */
+function loadAt(atMs: number): number {
+  return 0.575 + 0.425 * Math.cos(((atMs - 15 * HOUR_MS) / DAY_MS) * 2 * Math.PI);
+}
