@@ -68,11 +68,12 @@ describeProvider("local", async () => {
     provider,
     boot: BOOT,
     imageProperties: { os: "linux" },
+    knowsTokens: true,
     short: { boot: { ...BOOT, instanceType: "large", zone: "zone-b" }, zone: "zone-b" },
     makeForeign: async () => {
       await other.start({ ...BOOT, nodeName: "foreign" }, never);
     },
-    unknownInstanceId: "i-ffffffff",
+    unknown: { instanceId: "i-ffffffff", nodeName: "unknown" },
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 });
