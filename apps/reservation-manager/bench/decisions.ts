@@ -1,5 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { readConfig } from "../src/config.ts";
+import { buildDemand } from "../src/domain/build-demand.ts";
 import type { ReservationRequest } from "../src/domain/check-request.ts";
 import { decideRelease } from "../src/domain/decide-release.ts";
 import { decideReservation } from "../src/domain/decide-reservation.ts";
@@ -41,7 +42,7 @@ function fillWorld(waiting: number): World {
   return world;
 }
 
-function measureDecisions(start: World): { classes: number; "median µs": number; "p99 µs": number } {
+function measureDecisions(start: World) {
   const random = makeRandom(2);
   const nowMs = 2_000_000;
   const times: number[] = [];
@@ -61,7 +62,23 @@ function measureDecisions(start: World): { classes: number; "median µs": number
   }
   times.sort((a, b) => a - b);
   const at = (share: number): number => round(times[Math.floor(times.length * share)] ?? 0);
-  return { classes: start.ledger.queue.heads.size, "median µs": at(0.5), "p99 µs": at(0.99) };
+  return {
+    classes: start.ledger.queue.heads.size,
+    "median µs": at(0.5),
+    "p99 µs": at(0.99),
+    "demand ms": demand(start),
+  };
+}
+
+/** What the answer to the node scaler's question costs, which is asked every few seconds. */
+function demand(world: World): number {
+  const times = Array.from({ length: 21 }, () => {
+    const begin = performance.now();
+    buildDemand(world, policy, 0, { pools: ["pool-0", "pool-7"], limit: 500 });
+    return performance.now() - begin;
+  });
+  times.sort((a, b) => a - b);
+  return round(times[10] ?? 0);
 }
 
 function reserve(world: World, wanted: ReservationRequest, nowMs: number): World {

@@ -3,7 +3,7 @@ import { findHold, roomFor, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type Ledger } from "./ledger.ts";
 import type { Reservation } from "./reservation.ts";
 import { SortedMap } from "./sorted-map.ts";
-import { comparePlaces, type Place, type WaitingClass } from "./waiting-queue.ts";
+import { comparePlaces, type Place, type WaitingClass, type WaitingKind } from "./waiting-queue.ts";
 import type { World } from "./world.ts";
 
 export type DemandRequest = {
@@ -23,40 +23,49 @@ export const DEMAND_NEEDS_MAX = 4000;
 
 /**
  * What further machines could bring forward. Of a kind with a concurrency limit that is as many as the limit leaves room for, since what comes behind them waits
- * for a release and not for machines. The cost is that of the classes of requests and of what is listed, not that of what waits.
+ * for a release and not for machines. The cost is that of the sets of pools that are needed and of what is listed, not that of what waits.
  */
 export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, request: DemandRequest): DemandList {
   const { ledger } = world;
-  const classes = findClasses(ledger, request.pools);
+  const parts = findParts(ledger, request.pools);
   const hold = findHold(world, policy, nowMs);
-  const reservations = listInOrder(ledger, classes, request.limit);
+  const reservations = listInOrder(ledger, parts, request.limit);
   const reports = reservations.map((reservation) => {
     return { reservation, because: explainWaiting(reservation, world, hold) };
   });
-  return { reports, more: countDemand(ledger, classes) - reservations.length };
+  return { reports, more: countDemand(ledger, parts) - reservations.length };
 }
 
-/** The classes that need one of the pools and that their concurrency limit leaves room for, by the places of their first requests. */
-function findClasses(ledger: Ledger, pools: readonly string[]): readonly (readonly [Place, WaitingClass])[] {
+/** Requests of one kind that need machines of the same pools. */
+type Part = WaitingKind & { readonly ownerKind: string };
+
+/** The parts of the queue that need one of the pools and whose concurrency limit leaves room. */
+function findParts(ledger: Ledger, pools: readonly string[]): readonly Part[] {
   const wanted = new Set(pools);
-  return [...ledger.queue.heads.entries()].filter(
-    ([, { ownerKind, needs }]) =>
-      roomFor(ownerKind, ledger) > 0 && (wanted.size === 0 || needs.some(({ pool }) => wanted.has(pool))),
-  );
+  const parts: Part[] = [];
+  for (const group of ledger.queue.groups.values()) {
+    if (wanted.size > 0 && !group.pools.some((pool) => wanted.has(pool))) continue;
+    for (const [ownerKind, part] of group.kinds.entries())
+      if (roomFor(ownerKind, ledger) > 0) parts.push({ ...part, ownerKind });
+  }
+  return parts;
 }
 
-function listInOrder(
-  ledger: Ledger,
-  classes: readonly (readonly [Place, WaitingClass])[],
-  limit: number,
-): readonly Reservation[] {
+/** A request that may be the next one, and what comes after it: those behind it in its class, and with `heads` the first ones of later classes. */
+type Turn = { readonly waiting: WaitingClass; readonly heads: WaitingKind["heads"] | undefined };
+
+/** A merge of the parts: after a request its class and its part have their next turn. */
+function listInOrder(ledger: Ledger, parts: readonly Part[], limit: number): readonly Reservation[] {
   const listed: Reservation[] = [];
   const listedByKind = new Map<string, number>();
   let needsLeft = DEMAND_NEEDS_MAX;
-  let next = SortedMap.from(comparePlaces, classes);
-  for (let head = next.first(); head !== undefined && listed.length < limit; head = next.first()) {
-    const [place, waiting] = head;
-    next = next.delete(place);
+  let turns = SortedMap.from(
+    comparePlaces,
+    parts.flatMap(({ heads }) => turnsOf(heads)),
+  );
+  for (let turn = turns.first(); turn !== undefined && listed.length < limit; turn = turns.first()) {
+    const [place, { waiting, heads }] = turn;
+    turns = turns.delete(place);
     const ofKind = listedByKind.get(waiting.ownerKind) ?? 0;
     if (ofKind >= roomFor(waiting.ownerKind, ledger)) continue;
     const reservation = knownReservation(ledger, place.sequence);
@@ -64,14 +73,22 @@ function listInOrder(
     if (needsLeft < 0) break;
     listed.push(reservation);
     listedByKind.set(waiting.ownerKind, ofKind + 1);
-    const behind = waiting.places.first({ ...place, sequence: place.sequence + 1 });
-    if (behind !== undefined) next = next.set(behind[0], waiting);
+    const after = { ...place, sequence: place.sequence + 1 };
+    const behind = waiting.places.first(after);
+    if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });
+    for (const [later, next] of heads === undefined ? [] : turnsOf(heads, after)) turns = turns.set(later, next);
   }
   return listed;
 }
 
-function countDemand(ledger: Ledger, classes: readonly (readonly [Place, WaitingClass])[]): number {
+/** The first turn from that place on; none where the part ends. */
+function turnsOf(heads: WaitingKind["heads"], from?: Place): readonly (readonly [Place, Turn])[] {
+  const head = heads.first(from);
+  return head === undefined ? [] : [[head[0], { waiting: head[1], heads }]];
+}
+
+function countDemand(ledger: Ledger, parts: readonly Part[]): number {
   const byKind = new Map<string, number>();
-  for (const [, { ownerKind, places }] of classes) byKind.set(ownerKind, (byKind.get(ownerKind) ?? 0) + places.size);
+  for (const { ownerKind, waiting } of parts) byKind.set(ownerKind, (byKind.get(ownerKind) ?? 0) + waiting);
   return [...byKind].reduce((sum, [ownerKind, count]) => sum + Math.min(count, roomFor(ownerKind, ledger)), 0);
 }

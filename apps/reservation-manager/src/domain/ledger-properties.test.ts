@@ -40,9 +40,10 @@ function show(ledger: Ledger): unknown {
     expiries: [...ledger.expiries.keys()],
     places: [...queue.places.keys()],
     heads: [...queue.heads.entries()].map(([place, waiting]) => [place, [...waiting.places.keys()]]),
-    groups: [...queue.groups.entries()].map(([key, { pools, shapes }]) => [
+    groups: [...queue.groups.entries()].map(([key, { pools, shapes, kinds }]) => [
       key,
       pools,
+      [...kinds.entries()].map(([kind, { waiting, heads }]) => [kind, waiting, [...heads.keys()]]),
       [...shapes.entries()].map(([counts, { needs, classes }]) => [
         counts,
         needs,

@@ -26,7 +26,15 @@ export type Shape = {
 type ClassKey = Pick<WaitingClass, "priority" | "ownerKind">;
 
 /** Shapes that need machines of the same pools, by how many they need of each: what needs more of the first pool comes later. */
-export type PoolGroup = { readonly pools: readonly string[]; readonly shapes: SortedMap<readonly number[], Shape> };
+export type PoolGroup = {
+  readonly pools: readonly string[];
+  readonly shapes: SortedMap<readonly number[], Shape>;
+  /** By owner kind: whoever asks in queue order for requests of some pools and kinds looks at no others. */
+  readonly kinds: SortedMap<string, WaitingKind>;
+};
+
+/** The requests of one owner kind: how many, and the first one of each class, in queue order. */
+export type WaitingKind = { readonly waiting: number; readonly heads: SortedMap<Place, WaitingClass> };
 
 /** The requests that wait, indexed by what decisions ask. */
 export type WaitingQueue = {
@@ -90,7 +98,7 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   for (const { first, needs, places: ofClass } of gathered.values()) {
     const waiting = { ...newClass(first), needs, places: yield* SortedMap.inSteps(comparePlaces, ofClass) };
     heads = replaceHead(heads, undefined, waiting);
-    groups = replaceInGroups(groups, waiting);
+    groups = replaceInGroups(groups, waiting.places.size, undefined, waiting);
   }
   return {
     places: yield* SortedMap.inSteps(comparePlaces, places),
@@ -157,7 +165,7 @@ function replaceClass(
   return {
     places: change === 1 ? queue.places.set(place, true) : queue.places.delete(place),
     heads: replaceHead(queue.heads, previous, next),
-    groups: replaceInGroups(queue.groups, next),
+    groups: replaceInGroups(queue.groups, change, previous, next),
     waitingByPool: next.needs.reduce((counts, { pool }) => addTo(counts, pool, change), queue.waitingByPool),
   };
 }
@@ -173,15 +181,36 @@ function replaceHead(
   return after === undefined ? without : without.set(after[0], next);
 }
 
-function replaceInGroups(groups: WaitingQueue["groups"], next: WaitingClass): WaitingQueue["groups"] {
+function replaceInGroups(
+  groups: WaitingQueue["groups"],
+  change: number,
+  previous: WaitingClass | undefined,
+  next: WaitingClass,
+): WaitingQueue["groups"] {
   const { needs } = next;
   const key = groupKey(needs);
   const pools = needs.map(({ pool }) => pool);
-  const shapes = groups.get(key)?.shapes ?? SortedMap.empty<readonly number[], Shape>(compareCounts);
+  const group = groups.get(key);
+  const shapes = group?.shapes ?? SortedMap.empty<readonly number[], Shape>(compareCounts);
   const before = shapes.get(countsOf(needs))?.classes ?? SortedMap.empty<ClassKey, WaitingClass>(compareClasses);
   const classes = next.places.size === 0 ? before.delete(next) : before.set(next, next);
   const after = classes.size === 0 ? shapes.delete(countsOf(needs)) : shapes.set(countsOf(needs), { needs, classes });
-  return after.size === 0 ? groups.delete(key) : groups.set(key, { pools, shapes: after });
+  if (after.size === 0) return groups.delete(key);
+  const kinds = replaceInKinds(group?.kinds ?? SortedMap.empty(compareText), change, previous, next);
+  return groups.set(key, { pools, shapes: after, kinds });
+}
+
+function replaceInKinds(
+  kinds: PoolGroup["kinds"],
+  change: number,
+  previous: WaitingClass | undefined,
+  next: WaitingClass,
+): PoolGroup["kinds"] {
+  const { ownerKind } = next;
+  const before = kinds.get(ownerKind) ?? { waiting: 0, heads: SortedMap.empty<Place, WaitingClass>(comparePlaces) };
+  const waiting = before.waiting + change;
+  if (waiting === 0) return kinds.delete(ownerKind);
+  return kinds.set(ownerKind, { waiting, heads: replaceHead(before.heads, previous, next) });
 }
 
 /** Adds to a count; a count of 0 is not kept, so that the map does not grow with names that are gone. */
