@@ -33,6 +33,7 @@ it("finds nothing to do when everything is there", () => {
     "reservation-manager ok",
     "watcher ok",
     "job-controller ok",
+    "node-scaler ok",
     "watcher's view ok",
     "pools ok",
     "slow consumers ok",
@@ -50,6 +51,32 @@ it("says of the job controller how many replicas answer, and fails nothing where
   };
   expect(detailWith(replica("job"), replica("job"))).toBe("2 replicas, version 1.0.0");
   expect(detailWith()).toBe("not running; it is needed for jobs alone");
+});
+
+it("counts a pool that may grow as one, whatever it has, and warns when nobody makes its nodes", () => {
+  const elastic = { ...pool, name: "elastic", available: 0, capacity: 0, elasticMax: 8 };
+  const pools = { value: [pool, elastic] };
+  const without = buildChecks({ ...healthy, pools });
+  expect(without.find(({ check }) => check === "pools")).toMatchObject({
+    status: "ok",
+    detail: "workers 3/4, elastic 0/0 (up to 8) free",
+  });
+  expect(without.filter(({ status }) => status !== "ok")).toEqual([
+    {
+      check: "node-scaler",
+      status: "warning",
+      detail: "no replica answers: nobody makes nodes for elastic",
+      next: expect.stringContaining("start node-scaler") as unknown,
+    },
+  ]);
+  const replicas =
+    "value" in healthy.replicas ? { value: [...healthy.replicas.value, replica("node")] } : healthy.replicas;
+  const checks = buildChecks({ ...healthy, pools, replicas });
+  expect(checks.every(({ status }) => status === "ok")).toBe(true);
+  expect(checks.find(({ check }) => check === "node-scaler")?.detail).toBe("1 replica, version 1.0.0");
+  expect(buildChecks(healthy).find(({ check }) => check === "node-scaler")?.detail).toBe(
+    "not running; it is needed for pools that may grow alone",
+  );
 });
 
 it("tells only of NATS when NATS does not answer", () => {

@@ -49,12 +49,15 @@ export type Check = {
   readonly next: string;
 };
 
-/** Areas on the bus, with the app that serves each. Without one that is optional everything else goes on. */
+const SCALER = "node-scaler";
+
+/** Areas on the bus, with the app that serves each. One that is needed for something alone is optional: without it everything else goes on. */
 const SERVICES = [
-  { area: "session", app: "session-controller", isOptional: false },
-  { area: "reservation", app: "reservation-manager", isOptional: false },
-  { area: "watch", app: "watcher", isOptional: false },
-  { area: "job", app: "job-controller", isOptional: true },
+  { area: "session", app: "session-controller", neededFor: "everything" },
+  { area: "reservation", app: "reservation-manager", neededFor: "everything" },
+  { area: "watch", app: "watcher", neededFor: "everything" },
+  { area: "job", app: "job-controller", neededFor: "jobs" },
+  { area: "node", app: SCALER, neededFor: "pools that may grow" },
 ] as const;
 
 /** The API server sends a bookmark every minute; a watcher that heard nothing for this long is blind. */
@@ -78,7 +81,7 @@ export function buildChecks(seen: Observations): Check[] {
           nats.jetStreamTrouble,
           "start the NATS server with JetStream (`jetstream` in its configuration)",
         ),
-    ...checkServices(seen.replicas),
+    ...checkServices(seen.replicas, seen.pools),
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
     checkDropped(seen.dropped),
@@ -99,12 +102,20 @@ export function buildDoctorTable(checks: readonly Check[], style: TableStyle): s
   ];
 }
 
-function checkServices(replicas: Observations["replicas"]): Check[] {
+function checkServices(replicas: Observations["replicas"], pools: Observations["pools"]): Check[] {
   if ("trouble" in replicas) return [failed("services", replicas.trouble, "run `muster doctor` again")];
-  return SERVICES.map(({ area, app, isOptional }) => {
+  const elastic = "value" in pools ? pools.value.filter(isElastic).map(({ name }) => name) : [];
+  return SERVICES.map(({ area, app, neededFor }) => {
     const found = replicas.value.filter(({ name }) => name === area);
     const versions = [...new Set(found.map(({ version }) => version))].sort();
-    if (found.length === 0 && isOptional) return ok(app, "not running; it is needed for jobs alone");
+    if (found.length === 0 && app === SCALER && elastic.length > 0)
+      return warning(
+        app,
+        `no replica answers: nobody makes nodes for ${elastic.join(", ")}`,
+        `start ${app}, or ${LOGS}`,
+      );
+    if (found.length === 0 && neededFor !== "everything")
+      return ok(app, `not running; it is needed for ${neededFor} alone`);
     if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
     const detail = `${plural(found.length, "replica")}, version ${versions.join(" and ")}`;
     return versions.length === 1
@@ -125,8 +136,8 @@ function checkWatcher(watcher: Observations["watcher"]): Check {
 
 function checkPools(pools: Observations["pools"]): Check {
   if ("trouble" in pools) return failed("pools", pools.trouble, `start reservation-manager, or ${LOGS}`);
-  const text = pools.value.map(({ name, available, capacity }) => `${name} ${available}/${capacity}`).join(", ");
-  const empty = pools.value.filter(({ capacity }) => capacity === 0).map(({ name }) => name);
+  const text = pools.value.map(describePool).join(", ");
+  const empty = pools.value.filter((pool) => pool.capacity === 0 && !isElastic(pool)).map(({ name }) => name);
   if (pools.value.length === 0)
     return failed("pools", "there is no pool", "label nodes with their pool: `kubectl label node NODE pool=NAME`");
   if (empty.length > 0)
@@ -136,6 +147,16 @@ function checkPools(pools: Observations["pools"]): Check {
       `no usable machine in ${empty.join(", ")}: \`muster pools\` says why, \`kubectl get nodes\` shows them`,
     );
   return ok("pools", `${text} free`);
+}
+
+function describePool(pool: Pool): string {
+  const { name, available, capacity, elasticMax } = pool;
+  return `${name} ${available}/${capacity}${isElastic(pool) ? ` (up to ${elasticMax})` : ""}`;
+}
+
+/** Without a node it is as it should be where no work needs one. */
+function isElastic({ elasticMax }: Pool): boolean {
+  return elasticMax > 0;
 }
 
 /** Signals are hints, so what is lost only delays work; a service that loses many cannot keep up. */
