@@ -697,3 +697,59 @@ describe("what is told of a pool", () => {
     });
   });
 });
+
+describe("the work of a round", () => {
+  /** How often something is read of any demand or node. */
+  function countReads(given: Given): number {
+    let reads = 0;
+    const counted = <Value extends object>(value: Value): Value =>
+      new Proxy(value, {
+        get: (target, key) => {
+          reads += 1;
+          return Reflect.get(target, key) as unknown;
+        },
+      });
+    compute(
+      aSnapshot({ ...given, demands: given?.demands?.map(counted) ?? [], nodes: given?.nodes?.map(counted) ?? [] }),
+    );
+    return reads;
+  }
+
+  /** Every second demand finds a node, in a zone of its own; for the others there is one in the wrong zone. */
+  function world(size: number): Given {
+    const zoneOf = (index: number) => `zone-${Math.floor(index / 10)}`;
+    return {
+      pools: [aPool({ max: size * 2 })],
+      demands: Array.from({ length: size }, (_, index) =>
+        aDemand(`d${index}`, { zone: zoneOf(index), gpus: index % 2, group: `gang-${Math.floor(index / 4)}` }),
+      ),
+      nodes: Array.from({ length: size }, (_, index) => aNode(`n${index}`, { zone: zoneOf(index) })),
+    };
+  }
+
+  it("grows with nodes and demands as sorting them does, and not with their product", () => {
+    const [few, many] = [countReads(world(500)), countReads(world(4000))];
+    expect(few).toBeGreaterThan(500);
+    expect(many).toBeLessThan(few * 8 * 1.5);
+  });
+
+  it("is bounded when each gang that gives up its nodes lets an older one take what the next needs", () => {
+    const types = (index: number) => ({ kept: [`kept-${index}`], free: [`free-${index}`] });
+    const size = 200;
+    const demands = Array.from({ length: size }, (_, index) => [
+      aDemand(`older${index}/a`, { group: `older${index}`, createdAtMs: 0, instanceTypes: types(index).kept }),
+      aDemand(`older${index}/b`, { group: `older${index}`, createdAtMs: 0, instanceTypes: types(index + 1).free }),
+      aDemand(`holder${index}/a`, { group: `holder${index}`, instanceTypes: types(index).kept }),
+      aDemand(`holder${index}/b`, { group: `holder${index}`, instanceTypes: types(index).free }),
+    ]).flat();
+    const nodes = Array.from({ length: size }, (_, index) => [
+      aNode(`kept${index}`, { instanceType: `kept-${index}`, boundTo: `holder${index}/a` }),
+      ...(index === 0 ? [] : [aNode(`free${index}`, { instanceType: `free-${index}` })]),
+    ]).flat();
+    const given = { demands, nodes, pools: [aPool({ max: 0 })] };
+    const { bindings } = compute(aSnapshot(given));
+    const bound = [...bindings.keys()].map((name) => name.replace(/\d+/, "")).toSorted();
+    expect(bound).toEqual([...Array<string>(size - 1).fill("older/a"), ...Array<string>(size - 1).fill("older/b")]);
+    expect(countReads(given)).toBeLessThan(25 * countReads({ ...given, nodes: [] }));
+  });
+});

@@ -43,22 +43,26 @@ export type BindingPlan = {
   readonly headroom: ReadonlyMap<string, number>;
 };
 
+/** How often a round is decided anew at most. */
+const ATTEMPTS_MOST = 20;
+
 /**
  * Which node each demand gets: the one that is bound to it already, a machine that was not made for it, a free node, or a new one.
  *
  * A group that cannot be completed gives up what it holds; what others get is then decided anew, so that a second look at the result finds nothing to change.
+ * Should that bring about one failure after another, all that hold a part of their nodes begin afresh at the last attempt.
  */
 export function planBindings(world: BindingWorld): BindingPlan {
   const verdicts = rememberVerdicts(world);
   const released = new Set<string>();
-  for (;;) {
+  for (let attempt = 1; ; attempt += 1) {
     const round = startRound(world, released, verdicts);
     const plans = world.groups.map((group) => planGroup(group, round));
-    const givenUp = plans.filter(
-      ({ group, lacks }) => lacks.length > 0 && group.demands.some(({ name }) => round.kept.has(name)),
-    );
-    if (givenUp.length === 0) return { plans, headroom: round.headroom };
-    for (const { group } of givenUp) released.add(group.name);
+    const holders = plans.filter(({ group }) => group.demands.some(({ name }) => round.kept.has(name)));
+    const failed = holders.filter(({ lacks }) => lacks.length > 0);
+    if (failed.length === 0) return { plans, headroom: round.headroom };
+    const inPart = holders.filter(({ group }) => !group.demands.every(({ name }) => round.kept.has(name)));
+    for (const { group } of attempt < ATTEMPTS_MOST ? failed : inPart) released.add(group.name);
   }
 }
 
