@@ -53,6 +53,8 @@ async function keepLedger(
           const mark = nodes.get(bucketKeys.nodesComplete)?.value;
           return mark?.kind === "complete" && nowMs - mark.atMs <= CONFIG.nodesFreshMs;
         },
+        // No pool is scaled here.
+        scalings: () => [],
         now: Date.now,
         announce: announcer.announce,
         decided: () => undefined,
