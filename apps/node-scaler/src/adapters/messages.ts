@@ -1,9 +1,14 @@
 import { muster, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
+import type { WaitingReservation } from "../domain/build-demands.ts";
+import type { PoolFacts } from "../domain/build-pool-facts.ts";
+import type { Unavailability } from "../domain/demand.ts";
+import type { Machine } from "../domain/sightings.ts";
 import type { NodeSpec, Phase, ScaledNode, Termination, TerminationCode } from "../domain/node.ts";
 
 const wire = muster.node.v1;
 type WireNode = PropertiesOf<typeof wire.NodeRecord>;
+type WirePool = PropertiesOf<typeof wire.PoolScaling>;
 
 const TO_WIRE = {
   Creating: wire.NodePhase.NODE_PHASE_CREATING,
@@ -130,6 +135,45 @@ function toTermination(message: muster.node.v1.Termination.$Properties | null | 
 
 function isCode(text: string | null): text is TerminationCode {
   return text !== null && Object.hasOwn(CODES, text);
+}
+
+export function toWaiting(message: muster.reservation.v1.Reservation.$Properties): WaitingReservation {
+  const { owner, createdAtMs, needs } = message;
+  return {
+    owner: { kind: owner?.kind ?? "", id: owner?.id ?? "" },
+    createdAtMs: createdAtMs ?? 0,
+    needs: (needs ?? []).map(({ component, pool }) => ({ component: component ?? "", pool: pool ?? "" })),
+  };
+}
+
+export function toMachine({ node, pool, standing, holder }: muster.reservation.v1.MachineState.$Properties): Machine {
+  const owner = holder?.owner;
+  const reservationId = holder?.reservationId ?? "";
+  return {
+    node: node ?? "",
+    pool: pool ?? "",
+    standing: standing ?? "",
+    holder:
+      owner === null || owner === undefined
+        ? undefined
+        : { owner: { kind: owner.kind ?? "", id: owner.id ?? "" }, reservationId },
+  };
+}
+
+export function toWirePool({ pool, max, standby, booting, blocked }: PoolFacts, atMs: number): WirePool {
+  return {
+    pool,
+    max,
+    standby,
+    booting: [...booting],
+    blockedCode: blocked?.code ?? "",
+    blockedMessage: blocked?.message ?? "",
+    atMs,
+  };
+}
+
+export function toWireUnavailable({ zone, subnet, ...rest }: Unavailability): muster.node.v1.Unavailable.$Properties {
+  return { ...rest, zone: zone ?? "", subnet: subnet ?? "" };
 }
 
 /** On the wire, empty and 0 are absent. */

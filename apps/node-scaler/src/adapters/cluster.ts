@@ -1,0 +1,143 @@
+import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
+import type { NatsBus } from "@muster/bus";
+import { informer, kubeFault, listWatch, type KubeCalls } from "@muster/kube";
+import { annotations, bucketKeys, buckets, labels, muster } from "@muster/proto";
+import { openBucket, openView, protoCodec } from "@muster/store";
+import { FaultError } from "@muster/faults";
+import type { PendingPod } from "../domain/pack-pods.ts";
+import type { KubeNode, PodsByNode } from "../domain/sightings.ts";
+import type { Cluster } from "../scaler.ts";
+import { keepPod, type KeptPod } from "./read-pod.ts";
+
+export type OpenCluster = AsyncDisposable &
+  Cluster & {
+    /** Pods that no node has room for. */
+    pendingPods(): readonly PendingPod[];
+    /** Resolves when all pods are known. */
+    readonly synced: Promise<void>;
+    /** What is not as fresh as it should be; undefined when all is. */
+    staleness(): string | undefined;
+  };
+
+export type ClusterOptions = {
+  readonly kube: KubeConfig;
+  readonly calls: KubeCalls;
+  readonly connection: NatsBus["connection"];
+  readonly poolLabel: string;
+  /** The watcher's mark that all nodes are known is believed for so long. */
+  readonly nodesFreshMs: number;
+  readonly timeoutMs: number;
+  readonly now: () => number;
+  readonly onProblem: (what: string, error: unknown, retryInMs: number) => void;
+};
+
+const NODES = { apiVersion: "v1", plural: "nodes" };
+/** A quiet API server speaks once a minute, when it sends its bookmarks. */
+const PODS_FRESH_MS = 180_000;
+
+/** Follows nodes through the watcher's bucket, and pods through the API server; nodes are changed through the API server. */
+export async function openCluster(options: ClusterOptions): Promise<OpenCluster> {
+  const { kube, connection, poolLabel, nodesFreshMs, now, onProblem } = options;
+  const { NodeState, NodesComplete } = muster.watch.v1;
+  const followed = { onProblem: (error: unknown, retryInMs: number) => onProblem("nodes", error, retryInMs) };
+  await using undo = new AsyncDisposableStack();
+  const states = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
+  const view = undo.use(await openView(states, followed));
+  const mark = undo.use(await openView(marks, { ...followed, filter: bucketKeys.nodesComplete }));
+  const pods = undo.use(
+    informer<V1Pod, KeptPod>({
+      source: listWatch<V1Pod>(kube, "/api/v1/pods"),
+      project: (pod) => keepPod(pod, poolLabel),
+      onError: (error, retryInMs) => onProblem("pods", error, retryInMs),
+    }),
+  );
+  const isMarked = (): boolean =>
+    view.ageMs() === 0 && now() - (mark.get(bucketKeys.nodesComplete)?.value.atMs ?? -Infinity) <= nodesFreshMs;
+  const opened = undo.move();
+  return {
+    nodes: () => {
+      const nodes = view.entries().flatMap(({ value }) => readNode(value) ?? []);
+      return { byName: new Map(nodes.map((node) => [node.name, node])), known: isMarked() };
+    },
+    pods: () => groupByNode(pods.list()),
+    pendingPods: () => pods.list().flatMap(({ pending }) => pending ?? []),
+    synced: pods.synced,
+    staleness: () => {
+      if (!isMarked()) return "the watcher has not told lately that all nodes are known";
+      const ageMs = pods.ageMs();
+      return ageMs > PODS_FRESH_MS ? `the API server last said anything ${Math.round(ageMs)} ms ago` : undefined;
+    },
+    ...nodeCalls(options),
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
+}
+
+/** Undefined: it is gone, or the mark, which has no name. */
+function readNode(state: muster.watch.v1.NodeState): KubeNode | undefined {
+  const { name, ready, schedulable, deleted } = state;
+  if (name === "" || deleted) return undefined;
+  const scaledNode = state.labels[labels.scaledNode];
+  return { name, scaledNode: scaledNode === "" ? undefined : scaledNode, ready, schedulable };
+}
+
+function groupByNode(pods: readonly KeptPod[]): PodsByNode {
+  const on = pods.flatMap((pod) => pod.on ?? []);
+  return new Map([...Map.groupBy(on, ({ node }) => node)].map(([node, all]) => [node, all.map(({ pod }) => pod)]));
+}
+
+/** Each may be made again: what is done already, and what is gone, is no failure. */
+export function nodeCalls({
+  calls,
+  timeoutMs,
+}: Pick<ClusterOptions, "calls" | "timeoutMs">): Pick<Cluster, "cordon" | "uncordon" | "evict" | "deleteNode"> {
+  const options = { timeoutMs };
+  /** Undefined: there is no such object, or another one of that name by now. */
+  const unlessGone = async <Result>(call: Promise<Result>): Promise<Result | undefined> => {
+    try {
+      return await call;
+    } catch (error) {
+      const fault = kubeFault(error);
+      if (fault === undefined) throw error;
+      if (fault.code === "not_found") return undefined;
+      throw new FaultError(fault, { cause: error });
+    }
+  };
+  return {
+    cordon: async (name, because) => {
+      const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
+      // Somebody else's cordon stays theirs.
+      if (node === undefined || node.spec?.unschedulable === true) return;
+      const body = { metadata: { annotations: { [annotations.cordoned]: because } }, spec: { unschedulable: true } };
+      await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));
+    },
+    uncordon: async (name) => {
+      const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
+      if (node?.metadata?.annotations?.[annotations.cordoned] === undefined) return;
+      const body = { metadata: { annotations: { [annotations.cordoned]: null } }, spec: { unschedulable: null } };
+      await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));
+    },
+    evict: async ({ namespace, name, uid }) => {
+      const eviction = {
+        apiVersion: "policy/v1",
+        kind: "Eviction",
+        metadata: { name, namespace },
+        deleteOptions: { preconditions: { uid } },
+      };
+      const resource = { apiVersion: "v1", plural: "pods", namespace };
+      try {
+        await unlessGone(calls.create(resource, eviction, { ...options, subresource: "eviction" }));
+        return true;
+      } catch (error) {
+        const fault = kubeFault(error);
+        // A conflict: it is another pod by now, which the next round meets. Unavailable: a disruption budget, or a server that is busy.
+        if (fault?.code === "conflict") return true;
+        if (fault?.code === "unavailable") return false;
+        throw error;
+      }
+    },
+    deleteNode: async (name) => {
+      await unlessGone(calls.delete(NODES, name, options));
+    },
+  };
+}

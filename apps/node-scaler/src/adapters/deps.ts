@@ -1,0 +1,145 @@
+import { randomBytes } from "node:crypto";
+import { client, type NatsBus } from "@muster/bus";
+import { kubeCalls, loadKube } from "@muster/kube";
+import { buckets, ReservationService } from "@muster/proto";
+import type { ServiceContext } from "@muster/service";
+import { openBucket, openView, type Leadership } from "@muster/store";
+import type { Config } from "../config.ts";
+import { packPods } from "../domain/pack-pods.ts";
+import type { ScaledNode } from "../domain/node.ts";
+import type { NodeProvider } from "../providers/provider.ts";
+import type { ScalerDeps, Tell } from "../scaler.ts";
+import { openCluster, type OpenCluster } from "./cluster.ts";
+import { guardProvider } from "./guard-provider.ts";
+import { imageCache } from "./image-cache.ts";
+import { askDemands, askMachines } from "./ledger.ts";
+import { nodeCodec } from "./messages.ts";
+import { startMetrics, type ScalerMetrics } from "./metrics.ts";
+import { openPoolsWriter } from "./pools-writer.ts";
+import { openProvider } from "./providers.ts";
+import { makeRecords, type Records } from "./records.ts";
+
+/** What every replica follows, whether it leads or not. */
+export type Deps = AsyncDisposable & {
+  readonly cluster: OpenCluster;
+  readonly metrics: ScalerMetrics;
+  /** What a leadership needs; its records begin with what is stored. */
+  readonly forLeader: (leadership: Leadership) => ScalerDeps;
+  /** What is not as fresh as it should be; undefined when all is. */
+  readonly staleness: () => string | undefined;
+  /** The records of whoever leads here; undefined: nobody. */
+  led: Records | undefined;
+};
+
+const CALLS_AT_ONCE = 10;
+
+/** Milliseconds since 1970 that never jump while the process lives: a clock that is set must not end nodes. */
+export const steadyNow = (): number => Math.round(performance.timeOrigin + performance.now());
+
+/** Opens what the service lives on; the one place that knows what stands behind each verb. */
+export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
+  const { config, logger } = context;
+  const { poolLabel, nodesFreshMs, clientTimeoutMs: timeoutMs } = config;
+  const kube = loadKube(config.kube.kubeconfig);
+  await using undo = new AsyncDisposableStack();
+  const calls = undo.use(kubeCalls(kube));
+  const { connection } = bus;
+  const bucket = await openBucket<ScaledNode, ScaledNode>(connection, {
+    name: buckets.scaledNodes,
+    codec: nodeCodec,
+    onDecodeError: (problem) => logger.error({ err: problem }, "going on without a node's record"),
+  });
+  const view = undo.use(
+    await openView(bucket, {
+      onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following the records is interrupted"),
+    }),
+  );
+  const cluster = undo.use(
+    await openCluster({
+      kube,
+      calls,
+      connection,
+      poolLabel,
+      nodesFreshMs,
+      timeoutMs,
+      now: Date.now,
+      onProblem: (what, error, retryInMs) => logger.warn({ err: error, what, retryInMs }, "following is interrupted"),
+    }),
+  );
+  const providers = await openProviders(context, undo, calls);
+  const publishPools = await openPoolsWriter(connection, Date.now);
+  const ledger = { ledger: client(bus, ReservationService), timeoutMs };
+  const policies = new Map(config.file.pools.map((policy) => [policy.name, policy]));
+  const metrics = undo.use(startMetrics(() => deps.led?.list()));
+  const opened = undo.move();
+  const deps: Deps = {
+    cluster,
+    metrics,
+    led: undefined,
+    staleness: () => (view.ageMs() > 0 ? "the view of the records is not current" : cluster.staleness()),
+    forLeader: ({ token, isHeld, signal }) => {
+      const tell = makeTell(context, metrics);
+      const images = imageCache({
+        ttlMs: config.imageTtlMs,
+        now: steadyNow,
+        ask: async (name, properties) => (await providers.get(name)?.findImage(properties, signal)) ?? "",
+        stale: (provider, error) => tell.failed("pool", `looking for a newer image of ${provider}`, error),
+      });
+      return {
+        now: steadyNow,
+        term: token,
+        isHeld,
+        signal,
+        seed: () => randomBytes(4).toString("hex"),
+        records: makeRecords({ bucket, view, now: steadyNow }),
+        policies,
+        poolLabel,
+        providers,
+        cluster,
+        machines: () => askMachines({ ...ledger, policies }, signal),
+        demands: async () => [
+          ...(await askDemands({ ...ledger, policies }, signal)),
+          ...packPods(cluster.pendingPods(), policies),
+        ],
+        bootImage: (pool) => images.find(pool.provider, pool.bootImage),
+        publishPools,
+        limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
+        unavailableMs: config.unavailableMs,
+        tell,
+      };
+    },
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
+  return deps;
+}
+
+async function openProviders(
+  { config }: ServiceContext<Config>,
+  undo: AsyncDisposableStack,
+  calls: ReturnType<typeof kubeCalls>,
+): Promise<ReadonlyMap<string, NodeProvider>> {
+  const { providerTimeoutMs: timeoutMs } = config;
+  const providers = new Map<string, NodeProvider>();
+  for (const block of config.file.providers) {
+    const { name } = block;
+    const provider = undo.use(await openProvider(block, { name, calls, timeoutMs, now: Date.now }));
+    const now = (): number => performance.now();
+    providers.set(name, guardProvider(provider, { timeoutMs, callsAtOnce: CALLS_AT_ONCE, now }));
+  }
+  return providers;
+}
+
+function makeTell({ logger }: ServiceContext<Config>, metrics: ScalerMetrics): Tell {
+  return {
+    planned: (loop, step) => {
+      metrics.took(loop, step);
+      const level = step.do === "wait" ? "debug" : "info";
+      logger[level]({ loop, ...step }, "planned");
+    },
+    failed: (loop, doing, error) => {
+      metrics.failed(loop);
+      logger.warn({ loop, doing, err: error }, "not done, and tried again");
+    },
+    booted: metrics.booted,
+  };
+}

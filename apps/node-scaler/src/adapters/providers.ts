@@ -1,0 +1,67 @@
+import type { KubeCalls } from "@muster/kube";
+import { type z } from "zod";
+import { openClusterApi } from "../providers/cluster-api/open-cluster-api.ts";
+import { clusterApiSettings } from "../providers/cluster-api/settings.ts";
+import { ec2Settings } from "../providers/ec2/settings.ts";
+import { openKarpenter } from "../providers/karpenter/open-karpenter.ts";
+import { karpenterSettings } from "../providers/karpenter/settings.ts";
+import { openLocal } from "../providers/local/open-local.ts";
+import { localSettings } from "../providers/local/settings.ts";
+import type { NodeProvider } from "../providers/provider.ts";
+import type { ProviderBlock } from "../read-pools-file.ts";
+import { mintBootstrapToken } from "./mint-bootstrap-token.ts";
+
+/** What providers are opened with, beside their own settings. */
+export type ProviderDeps = {
+  /** Key of its block in the file of pools. */
+  readonly name: string;
+  readonly calls: KubeCalls;
+  /** Of one call. */
+  readonly timeoutMs: number;
+  readonly now: () => number;
+};
+
+type ProviderKind = {
+  readonly settings: z.ZodType;
+  readonly open: (block: ProviderBlock, deps: ProviderDeps) => Promise<NodeProvider>;
+};
+
+/** A machine that has not used its token by then will not boot any more. */
+const TOKEN_VALID_MS = 3_600_000;
+
+function kind<Shape extends z.ZodType>(
+  settings: Shape,
+  open: (settings: z.output<Shape>, deps: ProviderDeps) => NodeProvider | Promise<NodeProvider>,
+): ProviderKind {
+  return { settings, open: async (block, deps) => await open(settings.parse(block.settings), deps) };
+}
+
+/** Every kind of provider that there is. A new one is a folder beside the others and a line here. */
+const KINDS: Readonly<Record<string, ProviderKind>> = {
+  local: kind(localSettings, (settings, deps) => openLocal({ ...deps, settings })),
+  karpenter: kind(karpenterSettings, (settings, deps) => openKarpenter({ ...deps, settings })),
+  "cluster-api": kind(clusterApiSettings, (settings, deps) => openClusterApi({ ...deps, settings })),
+  ec2: kind(ec2Settings, async (settings, deps) => {
+    // The SDK is large, and nobody without EC2 needs it.
+    const { openEc2 } = await import("../providers/ec2/open-ec2.ts");
+    const { calls, now } = deps;
+    return openEc2({
+      ...deps,
+      settings,
+      mintToken: (nodeName, signal) =>
+        mintBootstrapToken(calls, { nodeName, nowMs: now(), validMs: TOKEN_VALID_MS }, signal),
+    });
+  }),
+};
+
+/** How the settings of each kind are checked. */
+export const providerSettings: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
+  Object.entries(KINDS).map(([name, { settings }]) => [name, settings]),
+);
+
+/** Opens the provider of a block whose settings have been checked. Rejects with what the kind rejects with. */
+export function openProvider(block: ProviderBlock, deps: ProviderDeps): Promise<NodeProvider> {
+  const found = Object.hasOwn(KINDS, block.kind) ? KINDS[block.kind] : undefined;
+  if (found === undefined) throw new Error(`provider ${block.name} is of no known kind: ${block.kind}`);
+  return found.open(block, deps);
+}

@@ -1,0 +1,78 @@
+import type { V1Container, V1Pod } from "@kubernetes/client-node";
+import { labels } from "@muster/proto";
+import type { PendingPod } from "../domain/pack-pods.ts";
+import { parseQuantity } from "../domain/parse-quantity.ts";
+import type { PodOnNode } from "../domain/sightings.ts";
+
+/** What is kept of a pod: where it runs, or what it waits for; neither for a pod that has ended, or that lives and dies with its node. */
+export type KeptPod = {
+  readonly on: { readonly node: string; readonly pod: PodOnNode } | undefined;
+  readonly pending: PendingPod | undefined;
+};
+
+const ZONE = "topology.kubernetes.io/zone";
+const MIRROR = "kubernetes.io/config.mirror";
+
+export function keepPod(pod: V1Pod, poolLabel: string): KeptPod {
+  const node = pod.spec?.nodeName;
+  const hasEnded = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
+  if (hasEnded || isOfNode(pod)) return { on: undefined, pending: undefined };
+  if (node !== undefined && node !== "") return { on: { node, pod: readPod(pod) }, pending: undefined };
+  return { on: undefined, pending: readPending(pod, poolLabel) };
+}
+
+function isOfNode({ metadata }: V1Pod): boolean {
+  const isDaemon = metadata?.ownerReferences?.some(
+    ({ kind, controller }) => kind === "DaemonSet" && controller === true,
+  );
+  return isDaemon === true || metadata?.annotations?.[MIRROR] !== undefined;
+}
+
+function readPod({ metadata }: V1Pod): PodOnNode {
+  const [kind, id] = [metadata?.labels?.[labels.ownerKind], metadata?.labels?.[labels.owner]];
+  return {
+    namespace: metadata?.namespace ?? "",
+    name: metadata?.name ?? "",
+    uid: metadata?.uid ?? "",
+    owner: kind === undefined || id === undefined ? undefined : { kind, id },
+    deleting: metadata?.deletionTimestamp !== undefined,
+  };
+}
+
+/** Pods of Muster's own wait for machines in the ledger, which asks for them. */
+function readPending({ metadata, spec, status }: V1Pod, poolLabel: string): PendingPod | undefined {
+  const pool = spec?.nodeSelector?.[poolLabel];
+  const isUnschedulable = status?.conditions?.some(
+    ({ type, status: is, reason }) => type === "PodScheduled" && is === "False" && reason === "Unschedulable",
+  );
+  const isOwned = metadata?.labels?.[labels.owner] !== undefined;
+  if (spec === undefined || pool === undefined || isUnschedulable !== true || isOwned) return undefined;
+  if (metadata?.deletionTimestamp !== undefined) return undefined;
+  const ask = (has: (resource: string) => boolean): number => requested(spec, has);
+  return {
+    namespace: metadata?.namespace ?? "",
+    name: metadata?.name ?? "",
+    // In what the API server sends, times are strings.
+    createdAtMs: Date.parse(String(metadata?.creationTimestamp)) || 0,
+    pool,
+    zone: spec.nodeSelector?.[ZONE],
+    cpuMilli: Math.round(ask((resource) => resource === "cpu") * 1000),
+    memoryBytes: ask((resource) => resource === "memory"),
+    gpus: ask((resource) => resource.endsWith("/gpu")),
+  };
+}
+
+/** As the scheduler counts: containers run together, those before them one by one. */
+function requested(
+  { containers, initContainers = [] }: NonNullable<V1Pod["spec"]>,
+  has: (resource: string) => boolean,
+): number {
+  const of = ({ resources }: V1Container): number =>
+    Object.entries({ ...resources?.limits, ...resources?.requests })
+      .filter(([resource]) => has(resource))
+      .reduce((sum, [, amount]) => sum + (parseQuantity(amount) ?? 0), 0);
+  return Math.max(
+    containers.map(of).reduce((sum, amount) => sum + amount, 0),
+    ...initContainers.map(of),
+  );
+}

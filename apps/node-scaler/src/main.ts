@@ -1,0 +1,13 @@
+import { readFileSync } from "node:fs";
+import { runService } from "@muster/service";
+import { providerSettings } from "./adapters/providers.ts";
+import { readConfig } from "./config.ts";
+import { run } from "./service.ts";
+
+const readText = (path: string): string => readFileSync(path, "utf8");
+
+await runService({
+  name: "node-scaler",
+  readConfig: (env) => readConfig(env, { readText, kinds: providerSettings }),
+  run,
+});

@@ -1,0 +1,98 @@
+import { connectNats, serve, type NatsBus } from "@muster/bus";
+import { faultOf, isRetryable } from "@muster/faults";
+import { NodeService } from "@muster/proto";
+import type { ServiceContext } from "@muster/service";
+import { lead, type Leadership } from "@muster/store";
+import { openDeps, steadyNow, type Deps } from "./adapters/deps.ts";
+import { makeHandlers } from "./adapters/handlers.ts";
+import type { Config } from "./config.ts";
+import { emptyReport, runLoop, type LoopReport } from "./loops.ts";
+import { heartbeatRound } from "./rounds/heartbeat-round.ts";
+import { poolRound } from "./rounds/pool-round.ts";
+import { reaperRound } from "./rounds/reaper-round.ts";
+import { scanRound } from "./rounds/scan-round.ts";
+import { makeScaler, type Scaler } from "./scaler.ts";
+
+/** Follows the world for ever, and scales whenever this replica leads. */
+export async function run(context: ServiceContext<Config>): Promise<void> {
+  const { config, logger, signal, instance } = context;
+  await using bus = await connect(context);
+  await using deps = await openDeps(context, bus);
+  context.readyWhen("world", deps.staleness);
+  await deps.cluster.synced.catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
+  await lead(
+    bus.connection,
+    {
+      lock: "node-scaler",
+      holder: instance,
+      ttlMs: config.lockTtlMs,
+      signal,
+      onChange: (state) => {
+        logger.info({ state }, "leadership of the nodes");
+      },
+    },
+    (leadership) => scale(context, bus, deps, leadership),
+  );
+}
+
+/** One leadership: returns when it is over, and also when NATS is away, so that the replica that comes back first goes on. */
+async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, leadership: Leadership): Promise<void> {
+  const { config, logger, instance } = context;
+  const scaler = makeScaler(deps.forLeader(leadership));
+  const { poolMs, heartbeatMs, reaperMs, scanMs } = config.intervals;
+  const loops: readonly (readonly [LoopReport, (scaler: Scaler) => Promise<void>])[] = [
+    [emptyReport("pool", poolMs), poolRound],
+    [emptyReport("heartbeat", heartbeatMs), heartbeatRound],
+    [emptyReport("reaper", reaperMs), reaperRound],
+    [emptyReport("scan", scanMs), scanRound],
+  ];
+  deps.led = scaler.records;
+  logger.info({ fencing: leadership.token, nodes: scaler.records.list().length }, "leading");
+  try {
+    const reports = loops.map(([report]) => report);
+    await using _served = await serve(bus, NodeService, makeHandlers(scaler, { leader: instance, loops: reports }), {
+      version: context.version,
+      description: "Nodes that are made when work needs them",
+      onDefect: (method, error) => {
+        logger.error({ method, err: error }, "a request failed inside the service");
+      },
+    });
+    await Promise.all(
+      loops.map(([report, round]) => runLoop(report, () => round(scaler), loopDeps(context, deps, leadership))),
+    );
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined || !isRetryable(fault)) throw error;
+    logger.warn({ err: error }, "nodes cannot be scaled now");
+  } finally {
+    deps.led = undefined;
+    await Promise.allSettled(scaler.memory.booting.values());
+  }
+}
+
+function loopDeps({ logger }: ServiceContext<Config>, { metrics }: Deps, { signal }: Leadership) {
+  return {
+    signal,
+    now: steadyNow,
+    ended: (report: LoopReport, error: unknown) => {
+      const { name, lastDurationMs } = report;
+      metrics.round(name, lastDurationMs, error !== undefined);
+      if (error !== undefined) logger.warn({ loop: name, err: error }, "a round failed, and the next one tries again");
+    },
+  };
+}
+
+function connect({ config, logger, instance, natsReplicas }: ServiceContext<Config>): Promise<NatsBus> {
+  const { url, token } = config.nats;
+  return connectNats({
+    url,
+    name: instance,
+    replicas: natsReplicas,
+    ...(token === undefined ? {} : { token }),
+    onStatus: (status, detail) => {
+      logger.warn({ status, detail }, "connection to NATS");
+    },
+  });
+}
