@@ -60,6 +60,13 @@ it.each<[title: string, work: Work, reservation: ReservationExplanation | undefi
     "pods that failed are made anew",
   ],
   [
+    "restarts after a pause",
+    job({ phase: "RESTARTING", description: "restart 3 of 6 in 40 s" }, { waitingBecause: "restart 3 of 6 in 25 s" }),
+    granted,
+    "RESTARTING",
+    "restart 3 of 6 in 25 s",
+  ],
+  [
     "runs with all of its members but one",
     job({}, { components: [component("worker-0", "RUNNING"), component("evaluation-0", "PENDING")] }),
     granted,

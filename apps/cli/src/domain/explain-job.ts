@@ -23,7 +23,8 @@ export function explainJob(job: Work, reservation: ReservationExplanation | unde
         next: "set spec.runPolicy.suspend to false",
       };
     case "RESTARTING":
-      return because("RESTARTING", said === "" ? "members that failed are run again" : said);
+      // What the status says was so when it was written; of a pause the reply says what is left.
+      return because("RESTARTING", waits || said || "members that failed are run again");
     default:
       return explainMembers(job, waits, reservation);
   }

@@ -82,7 +82,7 @@ it.each<[title: string, seen: readonly [Work, ...Work[]], events: string[]]>([
   [
     "one restart more while it restarts is told",
     [job("RESTARTING", 3, 1), job("RESTARTING", 3, 2)],
-    ["3 RESTARTING", "3.999 RESTARTING  (restart 2)"],
+    ["3 RESTARTING", "3.999 RESTARTING"],
   ],
   [
     "the failure that was one too many is the end alone",

@@ -68,11 +68,7 @@ function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
   const restarts = Number(now.columns["restarts"] ?? 0) - Number(seen.columns["restarts"] ?? 0);
   if (before === undefined || last === undefined || (before.phase === last.phase && restarts <= 0)) return [];
   // The API server keeps whole seconds: it was within that second, after what we have seen before, and not later than now.
-  const told =
-    restarts > 0 && last.phase === "RESTARTING"
-      ? `${last.description} (restart ${now.columns["restarts"] ?? ""})`
-      : last.description;
-  const current = { ...last, description: told, atMs: Math.max(before.atMs, Math.min(nowMs, last.atMs + 999)) };
+  const current = { ...last, atMs: Math.max(before.atMs, Math.min(nowMs, last.atMs + 999)) };
   if (restarts <= 0 || now.outcome !== undefined || [before, last].some(({ phase }) => phase === "RESTARTING")) {
     return [current];
   }

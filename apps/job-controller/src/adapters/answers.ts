@@ -95,7 +95,8 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
   const see = (job: JobRow): Found<View> => {
     const ownerId = ownerIdOf(job.metadata);
     const pods = world.pods.byIndex("owner", ownerId).map(podFact);
-    const message = jobMessage(job, pods, machines.unitsOf(ownerId));
+    const units = machines.unitsOf(ownerId);
+    const message = jobMessage(job, { pods, units, pauses: config.policy, nowMs: Date.now() });
     return {
       key: { kind: job.kind.kind, name: job.metadata.name },
       revision: message.revision ?? "",

@@ -1,5 +1,7 @@
 import { type muster } from "@muster/proto";
 import { ownerIdOf } from "../domain/build-units.ts";
+import { decideRestart, type RestartPauses } from "../domain/decide-restart.ts";
+import { explainRestart } from "../domain/explain-restart.ts";
 import { conditionOf, isTrue } from "../domain/job-status.ts";
 import type { PodFact, UnitSeen } from "../domain/snapshot.ts";
 import { summariseMembers } from "../domain/summarise-members.ts";
@@ -8,8 +10,17 @@ import type { JobRow } from "./read-job.ts";
 
 type JobMessage = muster.job.v1.Job.$Properties;
 
+/** What is known of a job beside its resource. */
+export type JobSurroundings = {
+  readonly pods: readonly PodFact[];
+  readonly units: readonly UnitSeen[];
+  readonly pauses: RestartPauses;
+  readonly nowMs: number;
+};
+
 /** A job as replies have it. */
-export function jobMessage(job: JobRow, pods: readonly PodFact[], units: readonly UnitSeen[]): JobMessage {
+export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessage {
+  const { pods, units } = surroundings;
   const { metadata, kind, spec, status, shape } = job;
   const total = shape.types.reduce((sum, { replicas }) => sum + replicas, 0);
   const { state, message, restarts } = summariseState(status, total);
@@ -34,7 +45,7 @@ export function jobMessage(job: JobRow, pods: readonly PodFact[], units: readonl
     createdAtMs: new Date(metadata.creationTimestamp ?? 0).getTime(),
     startedAtMs: status.startMs ?? 0,
     finishedAtMs: status.completionMs ?? 0,
-    waitingBecause: waitOf(job, state, message),
+    waitingBecause: waitOf(job, surroundings, state, message),
     traceparent: job.traceparent,
     ownerId: ownerIdOf(metadata),
     restarts,
@@ -51,8 +62,18 @@ function revisionOf({ metadata }: JobRow, pods: readonly PodFact[]): string {
   return `${metadata.resourceVersion ?? "0"}-${hash.toString(36)}`;
 }
 
-function waitOf({ spec, status }: JobRow, state: string, message: string): string {
+function waitOf(
+  { spec, status }: JobRow,
+  { pods, pauses, nowMs }: JobSurroundings,
+  state: string,
+  message: string,
+): string {
   if (!("problems" in spec) && spec.managedBy !== undefined) return `it is managed by ${spec.managedBy}`;
+  if (state === "Restarting" && !("problems" in spec)) {
+    // The status has the time that was left when it was written.
+    const restart = decideRestart({ spec, status, pods }, pauses, nowMs);
+    return restart === undefined || restart.atMs <= nowMs ? "" : explainRestart(restart, nowMs);
+  }
   if (state === "Suspended") return "it is suspended";
   if (state !== "Queued") return state === "Starting" && isTrue(status, "PodNamesTaken") ? message : "";
   return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;

@@ -400,6 +400,26 @@ describe("a pod that failed", () => {
     expect(pauses).toEqual([10_000, 20_000, 40_000, 80_000, 360_000]);
   });
 
+  it("says which restart it is and when it comes, again when that was long ago, and what it is once it has come", () => {
+    const [worker] = workersDone().replicas;
+    if (worker === undefined) throw new Error("the sample has a worker");
+    const budget = { spec: spec({ backoffLimit: 6 }) };
+    let before = status({ replicas: [{ ...worker, restarts: 2 }] });
+    const told = [0, 29_000, 31_000, 39_000, 40_000].map((laterMs) => {
+      const world = { ...budget, ...failing(1, { finishedMs: NOW_MS }), nowMs: NOW_MS + laterMs, status: before };
+      before = planJob(snapshot(world), POLICY).status;
+      return summariseState(before, 2);
+    });
+    expect(told.map(({ message }) => message)).toEqual([
+      "restart 3 of 6 in 40 s",
+      "restart 3 of 6 in 40 s",
+      "restart 3 of 6 in 9 s",
+      "restart 3 of 6 in 9 s",
+      "restart 3 of 6: pods that failed are made anew",
+    ]);
+    expect(told[0]).toMatchObject({ state: "Restarting", restarts: 3 });
+  });
+
   it("is counted once, however often it is seen, and by its restarts in place too", () => {
     const world = failing(1, { containerRestarts: 2 });
     const once = planJob(snapshot(world), POLICY).status;

@@ -1,11 +1,13 @@
 import { gangSize, ownerIdOf } from "./build-units.ts";
-import { decideOutcome, type Outcome } from "./decide-outcome.ts";
+import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
+import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
+import { explainRestart, whichRestart } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
 import { conditionOf, isFinished, isTrue, type JobStatus } from "./job-status.ts";
 import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
 import { planGroup, planGroupAway } from "./plan-group.ts";
 import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
-import { planDeletions, planForced, planPods, restartPauseMs } from "./plan-pods.ts";
+import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, Unreadable } from "./snapshot.ts";
 import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
@@ -107,9 +109,9 @@ function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy
     const over = finish(counted, nowMs, outcome);
     return planCleanUp(snapshot, over, spec, policy);
   }
-  const restartMs =
-    outcome.is === "restarting" ? outcome.sinceMs + restartPauseMs(counted.attemptsCounted + 1, policy) : Infinity;
-  const attempted = outcome.is === "restarting" && nowMs >= restartMs ? restartGang(counted, outcome, nowMs) : counted;
+  const restartMs = outcome.is === "restarting" ? gangRestartMs(outcome.sinceMs, counted, policy) : Infinity;
+  const attempted =
+    outcome.is === "restarting" && nowMs >= restartMs ? restartGang(spec, counted, outcome, nowMs) : counted;
   const status = regroup(snapshot, { ...attempted, replaced: replacedMembers(snapshot, spec, attempted) }, policy);
   if (status.regrouping) return planRegrouping(snapshot, status);
   return planRunning(snapshot, spec, status, { policy, restartMs });
@@ -127,7 +129,9 @@ function planRunning(
   const ready = granted && snapshot.companionsMissing.length === 0;
   const pods = planPods(snapshot, spec, before, { machines: machinesOf(snapshot, before), mayCreate: ready, policy });
   const reserved = noteNames(snapshot, noteMachines(snapshot, before, policy), granted);
-  const status = noteProgress(snapshot, spec, reserved, pods.restarting);
+  const members = snapshot.replicas.flatMap(({ slots }) => slots.filter((pod) => pod !== undefined));
+  const next = decideRestart({ spec, status: before, pods: members }, policy, nowMs);
+  const status = pods.restarting ? noteRestart(reserved, next, policy, nowMs) : noteProgress(snapshot, spec, reserved);
   const deadlineMs = status.startMs === undefined ? undefined : status.startMs + (spec.activeDeadlineMs ?? Infinity);
   const waitsMs = replacementSinceMs(snapshot, status);
   const refusedMs = snapshot.units.flatMap((unit) =>
@@ -215,7 +219,12 @@ function regroup(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobS
 }
 
 /** Every member is made anew, those that had completed too: a gang's progress is one. */
-function restartGang(status: JobStatus, outcome: Extract<Outcome, { is: "restarting" }>, nowMs: number): JobStatus {
+function restartGang(
+  spec: JobSpec,
+  status: JobStatus,
+  outcome: Extract<Outcome, { is: "restarting" }>,
+  nowMs: number,
+): JobStatus {
   const again = {
     ...status,
     attempt: status.attempt + 1,
@@ -230,11 +239,9 @@ function restartGang(status: JobStatus, outcome: Extract<Outcome, { is: "restart
       counted: [],
     })),
   };
-  return transitionConditions(
-    again,
-    { type: "Restarting", status: "True", reason: "JobRestarting", message: outcome.message },
-    nowMs,
-  );
+  const number = outcome.counts ? restartsOf(again) : undefined;
+  const message = `${whichRestart({ number, most: spec.backoffLimit })}: ${outcome.message}`;
+  return transitionConditions(again, { type: "Restarting", status: "True", reason: "JobRestarting", message }, nowMs);
 }
 
 function resume(status: JobStatus, nowMs: number): JobStatus {
@@ -312,18 +319,20 @@ function noteNames({ namesTaken, nowMs }: Snapshot, status: JobStatus, granted: 
   );
 }
 
+/** Which restart it is and when it comes; the time that is left changes more often than anybody wants to read it. */
+function noteRestart(status: JobStatus, next: NextRestart | undefined, policy: JobPolicy, nowMs: number): JobStatus {
+  const before = conditionOf(status, "Restarting");
+  // Why the whole gang is made anew was said when that was decided.
+  if (next === undefined && before?.status === "True") return status;
+  const isSaid =
+    next !== undefined && next.atMs > nowMs && before?.message.startsWith(`${whichRestart(next)} in `) === true;
+  if (isSaid && nowMs - before.lastUpdateMs < policy.explainEveryMs) return status;
+  const message = next === undefined ? "pods that lost their machine are made anew" : explainRestart(next, nowMs);
+  return transitionConditions(status, { type: "Restarting", status: "True", reason: "JobRestarting", message }, nowMs);
+}
+
 /** Running while a pod of a type that decides about success runs and none is being made anew. */
-function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus, restarting: boolean): JobStatus {
-  if (restarting) {
-    const message = "pods that failed or lost their machine are made anew";
-    return isTrue(status, "Restarting")
-      ? status
-      : transitionConditions(
-          status,
-          { type: "Restarting", status: "True", reason: "JobRestarting", message },
-          snapshot.nowMs,
-        );
-  }
+function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   const deciding = new Set(spec.success.flatMap((rule) => rule.map(({ type }) => type)));
   const running = snapshot.replicas.some(
     ({ type, slots }) =>

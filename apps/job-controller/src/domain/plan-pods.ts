@@ -1,6 +1,7 @@
 import { componentOf } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
 import { decideFailure } from "./decide-failure.ts";
+import { restartPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import { podsOf } from "./plan-machines.ts";
@@ -122,14 +123,6 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     steps.push({ do: "create-pods", pods: missing, attempt: status.attempt, because: "missing" });
   }
   return { steps, dueMs, restarting };
-}
-
-/**
- * How long after its end a pod is made anew. Until then it is kept: whoever looks finds its logs, and the time needs no other place to be remembered in.
- */
-export function restartPauseMs(failures: number, policy: JobPolicy): number {
-  const doublings = Math.min(Math.max(0, failures - 1), 30);
-  return Math.min(policy.restartBackoffMs * 2 ** doublings, policy.restartBackoffMostMs);
 }
 
 function isMet({ type, status: wanted }: ReplicaSpec["dependsOn"][number], spec: JobSpec, status: JobStatus): boolean {

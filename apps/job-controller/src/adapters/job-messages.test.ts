@@ -1,0 +1,45 @@
+import { expect, it } from "vitest";
+import { ended, NOW_MS, pod, POLICY } from "../../test/samples.ts";
+import { JOB_KIND } from "../domain/kind-job.ts";
+import type { PodFact } from "../domain/snapshot.ts";
+import { jobMessage } from "./job-messages.ts";
+import { readJob, type JobResource } from "./read-job.ts";
+
+const DEFAULTS = {
+  pool: "p",
+  poolLabel: "pool",
+  scheduler: undefined,
+  clusterDomain: undefined,
+  images: { waitForMaster: undefined, kubectlDelivery: undefined },
+};
+const restarting: JobResource = {
+  apiVersion: "muster.dev/v1",
+  kind: "Job",
+  metadata: { name: "train", namespace: "default", uid: "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9" },
+  spec: {
+    replicaSpecs: {
+      worker: {
+        replicas: 2,
+        restartPolicy: "OnFailure",
+        template: { spec: { containers: [{ name: "main", image: "image" }] } },
+      },
+    },
+  },
+  status: {
+    conditions: [{ type: "Restarting", status: "True", reason: "JobRestarting", message: "restart 3 of 6 in 40 s" }],
+    replicaStatuses: { worker: { restarts: 3, counted: [{ pod: "uid-worker-1", failures: 1 }] } },
+  },
+};
+
+function waitOf(...pods: readonly PodFact[]): string {
+  const job = readJob(restarting, JOB_KIND, DEFAULTS);
+  return jobMessage(job, { pods, units: [], pauses: POLICY, nowMs: NOW_MS }).waitingBecause ?? "";
+}
+
+it.each<[title: string, pods: readonly PodFact[], wait: string]>([
+  ["as long as is left now, whatever was written", [ended("worker-1", 1, { finishedMs: NOW_MS - 15_000 })], "25 s"],
+  ["no more once it is due", [ended("worker-1", 1, { finishedMs: NOW_MS - 40_000 })], ""],
+  ["no more once its pod is made", [pod("worker-0"), pod("worker-1", { phase: "Pending" })], ""],
+])("a job that restarts waits %s", (_title, pods, left) => {
+  expect(waitOf(...pods)).toBe(left === "" ? "" : `restart 3 of 6 in ${left}`);
+});
