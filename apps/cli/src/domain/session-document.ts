@@ -1,6 +1,7 @@
+import { API_GROUP } from "@muster/names";
 import { formatDuration } from "./duration.ts";
 
-export const API_VERSION = "muster.dev/v1";
+export const API_VERSION = `${API_GROUP}/v1`;
 
 export const COMPONENT_KINDS = ["driver", "server", "client"] as const;
 export type ComponentKind = (typeof COMPONENT_KINDS)[number];

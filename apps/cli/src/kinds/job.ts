@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { client, type Bus } from "@muster/bus";
 import { faultOf } from "@muster/faults";
+import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
 import { jobEventFromMessage, jobFromMessage } from "../adapters/messages.ts";
@@ -33,7 +34,7 @@ function buildJobKind(word: Word): Kind {
     documents: [word],
     schema: own ? readSchema : undefined,
     read: (value) => {
-      const apiVersion = own ? "muster.dev/v1" : "kubeflow.org/v1";
+      const apiVersion = own ? `${API_GROUP}/v1` : "kubeflow.org/v1";
       const read = readJobDocument(value, apiVersion, own ? readSchema() : undefined);
       if (!read.ok) return read;
       const { name, manifest } = read.document;

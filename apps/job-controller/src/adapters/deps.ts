@@ -5,6 +5,7 @@ import { annotations, labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import type { Config } from "../config.ts";
 import type { Kind } from "../domain/kind.ts";
+import { JOB_KIND } from "../domain/kind-job.ts";
 import { adviceOnGroup } from "../domain/plan-group.ts";
 import { reconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
@@ -195,7 +196,7 @@ function makePasses(
     isDropTold = true;
     const message =
       "the API server drops a part of the status: its definition is older, and annotations keep that part";
-    logger.warn({ definition: "jobs.muster.dev" }, message);
+    logger.warn({ definition: `${JOB_KIND.plural}.${JOB_KIND.group}` }, message);
   };
   return async (runtime, key, signal) => {
     const first = runtime.job(key);

@@ -1,10 +1,10 @@
-import { checkLabelValue } from "@muster/names";
+import { API_GROUP, checkLabelValue } from "@muster/names";
 import type { PodTemplate } from "./job.ts";
 import type { KindDefaults } from "./kind.ts";
 import type { Notes } from "./read-fields.ts";
 
 /** On a job: the pool of every replica type that does not name one itself. */
-export const POOL_ANNOTATION = "muster.dev/pool";
+export const POOL_ANNOTATION = `${API_GROUP}/pool`;
 
 export type PoolSources = {
   /** Path of the replica type. */

@@ -1,3 +1,4 @@
+import { API_GROUP } from "@muster/names";
 import type { JobSpec, ReplicaSpec, RestartPolicy } from "./job.ts";
 import { type EnvVariable, type Kind, type KindDefaults, NO_DESCRIPTION, type ReadResult } from "./kind.ts";
 import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
@@ -12,23 +13,22 @@ import { readRunPolicy } from "./read-run-policy.ts";
 import { containerNamed, COUNT, PORT, readTemplate } from "./read-template.ts";
 
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
-const PREFIX = "muster.dev";
 const PORT_NAME = "job-port";
 /** As for Kubernetes' own jobs: a job that always fails must come to an end by itself. */
 const BACKOFF_LIMIT = 6;
 
 const LABEL_KEYS = {
-  groupNameLabelKey: `${PREFIX}/group-name`,
-  groupNameLabelValue: PREFIX,
-  jobNameLabelKey: `${PREFIX}/job-name`,
-  replicaTypeLabelKey: `${PREFIX}/replica-type`,
-  replicaIndexLabelKey: `${PREFIX}/replica-index`,
-  jobRoleLabelKey: `${PREFIX}/job-role`,
+  groupNameLabelKey: `${API_GROUP}/group-name`,
+  groupNameLabelValue: API_GROUP,
+  jobNameLabelKey: `${API_GROUP}/job-name`,
+  replicaTypeLabelKey: `${API_GROUP}/replica-type`,
+  replicaIndexLabelKey: `${API_GROUP}/replica-index`,
+  jobRoleLabelKey: `${API_GROUP}/job-role`,
 };
 
 /** Muster's own Job; deploy/crds/muster.dev_jobs.yaml says the same to the API server, and explains each field. */
 export const JOB_KIND: Kind = {
-  group: PREFIX,
+  group: API_GROUP,
   version: "v1",
   kind: "Job",
   plural: "jobs",

@@ -1,8 +1,9 @@
+import { API_GROUP } from "@muster/names";
 import type { CleanPodPolicy, JobSpec } from "./job.ts";
 import { type Fields, INT32, NOT_NEGATIVE } from "./read-fields.ts";
 
 /** Value of `managedBy` with which a job is ours; so is one without any. */
-export const OUR_NAME = "muster.dev/job-controller";
+export const OUR_NAME = `${API_GROUP}/job-controller`;
 
 export const CLEAN_POD_POLICIES: readonly CleanPodPolicy[] = ["None", "Running", "All"];
 
