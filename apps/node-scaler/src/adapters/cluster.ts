@@ -125,6 +125,9 @@ export function nodeCalls({
         deleteOptions: { preconditions: { uid } },
       };
       const resource = { apiVersion: "v1", plural: "pods", namespace };
+      // A kube-apiserver whose precondition does not hold tries for as long as the call may take.
+      const pod = await unlessGone(calls.get<V1Pod>(resource, name, options));
+      if (pod?.metadata?.uid !== uid) return true;
       try {
         await unlessGone(calls.create(resource, eviction, { ...options, subresource: "eviction" }));
         return true;

@@ -1,0 +1,116 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import { startApiServer } from "@muster/devcluster";
+import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
+import { annotations } from "@muster/proto";
+import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { nodeCalls } from "../src/adapters/cluster.ts";
+
+const assets = kubeAssets();
+const NODES = { apiVersion: "v1", plural: "nodes" };
+const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
+
+async function embedded(stack: AsyncDisposableStack): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), "muster-node-calls-"));
+  stack.defer(() => rm(directory, { recursive: true, force: true }));
+  return stack.use(await startApiServer({ directory })).kubeconfig;
+}
+
+const servers = [
+  { title: "the embedded API server", skip: false, start: embedded },
+  {
+    title: assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`,
+    skip: !assets.found,
+    start: async (stack: AsyncDisposableStack) => stack.use(await kubeApiServer()).kubeconfig,
+  },
+];
+
+describe.each(servers)("$title", ({ skip, start }) => {
+  const stack = new AsyncDisposableStack();
+  let calls: KubeCalls;
+  let nodes: ReturnType<typeof nodeCalls>;
+
+  beforeAll(async () => {
+    if (skip) return;
+    calls = stack.use(kubeCalls(loadKube(await start(stack))));
+    nodes = nodeCalls({ calls, timeoutMs: 10_000 });
+  });
+  afterAll(() => stack.disposeAsync());
+
+  const makeNode = (name: string, spec: V1Node["spec"] = {}) =>
+    calls.create<V1Node>(NODES, { apiVersion: "v1", kind: "Node", metadata: { name }, spec });
+  const isCordoned = async (name: string) => (await calls.get<V1Node>(NODES, name)).spec?.unschedulable === true;
+
+  it.skipIf(skip)("cordons a node with its reason, and takes that back", async () => {
+    await makeNode("own");
+    await nodes.cordon("own", "IDLE");
+    await nodes.cordon("own", "IDLE");
+    expect(await isCordoned("own")).toBe(true);
+    expect((await calls.get<V1Node>(NODES, "own")).metadata?.annotations?.[annotations.cordoned]).toBe("IDLE");
+    await nodes.uncordon("own");
+    expect(await isCordoned("own")).toBe(false);
+    expect((await calls.get<V1Node>(NODES, "own")).metadata?.annotations?.[annotations.cordoned]).toBeUndefined();
+  });
+
+  it.skipIf(skip)("leaves the cordon of somebody else as it is", async () => {
+    await makeNode("foreign", { unschedulable: true });
+    await nodes.cordon("foreign", "IDLE");
+    await nodes.uncordon("foreign");
+    expect(await isCordoned("foreign")).toBe(true);
+  });
+
+  it.skipIf(skip)("deletes a node once, and finds nothing wrong with one that is gone", async () => {
+    await makeNode("short-lived");
+    await nodes.deleteNode("short-lived");
+    await nodes.deleteNode("short-lived");
+    await nodes.cordon("short-lived", "IDLE");
+    await nodes.uncordon("short-lived");
+    const gone = await calls.get(NODES, "short-lived").catch((error: unknown) => kubeFault(error)?.code);
+    expect(gone).toBe("not_found");
+  });
+
+  it.skipIf(skip)("evicts the pod that it means, and not another one of its name", async () => {
+    await makeNode("busy");
+    const pod: V1Pod = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "evicted", namespace: "default" },
+      spec: { nodeName: "busy", terminationGracePeriodSeconds: 0, containers: [{ name: "c", image: "i" }] },
+    };
+    const uid = (await calls.create<V1Pod>(PODS, pod)).metadata?.uid ?? "";
+    const of = { namespace: "default", name: "evicted" };
+    expect(await nodes.evict({ ...of, uid: "00000000-0000-0000-0000-000000000000" })).toBe(true);
+    expect((await calls.get<V1Pod>(PODS, "evicted")).metadata?.deletionTimestamp).toBeUndefined();
+    expect(await nodes.evict({ ...of, uid })).toBe(true);
+    await until("the pod is gone, or going", async () => {
+      const { items } = await calls.list<V1Pod>(PODS);
+      return items.every(({ metadata }) => metadata?.name !== "evicted" || metadata.deletionTimestamp !== undefined);
+    });
+    expect(await nodes.evict({ ...of, uid })).toBe(true);
+  });
+
+  it.skipIf(skip)("evicts no pod that a disruption budget protects", async () => {
+    const labels = { app: "kept" };
+    const budgets = { apiVersion: "policy/v1", plural: "poddisruptionbudgets", namespace: "default" };
+    await calls.create(budgets, {
+      apiVersion: "policy/v1",
+      kind: "PodDisruptionBudget",
+      metadata: { name: "kept", namespace: "default" },
+      ...{ spec: { maxUnavailable: 0, selector: { matchLabels: labels } } },
+    });
+    const pod: V1Pod = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "kept", namespace: "default", labels },
+      spec: { nodeName: "busy", containers: [{ name: "c", image: "i" }] },
+    };
+    const uid = (await calls.create<V1Pod>(PODS, pod)).metadata?.uid ?? "";
+    const status = { phase: "Running", conditions: [{ type: "Ready", status: "True" }] };
+    await calls.patch(PODS, "kept", { kind: "merge", body: { status } }, { subresource: "status" });
+    expect(await nodes.evict({ namespace: "default", name: "kept", uid })).toBe(false);
+    expect((await calls.get<V1Pod>(PODS, "kept")).metadata?.deletionTimestamp).toBeUndefined();
+  });
+});
