@@ -1,0 +1,119 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { CoreV1Api } from "@kubernetes/client-node";
+import { type MachineControls, remoteMachineControls } from "@muster/devcluster";
+import { kubeClient, loadKube } from "@muster/kube";
+import { labels } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { stringify } from "yaml";
+import { ELASTIC, type Elastic } from "../src/elastic.ts";
+import { musterRun } from "./muster-run.ts";
+import {
+  eventNames,
+  expectNothingLeft,
+  isFinished,
+  smallSession,
+  startWorld,
+  submit,
+  untilSession,
+  type World,
+} from "./stack-world.ts";
+
+const PATIENCE = { timeoutMs: 50_000, everyMs: 50 };
+const GONE_SOON: Elastic = { ...ELASTIC, pools: ELASTIC.pools.map((pool) => ({ ...pool, idle: "3s" })) };
+
+/** Two of each kind of worker in the elastic pool: four machines. */
+function elasticSession(driverSeconds: number): ReturnType<typeof smallSession> {
+  const small = smallSession({ driverSeconds });
+  const components = small.components?.flatMap((component) =>
+    component.pool === "workers"
+      ? ["a", "b"].map((end) => ({ ...component, pool: "elastic", name: `${component.name ?? ""}-${end}` }))
+      : [component],
+  );
+  return { ...small, components: components ?? [] };
+}
+
+describe("a stack with an elastic pool", () => {
+  let world: World;
+  let cloud: MachineControls;
+  let api: CoreV1Api;
+  beforeAll(async () => {
+    world = await startWorld({ elastic: GONE_SOON, pools: { drivers: 1 } });
+    const { url = "", tokenFile = "" } = world.stack.cloud ?? {};
+    cloud = remoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
+    api = kubeClient(loadKube(world.stack.kubeconfig), CoreV1Api, { timeoutMs: 10_000 });
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    await cloud.remove();
+    await expectEmptyPool();
+  });
+
+  const machinesNow = async (): Promise<number> => {
+    const { launched, gone } = await cloud.counters();
+    return launched - gone;
+  };
+  /** Machines, their nodes, and what the ledger says of the pool. */
+  const expectEmptyPool = async (): Promise<void> => {
+    await until("no machine is left", async () => (await machinesNow()) === 0, PATIENCE);
+    await until(
+      "no node of a machine is left",
+      async () => (await api.listNode({ labelSelector: labels.scaledNode })).items.length === 0,
+      PATIENCE,
+    );
+    await expectNothingLeft(world);
+    const { pools } = await world.ledger.listPools({});
+    expect(pools.find(({ name }) => name === "elastic")).toMatchObject({ capacity: 0, elasticMax: 8 });
+  };
+  const launchedBy = async (work: () => Promise<void>): Promise<number> => {
+    const before = (await cloud.counters()).launched;
+    await work();
+    return (await cloud.counters()).launched - before;
+  };
+
+  it("makes exactly the four machines that a session needs, and ends them when nothing needs them", async () => {
+    const launched = await launchedBy(async () => {
+      await submit(world, "four", elasticSession(0.5));
+      const session = await untilSession(world, "four", "is finished", isFinished);
+      expect(eventNames(session).at(-1)).toBe("DONE");
+      expect(JSON.parse(session.resultJson)).toEqual({ workers: 4 });
+    });
+    expect(launched).toBe(4);
+    await expectEmptyPool();
+  });
+
+  it("makes exactly the four machines of a job's gang", async () => {
+    const file = join(world.stack.kubeconfig, "../job.yaml");
+    const containers = [{ name: "main", image: "node:24-bookworm-slim", command: ["node", "-e", "0"] }];
+    const worker = { replicas: 4, pool: "elastic", template: { spec: { containers } } };
+    const job = {
+      apiVersion: "muster.dev/v1",
+      kind: "Job",
+      metadata: { name: "gang" },
+      spec: { replicaSpecs: { worker } },
+    };
+    await writeFile(file, stringify(job));
+    const launched = await launchedBy(async () => {
+      const { code, output } = await musterRun(world, file);
+      expect(code, output).toBe(0);
+    });
+    expect(launched).toBe(4);
+    await expectEmptyPool();
+  });
+
+  it("leaks no machine, and has none twice, when the node-scaler is killed in the middle of a boot", async () => {
+    // The cloud takes its time: it makes machines that nobody has heard of when the scaler comes back.
+    await cloud.inject({ id: "slow", match: { calls: ["create"] }, fault: { do: "delay", ms: 700 }, times: 4 });
+    const before = (await cloud.counters()).launched;
+    await submit(world, "killed", elasticSession(0.5));
+    await until("a boot is under way", async () => ((await cloud.counters()).rules[0]?.injected ?? 0) > 0, PATIENCE);
+    const scaler = world.stack.replicas.find(({ service }) => service === "node-scaler");
+    await scaler?.kill(100);
+    const session = await untilSession(world, "killed", "is finished", isFinished);
+    expect(eventNames(session).at(-1)).toBe("DONE");
+    // Those of the killed one may have been made once more under other names, and no oftener.
+    expect((await cloud.counters()).launched - before).toBeLessThanOrEqual(8);
+    await expectEmptyPool();
+  });
+});
