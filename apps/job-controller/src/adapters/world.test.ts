@@ -2,7 +2,7 @@ import { KubeConfig } from "@kubernetes/client-node";
 import type { Logger } from "@muster/service";
 import { expect, it } from "vitest";
 import { readConfig } from "../config.ts";
-import { openWorld } from "./world.ts";
+import { openWorld, readBudget } from "./world.ts";
 
 it("ends in order in a replica that never reached the API server and in which nobody waits for it", async () => {
   const unhandled: unknown[] = [];
@@ -19,4 +19,15 @@ it("ends in order in a replica that never reached the API server and in which no
   await new Promise((resolve) => setImmediate(resolve));
   process.off("unhandledRejection", note);
   expect(unhandled).toEqual([]);
+});
+
+it.each<[title: string, spec: Parameters<typeof readBudget>[0], seen: ReturnType<typeof readBudget>]>([
+  ["its minimum", { minAvailable: 2, selector: { matchLabels: { job: "a" } } }, 2],
+  ["its minimum, though that is none", { minAvailable: 0, selector: { matchLabels: { job: "a" } } }, 0],
+  ["edited when it selects others", { minAvailable: 0, selector: { matchLabels: { job: "b" } } }, "edited"],
+  ["edited when it has no minimum", { maxUnavailable: 1, selector: { matchLabels: { job: "a" } } }, "edited"],
+  ["edited when its minimum is a share", { minAvailable: "50%", selector: { matchLabels: { job: "a" } } }, "edited"],
+  ["edited when nothing is left of it", undefined, "edited"],
+])("a budget is read as %s", (_title, spec, seen) => {
+  expect(readBudget(spec, { job: "a" })).toBe(seen);
 });

@@ -1,10 +1,10 @@
-import type { KubeConfig, V1LabelSelector, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
+import type { KubeConfig, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
 import type { Logger } from "@muster/service";
 import { claimantIndex, informer, listWatch, selectsExactly, type Informer, type Labels } from "@muster/kube";
 import { labels } from "@muster/proto";
 import type { Config } from "../config.ts";
 import { KINDS } from "../domain/kinds.ts";
-import type { PodFact } from "../domain/snapshot.ts";
+import type { BudgetSeen, PodFact } from "../domain/snapshot.ts";
 import { mayRun } from "../domain/summarise-replicas.ts";
 import { keepPod, podFact } from "./read-pod.ts";
 
@@ -16,11 +16,11 @@ export type World = AsyncDisposable & {
   readonly synced: Promise<unknown>;
   /** The same as it is now. */
   isComplete(): boolean;
-  /** The minimum of the job's own budget, which is 0 while it selects anything but the pods with these labels; undefined when it has none. */
+  /** The job's own budget, which is to guard the pods with these labels; undefined when it has none. */
   budgetOf(
     job: { readonly namespace: string; readonly name: string; readonly uid: string },
     labels: Labels,
-  ): number | undefined;
+  ): BudgetSeen | undefined;
   /** Called with the `namespace/name` of each budget that came, changed or went; jobs have the names of theirs. Returns the way to stop. */
   onBudgetChange(listener: (key: string) => void): () => void;
   /** Pods of this owner id that may still run, whoever has them now. */
@@ -60,8 +60,7 @@ export function openWorld(
   const budgets = informer<V1PodDisruptionBudget, Budget>({
     source: listWatch<V1PodDisruptionBudget>(kube, `${policy}/poddisruptionbudgets`),
     project: ({ metadata, spec }) => ({
-      minAvailable: Number(spec?.minAvailable ?? 0),
-      selector: spec?.selector,
+      spec,
       controllerUid: metadata?.ownerReferences?.find(({ controller }) => controller === true)?.uid,
     }),
     onError,
@@ -78,7 +77,7 @@ export function openWorld(
     budgetOf: ({ namespace, name, uid }, labels) => {
       const budget = budgets.get(`${namespace}/${name}`);
       if (budget?.controllerUid !== uid) return undefined;
-      return selectsExactly(budget.selector, labels) ? budget.minAvailable : 0;
+      return readBudget(budget.spec, labels);
     },
     onBudgetChange: (listener) => budgets.onChange(({ key }) => listener(key)),
     runningFor: (ownerId) => pods.byIndex("owner", ownerId).map(podFact).filter(mayRun),
@@ -90,10 +89,16 @@ export function openWorld(
 }
 
 type Budget = {
-  readonly minAvailable: number;
-  readonly selector: V1LabelSelector | undefined;
+  readonly spec: V1PodDisruptionBudget["spec"];
   readonly controllerUid: string | undefined;
 };
+
+/** Whoever edits one by hand may give it another form, too. */
+export function readBudget(spec: V1PodDisruptionBudget["spec"], labels: Labels): BudgetSeen {
+  const { minAvailable, maxUnavailable, selector } = spec ?? {};
+  const isOfOurForm = typeof minAvailable === "number" && maxUnavailable === undefined;
+  return isOfOurForm && selectsExactly(selector, labels) ? minAvailable : "edited";
+}
 
 /** Kinds that share a label find the same orphan under it; their groups keep them apart. */
 function claimants(): (member: V1Pod | V1Service) => readonly string[] {

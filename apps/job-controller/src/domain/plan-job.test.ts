@@ -723,6 +723,9 @@ describe("other objects of a gang", () => {
       "budget of 2: missing",
     ]);
     expect(plan({ budget: 5, ...workers(...both) })).toEqual(["budget of 2: changed"]);
+    const none = { spec: spec({ minAvailable: 0 }), ...workers(...both) };
+    expect(plan({ ...none, budget: 0 })).toEqual([]);
+    expect(plan({ ...none, budget: "edited" })).toEqual(["budget of 0: changed"]);
     expect(plan({ services: { ...services, settled: false }, ...workers(...both) })).toEqual([]);
   });
 });

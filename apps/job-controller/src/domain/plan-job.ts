@@ -184,7 +184,7 @@ function planBudget({ budget }: Snapshot, spec: JobSpec, policy: JobPolicy): Job
   return [{ do: "sync-budget", minAvailable, because: budget === undefined ? "missing" : "changed" }];
 }
 
-function planBudgetAwayIf(budget: number | undefined): JobStep[] {
+function planBudgetAwayIf(budget: Snapshot["budget"]): JobStep[] {
   return budget === undefined ? [] : [{ do: "delete-budget", because: "job-over" }];
 }
 

@@ -53,6 +53,9 @@ export type UnitSeen =
     }
   | { readonly id: string; readonly state: "granted"; readonly nodes: ReadonlyMap<string, string> };
 
+/** The minimum of a budget, or that somebody made it guard other pods, or in another way. */
+export type BudgetSeen = number | "edited";
+
 /** A pod that is in the way, and whose it is, in words: `TFJob train`. */
 export type TakenName = { readonly pod: string; readonly owner: string };
 
@@ -92,8 +95,8 @@ export type Snapshot = {
   };
   /** Companion objects of the kind that are not there, by kind and name. */
   readonly companionsMissing: readonly string[];
-  /** The minimum of the job's own budget, 0 while it guards other pods than the job's; undefined when it has none. */
-  readonly budget: number | undefined;
+  /** The job's own budget; undefined when it has none. */
+  readonly budget: BudgetSeen | undefined;
   /** The groups of schedulers that have such. */
   readonly groups: GroupsSeen;
   /** Units that are wanted, and those that the ledger has of this job beside them. */
