@@ -1,0 +1,136 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { V1Node } from "@kubernetes/client-node";
+import { client, connectNats, type Client } from "@muster/bus";
+import { startDevCluster } from "@muster/devcluster";
+import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { NodeService, ReservationService } from "@muster/proto";
+import { natsServer, until } from "@muster/testkit";
+
+const APPS = fileURLToPath(new URL("../../", import.meta.url));
+const MAX = 6;
+
+export type Replica = { readonly kill: () => Promise<void>; readonly stop: () => Promise<void> };
+
+/** A bus, a cluster whose nodes come from a small cloud, the watcher, the ledger, and as many scalers as a test starts. */
+export type ElasticWorld = AsyncDisposable & {
+  readonly calls: KubeCalls;
+  readonly ledger: Client<typeof ReservationService>;
+  readonly nodes: Client<typeof NodeService>;
+  startScaler(): Promise<Replica>;
+  /** Asks for machines of the elastic pool for a job of this name; returns the id of its reservation. */
+  reserve(name: string, size: number): Promise<string>;
+  untilGranted(name: string): Promise<readonly string[]>;
+  release(name: string, reservationId: string): Promise<void>;
+  /** Names of machines that the cloud has. */
+  machines(): readonly string[];
+  kubeNodes(): Promise<readonly string[]>;
+};
+
+/** `policy`: fields of the one pool, as in the file of pools. */
+export async function elasticWorld(policy: Readonly<Record<string, unknown>>): Promise<ElasticWorld> {
+  await using starting = new AsyncDisposableStack();
+  const directory = await mkdtemp(join(tmpdir(), "muster-elastic-"));
+  starting.defer(() => rm(directory, { recursive: true, force: true }));
+  const cluster = starting.use(
+    await startDevCluster({
+      directory,
+      pools: [],
+      simulated: true,
+      machines: { types: [{ name: "small", cpu: "4", memory: "8Gi" }], bootMs: { from: 200, to: 400 }, endMs: 50 },
+    }),
+  );
+  const { machines: cloud, kubeconfig } = cluster;
+  if (cloud === undefined) throw new Error("the cluster has no cloud");
+  const file = join(directory, "pools.yaml");
+  const pool = {
+    name: "elastic",
+    provider: "cloud",
+    max: MAX,
+    instanceTypes: [{ name: "small", cpu: "4", memory: "8Gi" }],
+    ...policy,
+  };
+  const provider = { kind: "local", url: cloud.url, tokenFile: cloud.tokenFile };
+  await writeFile(file, JSON.stringify({ providers: { cloud: provider }, pools: [pool] }));
+
+  const nats = starting.use(await natsServer());
+  const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
+  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  let stack = starting;
+  const start = async (app: string, more: Readonly<Record<string, string>> = {}): Promise<Replica> => {
+    const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
+      env: {
+        PATH: process.env["PATH"],
+        MUSTER_NATS_URL: nats.url,
+        MUSTER_NATS_TOKEN: nats.token,
+        MUSTER_KUBECONFIG: kubeconfig,
+        MUSTER_LOG_LEVEL: process.env["MUSTER_LOG_LEVEL"] ?? "error",
+        ...more,
+      },
+      stdio: ["ignore", "inherit", "inherit"],
+    });
+    await once(child, "spawn");
+    stack.defer(() => ended(child, "SIGKILL"));
+    return { kill: () => ended(child, "SIGKILL"), stop: () => ended(child, "SIGTERM") };
+  };
+  await start("watcher");
+  await start("reservation-manager");
+  const ledger = client(bus, ReservationService);
+  const owner = (name: string) => ({ kind: "job", id: name });
+  stack = starting.move();
+  return {
+    calls,
+    ledger,
+    nodes: client(bus, NodeService),
+    startScaler: () =>
+      start("node-scaler", {
+        NODE_SCALER_FILE: file,
+        NODE_SCALER_LOCK_TTL_MS: "1500",
+        NODE_SCALER_POOL_INTERVAL_MS: "700",
+        NODE_SCALER_HEARTBEAT_INTERVAL_MS: "600",
+        NODE_SCALER_CLIENT_TIMEOUT_MS: "590",
+        NODE_SCALER_REAPER_INTERVAL_MS: "300",
+        NODE_SCALER_SCAN_INTERVAL_MS: "1500",
+      }),
+    reserve: async (name, size) => {
+      const isElastic = async (): Promise<boolean> => {
+        const { pools } = await ledger.listPools({});
+        return pools.some(({ elasticMax }) => elasticMax === MAX);
+      };
+      await until("the ledger knows that the pool grows", isElastic, { timeoutMs: 90_000 });
+      const needs = Array.from({ length: size }, (_, index) => ({ component: `c-${index}`, pool: "elastic" }));
+      const reply = await ledger.reserve({ requestId: name, owner: owner(name), needs, wait: true });
+      return reply.reservation?.id ?? "";
+    },
+    untilGranted: (name) =>
+      until(
+        `${name} has its machines`,
+        async () => {
+          const { reservation } = await ledger.getReservation({ owner: owner(name) });
+          const machines = reservation?.machines?.map(({ node }) => node ?? "") ?? [];
+          return machines.length > 0 && machines;
+        },
+        { timeoutMs: 60_000 },
+      ),
+    release: async (name, reservationId) => {
+      await ledger.unreserve({ requestId: `${name}-release`, owner: owner(name), reservationId });
+    },
+    machines: () => cloud.list().flatMap(({ nodeName, state }) => (state === "gone" ? [] : nodeName)),
+    kubeNodes: async () => {
+      const { items } = await calls.list<V1Node>({ apiVersion: "v1", plural: "nodes" });
+      return items.map(({ metadata }) => metadata?.name ?? "");
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
+  child.kill(signal);
+  await exit;
+}

@@ -1,0 +1,91 @@
+import { faultOf } from "@muster/faults";
+import { muster } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { elasticWorld, type ElasticWorld, type Replica } from "./elastic-world.ts";
+
+let world: ElasticWorld;
+let first: Replica;
+
+beforeAll(async () => {
+  world = await elasticWorld({ idle: "2s", drainTimeout: "5s" });
+  first = await world.startScaler();
+}, 120_000);
+afterAll(() => world[Symbol.asyncDispose]());
+
+/** Records that have not ended, of every page. */
+async function liveNodes(limit = 0) {
+  const { NODE_PHASE_TERMINATED } = muster.node.v1.NodePhase;
+  const found = [];
+  for (let after = ""; ;) {
+    const page = await world.nodes.listNodes({ limit, continue: after });
+    found.push(...page.nodes.filter(({ phase }) => phase !== NODE_PHASE_TERMINATED));
+    after = page.continue;
+    if (after === "") return found;
+  }
+}
+
+const untilNothingIsLeft = () =>
+  until("no node is left", async () => world.machines().length === 0 && (await world.kubeNodes()).length === 0, {
+    timeoutMs: 60_000,
+  });
+
+describe("the node scaler, with the ledger and the watcher", () => {
+  it("makes exactly four nodes for a gang of four, and none stays once nothing needs them", async () => {
+    const reservation = await world.reserve("gang", 4);
+    const granted = await world.untilGranted("gang");
+    expect(granted).toHaveLength(4);
+    await until("the nodes are claimed", async () => {
+      const nodes = await liveNodes();
+      return nodes.length === 4 && nodes.every(({ holder }) => holder?.id === "gang");
+    });
+    expect(world.machines()).toHaveLength(4);
+    await world.release("gang", reservation);
+    await untilNothingIsLeft();
+  }, 120_000);
+
+  it("tells what it does about a request, its loops and its nodes", async () => {
+    const reservation = await world.reserve("told", 6);
+    const explained = await until("it boots", async () => {
+      const reply = await world.nodes.explainDemand({ owner: { kind: "job", id: "told" } });
+      return reply.known && reply;
+    });
+    expect(["BOOTING", "GANG_INCOMPLETE", "POOL_MAX"]).toContain(explained.code);
+    await world.untilGranted("told");
+    const dump = await world.nodes.dumpNodes({});
+    expect(dump.loops.map(({ name }) => name)).toEqual(["pool", "heartbeat", "reaper", "scan"]);
+    expect(dump.pools).toMatchObject([{ pool: "elastic", max: 6 }]);
+    expect(await liveNodes(1)).toHaveLength(6);
+    await world.release("told", reservation);
+  }, 120_000);
+
+  it("ends a node that somebody wants to end, and knows none that there is not", async () => {
+    const reservation = await world.reserve("asked", 1);
+    await world.untilGranted("asked");
+    const held = await until("the node is claimed", async () =>
+      (await liveNodes()).find(({ holder }) => holder?.id === "asked"),
+    );
+    await world.nodes.terminateNode({ requestId: "t", name: held.name ?? "" });
+    await until("its machine is gone", () => !world.machines().includes(held.name ?? ""), {
+      timeoutMs: 60_000,
+    });
+    const missing = await world.nodes.terminateNode({ requestId: "u", name: "none" }).catch((error: unknown) => error);
+    expect(faultOf(missing)).toMatchObject({ code: "not_found", kind: "node", id: "none" });
+    await world.release("asked", reservation);
+    await untilNothingIsLeft();
+  }, 120_000);
+
+  it("goes on in another replica when the leader is killed in the middle of a boot", async () => {
+    await world.startScaler();
+    const reservation = await world.reserve("survivor", 4);
+    await until("nodes are being made", () => world.machines().length > 0, {
+      timeoutMs: 30_000,
+      everyMs: 5,
+    });
+    await first.kill();
+    expect(await world.untilGranted("survivor")).toHaveLength(4);
+    await world.release("survivor", reservation);
+    await untilNothingIsLeft();
+    await until("every record has ended", async () => (await liveNodes()).length === 0);
+  }, 180_000);
+});
