@@ -1,3 +1,4 @@
+import { buildMachineDeployment, type ClusterApi, playClusterApi } from "@muster/devcluster";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { MachineDeployment } from "../src/providers/cluster-api/holdings.ts";
@@ -6,8 +7,9 @@ import type { Machine } from "../src/providers/cluster-api/plan-machines.ts";
 import { clusterApiSettings } from "../src/providers/cluster-api/settings.ts";
 import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
 import { CONTROL_PLANES, type ControlPlane } from "./control-plane.ts";
-import { buildDeployment, type ClusterApi, DEPLOYMENTS, MACHINES, playClusterApi } from "./play-cluster-api.ts";
 
+const DEPLOYMENTS = { apiVersion: "cluster.x-k8s.io/v1beta2", plural: "machinedeployments", namespace: "default" };
+const MACHINES = { ...DEPLOYMENTS, plural: "machines" };
 const never = new AbortController().signal;
 let nodes = 0;
 
@@ -44,7 +46,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       });
     const makeDeployment = async (more: object = {}): Promise<string> => {
       const name = `large-${++names}`;
-      await world.calls.create(DEPLOYMENTS, buildDeployment(name, more));
+      await world.calls.create(DEPLOYMENTS, buildMachineDeployment(name, more));
       return name;
     };
     const replicas = async (name: string) =>

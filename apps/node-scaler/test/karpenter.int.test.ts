@@ -1,3 +1,4 @@
+import { type Karpenter, playKarpenter } from "@muster/devcluster";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { NODE_CLAIMS, type NodeClaim } from "../src/providers/karpenter/node-claim.ts";
@@ -5,7 +6,6 @@ import { openKarpenter } from "../src/providers/karpenter/open-karpenter.ts";
 import { karpenterSettings } from "../src/providers/karpenter/settings.ts";
 import type { Boot, NodeProvider } from "../src/providers/provider.ts";
 import { CONTROL_PLANES, type ControlPlane } from "./control-plane.ts";
-import { type Karpenter, playKarpenter } from "./play-karpenter.ts";
 
 const never = new AbortController().signal;
 let nodes = 0;

@@ -10,7 +10,7 @@ export type ProviderWorld = AsyncDisposable & {
   /** A boot that succeeds; the name is new each time. Its image is what `findImage(imageProperties)` says. */
   readonly boot: Boot;
   readonly imageProperties: Readonly<Record<string, string>>;
-  /** A boot of which there is none now, and the zone that the answer names. Undefined: the counterpart cannot be short of anything. */
+  /** A boot of which there is none now, and the zone that the answer names. Undefined: the counterpart says of itself, in `describeProvider`, that it cannot be short of anything. */
   readonly short: { readonly boot: Boot; readonly zone: string | undefined } | undefined;
   /** False: the counterpart does not know repeated orders by their token, so that two at once cannot be tried on it. */
   readonly knowsTokens: boolean;
@@ -24,7 +24,11 @@ const never = new AbortController().signal;
 setMaxListeners(0, never);
 
 /** What every provider promises, tried on one. Each test leaves nothing behind. */
-export function describeProvider(title: string, open: () => Promise<ProviderWorld>): void {
+export function describeProvider(
+  title: string,
+  open: () => Promise<ProviderWorld>,
+  { canBeShort = true }: { readonly canBeShort?: boolean } = {},
+): void {
   describe(`the provider ${title}`, () => {
     let world: ProviderWorld;
     let provider: NodeProvider;
@@ -104,12 +108,14 @@ export function describeProvider(title: string, open: () => Promise<ProviderWorl
       await nothingListed();
     });
 
-    it("answers that there is none with the zone, and makes none", async (context) => {
-      if (world.short === undefined) return context.skip();
-      const boot = await fresh(world.short.boot);
-      expect(await provider.start(boot, never)).toMatchObject({ kind: "no-capacity", zone: world.short.zone });
-      expect(await named(boot.nodeName)).toEqual([]);
-    });
+    if (canBeShort) {
+      it("answers that there is none with the zone, and makes none", async () => {
+        const { boot: wanted, zone } = world.short ?? expect.fail("the counterpart is short of nothing");
+        const boot = await fresh(wanted);
+        expect(await provider.start(boot, never)).toMatchObject({ kind: "no-capacity", zone });
+        expect(await named(boot.nodeName)).toEqual([]);
+      });
+    }
 
     it("knows no image that has a property of none", async () => {
       const search = provider.findImage({ ...world.imageProperties, name: "no-such-image" }, never);

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DescribeImagesCommand, DescribeSubnetsCommand, EC2Client } from "@aws-sdk/client-ec2";
+import { buildMachineDeployment, playClusterApi, playKarpenter } from "@muster/devcluster";
 import { describe } from "vitest";
 import { openClusterApi } from "../src/providers/cluster-api/open-cluster-api.ts";
 import { clusterApiSettings } from "../src/providers/cluster-api/settings.ts";
@@ -12,10 +13,9 @@ import { karpenterSettings } from "../src/providers/karpenter/settings.ts";
 import type { Boot, NodeProvider } from "../src/providers/provider.ts";
 import { CONTROL_PLANES } from "./control-plane.ts";
 import { moto, startEc2 } from "./moto.ts";
-import { buildDeployment, DEPLOYMENTS, playClusterApi } from "./play-cluster-api.ts";
-import { playKarpenter } from "./play-karpenter.ts";
 import { describeProvider, type ProviderWorld } from "./provider-conformance.ts";
 
+const DEPLOYMENTS = { apiVersion: "cluster.x-k8s.io/v1beta2", plural: "machinedeployments", namespace: "default" };
 const never = new AbortController().signal;
 const BOOT: Boot = {
   nodeName: "elastic-1",
@@ -58,40 +58,44 @@ describe.each(CONTROL_PLANES)("on $title", ({ skip, start }) => {
       };
     });
 
-    describeProvider("cluster-api", async (): Promise<ProviderWorld> => {
-      await using starting = new AsyncDisposableStack();
-      const definitions = ["machinedeployments", "machines"].map(
-        (plural) => `cluster-api/cluster.x-k8s.io_${plural}.yaml`,
-      );
-      const { calls } = starting.use(await start(definitions));
-      for (const name of ["own", "other"]) await calls.create(DEPLOYMENTS, buildDeployment(name));
-      starting.use(playClusterApi(calls));
-      const open = (name: string): NodeProvider => {
-        const deployments = [{ name, pool: "elastic", instanceType: "large", zone: "zone-a" }];
-        const block = { kind: "cluster-api", controller: name, namespace: "default", deployments };
-        return openClusterApi({
-          name: "machines",
-          settings: clusterApiSettings.parse(block),
-          calls,
-          timeoutMs: 20_000,
-        });
-      };
-      const other = open("other");
-      const all = starting.move();
-      return {
-        provider: open("own"),
-        boot: BOOT,
-        imageProperties: {},
-        knowsTokens: true,
-        // A MachineDeployment does not say that nothing can be made for it.
-        short: undefined,
-        makeForeign: async () => {
-          await other.start({ ...BOOT, nodeName: "foreign" }, never);
-        },
-        unknown: { instanceId: "own/unknown", nodeName: "unknown" },
-        [Symbol.asyncDispose]: () => all.disposeAsync(),
-      };
-    });
+    describeProvider(
+      "cluster-api",
+      async (): Promise<ProviderWorld> => {
+        await using starting = new AsyncDisposableStack();
+        const definitions = ["machinedeployments", "machines"].map(
+          (plural) => `cluster-api/cluster.x-k8s.io_${plural}.yaml`,
+        );
+        const { calls } = starting.use(await start(definitions));
+        for (const name of ["own", "other"]) await calls.create(DEPLOYMENTS, buildMachineDeployment(name));
+        starting.use(playClusterApi(calls));
+        const open = (name: string): NodeProvider => {
+          const deployments = [{ name, pool: "elastic", instanceType: "large", zone: "zone-a" }];
+          const block = { kind: "cluster-api", controller: name, namespace: "default", deployments };
+          return openClusterApi({
+            name: "machines",
+            settings: clusterApiSettings.parse(block),
+            calls,
+            timeoutMs: 20_000,
+          });
+        };
+        const other = open("other");
+        const all = starting.move();
+        return {
+          provider: open("own"),
+          boot: BOOT,
+          imageProperties: {},
+          knowsTokens: true,
+          // A MachineDeployment does not say that nothing can be made for it.
+          short: undefined,
+          makeForeign: async () => {
+            await other.start({ ...BOOT, nodeName: "foreign" }, never);
+          },
+          unknown: { instanceId: "own/unknown", nodeName: "unknown" },
+          [Symbol.asyncDispose]: () => all.disposeAsync(),
+        };
+      },
+      { canBeShort: false },
+    );
   });
 });
 

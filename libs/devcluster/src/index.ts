@@ -29,3 +29,7 @@ export { remoteMachineControls } from "./machines/machine-controls.ts";
 export type { MachineControls } from "./machines/machine-controls.ts";
 export type { MachineFault, MachineMatch, MachineRule } from "./machines/decide-launch.ts";
 export type { MachineType, MachineView } from "./machines/machine.ts";
+export { playKarpenter } from "./machine-controllers/play-karpenter.ts";
+export type { Karpenter, PlayedNodeClaim } from "./machine-controllers/play-karpenter.ts";
+export { buildMachineDeployment, playClusterApi } from "./machine-controllers/play-cluster-api.ts";
+export type { ClusterApi, PlayedMachine } from "./machine-controllers/play-cluster-api.ts";

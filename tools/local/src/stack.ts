@@ -33,6 +33,8 @@ export type StackOptions = {
   readonly pools: Readonly<Record<string, number>>;
   /** Pools of the embedded cluster that a node-scaler makes machines for. Without meaning where a cluster is named: nothing makes machines for that one here. */
   readonly elastic?: Elastic;
+  /** File of the pools that a node-scaler makes nodes for on a cluster of the user's. */
+  readonly poolsFile?: string;
   /** Replicas of each service; 1 where nothing is said. */
   readonly replicas?: Partial<Readonly<Record<ServiceName, number>>>;
   /** For the services, on top of what they need. */
@@ -104,11 +106,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     ...(options.elastic === undefined || cloud === undefined
       ? {}
       : await writePoolsFile(options.directory, options.elastic, cloud)),
+    ...(options.poolsFile === undefined ? {} : { NODE_SCALER_FILE: options.poolsFile }),
     ...options.env,
   };
   const jobs = await defineJobs(options, kubeconfig);
   const services = SERVICES.filter((service) => jobs || service !== "job-controller");
-  const names = cloud === undefined ? services : ([...services, "node-scaler"] as const);
+  const scales = cloud !== undefined || options.poolsFile !== undefined;
+  const names = scales ? ([...services, "node-scaler"] as const) : services;
   const replicas = await startServices(options, serviceEnv, names, starting);
   await poolsSeen(options, nats);
   await writeLocalFile(options.directory, { natsUrl: nats.url, natsToken: nats.token ?? "", kubeconfig });

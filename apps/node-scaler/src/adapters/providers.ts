@@ -1,4 +1,4 @@
-import type { KubeCalls } from "@muster/kube";
+import { type KubeCalls, kubeCalls, loadKube } from "@muster/kube";
 import { type z } from "zod";
 import { openClusterApi } from "../providers/cluster-api/open-cluster-api.ts";
 import { clusterApiSettings } from "../providers/cluster-api/settings.ts";
@@ -40,7 +40,14 @@ function kind<Shape extends z.ZodType>(
 const KINDS: Readonly<Record<string, ProviderKind>> = {
   local: kind(localSettings, (settings, deps) => openLocal({ ...deps, settings })),
   karpenter: kind(karpenterSettings, (settings, deps) => openKarpenter({ ...deps, settings })),
-  "cluster-api": kind(clusterApiSettings, (settings, deps) => openClusterApi({ ...deps, settings })),
+  "cluster-api": kind(clusterApiSettings, (settings, deps) => {
+    if (settings.kubeconfig === undefined) return openClusterApi({ ...deps, settings });
+    const calls = kubeCalls(loadKube(settings.kubeconfig));
+    return {
+      ...openClusterApi({ ...deps, calls, settings }),
+      [Symbol.asyncDispose]: () => calls[Symbol.asyncDispose](),
+    };
+  }),
   ec2: kind(ec2Settings, async (settings, deps) => {
     // The SDK is large, and nobody without EC2 needs it.
     const { openEc2 } = await import("../providers/ec2/open-ec2.ts");

@@ -1,22 +1,28 @@
 import { pause } from "@muster/backoff";
-import { type KubeCalls, kubeFault } from "@muster/kube";
-import { DELETE_ANNOTATION, type MachineDeployment } from "../src/providers/cluster-api/holdings.ts";
-import { type Machine, nameOf } from "../src/providers/cluster-api/plan-machines.ts";
+import type { KubeCalls, KubeObject } from "@muster/kube";
+import { unlessLate } from "./unless-late.ts";
 
-export const DEPLOYMENTS = {
+const DEPLOYMENTS = {
   apiVersion: "cluster.x-k8s.io/v1beta2",
   plural: "machinedeployments",
   namespace: "default",
 };
-export const MACHINES = { ...DEPLOYMENTS, plural: "machines" };
+const MACHINES = { ...DEPLOYMENTS, plural: "machines" };
 
+const DELETE_ANNOTATION = "cluster.x-k8s.io/delete-machine";
 const EVERY_MS = 20;
 /** Of all plays: a machine's name is never given again. */
 let made = 0;
 
+/** What Cluster API reads and writes of one. */
+export type PlayedMachine = KubeObject & {
+  readonly status?: { readonly phase?: string; readonly nodeRef?: { readonly name?: string } };
+};
+type PlayedDeployment = KubeObject & { readonly spec?: { readonly replicas?: number } };
+
 export type ClusterApi = AsyncDisposable & {
   /** A machine becomes a node of this name; undefined: not yet. */
-  join: (machine: Machine) => Promise<string | undefined>;
+  join: (machine: PlayedMachine) => Promise<string | undefined>;
   /** Before the machine of this node goes. */
   leave: (nodeName: string) => Promise<void>;
   /** No machine is made above this number. */
@@ -31,10 +37,10 @@ export function playClusterApi(calls: KubeCalls): ClusterApi {
     leave: () => Promise.resolve(),
     quota: Infinity,
   };
-  const scale = async (deployment: MachineDeployment): Promise<void> => {
+  const scale = async (deployment: PlayedDeployment): Promise<void> => {
     const name = nameOf(deployment);
     const query = { labelSelector: `cluster.x-k8s.io/deployment-name=${name}` };
-    const { items } = await calls.list<Machine>(MACHINES, { query });
+    const { items } = await calls.list<PlayedMachine>(MACHINES, { query });
     const live = items.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
     const missing = (deployment.spec?.replicas ?? 0) - live.length;
     for (let index = 0; index < missing && live.length + index < play.quota; index += 1) {
@@ -47,7 +53,7 @@ export function playClusterApi(calls: KubeCalls): ClusterApi {
   };
   const playing = (async () => {
     while (!stop.signal.aborted) {
-      const { items } = await calls.list<MachineDeployment>(DEPLOYMENTS);
+      const { items } = await calls.list<PlayedDeployment>(DEPLOYMENTS);
       for (const deployment of items) await unlessLate(scale(deployment));
       await pause(EVERY_MS, stop.signal);
     }
@@ -61,7 +67,7 @@ export function playClusterApi(calls: KubeCalls): ClusterApi {
 }
 
 /** A MachineDeployment as an operator makes it for the scaler. */
-export function buildDeployment(name: string, more: object = {}): object {
+export function buildMachineDeployment(name: string, more: object = {}): KubeObject & { readonly spec: object } {
   return {
     apiVersion: DEPLOYMENTS.apiVersion,
     kind: "MachineDeployment",
@@ -77,7 +83,7 @@ export function buildDeployment(name: string, more: object = {}): object {
   };
 }
 
-function buildMachine(deployment: string, name: string): Machine {
+function buildMachine(deployment: string, name: string): KubeObject & { readonly spec: object } {
   return {
     apiVersion: MACHINES.apiVersion,
     kind: "Machine",
@@ -87,7 +93,7 @@ function buildMachine(deployment: string, name: string): Machine {
       labels: { "cluster.x-k8s.io/deployment-name": deployment },
       finalizers: ["machine.cluster.x-k8s.io"],
     },
-    ...{ spec: buildMachineSpec() },
+    spec: buildMachineSpec(),
   };
 }
 
@@ -102,7 +108,7 @@ function buildMachineSpec(): object {
 async function reconcile(
   calls: KubeCalls,
   play: Omit<ClusterApi, keyof AsyncDisposable>,
-  machine: Machine,
+  machine: PlayedMachine,
 ): Promise<void> {
   const name = nameOf(machine);
   const node = machine.status?.nodeRef?.name;
@@ -118,18 +124,12 @@ async function reconcile(
   await calls.patch(MACHINES, name, { kind: "merge", body }, { subresource: "status" });
 }
 
-function compareForDeletion(one: Machine, other: Machine): number {
+function compareForDeletion(one: PlayedMachine, other: PlayedMachine): number {
   const [first, second] = [one, other].map(({ metadata }) => metadata?.annotations?.[DELETE_ANNOTATION] !== undefined);
   if (first !== second) return first === true ? -1 : 1;
   return nameOf(one) > nameOf(other) ? -1 : 1;
 }
 
-/** What was changed or went meanwhile is looked at in the next round. */
-async function unlessLate(work: Promise<void>): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    const code = kubeFault(error)?.code;
-    if (code !== "not_found" && code !== "conflict") throw error;
-  }
+function nameOf(object: KubeObject): string {
+  return object.metadata?.name ?? "";
 }

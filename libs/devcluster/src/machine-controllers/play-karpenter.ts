@@ -1,15 +1,23 @@
 import { pause } from "@muster/backoff";
-import { type KubeCalls, kubeFault } from "@muster/kube";
-import { NODE_CLAIMS, type NodeClaim } from "../src/providers/karpenter/node-claim.ts";
+import type { KubeCalls, KubeObject } from "@muster/kube";
+import { unlessLate } from "./unless-late.ts";
 
 const FINALIZER = "karpenter.sh/termination";
 const EVERY_MS = 20;
+
+const NODE_CLAIMS = { apiVersion: "karpenter.sh/v1", plural: "nodeclaims" };
+
+/** What Karpenter reads and writes of one. */
+export type PlayedNodeClaim = KubeObject & {
+  readonly spec?: { readonly requirements?: readonly { readonly key: string; readonly values?: readonly string[] }[] };
+  readonly status?: { readonly nodeName?: string; readonly conditions?: readonly { readonly type: string }[] };
+};
 
 export type Karpenter = AsyncDisposable & {
   /** Instance types that are short. */
   readonly short: Set<string>;
   /** Claims that are launched are registered with a node of this name; undefined: not yet. */
-  join: (claim: NodeClaim) => Promise<string | undefined>;
+  join: (claim: PlayedNodeClaim) => Promise<string | undefined>;
   /** Before the claim of this node goes. */
   leave: (nodeName: string) => Promise<void>;
 };
@@ -24,7 +32,7 @@ export function playKarpenter(calls: KubeCalls): Karpenter {
   };
   const playing = (async () => {
     while (!stop.signal.aborted) {
-      const { items } = await calls.list<NodeClaim>(NODE_CLAIMS);
+      const { items } = await calls.list<PlayedNodeClaim>(NODE_CLAIMS);
       for (const claim of items) await unlessLate(reconcile(calls, karpenter, claim));
       await pause(EVERY_MS, stop.signal);
     }
@@ -40,7 +48,7 @@ export function playKarpenter(calls: KubeCalls): Karpenter {
 async function reconcile(
   calls: KubeCalls,
   karpenter: Omit<Karpenter, keyof AsyncDisposable>,
-  claim: NodeClaim,
+  claim: PlayedNodeClaim,
 ): Promise<void> {
   const { metadata, status, spec } = claim;
   const name = metadata?.name ?? "";
@@ -76,17 +84,6 @@ function condition(type: string) {
   return { type, status: "True", reason: type, message: "", lastTransitionTime: "2026-01-01T00:00:00Z" };
 }
 
-function valuesOf(spec: NodeClaim["spec"], key: string): readonly string[] {
-  const { requirements = [] } = (spec ?? {}) as { requirements?: { key: string; values: string[] }[] };
-  return requirements.find((requirement) => requirement.key === key)?.values ?? [];
-}
-
-/** What was changed or went meanwhile is looked at in the next round. */
-async function unlessLate(work: Promise<void>): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    const code = kubeFault(error)?.code;
-    if (code !== "not_found" && code !== "conflict") throw error;
-  }
+function valuesOf(spec: PlayedNodeClaim["spec"], key: string): readonly string[] {
+  return spec?.requirements?.find((requirement) => requirement.key === key)?.values ?? [];
 }
