@@ -69,7 +69,13 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     }),
   );
   const machines = undo.use(
-    await openMachines({ bus, reservations: client(bus, ReservationService), now: Date.now, ...wakers(runtimes) }),
+    await openMachines({
+      bus,
+      reservations: client(bus, ReservationService),
+      now: Date.now,
+      elapsedMs: () => performance.now(),
+      ...wakers(runtimes),
+    }),
   );
   const events = undo.use(
     eventRecorder({

@@ -26,7 +26,7 @@ function reservation(id: string, state: "granted" | "waiting", owner = ID): Rese
 }
 
 /** A ledger of which a test says what it has and answers. */
-async function opened() {
+async function opened(clock = { now: 5000, elapsed: 0 }) {
   const ledger = new Map<string, Reservation>();
   const said: string[] = [];
   const listeners: ((event: string, payload: Uint8Array) => void)[] = [];
@@ -70,7 +70,8 @@ async function opened() {
   const machines = await openMachines({
     bus,
     reservations,
-    now: () => 5000,
+    now: () => clock.now,
+    elapsedMs: () => clock.elapsed,
     changed: (ownerId) => said.push(`changed ${ownerId}`),
     listed: () => said.push("listed"),
   });
@@ -123,10 +124,30 @@ describe("machines of jobs", () => {
     expect(world.machines.unitsOf(ID)[0]).toMatchObject({
       state: "waiting",
       because: { text: "pool gpu has 0 machines free, 1 are needed; 2 requests are ahead" },
-      sinceMs: 1000,
+      sinceMs: 5000,
     });
     world.hint("granted", reservation("1", "granted"));
     expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "granted", nodes: new Map([["worker-0", "node-a"]]) });
+  });
+
+  it("have waited as long as this process has seen them wait, whatever the clocks of the ledger and of the day say", async () => {
+    const clock = { now: 5_000_000, elapsed: 70 };
+    const world = await opened(clock);
+    const waitedMs = (): number | undefined => {
+      const [unit] = world.machines.unitsOf(ID);
+      return unit?.state === "waiting" ? clock.now - unit.sinceMs : undefined;
+    };
+    // By a clock that is most of an hour and a half behind.
+    world.ledger.set(ID, { ...reservation("1", "waiting"), createdAtMs: 1000 });
+    await world.machines.refresh(GOING_ON);
+    expect(waitedMs()).toBe(0);
+    clock.elapsed += 30_000;
+    clock.now -= 3_600_000;
+    await world.machines.refresh(GOING_ON);
+    expect(waitedMs()).toBe(30_000);
+    world.ledger.set(ID, reservation("2", "waiting"));
+    await world.machines.refresh(GOING_ON);
+    expect(waitedMs()).toBe(0);
   });
 
   it("are refused for what can never be, and asked for again by whoever asks", async () => {

@@ -9,7 +9,7 @@ import { unitCache, type UnitCache } from "./unit-cache.ts";
 
 /** What jobs have and wait for in the ledger, as far as this process knows: a cache of the ledger's own list, kept current by hints and by asking again. */
 export type Machines = AsyncDisposable & {
-  /** Everything of one owner id, in the order of unit ids. Before the first list nothing is known, and the gang's unit says so. */
+  /** Everything of one owner id, in the order of unit ids, and how long it has waited as far as this process has seen it wait. Before the first list nothing is known, and the gang's unit says so. */
   unitsOf(ownerId: string): readonly UnitSeen[];
   /** Owner ids of everything that jobs hold or wait for. */
   ownerIds(): ReadonlySet<string>;
@@ -27,6 +27,8 @@ export type MachinesDeps = {
   readonly bus: Pick<NatsBus, "listen">;
   readonly reservations: Client<typeof ReservationService>;
   readonly now: () => number;
+  /** Goes only forward, whatever happens to the time of day: how long something waits is counted by it. */
+  readonly elapsedMs: () => number;
   /** Called with the owner id after each change. */
   readonly changed: (ownerId: string) => void;
   /** Called once what nobody has is known, too. */
@@ -48,7 +50,13 @@ export async function openMachines(deps: MachinesDeps): Promise<Machines> {
   let listed = false;
   let terms = 0;
   return {
-    unitsOf: (ownerId) => (listed ? cache.ofOwner(ownerId) : [{ id: ownerId, state: "unknown" }]),
+    unitsOf: (ownerId) => {
+      if (!listed) return [{ id: ownerId, state: "unknown" }];
+      const aheadMs = deps.now() - deps.elapsedMs();
+      return cache
+        .ofOwner(ownerId)
+        .map((unit) => (unit.state === "granted" ? unit : { ...unit, sinceMs: unit.sinceMs + aheadMs }));
+    },
     ownerIds: () => cache.ownerIds(),
     reserve: (unit, priority) => reserve(deps, cache, unit, priority),
     release: async (unitId) => {
@@ -77,17 +85,17 @@ export async function openMachines(deps: MachinesDeps): Promise<Machines> {
   };
 }
 
-async function listen({ bus, now }: MachinesDeps, cache: UnitCache): Promise<AsyncDisposable> {
+async function listen({ bus, elapsedMs }: MachinesDeps, cache: UnitCache): Promise<AsyncDisposable> {
   const { ReservationGranted, ReservationReleased, ReservationExpired } = muster.reservation.v1;
   await using undo = new AsyncDisposableStack();
   undo.use(
     await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
-      const unit = unitOf(ReservationGranted.decode(payload).reservation, now());
+      const unit = unitOf(ReservationGranted.decode(payload).reservation, elapsedMs());
       if (unit !== undefined) cache.learn(unit.id, unit);
     }),
   );
   const ended = (reservation: muster.reservation.v1.Reservation.$Properties | null | undefined): void => {
-    const unit = unitOf(reservation, now());
+    const unit = unitOf(reservation, elapsedMs());
     if (unit !== undefined) cache.end(unit.id, unit.reservationId);
   };
   undo.use(
@@ -109,7 +117,7 @@ async function reserve(deps: MachinesDeps, cache: UnitCache, unit: Unit, priorit
   try {
     const request = { requestId: randomUUID(), owner, needs, wait: true, priority };
     const { reservation } = await deps.reservations.reserve(request);
-    cache.learn(unit.id, unitOf(reservation, deps.now()));
+    cache.learn(unit.id, unitOf(reservation, deps.elapsedMs()));
   } catch (error) {
     const fault = faultOf(error);
     const code = fault === undefined ? undefined : REFUSALS[fault.code];
@@ -117,24 +125,24 @@ async function reserve(deps: MachinesDeps, cache: UnitCache, unit: Unit, priorit
       const because = { code, text: describeFault(fault) };
       const components = needs.map(({ component }) => component);
       const { id } = unit;
-      cache.learn(id, { id, reservationId: "", state: "refused", components, because, sinceMs: deps.now() });
+      cache.learn(id, { id, reservationId: "", state: "refused", components, because, sinceMs: deps.elapsedMs() });
       // What it has instead of what was asked for decides what is done about it.
     } else if (fault?.code === "reservation_differs") cache.learn(unit.id, await find(deps, unit.id));
     else throw error;
   }
 }
 
-async function find({ reservations, now }: MachinesDeps, unitId: string): Promise<OwnedUnit | undefined> {
+async function find({ reservations, elapsedMs }: MachinesDeps, unitId: string): Promise<OwnedUnit | undefined> {
   try {
     const { reservation } = await reservations.getReservation({ owner: { kind: OWNER_KIND, id: unitId } });
-    return unitOf(reservation, now());
+    return unitOf(reservation, elapsedMs());
   } catch (error) {
     if (faultOf(error)?.code === "not_found") return undefined;
     throw error;
   }
 }
 
-async function list({ reservations, now }: MachinesDeps, cache: UnitCache, signal: AbortSignal): Promise<void> {
+async function list({ reservations, elapsedMs }: MachinesDeps, cache: UnitCache, signal: AbortSignal): Promise<void> {
   const listing = cache.beginList();
   // A list that fails half way has not shown that anything is gone.
   let complete = false;
@@ -144,7 +152,7 @@ async function list({ reservations, now }: MachinesDeps, cache: UnitCache, signa
       const request = { ownerKind: OWNER_KIND, limit: PAGE, continue: after };
       const page = await reservations.listReservations(request, { signal });
       for (const reservation of page.reservations) {
-        const unit = unitOf(reservation, now());
+        const unit = unitOf(reservation, elapsedMs());
         if (unit !== undefined) listing.add(unit);
       }
       after = page.continue;

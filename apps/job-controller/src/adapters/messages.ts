@@ -10,10 +10,10 @@ const { ReservationState } = muster.reservation.v1;
 /** A unit as the ledger has it, and by which number it is given back. */
 export type OwnedUnit = Exclude<UnitSeen, { readonly state: "none" | "unknown" }> & { readonly reservationId: string };
 
-/** Undefined for a reservation that is no job's. */
+/** Undefined for a reservation that is no job's. It is taken to wait since `sinceMs`: when the ledger says that it was made is by another machine's clock. */
 export function unitOf(
   reservation: muster.reservation.v1.Reservation.$Properties | null | undefined,
-  nowMs: number,
+  sinceMs: number,
 ): OwnedUnit | undefined {
   if (reservation?.owner?.kind !== "job") return undefined;
   const { needs, machines, because } = reservation;
@@ -36,7 +36,7 @@ export function unitOf(
     state: "waiting",
     components: needs?.map(({ component }) => component ?? "") ?? [],
     because: { code: reason.code, text: explainWait(reason) },
-    sinceMs: reservation.createdAtMs ?? nowMs,
+    sinceMs,
   };
 }
 

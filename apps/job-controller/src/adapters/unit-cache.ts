@@ -8,7 +8,7 @@ export type UnitCache = {
   /** In the order of unit ids. */
   ofOwner(ownerId: string): readonly OwnedUnit[];
   ownerIds(): ReadonlySet<string>;
-  /** One answer, or one hint. Undefined: the ledger has nothing for this unit. Not heard: a reservation that has ended, and that one which is granted waits. */
+  /** One answer, or one hint; a reservation that is known to wait has waited since then. Undefined: the ledger has nothing for this unit. Not heard: a reservation that has ended, and that one which is granted waits. */
   learn(unitId: string, unit: OwnedUnit | undefined): void;
   /** This reservation is over. Whatever is still told of it, by a late hint or by a list that is under way, is not heard. */
   end(unitId: string, reservationId: string): void;
@@ -40,10 +40,12 @@ export function unitCache(changed: (ownerId: string) => void): UnitCache {
     const isBefore = before?.state === "granted" && before.reservationId === unit.reservationId;
     return ended.has(`${unit.id} ${unit.reservationId}`) || (isBefore && unit.state === "waiting");
   }
-  function put(unitId: string, unit: OwnedUnit | undefined): void {
-    if (unit !== undefined && isLate(unit)) return;
+  function put(unitId: string, told: OwnedUnit | undefined): void {
+    if (told !== undefined && isLate(told)) return;
     const ownerId = ownerIdOfUnit(unitId);
-    if (isSame(get(unitId), unit)) return;
+    const before = get(unitId);
+    const unit = goesOn(before, told);
+    if (isSame(before, unit)) return;
     const units = byOwner.get(ownerId) ?? new Map<string, OwnedUnit>();
     if (unit === undefined) units.delete(unitId);
     else units.set(unitId, unit);
@@ -85,6 +87,12 @@ export function unitCache(changed: (ownerId: string) => void): UnitCache {
       };
     },
   };
+}
+
+/** As it is told, but that one which was seen to wait earlier has waited since then. */
+function goesOn(before: OwnedUnit | undefined, told: OwnedUnit | undefined): OwnedUnit | undefined {
+  if (before?.state !== "waiting" || told?.state !== "waiting") return told;
+  return before.reservationId === told.reservationId ? { ...told, sinceMs: before.sinceMs } : told;
 }
 
 /** Whether a pass would see no difference. */

@@ -3,7 +3,7 @@ import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
 import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
 import { explainRestart, whichRestart } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
-import { conditionOf, isFinished, isTrue, type JobStatus } from "./job-status.ts";
+import { conditionOf, isFinished, isTrue, type Condition, type JobStatus } from "./job-status.ts";
 import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
 import { planGroup, planGroupAway } from "./plan-group.ts";
 import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
@@ -286,8 +286,7 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
     case "refused": {
       const { code, text } = gang.because;
       const before = conditionOf(status, "MachinesReserved");
-      if (before?.status === "False" && before.reason === code && nowMs - before.lastUpdateMs < policy.explainEveryMs)
-        return status;
+      if (before?.status === "False" && before.reason === code && wasSaidLately(before, nowMs, policy)) return status;
       return transitionConditions(
         status,
         { type: "MachinesReserved", status: "False", reason: code, message: text },
@@ -299,6 +298,11 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
     case undefined:
       return status;
   }
+}
+
+/** A time in the future is by the clock of another leader: it keeps the text no longer than one in the past. */
+function wasSaidLately({ lastUpdateMs }: Condition, nowMs: number, { explainEveryMs }: JobPolicy): boolean {
+  return Math.abs(nowMs - lastUpdateMs) < explainEveryMs;
 }
 
 const NAMES_SHOWN = 3;
@@ -326,7 +330,7 @@ function noteRestart(status: JobStatus, next: NextRestart | undefined, policy: J
   if (next === undefined && before?.status === "True") return status;
   const isSaid =
     next !== undefined && next.atMs > nowMs && before?.message.startsWith(`${whichRestart(next)} in `) === true;
-  if (isSaid && nowMs - before.lastUpdateMs < policy.explainEveryMs) return status;
+  if (isSaid && wasSaidLately(before, nowMs, policy)) return status;
   const message = next === undefined ? "pods that lost their machine are made anew" : explainRestart(next, nowMs);
   return transitionConditions(status, { type: "Restarting", status: "True", reason: "JobRestarting", message }, nowMs);
 }

@@ -49,6 +49,7 @@ export type UnitSeen =
       readonly state: "waiting" | "refused";
       readonly components: readonly string[];
       readonly because: WaitReason;
+      /** When this process first saw it wait, or be refused. */
       readonly sinceMs: number;
     }
   | { readonly id: string; readonly state: "granted"; readonly nodes: ReadonlyMap<string, string> };
