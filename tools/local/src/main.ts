@@ -4,6 +4,7 @@ import { statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { faultOf } from "@muster/faults";
+import { ELASTIC } from "./elastic.ts";
 import { ROOT, type Stack, startStack } from "./stack.ts";
 
 const HELP = `Starts Muster on this machine, runs an example session, prints its result, and stops everything.
@@ -68,6 +69,7 @@ async function main(): Promise<number> {
         nats: { url: values["nats-url"], token: process.env["MUSTER_LOCAL_NATS_TOKEN"] },
       }),
       pools: POOLS,
+      elastic: ELASTIC,
       baseEnv: process.env,
       signal: stop.signal,
       onProgress: say,
@@ -119,6 +121,8 @@ Muster is running. In another terminal:
   npx muster pools
   npx muster run examples/failing-session.yaml
   npx muster run examples/training-job.yaml
+  npx muster run examples/elastic-benchmark.yaml
+  npx muster nodes
   npx muster get sessions
   npx muster get jobs
   kubectl --kubeconfig ${kubeconfig} get pods --watch
