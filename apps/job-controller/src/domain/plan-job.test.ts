@@ -686,6 +686,28 @@ describe("a suspended job", () => {
   });
 });
 
+describe("a pod that is evicted while its job is suspended", () => {
+  const strict = { replicas: [replica("worker", 2, { restartPolicy: "Never" })], backoffLimit: 0 } as const;
+  const evicted = ended("worker-1", 143, { reason: "Evicted", finishedMs: NOW_MS - 60_000 });
+  const suspended = { spec: spec({ ...strict, suspend: true }), budget: undefined };
+
+  it("keeps no machine, and the others keep theirs until they are gone", () => {
+    expect(plan({ ...suspended, ...workers(both[0], evicted) })).toEqual(["delete train-worker-0: suspended"]);
+    expect(plan({ ...suspended, ...workers(pod("worker-0", { deleting: true }), evicted) })).toEqual([]);
+    expect(plan({ ...suspended, ...workers(undefined, evicted) })).toEqual(["release gang: suspended"]);
+  });
+
+  it("is made anew when the job goes on, and counts for nothing", () => {
+    const stopped = planJob(snapshot({ ...suspended, ...workers(undefined, evicted) }), POLICY).status;
+    const resumed = { spec: spec(strict), status: stopped, budget: 2, ...workers(undefined, evicted) };
+    expect(plan(resumed)).toEqual(["delete train-worker-1: failed", "create worker-0 on node-worker-0: missing"]);
+    expect(summariseState(planJob(snapshot(resumed), POLICY).status, 2)).toMatchObject({
+      state: "Restarting",
+      restarts: 0,
+    });
+  });
+});
+
 describe("an elastic job", () => {
   const elastic = (replicas: number) =>
     spec({ replicas: [replica("worker", replicas, { elastic: { minReplicas: 2, maxReplicas: 8 } })] });

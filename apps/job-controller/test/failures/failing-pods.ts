@@ -64,6 +64,29 @@ export function failingPods(world: () => FailureWorld): void {
     await collect(world(), job);
   });
 
+  it("counts no eviction while its job is being suspended or is, and runs no completed index again after it", async () => {
+    const { create, patch, untilPod, untilRunning, untilPasses, untilReturned, pod, removeWhole } = world();
+    const name = "paused-away";
+    const specs = { quick: replicaType(["--run-ms=50"]), slow: replicaType(["--term-ms=5000"]) };
+    const job = await create(simulatedJob(name, specs, { runPolicy: { backoffLimit: 0 } }));
+    const slow = await untilRunning(`${name}-slow-0`);
+    const completions = async (): Promise<unknown> => (await world().get(name))?.status?.completions;
+    await until("an index is completed", async () => (await completions()) === "1/2");
+    await patch(name, { spec: { runPolicy: { suspend: true } } });
+    await untilPod(`${name}-slow-0`, ({ metadata }) => metadata?.deletionTimestamp !== undefined);
+    await until("the pod that goes is evicted", () => evict(world(), `${name}-slow-0`));
+    await untilReturned(job);
+    await until("the pod that has ended is evicted", () => evict(world(), `${name}-quick-0`));
+    await until("it is gone", async () => (await pod(`${name}-quick-0`)) === undefined);
+    await patch(name, { spec: { runPolicy: { suspend: false } } });
+    await untilRunning(`${name}-slow-0`, slow.metadata?.uid);
+    await untilPasses(name, 2);
+    expect(await pod(`${name}-quick-0`)).toBeUndefined();
+    expect((await world().get(name))?.status).toMatchObject({ completions: "1/2", restarts: 0 });
+    await removeWhole(name);
+    await untilReturned(job);
+  });
+
   it("guards the gang with a budget against evictions, and replaces a pod that was deleted by force", async () => {
     const { create, calls, untilRunning, get, removeWhole } = world();
     await create(simulatedJob("evicted", { worker: replicaType([], { replicas: 2 }) }));
