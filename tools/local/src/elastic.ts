@@ -36,7 +36,7 @@ export const ELASTIC: Elastic = {
 };
 
 /** Fit for machines that boot in seconds; the defaults are meant for those that take minutes. */
-const INTERVALS = {
+export const INTERVALS = {
   NODE_SCALER_POOL_INTERVAL_MS: "1500",
   NODE_SCALER_HEARTBEAT_INTERVAL_MS: "1200",
   NODE_SCALER_CLIENT_TIMEOUT_MS: "1000",

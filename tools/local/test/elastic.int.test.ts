@@ -10,10 +10,10 @@ import { stringify } from "yaml";
 import { ELASTIC, type Elastic } from "../src/elastic.ts";
 import { musterRun } from "./muster-run.ts";
 import {
+  elasticSession,
   eventNames,
   expectNothingLeft,
   isFinished,
-  smallSession,
   startWorld,
   submit,
   untilSession,
@@ -22,17 +22,6 @@ import {
 
 const PATIENCE = { timeoutMs: 50_000, everyMs: 50 };
 const GONE_SOON: Elastic = { ...ELASTIC, pools: ELASTIC.pools.map((pool) => ({ ...pool, idle: "3s" })) };
-
-/** Two of each kind of worker in the elastic pool: four machines. */
-function elasticSession(driverSeconds: number): ReturnType<typeof smallSession> {
-  const small = smallSession({ driverSeconds });
-  const components = small.components?.flatMap((component) =>
-    component.pool === "workers"
-      ? ["a", "b"].map((end) => ({ ...component, pool: "elastic", name: `${component.name ?? ""}-${end}` }))
-      : [component],
-  );
-  return { ...small, components: components ?? [] };
-}
 
 describe("a stack with an elastic pool", () => {
   let world: World;

@@ -104,6 +104,17 @@ export function smallSession(options: {
   };
 }
 
+/** Two of each kind of worker in the elastic pool: four machines. */
+export function elasticSession(driverSeconds: number): ReturnType<typeof smallSession> {
+  const small = smallSession({ driverSeconds });
+  const components = small.components?.flatMap((component) =>
+    component.pool === "workers"
+      ? ["a", "b"].map((end) => ({ ...component, pool: "elastic", name: `${component.name ?? ""}-${end}` }))
+      : [component],
+  );
+  return { ...small, components: components ?? [] };
+}
+
 export async function submit(
   world: World,
   name: string,

@@ -1,0 +1,117 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CoreV1Api } from "@kubernetes/client-node";
+import { attachNodes } from "@muster/devcluster";
+import { kubeClient, loadKube } from "@muster/kube";
+import { kubeApiServer, kubeAssets, type TestKubeApiServer, until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { stringify } from "yaml";
+import { ELASTIC, INTERVALS } from "../src/elastic.ts";
+import { type MachineMaker, startClusterApi, startKarpenter } from "./machine-makers.ts";
+import { musterRun } from "./muster-run.ts";
+import {
+  elasticSession,
+  eventNames,
+  expectNothingLeft,
+  isFinished,
+  startWorld,
+  submit,
+  untilSession,
+  type World,
+} from "./stack-world.ts";
+
+const assets = kubeAssets();
+const FIXTURES = process.env["MUSTER_CRD_FIXTURES"];
+if (FIXTURES === undefined && process.env["CI"] === "true") {
+  throw new Error(
+    "CI=true allows no skipped suite: MUSTER_CRD_FIXTURES names no folder with karpenter and cluster-api",
+  );
+}
+const missing = assets.found
+  ? FIXTURES === undefined
+    ? "MUSTER_CRD_FIXTURES names no folder"
+    : undefined
+  : assets.reason;
+
+const PATIENCE = { timeoutMs: 60_000, everyMs: 100 };
+const LONG = { timeout: 150_000 };
+
+const MAKERS: readonly {
+  name: string;
+  start: (server: TestKubeApiServer, fixtures: string) => Promise<MachineMaker>;
+}[] = [
+  { name: "Karpenter", start: startKarpenter },
+  { name: "Cluster API", start: startClusterApi },
+];
+
+describe.each(MAKERS)(
+  `a pool that grows by $name on a real kube-apiserver${missing === undefined ? "" : ` (skipped: ${missing})`}`,
+  ({ start }) => {
+    describe.skipIf(missing !== undefined)("", () => {
+      let world: World;
+      let maker: MachineMaker;
+      let api: CoreV1Api;
+      const running = new AsyncDisposableStack();
+
+      beforeAll(async () => {
+        const directory = await mkdtemp(join(tmpdir(), "muster-elastic-"));
+        running.defer(() => rm(directory, { recursive: true, force: true }));
+        const server = running.use(await kubeApiServer());
+        running.use(
+          await attachNodes({
+            kubeconfig: server.kubeconfig,
+            pools: [{ name: "drivers", nodes: 1 }],
+            access: { clientCa: server.kubeletClientCa },
+          }),
+        );
+        maker = running.use(await start(server, FIXTURES ?? ""));
+        const poolsFile = join(directory, "pools.yaml");
+        const [pool] = ELASTIC.pools;
+        const pools = [{ ...pool, provider: "made", idle: "3s" }];
+        await writeFile(poolsFile, stringify({ providers: { made: maker.provider }, pools }));
+        const env = { ...INTERVALS, SESSION_RESULT_FILE: "result.json" };
+        world = running.use(await startWorld({ kubeconfig: server.kubeconfig, poolsFile, env }));
+        await until("the ledger knows what the pool may become", async () => {
+          const { pools: known } = await world.ledger.listPools({});
+          return known.some(({ name, elasticMax }) => name === "elastic" && elasticMax === 8);
+        });
+        api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 10_000 });
+      }, 120_000);
+      afterAll(() => running.disposeAsync(), 60_000);
+
+      const expectEmptyPool = async (): Promise<void> => {
+        await until("no machine is asked for", async () => (await maker.wanted()) === 0, PATIENCE);
+        await until(
+          "no node of the pool is left",
+          async () => (await api.listNode({ labelSelector: "pool=elastic" })).items.length === 0,
+          PATIENCE,
+        );
+        await expectNothingLeft(world);
+        const { pools } = await world.ledger.listPools({});
+        expect(pools.find(({ name }) => name === "elastic")).toMatchObject({ capacity: 0, elasticMax: 8 });
+      };
+
+      it("has exactly the four nodes that a session needs, and none when nothing needs them", LONG, async () => {
+        await submit(world, "four", elasticSession(0.5));
+        const session = await untilSession(world, "four", "is finished", isFinished);
+        expect(eventNames(session).at(-1)).toBe("DONE");
+        expect(maker.joined.size).toBe(4);
+        await expectEmptyPool();
+      });
+
+      it("has exactly the four nodes of a job's gang", LONG, async () => {
+        const before = maker.joined.size;
+        const file = join(world.stack.kubeconfig, "../job.yaml");
+        const containers = [{ name: "main", image: "node:24-bookworm-slim", command: ["node", "-e", "0"] }];
+        const worker = { replicas: 4, pool: "elastic", template: { spec: { containers } } };
+        const head = { apiVersion: "muster.dev/v1", kind: "Job", metadata: { name: "gang" } };
+        await writeFile(file, stringify({ ...head, spec: { replicaSpecs: { worker } } }));
+        const { code, output } = await musterRun(world, file);
+        expect(code, output).toBe(0);
+        expect(maker.joined.size - before).toBe(4);
+        await expectEmptyPool();
+      });
+    });
+  },
+);
