@@ -6,12 +6,13 @@ import type { ServiceContext } from "@muster/service";
 import { describePassError, openDeps, type Deps } from "./adapters/deps.ts";
 import type { KindRuntime } from "./adapters/kind-runtime.ts";
 import type { Config } from "./config.ts";
+import { JOB_KIND } from "./domain/kind-job.ts";
 
 const LEASE = "muster-job-controller";
 /** Per method; most of them are long polls, which cost little while they wait. */
 const REQUESTS_AT_ONCE = 2048;
-/** The kind without which there is nothing to do. */
-const OWN_KIND = "Job";
+/** Without its own kind there is nothing to do. */
+const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply -f deploy/crds`;
 
 /** Follows jobs for ever, and runs them while this replica leads. Replicas that do not lead have warm caches. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -27,9 +28,9 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     },
   });
   context.readyWhen("kinds", () =>
-    deps.runtimes().some(({ kind }) => kind.kind === OWN_KIND)
-      ? deps.staleness()
-      : "the CustomResourceDefinition jobs.muster.dev is not installed: kubectl apply -f deploy/crds",
+    deps.runtimes().some(({ kind }) => kind.kind === JOB_KIND.kind)
+      ? (deps.staleness() ?? noteGone(deps))
+      : OWN_MISSING,
   );
   const absent = new Set<string>();
   await Promise.all([
@@ -45,6 +46,12 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       lead: (lead) => runKinds(context, deps, lead),
     }),
   ]);
+}
+
+/** Kinds of others come and go as somebody wants; whoever did not want it finds it said. */
+function noteGone({ kindsGone }: Deps): { readonly note: string } | undefined {
+  const gone = kindsGone();
+  return gone.length === 0 ? undefined : { note: `not installed any more: ${gone.join(", ")}` };
 }
 
 /** Runs the controllers of all kinds, of those that are installed later, too, and sweeps, until the lead is lost. */

@@ -59,7 +59,9 @@ for (const server of API_SERVERS) {
         return jobs.map(({ key }) => `${key?.kind ?? ""}/${key?.name ?? ""}`).join() === "Job/first";
       };
       await until("its jobs are gone", isForgotten, { timeoutMs: 30_000 });
-      expect(await readiness()).toMatch(/^200/);
+      const isNoted = async (): Promise<boolean> => /^200 .*not installed any more: JAXJob/s.test(await readiness());
+      await until("it says what is gone, and is ready", isNoted, { timeoutMs: 30_000 });
+      expect((await world.jobs.listJobs({})).kindsGone).toEqual(["JAXJob"]);
 
       await uninstallDefinition(world.calls, "jobs.muster.dev");
       const says = /^503 .*jobs\.muster\.dev is not installed/s;
@@ -67,6 +69,7 @@ for (const server of API_SERVERS) {
 
       for (const file of Object.values(FILES)) await installDefinition(world.calls, file);
       await until("it is ready again", async () => (await readiness()).startsWith("200"), { timeoutMs: 30_000 });
+      await until("nothing is missed", async () => !(await readiness()).includes("any more"), { timeoutMs: 30_000 });
       await runBoth("second");
     });
   });

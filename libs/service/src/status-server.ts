@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { throwFault } from "@muster/faults";
 
-/** What is missing for readiness, by the name of the check; undefined: nothing. */
-export type ReadyCheck = () => string | undefined;
+/** What is missing for readiness, by the name of the check; undefined: nothing. A note is only shown. */
+export type ReadyCheck = () => string | { readonly note: string } | undefined;
 
 export type StatusServer = AsyncDisposable & { readonly address: string };
 
@@ -45,10 +45,10 @@ function answer(
   } else if (url.pathname === "/livez") {
     response.writeHead(200, { "content-type": "text/plain" }).end("ok\n");
   } else if (url.pathname === "/readyz") {
-    const results = [...options.checks].map(([name, check]) => ({ name, missing: check() }));
-    const ready = results.every(({ missing }) => missing === undefined);
-    const lines = results.map(
-      ({ name, missing }) => `${missing === undefined ? "[+]" : "[-]"}${name} ${missing ?? "ok"}`,
+    const results = [...options.checks].map(([name, check]) => ({ name, said: check() }));
+    const ready = results.every(({ said }) => typeof said !== "string");
+    const lines = results.map(({ name, said }) =>
+      typeof said === "string" ? `[-]${name} ${said}` : `[+]${name} ${said === undefined ? "ok" : `ok, ${said.note}`}`,
     );
     const verbose = !ready || url.searchParams.has("verbose");
     response.writeHead(ready ? 200 : 503, { "content-type": "text/plain" });

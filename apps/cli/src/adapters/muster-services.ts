@@ -1,5 +1,5 @@
 import { client, type Bus } from "@muster/bus";
-import { ReservationService, WatchService } from "@muster/proto";
+import { JobService, ReservationService, WatchService } from "@muster/proto";
 import type { Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import { explanationFromMessage, poolFromMessage, reservationFromMessage } from "./messages.ts";
@@ -11,6 +11,8 @@ export type MusterServices = {
   reservations(): Promise<Reservation[]>;
   explanation(ownerKind: string, ownerId: string): Promise<ReservationExplanation>;
   watcherStatus(): Promise<WatcherStatus>;
+  /** Kinds of job that were installed in the cluster, and are not any more. */
+  kindsGone(): Promise<readonly string[]>;
 };
 
 export type WatcherStatus = {
@@ -26,6 +28,7 @@ const STATUS_TIMEOUT_MS = 2000;
 export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
   const reservations = client(bus, ReservationService);
   const watcher = client(bus, WatchService);
+  const jobs = client(bus, JobService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {
     pools: async () => (await reservations.listPools({}, options)).pools.map(poolFromMessage),
@@ -40,6 +43,8 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
       }),
     explanation: async (kind, id) =>
       explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
+    kindsGone: async () =>
+      (await jobs.listJobs({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).kindsGone,
     watcherStatus: async () => {
       const { ageMs, synced, pods, nodes } = await watcher.getStatus(
         {},

@@ -27,17 +27,26 @@ async function observe(cli: Cli): Promise<Observations> {
   } catch (error) {
     const unknown = { trouble: "not connected" };
     const nats = { trouble: reason(error) };
-    return { connection, nats, replicas: unknown, watcher: unknown, pools: unknown, dropped: unknown };
+    return {
+      connection,
+      nats,
+      replicas: unknown,
+      watcher: unknown,
+      pools: unknown,
+      dropped: unknown,
+      kindsGone: unknown,
+    };
   }
   await using bus = connected;
-  const [nats, replicas, watcher, pools, dropped] = await Promise.all([
+  const [nats, replicas, watcher, pools, dropped, kindsGone] = await Promise.all([
     see(bus.nats()),
     see(bus.replicas()),
     see(bus.services.watcherStatus()),
     see(bus.services.pools()),
     see(bus.dropped()),
+    see(bus.services.kindsGone()),
   ]);
-  return { connection, nats, replicas, watcher, pools, dropped };
+  return { connection, nats, replicas, watcher, pools, dropped, kindsGone };
 }
 
 async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {

@@ -22,6 +22,7 @@ const healthy: Observations = {
   watcher: { value: { ageMs: 900, synced: true, pods: 2, nodes: 5 } },
   pools: { value: [pool] },
   dropped: { value: [] },
+  kindsGone: { value: [] },
 };
 
 it("finds nothing to do when everything is there", () => {
@@ -160,4 +161,14 @@ it("names the subjects that most signals were lost of, with their numbers", () =
     "session-controller lost 5 signals of e.5, session-controller lost 4 signals of e.4, " +
       "session-controller lost 3 signals of e.3 and 1 more, counted since its start",
   );
+});
+
+it("names kinds of job that were there and are not any more, and nothing where nobody answers for jobs", () => {
+  const kinds = (kindsGone: Observations["kindsGone"]) =>
+    buildChecks({ ...healthy, kindsGone }).find(({ check }) => check === "kinds of job");
+  expect(kinds({ value: ["TFJob", "MPIJob"] })).toMatchObject({
+    status: "warning",
+    detail: expect.stringContaining("TFJob, MPIJob") as unknown,
+  });
+  expect(kinds({ trouble: "no replica answers" })).toBeUndefined();
 });

@@ -39,6 +39,8 @@ export type Observations = {
   }>;
   readonly pools: Seen<readonly Pool[]>;
   readonly dropped: Seen<readonly DroppedSignals[]>;
+  /** Kinds of job that were installed, and are not any more; trouble: nobody answers for jobs. */
+  readonly kindsGone: Seen<readonly string[]>;
 };
 
 export type Check = {
@@ -82,6 +84,7 @@ export function buildChecks(seen: Observations): Check[] {
           "start the NATS server with JetStream (`jetstream` in its configuration)",
         ),
     ...checkServices(seen.replicas, seen.pools),
+    ...checkKinds(seen.kindsGone),
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
     checkDropped(seen.dropped),
@@ -122,6 +125,19 @@ function checkServices(replicas: Observations["replicas"], pools: Observations["
       ? ok(app, detail)
       : warning(app, detail, "finish the update: replicas differ in version");
   });
+}
+
+/** Whoever answers nothing about jobs is told of among the services. */
+function checkKinds(gone: Observations["kindsGone"]): Check[] {
+  if ("trouble" in gone || gone.value.length === 0) return [];
+  const detail = `${gone.value.join(", ")} was there, and is not any more: nobody runs such jobs`;
+  return [
+    warning(
+      "kinds of job",
+      detail,
+      "install its CustomResourceDefinition again, or, where it is not wanted any more, restart job-controller",
+    ),
+  ];
 }
 
 function checkWatcher(watcher: Observations["watcher"]): Check {

@@ -39,6 +39,7 @@ export type AnswerDeps = {
   readonly world: World;
   readonly machines: Machines;
   readonly runtimes: () => readonly KindRuntime[];
+  readonly kindsGone: () => readonly string[];
 };
 
 type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Properties };
@@ -75,7 +76,11 @@ export function answers(
       reply(await watch(requests, { key: keyOf(key), afterRevision, waitMs }, signal)),
     listJobs: ({ limit, continue: after }) => {
       const { jobs, next } = list(requests, { limit, after });
-      return Promise.resolve({ jobs: jobs.map(({ view }) => view.message), continue: next });
+      return Promise.resolve({
+        jobs: jobs.map(({ view }) => view.message),
+        continue: next,
+        kindsGone: [...deps.kindsGone()],
+      });
     },
     cancelJob: async ({ key }, { signal }) => reply(await cancel(requests, keyOf(key), signal)),
     listJobEvents: async ({ key }, { signal }) => {

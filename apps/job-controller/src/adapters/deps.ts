@@ -33,6 +33,8 @@ export type Deps = AsyncDisposable & {
   readonly answers: ReturnType<typeof answers>;
   /** Kinds that the API server has, so far. */
   readonly runtimes: () => readonly KindRuntime[];
+  /** Kinds that it had, and has not any more. */
+  readonly kindsGone: () => readonly string[];
   /** Begins to follow kinds that were installed since, and ends following those that were uninstalled; returns those that are not there. */
   readonly discover: () => Promise<readonly Kind[]>;
   /** One pass over the job of this key. */
@@ -52,13 +54,15 @@ const COMPONENT = "muster-job-controller";
 
 /** Opens what the service lives on; the one place that knows what stands behind each verb. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
-  const { config, logger, instance } = context;
+  const { config, logger } = context;
   const kube = loadKube(config.kube.kubeconfig);
   await using undo = new AsyncDisposableStack();
   const { inFlightMost, timeoutMs, namespace } = config.kube;
   const calls = undo.use(kubeCalls(kube, { timeoutMs, mostInFlight: inFlightMost }));
   const world = undo.use(openWorld(kube, context));
   const runtimes = new Map<string, KindRuntime>();
+  const gone = new Set<string>();
+  const known = { runtimes: () => [...runtimes.values()], kindsGone: () => [...gone] };
   undo.defer(async () => {
     await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
   });
@@ -77,31 +81,24 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       ...wakers(runtimes),
     }),
   );
-  const events = undo.use(
-    eventRecorder({
-      calls,
-      component: COMPONENT,
-      instance,
-      onDropped: (count) => logger.warn({ count }, "events were lost because too many waited"),
-      onError: (error) => logger.warn({ err: error }, "an event was given up"),
-    }),
-  );
-  const gathering = undo.use(
-    gatherEvents((job, type, reason, message) => {
-      const { name, uid } = job.metadata;
-      const apiVersion = `${job.kind.group}/${job.kind.version}`;
-      events.record({ apiVersion, kind: job.kind.kind, name, namespace, uid }, { type, reason, message });
-    }),
-  );
-  const recordEvent = gathering.record;
+  const recordEvent = openEvents(undo, context, calls);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));
-  const answering = answers({ logs, config, calls, world, machines, runtimes: () => [...runtimes.values()] });
+  const answering = answers({ logs, config, calls, world, machines, ...known });
   world.pods.onChange(({ before, after }) => {
     const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
     if (owner !== undefined) answering.changed(owner);
   });
-  const kinds = followKinds({ context, kube, calls, world, recordEvent, runtimes, jobChanged: answering.changed });
+  const kinds = followKinds({
+    context,
+    kube,
+    calls,
+    world,
+    recordEvent,
+    runtimes,
+    gone,
+    jobChanged: answering.changed,
+  });
   let areKindsKnown = false;
   const opened = undo.move();
   return {
@@ -109,7 +106,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     world,
     machines,
     answers: answering,
-    runtimes: () => [...runtimes.values()],
+    ...known,
     discover: async () => {
       // Before any job is looked at: its pods are marked when they are made, or never.
       await groups.discover();
@@ -128,6 +125,32 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     },
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   };
+}
+
+/** Events of jobs, which end with the stack. */
+function openEvents(
+  undo: AsyncDisposableStack,
+  { config, logger, instance }: ServiceContext<Config>,
+  calls: KubeCalls,
+): RecordEvent<JobRow> {
+  const { namespace } = config.kube;
+  const events = undo.use(
+    eventRecorder({
+      calls,
+      component: COMPONENT,
+      instance,
+      onDropped: (count) => logger.warn({ count }, "events were lost because too many waited"),
+      onError: (error) => logger.warn({ err: error }, "an event was given up"),
+    }),
+  );
+  const gathering = undo.use(
+    gatherEvents((job, type, reason, message) => {
+      const { name, uid } = job.metadata;
+      const apiVersion = `${job.kind.group}/${job.kind.version}`;
+      events.record({ apiVersion, kind: job.kind.kind, name, namespace, uid }, { type, reason, message });
+    }),
+  );
+  return gathering.record;
 }
 
 type Runtimes = Map<string, KindRuntime>;

@@ -17,6 +17,8 @@ export type FollowDeps = {
   readonly recordEvent: RecordEvent<JobRow>;
   /** By kind; changed here alone. */
   readonly runtimes: Map<string, KindRuntime>;
+  /** Kinds that were followed, and are not installed any more; changed here alone. */
+  readonly gone: Set<string>;
   readonly jobChanged: (ownerId: string) => void;
 };
 
@@ -28,7 +30,7 @@ export function followKinds(deps: FollowDeps): {
   /** Returns the kinds that are not followed. Rejects when one of them could not be asked about, after all others were seen to. */
   discover(): Promise<readonly Kind[]>;
 } {
-  const { runtimes, calls, context } = deps;
+  const { runtimes, gone, calls, context } = deps;
   const expectations = makeExpectations();
   const absences = new Map<string, number>();
   const ending = new Map<string, () => Promise<void>>();
@@ -41,9 +43,13 @@ export function followKinds(deps: FollowDeps): {
         if (answer?.status !== "fulfilled") continue;
         const absent = answer.value ? 0 : (absences.get(kind.kind) ?? 0) + 1;
         absences.set(kind.kind, absent);
+        if (absent === 0) gone.delete(kind.kind);
         if (absent === 0 && !runtimes.has(kind.kind)) ending.set(kind.kind, start(deps, expectations, kind));
-        if (absent >= ABSENCES) await ending.get(kind.kind)?.();
-        if (absent >= ABSENCES) ending.delete(kind.kind);
+        const end = absent >= ABSENCES ? ending.get(kind.kind) : undefined;
+        if (end === undefined) continue;
+        gone.add(kind.kind);
+        ending.delete(kind.kind);
+        await end();
       }
       // One kind that cannot be asked about keeps no other from being run; but until it can, nobody knows which jobs there are.
       const failed = asked.find((answer) => answer.status === "rejected");

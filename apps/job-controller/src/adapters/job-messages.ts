@@ -75,6 +75,8 @@ function waitOf(
     return restart === undefined || restart.atMs <= nowMs ? "" : explainRestart(restart, nowMs);
   }
   if (state === "Suspended") return "it is suspended";
-  if (state !== "Queued") return state === "Starting" && isTrue(status, "PodNamesTaken") ? message : "";
+  const isHeldUp =
+    isTrue(status, "PodNamesTaken") || conditionOf(status, "MachinesReserved")?.reason === "RightsMissing";
+  if (state !== "Queued") return state === "Starting" && isHeldUp ? message : "";
   return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
 }

@@ -1,10 +1,11 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
-import { genExpectationPodsKey, genExpectationServicesKey, kubeFault, type KubeCalls } from "@muster/kube";
+import { genExpectationPodsKey, genExpectationServicesKey, type KubeCalls } from "@muster/kube";
 import { ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
 import type { ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
 import { memberName } from "../domain/member-names.ts";
+import { lookForCompanions, NOTHING_MISSING } from "./companions.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import type { PodGroups } from "./pod-groups.ts";
@@ -58,6 +59,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   const wantedServices =
     "problems" in spec ? new Map<string, ServiceOwner>() : serviceOwners({ kind, job: metadata, spec });
   const present = services.claimed.filter(({ metadata: of }) => of?.deletionTimestamp === undefined);
+  const gang = units.find(({ id }) => id === ownerIdOf(metadata));
   const companions = "problems" in spec ? [] : kind.companions(metadata, spec, deps.defaults);
   const isPodMissing = replicas.some(({ slots }) => slots.includes(undefined));
   const named = new Map(companions.map((each) => [`${each.kind}/${each.metadata.name}`, each]));
@@ -88,8 +90,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
       wanted: [...wantedServices.keys()],
       settled: types.every((type) => controller.expectations.satisfied(genExpectationServicesKey(metadata.uid, type))),
     },
-    // Only pods need them: a job whose pods are all there is not asked about.
-    companionsMissing: isPodMissing ? await missingAmong(deps, metadata.namespace, named) : [],
+    ...(isPodMissing && gang?.state === "granted" ? await lookForCompanions(deps.calls, job, named) : NOTHING_MISSING),
     budget: deps.budgetOf(metadata, controller.genLabels(metadata.name)),
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
@@ -177,21 +178,4 @@ function byOwnName({ controller, kind }: KindRuntime, job: JobRow, pods: readonl
 
 function controllerUidOf({ metadata }: V1Pod): string | undefined {
   return metadata?.ownerReferences?.find(({ controller }) => controller === true)?.uid;
-}
-
-async function missingAmong(
-  { calls }: ObserveDeps,
-  namespace: string,
-  companions: ReadonlyMap<string, CompanionObject>,
-): Promise<string[]> {
-  const missing: string[] = [];
-  for (const [name, { apiVersion, plural, metadata }] of companions) {
-    try {
-      await calls.get({ apiVersion, plural, namespace }, metadata.name);
-    } catch (error) {
-      if (kubeFault(error)?.code !== "not_found") throw error;
-      missing.push(name);
-    }
-  }
-  return missing;
 }

@@ -5,6 +5,7 @@ import { explainRestart, whichRestart } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
 import { conditionOf, isFinished, isTrue, type Condition, type JobStatus } from "./job-status.ts";
 import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
+import { noteSilence } from "./note-silence.ts";
 import { planGroup, planGroupAway } from "./plan-group.ts";
 import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
@@ -126,7 +127,7 @@ function planRunning(
   const { nowMs } = snapshot;
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
   const granted = gang?.state === "granted";
-  const ready = granted && snapshot.companionsMissing.length === 0;
+  const ready = granted && snapshot.companionsMissing.length === 0 && snapshot.companionsRefused === undefined;
   const pods = planPods(snapshot, spec, before, { machines: machinesOf(snapshot, before), mayCreate: ready, policy });
   const reserved = noteNames(snapshot, noteMachines(snapshot, before, policy), granted);
   const members = snapshot.replicas.flatMap(({ slots }) => slots.filter((pod) => pod !== undefined));
@@ -275,12 +276,11 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
       // One in the future is by the clock of another leader: the deadline would be put off by as much as the clocks differ.
       const startMs = Math.min(status.startMs ?? Infinity, wholeSecond(nowMs));
       const started = { ...status, startMs };
-      const message = `${gang.nodes.size} machines are reserved`;
-      return transitionConditions(
-        started,
-        { type: "MachinesReserved", status: "True", reason: "MachinesGranted", message },
-        nowMs,
-      );
+      const { companionsRefused } = snapshot;
+      const reserved = `${gang.nodes.size} machines are reserved`;
+      const message = companionsRefused === undefined ? reserved : `${reserved}, but ${companionsRefused}`;
+      const reason = companionsRefused === undefined ? "MachinesGranted" : "RightsMissing";
+      return transitionConditions(started, { type: "MachinesReserved", status: "True", reason, message }, nowMs);
     }
     case "waiting":
     case "refused": {
@@ -293,8 +293,9 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
         nowMs,
       );
     }
-    case "none":
     case "unknown":
+      return noteSilence(status, nowMs);
+    case "none":
     case undefined:
       return status;
   }

@@ -96,6 +96,8 @@ export type Snapshot = {
   };
   /** Companion objects of the kind that are not there, by kind and name. */
   readonly companionsMissing: readonly string[];
+  /** Nobody may look for them, or make them: which right is missing, and what gives it; absent when nothing was refused. */
+  readonly companionsRefused?: string | undefined;
   /** The job's own budget; undefined when it has none. */
   readonly budget: BudgetSeen | undefined;
   /** The groups of schedulers that have such. */

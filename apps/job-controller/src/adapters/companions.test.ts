@@ -1,0 +1,79 @@
+import type { KubeObject, KubeResource } from "@muster/kube";
+import { FaultError } from "@muster/faults";
+import { expect, it } from "vitest";
+import { NOW_MS, POLICY, snapshot } from "../../test/samples.ts";
+import { conditionOf } from "../domain/job-status.ts";
+import { MPIJOB_KIND } from "../domain/kind-mpijob.ts";
+import { planJob } from "../domain/plan-job.ts";
+import { lookForCompanions } from "./companions.ts";
+import { readJob, type JobResource } from "./read-job.ts";
+
+const DEFAULTS = {
+  pool: "p",
+  poolLabel: "pool",
+  scheduler: undefined,
+  clusterDomain: undefined,
+  images: { waitForMaster: undefined, kubectlDelivery: undefined },
+};
+const template = { spec: { containers: [{ name: "mpi", image: "image" }] } };
+const resource: JobResource = {
+  apiVersion: "kubeflow.org/v1",
+  kind: "MPIJob",
+  metadata: { name: "train", namespace: "default", uid: "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9" },
+  spec: { mpiReplicaSpecs: { Launcher: { replicas: 1, template }, Worker: { replicas: 1, template } } },
+};
+
+/** Looks at an API server that answers each question with this error. */
+async function look(job: JobResource, error: Error) {
+  const asked: string[] = [];
+  const row = readJob(job, MPIJOB_KIND, DEFAULTS);
+  if ("problems" in row.spec) throw new Error("the job can be read");
+  const companions = MPIJOB_KIND.companions(row.metadata, row.spec, DEFAULTS);
+  const named = new Map(companions.map((each) => [`${each.kind}/${each.metadata.name}`, each]));
+  const get = <Object extends KubeObject>({ plural }: KubeResource): Promise<Object> => {
+    asked.push(plural);
+    return Promise.reject(error);
+  };
+  return { seen: await lookForCompanions({ get }, row, named), asked };
+}
+
+const forbidden = new FaultError({ code: "invalid_request", field: "configmaps", reason: "is forbidden" });
+const absent = new FaultError({ code: "not_found", kind: "object", id: "train-config" });
+
+it("names what a job needs beside its pods and has not", async () => {
+  const { seen } = await look(resource, absent);
+  expect(seen.companionsMissing).toContain("ConfigMap/train-config");
+  expect(seen.companionsRefused).toBeUndefined();
+});
+
+it("says which file gives the right that is missing, in the job's status, and makes no pod meanwhile", async () => {
+  const { seen, asked } = await look(resource, forbidden);
+  expect(seen.companionsRefused).toContain("apply deploy/kubernetes/mpijobs.yaml");
+  expect(asked).toHaveLength(1);
+  const { status, steps } = planJob(snapshot({ ...seen, nowMs: NOW_MS }), POLICY);
+  expect(conditionOf(status, "MachinesReserved")).toMatchObject({
+    status: "True",
+    reason: "RightsMissing",
+    message: expect.stringContaining("mpijobs.yaml") as unknown,
+  });
+  expect(steps.map((step) => step.do)).not.toContain("create-pods");
+  const after = planJob(snapshot({ status }), POLICY);
+  expect(conditionOf(after.status, "MachinesReserved")?.reason).toBe("MachinesGranted");
+});
+
+it("goes on with any other error: the next look may have an answer", async () => {
+  const silent = new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 1 });
+  await expect(look(resource, silent)).rejects.toThrow(silent);
+});
+
+it.each<[string, Partial<JobResource>]>([
+  ["is over", { status: { conditions: [{ type: "Failed", status: "True", reason: "PodFailed", message: "" }] } }],
+  ["is suspended", { spec: { ...(resource.spec as object), runPolicy: { suspend: true } } }],
+  [
+    "another controller has",
+    { spec: { ...(resource.spec as object), runPolicy: { managedBy: "kueue.x-k8s.io/multikueue" } } },
+  ],
+  ["is being deleted", { metadata: { ...resource.metadata, deletionTimestamp: new Date(NOW_MS) } }],
+])("asks for nothing that a job needs which %s", async (_what, more) => {
+  expect((await look({ ...resource, ...more }, absent)).asked).toEqual([]);
+});

@@ -1,0 +1,43 @@
+import { kubeFault, type KubeCalls } from "@muster/kube";
+import { isFinished } from "../domain/job-status.ts";
+import type { CompanionObject } from "../domain/kind.ts";
+import type { Snapshot } from "../domain/snapshot.ts";
+import type { JobRow } from "./read-job.ts";
+
+export type CompanionsSeen = Pick<Snapshot, "companionsMissing" | "companionsRefused">;
+
+export const NOTHING_MISSING: CompanionsSeen = { companionsMissing: [], companionsRefused: undefined };
+/** The rights that only some kinds need are in a file of their own. */
+const RIGHTS_FILE = "deploy/kubernetes/mpijobs.yaml";
+
+/** Only pods need companions: a job of which none will be made is not asked about. */
+function mayMakePods({ spec, status, metadata, cancelled }: JobRow): boolean {
+  if ("problems" in spec || spec.managedBy !== undefined || spec.suspend) return false;
+  return !isFinished(status) && !cancelled && metadata.deletionTimestamp === undefined;
+}
+
+/** Those of the job's companions that are not there. A refusal is told, not thrown: the job's status has to say what it waits for. */
+export async function lookForCompanions(
+  calls: Pick<KubeCalls, "get">,
+  job: JobRow,
+  companions: ReadonlyMap<string, CompanionObject>,
+): Promise<CompanionsSeen> {
+  if (!mayMakePods(job)) return NOTHING_MISSING;
+  const { namespace } = job.metadata;
+  const missing: string[] = [];
+  for (const [name, { apiVersion, plural, metadata }] of companions) {
+    try {
+      await calls.get({ apiVersion, plural, namespace }, metadata.name);
+    } catch (error) {
+      const code = kubeFault(error)?.code;
+      // The one thing that can be wrong with a question for a name: nobody may ask it.
+      if (code === "invalid_request") {
+        const companionsRefused = `the controller has no right to ${plural}, which its pods need: apply ${RIGHTS_FILE}`;
+        return { companionsMissing: [], companionsRefused };
+      }
+      if (code !== "not_found") throw error;
+      missing.push(name);
+    }
+  }
+  return { companionsMissing: missing, companionsRefused: undefined };
+}

@@ -1,0 +1,13 @@
+import { conditionOf, type JobStatus } from "./job-status.ts";
+import { transitionConditions } from "./transition-conditions.ts";
+
+/** A job that waits and was told nothing yet waits for the ledger to answer. What the ledger said earlier stays: it is not known to have changed. */
+export function noteSilence(status: JobStatus, nowMs: number): JobStatus {
+  if (conditionOf(status, "MachinesReserved") !== undefined) return status;
+  const message = "waiting for the reservation manager, which does not answer";
+  return transitionConditions(
+    status,
+    { type: "MachinesReserved", status: "False", reason: "LedgerSilent", message },
+    nowMs,
+  );
+}
