@@ -15,6 +15,10 @@ export type PodFact = {
   readonly ready: boolean;
   readonly deleting: boolean;
   readonly node: string | undefined;
+  /** The machine that it was made for, as long as it is on none; undefined: it has one, or may be put anywhere. */
+  readonly pinned: string | undefined;
+  /** Why its scheduler finds no place for it, in the scheduler's own words; empty when nothing was said. */
+  readonly unplaced: string;
   readonly createdMs: number;
   /** When its last container ended; undefined while one runs, or when nothing says so. */
   readonly finishedMs: number | undefined;
