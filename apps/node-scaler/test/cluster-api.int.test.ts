@@ -6,29 +6,12 @@ import { openClusterApi } from "../src/providers/cluster-api/open-cluster-api.ts
 import type { Machine } from "../src/providers/cluster-api/plan-machines.ts";
 import { clusterApiSettings } from "../src/providers/cluster-api/settings.ts";
 import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
+import { buildBoot } from "./build-boot.ts";
 import { CONTROL_PLANES, type ControlPlane } from "./control-plane.ts";
 
 const DEPLOYMENTS = { apiVersion: "cluster.x-k8s.io/v1beta2", plural: "machinedeployments", namespace: "default" };
 const MACHINES = { ...DEPLOYMENTS, plural: "machines" };
 const never = new AbortController().signal;
-let nodes = 0;
-
-function boot(more: Partial<Boot> = {}): Boot {
-  return {
-    nodeName: `elastic-${++nodes}`,
-    pool: "elastic",
-    instanceType: "large",
-    image: "",
-    spot: false,
-    zone: undefined,
-    gpus: 0,
-    volumeGib: undefined,
-    privateIpOnly: false,
-    labels: { pool: "elastic" },
-    ...more,
-  };
-}
-
 describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
   describe.skipIf(skip)("", () => {
     let world: ControlPlane;
@@ -82,7 +65,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     afterAll(() => world[Symbol.asyncDispose]());
 
     it("has one machine a node, each its own", async () => {
-      const orders = [boot(), boot(), boot()];
+      const orders = [buildBoot(), buildBoot(), buildBoot()];
       for (const order of orders) await provider.start(order, never);
       const instances = await Promise.all(orders.map(joined));
       expect(await replicas(large)).toBe(3);
@@ -93,7 +76,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     });
 
     it("asks for one machine for a node that is started twice", async () => {
-      const order = boot();
+      const order = buildBoot();
       expect(await idOf(order)).toBe(await idOf(order));
       await joined(order);
       expect(await replicas(large)).toBe(1);
@@ -101,7 +84,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     });
 
     it("loses nobody's order when many are started at once", async () => {
-      const orders = Array.from({ length: 4 }, () => boot());
+      const orders = Array.from({ length: 4 }, () => buildBoot());
       const outcomes = await Promise.allSettled(orders.map((order) => provider.start(order, never)));
       for (const [index, { status }] of outcomes.entries()) {
         // Whoever was too late five times says so, and asks again.
@@ -112,7 +95,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     });
 
     it("ends the machine of the node that is stopped, and no other", async () => {
-      const [first, second, third] = [boot(), boot(), boot()];
+      const [first, second, third] = [buildBoot(), buildBoot(), buildBoot()];
       for (const order of [first, second, third]) await provider.start(order, never);
       const kept = await Promise.all([first, third].map(joined));
       const instance = await joined(second);
@@ -125,11 +108,11 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     });
 
     it("gives up a node that has no machine yet", async () => {
-      const kept = boot();
+      const kept = buildBoot();
       await provider.start(kept, never);
       const instance = await joined(kept);
       play.quota = 1;
-      const order = boot();
+      const order = buildBoot();
       const instanceId = await idOf(order);
       expect(await listed(order.nodeName)).toMatchObject({ state: "pending", kubernetesNode: undefined });
       await provider.stop({ instanceId, nodeName: order.nodeName }, never);
@@ -139,7 +122,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     });
 
     it("does not give a node the machine that Cluster API makes in place of its own", async () => {
-      const order = boot();
+      const order = buildBoot();
       await provider.start(order, never);
       await joined(order);
       const [own] = await machines(large);
@@ -156,14 +139,14 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     });
 
     it("says what cannot be made", async () => {
-      expect(await provider.start(boot({ instanceType: "huge" }), never)).toEqual({
+      expect(await provider.start(buildBoot({ instanceType: "huge" }), never)).toEqual({
         kind: "unsupported",
         message: "no MachineDeployment makes huge for pool elastic",
       });
-      expect(await provider.start(boot({ spot: true, zone: "zone-a" }), never)).toMatchObject({
+      expect(await provider.start(buildBoot({ spot: true, zone: "zone-a" }), never)).toMatchObject({
         message: "no MachineDeployment makes spot large in zone-a for pool elastic",
       });
-      expect(await provider.start(boot({ zone: "zone-b" }), never)).toMatchObject({ kind: "unsupported" });
+      expect(await provider.start(buildBoot({ zone: "zone-b" }), never)).toMatchObject({ kind: "unsupported" });
     });
 
     it.each([
@@ -172,14 +155,14 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     ])("leaves a MachineDeployment alone that %s", async (_, more, message) => {
       const name = await makeDeployment(more);
       const other = open([{ name, pool: "elastic", instanceType: "large" }]);
-      await expect(other.start(boot(), never)).rejects.toThrow(message);
+      await expect(other.start(buildBoot(), never)).rejects.toThrow(message);
       await expect(other.list(never)).rejects.toThrow(message);
     });
 
     it("leaves a MachineDeployment alone that another controller scales, and says when there is none", async () => {
-      await provider.start(boot(), never);
+      await provider.start(buildBoot(), never);
       const other = open([{ name: large, pool: "elastic", instanceType: "large" }], "other");
-      await expect(other.start(boot(), never)).rejects.toThrow('is scaled by "test"');
+      await expect(other.start(buildBoot(), never)).rejects.toThrow('is scaled by "test"');
       const none = open([{ name: "none", pool: "elastic", instanceType: "large" }]);
       await expect(none.list(never)).rejects.toMatchObject({ fault: { code: "not_found" } });
     });

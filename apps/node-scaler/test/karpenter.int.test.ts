@@ -4,28 +4,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { NODE_CLAIMS, type NodeClaim } from "../src/providers/karpenter/node-claim.ts";
 import { openKarpenter } from "../src/providers/karpenter/open-karpenter.ts";
 import { karpenterSettings } from "../src/providers/karpenter/settings.ts";
-import type { Boot, NodeProvider } from "../src/providers/provider.ts";
+import type { NodeProvider } from "../src/providers/provider.ts";
+import { buildBoot } from "./build-boot.ts";
 import { CONTROL_PLANES, type ControlPlane } from "./control-plane.ts";
 
 const never = new AbortController().signal;
-let nodes = 0;
-
-function boot(more: Partial<Boot> = {}): Boot {
-  return {
-    nodeName: `elastic-${++nodes}`,
-    pool: "elastic",
-    instanceType: "large",
-    image: "",
-    spot: false,
-    zone: undefined,
-    gpus: 0,
-    volumeGib: undefined,
-    privateIpOnly: false,
-    labels: { pool: "elastic" },
-    ...more,
-  };
-}
-
 describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
   describe.skipIf(skip)("", () => {
     let world: ControlPlane;
@@ -59,7 +42,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
       (await from.list(never)).find((instance) => instance.nodeName === nodeName);
 
     it("makes a NodeClaim of the type, and tells its node once it has joined", async () => {
-      const order = boot({ spot: true, zone: "zone-b" });
+      const order = buildBoot({ spot: true, zone: "zone-b" });
       expect(await provider.start(order, never)).toEqual({
         kind: "started",
         instanceId: order.nodeName,
@@ -80,7 +63,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
     });
 
     it("gives one claim to a node that is started twice, and none of another controller's", async () => {
-      const order = boot();
+      const order = buildBoot();
       const first = await provider.start(order, never);
       expect(await provider.start(order, never)).toMatchObject({ kind: "started", zone: "zone-a" });
       expect(first).toMatchObject({ instanceId: order.nodeName, zone: "zone-a" });
@@ -94,7 +77,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
 
     it("says that a type is short when Karpenter gives the claim up", async () => {
       karpenter.short.add("huge");
-      const order = boot({ instanceType: "huge", zone: "zone-a" });
+      const order = buildBoot({ instanceType: "huge", zone: "zone-a" });
       expect(await provider.start(order, never)).toMatchObject({ kind: "no-capacity", zone: "zone-a" });
       expect(await listed(order.nodeName)).toBeUndefined();
     });
@@ -102,7 +85,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
     it("goes on without an answer of Karpenter's once its time is over", async () => {
       const waiting = open(300);
       await karpenter[Symbol.asyncDispose]();
-      const order = boot();
+      const order = buildBoot();
       expect(await waiting.start(order, never)).toMatchObject({ kind: "started", zone: undefined });
       expect(await listed(order.nodeName, waiting)).toMatchObject({ state: "pending" });
       karpenter = playKarpenter(world.calls);
@@ -110,7 +93,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
     });
 
     it("ends a claim, once and again, and one that there is not", async () => {
-      const order = boot();
+      const order = buildBoot();
       await provider.start(order, never);
       const instance = { instanceId: order.nodeName, nodeName: order.nodeName };
       await provider.stop(instance, never);
@@ -120,12 +103,12 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
     });
 
     it("says what a NodeClaim cannot", async () => {
-      expect(await provider.start(boot({ volumeGib: 10 }), never)).toMatchObject({ kind: "unsupported" });
-      expect(await provider.start(boot({ privateIpOnly: true }), never)).toMatchObject({ kind: "unsupported" });
+      expect(await provider.start(buildBoot({ volumeGib: 10 }), never)).toMatchObject({ kind: "unsupported" });
+      expect(await provider.start(buildBoot({ privateIpOnly: true }), never)).toMatchObject({ kind: "unsupported" });
     });
 
     it("tells that Karpenter takes a node back as soon as it deletes the claim", async () => {
-      const order = boot();
+      const order = buildBoot();
       await provider.start(order, never);
       let mayGo = false;
       await until("it has joined", async () => (await listed(order.nodeName))?.kubernetesNode !== undefined);

@@ -10,25 +10,15 @@ import { openEc2 } from "../src/providers/ec2/open-ec2.ts";
 import { ec2Settings } from "../src/providers/ec2/settings.ts";
 import { openKarpenter } from "../src/providers/karpenter/open-karpenter.ts";
 import { karpenterSettings } from "../src/providers/karpenter/settings.ts";
-import type { Boot, NodeProvider } from "../src/providers/provider.ts";
+import type { NodeProvider } from "../src/providers/provider.ts";
+import { buildBoot } from "./build-boot.ts";
 import { CONTROL_PLANES } from "./control-plane.ts";
 import { moto, startEc2 } from "./moto.ts";
 import { describeProvider, type ProviderWorld } from "./provider-conformance.ts";
 
 const DEPLOYMENTS = { apiVersion: "cluster.x-k8s.io/v1beta2", plural: "machinedeployments", namespace: "default" };
 const never = new AbortController().signal;
-const BOOT: Boot = {
-  nodeName: "elastic-1",
-  pool: "elastic",
-  instanceType: "large",
-  image: "",
-  spot: false,
-  zone: undefined,
-  gpus: 0,
-  volumeGib: undefined,
-  privateIpOnly: false,
-  labels: { pool: "elastic" },
-};
+const BOOT = buildBoot();
 
 describe.each(CONTROL_PLANES)("on $title", ({ skip, start }) => {
   describe.skipIf(skip)("", () => {

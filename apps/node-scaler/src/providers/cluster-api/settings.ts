@@ -1,21 +1,18 @@
 import { z } from "zod";
-
-const name = z.string().regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, "has to be the name of a Kubernetes object");
+import { controllerName, kubernetesName } from "../settings-parts.ts";
 
 /** The block of a provider of kind `cluster-api`. */
 export const clusterApiSettings = z.strictObject({
   kind: z.literal("cluster-api"),
   /** MachineDeployments carry it as an annotation from their first node on. One value a scaler and management cluster. */
-  controller: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, "has to be lower case letters, digits and dashes, 63 at most"),
+  controller: controllerName,
   /** Of the MachineDeployments. */
-  namespace: name,
+  namespace: kubernetesName,
   /** What each of them makes. They belong to the scaler alone: nobody else sets their replicas. */
   deployments: z
     .array(
       z.strictObject({
-        name,
+        name: kubernetesName,
         pool: z.string().min(1),
         instanceType: z.string().min(1),
         zone: z.string().min(1).optional(),

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { controllerName } from "../settings-parts.ts";
 
 const id = (prefix: string) =>
   z.string().regex(new RegExp(`^${prefix}-[0-9a-f]+$`), `has to look like ${prefix}-0a1b2c3d`);
@@ -10,9 +11,7 @@ export const ec2Settings = z.strictObject({
   kind: z.literal("ec2"),
   region: z.string().min(1),
   /** Instances carry it as a tag, and only those that do are touched. One value a scaler and account. */
-  controller: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, "has to be lower case letters, digits and dashes, 63 at most"),
+  controller: controllerName,
   subnets: z.array(id("subnet")).min(1),
   securityGroups: z.array(id("sg")).default([]),
   instanceProfile: z.string().min(1).optional(),

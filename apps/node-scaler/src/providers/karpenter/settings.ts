@@ -1,16 +1,13 @@
 import { z } from "zod";
-
-const name = z.string().regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, "has to be the name of a Kubernetes object");
+import { controllerName, kubernetesName } from "../settings-parts.ts";
 
 /** The block of a provider of kind `karpenter`. */
 export const karpenterSettings = z.strictObject({
   kind: z.literal("karpenter"),
   /** NodeClaims carry it as a label, and only those that do are touched. One value a scaler and cluster. */
-  controller: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, "has to be lower case letters, digits and dashes, 63 at most"),
+  controller: controllerName,
   /** What the cloud needs to know of such nodes: an EC2NodeClass, an AKSNodeClass ... */
-  nodeClass: z.strictObject({ group: z.string().min(1), kind: z.string().min(1), name }),
+  nodeClass: z.strictObject({ group: z.string().min(1), kind: z.string().min(1), name: kubernetesName }),
   /** How long Karpenter may take to evict pods that the scaler's own drain has left. */
   terminationGracePeriod: z
     .string()
