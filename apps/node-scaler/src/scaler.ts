@@ -42,6 +42,8 @@ export type ScalerDeps = {
   readonly machines: () => Promise<Machines>;
   readonly demands: () => Promise<readonly Demand[]>;
   readonly bootImage: (pool: PoolPolicy) => Promise<string>;
+  /** Tells which pools are scaled, before anything is decided. */
+  readonly announcePools: () => Promise<void>;
   readonly publishPools: (pools: ScalingPlan["poolScaling"]) => Promise<void>;
   readonly limits: ScalingLimits;
   readonly unavailableMs: number;

@@ -51,6 +51,7 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
   deps.led = scaler.records;
   logger.info({ fencing: leadership.token, nodes: scaler.records.list().length }, "leading");
   try {
+    await scaler.announcePools();
     const reports = loops.map(([report]) => report);
     await using _served = await serve(bus, NodeService, makeHandlers(scaler, { leader: instance, loops: reports }), {
       version: context.version,

@@ -190,6 +190,7 @@ export class ScalerWorld {
       machines: () => look(() => this.ledger.machines()),
       demands: () => look(() => this.ledger.demands(this.policies)),
       bootImage: () => look(() => ""),
+      announcePools: () => look(() => undefined),
       publishPools: () => look(() => undefined),
       limits: { bootsPerRound: 10, spotRequestPauseMs: 60_000 },
       unavailableMs: 600_000,

@@ -67,7 +67,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     }),
   );
   const providers = await openProviders(context, undo, calls);
-  const publishPools = await openPoolsWriter(connection, Date.now);
+  const pools = await openPoolsWriter(connection, Date.now);
   const ledger = { ledger: client(bus, ReservationService), timeoutMs };
   const policies = new Map(config.file.pools.map((policy) => [policy.name, policy]));
   const metrics = undo.use(startMetrics(() => deps.led?.list()));
@@ -102,7 +102,8 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
           ...packPods(cluster.pendingPods(), policies),
         ],
         bootImage: (pool) => images.find(pool.provider, pool.bootImage),
-        publishPools,
+        announcePools: () => pools.announce(policies.values()),
+        publishPools: pools.publish,
         limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
         unavailableMs: config.unavailableMs,
         tell,

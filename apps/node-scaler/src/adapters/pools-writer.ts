@@ -1,36 +1,56 @@
 import type { NatsBus } from "@muster/bus";
 import { buckets, muster } from "@muster/proto";
 import { openBucket, protoCodec } from "@muster/store";
-import type { PoolFacts } from "../domain/build-pool-facts.ts";
+import { buildFirstFacts, type PoolFacts } from "../domain/build-pool-facts.ts";
+import type { PoolPolicy } from "../domain/pool.ts";
 import { toWirePool } from "./messages.ts";
 
-/** Written again this often although nothing changed, so that readers see that somebody scales. */
-const AGAIN_MS = 60_000;
+/** Written again this often although nothing changed, so that readers see that somebody scales; with the usual rounds, within 30 s. */
+const AGAIN_MS = 20_000;
 
-/**
- * Writes how each pool is scaled, and takes away pools that are not any more. Rejects with FaultError: conflict when somebody else writes, unavailable; made again,
- * it writes what is missing.
- */
-export async function openPoolsWriter(
-  connection: NatsBus["connection"],
-  now: () => number,
-): Promise<(pools: readonly PoolFacts[]) => Promise<void>> {
+/** Writes how each pool is scaled. Each call rejects with FaultError (conflict when somebody else writes, unavailable), and made again it writes what is missing. */
+export type PoolsWriter = {
+  /**
+   * That these pools are scaled, before anything is decided about them: work that comes first must not meet a pool that nobody knows. What an earlier leader found out about
+   * them stays. Pools that are not among them go.
+   */
+  readonly announce: (policies: Iterable<PoolPolicy>) => Promise<void>;
+  /** What was decided. Pools that are not among these go. */
+  readonly publish: (pools: readonly PoolFacts[]) => Promise<void>;
+};
+
+export async function openPoolsWriter(connection: NatsBus["connection"], now: () => number): Promise<PoolsWriter> {
   const bucket = await openBucket(connection, { name: buckets.pools, codec: protoCodec(muster.node.v1.PoolScaling) });
-  return async (pools) => {
+  const write = async (pools: readonly PoolFacts[], valueOf: ValueOf): Promise<void> => {
     const nowMs = now();
     const written = new Map((await bucket.list()).map((entry) => [entry.key, entry]));
     for (const facts of pools) {
       const before = written.get(facts.pool);
       written.delete(facts.pool);
-      const value = toWirePool(facts, nowMs);
+      const value = valueOf(toWirePool(facts, nowMs), before?.value);
       if (before === undefined) await bucket.create(facts.pool, value);
       else if (isWorthWriting(before.value, value, nowMs)) await bucket.update(facts.pool, value, before.revision);
     }
     for (const { key, revision } of written.values()) await bucket.delete(key, revision);
   };
+  return {
+    announce: (policies) =>
+      write([...policies].map(buildFirstFacts), (first, before) =>
+        before === undefined
+          ? first
+          : {
+              ...first,
+              booting: before.booting,
+              blockedCode: before.blockedCode,
+              blockedMessage: before.blockedMessage,
+            },
+      ),
+    publish: (pools) => write(pools, (value) => value),
+  };
 }
 
 type WirePool = ReturnType<typeof toWirePool>;
+type ValueOf = (value: WirePool, before: muster.node.v1.PoolScaling | undefined) => WirePool;
 
 function isWorthWriting(before: muster.node.v1.PoolScaling, value: WirePool, nowMs: number): boolean {
   const { PoolScaling } = muster.node.v1;

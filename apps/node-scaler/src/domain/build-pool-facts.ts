@@ -3,6 +3,7 @@ import type { Pool } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
 import type { NewNode } from "./plan-bindings.ts";
 import { mergeStandby, type StandbyPlan } from "./plan-standby.ts";
+import type { PoolPolicy } from "./pool.ts";
 
 export type BootingNodes = {
   readonly instanceType: string;
@@ -23,6 +24,12 @@ export type PoolFacts = {
   /** Why nodes that are needed are not made. Undefined: all are. */
   readonly blocked: { readonly code: Exclude<Wait["code"], "BOOTING">; readonly message: string } | undefined;
 };
+
+/** What is known of a pool before anything is decided about it. */
+export function buildFirstFacts({ name, max, standby }: PoolPolicy): PoolFacts {
+  const count = mergeStandby(standby).reduce((sum, entry) => sum + entry.count, 0);
+  return { pool: name, max, standby: count, booting: [], blocked: undefined };
+}
 
 export function buildPoolFacts(
   { policy }: Pool,
@@ -48,9 +55,7 @@ export function buildPoolFacts(
   }
   for (const { spec } of started) add(spec.instanceType, spec.spot, nowMs);
   return {
-    pool: policy.name,
-    max: policy.max,
-    standby: mergeStandby(policy.standby).reduce((sum, { count }) => sum + count, 0),
+    ...buildFirstFacts(policy),
     booting: [...booting].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, entry]) => entry),
     blocked,
   };
