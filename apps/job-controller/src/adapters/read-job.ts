@@ -1,11 +1,12 @@
 import type { KubeObject } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import type { JobSpec } from "../domain/job.ts";
-import type { Kind, KindDefaults, Problem } from "../domain/kind.ts";
+import type { Kind, KindDefaults, Problem, ReadResult } from "../domain/kind.ts";
+import { MEMBERS_MOST } from "../domain/member-names.ts";
 import { typeSelector } from "../domain/member-labels.ts";
 import type { JobStatus } from "../domain/job-status.ts";
 import type { Unreadable } from "../domain/snapshot.ts";
-import { readStatus, type StatusJson, type StatusShape } from "./status-json.ts";
+import { readStatus, typesOf, type StatusJson, type StatusShape } from "./status-json.ts";
 
 /** A custom resource of any kind, as the API server has it. */
 export type JobResource = KubeObject & {
@@ -43,18 +44,33 @@ export type JobRow = {
 export function readJob(resource: JobResource, kind: Kind, defaults: KindDefaults): JobRow {
   const { metadata } = resource;
   const result = kind.read(resource, defaults);
-  const types = result.ok ? result.spec.replicas.map(({ type, replicas }) => ({ type, replicas })) : [];
+  const progress = metadata.annotations?.[annotations.progress];
   const selector = (type: string): string => typeSelector(kind.labelKeys, metadata, type);
-  const shape = { statusKey: kind.statusKey, selector, types };
+  const shape = { statusKey: kind.statusKey, selector, ...typesAndTotal(resource, result, progress) };
   return {
     resource,
     metadata,
     kind,
     spec: result.ok ? result.spec : result,
     warnings: result.ok ? result.warnings : [],
-    status: readStatus(resource.status, metadata.annotations?.[annotations.progress], shape),
+    status: readStatus(resource.status, progress, shape),
     shape,
     cancelled: metadata.annotations?.[annotations.cancelled] !== undefined,
     traceparent: metadata.annotations?.[annotations.traceparent] ?? "",
   };
+}
+
+function typesAndTotal(
+  { status }: JobResource,
+  result: ReadResult,
+  progress: string | undefined,
+): Pick<StatusShape, "types" | "total"> {
+  if (result.ok) return { types: result.spec.replicas.map(({ type, replicas }) => ({ type, replicas })) };
+  const total = Number(/\/(\d{1,9})$/.exec(status?.completions ?? "")?.[1] ?? 0);
+  return { types: typesOf(status, progress, MEMBERS_MOST), total };
+}
+
+/** Kubernetes compares versions of one resource as numbers. */
+export function versionOf({ metadata }: JobRow): bigint {
+  return BigInt(metadata.resourceVersion ?? "0");
 }

@@ -4,7 +4,7 @@ import { JOB_KIND } from "../domain/kind-job.ts";
 import { TFJOB_KIND } from "../domain/kind-tfjob.ts";
 import { typeSelector } from "../domain/member-labels.ts";
 import { NEW_STATUS, type Condition, type JobStatus, type ReplicaStatus } from "../domain/job-status.ts";
-import { progressJson, publicJson, readStatus, statusJson, type StatusShape } from "./status-json.ts";
+import { progressJson, publicJson, readStatus, statusJson, typesOf, type StatusShape } from "./status-json.ts";
 
 const SHAPE: StatusShape = {
   statusKey: (type) => `${type.charAt(0).toUpperCase()}${type.slice(1)}`,
@@ -87,6 +87,20 @@ it("takes whatever else stands there for a job that nobody has looked at", () =>
     restarts: -1,
   };
   expect(readStatus(odd, "no json", SHAPE)).toEqual(NEW_STATUS);
+});
+
+it("keeps what is remembered of a job whose spec cannot be read", () => {
+  fc.assert(
+    fc.property(status, (before) => {
+      const own = stored(statusJson(before, SHAPE));
+      const shape = { ...SHAPE, types: typesOf(own, undefined, 1000), total: 21 };
+      expect(stored(statusJson(readStatus(own, undefined, shape), shape))).toEqual(own);
+      const others = stored(publicJson(before, SHAPE));
+      const progress = progressJson(before);
+      const kept = { ...SHAPE, types: typesOf(others, progress, 1000) };
+      expect(progressJson(readStatus(others, progress, kept))).toEqual(progress);
+    }),
+  );
 });
 
 it("leaves out indexes that the job does not have any more", () => {

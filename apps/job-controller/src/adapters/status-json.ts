@@ -60,13 +60,31 @@ export type StatusShape = {
   readonly statusKey: (type: string) => string;
   readonly selector: (type: string) => string;
   readonly types: readonly { readonly type: string; readonly replicas: number }[];
+  /** Of all pods, where it is not the sum of those of the types. */
+  readonly total?: number | undefined;
 };
+
+/**
+ * The types that a status tells of, in place of those of a spec that cannot be read: what it remembers is needed when the spec can be read again.
+ * `replicasMost`: no index is as large as that.
+ */
+export function typesOf(
+  json: StatusJson | undefined,
+  annotation: string | undefined,
+  replicasMost: number,
+): StatusShape["types"] {
+  const progress = annotation === undefined ? undefined : parseProgress(annotation);
+  const keys = [...Object.keys(json?.replicaStatuses ?? {}), ...Object.keys(progress?.replicas ?? {})];
+  const types = new Set(keys.map((key) => key.toLowerCase()));
+  return [...types].map((type) => ({ type, replicas: replicasMost }));
+}
 
 const CONDITIONS: ReadonlySet<string> = new Set<ConditionType>([
   "Created",
   "Suspended",
   "MachinesReserved",
   "PodNamesTaken",
+  "SpecUnreadable",
   "Running",
   "Restarting",
   "Succeeded",
@@ -75,7 +93,7 @@ const CONDITIONS: ReadonlySet<string> = new Set<ConditionType>([
 
 /** Everything, as Muster's own resource keeps it. */
 export function statusJson(status: JobStatus, shape: StatusShape): StatusJson {
-  const total = shape.types.reduce((sum, { replicas }) => sum + replicas, 0);
+  const total = shape.total ?? shape.types.reduce((sum, { replicas }) => sum + replicas, 0);
   return {
     ...publicJson(status, shape),
     ...summariseState(status, total),

@@ -1,10 +1,18 @@
 /**
  * In the order of a life. MachinesReserved is False while the ledger lets the gang wait, with the ledger's own word as its reason. PodNamesTaken is there while somebody else's
- * pods have names that members need. At most one of Succeeded and
+ * pods have names that members need, SpecUnreadable while nothing is done for a job that has begun because its spec cannot be read any more. At most one of Succeeded and
  * Failed is ever True, and nothing changes after it.
  */
 export type ConditionType =
-  "Created" | "Suspended" | "MachinesReserved" | "PodNamesTaken" | "Running" | "Restarting" | "Succeeded" | "Failed";
+  | "Created"
+  | "Suspended"
+  | "MachinesReserved"
+  | "PodNamesTaken"
+  | "SpecUnreadable"
+  | "Running"
+  | "Restarting"
+  | "Succeeded"
+  | "Failed";
 
 export type Condition = {
   readonly type: ConditionType;

@@ -157,6 +157,7 @@ describe("machines", () => {
 describe("a machine that is lost", () => {
   const lost = { nodesLost: ["node-worker-1"] };
   const replaced = status({ replaced: ["worker-1"] });
+  const unbound = (pinned: string) => pod("worker-1", { phase: "Pending", ready: false, node: undefined, pinned });
   const own = (state: "waiting" | "granted", sinceMs = NOW_MS): UnitSeen =>
     state === "granted"
       ? { id: `${GANG}--worker-1`, state, nodes: new Map([["worker-1", "node-other"]]) }
@@ -189,6 +190,40 @@ describe("a machine that is lost", () => {
         ...workers(both[0], undefined),
       },
       ["create worker-1 on node-other: missing"],
+    ],
+    [
+      "has a pod that was made for it and is on no machine yet deleted, so that it is made anew where its member is now",
+      {
+        ...lost,
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("granted")],
+        ...workers(both[0], unbound("node-worker-1")),
+      },
+      ["delete train-worker-1: machine-lost"],
+    ],
+    [
+      "and is back has such a pod deleted, too, once its member is somewhere else",
+      {
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("granted")],
+        ...workers(both[0], unbound("node-worker-1")),
+      },
+      ["delete train-worker-1: machine-lost"],
+    ],
+    [
+      "has nothing to do with a pod that is pinned where its member is",
+      {
+        ...lost,
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("granted")],
+        ...workers(both[0], unbound("node-other")),
+      },
+      [],
+    ],
+    [
+      "is not seen in pods that are on no machine yet while the ledger is silent",
+      { units: [{ id: GANG, state: "unknown" }], ...workers(both[0], unbound("node-elsewhere")) },
+      [],
     ],
     [
       "has its member not made twice while the first pod is still there",
@@ -252,6 +287,16 @@ describe("a machine that is lost", () => {
     ],
   ])("%s", (_title, world, steps) => {
     expect(plan(world)).toEqual(steps);
+  });
+
+  it("does not begin the deadline anew when all machines are asked for anew", () => {
+    const startMs = NOW_MS - 100_000;
+    const regrouping = status({ startMs, regrouping: true, attempt: 1 });
+    const gone = planJob(snapshot({ status: regrouping, units: [NONE] }), POLICY).status;
+    expect(gone).toMatchObject({ regrouping: false, startMs });
+    expect(conditions({ status: gone, spec: spec({ activeDeadlineMs: 100_000 }), units: [waiting()] })).toContain(
+      "Failed: DeadlineExceeded",
+    );
   });
 
   it("does not eat the budget", () => {
@@ -642,20 +687,56 @@ describe("the end of a job", () => {
     expect(conditions(world)).toContain("Failed: BackoffLimitExceeded");
   });
 
-  it("is Failed with every problem of a spec that cannot be read, and nothing keeps running", () => {
+  it("is Failed with every problem of a spec that could never be read", () => {
     const problems = [
       { field: "spec.a", reason: "is required" },
       { field: "spec.b", reason: "must be positive" },
     ] as const;
     const unreadable = { ok: false, problems, managedBy: undefined } as const;
-    const broken = planJob(snapshot({ spec: unreadable, replicas: [], strangers: [pod("worker-0")] }), POLICY);
+    const broken = planJob(snapshot({ spec: unreadable, replicas: [], units: [NONE] }), POLICY);
     const failed = conditionOf(broken.status, "Failed");
     expect(failed).toMatchObject({
       status: "True",
       reason: "InvalidSpec",
       message: "the spec is invalid: spec.a: is required; spec.b: must be positive",
     });
-    expect(broken.steps.map(line)).toEqual(["delete train-worker-0: job-over"]);
+    expect(broken.steps).toEqual([]);
+  });
+});
+
+describe("a job that has begun and whose spec cannot be read any more", () => {
+  const problems = [{ field: "spec.a", reason: "no pool of machines" }] as const;
+  const unreadable = { ok: false, problems, managedBy: undefined } as const;
+  const world = { spec: unreadable, replicas: [], units: [NONE] };
+
+  it.each<[string, Partial<Snapshot>]>([
+    ["pods", { strangers: [pod("worker-0")] }],
+    ["machines", { units: [granted("worker-0", "worker-1")] }],
+    ["a start time", { status: status({ startMs: 5000 }) }],
+  ])("keeps everything while it has %s, and says so", (_title, more) => {
+    const { status: after, steps } = planJob(snapshot({ ...world, ...more }), POLICY);
+    expect(steps).toEqual([]);
+    expect(conditionOf(after, "Failed")).toBeUndefined();
+    expect(conditionOf(after, "SpecUnreadable")).toMatchObject({
+      status: "True",
+      reason: "InvalidSpec",
+      message:
+        "pods and machines stay as they are until the spec can be read again; put right the spec or the controller's configuration, or cancel the job: spec.a: no pool of machines",
+    });
+  });
+
+  it("goes on as if nothing had been when it can be read again", () => {
+    const before = planJob(snapshot(workers(...both)), POLICY).status;
+    const kept = planJob(snapshot({ ...world, status: before, strangers: both }), POLICY).status;
+    const after = planJob(snapshot({ status: kept, budget: 2, ...workers(...both) }), POLICY);
+    expect(after).toMatchObject({ status: before, steps: [] });
+  });
+
+  it("ends when somebody asks for it", () => {
+    const job = { ...JOB, cancelled: true };
+    const { status: after, steps } = planJob(snapshot({ ...world, job, strangers: [pod("worker-0")] }), POLICY);
+    expect(conditionOf(after, "Failed")?.reason).toBe("Cancelled");
+    expect(steps.map(line)).toEqual(["delete train-worker-0: job-over"]);
   });
 });
 

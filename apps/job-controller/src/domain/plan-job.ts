@@ -3,7 +3,7 @@ import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
 import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
 import { explainRestart, whichRestart } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
-import { conditionOf, isFinished, isTrue, type Condition, type JobStatus } from "./job-status.ts";
+import { conditionOf, isFinished, isTrue, type Condition, type ConditionType, type JobStatus } from "./job-status.ts";
 import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
 import { noteSilence } from "./note-silence.ts";
 import { planGroup, planGroupAway } from "./plan-group.ts";
@@ -17,6 +17,8 @@ import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
 const UNREADABLE: AfterLife = { cleanPodPolicy: "Running", ttlAfterFinishedMs: undefined };
 const CANCELLED = { is: "failed", reason: "Cancelled", message: "somebody asked for it to end" } as const;
 const MESSAGE_LENGTH_MOST = 1024;
+const WHILE_UNREADABLE =
+  "pods and machines stay as they are until the spec can be read again; put right the spec or the controller's configuration, or cancel the job";
 
 /**
  * Decides the next steps of one job: reserve every machine, make the pods that are missing, judge those that ended, and clean up once it is over. Plans nothing while
@@ -45,20 +47,31 @@ function isUnreadable(spec: Snapshot["spec"]): spec is Unreadable {
   return "problems" in spec;
 }
 
-/** What is wrong is said once, as its end; whatever it had when it could still be read goes. */
+/**
+ * What never started ends, with what is wrong as its reason. What has begun could be read once, and may be read again: the controller's own configuration, or an edit,
+ * is no reason to end what runs.
+ */
 function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: JobPolicy): JobPlan {
-  const message = problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
+  const { nowMs, job } = snapshot;
+  const said = problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
   const begun = begin(snapshot, snapshot.status);
-  const failed = finish(begun, snapshot.nowMs, {
-    is: "failed",
-    reason: "InvalidSpec",
-    message: `the spec is invalid: ${message}`,
-  });
-  return planCleanUp(snapshot, failed, UNREADABLE, policy);
+  if (!isFinished(begun) && !job.cancelled && hasStarted(snapshot)) {
+    const message = `${WHILE_UNREADABLE}: ${said}`.slice(0, MESSAGE_LENGTH_MOST);
+    const change = { type: "SpecUnreadable", status: "True", reason: "InvalidSpec", message } as const;
+    return { status: transitionConditions(begun, change, nowMs), steps: [], lookAgainInMs: undefined };
+  }
+  const invalid = { is: "failed", reason: "InvalidSpec", message: `the spec is invalid: ${said}` } as const;
+  return planCleanUp(snapshot, finish(begun, nowMs, job.cancelled ? CANCELLED : invalid), UNREADABLE, policy);
 }
 
-function begin({ nowMs, job }: Snapshot, status: JobStatus): JobStatus {
-  const seen = { ...status, observedGeneration: job.generation };
+function hasStarted(snapshot: Snapshot): boolean {
+  const { status, units } = snapshot;
+  return status.startMs !== undefined || podsOf(snapshot).length > 0 || units.some(({ state }) => state === "granted");
+}
+
+function begin({ nowMs, job, spec }: Snapshot, status: JobStatus): JobStatus {
+  const known = isUnreadable(spec) ? status : withoutCondition(status, "SpecUnreadable");
+  const seen = { ...known, observedGeneration: job.generation };
   if (conditionOf(status, "Created") !== undefined) return seen;
   return transitionConditions(
     seen,
@@ -81,7 +94,7 @@ function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): Job
   const counted = { ...begun, replicas: summariseReplicas(spec, begun, snapshot.replicas) };
   const stopped = { ...counted, startMs: undefined, replaced: [], regrouping: false };
   const status = transitionConditions(
-    withoutReservation(stopped),
+    withoutCondition(stopped, "MachinesReserved"),
     { type: "Suspended", status: "True", reason: "JobSuspended", message: "suspend is true" },
     snapshot.nowMs,
   );
@@ -98,8 +111,9 @@ function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): Job
   };
 }
 
-function withoutReservation(status: JobStatus): JobStatus {
-  return { ...status, conditions: status.conditions.filter(({ type }) => type !== "MachinesReserved") };
+function withoutCondition(status: JobStatus, absent: ConditionType): JobStatus {
+  if (conditionOf(status, absent) === undefined) return status;
+  return { ...status, conditions: status.conditions.filter(({ type }) => type !== absent) };
 }
 
 function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy: JobPolicy): JobPlan {
@@ -194,7 +208,7 @@ function planRegrouping(snapshot: Snapshot, status: JobStatus): JobPlan {
   const pods = podsOf(snapshot);
   const gone = !pods.some(mayRun) && snapshot.units.every(({ state }) => state === "none" || state === "refused");
   return {
-    status: gone ? { ...status, regrouping: false, replaced: [], startMs: undefined } : status,
+    status: gone ? { ...status, regrouping: false, replaced: [] } : status,
     steps: [
       ...planDeletions(
         pods.filter(({ phase }) => phase !== "Succeeded"),
@@ -310,10 +324,7 @@ const NAMES_SHOWN = 3;
 
 /** Members that cannot be made because pods of others have their names; nothing but those going away helps. */
 function noteNames({ namesTaken, nowMs }: Snapshot, status: JobStatus, granted: boolean): JobStatus {
-  if (!granted || namesTaken.length === 0) {
-    if (conditionOf(status, "PodNamesTaken") === undefined) return status;
-    return { ...status, conditions: status.conditions.filter(({ type }) => type !== "PodNamesTaken") };
-  }
+  if (!granted || namesTaken.length === 0) return withoutCondition(status, "PodNamesTaken");
   const shown = namesTaken.slice(0, NAMES_SHOWN).map(({ pod, owner }) => `pod ${pod} belongs to ${owner}`);
   const more = namesTaken.length - shown.length;
   const message = `${shown.join(", ")}${more > 0 ? `, and ${more} more` : ""}; this job needs the name`;

@@ -10,6 +10,9 @@ export type ConditionChange = {
 /** No two of these are true at once: the later one takes the earlier one away. */
 const RIVALS: Partial<Record<ConditionType, ConditionType>> = { Running: "Restarting", Restarting: "Running" };
 
+/** Of no meaning once a job is over, or suspended. */
+const PASSING: ReadonlySet<ConditionType> = new Set(["Restarting", "PodNamesTaken", "SpecUnreadable"]);
+
 /**
  * The status with this condition. The same condition again changes nothing, not even a time. A finished job stays as it is: whoever comes second with another outcome
  * is not heard.
@@ -35,7 +38,7 @@ function yieldTo(others: readonly Condition[], change: ConditionChange, atMs: nu
   const rival = RIVALS[change.type];
   const ends = change.type === "Succeeded" || change.type === "Failed" || change.type === "Suspended";
   return others
-    .filter(({ type }) => type !== rival && !(ends && (type === "Restarting" || type === "PodNamesTaken")))
+    .filter(({ type }) => type !== rival && !(ends && PASSING.has(type)))
     .map((other) =>
       ends && other.type === "Running" && other.status === "True"
         ? {
