@@ -70,6 +70,8 @@ export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
     ready: true,
     deleting: false,
     node: `node-${component}`,
+    pinned: undefined,
+    unplaced: "",
     createdMs: NOW_MS - 50_000,
     finishedMs: undefined,
     containerRestarts: 0,

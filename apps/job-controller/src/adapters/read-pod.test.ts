@@ -118,6 +118,19 @@ describe("what the cache keeps of a pod", () => {
     expect(JSON.stringify(keepPod(whole))).not.toContain("long");
   });
 
+  it("is the machine that it was made for and why it is not there, until it is on one", () => {
+    const matchFields = [{ key: "metadata.name", operator: "In", values: ["n"] }];
+    const nodeSelectorTerms = [{ matchExpressions: [{ key: "long", operator: "Exists" }], matchFields }];
+    const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } };
+    const conditions = [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message: "no room" }];
+    const unbound = keepPod({ ...podOf({ conditions }), spec: { affinity, containers: [] } });
+    expect(podFact(unbound)).toMatchObject({ node: undefined, pinned: "n", unplaced: "no room" });
+    expect(JSON.stringify(unbound)).not.toContain("long");
+    const bound = keepPod({ ...podOf({}), spec: { affinity, nodeName: "n", containers: [] } });
+    expect(podFact(bound)).toMatchObject({ node: "n", pinned: undefined, unplaced: "" });
+    expect(bound.spec?.affinity).toBeUndefined();
+  });
+
   it.each<[string, V1Pod]>([
     ["nothing", {}],
     ["a status without anything", { metadata: {}, status: {} }],

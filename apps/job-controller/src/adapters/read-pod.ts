@@ -1,8 +1,11 @@
-import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
+import type { V1Affinity, V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
 import type { PodFact } from "../domain/snapshot.ts";
 
 const PHASES: ReadonlySet<string> = new Set<PodFact["phase"]>(["Pending", "Running", "Succeeded", "Failed", "Unknown"]);
+/** Of the condition in which a scheduler says why it finds no place. */
+const SCHEDULED = "PodScheduled";
+const NAME_FIELD = "metadata.name";
 
 /** What the cache keeps of a pod: whose it is, and what rules look at. Never throws, whatever somebody has written on it. */
 export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
@@ -21,12 +24,12 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
       creationTimestamp,
       deletionTimestamp,
     }),
-    spec: defined({ nodeName: spec?.nodeName, containers: [] }),
+    spec: defined({ nodeName: spec?.nodeName, affinity: keepMachine(spec), containers: [] }),
     status: defined({
       phase: status?.phase,
       reason: status?.reason,
       podIP: status?.podIP,
-      conditions: status?.conditions?.map(({ type, status: is }) => ({ type, status: is })),
+      conditions: status?.conditions?.map(keepCondition),
       containerStatuses: containers,
       initContainerStatuses: initContainers,
     }),
@@ -37,6 +40,7 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
 export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
   const phase = status?.phase;
   const conditions = status?.conditions ?? [];
+  const placing = conditions.find((each) => each.type === SCHEDULED && each.status === "False");
   const containers = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
   const over = phase === "Succeeded" || phase === "Failed";
   return {
@@ -48,6 +52,8 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     ready: conditions.some((each) => each.type === "Ready" && each.status === "True"),
     deleting: metadata.deletionTimestamp !== undefined,
     node: spec?.nodeName,
+    pinned: spec?.nodeName === undefined ? machineOf(spec) : undefined,
+    unplaced: placing?.message ?? "",
     createdMs: timeMs(metadata.creationTimestamp) ?? 0,
     finishedMs: over ? lastEndMs(containers) : undefined,
     containerRestarts: containers.reduce((sum, each) => sum + each.restartCount, 0),
@@ -55,6 +61,27 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     conditions,
     reason: status?.reason ?? "",
   };
+}
+
+/** The message only where rules look at it: caches hold many pods. */
+function keepCondition({ type, status, message }: V1PodCondition): V1PodCondition {
+  const isUnplaced = type === SCHEDULED && status === "False";
+  return { type, status, ...(isUnplaced && message !== undefined && { message }) };
+}
+
+/** The machine that a pod without a node was made for, in the form in which it is written on pods. */
+function keepMachine(spec: V1PodSpec | undefined): V1Affinity | undefined {
+  const machine = spec?.nodeName === undefined ? machineOf(spec) : undefined;
+  if (machine === undefined) return undefined;
+  const matchFields = [{ key: NAME_FIELD, operator: "In", values: [machine] }];
+  return { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields }] } } };
+}
+
+/** Every term names the same machine, so that the first one tells it. */
+function machineOf(spec: V1PodSpec | undefined): string | undefined {
+  const [term] = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
+  const fields = term?.matchFields?.filter(({ key, operator }) => key === NAME_FIELD && operator === "In");
+  return fields?.at(-1)?.values?.[0];
 }
 
 function keepContainer({ name, restartCount, ready, state }: V1ContainerStatus): V1ContainerStatus {

@@ -24,6 +24,8 @@ type World = {
   /** What the scheduler knows of the gang. */
   group: GroupWanted | undefined;
   lost: Set<string>;
+  /** No pod is put on these; those that are there run on. */
+  cordoned: Set<string>;
   made: number;
   machines: number;
   /** Failures that happened to pods by their own doing, each once. */
@@ -32,14 +34,18 @@ type World = {
 };
 
 type Happening =
-  | { do: "pod-runs" | "pod-succeeds" | "pod-fails" | "pod-evicted" | "pod-deleted" | "pod-goes"; which: number }
-  | { do: "grant" | "machine-lost" | "suspend" | "resume" | "pass" }
+  | {
+      do: "pod-binds" | "pod-runs" | "pod-succeeds" | "pod-fails" | "pod-evicted" | "pod-deleted" | "pod-goes";
+      which: number;
+    }
+  | { do: "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
   | { do: "time"; ms: number }
   | { do: "crash-in-steps"; after: number };
 
 const which = fc.nat(3);
 const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 8, arbitrary: fc.constant({ do: "pass" as const }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant("pod-binds" as const), which }) },
   { weight: 6, arbitrary: fc.record({ do: fc.constant("pod-runs" as const), which }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("pod-succeeds" as const), which }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("pod-fails" as const), which }) },
@@ -48,7 +54,16 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant("time" as const), ms: fc.integer({ min: 1, max: 700_000 }) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("crash-in-steps" as const), after: fc.nat(4) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("pod-evicted" as const, "pod-deleted" as const), which }) },
-  { weight: 1, arbitrary: fc.constantFrom<Happening>({ do: "machine-lost" }, { do: "suspend" }, { do: "resume" }) },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom<Happening>(
+      { do: "machine-lost" },
+      { do: "machine-cordoned" },
+      { do: "uncordon" },
+      { do: "suspend" },
+      { do: "resume" },
+    ),
+  },
 );
 
 const GROUPS = { apiVersion: "groups/v1", fields: [] } as const;
@@ -82,6 +97,7 @@ function newWorld(of: JobSpec = SPEC): World {
     budget: undefined,
     group: undefined,
     lost: new Set(),
+    cordoned: new Set(),
     made: 0,
     machines: 0,
     failures: 0,
@@ -154,7 +170,7 @@ function apply(world: World, step: JobStep): void {
       const unit = world.units.get(step.unitId);
       if (unit?.state === "granted") {
         const nodes = new Set(unit.nodes.values());
-        const there = world.pods.filter((each) => mayRun(each) && each.node !== undefined && nodes.has(each.node));
+        const there = world.pods.filter((each) => mayRun(each) && nodes.has(placeOf(each)));
         expect(there, "a pod on a machine that is given back").toEqual([]);
       }
       world.units.delete(step.unitId);
@@ -166,18 +182,25 @@ function apply(world: World, step: JobStep): void {
         // The name is unique: a pod that is there, whatever its state, lets none be made beside it.
         if (world.pods.some((each) => each.component === component)) continue;
         expect(world.units.get(ownerIdOf(JOB))?.state, "a pod without its gang's machines").toBe("granted");
-        const elsewhere = world.pods.filter((each) => mayRun(each) && each.node === node);
+        const elsewhere = world.pods.filter((each) => mayRun(each) && placeOf(each) === node);
         expect(elsewhere, "two pods of the job on one machine").toEqual([]);
         const completed = world.status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
         expect(completed, "an index that had ended well is run again").not.toContain(index);
         world.made += 1;
         world.pods.push(
-          pod(component, { uid: `uid-${world.made}`, attempt: step.attempt, node, phase: "Pending", ready: false }),
+          pod(component, {
+            uid: `uid-${world.made}`,
+            attempt: step.attempt,
+            node: undefined,
+            pinned: node,
+            phase: "Pending",
+            ready: false,
+          }),
         );
       }
       return;
     case "delete-pod":
-      world.pods = world.pods.map((each) => (each.uid === step.uid ? { ...each, deleting: true } : each));
+      world.pods = world.pods.flatMap((each) => (each.uid === step.uid ? turn(world, each, "pod-deleted") : [each]));
       return;
     case "force-pod":
       world.pods = world.pods.filter((each) => each.uid !== step.uid);
@@ -225,10 +248,18 @@ function happen(world: World, event: Happening): void {
       grant(world);
       return;
     case "machine-lost": {
-      const running = world.pods.find(({ node }) => node !== undefined && !world.lost.has(node));
-      if (running?.node !== undefined) world.lost.add(running.node);
+      const there = world.pods.find((each) => !world.lost.has(placeOf(each)));
+      if (there !== undefined) world.lost.add(placeOf(there));
       return;
     }
+    case "machine-cordoned": {
+      const there = world.pods.find((each) => !world.cordoned.has(placeOf(each)));
+      if (there !== undefined) world.cordoned.add(placeOf(there));
+      return;
+    }
+    case "uncordon":
+      world.cordoned.clear();
+      return;
     default:
       world.pods = world.pods.flatMap((each, place) => (place === event.which ? turn(world, each, event.do) : [each]));
   }
@@ -243,19 +274,30 @@ function grant(world: World): void {
   }
 }
 
-/** As the strictest of schedulers has it: none of the group's pods before as many as it names are there, and those that failed are not. */
-function isPlaced({ group, pods }: World, { phase }: PodFact): boolean {
-  if (phase !== "Pending") return true;
-  const there = pods.filter((each) => each.phase !== "Failed" && !each.deleting);
+/** Where it is, or would be put. */
+function placeOf({ node, pinned }: PodFact): string {
+  return node ?? pinned ?? "";
+}
+
+/**
+ * As the strictest of schedulers has it: none of the group's pods before as many as it names are there, and those that failed are not. A pod is put only where it is
+ * pinned, and not while that machine takes none.
+ */
+function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean {
+  if (lost.has(placeOf(each)) || cordoned.has(placeOf(each))) return false;
+  const there = pods.filter(({ phase, deleting }) => phase !== "Failed" && !deleting);
   return group !== undefined && there.length >= group.minMember;
 }
 
 function turn(world: World, each: PodFact, event: Exclude<Happening["do"], "time" | "grant">): PodFact[] {
-  const over = each.phase === "Succeeded" || each.phase === "Failed";
+  const over = !mayRun(each);
   const end = { ready: false, finishedMs: world.nowMs };
   switch (event) {
+    case "pod-binds":
+      if (over || each.node !== undefined || !canBind(world, each)) return [each];
+      return [{ ...each, node: each.pinned, pinned: undefined }];
     case "pod-runs":
-      return [over || !isPlaced(world, each) ? each : { ...each, phase: "Running", ready: true }];
+      return [over || each.node === undefined ? each : { ...each, phase: "Running", ready: true }];
     case "pod-succeeds":
       return [over || each.phase === "Pending" ? each : { ...each, ...end, phase: "Succeeded" }];
     case "pod-fails": {
@@ -264,9 +306,10 @@ function turn(world: World, each: PodFact, event: Exclude<Happening["do"], "time
       return [{ ...each, ...end, phase: "Failed", exits: [{ container: "main", code: 1 + (world.made % 3) }] }];
     }
     case "pod-evicted":
-      return [over ? each : { ...each, ...end, phase: "Failed", reason: "Evicted" }];
+      return [over || each.node === undefined ? each : { ...each, ...end, phase: "Failed", reason: "NodeShutdown" }];
     case "pod-deleted":
-      return [{ ...each, deleting: true }];
+      // Nobody has to end what was put nowhere.
+      return each.node === undefined ? [] : [{ ...each, deleting: true }];
     case "pod-goes":
       return each.deleting ? [] : [each];
     default:
@@ -274,16 +317,20 @@ function turn(world: World, each: PodFact, event: Exclude<Happening["do"], "time
   }
 }
 
-/** Everything that can happen by itself happens, well, until nothing is planned. Returns whether that came about. */
+/** Everything that can happen by itself happens, well, until nothing is planned: except that machines which were drained are taken away. Returns whether that came about. */
 function calmDown(world: World): boolean {
   world.spec = { ...world.spec, suspend: false };
+  for (const machine of world.cordoned) world.lost.add(machine);
   for (let round = 0; round < 100; round += 1) {
     const statusBefore = world.status;
     const steps = pass(world);
     world.pods = world.pods.flatMap((each) =>
       each.deleting
         ? []
-        : turn(world, turn(world, each, "pod-runs")[0] ?? each, round % 2 === 0 ? "pod-runs" : "pod-succeeds"),
+        : (["pod-binds", "pod-runs", round % 2 === 0 ? "pod-runs" : "pod-succeeds"] as const).reduce(
+            (now, event) => turn(world, now, event)[0] ?? now,
+            each,
+          ),
     );
     grant(world);
     world.nowMs += POLICY.restartBackoffMostMs;

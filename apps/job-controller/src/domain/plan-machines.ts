@@ -21,6 +21,21 @@ export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<s
   return machines;
 }
 
+/**
+ * Whether a pod is, or would be put, where its member has no business: on a machine that is lost, on none of the job's, or, while it is on none yet, on another one than
+ * its member's. A pod is made for one machine and stays bound to it, so that nothing but making it anew helps. Never while the ledger has not said what the job has.
+ */
+export function isMisplaced(snapshot: Snapshot, pod: PodFact, machines: ReadonlyMap<string, string>): boolean {
+  const place = pod.node ?? pod.pinned;
+  if (place === undefined || !mayRun(pod)) return false;
+  if (snapshot.nodesLost.includes(place)) return true;
+  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
+  if (gang?.state !== "granted") return false;
+  const own = machines.get(pod.component);
+  if (pod.node === undefined && own !== undefined && own !== place) return true;
+  return !snapshot.units.some((unit) => unit.state === "granted" && [...unit.nodes.values()].includes(place));
+}
+
 /** Members of the gang whose machine is lost, those of earlier passes first: a machine that comes back late is not taken up again. */
 export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobStatus): readonly string[] {
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));

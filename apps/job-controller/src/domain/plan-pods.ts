@@ -1,10 +1,10 @@
 import { componentOf } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
-import { decideFailure } from "./decide-failure.ts";
+import { decideFailure, endedWell } from "./decide-failure.ts";
 import { restartPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
-import { podsOf } from "./plan-machines.ts";
+import { isMisplaced, podsOf } from "./plan-machines.ts";
 import type { DeleteReason, JobStep, PodOrder } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
 import { memberName } from "./member-names.ts";
@@ -101,10 +101,10 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     if (pod.deleting) return;
     if (completed.has(index)) {
       // A pod that ended well stays, for its logs; one that was made although its index had ended does not.
-      if (pod.phase !== "Succeeded") steps.push(deletion(pod, "already-completed"));
+      if (!endedWell(pod, replica)) steps.push(deletion(pod, "already-completed"));
       return;
     }
-    if (mayRun(pod) && pod.node !== undefined && snapshot.nodesLost.includes(pod.node)) {
+    if (isMisplaced(snapshot, pod, machines)) {
       restarting = true;
       steps.push(deletion(pod, "machine-lost"));
       return;
