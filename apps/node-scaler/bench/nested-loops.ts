@@ -379,7 +379,8 @@ function waitOf({ group, demands, got }: Plan, chosen: ReadonlySet<Boot>): Outco
   const lacks = got.filter((thing) => typeof thing === "string");
   const [first] = lacks;
   if (first !== undefined) {
-    const code = lacks.length < got.length ? "GANG_INCOMPLETE" : first;
+    const short = lacks.every((lack) => lack === "UNAVAILABLE");
+    const code = lacks.length < got.length && !short ? "GANG_INCOMPLETE" : first;
     return [{ group, code, demands: demands.map(({ name }) => name) }];
   }
   const late = names((thing) => typeof thing === "object" && "demand" in thing && !chosen.has(thing));

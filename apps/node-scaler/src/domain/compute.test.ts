@@ -548,10 +548,20 @@ describe("a gang", () => {
       },
       {
         start: [],
+        waits: ["gang UNAVAILABLE gang/0,gang/x"],
         messages: [
           "1 of 2 nodes that are needed together can be had: there is no huge on demand (full); asked for again in 590 s",
         ],
       },
+    ],
+    [
+      "that is short of one type and has no room for another is told to be incomplete",
+      {
+        demands: [...gang(2), aDemand("gang/x", { group: "gang", instanceTypes: ["huge"] })],
+        pools: [aPool({ max: 1 })],
+        unavailable: [aShortage({ instanceType: "huge" })],
+      },
+      { start: [], waits: ["gang GANG_INCOMPLETE gang/0,gang/1,gang/x"] },
     ],
     [
       "that cannot be completed gives up the nodes that it holds, and others use them",

@@ -35,7 +35,9 @@ function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
   const names = demands.map(({ name }) => name);
   if (got === 0) return waitOf(group, first.code, `${count(lacks.length, "node")} needed: ${reasons}`, names);
   const message = `${got} of ${demands.length} nodes that are needed together can be had: ${reasons}`;
-  return waitOf(group, "GANG_INCOMPLETE", message, names);
+  // Whoever keeps machines for the gang has to know that time alone does not complete it.
+  const short = lacks.every(({ code }) => code === "UNAVAILABLE");
+  return waitOf(group, short ? "UNAVAILABLE" : "GANG_INCOMPLETE", message, names);
 }
 
 function describeRation(plan: GroupPlan, booted: number, { bootsPerRound }: WaitFacts): Wait {
