@@ -1,6 +1,6 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { stringify } from "yaml";
+import { parse, stringify } from "yaml";
 
 /** Pools of the embedded cluster that grow with what is asked of them. */
 export type Elastic = {
@@ -62,6 +62,14 @@ export async function writePoolsFile(
   const providers = { [PROVIDER]: { kind: "local", url, tokenFile } };
   await writeFile(file, stringify({ providers, pools: pools.map((pool) => ({ ...pool, provider: PROVIDER })) }));
   return { ...INTERVALS, NODE_SCALER_FILE: file };
+}
+
+/** How many machines each pool of a file of pools may have. What the node-scaler would refuse in it is left to the node-scaler. */
+export async function readPoolsFile(file: string): Promise<Readonly<Record<string, number>>> {
+  const content = parse(await readFile(file, "utf8")) as {
+    readonly pools?: readonly { readonly name: string; readonly max: number }[];
+  } | null;
+  return Object.fromEntries(content?.pools?.map(({ name, max }) => [name, max]) ?? []);
 }
 
 /** What the embedded cluster says when it has started; undefined for another line, or without a cloud. */

@@ -10,7 +10,7 @@ import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-s
 import { ReservationService } from "@muster/proto";
 import { type Child, serviceReady, startChild } from "./child.ts";
 import { installDefinitions, jobsAreInstalled } from "./definitions.ts";
-import { type Cloud, type Elastic, readCloud, writeMachinesFile, writePoolsFile } from "./elastic.ts";
+import { type Cloud, type Elastic, readCloud, readPoolsFile, writeMachinesFile, writePoolsFile } from "./elastic.ts";
 import { onlyOne } from "./only-one.ts";
 
 /** Root of the repository. */
@@ -274,7 +274,8 @@ async function startServices(
  */
 async function poolsSeen(options: StackOptions, nats: { url: string; token: string | undefined }): Promise<void> {
   const elastic = Object.fromEntries(options.elastic?.pools.map(({ name, max }) => [name, max]) ?? []);
-  const wanted = options.kubeconfig === undefined ? { ...options.pools, ...elastic } : {};
+  const scaled = options.poolsFile === undefined ? {} : await readPoolsFile(options.poolsFile);
+  const wanted = { ...(options.kubeconfig === undefined ? { ...options.pools, ...elastic } : {}), ...scaled };
   await using bus = await connectNats({
     url: nats.url,
     name: "local-stack",

@@ -72,10 +72,6 @@ describe.each(MAKERS)(
         await writeFile(poolsFile, stringify({ providers: { made: maker.provider }, pools }));
         const env = { ...INTERVALS, SESSION_RESULT_FILE: "result.json" };
         world = running.use(await startWorld({ kubeconfig: server.kubeconfig, poolsFile, env }));
-        await until("the ledger knows what the pool may become", async () => {
-          const { pools: known } = await world.ledger.listPools({});
-          return known.some(({ name, elasticMax }) => name === "elastic" && elasticMax === 8);
-        });
         api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 10_000 });
       }, 120_000);
       afterAll(() => running.disposeAsync(), 60_000);
