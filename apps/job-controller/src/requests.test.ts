@@ -37,6 +37,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
     namespace: "default",
     find: ({ kind, name }) =>
       Promise.resolve([...jobs.values()].filter(({ key }) => key.name === name && (kind === "" || kind === key.kind))),
+    unread: () => [],
     keys: () => [...jobs.values()].map(({ key }) => key),
     seen: ({ kind, name }) => {
       counts.built += 1;
@@ -160,6 +161,18 @@ describe("a job that is watched", () => {
 });
 
 describe("the list of jobs", () => {
+  it("is not available, rather than short, while the jobs of one kind were not read yet", () => {
+    const { deps } = world(["a", "Job"]);
+    const starting = { ...deps, unread: () => ["the jobs of kind TFJob", "pods"] };
+    expect(() => list(starting, { limit: 0, after: "" })).toThrow(
+      new FaultError({
+        code: "unavailable",
+        dependency: "the list of the jobs of kind TFJob and of pods",
+        retryAfterMs: 250,
+      }),
+    );
+  });
+
   it("is read page by page, each job once, also when names begin alike", () => {
     const { deps } = world(["a", "Job"], ["a", "TFJob"], ["a-b", "Job"], ["b", "Job"]);
     const read: string[] = [];

@@ -16,6 +16,8 @@ export type RequestDeps<View> = {
   readonly find: (key: JobKey, signal: AbortSignal) => Promise<readonly Found<View>[]>;
   /** Of all jobs, in any order, as a copy has them that may be behind by moments. */
   readonly keys: () => readonly JobKey[];
+  /** What has to be read for the first time before the copy says anything, such as `the jobs of kind TFJob`; empty once it is complete. */
+  readonly unread: () => readonly string[];
   /** From the same copy; undefined when it has none any more. */
   readonly seen: (key: JobKey) => Found<View> | undefined;
   /** Already_exists when there is one of that name and kind that another request made. */
@@ -40,6 +42,8 @@ const LIST_MOST = 500;
 /** A job that begins is written several times within a moment. */
 const CANCEL_ATTEMPTS = 20;
 const WATCH_MOST_MS = 30_000;
+/** A copy is read for the first time within moments of a start. */
+const UNREAD_RETRY_MS = 250;
 const REQUEST_ID_LENGTH_MOST = 128;
 /** As large as a request to the bus may be, and smaller than what etcd takes. */
 const MANIFEST_BYTES_MOST = 512 * 1024;
@@ -98,11 +102,12 @@ export async function watch<View>(
   }
 }
 
-/** Jobs in the order of their names and kinds. `next` is empty when there are no more. */
+/** Jobs in the order of their names and kinds. `next` is empty when there are no more. Unavailable until all copies are complete: a part would look like all there is. */
 export function list<View>(
   deps: RequestDeps<View>,
   request: { readonly limit: number; readonly after: string },
 ): { readonly jobs: readonly Found<View>[]; readonly next: string } {
+  refuseUnread(deps.unread());
   const limit = Math.min(request.limit || LIST_MOST, LIST_MOST);
   const rest = deps
     .keys()
@@ -128,6 +133,16 @@ export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal:
       if (faultOf(error)?.code !== "conflict" || attempt >= CANCEL_ATTEMPTS) throw error;
     }
   }
+}
+
+/** Throws unavailable while anything is unread: whoever asks is to ask again in a moment. */
+export function refuseUnread(unread: readonly string[]): void {
+  if (unread.length === 0) return;
+  throwFault({
+    code: "unavailable",
+    dependency: `the list of ${unread.join(" and of ")}`,
+    retryAfterMs: UNREAD_RETRY_MS,
+  });
 }
 
 /** Jobs are listed in this order. */

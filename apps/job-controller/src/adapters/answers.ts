@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { EventEmitter } from "node:events";
-import type { CoreV1Event } from "@kubernetes/client-node";
 import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
 import { kubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
@@ -17,6 +16,7 @@ import {
   cancel,
   get,
   list,
+  refuseUnread,
   submit,
   watch,
   type Found,
@@ -25,10 +25,11 @@ import {
   type RequestDeps,
 } from "../requests.ts";
 import { jobMessage } from "./job-messages.ts";
-import { versionOf, type KindRuntime } from "./kind-runtime.ts";
+import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import type { MemberLogs } from "./member-log.ts";
-import { readJob, type JobResource, type JobRow } from "./read-job.ts";
+import { readEvents } from "./read-events.ts";
+import { readJob, versionOf, type JobResource, type JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
 import type { World } from "./world.ts";
 
@@ -40,11 +41,12 @@ export type AnswerDeps = {
   readonly machines: Machines;
   readonly runtimes: () => readonly KindRuntime[];
   readonly kindsGone: () => readonly string[];
+  /** Kinds of which it is not known yet whether they are installed. */
+  readonly kindsUnknown: () => readonly Kind[];
 };
 
 type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Properties };
 
-const EVENTS_MOST = 1000;
 /** A job that was just made is looked for again after this. */
 const UNKNOWN_WAIT_MS = 200;
 /** Whoever asks is told that the API server does not answer, rather than left waiting. */
@@ -65,15 +67,22 @@ export function answers(
   const whole = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({
     job: { ...view.message, manifestJson: JSON.stringify(view.job.resource) },
   });
+  // What is told of members is told from copies.
+  const refuseEarly = (): void => refuseUnread(deps.world.unread());
   return {
     changed: (ownerId) => bell.emit(ownerId),
     submitJob: async (request) => {
       const { found, warnings } = await submit(requests, request);
       return { ...whole(found), warnings: [...warnings] };
     },
-    getJob: async ({ key }, { signal }) => whole(await get(requests, keyOf(key), signal)),
-    watchJob: async ({ key, afterRevision, waitMs }, { signal }) =>
-      reply(await watch(requests, { key: keyOf(key), afterRevision, waitMs }, signal)),
+    getJob: async ({ key }, { signal }) => {
+      refuseEarly();
+      return whole(await get(requests, keyOf(key), signal));
+    },
+    watchJob: async ({ key, afterRevision, waitMs }, { signal }) => {
+      refuseEarly();
+      return reply(await watch(requests, { key: keyOf(key), afterRevision, waitMs }, signal));
+    },
     listJobs: ({ limit, continue: after }) => {
       const { jobs, next } = list(requests, { limit, after });
       return Promise.resolve({
@@ -85,9 +94,10 @@ export function answers(
     cancelJob: async ({ key }, { signal }) => reply(await cancel(requests, keyOf(key), signal)),
     listJobEvents: async ({ key }, { signal }) => {
       const found = await get(requests, keyOf(key), signal);
-      return { events: await readEvents(deps, found.view.job, signal) };
+      return { events: await readEvents(deps.calls, found.view.job, signal).catch(raise) };
     },
     getJobLogs: async (request, { signal }) => {
+      refuseEarly();
       const found = await get(requests, keyOf(request.key), signal);
       return readMemberLog(deps, bell, found.view.job, request, signal);
     },
@@ -132,8 +142,10 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       if (kind !== "") return readAll(KINDS.filter((each) => each.kind === kind));
       const likely = runtimes().filter(({ job }) => job(`${namespace}/${name}`) !== undefined);
       const found = await readAll(likely.map((runtime) => runtime.kind));
-      return found.length > 0 ? found : readAll(runtimes().map((runtime) => runtime.kind));
+      // Of kinds that are not known yet the API server knows, too.
+      return found.length > 0 ? found : readAll([...runtimes().map(({ kind: each }) => each), ...deps.kindsUnknown()]);
     },
+    unread: () => unreadOf(deps),
     keys: () =>
       runtimes().flatMap(({ kind, jobs }) =>
         jobs.list().map(({ metadata }) => ({ kind: kind.kind, name: metadata.name })),
@@ -176,6 +188,15 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
   };
 }
 
+function unreadOf({ runtimes, kindsUnknown, world }: AnswerDeps): string[] {
+  const unlisted = runtimes().filter(({ jobs }) => !Number.isFinite(jobs.listAgeMs()));
+  return [...kindsUnknown().map(jobsOfKind), ...unlisted.map(({ kind }) => jobsOfKind(kind)), ...world.unread()];
+}
+
+function jobsOfKind({ kind }: Kind): string {
+  return `the jobs of kind ${kind}`;
+}
+
 /** Undefined when there is one of that name. */
 async function createJob(
   calls: KubeCalls,
@@ -210,44 +231,6 @@ function signed({ apiVersion, kind, metadata, spec }: Manifest, requestId: strin
     kind,
     metadata: { ...metadata, namespace, annotations: all } as unknown as JobResource["metadata"],
     spec,
-  };
-}
-
-async function readEvents(
-  { calls, config }: AnswerDeps,
-  job: JobRow,
-  signal: AbortSignal,
-): Promise<muster.job.v1.JobEvent.$Properties[]> {
-  const resource = { apiVersion: "v1", plural: "events", namespace: config.kube.namespace };
-  const of = async (selector: string): Promise<readonly CoreV1Event[]> => {
-    const page = await calls.list<CoreV1Event>(resource, { query: { fieldSelector: selector }, signal }).catch(raise);
-    return page.items;
-  };
-  const [own, others] = await Promise.all([
-    of(`involvedObject.uid=${job.metadata.uid}`),
-    of("involvedObject.kind=Pod"),
-  ]);
-  // The job's name is not enough: `train-2` has a pod `train-2-worker-0`, which begins as those of `train` do.
-  const prefixes = job.shape.types.map(({ type }) => `${job.metadata.name}-${type}-`);
-  const isMember = (name: string): boolean =>
-    prefixes.some((prefix) => name.startsWith(prefix) && /^\d+$/.test(name.slice(prefix.length)));
-  const members = others.filter(({ involvedObject }) => isMember(involvedObject.name ?? ""));
-  return [...own, ...members]
-    .map(eventMessage)
-    .sort((a, b) => (a.atMs ?? 0) - (b.atMs ?? 0))
-    .slice(-EVENTS_MOST);
-}
-
-function eventMessage(event: CoreV1Event): muster.job.v1.JobEvent.$Properties {
-  const { type, reason, message, count, involvedObject, lastTimestamp, eventTime, metadata } = event;
-  const at = lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? 0;
-  return {
-    atMs: new Date(at).getTime(),
-    type: type ?? "Normal",
-    reason: reason ?? "",
-    message: message ?? "",
-    count: count ?? 1,
-    object: `${involvedObject.kind ?? ""}/${involvedObject.name ?? ""}`,
   };
 }
 

@@ -84,7 +84,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const recordEvent = openEvents(undo, context, calls);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));
-  const answering = answers({ logs, config, calls, world, machines, ...known });
+  const answering = answers({ logs, config, calls, world, machines, ...known, kindsUnknown: () => kinds.unknown() });
   world.pods.onChange(({ before, after }) => {
     const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
     if (owner !== undefined) answering.changed(owner);

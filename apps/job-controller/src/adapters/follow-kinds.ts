@@ -29,12 +29,15 @@ const ABSENCES = 2;
 export function followKinds(deps: FollowDeps): {
   /** Returns the kinds that are not followed. Rejects when one of them could not be asked about, after all others were seen to. */
   discover(): Promise<readonly Kind[]>;
+  /** Kinds that the API server has never answered about. */
+  unknown(): readonly Kind[];
 } {
   const { runtimes, gone, calls, context } = deps;
   const expectations = makeExpectations();
   const absences = new Map<string, number>();
   const ending = new Map<string, () => Promise<void>>();
   return {
+    unknown: () => KINDS.filter(({ kind }) => !absences.has(kind)),
     discover: async () => {
       const { namespace } = context.config.kube;
       const asked = await Promise.allSettled(KINDS.map((kind) => isInstalled(kind, calls, namespace)));

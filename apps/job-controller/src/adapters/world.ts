@@ -16,6 +16,8 @@ export type World = AsyncDisposable & {
   readonly synced: Promise<unknown>;
   /** The same as it is now. */
   isComplete(): boolean;
+  /** What of its pods was not read yet, in words; empty once all of it was. */
+  unread(): readonly string[];
   /** The job's own budget, which is to guard the pods with these labels; undefined when it has none. */
   budgetOf(
     job: { readonly namespace: string; readonly name: string; readonly uid: string },
@@ -74,6 +76,7 @@ export function openWorld(
     services,
     synced,
     isComplete: () => caches.every((cache) => Number.isFinite(cache.listAgeMs())),
+    unread: () => (Number.isFinite(pods.listAgeMs()) ? [] : ["pods"]),
     budgetOf: ({ namespace, name, uid }, labels) => {
       const budget = budgets.get(`${namespace}/${name}`);
       if (budget?.controllerUid !== uid) return undefined;

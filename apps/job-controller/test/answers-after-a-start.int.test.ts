@@ -1,0 +1,30 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { API_SERVERS } from "./api-servers.ts";
+import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
+import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
+
+const NAME = "was-there-before";
+/** Much longer than the bus needs to reach a replica that has just begun to serve. */
+const LIST_DELAY_MS = 1500;
+
+for (const server of API_SERVERS) {
+  describe.skipIf(server.skip)(`a replica that has just started, under ${server.title}`, { timeout: 120_000 }, () => {
+    let world: FailureWorld;
+
+    beforeAll(async () => {
+      world = await failureWorld(server);
+    }, 240_000);
+
+    afterAll(() => world[Symbol.asyncDispose]());
+
+    it("lets nobody believe that there are no jobs, while it has not read them yet", async () => {
+      await world.create(simulatedJob(NAME, { worker: replicaType(["--run-ms=60000"]) }));
+      const lists = { who: ["slow"], verbs: ["list"] } as const;
+      await world.api.inject({ id: "lists", match: lists, fault: { do: "delay", ms: LIST_DELAY_MS } });
+      await world.startReplica("slow");
+      const found = await world.jobs.getJob({ key: { kind: "", name: NAME } }, { timeoutMs: 60_000 });
+      const { jobs } = await world.jobs.listJobs({}, { timeoutMs: 60_000 });
+      expect([found.job?.key?.name, ...jobs.map(({ key }) => key?.name)]).toEqual([NAME, NAME]);
+    });
+  });
+}
