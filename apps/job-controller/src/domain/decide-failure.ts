@@ -16,9 +16,11 @@ export type RestartReason =
 
 /** From here on a process was ended by a signal: somebody else's doing rather than its own mistake. */
 const FIRST_SIGNAL_CODE = 128;
-/** Words of the kubelet and of node controllers for pods that were ended for the node's sake. */
+/**
+ * Words of the kubelet and of node controllers for pods that were ended for the node's sake. `Evicted` is none of them: the kubelet says it of a pod that used more storage than
+ * its own limit, too, and marks only the others with the condition DisruptionTarget.
+ */
 const DISRUPTIONS: ReadonlySet<string> = new Set([
-  "Evicted",
   "NodeLost",
   "NodeShutdown",
   "NodeAffinity",
@@ -48,8 +50,8 @@ export function decideFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec)
     case "OnFailure":
       return { action: "restart-pod", counts: true, because: "restart-policy" };
     case "ExitCode":
-      // Without a code the container never ran: nothing says that trying again is useless, and the budget bounds it.
-      return code === undefined || isRetryable(code, spec)
+      // Without a code the container never ran, and with 0 it was told to stop: nothing says that trying again is useless, and the budget bounds it.
+      return code === undefined || code === 0 || isRetryable(code, spec)
         ? { action: "restart-pod", counts: true, because: "retryable-exit-code" }
         : { action: "fail-job", reason: "PermanentExitCode", message: describeEnd(pod, replica) };
   }
@@ -59,6 +61,15 @@ export function decideFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec)
 export function isDisrupted(pod: PodFact): boolean {
   if (DISRUPTIONS.has(pod.reason)) return true;
   return pod.conditions.some(({ type, status }) => type === "DisruptionTarget" && status === "True");
+}
+
+/**
+ * Whether its main container ended well although the pod failed: another container that was ended with it, such as a sidecar, says nothing about the work. A pod that
+ * has a reason of its own for its end was told to stop, and a process that stops politely has not finished.
+ */
+export function endedWell(pod: PodFact, replica: ReplicaSpec): boolean {
+  if (pod.phase === "Succeeded") return true;
+  return pod.phase === "Failed" && pod.reason === "" && !isDisrupted(pod) && exitCode(pod, replica.mainContainer) === 0;
 }
 
 function byRule(rule: FailureRule, pod: PodFact, replica: ReplicaSpec): FailureVerdict {
@@ -99,6 +110,6 @@ function isRetryable(code: number, { exitCodes }: JobSpec): boolean {
 
 function describeEnd(pod: PodFact, replica: ReplicaSpec): string {
   const code = exitCode(pod, replica.mainContainer);
-  const how = code === undefined ? pod.reason || "without an exit code" : `with exit code ${code}`;
+  const how = code === undefined || code === 0 ? pod.reason || "without an exit code" : `with exit code ${code}`;
   return `pod ${pod.name} failed ${how}`;
 }

@@ -1,7 +1,8 @@
 import { decideEndMs } from "./decide-end-time.ts";
-import { decideFailure, type FailReason } from "./decide-failure.ts";
+import { decideFailure, endedWell, type FailReason } from "./decide-failure.ts";
 import type { JobSpec, SuccessRule } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
+import { membersNow } from "./members-now.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** How the job stands: over, to be made anew as a whole, or neither. */
@@ -26,7 +27,7 @@ export type Outcome =
  * budget of restarts, then the deadline. `status` has this pass's counts in it already.
  */
 export function decideOutcome(snapshot: Snapshot, spec: JobSpec, status: JobStatus): Outcome {
-  const won = spec.success.find((rule) => holds(rule, spec, status));
+  const won = spec.success.find((rule) => holds(rule, snapshot, spec, status));
   if (won !== undefined) return { is: "succeeded", message: `${describeRule(won)} completed` };
   const failed = decideFailures(snapshot, spec, status);
   if (failed?.is === "failed") return failed;
@@ -62,6 +63,7 @@ function decideFailures(
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
     for (const pod of slots) {
       if (pod?.phase !== "Failed" || pod.deleting || pod.attempt !== status.attempt) continue;
+      if (endedWell(pod, replica)) continue;
       const verdict = decideFailure(pod, replica, spec);
       if (verdict.action === "fail-job") return { is: "failed", reason: verdict.reason, message: verdict.message };
       if (verdict.action === "restart-job") {
@@ -77,11 +79,13 @@ function decideFailures(
   return restart;
 }
 
-function holds(rule: SuccessRule, spec: JobSpec, status: JobStatus): boolean {
+function holds(rule: SuccessRule, snapshot: Snapshot, spec: JobSpec, status: JobStatus): boolean {
   return rule.every(({ type, indexes }) => {
-    const replicas = spec.replicas.find((replica) => replica.type === type)?.replicas ?? 0;
     const completed = status.replicas.find((replica) => replica.type === type)?.completedIndexes ?? [];
-    if (indexes === "all") return completed.length >= replicas;
+    if (indexes === "all") {
+      const replica = spec.replicas.find((each) => each.type === type);
+      return replica === undefined || membersNow(snapshot, status, replica).every((index) => completed.includes(index));
+    }
     if (indexes === "any") return completed.length > 0;
     return indexes.every((index) => completed.includes(index));
   });

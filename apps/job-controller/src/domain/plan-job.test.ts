@@ -769,7 +769,8 @@ describe("a suspended job", () => {
 
 describe("a pod that is evicted while its job is suspended", () => {
   const strict = { replicas: [replica("worker", 2, { restartPolicy: "Never" })], backoffLimit: 0 } as const;
-  const evicted = ended("worker-1", 143, { reason: "Evicted", finishedMs: NOW_MS - 60_000 });
+  const conditions = [{ type: "DisruptionTarget", status: "True" }];
+  const evicted = ended("worker-1", 143, { reason: "Evicted", conditions, finishedMs: NOW_MS - 60_000 });
   const suspended = { spec: spec({ ...strict, suspend: true }), budget: undefined };
 
   it("keeps no machine, and the others keep theirs until they are gone", () => {

@@ -4,6 +4,7 @@ import { decideFailure, endedWell } from "./decide-failure.ts";
 import { restartPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
+import { membersNow } from "./members-now.ts";
 import { isMisplaced, podsOf } from "./plan-machines.ts";
 import type { DeleteReason, JobStep, PodOrder } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
@@ -36,7 +37,7 @@ export function planPods(
   const plans = spec.replicas.map((replica): PodPlan => {
     const seen = snapshot.replicas.find(({ type }) => type === replica.type);
     if (seen?.podsSettled !== true) return { steps: [], dueMs: [], restarting: false };
-    const mayCreate = world.mayCreate && replica.dependsOn.every((each) => isMet(each, spec, status));
+    const mayCreate = world.mayCreate && replica.dependsOn.every((each) => isMet(each, snapshot, spec, status));
     return planType(snapshot, { ...world, spec, status, replica, seen, mayCreate });
   });
   return {
@@ -125,11 +126,17 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
   return { steps, dueMs, restarting };
 }
 
-function isMet({ type, status: wanted }: ReplicaSpec["dependsOn"][number], spec: JobSpec, status: JobStatus): boolean {
-  const replicas = spec.replicas.find((replica) => replica.type === type)?.replicas ?? 0;
+function isMet(
+  { type, status: wanted }: ReplicaSpec["dependsOn"][number],
+  snapshot: Snapshot,
+  spec: JobSpec,
+  status: JobStatus,
+): boolean {
+  const other = spec.replicas.find((replica) => replica.type === type);
+  const members = other === undefined ? 0 : membersNow(snapshot, status, other).length;
   const far = statusOf(status, type);
-  if (far === undefined) return replicas === 0;
-  return (wanted === "Complete" ? far.succeeded : far.succeeded + far.ready) >= replicas;
+  if (far === undefined) return members === 0;
+  return (wanted === "Complete" ? far.succeeded : far.succeeded + far.ready) >= members;
 }
 
 function statusOf(status: JobStatus, type: string): ReplicaStatus | undefined {

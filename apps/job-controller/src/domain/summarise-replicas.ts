@@ -1,4 +1,4 @@
-import { decideFailure } from "./decide-failure.ts";
+import { decideFailure, endedWell } from "./decide-failure.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
@@ -33,7 +33,7 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
   const current = pods.filter((pod) => pod.attempt === attempt);
   const completed = new Set((before?.completedIndexes ?? []).filter((index) => index < replica.replicas));
   slots.forEach((pod, index) => {
-    if (pod?.attempt === attempt && pod.phase === "Succeeded") completed.add(index);
+    if (pod?.attempt === attempt && endedWell(pod, replica)) completed.add(index);
   });
   const counts = current.map((pod) => ({ pod: pod.uid, failures: failuresOf(pod, replica, spec) }));
   const countedBefore = new Map(before?.counted.map(({ pod, failures }) => [pod, failures]));
@@ -43,7 +43,7 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
     active: current.filter(isActive).length,
     ready: current.filter((pod) => isActive(pod) && pod.ready).length,
     succeeded: completed.size,
-    failed: current.filter(({ phase }) => phase === "Failed").length,
+    failed: current.filter((pod) => pod.phase === "Failed" && !endedWell(pod, replica)).length,
     restarts: (before?.restarts ?? 0) + fresh.reduce((sum, more) => sum + more, 0),
     completedIndexes: [...completed].sort((a, b) => a - b),
     counted: counts
@@ -60,7 +60,7 @@ function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
 }
 
 function countsItsEnd(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolean {
-  if (pod.phase !== "Failed" || pod.deleting) return false;
+  if (pod.phase !== "Failed" || pod.deleting || endedWell(pod, replica)) return false;
   const verdict = decideFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && verdict.counts;
 }
