@@ -1,5 +1,6 @@
+import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
-import { ended, granted, pod, POLICY, seen, snapshot } from "../test/samples.ts";
+import { ended, granted, pod, POLICY, seen, snapshot, spec } from "../test/samples.ts";
 import { NEW_STATUS, type JobStatus } from "./domain/job-status.ts";
 import type { JobStep } from "./domain/plan-steps.ts";
 import type { Snapshot } from "./domain/snapshot.ts";
@@ -13,11 +14,14 @@ type Seen = { readonly snapshot: Snapshot };
 function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
   const did: string[] = [];
   let now = snapshot(start);
-  let failing: JobStep["do"] | undefined;
+  let failing: readonly JobStep["do"][] = [];
+  const failures: string[] = [];
+  const wakes: number[] = [];
+  const passes: string[][] = [];
   const deps: PassDeps<Seen> = {
     observe: () => Promise.resolve({ snapshot: now }),
     act: (_seen, step) => {
-      if (step.do === failing) return Promise.reject(new Error(`${step.do} failed`));
+      if (failing.includes(step.do)) return Promise.reject(failureOf(step.do));
       did.push(step.do);
       now = after(now, step);
       return Promise.resolve();
@@ -28,6 +32,16 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
       return Promise.resolve("written" as const);
     },
     planned: () => undefined,
+    failed: (_seen, step) => {
+      failures.push(step.do);
+    },
+    inPass: (_seen, { steps }, work) => {
+      passes.push(steps.map((step) => step.do));
+      return work();
+    },
+    wakeAfter: (ms) => {
+      wakes.push(ms);
+    },
     sinceWriteMs: () => Infinity,
     busyForMs: () => undefined,
     ...more,
@@ -35,8 +49,12 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
   return {
     did,
     deps,
-    fail: (step: JobStep["do"] | undefined) => {
-      failing = step;
+    failures,
+    wakes,
+    passes,
+    status: () => now.status,
+    fail: (...steps: JobStep["do"][]) => {
+      failing = steps;
     },
     /** What was done since the last call. */
     pass: async () => {
@@ -45,6 +63,12 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
       return { did: [...did], requeueAfterMs };
     },
   };
+}
+
+/** The ledger fails by saying nothing. */
+function failureOf(step: JobStep["do"]): Error {
+  if (step !== "reserve") return new Error(`${step} failed`);
+  return new FaultError({ code: "unavailable", dependency: "reservation-manager", retryAfterMs: 1 });
 }
 
 function after(now: Snapshot, step: JobStep): Snapshot {
@@ -77,8 +101,53 @@ describe("a pass", () => {
     fail("create-service");
     await expect(pass()).rejects.toThrow("create-service failed");
     expect(did).toEqual(["reserve", "create-pods", "sync-budget", "write"]);
-    fail(undefined);
+    fail();
     expect((await pass()).did).toEqual(["create-service", "write"]);
+  });
+
+  it("tells of every step that failed, and fails with all of them", async () => {
+    const { pass, fail, failures } = world(fresh);
+    fail("create-service", "sync-budget");
+    await expect(pass()).rejects.toMatchObject({
+      errors: [new Error("create-service failed"), new Error("sync-budget failed")],
+    });
+    expect(failures).toEqual(["create-service", "sync-budget"]);
+  });
+
+  it("keeps a deadline although a step always fails, and comes no oftener for one that is over", async () => {
+    const late = world({ ...fresh, spec: spec({ activeDeadlineMs: 5000 }) });
+    late.fail("create-service");
+    await expect(late.pass()).rejects.toThrow("create-service failed");
+    expect(late.wakes).toEqual([5000]);
+    const soon = world({ ...fresh, spec: spec({ activeDeadlineMs: 1 }) });
+    soon.fail("create-service");
+    await expect(soon.pass()).rejects.toThrow("create-service failed");
+    expect(soon.wakes).toEqual([1000]);
+  });
+
+  it("says that a job waits for the reservation manager when that does not answer, once", async () => {
+    const { pass, fail, did, status } = world(fresh);
+    fail("reserve");
+    await expect(pass()).rejects.toThrow();
+    expect(did).toEqual(["write"]);
+    expect(status().conditions).toMatchObject([
+      { type: "Created", status: "True" },
+      { type: "MachinesReserved", status: "False", reason: "LedgerSilent" },
+    ]);
+    await expect(pass()).rejects.toThrow();
+    expect(did).toEqual([]);
+    fail();
+    expect((await pass()).did).toContain("create-pods");
+  });
+
+  it("is told with its plan when it changes anything, and not otherwise", async () => {
+    const { pass, passes } = world(fresh);
+    await pass();
+    expect(passes).toEqual([["reserve"], ["create-pods", "create-service", "sync-budget"]]);
+    await pass();
+    expect(passes.splice(0)).toHaveLength(3);
+    await pass();
+    expect(passes).toEqual([]);
   });
 
   it("remembers a failure before anything that follows from it is done", async () => {

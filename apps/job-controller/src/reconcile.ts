@@ -1,4 +1,6 @@
-import { decideWrite } from "./domain/decide-write.ts";
+import { faultOf } from "@muster/faults";
+import { decideWrite, type WriteTime } from "./domain/decide-write.ts";
+import { noteSilence } from "./domain/note-silence.ts";
 import { planJob } from "./domain/plan-job.ts";
 import type { JobPlan, JobStep } from "./domain/plan-steps.ts";
 import type { JobStatus } from "./domain/job-status.ts";
@@ -12,6 +14,12 @@ export type PassDeps<Seen extends { readonly snapshot: Snapshot }> = {
   /** Rejects with a conflict when somebody else has written since. `gone`: there is no such job any more, and nothing is left to do for it. */
   readonly writeStatus: (seen: Seen, status: JobStatus) => Promise<"written" | "gone">;
   readonly planned: (seen: Seen, plan: JobPlan) => void;
+  /** Told of each step that could not be done. */
+  readonly failed: (seen: Seen, step: JobStep, error: unknown) => void;
+  /** Runs what changes anything; a pass that has nothing to do runs without it. */
+  readonly inPass: <Result>(seen: Seen, plan: JobPlan, work: () => Promise<Result>) => Promise<Result>;
+  /** Brings the next pass no later than in so many milliseconds, whatever becomes of this one. */
+  readonly wakeAfter: (ms: number) => void;
   /** Milliseconds since this process last wrote this job's status; Infinity when it never did. */
   readonly sinceWriteMs: (seen: Seen) => number;
   /** Milliseconds since more jobs began to wait than are worked on; undefined when that is not so. */
@@ -29,34 +37,80 @@ const ROUNDS_MOST = 3;
 /** What was postponed is looked at again after this. */
 const POSTPONE_MS = 2000;
 
+/** A pass that failed comes again by itself, and what is due is no reason to come more often than this. */
+const FAILED_WAKE_LEAST_MS = 1000;
+
+type Next = { readonly requeueAfterMs?: number };
+
 /**
  * One pass over a job: observe, decide, act. What steps rely on is written before them, and what only tells of them after them: pods do not wait for words.
- * Returns when to look again. Idempotent: a pass that ends anywhere is made good by the next one.
+ * Returns when to look again. Idempotent: a pass that ends anywhere is made good by the next one. Rejects with the error of the step that failed, or with an
+ * AggregateError of all of them, once everything else was tried; what is due at a time stays due then.
  */
 export async function reconcile<Seen extends { readonly snapshot: Snapshot }>(
   deps: PassDeps<Seen>,
   policy: PassPolicy,
-): Promise<{ readonly requeueAfterMs?: number }> {
+): Promise<Next> {
   for (let round = 1; ; round += 1) {
     const seen = await deps.observe();
     if (seen === undefined) return {};
     const plan = planJob(seen.snapshot, policy);
     deps.planned(seen, plan);
-    const onlyAsks = plan.steps.length > 0 && plan.steps.every((step) => step.do === "reserve");
     const write = decideWrite(seen.snapshot.status, plan.status, deps.sinceWriteMs(seen), policy.statusEveryMs);
-    if (write === "first" && (await deps.writeStatus(seen, plan.status)) === "gone") return {};
-    if (onlyAsks && round < ROUNDS_MOST && write !== "first") {
-      for (const step of plan.steps) await deps.act(seen, step);
-      continue;
-    }
-    const isPostponed = (deps.busyForMs() ?? Infinity) < policy.postponeMostMs && hasJustBegun(seen.snapshot);
-    const errors = await actAll(deps, seen, isPostponed ? plan.steps.filter(isUrgent) : plan.steps);
-    if (isPostponed && errors.length === 0) return { requeueAfterMs: POSTPONE_MS };
-    // It tells what was seen, and that is so whatever has become of the steps.
-    if (write === "after" && (await deps.writeStatus(seen, plan.status)) === "gone") return {};
-    if (errors.length > 0) throw errors[0];
-    return lookAgain(plan.lookAgainInMs, write === "later" ? policy.statusEveryMs : undefined);
+    const isIdle = plan.steps.length === 0 && (write === "never" || write === "later");
+    const work = (): Promise<Next | "again"> => carryOut(deps, policy, { seen, plan, write, round });
+    const next = await (isIdle ? work() : deps.inPass(seen, plan, work));
+    if (next !== "again") return next;
   }
+}
+
+type Round<Seen> = {
+  readonly seen: Seen;
+  readonly plan: JobPlan;
+  readonly write: WriteTime;
+  readonly round: number;
+};
+
+async function carryOut<Seen extends { readonly snapshot: Snapshot }>(
+  deps: PassDeps<Seen>,
+  policy: PassPolicy,
+  { seen, plan, write, round }: Round<Seen>,
+): Promise<Next | "again"> {
+  if (write === "first" && (await deps.writeStatus(seen, plan.status)) === "gone") return {};
+  const onlyAsks = plan.steps.length > 0 && plan.steps.every((step) => step.do === "reserve");
+  const isPostponed = (deps.busyForMs() ?? Infinity) < policy.postponeMostMs && hasJustBegun(seen.snapshot);
+  const failures = await actAll(deps, seen, isPostponed ? plan.steps.filter(isUrgent) : plan.steps);
+  if (failures.length === 0 && onlyAsks && round < ROUNDS_MOST && write !== "first") return "again";
+  if (isPostponed && failures.length === 0) return { requeueAfterMs: POSTPONE_MS };
+  // It tells what was seen, and that is so whatever has become of the steps.
+  if (write !== "first") {
+    const told = failures.some(isOfSilence) ? noteSilence(plan.status, seen.snapshot.nowMs) : plan.status;
+    const isNews = write === "after" || told !== plan.status;
+    if (isNews && (await deps.writeStatus(seen, told)) === "gone") return {};
+  }
+  const next = lookAgain(plan.lookAgainInMs, write === "later" ? policy.statusEveryMs : undefined);
+  if (failures.length === 0) return next;
+  // A deadline does not wait for a step that always fails.
+  if (next.requeueAfterMs !== undefined) deps.wakeAfter(Math.max(FAILED_WAKE_LEAST_MS, next.requeueAfterMs));
+  throw asOne(failures);
+}
+
+type Failure = { readonly step: JobStep; readonly error: unknown };
+
+/** The ledger gave no answer at all; a refusal is one. */
+function isOfSilence({ step, error }: Failure): boolean {
+  const code = faultOf(error)?.code;
+  return step.do === "reserve" && (code === "unavailable" || code === "deadline_exceeded");
+}
+
+function asOne(failures: readonly Failure[]): unknown {
+  const [first, ...others] = failures;
+  if (others.length === 0) return first?.error;
+  const steps = failures.map(({ step }) => step.do).join(", ");
+  return new AggregateError(
+    failures.map(({ error }) => error),
+    `${failures.length} steps failed: ${steps}`,
+  );
 }
 
 /** Machines and pods first: while many jobs wait for theirs, what guards or tells of a gang of which nobody was told that it has begun waits, too, and not for long. */
@@ -68,31 +122,34 @@ function isUrgent(step: JobStep): boolean {
   return step.do !== "sync-budget" && step.do !== "delete-budget";
 }
 
-/** Every step is tried: a service that cannot be made does not keep the others from being made. Returns what went wrong, the first error first. */
+/** Every step is tried: a service that cannot be made does not keep the others from being made. Returns what went wrong. */
 async function actAll<Seen extends { readonly snapshot: Snapshot }>(
   deps: PassDeps<Seen>,
   seen: Seen,
   steps: readonly JobStep[],
-): Promise<readonly unknown[]> {
-  const errors: unknown[] = [];
-  // Deletions do not depend on each other, and there may be many.
-  const deletions = steps.filter((step) => step.do === "delete-pod");
-  const ended = await Promise.allSettled(deletions.map((step) => deps.act(seen, step)));
-  for (const each of ended) if (each.status === "rejected") errors.push(each.reason);
-  for (const step of steps) {
-    if (step.do === "delete-pod") continue;
+): Promise<readonly Failure[]> {
+  const failures: Failure[] = [];
+  const attempt = async (step: JobStep): Promise<boolean> => {
     try {
       await deps.act(seen, step);
+      return true;
     } catch (error) {
-      errors.push(error);
-      // What pods need is not there: they would start without it, or not be placed.
-      if (step.do === "create-companions" || step.do === "sync-group") break;
+      deps.failed(seen, step, error);
+      failures.push({ step, error });
+      return false;
     }
+  };
+  // Deletions do not depend on each other, and there may be many.
+  await Promise.all(steps.filter((step) => step.do === "delete-pod").map(attempt));
+  for (const step of steps) {
+    if (step.do === "delete-pod" || (await attempt(step))) continue;
+    // What pods need is not there: they would start without it, or not be placed.
+    if (step.do === "create-companions" || step.do === "sync-group") break;
   }
-  return errors;
+  return failures;
 }
 
-function lookAgain(...times: readonly (number | undefined)[]): { readonly requeueAfterMs?: number } {
+function lookAgain(...times: readonly (number | undefined)[]): Next {
   const next = Math.min(...times.map((ms) => ms ?? Infinity));
   return Number.isFinite(next) ? { requeueAfterMs: next } : {};
 }

@@ -3,8 +3,9 @@ import { connectNats, serve, type NatsBus } from "@muster/bus";
 import { leaderElection, runController, type Lead } from "@muster/kube";
 import { JobService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { describePassError, openDeps, type Deps } from "./adapters/deps.ts";
+import { openDeps, type Deps } from "./adapters/deps.ts";
 import type { KindRuntime } from "./adapters/kind-runtime.ts";
+import { describePassError } from "./adapters/passes.ts";
 import type { Config } from "./config.ts";
 import { JOB_KIND } from "./domain/kind-job.ts";
 

@@ -1,28 +1,21 @@
 import { client, type NatsBus } from "@muster/bus";
-import { describeFault, faultOf } from "@muster/faults";
-import { eventRecorder, kubeCalls, kubeFault, loadKube, type KubeCalls, type RecordEvent } from "@muster/kube";
-import { annotations, labels, ReservationService } from "@muster/proto";
+import { eventRecorder, kubeCalls, loadKube, type KubeCalls, type RecordEvent } from "@muster/kube";
+import { labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import type { Config } from "../config.ts";
 import type { Kind } from "../domain/kind.ts";
-import { JOB_KIND } from "../domain/kind-job.ts";
-import { adviceOnGroup } from "../domain/plan-group.ts";
-import { reconcile } from "../reconcile.ts";
-import { act, type ActDeps } from "./act.ts";
 import { answers } from "./answers.ts";
 import { gatherEvents } from "./gather-events.ts";
 import { followKinds } from "./follow-kinds.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import { openMachines, type Machines, type MachinesDeps } from "./machines.ts";
 import { openMemberLogs } from "./member-log.ts";
-import { openNodes, type Nodes } from "./nodes.ts";
-import { observe, type Observation, type ObserveDeps } from "./observe.ts";
+import { openNodes } from "./nodes.ts";
 import type { JobRow } from "./read-job.ts";
-import { openPodGroups, type PodGroups } from "./pod-groups.ts";
-import { inPass, inStep } from "./trace.ts";
+import { makePasses, type Pass } from "./passes.ts";
+import { openPodGroups } from "./pod-groups.ts";
 import { sweep } from "./sweep.ts";
 import { openWorld, type World } from "./world.ts";
-import { writeStatus } from "./write-status.ts";
 
 /** Everything that the service's parts may touch. */
 export type Deps = AsyncDisposable & {
@@ -38,11 +31,7 @@ export type Deps = AsyncDisposable & {
   /** Begins to follow kinds that were installed since, and ends following those that were uninstalled; returns those that are not there. */
   readonly discover: () => Promise<readonly Kind[]>;
   /** One pass over the job of this key. */
-  readonly pass: (
-    runtime: KindRuntime,
-    key: string,
-    signal: AbortSignal,
-  ) => Promise<{ readonly requeueAfterMs?: number }>;
+  readonly pass: Pass;
   /** Gives back what the ledger has for jobs that are gone. */
   readonly sweep: () => Promise<void>;
   /** What is not as fresh as it should be; undefined when all is well. */
@@ -178,102 +167,4 @@ function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
 
 function keyOf({ namespace, name }: JobRow["metadata"]): string {
   return `${namespace}/${name}`;
-}
-
-type PassWorld = {
-  readonly calls: Deps["calls"];
-  readonly world: World;
-  readonly groups: PodGroups;
-  readonly machines: Machines;
-  readonly nodes: Nodes;
-  readonly recordEvent: RecordEvent<JobRow>;
-};
-
-type Seen = Observation & { readonly job: JobRow };
-
-function makePasses(
-  context: ServiceContext<Config>,
-  { calls, world, groups, machines, nodes, recordEvent }: PassWorld,
-): Deps["pass"] {
-  const { config, logger } = context;
-  const observing: ObserveDeps = {
-    calls,
-    machines,
-    budgetOf: world.budgetOf,
-    groupsOf: groups.groupsOf,
-    podNamed: (namespace, name) => world.pods.get(`${namespace}/${name}`),
-    podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
-    lostAmong: nodes.lostAmong,
-    defaults: config.defaults,
-    now: Date.now,
-  };
-  const acting: ActDeps = {
-    calls,
-    machines,
-    policy: {
-      keys: { labels, annotations },
-      defaults: config.defaults,
-      schedulingGates: [],
-      gangScheduling: config.policy.gangScheduling,
-    },
-    warn: (job, reason, message) => recordEvent(job, "Warning", reason, message),
-  };
-  const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, postponeMostMs: config.postponeMostMs };
-  let isDropTold = false;
-  const onDropped = (): void => {
-    if (isDropTold) return;
-    isDropTold = true;
-    const message =
-      "the API server drops a part of the status: its definition is older, and annotations keep that part";
-    logger.warn({ definition: `${JOB_KIND.plural}.${JOB_KIND.group}` }, message);
-  };
-  return async (runtime, key, signal) => {
-    const first = runtime.job(key);
-    if (first === undefined) return {};
-    return inPass(first, () =>
-      reconcile<Seen>(
-        {
-          observe: async () => {
-            const job = runtime.job(key);
-            return job === undefined ? undefined : { ...(await observe(observing, runtime, job)), job };
-          },
-          act: (seen, step) => {
-            signal.throwIfAborted();
-            return inStep(seen.job, step, () => act(acting, { runtime, job: seen.job, seen, signal }, step));
-          },
-          writeStatus: async ({ job }, status) => {
-            signal.throwIfAborted();
-            const written = await writeStatus({ calls, onDropped }, runtime.resource, job, status);
-            if (written !== undefined) runtime.wrote(written);
-            return written === undefined ? "gone" : "written";
-          },
-          planned: ({ job, ignored, errors, snapshot }, { steps }) => {
-            const advice = adviceOnGroup(snapshot, policy);
-            if (advice !== undefined && steps.some((step) => step.do === "create-pods"))
-              recordEvent(job, "Warning", "NoPodGroup", advice);
-            for (const error of errors) logger.warn({ job: key, err: error }, "a member is left for the next look");
-            for (const { pod, because } of ignored) {
-              recordEvent(
-                job,
-                "Warning",
-                "UnreadableIndex",
-                `pod ${pod.metadata?.name ?? ""} is left alone: ${because}`,
-              );
-            }
-            for (const step of steps)
-              logger.info({ job: key, kind: job.kind.kind, step: step.do, because: step.because }, "planned");
-          },
-          sinceWriteMs: () => runtime.sinceWriteMs(key),
-          busyForMs: runtime.busyForMs,
-        },
-        policy,
-      ),
-    );
-  };
-}
-
-/** What a pass that failed is called in logs. */
-export function describePassError(error: unknown): string {
-  const fault = faultOf(error) ?? kubeFault(error);
-  return fault === undefined ? "defect" : describeFault(fault);
 }

@@ -18,6 +18,7 @@ import {
 import { labels } from "@muster/proto";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { Kind, KindDefaults } from "../domain/kind.ts";
+import { ownWrites } from "./own-writes.ts";
 import { readJob, type JobResource, type JobRow } from "./read-job.ts";
 
 /** One kind of job in this process: its resources, what is to be looked at, and the operations on their members. */
@@ -25,6 +26,8 @@ export type KindRuntime = AsyncDisposable & {
   readonly kind: Kind;
   readonly resource: KubeResource;
   readonly jobs: Informer<JobRow, "ownerId">;
+  /** The same no later than in so many milliseconds. */
+  wakeAfter(key: string, ms: number): void;
   /** Puts the job into the queue of whoever works now; nobody works in a process that does not lead. */
   wake(key: string, priority?: "high" | "low"): void;
   /** A queue with every job in it, for whoever begins to work; the one before gets no more. */
@@ -36,6 +39,8 @@ export type KindRuntime = AsyncDisposable & {
   job(key: string): JobRow | undefined;
   /** What a write of ours was answered with: until the cache has it, passes go on from it. */
   wrote(resource: JobResource): void;
+  /** A write was refused because something else is there: what the cache has counts, be it of a lower version. */
+  distrust(key: string): void;
   /** Milliseconds since this process last wrote the job's status; Infinity when it never did. */
   sinceWriteMs(key: string): number;
   /** Aborted when it is disposed: the kind was uninstalled, or the process ends. */
@@ -73,7 +78,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   let busySinceMs: number | undefined;
   const ended = new AbortController();
   const writtenMs = new Map<string, number>();
-  const written = new Map<string, JobRow>();
+  const written = ownWrites();
   const read = (each: JobResource): JobRow => readJob(each, kind, defaults);
   const jobs = informer<JobResource, JobRow, "ownerId">({
     source: listWatch<JobResource>(deps.config, `/apis/${apiVersion}/namespaces/${namespace}/${kind.plural}`),
@@ -82,14 +87,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     onError: deps.onError,
   });
 
-  function job(key: string): JobRow | undefined {
-    const cached = jobs.get(key);
-    const own = written.get(key);
-    if (own === undefined) return cached;
-    if (cached?.metadata.uid === own.metadata.uid && versionOf(cached) < versionOf(own)) return own;
-    written.delete(key);
-    return cached;
-  }
+  const job = (key: string): JobRow | undefined => written.newest(key, jobs.get(key));
 
   const controller = jobController<JobRow>(
     controllerInterface(kind, { job, calls, resource, read }),
@@ -106,7 +104,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   );
   jobs.onChange(({ key, before, after }) => {
     if (after === undefined && before !== undefined) {
-      written.delete(key);
+      written.forget(key);
       writtenMs.delete(key);
       controller.forgetJob(before.metadata.uid);
     }
@@ -118,6 +116,8 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     resource,
     jobs,
     wake,
+    wakeAfter: (key, ms) => queue.addAfter(key, ms),
+    distrust: written.forget,
     busyForMs: () => {
       const nowMs = performance.now();
       busySinceMs = queue.length > deps.workers ? (busySinceMs ?? nowMs) : undefined;
@@ -134,7 +134,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
       const key = `${each.metadata.namespace}/${each.metadata.name}`;
       // Gone while its status was on the way: nothing would ever take it out again.
       if (jobs.get(key)?.metadata.uid !== each.metadata.uid) return;
-      written.set(key, read(each));
+      written.wrote(key, read(each));
       writtenMs.set(key, performance.now());
     },
     sinceWriteMs: (key) => performance.now() - (writtenMs.get(key) ?? -Infinity),
@@ -188,9 +188,4 @@ function controllerInterface(
     getJobFromInformerCache: (namespace, name) => source.job(`${namespace}/${name}`),
     getJobFromApi: async (namespace, name) => read(await calls.get<JobResource>({ ...resource, namespace }, name)),
   };
-}
-
-/** Kubernetes compares versions of one resource as numbers. */
-export function versionOf({ metadata }: JobRow): bigint {
-  return BigInt(metadata.resourceVersion ?? "0");
 }

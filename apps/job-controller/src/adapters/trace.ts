@@ -1,6 +1,6 @@
 import { ROOT_CONTEXT, trace, TraceFlags, type Context } from "@opentelemetry/api";
 import { extractTrace, inSpan } from "@muster/tracing";
-import type { JobStep } from "../domain/plan-steps.ts";
+import type { JobPlan, JobStep } from "../domain/plan-steps.ts";
 import type { JobRow } from "./read-job.ts";
 
 const TRACER = "job-controller";
@@ -17,9 +17,17 @@ export function contextOf({ traceparent, metadata }: Pick<JobRow, "traceparent" 
   return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: true });
 }
 
-/** Runs one pass under a span of the job's trace. */
-export function inPass<Result>(job: JobRow, work: () => Promise<Result>): Promise<Result> {
-  const attributes = { "muster.job": job.metadata.name, "muster.job.kind": job.kind.kind };
+/** Steps of a plan that its span names; a gang that ends has one for each pod. */
+const STEPS_MOST = 50;
+
+/** Runs one pass under a span of the job's trace, which has the plan: what is done, and because of what. */
+export function inPass<Result>(job: JobRow, { steps }: JobPlan, work: () => Promise<Result>): Promise<Result> {
+  const attributes = {
+    "muster.job": job.metadata.name,
+    "muster.job.kind": job.kind.kind,
+    "muster.plan": steps.slice(0, STEPS_MOST).map((step) => `${step.do}: ${step.because}`),
+    "muster.plan.steps": steps.length,
+  };
   return inSpan(TRACER, "job pass", { parent: contextOf(job), attributes }, work);
 }
 

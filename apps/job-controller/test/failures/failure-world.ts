@@ -138,7 +138,8 @@ function looking(world: JobWorld, collector: OtlpCollector): Looking {
     return reservations.filter(({ owner }) => owner?.id === id || owner?.id?.startsWith(`${id}--`) === true).length;
   };
   const passes = (name: string): number =>
-    collector.spans.filter((span) => span.name === "job pass" && span.attributes["muster.job"] === name).length;
+    collector.spans.filter((span) => span.name === "reconcile Job" && span.attributes["kube.key"] === `default/${name}`)
+      .length;
   return {
     pod,
     untilPod,

@@ -1,0 +1,80 @@
+import type { CoreV1Event } from "@kubernetes/client-node";
+import type { CallOptions, KubeObject, KubeResource, ListPage } from "@muster/kube";
+import { expect, it } from "vitest";
+import { JOB_KIND } from "../domain/kind-job.ts";
+import { readEvents } from "./read-events.ts";
+import { readJob } from "./read-job.ts";
+
+const DEFAULTS = {
+  pool: "p",
+  poolLabel: "pool",
+  scheduler: undefined,
+  clusterDomain: undefined,
+  images: { waitForMaster: undefined, kubectlDelivery: undefined },
+};
+
+function jobOf(replicas: number) {
+  const template = { spec: { containers: [{ name: "main", image: "image" }] } };
+  const metadata = { name: "train", namespace: "default", uid: "uid-of-train" };
+  return readJob({ metadata, spec: { replicaSpecs: { worker: { replicas, template } } } }, JOB_KIND, DEFAULTS);
+}
+
+function event(kind: string, name: string, atMs: number): CoreV1Event {
+  const involvedObject = { kind, name, uid: `uid-of-${name}` };
+  return { metadata: {}, involvedObject, lastTimestamp: new Date(atMs), reason: `${atMs}` };
+}
+
+/** Reads the events of a job of so many members where there are these. */
+async function read(replicas: number, events: readonly CoreV1Event[]) {
+  const asked: string[] = [];
+  const list = <Object extends KubeObject>(
+    _: KubeResource,
+    { query = {} }: CallOptions = {},
+  ): Promise<ListPage<Object>> => {
+    const selector = String(query["fieldSelector"]);
+    asked.push(`${selector} ${String(query["continue"] ?? "")}`.trimEnd());
+    const wanted = new Map(
+      selector.split(",").map((each) => each.replace("involvedObject.", "").split("=") as [string, string]),
+    );
+    const all = events.filter(({ involvedObject }) =>
+      [...wanted].every(([key, value]) => new Map(Object.entries(involvedObject)).get(key) === value),
+    );
+    const [from, limit] = [Number(query["continue"] ?? 0), Number(query["limit"])];
+    const next = from + limit;
+    // What a test has is what the caller asks for.
+    const items = all.slice(from, next) as KubeObject[] as Object[];
+    return Promise.resolve({ items, resourceVersion: "1", continue: next < all.length ? `${next}` : undefined });
+  };
+  const found = await readEvents({ list }, jobOf(replicas), new AbortController().signal);
+  return { asked, told: found.map(({ object, reason }) => `${object ?? ""} ${reason ?? ""}`) };
+}
+
+const some = [
+  event("Pod", "train-worker-1", 3),
+  event("Job", "train", 1),
+  event("Pod", "train-2-worker-0", 2),
+  event("Pod", "train-worker-0", 2),
+];
+
+it("asks for the events of a small job's members by their names", async () => {
+  const { asked, told } = await read(2, some);
+  expect(told).toEqual(["Job/train 1", "Pod/train-worker-0 2", "Pod/train-worker-1 3"]);
+  expect(asked).toEqual([
+    "involvedObject.uid=uid-of-train",
+    "involvedObject.kind=Pod,involvedObject.name=train-worker-0",
+    "involvedObject.kind=Pod,involvedObject.name=train-worker-1",
+  ]);
+});
+
+it("reads the events of all pods in pages for a large job, and keeps its own", async () => {
+  const others = Array.from({ length: 600 }, (_, index) => event("Pod", `other-worker-${index}`, 5));
+  const { asked, told } = await read(33, [...others, ...some]);
+  expect(told).toEqual(["Job/train 1", "Pod/train-worker-0 2", "Pod/train-worker-1 3"]);
+  expect(asked).toEqual(["involvedObject.uid=uid-of-train", "involvedObject.kind=Pod", "involvedObject.kind=Pod 500"]);
+});
+
+it("keeps the newest thousand", async () => {
+  const many = Array.from({ length: 2500 }, (_, index) => event("Job", "train", 2500 - index));
+  const { told } = await read(1, many);
+  expect([told.length, told[0], told.at(-1)]).toEqual([1000, "Job/train 1501", "Job/train 2500"]);
+});

@@ -1,0 +1,68 @@
+import type { CoreV1Event } from "@kubernetes/client-node";
+import type { KubeCalls } from "@muster/kube";
+import type { muster } from "@muster/proto";
+import { memberName } from "../domain/member-names.ts";
+import { listPages } from "./list-pages.ts";
+import type { JobRow } from "./read-job.ts";
+
+const EVENTS_MOST = 1000;
+/** Events are small, and a page of them, too. */
+const PAGE = 500;
+/** Members that are asked for by their names, each in a question of its own. For more of them it is less work to read the events of all pods. */
+const ASKED_MOST = 32;
+
+/** The newest events of the job and of its members, in the order of time. Rejects as the API server does. */
+export async function readEvents(
+  calls: Pick<KubeCalls, "list">,
+  job: JobRow,
+  signal: AbortSignal,
+): Promise<muster.job.v1.JobEvent.$Properties[]> {
+  const { namespace, name, uid } = job.metadata;
+  const newest: CoreV1Event[] = [];
+  const read = async (fieldSelector: string, isMeant: (name: string) => boolean): Promise<void> => {
+    const pages = listPages<CoreV1Event>(
+      calls,
+      { apiVersion: "v1", plural: "events", namespace },
+      { query: { fieldSelector }, signal },
+      PAGE,
+    );
+    for await (const page of pages) {
+      newest.push(...page.filter(({ involvedObject }) => isMeant(involvedObject.name ?? "")));
+      if (newest.length > 2 * EVENTS_MOST) keepNewest(newest);
+    }
+  };
+  const members = job.shape.types.flatMap(({ type, replicas }) =>
+    Array.from({ length: replicas }, (_, index) => memberName({ name }, { type, index })),
+  );
+  await read(`involvedObject.uid=${uid}`, () => true);
+  if (members.length <= ASKED_MOST) {
+    for (const member of members) await read(`involvedObject.kind=Pod,involvedObject.name=${member}`, () => true);
+  } else {
+    // The job's name is not enough: `train-2` has a pod `train-2-worker-0`, which begins as those of `train` do.
+    const names = new Set(members);
+    await read("involvedObject.kind=Pod", (each) => names.has(each));
+  }
+  keepNewest(newest);
+  return newest.map(eventMessage);
+}
+
+function keepNewest(events: CoreV1Event[]): void {
+  events.sort((a, b) => atMs(a) - atMs(b));
+  events.splice(0, events.length - EVENTS_MOST);
+}
+
+function atMs({ lastTimestamp, eventTime, metadata }: CoreV1Event): number {
+  return new Date(lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? 0).getTime();
+}
+
+function eventMessage(event: CoreV1Event): muster.job.v1.JobEvent.$Properties {
+  const { type, reason, message, count, involvedObject } = event;
+  return {
+    atMs: atMs(event),
+    type: type ?? "Normal",
+    reason: reason ?? "",
+    message: message ?? "",
+    count: count ?? 1,
+    object: `${involvedObject.kind ?? ""}/${involvedObject.name ?? ""}`,
+  };
+}

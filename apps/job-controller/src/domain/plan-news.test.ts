@@ -1,0 +1,81 @@
+import { describe, expect, it } from "vitest";
+import { NOW_MS, POLICY, ended, granted, pod, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { NEW_STATUS, type JobStatus } from "./job-status.ts";
+import { planJob } from "./plan-job.ts";
+import { planNews } from "./plan-news.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+const both = [pod("worker-0"), pod("worker-1")];
+const running: Partial<Snapshot> = { replicas: [seen("worker", both)], budget: 2 };
+
+/** What is told when a job that has this status is looked at in this world, and its status then. */
+function look(before: JobStatus, world: Partial<Snapshot>): { told: string[]; status: JobStatus } {
+  const { status } = planJob(snapshot({ ...world, status: before }), POLICY);
+  return { told: planNews(before, status, []).map(({ type, reason }) => `${type} ${reason}`), status };
+}
+
+describe("the news of a job", () => {
+  const begun = look(NEW_STATUS, running);
+
+  it("are told once each", () => {
+    expect(begun.told).toEqual(["Normal JobCreated", "Normal MachinesGranted", "Normal JobRunning"]);
+    expect(look(begun.status, running).told).toEqual([]);
+  });
+
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    [
+      "its success",
+      { replicas: [seen("worker", [ended("worker-0", 0), ended("worker-1", 0)])] },
+      ["Normal JobSucceeded"],
+    ],
+    [
+      "an exit code",
+      {
+        spec: spec({ replicas: [replica("worker", 2, { restartPolicy: "ExitCode" })] }),
+        replicas: [seen("worker", [pod("worker-0"), ended("worker-1", 1)])],
+      },
+      ["Warning PermanentExitCode"],
+    ],
+    [
+      "its deadline",
+      { ...running, spec: spec({ activeDeadlineMs: 1000 }), nowMs: NOW_MS + 60_000 },
+      ["Warning DeadlineExceeded"],
+    ],
+    [
+      "a spec that cannot be read any more",
+      { spec: { ok: false, problems: [{ field: "spec", reason: "is wrong" }], managedBy: undefined } },
+      ["Warning InvalidSpec"],
+    ],
+    ["a restart", { replicas: [seen("worker", [pod("worker-0"), ended("worker-1", 1)])] }, ["Warning JobRestarting"]],
+    [
+      "a name that is taken",
+      { ...running, namesTaken: [{ pod: "train-worker-0", owner: "nobody" }] },
+      ["Warning NameConflict"],
+    ],
+    ["a right that is missing", { ...running, companionsRefused: "there is no right" }, ["Warning RightsMissing"]],
+  ])("are of %s", (_what, world, told) => {
+    expect(look(begun.status, { units: [granted("worker-0", "worker-1")], ...world }).told).toEqual(told);
+  });
+
+  it("are that it is suspended, and that it goes on", () => {
+    const suspended = look(begun.status, { ...running, spec: spec({ suspend: true }) });
+    expect(suspended.told).toEqual(["Normal JobSuspended"]);
+    expect(look(suspended.status, running).told).toContain("Normal JobResumed");
+  });
+
+  it("tell what is odd about a spec once for each generation of it", () => {
+    const warnings = [{ field: "spec.elasticPolicy", reason: "has no effect" }];
+    const told = planNews(NEW_STATUS, { ...NEW_STATUS, observedGeneration: 1 }, warnings);
+    expect(told).toMatchObject([
+      { type: "Warning", reason: "SpecWarning", message: "spec.elasticPolicy: has no effect" },
+    ]);
+    expect(planNews(begun.status, begun.status, warnings)).toEqual([]);
+  });
+
+  it("count a restart that begins while another one lasts", () => {
+    const failed = ended("worker-1", 1);
+    const first = look(begun.status, { replicas: [seen("worker", [pod("worker-0"), failed])] });
+    const second = look(first.status, { replicas: [seen("worker", [ended("worker-0", 1), failed])] });
+    expect([first.told, second.told]).toEqual([["Warning JobRestarting"], ["Warning JobRestarting"]]);
+  });
+});
