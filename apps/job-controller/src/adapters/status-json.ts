@@ -197,7 +197,8 @@ function conditionJson({ type, status, reason, message, lastUpdateMs, lastTransi
 function readCondition(json: ConditionJson): Condition[] {
   const { type, status, reason = "", message = "" } = json;
   if (!isConditionType(type) || (status !== "True" && status !== "False")) return [];
-  const lastTransitionMs = timeMs(json.lastTransitionTime) ?? 0;
+  // 0 is no time: whoever looks at the whole job gives it one.
+  const lastTransitionMs = timeMs(json.lastTransitionTime) ?? timeMs(json.lastUpdateTime) ?? 0;
   return [
     { type, status, reason, message, lastUpdateMs: timeMs(json.lastUpdateTime) ?? lastTransitionMs, lastTransitionMs },
   ];

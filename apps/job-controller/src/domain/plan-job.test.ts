@@ -808,6 +808,41 @@ describe("an elastic job", () => {
     ]);
   });
 
+  it("is over once all that have machines are done, though others still wait for theirs", () => {
+    const extras = ["worker-2", "worker-3"].map((component) =>
+      waiting({ id: `${GANG}--${component}`, components: [component] }),
+    );
+    const units = [granted("worker-0", "worker-1"), ...extras];
+    const slots = (third: ReturnType<typeof pod> | undefined) => ({
+      spec: elastic(4),
+      replicas: [seen("worker", [ended("worker-0", 0), ended("worker-1", 0), third, undefined])],
+    });
+    expect(conditions({ ...slots(undefined), units })).toContain("Succeeded: JobSucceeded");
+    const more = [granted("worker-0", "worker-1"), extra("worker-2")];
+    expect(conditions({ ...slots(undefined), units: more })).not.toContain("Succeeded: JobSucceeded");
+    expect(conditions({ ...slots(pod("worker-2")), units: more })).not.toContain("Succeeded: JobSucceeded");
+    expect(conditions({ ...slots(ended("worker-2", 0)), units: more })).toContain("Succeeded: JobSucceeded");
+  });
+
+  it.each(["Ready", "Complete"] as const)("has those that need it %s wait only for members with machines", (wanted) => {
+    const driver = replica("driver", 1, { dependsOn: [{ type: "worker", status: wanted }] });
+    const success = [[{ type: "driver", indexes: "all" as const }]];
+    const of = spec({ replicas: [...elastic(4).replicas, driver], success });
+    const far = (component: string) => (wanted === "Ready" ? pod(component) : ended(component, 0));
+    const plans = (third: ReturnType<typeof pod> | undefined, ...more: UnitSeen[]) =>
+      plan({
+        spec: of,
+        budget: 3,
+        units: [granted("worker-0", "worker-1", "driver-0"), ...more],
+        replicas: [seen("worker", [far("worker-0"), far("worker-1"), third, undefined]), seen("driver", [undefined])],
+      }).filter((step) => step.includes("driver"));
+    const made = ["create driver-0 on node-driver-0: missing"];
+    expect(plans(undefined)).toEqual(made);
+    expect(plans(undefined, extra("worker-2"))).toEqual([]);
+    expect(plans(pod("worker-2", { ready: false }), extra("worker-2"))).toEqual([]);
+    expect(plans(far("worker-2"), extra("worker-2"))).toEqual(made);
+  });
+
   it("gives back the machines of those that are too many, once their pods are gone", () => {
     const units = [granted("worker-0", "worker-1"), extra("worker-2")];
     const surplus = [{ pod: pod("worker-2"), because: "index-out-of-range" as const }];
@@ -841,7 +876,7 @@ it.each([
     { ok: false, problems: [{ field: "spec", reason: "" }], managedBy: "another" } as const,
   ],
 ])("leaves %s alone that another controller has", (_title, spec) => {
-  const plan = planJob(snapshot({ spec }), POLICY);
+  const plan = planJob(snapshot({ spec, units: [NONE] }), POLICY);
   expect(plan).toEqual({ status: NEW_STATUS, steps: [], lookAgainInMs: undefined });
 });
 

@@ -7,10 +7,12 @@ import { conditionOf, isFinished, isTrue, type Condition, type ConditionType, ty
 import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
 import { noteSilence } from "./note-silence.ts";
 import { planGroup, planGroupAway } from "./plan-group.ts";
+import { planHandOver } from "./plan-hand-over.ts";
 import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, Unreadable } from "./snapshot.ts";
+import { recoverStatus } from "./recover-status.ts";
 import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
 import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
 
@@ -25,9 +27,9 @@ const WHILE_UNREADABLE =
  * there is nothing to do but wait, for a job that another controller has, and for one that is being deleted, except for giving its machines back.
  */
 export function planJob(snapshot: Snapshot, policy: JobPolicy): JobPlan {
-  const { spec, status, nodesLost } = snapshot;
-  if (spec.managedBy !== undefined) return { status, steps: [], lookAgainInMs: undefined };
-  const plan = planOwn(snapshot, policy);
+  const { spec, nodesLost } = snapshot;
+  if (spec.managedBy !== undefined) return planHandOver(snapshot);
+  const plan = planOwn({ ...snapshot, status: recoverStatus(snapshot) }, policy);
   return { ...plan, steps: [...planForced(podsOf(snapshot), nodesLost), ...plan.steps] };
 }
 

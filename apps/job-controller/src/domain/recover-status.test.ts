@@ -1,0 +1,48 @@
+import { expect, it } from "vitest";
+import { ended, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
+import { NEW_STATUS, type JobStatus } from "./job-status.ts";
+import { planJob } from "./plan-job.ts";
+
+const timeless = (type: "Created" | "Succeeded") =>
+  ({ type, status: "True", reason: "", message: "", lastUpdateMs: 0, lastTransitionMs: 0 }) as const;
+const over: JobStatus = { ...NEW_STATUS, observedGeneration: 1, conditions: [timeless("Succeeded")] };
+const TTL_MS = 60_000;
+const kept = spec({ ttlAfterFinishedMs: TTL_MS, cleanPodPolicy: "None" });
+const idle = { spec: kept, units: [], replicas: [seen("worker", [undefined, undefined])] };
+
+it("goes on with the attempt that the pods are of when the progress of a job is lost, and takes what has ended well for that", () => {
+  const replicas = [seen("worker", [ended("worker-0", 0, { attempt: 2 }), pod("worker-1", { attempt: 2 })])];
+  const { status, steps } = planJob(snapshot({ replicas, budget: 2 }), POLICY);
+  expect(status).toMatchObject({ attempt: 2, replicas: [{ completedIndexes: [0] }] });
+  expect(steps).toEqual([]);
+});
+
+it("does not take the word of one pod among others for the attempt", () => {
+  const replicas = [seen("worker", [pod("worker-0", { attempt: 7 }), pod("worker-1")])];
+  expect(planJob(snapshot({ replicas }), POLICY).status.attempt).toBe(0);
+});
+
+it("keeps a job whose end nobody has dated from now on, and writes that down once", () => {
+  const first = planJob(snapshot({ ...idle, status: over }), POLICY);
+  expect(first).toMatchObject({ steps: [], status: { completionMs: NOW_MS } });
+  const status = first.status;
+  expect(planJob(snapshot({ ...idle, status, nowMs: NOW_MS + TTL_MS - 1 }), POLICY)).toMatchObject({
+    steps: [],
+    status,
+  });
+  const last = planJob(snapshot({ ...idle, status, nowMs: NOW_MS + TTL_MS }), POLICY);
+  expect(last.steps.map((step) => step.do)).toEqual(["delete-job"]);
+});
+
+it("keeps a job from the time of its condition where only that was written", () => {
+  const endMs = NOW_MS - TTL_MS;
+  const conditions = [{ ...timeless("Succeeded"), lastUpdateMs: endMs, lastTransitionMs: endMs }];
+  const plan = (nowMs: number) => planJob(snapshot({ ...idle, nowMs, status: { ...over, conditions } }), POLICY).steps;
+  expect(plan(NOW_MS - 1)).toEqual([]);
+  expect(plan(NOW_MS).map((step) => step.do)).toEqual(["delete-job"]);
+});
+
+it("dates other conditions from the beginning of the job", () => {
+  const status = { ...NEW_STATUS, conditions: [timeless("Created")] };
+  expect(planJob(snapshot({ status }), POLICY).status.conditions[0]?.lastTransitionMs).toBe(JOB.createdMs);
+});

@@ -1,0 +1,50 @@
+import { isFinished, type Condition, type JobStatus } from "./job-status.ts";
+import { podsOf } from "./plan-machines.ts";
+import type { PodFact, Snapshot } from "./snapshot.ts";
+import { mayRun } from "./summarise-replicas.ts";
+import { wholeSecond } from "./transition-conditions.ts";
+
+/**
+ * The status with what was lost of it, as far as the world still shows it. Somebody who replaces a job of another project takes away the annotation with its progress: the
+ * pods know which attempt of the gang they are of, and those that have ended well are still there. A status that was written by others may have conditions without times.
+ */
+export function recoverStatus(snapshot: Snapshot): JobStatus {
+  return withTimes(withAttempt(snapshot.status, snapshot), snapshot);
+}
+
+/** An attempt that has pods was begun. Never by a single pod with another number among those of the attempt that is known: people can edit labels. */
+function withAttempt(status: JobStatus, snapshot: Snapshot): JobStatus {
+  const pods = podsOf(snapshot).filter((pod) => !pod.deleting && isOurs(pod));
+  const highest = Math.max(status.attempt, ...pods.map(({ attempt }) => attempt));
+  const isKnown = pods.some((pod) => pod.attempt === status.attempt && mayRun(pod));
+  return highest === status.attempt || isKnown ? status : { ...status, attempt: highest };
+}
+
+/** A time that nobody wrote is taken to be that of the job, and of an end the present, once: a job that is kept for a while after its end is kept for so long. */
+function withTimes(status: JobStatus, { nowMs, job }: Snapshot): JobStatus {
+  if (status.conditions.every(isTimed)) return status;
+  const endMs = status.completionMs ?? wholeSecond(nowMs);
+  const beginMs = status.startMs ?? wholeSecond(job.createdMs);
+  const conditions = status.conditions.map((condition): Condition => {
+    if (isTimed(condition)) return condition;
+    const isEnd = condition.type === "Succeeded" || condition.type === "Failed";
+    const atMs = isEnd ? endMs : beginMs;
+    return { ...condition, lastUpdateMs: atMs, lastTransitionMs: atMs };
+  });
+  const timed = { ...status, conditions };
+  return isFinished(timed) ? { ...timed, completionMs: status.completionMs ?? endOf(timed) } : timed;
+}
+
+function isTimed({ lastTransitionMs }: Condition): boolean {
+  return lastTransitionMs > 0;
+}
+
+function endOf({ conditions }: JobStatus): number | undefined {
+  return conditions.find(({ type, status }) => (type === "Succeeded" || type === "Failed") && status === "True")
+    ?.lastTransitionMs;
+}
+
+/** Whether this process, or one like it, made the pod. */
+export function isOurs({ component }: PodFact): boolean {
+  return component !== "";
+}
