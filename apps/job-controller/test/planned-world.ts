@@ -1,0 +1,306 @@
+import { expect } from "vitest";
+import { componentOf, ownerIdOf } from "../src/domain/build-units.ts";
+import { restartsOf } from "../src/domain/decide-outcome.ts";
+import type { JobSpec } from "../src/domain/job.ts";
+import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "../src/domain/job-status.ts";
+import { planJob } from "../src/domain/plan-job.ts";
+import type { JobStep } from "../src/domain/plan-steps.ts";
+import type { GroupWanted } from "../src/domain/pod-group.ts";
+import type { PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
+import { mayRun } from "../src/domain/summarise-replicas.ts";
+import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";
+
+/** A cluster and a ledger in memory, that do what the steps say and what chance says. */
+export type World = {
+  nowMs: number;
+  spec: JobSpec;
+  status: JobStatus;
+  pods: PodFact[];
+  units: Map<string, UnitSeen>;
+  budget: number | undefined;
+  /** What the scheduler knows of the gang. */
+  group: GroupWanted | undefined;
+  lost: Set<string>;
+  /** No pod is put on these; those that are there run on. */
+  cordoned: Set<string>;
+  made: number;
+  machines: number;
+  machinesMost: number;
+  /** Failures that happened to pods by their own doing, each once. */
+  failures: number;
+  deleting: boolean;
+};
+
+export type Happening =
+  | {
+      do: "pod-binds" | "pod-runs" | "pod-succeeds" | "pod-fails" | "pod-evicted" | "pod-deleted" | "pod-goes";
+      which: number;
+    }
+  | { do: "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
+  | { do: "time"; ms: number }
+  | { do: "crash-in-steps"; after: number };
+
+const GROUPS = { apiVersion: "groups/v1", fields: [] } as const;
+
+/** A job, and how many machines there are; lost ones come back as others. An elastic job may find no more than it needs to start. */
+export type Given = { readonly of: JobSpec; readonly machinesMost: number };
+/** A job whose machines were granted and whose first pods are made. */
+export function newWorld({ of, machinesMost }: Given): World {
+  const world: World = {
+    nowMs: NOW_MS,
+    spec: of,
+    status: NEW_STATUS,
+    pods: [],
+    units: new Map(),
+    budget: undefined,
+    group: undefined,
+    lost: new Set(),
+    cordoned: new Set(),
+    made: 0,
+    machines: 0,
+    machinesMost,
+    failures: 0,
+    deleting: false,
+  };
+  pass(world);
+  grant(world);
+  pass(world);
+  return world;
+}
+
+export function observe(world: World): Snapshot {
+  const replicas = world.spec.replicas.map(({ type, replicas: count }): ReplicaSeen => {
+    const slots = Array.from({ length: count }, (_, index) =>
+      world.pods.find(({ component }) => component === componentOf({ type, index })),
+    );
+    return seen(type, slots);
+  });
+  return {
+    nowMs: world.nowMs,
+    job: { ...JOB, deleting: world.deleting },
+    spec: world.spec,
+    status: world.status,
+    replicas,
+    strangers: [],
+    unreadable: [],
+    released: [],
+    services: { present: [], wanted: [], settled: true },
+    namesTaken: [],
+    companionsMissing: [],
+    budget: world.budget,
+    groups: {
+      kind: GROUPS,
+      there: world.group === undefined ? [] : [{ apiVersion: GROUPS.apiVersion, group: world.group }],
+    },
+    units: [...world.units.values()],
+    nodesLost: [...world.lost],
+  };
+}
+
+/** The whole of a pass, or its first steps only: the process dies then. */
+export function pass(world: World, stepsMost = Infinity): JobStep[] {
+  const { status, steps } = planJob(observe(world), POLICY);
+  if (isFinished(world.status)) expect(status.conditions).toEqual(world.status.conditions);
+  world.status = status;
+  steps.slice(0, stepsMost).forEach((step) => {
+    apply(world, step);
+  });
+  check(world);
+  return [...steps];
+}
+
+function apply(world: World, step: JobStep): void {
+  switch (step.do) {
+    case "reserve": {
+      const components = step.unit.needs.map(({ component }) => component);
+      const because = { code: "POOL_AVAILABILITY", text: "" };
+      const before = world.units.get(step.unit.id);
+      if (before === undefined) {
+        const { id } = step.unit;
+        world.units.set(id, { id, state: "waiting", components, because, sinceMs: world.nowMs });
+      }
+      return;
+    }
+    case "release": {
+      const unit = world.units.get(step.unitId);
+      if (unit?.state === "granted") {
+        const nodes = new Set(unit.nodes.values());
+        const there = world.pods.filter((each) => mayRun(each) && nodes.has(placeOf(each)));
+        expect(there, "a pod on a machine that is given back").toEqual([]);
+      }
+      world.units.delete(step.unitId);
+      return;
+    }
+    case "create-pods":
+      for (const { type, index, node } of step.pods) {
+        const component = componentOf({ type, index });
+        // The name is unique: a pod that is there, whatever its state, lets none be made beside it.
+        if (world.pods.some((each) => each.component === component)) continue;
+        expect(world.units.get(ownerIdOf(JOB))?.state, "a pod without its gang's machines").toBe("granted");
+        const elsewhere = world.pods.filter((each) => mayRun(each) && placeOf(each) === node);
+        expect(elsewhere, "two pods of the job on one machine").toEqual([]);
+        const completed = world.status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
+        expect(completed, "an index that had ended well is run again").not.toContain(index);
+        world.made += 1;
+        world.pods.push(
+          pod(component, {
+            uid: `uid-${world.made}`,
+            attempt: step.attempt,
+            node: undefined,
+            pinned: node,
+            phase: "Pending",
+            ready: false,
+          }),
+        );
+      }
+      return;
+    case "delete-pod":
+      world.pods = world.pods.flatMap((each) => (each.uid === step.uid ? turn(world, each, "pod-deleted") : [each]));
+      return;
+    case "force-pod":
+      world.pods = world.pods.filter((each) => each.uid !== step.uid);
+      return;
+    case "sync-budget":
+      world.budget = step.minAvailable;
+      return;
+    case "delete-budget":
+      world.budget = undefined;
+      return;
+    case "sync-group":
+      world.group = step.group;
+      return;
+    case "delete-group":
+      world.group = undefined;
+      return;
+    case "create-service":
+    case "delete-service":
+    case "create-companions":
+    case "delete-job":
+  }
+}
+
+function check(world: World): void {
+  expect(isTrue(world.status, "Succeeded") && isTrue(world.status, "Failed"), "two outcomes").toBe(false);
+  expect(restartsOf(world.status), "failures that nobody saw").toBeLessThanOrEqual(world.failures);
+}
+
+export function happen(world: World, event: Happening): void {
+  switch (event.do) {
+    case "pass":
+      pass(world);
+      return;
+    case "crash-in-steps":
+      pass(world, event.after);
+      return;
+    case "time":
+      world.nowMs += event.ms;
+      return;
+    case "suspend":
+    case "resume":
+      world.spec = { ...world.spec, suspend: event.do === "suspend" };
+      return;
+    case "grant":
+      grant(world);
+      return;
+    case "machine-lost": {
+      const there = world.pods.find((each) => !world.lost.has(placeOf(each)));
+      if (there !== undefined) world.lost.add(placeOf(there));
+      return;
+    }
+    case "machine-cordoned": {
+      const there = world.pods.find((each) => !world.cordoned.has(placeOf(each)));
+      if (there !== undefined) world.cordoned.add(placeOf(there));
+      return;
+    }
+    case "uncordon":
+      world.cordoned.clear();
+      return;
+    default:
+      world.pods = world.pods.flatMap((each, place) => (place === event.which ? turn(world, each, event.do) : [each]));
+  }
+}
+
+/** One machine that nobody has for each member, to whoever asked first of those for whom there are enough. */
+function grant(world: World): void {
+  for (const [id, unit] of world.units) {
+    const held = [...world.units.values()].flatMap((each) =>
+      each.state === "granted" ? [...each.nodes.values()] : [],
+    );
+    const free = world.machinesMost - held.filter((machine) => !world.lost.has(machine)).length;
+    if (unit.state !== "waiting" || unit.components.length > free) continue;
+    const nodes = new Map(unit.components.map((component) => [component, `machine-${(world.machines += 1)}`]));
+    world.units.set(id, { id, state: "granted", nodes });
+  }
+}
+
+/** Where it is, or would be put. */
+function placeOf({ node, pinned }: PodFact): string {
+  return node ?? pinned ?? "";
+}
+
+/**
+ * As the strictest of schedulers has it: none of the group's pods before as many as it names are there, and those that failed are not. A pod is put only where it is
+ * pinned, and not while that machine takes none.
+ */
+function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean {
+  if (lost.has(placeOf(each)) || cordoned.has(placeOf(each))) return false;
+  const there = pods.filter(({ phase, deleting }) => phase !== "Failed" && !deleting);
+  return group !== undefined && there.length >= group.minMember;
+}
+
+function turn(world: World, each: PodFact, event: Exclude<Happening["do"], "time" | "grant">): PodFact[] {
+  const over = !mayRun(each);
+  const end = { ready: false, finishedMs: world.nowMs };
+  switch (event) {
+    case "pod-binds":
+      if (over || each.node !== undefined || !canBind(world, each)) return [each];
+      return [{ ...each, node: each.pinned, pinned: undefined }];
+    case "pod-runs":
+      return [over || each.node === undefined ? each : { ...each, phase: "Running", ready: true }];
+    case "pod-succeeds":
+      return [over || each.phase === "Pending" ? each : { ...each, ...end, phase: "Succeeded" }];
+    case "pod-fails": {
+      if (over || each.phase === "Pending") return [each];
+      if (!each.deleting) world.failures += 1;
+      return [{ ...each, ...end, phase: "Failed", exits: [{ container: "main", code: 1 + (world.made % 3) }] }];
+    }
+    case "pod-evicted":
+      return [over || each.node === undefined ? each : { ...each, ...end, phase: "Failed", reason: "NodeShutdown" }];
+    case "pod-deleted":
+      // Nobody has to end what was put nowhere.
+      return each.node === undefined ? [] : [{ ...each, deleting: true }];
+    case "pod-goes":
+      return each.deleting ? [] : [each];
+    default:
+      return [each];
+  }
+}
+
+/** Everything that can happen by itself happens, well, until nothing is planned: except that machines which were drained are taken away. Returns whether that came about. */
+export function calmDown(world: World): boolean {
+  world.spec = { ...world.spec, suspend: false };
+  for (const machine of world.cordoned) world.lost.add(machine);
+  for (let round = 0; round < 100; round += 1) {
+    const statusBefore = world.status;
+    const steps = pass(world);
+    world.pods = world.pods.flatMap((each) =>
+      each.deleting
+        ? []
+        : (["pod-binds", "pod-runs", round % 2 === 0 ? "pod-runs" : "pod-succeeds"] as const).reduce(
+            (now, event) => turn(world, now, event)[0] ?? now,
+            each,
+          ),
+    );
+    grant(world);
+    world.nowMs += POLICY.restartBackoffMostMs;
+    if (steps.length === 0 && world.status === statusBefore && isFinished(world.status)) return true;
+    if (
+      steps.length === 0 &&
+      isFinished(world.status) &&
+      world.units.size === 0 &&
+      world.pods.every((each) => !mayRun(each))
+    )
+      return true;
+  }
+  return false;
+}
