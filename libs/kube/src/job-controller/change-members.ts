@@ -14,6 +14,9 @@ export type ChangeReport = {
   readonly untried: number;
 };
 
+/** An API server gives up a request after this (`--request-timeout`): a creation that is not there by then will not come, and its name makes it safe to ask again. */
+const UNKNOWN_CREATION_MS = 60_000;
+
 export type Accounting = { readonly expectations: Expectations; readonly key: string };
 
 /**
@@ -41,8 +44,10 @@ export async function createMembers<M extends Member>(
       }
       // What was found may have been seen before it was expected.
       if (outcome.did !== "found") open.delete(member.metadata?.name ?? "");
-      if (outcome.did === "unknown") report.unknown += 1;
-      else report.done += 1;
+      if (outcome.did === "unknown") {
+        expectations.shorten(key, member.metadata?.name ?? "", UNKNOWN_CREATION_MS);
+        report.unknown += 1;
+      } else report.done += 1;
       return "go-on" as const;
     };
     const untried = await slowStart(members, work, signal);

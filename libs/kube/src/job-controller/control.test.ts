@@ -78,10 +78,30 @@ describe("creating a member", () => {
     ["a time limit", timeout],
     ["a timeout of the server", new KubeError("POST", 504, { reason: "Timeout" })],
     ["a connection that broke", cut],
-  ])("is unknown after %s, and no event claims anything", async (_what, error) => {
-    const { control, events } = world({ create: error });
+  ])("is looked for after %s: it may be there", async (_what, error) => {
+    const there = world({ create: error });
+    expect(await there.control.create(job, wanted)).toMatchObject({ did: "created" });
+    expect(there.events).toEqual(["Normal SuccessfulCreatePod: Created pod: mnist-worker-0"]);
+    const silent = world({ create: error, get: timeout });
+    expect(await silent.control.create(job, wanted)).toMatchObject({ did: "unknown" });
+    expect(silent.events).toEqual([]);
+  });
+
+  it("is sent once more when its answer was lost and nothing is there, and not for ever", async () => {
+    const { control, events, asked } = world({ create: cut, get: notFound });
     expect(await control.create(job, wanted)).toMatchObject({ did: "unknown" });
-    expect(events).toEqual([]);
+    expect([asked, events]).toEqual([["create", "get", "create"], []]);
+    const answers: (Member | Error)[] = [cut, wanted];
+    const calls: Pick<MemberCalls<Member>, "get" | "create" | "delete"> = {
+      create: () => {
+        const next = answers.shift() ?? wanted;
+        return next instanceof Error ? Promise.reject(next) : Promise.resolve(next);
+      },
+      get: () => Promise.reject(notFound),
+      delete: () => Promise.resolve({}),
+    };
+    const lucky = memberControl("Pod", { calls, recordEvent: () => undefined });
+    expect(await lucky.create(job, wanted)).toEqual({ did: "created", member: wanted });
   });
 
   it.each<[string, Error, string]>([
@@ -313,6 +333,16 @@ describe("many members", () => {
         if (!outcomes.includes("refused")) expect(report.untried).toBe(0);
       }),
     );
+  });
+
+  it("of which nobody knows whether they will come are asked for again after a minute", async () => {
+    let nowMs = 0;
+    const expectations = makeExpectations(() => nowMs);
+    await createMembers([wanted], () => Promise.resolve({ did: "unknown", fault }), { expectations, key: KEY });
+    nowMs = 59_999;
+    expect(expectations.satisfied(KEY)).toBe(false);
+    nowMs = 60_000;
+    expect(expectations.satisfied(KEY)).toBe(true);
   });
 
   it("that are refused by a quota are asked for once, and nothing stays expected", async () => {

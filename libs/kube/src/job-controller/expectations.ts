@@ -23,6 +23,8 @@ export type Expectations = {
   raise(key: string, expected: Outstanding): void;
   /** Takes back what will not happen: the request was refused, or never sent. After a timeout it may have happened, and the expectation must stay. */
   lower(key: string, expected: Outstanding): void;
+  /** A creation of which nobody knows whether it will come is expected for so many milliseconds from now, and not for longer than before. */
+  shorten(key: string, creation: string, ms: number): void;
   creationObserved(key: string, name: string): void;
   /** Under whatever key it is expected; it is under one at most, the last. */
   deletionObserved(uid: string): void;
@@ -122,6 +124,11 @@ export function makeExpectations(now: () => number = () => performance.now()): E
     },
     raise,
     lower,
+    shorten: (key, creation, ms) => {
+      const creations = jobs.get(jobUidOf(key))?.get(key)?.creations;
+      const untilMs = creations?.get(creation);
+      if (untilMs !== undefined) creations?.set(creation, Math.min(untilMs, now() + ms));
+    },
     creationObserved: (key, name) => lower(key, { creations: [name] }),
     deletionObserved: (uid) => {
       const key = deletionKeys.get(uid);

@@ -18,7 +18,7 @@ export type CreateOutcome<M> =
   | { readonly did: "created"; readonly member: M }
   /** It was there already, the job's, and as wanted: an earlier attempt made it. */
   | { readonly did: "found"; readonly member: M }
-  /** No answer: it may exist. The cache will show it, or the expectation runs out. */
+  /** No answer, and none to a second look either: it may exist. The cache will show it, or the expectation runs out. */
   | { readonly did: "unknown"; readonly fault: Fault }
   | { readonly did: "refused"; readonly fault: Fault };
 
@@ -69,18 +69,37 @@ export function memberControl<M extends Member, Job extends JobObject>(
     return { did: "refused", fault };
   }
 
+  /** No answer came. Looks whether the request has arrived; if not it is sent once more, because two of one name cannot be made. */
+  async function settle(job: Job, member: M, fault: Fault): Promise<CreateOutcome<M>> {
+    const { namespace = "", name = "" } = member.metadata ?? {};
+    try {
+      const there = await calls.get(namespace, name);
+      if (!isWanted(there, member)) return { did: "unknown", fault };
+      recordEvent(job, "Normal", `SuccessfulCreate${kind}`, `Created ${kind.toLowerCase()}: ${name}`);
+      return { did: "created", member: there };
+    } catch (error) {
+      if (!isNotFound(error)) return { did: "unknown", fault: expected(error) };
+    }
+    return send(job, member, "last");
+  }
+
   async function create(job: Job, member: M): Promise<CreateOutcome<M>> {
+    const wrong = whatIsWrong(member);
+    if (wrong !== undefined) return failed(job, "Create", `creating: ${member.metadata?.name ?? ""}`, wrong);
+    return send(job, member, "first");
+  }
+
+  async function send(job: Job, member: M, time: "first" | "last"): Promise<CreateOutcome<M>> {
     const { namespace = "", name = "" } = member.metadata ?? {};
     const doing = `creating: ${name}`;
-    const wrong = whatIsWrong(member);
-    if (wrong !== undefined) return failed(job, "Create", doing, wrong);
     try {
       const created = await calls.create(namespace, member);
       recordEvent(job, "Normal", `SuccessfulCreate${kind}`, `Created ${kind.toLowerCase()}: ${name}`);
       return { did: "created", member: created };
     } catch (error) {
       const fault = expected(error);
-      if (isOutcomeUnknown(error)) return { did: "unknown", fault };
+      if (isOutcomeUnknown(error))
+        return time === "first" ? await settle(job, member, fault) : { did: "unknown", fault };
       if (fault.code !== "already_exists") return failed(job, "Create", doing, fault);
     }
     return inItsPlace(job, member, doing).catch((error: unknown) => failed(job, "Create", doing, expected(error)));
