@@ -127,6 +127,14 @@ describe("muster explain, where a pool may grow", () => {
     expect(JSON.parse(machine.out.join("\n"))).toMatchObject({ scaling: { state: "unanswered" } });
   });
 
+  it("says for how long the scaler was not heard, when that is long", async () => {
+    const elastic = { pool: "elastic", requested: 4, elasticMax: 8 };
+    explained = { ...explained, pools: [{ ...elastic, elasticAtMs: now - 300_000 }] };
+    expect((await muster("explain", "lease/train")).out[3]).toMatch(/^nodes: the node scaler was last heard 5m\S* ago/);
+    explained = { ...explained, pools: [{ ...elastic, elasticAtMs: now - 30_000 }] };
+    expect((await muster("explain", "lease/train")).out.join("\n")).not.toContain("last heard");
+  });
+
   it("does not ask the scaler about what no further node would help", async () => {
     await using _scaler = await scaler({});
     explained = { ...explained, code: "CONCURRENCY_LIMIT", message: "1 of 1" };
@@ -154,6 +162,14 @@ describe("muster pools, where one may grow", () => {
       elasticMax: 8,
       scaling: { booting: [{ count: 2, spot: true }], blocked: { code: "UNAVAILABLE" } },
     });
+  });
+
+  it("says for how long the scaler was not heard, when that is long", async () => {
+    await using _scaler = await scaler({});
+    pools = [{ name: "elastic", elasticMax: 8, elasticAtMs: now - 300_000 }];
+    expect((await muster("pools")).err).toEqual([
+      expect.stringMatching(/^note: the node scaler was last heard 5m\S* ago/),
+    ]);
   });
 
   it("shows the rest when the scaler does not answer, and says so", async () => {

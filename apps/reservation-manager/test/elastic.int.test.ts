@@ -15,7 +15,7 @@ it("takes requests for a pool that may grow, known before it began or since, and
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   const scalings = await openBucket(bus.connection, { name: buckets.pools, codec: scalingCodec });
-  const scaling = (pool: string, max: number) => muster.node.v1.PoolScaling.create({ pool, max });
+  const scaling = (pool: string, max: number) => muster.node.v1.PoolScaling.create({ pool, max, atMs: 1234 });
   let revision = await scalings.create("elastic", scaling("elastic", 2));
   await bus.connection.request(`$KV.${buckets.pools}.broken`, Uint8Array.from([0xff]));
   await using manager = startManager(server);
@@ -24,7 +24,7 @@ it("takes requests for a pool that may grow, known before it began or since, and
     persist(() => reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true }));
 
   const [pool] = (await reservations.listPools({}, { timeoutMs: 20_000 })).pools;
-  expect(pool).toMatchObject({ name: "elastic", available: 0, capacity: 0, elasticMax: 2 });
+  expect(pool).toMatchObject({ name: "elastic", available: 0, capacity: 0, elasticMax: 2, elasticAtMs: 1234 });
   await expect(reserve("big", "elastic", "elastic", "elastic")).rejects.toMatchObject({
     fault: { code: "pool_capacity", pool: "elastic", requested: 3, capacity: 2 },
   });
@@ -32,7 +32,7 @@ it("takes requests for a pool that may grow, known before it began or since, and
   expect(reservation).toMatchObject({ state: WAITING, because: { code: "POOL_AVAILABILITY", pool: "elastic" } });
   expect(await reservations.explainReservation({ owner: owner("x") })).toMatchObject({
     message: "pool elastic has 0 of 2 machines; it may grow to 2",
-    pools: [{ pool: "elastic", elasticMax: 2 }],
+    pools: [{ pool: "elastic", elasticMax: 2, elasticAtMs: 1234 }],
   });
 
   revision = await scalings.update("elastic", scaling("elastic", 3), revision);

@@ -233,6 +233,7 @@ export function poolFromMessage(message: PoolMessage): Pool {
     })),
     waiting: message.waiting ?? 0,
     elasticMax: message.elasticMax ?? 0,
+    elasticAtMs: unlessDefault(message.elasticAtMs),
   };
 }
 
@@ -278,6 +279,7 @@ export function explanationFromMessage(message: ExplanationMessage): Reservation
       capacity: pool.capacity ?? 0,
       held: pool.held ?? 0,
       elasticMax: pool.elasticMax ?? 0,
+      elasticAtMs: unlessDefault(pool.elasticAtMs),
       unusable: pool.unusable ?? 0,
       unusableNodes: (pool.unusableNodes ?? []).map(({ node, reason, occupant }) => ({
         node: node ?? "",

@@ -11,6 +11,7 @@ import {
   buildWorkTable,
   type ShownPool,
 } from "../domain/build-views.ts";
+import { describeSilence } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildExplanation, buildOwnerExplanation, explainOwner, waitsForNodes } from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
@@ -58,6 +59,8 @@ export async function getPools(cli: Cli, name: string | undefined, format: Forma
   });
   const [unanswered] = pools.flatMap(({ scaling }) => scaling?.trouble ?? []);
   if (unanswered !== undefined) cli.io.err([`note: the node scaler does not answer: ${unanswered}`]);
+  const silence = describeSilence(pools, cli.now());
+  if (silence !== undefined) cli.io.err([`note: ${silence}`]);
   return EXIT.ok;
 }
 

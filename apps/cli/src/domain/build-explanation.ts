@@ -1,5 +1,5 @@
 import { formatElapsed } from "./duration.ts";
-import { describeScaling } from "./build-node-views.ts";
+import { describeScaling, describeSilence } from "./build-node-views.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
@@ -52,10 +52,20 @@ export function buildExplanation(
   return [
     `${work.kind} ${work.name} ${state}: ${code}`,
     `  ${message}`,
-    ...(scaling === undefined ? [] : [describeScaling(scaling)]),
+    ...scalingLines(scaling, reservation?.pools ?? [], nowMs),
     ...(next === "" ? [] : [`next: ${next}`]),
     ...(reservation === undefined || isFinished(work) ? [] : buildReservationPart(reservation, nowMs, style)),
   ];
+}
+
+function scalingLines(
+  scaling: DemandScaling | undefined,
+  pools: readonly PoolExplanation[],
+  nowMs: number,
+): readonly string[] {
+  if (scaling === undefined) return [];
+  const silence = describeSilence(pools, nowMs);
+  return [describeScaling(scaling), ...(silence === undefined ? [] : [`nodes: ${silence}`])];
 }
 
 /** The same of what holds or wants machines and is no session: all that is known of it is its reservation. */
@@ -72,7 +82,7 @@ export function buildOwnerExplanation(
   return [
     `${ownerKind}/${ownerId} ${state} for ${formatElapsed(nowMs - (grantedAtMs ?? createdAtMs))}: ${code}`,
     `  ${message}`,
-    ...(scaling === undefined ? [] : [describeScaling(scaling)]),
+    ...scalingLines(scaling, explained.pools, nowMs),
     ...(next === "" ? [] : [`next: ${next}`]),
     ...(rows.length === 0 ? [] : ["", ...buildTable(["COMPONENT", "POOL", "NODE"], rows, style)]),
     ...buildReservationPart(explained, nowMs, style),

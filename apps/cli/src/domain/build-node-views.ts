@@ -125,6 +125,20 @@ export function describeScaling(scaling: DemandScaling): string {
   }
 }
 
+/** A scaler that lives writes each of its pools again within 30 s: three of them were missed. */
+const SILENT_MS = 90_000;
+
+/** For how long nobody has decided about pools that may grow, when that is long; undefined: somebody has. */
+export function describeSilence(
+  pools: readonly { readonly elasticMax: number; readonly elasticAtMs?: number | undefined }[],
+  nowMs: number,
+): string | undefined {
+  const heard = pools.flatMap(({ elasticMax, elasticAtMs }) => (elasticMax > 0 ? (elasticAtMs ?? []) : []));
+  const silentMs = nowMs - Math.min(...heard);
+  if (heard.length === 0 || silentMs < SILENT_MS) return undefined;
+  return `the node scaler was last heard ${formatElapsed(silentMs)} ago, and what waits for its nodes waits until it is back`;
+}
+
 function orDash(text: string): string {
   return text === "" ? "-" : text;
 }

@@ -9,6 +9,8 @@ export type Pool = {
   readonly waiting: number;
   /** What the node scaler may make of it at most; 0: it is not scaled. */
   readonly elasticMax: number;
+  /** When the node scaler last said so; undefined: it never did, or the ledger does not tell. */
+  readonly elasticAtMs?: number | undefined;
 };
 
 /** A reservation as the reservation manager tells it. */
@@ -48,6 +50,8 @@ export type PoolExplanation = {
   readonly held: number;
   /** What the node scaler may make of it at most; 0: it is not scaled. */
   readonly elasticMax: number;
+  /** When the node scaler last said so; undefined: it never did, or the ledger does not tell. */
+  readonly elasticAtMs?: number | undefined;
   readonly unusable: number;
   readonly unusableNodes: readonly { readonly node: string; readonly reason: string; readonly occupant: string }[];
   readonly unusableMore: number;

@@ -149,7 +149,8 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     manager.keeper = keeper;
     logger.info({ fencing: leadership.token, sequence: log.sequence, ...toCounts(log.state) }, "keeping the ledger");
     try {
-      await using _served = await serve(bus, ReservationService, makeHandlers(keeper), {
+      const scaledAtMs = (pool: string): number => scalings.get(pool)?.value.atMs ?? 0;
+      await using _served = await serve(bus, ReservationService, makeHandlers(keeper, scaledAtMs), {
         version: context.version,
         description: "The ledger of machines",
         onDefect: (method, error) => {

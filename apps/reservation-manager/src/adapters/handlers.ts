@@ -10,8 +10,11 @@ const PAGE_MAX = 500;
 /** The same for machines: with the longest names that there are this many fit into one message. */
 const MACHINES_PAGE_MAX = 2000;
 
-/** The methods of ReservationService, answered by the ledger's keeper. */
-export function makeHandlers(keeper: LedgerKeeper): Handlers<typeof ReservationService> {
+/** The methods of ReservationService, answered by the ledger's keeper. `scaledAtMs`: when a pool's scaling was last written; 0: it is not scaled. */
+export function makeHandlers(
+  keeper: LedgerKeeper,
+  scaledAtMs: (pool: string) => number,
+): Handlers<typeof ReservationService> {
   return {
     reserve: async (message) => ({ reservation: toWireReservation(await keeper.reserve(toRequest(message))) }),
     unreserve: async ({ owner, reservationId }) => ({
@@ -30,7 +33,11 @@ export function makeHandlers(keeper: LedgerKeeper): Handlers<typeof ReservationS
       });
       return { reservations: page.reports.map(toWireReservation), continue: page.next ?? "" };
     },
-    explainReservation: async ({ owner }) => toWireExplanation(await keeper.explain(toOwner(owner))),
+    explainReservation: async ({ owner }) => {
+      const { pools, ...explanation } = toWireExplanation(await keeper.explain(toOwner(owner)));
+      const told = (pools ?? []).map((pool) => ({ ...pool, elasticAtMs: scaledAtMs(pool.pool ?? "") }));
+      return { ...explanation, pools: told };
+    },
     listDemand: async ({ pools, limit }) => {
       const demand = await keeper.demand({ pools, limit: atMost(limit, PAGE_MAX) });
       return { reservations: demand.reports.map(toWireReservation), more: demand.more };
@@ -43,7 +50,12 @@ export function makeHandlers(keeper: LedgerKeeper): Handlers<typeof ReservationS
       });
       return toWireMachines(page);
     },
-    listPools: async () => ({ pools: (await keeper.pools()).map(toWirePool) }),
+    listPools: async () => ({
+      pools: (await keeper.pools()).map((report) => ({
+        ...toWirePool(report),
+        elasticAtMs: scaledAtMs(report.state.name),
+      })),
+    }),
   };
 }
 
