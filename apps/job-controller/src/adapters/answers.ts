@@ -31,6 +31,7 @@ import type { MemberLogs } from "./member-log.ts";
 import { readEvents } from "./read-events.ts";
 import { readJob, versionOf, type JobResource, type JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
+import { podsLeft } from "./sweep.ts";
 import type { World } from "./world.ts";
 
 export type AnswerDeps = {
@@ -47,6 +48,8 @@ export type AnswerDeps = {
 
 type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Properties };
 
+/** Pods without a job of which one list tells. */
+const PODS_LEFT_MOST = 100;
 /** A job that was just made is looked for again after this. */
 const UNKNOWN_WAIT_MS = 200;
 /** Whoever asks is told that the API server does not answer, rather than left waiting. */
@@ -89,6 +92,7 @@ export function answers(
         jobs: jobs.map(({ view }) => view.message),
         continue: next,
         kindsGone: [...deps.kindsGone()],
+        podsLeft: podsLeftMessage(deps),
       });
     },
     cancelJob: async ({ key }, { signal }) => reply(await cancel(requests, keyOf(key), signal)),
@@ -186,6 +190,11 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       await once(bell, ownerIdOf(job.metadata), { signal: over }).catch(() => undefined);
     },
   };
+}
+
+function podsLeftMessage({ machines, world, runtimes, config }: AnswerDeps): muster.job.v1.PodLeft.$Properties[] {
+  const left = podsLeft({ machines, world, runtimes: runtimes() }).slice(0, PODS_LEFT_MOST);
+  return left.map(({ ownerId, job, pod, node }) => ({ ownerId, job, pod: `${config.kube.namespace}/${pod}`, node }));
 }
 
 function unreadOf({ runtimes, kindsUnknown, world }: AnswerDeps): string[] {

@@ -14,7 +14,7 @@ import { openNodes } from "./nodes.ts";
 import type { JobRow } from "./read-job.ts";
 import { makePasses, type Pass } from "./passes.ts";
 import { openPodGroups } from "./pod-groups.ts";
-import { sweep } from "./sweep.ts";
+import { sweep, tellOnce } from "./sweep.ts";
 import { openWorld, type World } from "./world.ts";
 
 /** Everything that the service's parts may touch. */
@@ -88,6 +88,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     gone,
     jobChanged: answering.changed,
   });
+  const tellLeft = tellOnce((left) => logger.warn(left, "a pod has outlived its job and keeps machines: delete it"));
   let areKindsKnown = false;
   const opened = undo.move();
   return {
@@ -106,7 +107,8 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     pass: makePasses(context, { calls, world, groups, machines, nodes, recordEvent }),
     // Before that, jobs of a kind that nobody has asked for yet would count as gone.
     sweep: async () => {
-      if (areKindsKnown) await sweep({ calls, namespace, machines, nodes, world, runtimes: [...runtimes.values()] });
+      if (!areKindsKnown) return;
+      tellLeft(await sweep({ calls, namespace, machines, nodes, world, runtimes: [...runtimes.values()] }));
     },
     staleness: () => {
       const ageMs = Math.max(world.ageMs(), ...[...runtimes.values()].map(({ jobs }) => jobs.ageMs()));

@@ -1,12 +1,14 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import type { KubeCalls } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { ownerIdOf } from "../domain/build-units.ts";
-import { planLeftovers } from "../domain/plan-leftovers.ts";
+import { ownerIdOf, ownerIdOfUnit } from "../domain/build-units.ts";
+import { planLeftovers, type PodLeft } from "../domain/plan-leftovers.ts";
 import { planForced } from "../domain/plan-pods.ts";
+import type { PodFact } from "../domain/snapshot.ts";
 import { mayRun } from "../domain/summarise-replicas.ts";
 import { removeByForce } from "./act.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
+import { listPages } from "./list-pages.ts";
 import type { Machines } from "./machines.ts";
 import type { Nodes } from "./nodes.ts";
 import { podFact } from "./read-pod.ts";
@@ -20,28 +22,67 @@ export type SweepDeps = {
   readonly nodes: Pick<Nodes, "lostAmong">;
   readonly world: Pick<World, "runningFor">;
   /** Of every kind that the API server has. */
-  readonly runtimes: readonly Pick<KindRuntime, "jobs" | "resource">[];
+  readonly runtimes: readonly {
+    readonly resource: KindRuntime["resource"];
+    readonly jobs: Pick<KindRuntime["jobs"], "byIndex">;
+  }[];
 };
 
 /** Owners that one sweep looks at; their ids go into one selector. */
 const AT_ONCE = 100;
 
 /**
- * Gives back what jobs had that are gone, with their pods. What seems to be gone is asked for at the API server, because a copy may be behind and machines that were
- * given back cannot be taken again.
+ * Gives back what jobs had that are gone. What seems to be gone is asked for at the API server, because a copy may be behind and machines that were given back cannot be taken
+ * again. Returns the pods that have outlived their jobs and keep machines, as far as copies show them.
  */
-export async function sweep(deps: SweepDeps): Promise<void> {
-  const { machines, world, runtimes } = deps;
-  const gone = [...machines.ownerIds()].filter((id) =>
+export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
+  const { machines, world } = deps;
+  const gone = goneOwners(deps);
+  if (gone.length === 0) return [];
+  await forceOnLostMachines(deps, gone);
+  const seen = leftoversOf(deps, gone);
+  const ids = [...new Set(seen.release.map(ownerIdOfUnit))].slice(0, AT_ONCE);
+  if (ids.length === 0) return seen.left;
+  const [jobs, live] = await Promise.all([listJobs(deps), listRunning(deps, ids)]);
+  const units = ids.flatMap((id) => machines.unitsOf(id));
+  const running = (id: string): readonly PodFact[] => [...(live.get(id) ?? []), ...world.runningFor(id)];
+  await each(planLeftovers({ units, jobs, running }).release, (id) => machines.release(id));
+  return seen.left;
+}
+
+/** Pods that have outlived their jobs and keep machines, as copies show them. */
+export function podsLeft(deps: Pick<SweepDeps, "runtimes"> & LeftoversDeps): readonly PodLeft[] {
+  return leftoversOf(deps, goneOwners(deps)).left;
+}
+
+type LeftoversDeps = {
+  readonly machines: Pick<Machines, "ownerIds" | "unitsOf">;
+  readonly world: Pick<World, "runningFor">;
+};
+
+function goneOwners({ machines, runtimes }: Pick<SweepDeps, "runtimes"> & LeftoversDeps): string[] {
+  return [...machines.ownerIds()].filter((id) =>
     runtimes.every(({ jobs }) => jobs.byIndex("ownerId", id).length === 0),
   );
-  if (gone.length === 0) return;
-  await forceOnLostMachines(deps, gone);
-  const idle = gone.filter((id) => world.runningFor(id).length === 0).slice(0, AT_ONCE);
-  if (idle.length === 0) return;
-  const [jobs, running] = await Promise.all([listJobs(deps), listRunning(deps, idle)]);
-  const unitIds = idle.flatMap((id) => machines.unitsOf(id).map((unit) => unit.id));
-  await each(planLeftovers({ unitIds, jobs, running }), (id) => machines.release(id));
+}
+
+function leftoversOf({ machines, world }: LeftoversDeps, ids: readonly string[]): ReturnType<typeof planLeftovers> {
+  const units = ids.flatMap((id) => machines.unitsOf(id));
+  return planLeftovers({ units, jobs: new Set(), running: (id) => world.runningFor(id) });
+}
+
+/** Tells of each pod once, when one sweep after another has found it: what was deleted with its job is gone by then. */
+export function tellOnce(tell: (pod: PodLeft) => void): (left: readonly PodLeft[]) => void {
+  let before = new Map<string, "seen" | "told">();
+  return (left) => {
+    const now = new Map<string, "seen" | "told">();
+    for (const pod of left) {
+      const was = before.get(pod.uid);
+      if (was === "seen") tell(pod);
+      now.set(pod.uid, was === undefined ? "seen" : "told");
+    }
+    before = now;
+  };
 }
 
 /** One after the other, all of them; the first error is thrown after the last. */
@@ -63,14 +104,24 @@ async function forceOnLostMachines(
 
 /** Owner ids. */
 async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<string>> {
-  const lists = await Promise.all(runtimes.map(({ resource }) => calls.list<JobResource>(resource)));
-  return new Set(lists.flatMap(({ items }) => items.map(({ metadata }) => ownerIdOf(metadata))));
+  const ids = new Set<string>();
+  for (const { resource } of runtimes)
+    for await (const jobs of listPages<JobResource>(calls, resource))
+      for (const { metadata } of jobs) ids.add(ownerIdOf(metadata));
+  return ids;
 }
 
-async function listRunning({ calls, namespace }: SweepDeps, ids: readonly string[]): Promise<ReadonlySet<string>> {
+/** By owner id, of these, the pods that may still run. */
+async function listRunning(
+  { calls, namespace }: SweepDeps,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, readonly PodFact[]>> {
   const query = { labelSelector: `${labels.owner} in (${ids.join(", ")})` };
-  const { items } = await calls.list<V1Pod>({ apiVersion: "v1", plural: "pods", namespace }, { query });
-  return new Set(
-    items.filter((pod) => mayRun(podFact(pod))).flatMap(({ metadata }) => metadata?.labels?.[labels.owner] ?? []),
-  );
+  const running = new Map<string, PodFact[]>();
+  for await (const pods of listPages<V1Pod>(calls, { apiVersion: "v1", plural: "pods", namespace }, { query }))
+    for (const pod of pods) {
+      const [fact, owner] = [podFact(pod), pod.metadata?.labels?.[labels.owner] ?? ""];
+      if (mayRun(fact)) running.set(owner, [...(running.get(owner) ?? []), fact]);
+    }
+  return running;
 }

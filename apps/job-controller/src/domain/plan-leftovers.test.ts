@@ -1,22 +1,66 @@
 import fc from "fast-check";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { pod } from "../../test/samples.ts";
 import { ownerIdOfUnit } from "./build-units.ts";
 import { planLeftovers } from "./plan-leftovers.ts";
+import type { PodFact, UnitSeen } from "./snapshot.ts";
 
-it("gives back the gang and the single machines of a job that is gone, with all of its pods", () => {
-  const unitIds = ["gone-1", "gone-1--worker-3", "there-1", "there-1--worker-0", "runs-1--worker-0"];
-  const left = planLeftovers({ unitIds, jobs: new Set(["there-1"]), running: new Set(["runs-1"]) });
-  expect(left).toEqual(["gone-1", "gone-1--worker-3"]);
+function granted(id: string, nodes: Readonly<Record<string, string>>): UnitSeen {
+  return { id, state: "granted", nodes: new Map(Object.entries(nodes)) };
+}
+
+function waiting(id: string): UnitSeen {
+  return { id, state: "waiting", components: ["worker-0"], because: { code: "WAITS", text: "" }, sinceMs: 0 };
+}
+
+function planned(units: readonly UnitSeen[], jobs: readonly string[], pods: Readonly<Record<string, PodFact[]>>) {
+  return planLeftovers({ units, jobs: new Set(jobs), running: (id) => pods[id] ?? [] });
+}
+
+describe("what the ledger has for a job that is gone", () => {
+  it("goes back, the gang and the single machines, with all of its pods", () => {
+    const units = [
+      granted("gone-1", { "worker-0": "a" }),
+      granted("gone-1--worker-3", { "worker-3": "b" }),
+      granted("there-1", { "worker-0": "c" }),
+      waiting("there-1--worker-1"),
+    ];
+    expect(planned(units, ["there-1"], {})).toEqual({ release: ["gone-1", "gone-1--worker-3"], left: [] });
+  });
+
+  it("is kept, unit by unit, where a pod runs that it has lost, and the pod is named", () => {
+    const orphan = pod("worker-0", { name: "orph-worker-0", node: "a" });
+    const units = [
+      granted("orph-1", { "worker-0": "a", "worker-1": "b" }),
+      granted("orph-1--worker-2", { "worker-2": "c" }),
+      waiting("orph-1--worker-3"),
+    ];
+    expect(planned(units, [], { "orph-1": [orphan] })).toEqual({
+      release: ["orph-1--worker-2", "orph-1--worker-3"],
+      left: [{ ownerId: "orph-1", job: "orph", pod: "orph-worker-0", uid: orphan.uid, node: "a" }],
+    });
+  });
+
+  it("is kept for a pod that has no node yet, by the member that it is", () => {
+    const orphan = pod("worker-0", { node: undefined });
+    const units = [granted("orph-1", { "worker-0": "a" }), granted("orph-1--worker-1", { "worker-1": "b" })];
+    expect(planned(units, [], { "orph-1": [orphan] }).release).toEqual(["orph-1--worker-1"]);
+  });
 });
 
-it("never gives back what belongs to a job that is there, or on which a pod may run", () => {
+it("never gives back what belongs to a job that is there, or a machine on which a pod may run", () => {
   const owner = fc.constantFrom("a-1", "b-1", "c-1");
-  const unit = fc.tuple(owner, fc.constantFrom("", "--worker-0")).map(([id, member]) => id + member);
+  const unitId = fc.tuple(owner, fc.constantFrom("", "--worker-0")).map(([id, member]) => id + member);
   fc.assert(
-    fc.property(fc.uniqueArray(unit), fc.array(owner), fc.array(owner), (unitIds, jobs, running) => {
-      const kept = new Set<string>([...jobs, ...running]);
-      const left = planLeftovers({ unitIds, jobs: new Set(jobs), running: new Set(running) });
-      expect(left).toEqual(unitIds.filter((id) => !kept.has(ownerIdOfUnit(id))));
+    fc.property(fc.uniqueArray(unitId), fc.array(owner), fc.array(unitId), (unitIds, jobs, occupied) => {
+      // Each unit has one machine, which has its name.
+      const units = unitIds.map((id) => granted(id, { "worker-0": id }));
+      const running = (ownerId: string): PodFact[] =>
+        occupied.filter((id) => ownerIdOfUnit(id) === ownerId).map((node) => pod("worker-0", { node }));
+      const { release } = planLeftovers({ units, jobs: new Set(jobs), running });
+      const owners = new Set<string>(jobs);
+      const kept = (id: string): boolean => owners.has(ownerIdOfUnit(id)) || occupied.includes(id);
+      expect(release).toEqual(unitIds.filter((id) => !kept(id)));
     }),
   );
 });

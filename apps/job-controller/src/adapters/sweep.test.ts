@@ -1,0 +1,90 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import type { CallOptions, KubeObject, KubeResource, ListPage } from "@muster/kube";
+import { labels } from "@muster/proto";
+import { expect, it } from "vitest";
+import { ownerIdOf } from "../domain/build-units.ts";
+import { sweep, tellOnce, type SweepDeps } from "./sweep.ts";
+
+const JOBS: KubeResource = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
+const job = (number: number) => ({ name: `train-${number}`, namespace: "default", uid: `${number}a1b2c3d4e5f6071` });
+const idOf = (number: number): string => ownerIdOf(job(number));
+
+function podOf(number: number, phase: string): V1Pod {
+  return {
+    metadata: { name: `train-${number}-worker-0`, labels: { [labels.owner]: idOf(number) } },
+    spec: { containers: [], nodeName: "node-0" },
+    status: { phase },
+  };
+}
+
+/** Sweeps where the ledger has something of jobs 0 to 2, no cache shows any of them, and the API server has these. Returns whose machines come back, and what was asked. */
+async function swept(live: { readonly jobs?: readonly number[]; readonly pods?: readonly V1Pod[] }) {
+  const released: string[] = [];
+  const asked: { plural: string; limit: unknown }[] = [];
+  const objects: Record<string, readonly KubeObject[]> = {
+    jobs: (live.jobs ?? []).map((number) => ({ metadata: job(number) })),
+    pods: live.pods ?? [],
+  };
+  const list = <Object extends KubeObject>(
+    { plural }: KubeResource,
+    { query = {} }: CallOptions = {},
+  ): Promise<ListPage<Object>> => {
+    asked.push({ plural, limit: query["limit"] });
+    const all = objects[plural] ?? [];
+    const [from, limit] = [Number(query["continue"] ?? 0), Number(query["limit"] ?? all.length)];
+    const next = from + limit;
+    // What a test has is what the caller asks for.
+    const items = all.slice(from, next) as Object[];
+    return Promise.resolve({ items, resourceVersion: "1", continue: next < all.length ? `${next}` : undefined });
+  };
+  const deps: SweepDeps = {
+    calls: { list, delete: () => Promise.resolve() },
+    namespace: "default",
+    machines: {
+      ownerIds: () => new Set([0, 1, 2].map(idOf)),
+      unitsOf: (id) => [{ id, state: "granted", nodes: new Map([["worker-0", "node-0"]]) }],
+      release: (id) => {
+        released.push(id);
+        return Promise.resolve();
+      },
+    },
+    nodes: { lostAmong: () => [] },
+    world: { runningFor: () => [] },
+    runtimes: [{ resource: JOBS, jobs: { byIndex: () => [] } }],
+  };
+  await sweep(deps);
+  return { released, asked };
+}
+
+it("gives back what jobs had that are gone, with their pods", async () => {
+  const { released } = await swept({ pods: [podOf(1, "Succeeded")] });
+  expect(released).toEqual([idOf(0), idOf(1), idOf(2)]);
+});
+
+it("gives nothing back of a job that the API server has, whatever the copies show", async () => {
+  expect((await swept({ jobs: [1] })).released).toEqual([idOf(0), idOf(2)]);
+});
+
+it("gives nothing back on which the API server has a pod that may run, whatever the copies show", async () => {
+  expect((await swept({ pods: [podOf(0, "Running"), podOf(2, "Pending")] })).released).toEqual([idOf(1)]);
+});
+
+it("reads jobs and pods in pages, and the last ones count as the first do", async () => {
+  const many = Array.from({ length: 150 }, (_, index) => index + 10);
+  const others = Array.from({ length: 90 }, () => podOf(0, "Succeeded"));
+  const { released, asked } = await swept({ jobs: [...many, 1], pods: [...others, podOf(2, "Running")] });
+  expect(released).toEqual([idOf(0)]);
+  expect(asked.every(({ limit }) => limit === 40)).toBe(true);
+  expect(asked.map(({ plural }) => plural).sort()).toEqual(["jobs", "jobs", "jobs", "jobs", "pods", "pods", "pods"]);
+});
+
+it("tells of a pod that has outlived its job once, when it is still there at the next sweep", () => {
+  const told: string[] = [];
+  const tell = tellOnce(({ pod }) => told.push(pod));
+  const left = (name: string) => ({ ownerId: "orph-1", job: "orph", pod: name, uid: name, node: "node-0" });
+  tell([left("a"), left("b")]);
+  expect(told).toEqual([]);
+  tell([left("a")]);
+  tell([left("a"), left("b")]);
+  expect(told).toEqual(["a"]);
+});
