@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { V1Pod } from "@kubernetes/client-node";
 import { client, type Client, connectNats } from "@muster/bus";
 import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
-import { JobService, ReservationService, SessionService } from "@muster/proto";
+import { JobService, NodeService, ReservationService, SessionService } from "@muster/proto";
 import { natsServer, until } from "@muster/testkit";
 import { serviceReady, startChild } from "../src/child.ts";
 import { ROOT } from "../src/stack.ts";
@@ -29,6 +29,7 @@ export type JobObject = {
 export type LimitedWorld = AsyncDisposable & {
   /** With the rights of the kubeconfig that the cluster was named by. */
   readonly calls: KubeCalls;
+  readonly nodes: Client<typeof NodeService>;
   readonly sessions: Client<typeof SessionService>;
   readonly jobs: Client<typeof JobService>;
   /** Creates the job, and removes it with everything that it owns at the end. */
@@ -47,6 +48,10 @@ export type LimitedOptions = {
   readonly definitions?: readonly string[];
   /** The cluster goes away with the world, so that nothing in it needs to be removed. */
   readonly throwaway?: boolean;
+  /** Files of deploy/kubernetes with further rights. */
+  readonly rights?: readonly string[];
+  /** For the services, on top of what they need. */
+  readonly env?: Readonly<Record<string, string>>;
 };
 
 export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions = {}): Promise<LimitedWorld> {
@@ -55,7 +60,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
   for (const file of [...DEFINITIONS, ...(more.definitions ?? [])]) await applyAll(calls, await readManifests(file));
-  const rights = await grantRights(kubeconfig, directory);
+  const rights = await grantRights(kubeconfig, directory, more.rights);
   const nats = starting.use(await natsServer());
   const children = DEPLOYED.map((service) => {
     const logFile = join(directory, `${service}.log`);
@@ -68,6 +73,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
       MUSTER_NAMESPACE: NAMESPACE,
       MUSTER_HTTP_ADDR: "127.0.0.1:0",
       JOB_RESTART_BACKOFF_MS: "500",
+      ...more.env,
     };
     return startChild({ name: service, entry: join(ROOT, `apps/${service}/src/main.ts`), env, logFile });
   });
@@ -98,6 +104,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   });
   return {
     calls,
+    nodes: client(bus, NodeService),
     sessions: client(bus, SessionService),
     jobs: client(bus, JobService),
     createJob: async (job) => {

@@ -4,22 +4,30 @@ import { kubeCalls, loadKube, type KubeObject } from "@muster/kube";
 import { applyAll, readManifests } from "./manifests.ts";
 
 /** Each has a file in deploy/kubernetes. */
-export const DEPLOYED = ["watcher", "reservation-manager", "session-controller", "job-controller"] as const;
+export const DEPLOYED = [
+  "watcher",
+  "reservation-manager",
+  "session-controller",
+  "job-controller",
+  "node-scaler",
+] as const;
 type ServiceName = (typeof DEPLOYED)[number];
 
 const RIGHTS = new Set(["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"]);
 
 /**
  * Gives each service the ServiceAccount and the roles of deploy/kubernetes, and writes a kubeconfig with its token: whoever uses that may do what the service may do there,
- * and nothing else. Whoever has no role there gets none.
+ * and nothing else. Whoever has no role there gets none. `more`: files of deploy/kubernetes with further rights.
  */
 export async function grantRights(
   kubeconfig: string,
   directory: string,
+  more: readonly string[] = [],
 ): Promise<ReadonlyMap<ServiceName, string | undefined>> {
   const admin = loadKube(kubeconfig);
   await using calls = kubeCalls(admin);
   await applyAll(calls, await readManifests("deploy/kubernetes/namespace.yaml"));
+  for (const file of more) await applyAll(calls, await readManifests(`deploy/kubernetes/${file}`));
   const cluster = admin.getCurrentCluster();
   const files = new Map<ServiceName, string | undefined>();
   for (const service of DEPLOYED) {
