@@ -124,11 +124,7 @@ export function makeExpectations(now: () => number = () => performance.now()): E
     },
     raise,
     lower,
-    shorten: (key, creation, ms) => {
-      const creations = jobs.get(jobUidOf(key))?.get(key)?.creations;
-      const untilMs = creations?.get(creation);
-      if (untilMs !== undefined) creations?.set(creation, Math.min(untilMs, now() + ms));
-    },
+    shorten: (key, creation, ms) => shorten(jobs.get(jobUidOf(key))?.get(key)?.creations, creation, now() + ms),
     creationObserved: (key, name) => lower(key, { creations: [name] }),
     deletionObserved: (uid) => {
       const key = deletionKeys.get(uid);
@@ -148,6 +144,11 @@ export function makeExpectations(now: () => number = () => performance.now()): E
     },
     size: () => [...jobs.values()].reduce((sum, rows) => sum + rows.size, 0),
   };
+}
+
+function shorten(until: Until | undefined, id: string, endMs: number): void {
+  const untilMs = until?.get(id);
+  if (untilMs !== undefined) until?.set(id, Math.min(untilMs, endMs));
 }
 
 function jobUidOf(key: string): string {
