@@ -321,3 +321,30 @@ it("tells each pod of a Job who it is, and where all the others are", () => {
     }),
   });
 });
+
+it("tells the pods of a gang nothing of all the others, and its author so, when no process could start with it", () => {
+  const [name, namespace] = ["a".repeat(52), "n".repeat(40)];
+  const gang = (replicas: number) =>
+    read({ ...jobManifest(name, worker({ replicas, port: 2222 })), metadata: { name, namespace } });
+  const told = (replicas: number) =>
+    JOB_KIND.describeCluster(
+      { namespace, name, uid: "u" },
+      { type: "worker", index: 0 },
+      specOf(gang(replicas)),
+      DEFAULTS,
+    )
+      .env.filter((variable) => variable.name === "MUSTER_CLUSTER")
+      .map(({ value }) => value.length < 131_072);
+  expect(told(1000)).toEqual([]);
+  expect(gang(1000)).toMatchObject({
+    warnings: [
+      {
+        field: "spec.replicaSpecs",
+        reason:
+          "are too many, with names as long as theirs, for the variable MUSTER_CLUSTER: it would be longer than 131072 bytes, and pods go without it",
+      },
+    ],
+  });
+  expect(told(700)).toEqual([true]);
+  expect(gang(700)).toMatchObject({ warnings: [] });
+});

@@ -4,6 +4,7 @@ import { type EnvVariable, type Kind, type KindDefaults, NO_DESCRIPTION, type Re
 import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
 import { memberLabels } from "./member-labels.ts";
 import { checkNameLength, checkServiceName, memberName, MEMBERS_MOST, serviceHost } from "./member-names.ts";
+import { VARIABLE_BYTES_MOST, variableBytes } from "./variable-size.ts";
 import { orderReplicas } from "./order-replicas.ts";
 import { readGroup } from "./read-group.ts";
 import type { Fields, Notes } from "./read-fields.ts";
@@ -49,7 +50,7 @@ export const JOB_KIND: Kind = {
   companions: () => [],
 };
 
-/** The whole gang is known to each pod as long as all of it fits into one variable. */
+/** The whole gang is known to each pod as long as all of it fits into one variable; without the variable a process starts, and with one that is too long it does not. */
 function gangVariables(
   job: Parameters<Kind["describeCluster"]>[0],
   member: Parameters<Kind["describeCluster"]>[1],
@@ -65,14 +66,26 @@ function gangVariables(
     return [type, hosts] as const;
   });
   const own = spec.replicas.find(({ type }) => type === member.type);
-  return [
-    { name: "MUSTER_REPLICAS", value: String(own?.replicas ?? 0) },
-    { name: "MUSTER_CLUSTER", value: JSON.stringify(Object.fromEntries(cluster)) },
-  ];
+  const replicas = { name: "MUSTER_REPLICAS", value: String(own?.replicas ?? 0) };
+  const whole = { name: "MUSTER_CLUSTER", value: JSON.stringify(Object.fromEntries(cluster)) };
+  return variableBytes(whole) > VARIABLE_BYTES_MOST ? [replicas] : [replicas, whole];
 }
 
 function read(resource: unknown, defaults: KindDefaults): ReadResult {
-  return readManifest(resource, ({ spec, metadata, notes }) => readSpec(spec, metadata, defaults, notes));
+  return readManifest(resource, ({ spec, metadata, notes }) => {
+    const job = readSpec(spec, metadata, defaults, notes);
+    const [type] = job.replicas;
+    const name = metadata?.text("name") ?? "";
+    const identity = { name, namespace: metadata?.text("namespace") ?? "", uid: "" };
+    if (notes.problems.length === 0 && type !== undefined) {
+      const member = { type: type.type, index: 0 };
+      if (!gangVariables(identity, member, job, defaults).some((variable) => variable.name === "MUSTER_CLUSTER")) {
+        const reason = `are too many, with names as long as theirs, for the variable MUSTER_CLUSTER: it would be longer than ${VARIABLE_BYTES_MOST} bytes, and pods go without it`;
+        spec.warn("replicaSpecs", reason);
+      }
+    }
+    return job;
+  });
 }
 
 function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefaults, notes: Notes): JobSpec {

@@ -442,3 +442,23 @@ it("a JAXJob tells each process its number and the coordinator", () => {
     PROCESS_ID: "2",
   });
 });
+
+it("refuses a gang whose description is longer than a variable may be, with the numbers", () => {
+  const gang = (
+    replicas: number,
+    kind = TFJOB_KIND,
+    specs: Manifest = { tfReplicaSpecs: { Worker: tf({ replicas }) } },
+  ) => kind.read({ metadata: { name: "a".repeat(50), namespace: "n".repeat(60) }, spec: specs }, DEFAULTS);
+  expect(gang(1000)).toMatchObject({
+    ok: false,
+    problems: [
+      {
+        field: "metadata",
+        reason:
+          "the job has 1000 replicas, and with names as long as theirs TF_CONFIG has 133984 bytes; a process starts with 131072 at most",
+      },
+    ],
+  });
+  expect(gang(900).ok).toBe(true);
+  expect(gang(1000, PYTORCHJOB_KIND, { pytorchReplicaSpecs: { Worker: torch({ replicas: 1000 }) } }).ok).toBe(true);
+});

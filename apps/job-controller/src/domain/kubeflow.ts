@@ -1,5 +1,5 @@
 import type { JobSpec, ReplicaSpec, RestartPolicy, SuccessRule } from "./job.ts";
-import type { Kind, KindDefaults, ReadResult } from "./kind.ts";
+import type { EnvVariable, Kind, KindDefaults, ReadResult } from "./kind.ts";
 import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
 import { memberLabels } from "./member-labels.ts";
 import { checkNameLength, checkServiceName, memberName, MEMBERS_MOST, serviceHost } from "./member-names.ts";
@@ -9,6 +9,7 @@ import type { Fields } from "./read-fields.ts";
 import { isComplete, type Manifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { CLEAN_POD_POLICIES, OUR_NAME, readRunPolicy } from "./read-run-policy.ts";
 import { containerNamed, COUNT, readTemplate } from "./read-template.ts";
+import { VARIABLE_BYTES_MOST, variableBytes } from "./variable-size.ts";
 
 const GROUP = "kubeflow.org";
 /** As the training operator has them; the group's value is of each kind. */
@@ -131,7 +132,7 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
   if (runPolicy.managedBy !== undefined && !MANAGERS.includes(runPolicy.managedBy))
     policy?.refuse("managedBy", `must be one of ${MANAGERS.join(", ")}, not "${runPolicy.managedBy}"`);
   checkNames(metadata, finished);
-  return {
+  const job: JobSpec = {
     ...runPolicy,
     group: readGroup(spec, finished, defaults),
     replicas: orderReplicas(finished).ordered.filter(isComplete),
@@ -140,6 +141,23 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
     success,
     settings,
   };
+  if (manifest.notes.problems.length === 0) checkVariables(framework, manifest, job, defaults);
+  return job;
+}
+
+/** A process with a longer variable does not start, and without its description a member of these kinds would not find the others. */
+function checkVariables(framework: Framework, { metadata }: Manifest, spec: JobSpec, defaults: KindDefaults): void {
+  const job = { name: metadata?.text("name") ?? "", namespace: metadata?.text("namespace") ?? "", uid: "" };
+  const variables = spec.replicas
+    .filter(({ replicas }) => replicas > 0)
+    .flatMap(({ type, replicas }) => framework.describeCluster(job, { type, index: replicas - 1 }, spec, defaults).env);
+  const longest = variables.reduce<EnvVariable | undefined>(
+    (most, each) => (most === undefined || variableBytes(each) > variableBytes(most) ? each : most),
+    undefined,
+  );
+  if (longest === undefined || variableBytes(longest) <= VARIABLE_BYTES_MOST) return;
+  const reason = `the job has ${membersOf(spec)} replicas, and with names as long as theirs ${longest.name} has ${variableBytes(longest)} bytes; a process starts with ${VARIABLE_BYTES_MOST} at most`;
+  metadata?.refuse("", reason);
 }
 
 function readReplicas(
