@@ -104,7 +104,11 @@ const HANDLERS = {
     const keys = [...jobs.keys()];
     const index = from === "" ? 0 : keys.indexOf(from);
     const found = jobs.get(keys[index] ?? "");
-    return Promise.resolve({ jobs: found === undefined ? [] : [found], continue: keys[index + 1] ?? "" });
+    return Promise.resolve({
+      jobs: found === undefined ? [] : [found],
+      continue: keys[index + 1] ?? "",
+      podsLeft: [{ ownerId: "orph-0123", job: "orph", pod: "default/orph-worker-0", node: "node-7" }],
+    });
   },
   cancelJob: ({ key }: { key?: Key }) => Promise.resolve({ job: find(key) }),
   listJobEvents: ({ key }: { key?: Key }) => {
@@ -289,6 +293,11 @@ it.each<[line: string, out: RegExp]>([
   ["explain job/train", /^job train SUCCEEDED since [^]*: FINISHED\n {2}it is over: every worker completed$/],
   ["explain job/waits", /^job waits QUEUED for \S+: POOL_AVAILABILITY\n {2}pool workers has 0 machines free/],
   ["explain job/grown", /: MEMBER_WAITS\n {2}worker-1 waits for a machine: pool workers/],
+  [
+    "explain job/orph",
+    /^job orph: JOB_GONE\n {2}its job is gone; pod default\/orph-worker-0 is still on node-7: delete it\nnext: kubectl delete pod -n default orph-worker-0$/,
+  ],
+  ["explain job/orph-0123", /its job is gone; pod default/],
   ["explain job/grown-0123", /^job\/grown-0123 granted for [^]*: GRANTED/],
   ["__complete -- get jobs tr", /^train$/],
   ["__complete -- cancel job/tr", /^job\/train$/],

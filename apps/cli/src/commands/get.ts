@@ -13,7 +13,13 @@ import {
 } from "../domain/build-views.ts";
 import { describeSilence } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
-import { buildExplanation, buildOwnerExplanation, explainOwner, waitsForNodes } from "../domain/build-explanation.ts";
+import {
+  buildExplanation,
+  buildOwnerExplanation,
+  explainOwner,
+  waitsForNodes,
+  type Explanation,
+} from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
 import { orderReservations } from "../domain/order-reservations.ts";
@@ -134,6 +140,14 @@ export async function explain(cli: Cli, text: string, format: Format): Promise<E
 
 async function explainWork(cli: Cli, connected: Connected, kind: Kind, name: string, format: Format): Promise<void> {
   const work = await workOrOwner(connected, kind, name);
+  if (work !== undefined && "code" in work) {
+    const { code, message, next } = work;
+    print(cli.io, format, {
+      table: () => [`${kind.noun} ${name}: ${code}`, `  ${message}`, ...(next === "" ? [] : [`next: ${next}`])],
+      data: () => buildRecord({ [kind.noun]: name, ...work }),
+    });
+    return;
+  }
   if (work === undefined) {
     await explainReservation(cli, connected, { kind: kind.noun, id: name }, format);
     return;
@@ -147,12 +161,17 @@ async function explainWork(cli: Cli, connected: Connected, kind: Kind, name: str
   });
 }
 
-/** Undefined where there is no work of this name, but an owner in the ledger: it knows some kinds by ids that differ from their names. */
-async function workOrOwner(connected: Connected, kind: Kind, name: string): Promise<Work | undefined> {
+/**
+ * Undefined where there is no work of this name, but an owner in the ledger: it knows some kinds by ids that differ from their names. An explanation where the work is gone
+ * and something keeps its machines.
+ */
+async function workOrOwner(connected: Connected, kind: Kind, name: string): Promise<Work | Explanation | undefined> {
   try {
     return await kind.calls(connected.link).get(name);
   } catch (error) {
     if (faultOf(error)?.code !== "not_found" || kind.isPart === undefined) throw error;
+    const left = await kind.explainGone?.(connected.link, name);
+    if (left !== undefined) return left;
     if ((await explanationOf(connected.services, kind.noun, name)) === undefined) throw error;
     return undefined;
   }

@@ -7,7 +7,7 @@ import { JobService } from "@muster/proto";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
 import { jobEventFromMessage, jobFromMessage } from "../adapters/messages.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
-import { explainJob } from "../domain/explain-job.ts";
+import { explainJob, explainPodsLeft } from "../domain/explain-job.ts";
 import { continueJob } from "../domain/job-phases.ts";
 import { nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
@@ -46,6 +46,12 @@ function buildJobKind(word: Word): Kind {
     calls: (link) => jobCalls(word, link),
     explain: explainJob,
     isPart: ({ owner }, id) => id.startsWith(`${owner.id}--`),
+    explainGone: async ({ bus, stop }, nameOrId) => {
+      const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+      const { podsLeft } = await client(bus, JobService).listJobs({ limit: 1 }, options);
+      const left = podsLeft.filter(({ job, ownerId }) => job === nameOrId || ownerId === nameOrId);
+      return explainPodsLeft(left.map(({ pod, node }) => ({ pod: pod ?? "", node: node ?? "" })));
+    },
   };
 }
 

@@ -22,6 +22,8 @@ export type Kind = {
   readonly explain: (work: Work, reservation: ReservationExplanation | undefined) => Explanation;
   /** Whether the ledger's owner of this id has machines for a part of the work, beside the owner that the work names. Absent: none has. */
   readonly isPart?: (work: Work, ownerId: string) => boolean;
+  /** Why machines are still held for work of this name, or of this id in the ledger, that is gone; undefined when nothing is known of that. Absent: it never happens. */
+  readonly explainGone?: (link: Link, nameOrId: string) => Promise<Explanation | undefined>;
 };
 
 /** Where services are asked; the signal gives up whatever is being asked. */
