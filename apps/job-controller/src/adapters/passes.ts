@@ -5,18 +5,15 @@ import type { ServiceContext } from "@muster/service";
 import type { Config } from "../config.ts";
 import type { JobStatus } from "../domain/job-status.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
-import { adviceOnGroup } from "../domain/plan-group.ts";
-import { planNews } from "../domain/plan-news.ts";
-import type { JobStep } from "../domain/plan-steps.ts";
-import { reconcile, type PassDeps } from "../reconcile.ts";
+import { reconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
-import { jobMetrics } from "./metrics.ts";
 import type { Nodes } from "./nodes.ts";
 import { observe, type Observation, type ObserveDeps } from "./observe.ts";
 import type { PodGroups } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";
+import { telling } from "./tell-passes.ts";
 import { inPass, inStep } from "./trace.ts";
 import type { World } from "./world.ts";
 import { writeStatus } from "./write-status.ts";
@@ -31,13 +28,6 @@ export type PassWorld = {
 };
 
 type Seen = Observation & { readonly job: JobRow };
-
-const TOLD_BY_THEMSELVES: ReadonlySet<JobStep["do"]> = new Set([
-  "create-pods",
-  "delete-pod",
-  "create-service",
-  "delete-service",
-]);
 
 /** One pass over the job of a key. */
 export type Pass = (
@@ -83,32 +73,7 @@ export function makePasses(
       "the API server drops a part of the status: its definition is older, and annotations keep that part";
     logger.warn({ definition: `${JOB_KIND.plural}.${JOB_KIND.group}` }, message);
   };
-  const counts = jobMetrics();
-  const tell = (job: JobRow, status: JobStatus): void => {
-    const news = planNews(job.status, status, job.warnings);
-    counts.told(job.kind.kind, news);
-    for (const { type, reason, message } of news) recordEvent(job, type, reason, message);
-  };
-  const planned: PassDeps<Seen>["planned"] = ({ job, ignored, errors, snapshot }, { steps }) => {
-    const key = keyOf(job);
-    const advice = adviceOnGroup(snapshot, policy);
-    if (advice !== undefined && steps.some((step) => step.do === "create-pods"))
-      recordEvent(job, "Warning", "NoPodGroup", advice);
-    for (const error of errors) logger.warn({ job: key, err: error }, "a member is left for the next look");
-    for (const { pod, because } of ignored) {
-      const message = `pod ${pod.metadata?.name ?? ""} is left alone: ${because}`;
-      recordEvent(job, "Warning", "UnreadableIndex", message);
-    }
-    for (const step of steps)
-      logger.info({ job: key, kind: job.kind.kind, step: step.do, because: step.because }, "planned");
-  };
-  const failed = ({ job }: Seen, step: JobStep, error: unknown): void => {
-    logger.warn({ job: keyOf(job), kind: job.kind.kind, step: step.do, err: error }, "a step failed");
-    const fault = faultOf(error) ?? kubeFault(error);
-    // What will not help itself is for whoever looks at the job; about pods and services their own events say it.
-    if (fault?.code === "invalid_request" && !TOLD_BY_THEMSELVES.has(step.do))
-      recordEvent(job, "Warning", "StepRefused", `${step.do}: ${describeFault(fault)}`);
-  };
+  const { tell, planned, failed } = telling(recordEvent, logger, config.policy);
   return (runtime, key, signal) => {
     const write = async ({ job }: Seen, status: JobStatus): Promise<"written" | "gone"> => {
       const written = await writeStatus({ calls, onDropped }, runtime.resource, job, status).catch((error: unknown) => {
@@ -146,10 +111,6 @@ export function makePasses(
       policy,
     );
   };
-}
-
-function keyOf({ metadata: { namespace, name } }: JobRow): string {
-  return `${namespace}/${name}`;
 }
 
 /** What a pass that failed is called in logs. */
