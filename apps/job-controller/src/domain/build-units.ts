@@ -39,11 +39,15 @@ export function buildUnits(
   seen: readonly UnitSeen[],
 ): readonly [Unit, ...Unit[]] {
   const id = ownerIdOf(job);
-  const gang: Unit = {
-    id,
-    needs: spec.replicas.flatMap((replica) => needsOf(replica, gangSize(replica))),
-    because: "gang",
-  };
+  const all = spec.replicas.flatMap((replica) => needsOf(replica, gangSize(replica)));
+  // Of a gang that asks anew, who has ended well needs no machine any more; nobody can ask for no machine.
+  const completed = new Set(
+    status.replicas.flatMap(({ type, completedIndexes }) =>
+      completedIndexes.map((index) => componentOf({ type, index })),
+    ),
+  );
+  const left = all.filter(({ component }) => !completed.has(component));
+  const gang: Unit = { id, needs: left.length === 0 ? all : left, because: "gang" };
   const granted = seen.find((unit) => unit.id === id);
   if (granted?.state !== "granted") return [gang];
   const extras = spec.replicas.flatMap((replica): Unit[] => {

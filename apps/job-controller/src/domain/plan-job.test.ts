@@ -289,6 +289,13 @@ describe("a machine that is lost", () => {
     expect(plan(world)).toEqual(steps);
   });
 
+  it("asks for no machine of who has ended well when all are asked for anew, and keeps their pods", () => {
+    const done = { ...workersDone(0), attempt: 1 };
+    const world = { status: done, ...workers(ended("worker-0", 0), undefined) };
+    expect(plan({ ...world, units: [NONE], budget: undefined })).toEqual(["reserve worker-1: gang"]);
+    expect(plan({ ...world, units: [granted("worker-1")] })).toEqual(["create worker-1 on node-worker-1: missing"]);
+  });
+
   it("does not begin the deadline anew when all machines are asked for anew", () => {
     const startMs = NOW_MS - 100_000;
     const regrouping = status({ startMs, regrouping: true, attempt: 1 });

@@ -29,7 +29,7 @@ export function planPods(
   status: JobStatus,
   world: { readonly machines: ReadonlyMap<string, string>; readonly mayCreate: boolean; readonly policy: JobPolicy },
 ): PodPlan {
-  const old = podsOf(snapshot).filter(({ attempt }) => attempt !== status.attempt);
+  const old = podsOf(snapshot).filter((pod) => pod.attempt !== status.attempt && !hasCompleted(pod, status));
   if (old.length > 0) {
     // Nothing of the new attempt starts beside the earlier one.
     return { steps: planDeletions(old, "gang-restarts"), dueMs: [], restarting: true };
@@ -137,6 +137,12 @@ function isMet(
   const far = statusOf(status, type);
   if (far === undefined) return members === 0;
   return (wanted === "Complete" ? far.succeeded : far.succeeded + far.ready) >= members;
+}
+
+/** It stays through a change of attempt that keeps its index completed, for its logs. */
+function hasCompleted({ phase, component }: PodFact, status: JobStatus): boolean {
+  const [, type = "", index = ""] = /^(.*)-([^-]*)$/.exec(component) ?? [];
+  return phase === "Succeeded" && statusOf(status, type)?.completedIndexes.includes(Number(index)) === true;
 }
 
 function statusOf(status: JobStatus, type: string): ReplicaStatus | undefined {
