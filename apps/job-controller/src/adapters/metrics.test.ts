@@ -1,0 +1,38 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { startTelemetry } from "@muster/tracing";
+import { expect, it } from "vitest";
+import type { News } from "../domain/plan-news.ts";
+import { jobMetrics } from "./metrics.ts";
+
+function news(is: News["is"]): News {
+  return { is, type: "Normal", reason: "", message: "" };
+}
+
+it("counts what becomes of jobs by kind, for whoever scrapes", async () => {
+  await using telemetry = startTelemetry({ service: "job-controller", version: "test", env: {} });
+  const { told } = jobMetrics();
+  told("Job", [news("Created"), news("MachinesReserved"), news("Running"), news("Warning")]);
+  told("Job", [news("Restarting")]);
+  told("Job", [news("Restarting")]);
+  told("TFJob", [news("Created"), news("Failed")]);
+  told("Job", [news("Succeeded")]);
+  const server = createServer((request, response) => {
+    telemetry.answerScrape(request, response);
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const text = await (await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: "close" } })).text();
+  server.close();
+  const counted = text
+    .split("\n")
+    .flatMap((line) => /^muster_job_(\w+)_total\{.*kind="(\w+)".*\} (\d+)/.exec(line)?.slice(1).join(" ") ?? []);
+  expect(counted.sort()).toEqual([
+    "created Job 1",
+    "created TFJob 1",
+    "failed TFJob 1",
+    "restarted Job 2",
+    "succeeded Job 1",
+  ]);
+});
