@@ -28,10 +28,21 @@ export function toldJobs(world: () => FailureWorld): void {
     await untilCondition("storied", "Succeeded");
     await until("it is told", async () => {
       const reasons = new Set(await eventsOf("storied"));
-      return ["SuccessfulCreatePod", "SuccessfulCreateService", "SuccessfulCreatePdb"].every((each) =>
-        reasons.has(each),
-      );
+      return [
+        "SuccessfulCreatePod",
+        "SuccessfulCreateService",
+        "SuccessfulCreatePdb",
+        "MachinesGranted",
+        "JobSucceeded",
+      ].every((each) => reasons.has(each));
     });
+  });
+
+  it("tells in an event why a job has failed", async () => {
+    const { create, untilCondition, eventsOf } = world();
+    await create(simulatedJob("sad", { worker: replicaType(["--run-ms=50", "--exit=1"], { restartPolicy: "Never" }) }));
+    await untilCondition("sad", "Failed");
+    await until("it is told", async () => (await eventsOf("sad")).includes("PodFailed"));
   });
 
   it.each([

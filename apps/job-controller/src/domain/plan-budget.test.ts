@@ -1,0 +1,43 @@
+import { expect, it } from "vitest";
+import { POLICY, granted, pod, seen, snapshot } from "../../test/samples.ts";
+import { JOB_KIND } from "./kind-job.ts";
+import { TFJOB_KIND } from "./kind-tfjob.ts";
+import type { Kind } from "./kind.ts";
+import { planJob } from "./plan-job.ts";
+
+const DEFAULTS = {
+  pool: "p",
+  poolLabel: "pool",
+  scheduler: undefined,
+  clusterDomain: undefined,
+  images: { waitForMaster: undefined, kubectlDelivery: undefined },
+};
+
+/** The minimum that the budget of a gang of three gets. */
+function minimumOf(
+  kind: Kind,
+  [field, type, container]: readonly [string, string, string],
+  runPolicy: object,
+): unknown {
+  const template = { spec: { containers: [{ name: container, image: "image" }] } };
+  const manifest = { metadata: { name: "train" }, spec: { [field]: { [type]: { replicas: 3, template } }, runPolicy } };
+  const read = kind.read(manifest, DEFAULTS);
+  if (!read.ok) throw new Error(JSON.stringify(read.problems));
+  const components = ["worker-0", "worker-1", "worker-2"];
+  const replicas = [
+    seen(
+      "worker",
+      components.map((each) => pod(each)),
+    ),
+  ];
+  const { steps } = planJob(snapshot({ spec: read.spec, replicas, units: [granted(...components)] }), POLICY);
+  return steps.flatMap((step) => (step.do === "sync-budget" ? [step.minAvailable] : []));
+}
+
+it.each([
+  [JOB_KIND, ["replicaSpecs", "worker", "main"]],
+  [TFJOB_KIND, ["tfReplicaSpecs", "Worker", "tensorflow"]],
+] as const)("keeps as many pods of a job as its manifest says, and all of them when it says nothing", (kind, words) => {
+  expect(minimumOf(kind, words, {})).toEqual([3]);
+  expect(minimumOf(kind, words, { schedulingPolicy: { minAvailable: 2 } })).toEqual([2]);
+});
