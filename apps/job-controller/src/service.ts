@@ -120,7 +120,7 @@ function runKind(
     reconcile: async (key, passSignal) => {
       // A process that was frozen may run this before the timer that takes its lead away.
       if (!lead.holds()) return {};
-      return deps.pass(runtime, key, passSignal);
+      return deps.pass(runtime, key, { signal: passSignal, holds: lead.holds });
     },
     onError: (error, key, failures) => {
       const reason = describePassError(error);

@@ -1,3 +1,4 @@
+import type { V1Pod } from "@kubernetes/client-node";
 import { assertNever, describeFault, FaultError, type Fault } from "@muster/faults";
 import {
   createMembers,
@@ -17,6 +18,7 @@ import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobPolicy } from "../domain/snapshot.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
+import { fenced, type Fence } from "./fence.ts";
 import { toPod, toService } from "./messages.ts";
 import type { Observation } from "./observe.ts";
 import { podGroupKind } from "./pod-groups.ts";
@@ -34,13 +36,19 @@ export type Acting = {
   readonly job: JobRow;
   readonly seen: Observation;
   readonly signal: AbortSignal;
+  /** Asked before each step, and before each pod. */
+  readonly holds: Fence;
 };
 
 /**
  * Carries out one step. Each may be done twice, and by two processes, without harm: names, uids and reservation ids decide. Rejects with FaultError when it could not be
  * done, and then the pass is made again.
  */
-export async function act(deps: ActDeps, { runtime, job, seen, signal }: Acting, step: JobStep): Promise<void> {
+export function act(deps: ActDeps, acting: Acting, step: JobStep): Promise<void> {
+  return fenced(acting.holds, actNow)(deps, acting, step);
+}
+
+async function actNow(deps: ActDeps, { runtime, job, seen, signal, holds }: Acting, step: JobStep): Promise<void> {
   const { controller } = runtime;
   const { uid, name } = job.metadata;
   switch (step.do) {
@@ -51,7 +59,7 @@ export async function act(deps: ActDeps, { runtime, job, seen, signal }: Acting,
     case "create-companions":
       return createCompanions(deps, { runtime, job, seen }, step.names);
     case "create-pods":
-      return createPods(deps, { runtime, job, seen, signal }, step);
+      return createPods(deps, { runtime, job, seen, signal, holds }, step);
     case "delete-pod": {
       const pod = seen.pods.get(step.uid);
       if (pod !== undefined) settle(await controller.deletePods(job, step.type, [pod], signal));
@@ -60,7 +68,7 @@ export async function act(deps: ActDeps, { runtime, job, seen, signal }: Acting,
     case "force-pod":
       return forcePod(deps, job, step);
     case "create-service":
-      return createService(deps, { runtime, job, seen, signal }, step.service);
+      return createService(deps, { runtime, job, seen, signal, holds }, step.service);
     case "delete-service": {
       const service = seen.services.get(step.service);
       if (service !== undefined) await controller.serviceControl.deleteService(job, service);
@@ -94,13 +102,14 @@ export async function act(deps: ActDeps, { runtime, job, seen, signal }: Acting,
 
 async function createPods(
   deps: ActDeps,
-  { runtime, job, seen, signal }: Acting,
+  { runtime, job, seen, signal, holds }: Acting,
   { pods, attempt }: Extract<JobStep, { do: "create-pods" }>,
 ): Promise<void> {
   const { kind, controller } = runtime;
   const { metadata, spec, traceparent } = job;
   if ("problems" in spec) return;
   const mark = podGroupKind(groupKindOf(seen.snapshot, deps.policy))?.mark(metadata.name);
+  const create = fenced(holds, (pod: V1Pod) => controller.podControl.createPod(job, pod));
   for (const type of new Set(pods.map((pod) => pod.type))) {
     const manifests = pods
       .filter((pod) => pod.type === type)
@@ -109,7 +118,7 @@ async function createPods(
         return toPod(buildPod({ kind, job: metadata, spec, member, node, attempt, mark, traceparent }, deps.policy));
       });
     const accounting = { expectations: controller.expectations, key: genExpectationPodsKey(metadata.uid, type) };
-    settle(await createMembers(manifests, (pod) => controller.podControl.createPod(job, pod), accounting, signal));
+    settle(await createMembers(manifests, create, accounting, signal));
   }
 }
 
@@ -157,7 +166,7 @@ async function createService(deps: ActDeps, { runtime, job, seen, signal }: Acti
 
 async function createCompanions(
   deps: ActDeps,
-  { runtime, job, seen }: Omit<Acting, "signal">,
+  { runtime, job, seen }: Omit<Acting, "signal" | "holds">,
   names: readonly string[],
 ): Promise<void> {
   const { namespace, name } = job.metadata;

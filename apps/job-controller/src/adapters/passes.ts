@@ -7,6 +7,7 @@ import type { JobStatus } from "../domain/job-status.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { reconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
+import type { Fence } from "./fence.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import type { Nodes } from "./nodes.ts";
@@ -29,11 +30,11 @@ export type PassWorld = {
 
 type Seen = Observation & { readonly job: JobRow };
 
-/** One pass over the job of a key. */
+/** One pass over the job of a key, as long as this process leads. */
 export type Pass = (
   runtime: KindRuntime,
   key: string,
-  signal: AbortSignal,
+  lead: { readonly signal: AbortSignal; readonly holds: Fence },
 ) => Promise<{ readonly requeueAfterMs?: number }>;
 
 /** What stands behind each verb of a pass. */
@@ -74,7 +75,7 @@ export function makePasses(
     logger.warn({ definition: `${JOB_KIND.plural}.${JOB_KIND.group}` }, message);
   };
   const { tell, planned, failed } = telling(recordEvent, logger, config.policy);
-  return (runtime, key, signal) => {
+  return (runtime, key, { signal, holds }) => {
     const write = async ({ job }: Seen, status: JobStatus): Promise<"written" | "gone"> => {
       const written = await writeStatus({ calls, onDropped }, runtime.resource, job, status).catch((error: unknown) => {
         if (kubeFault(error)?.code === "conflict") runtime.distrust(key);
@@ -93,7 +94,7 @@ export function makePasses(
         },
         act: async (seen, step) => {
           signal.throwIfAborted();
-          await inStep(seen.job, step, () => act(acting, { runtime, job: seen.job, seen, signal }, step));
+          await inStep(seen.job, step, () => act(acting, { runtime, job: seen.job, seen, signal, holds }, step));
         },
         writeStatus: async (seen, status) => {
           signal.throwIfAborted();

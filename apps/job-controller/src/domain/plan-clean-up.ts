@@ -1,7 +1,7 @@
 import type { CleanPodPolicy } from "./job.ts";
 import { conditionOf, type JobStatus } from "./job-status.ts";
 import { planGroupAway } from "./plan-group.ts";
-import { planReturn, podsOf } from "./plan-machines.ts";
+import { heldMachines, isStray, planReturn, podsOf } from "./plan-machines.ts";
 import { planDeletions } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot } from "./snapshot.ts";
@@ -11,13 +11,14 @@ import { isActive } from "./summarise-replicas.ts";
 export type AfterLife = { readonly cleanPodPolicy: CleanPodPolicy; readonly ttlAfterFinishedMs: number | undefined };
 
 /**
- * Leaves of a job that is over what its policy says: pods, then services and the group whether or not there were pods, the budget always; machines as soon as nothing runs on them,
+ * Leaves of a job that is over what its policy says, and never a pod that may run on a machine which is not the job's: pods, then services and the group whether or not there were pods, the budget always; machines as soon as nothing runs on them,
  * and at last the job itself. Its outcome is never touched again.
  */
 export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: AfterLife, policy: JobPolicy): JobPlan {
   const { cleanPodPolicy } = after;
+  const held = heldMachines(snapshot);
   const pods = podsOf(snapshot).filter(
-    (pod) => cleanPodPolicy === "All" || (cleanPodPolicy === "Running" && isActive(pod)),
+    (pod) => cleanPodPolicy === "All" || (cleanPodPolicy === "Running" ? isActive(pod) : isStray(pod, held)),
   );
   const { steps, inMs } = planLifeEnd(snapshot, status, after, policy);
   return {

@@ -21,19 +21,39 @@ export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<s
   return machines;
 }
 
+/** What tells where the job's pods may be. */
+export type Places = {
+  /** Of each member, as `machinesOf` has it. */
+  readonly machines: ReadonlyMap<string, string>;
+  /** Every machine that the ledger has given to the job; undefined while it has not said. */
+  readonly held: ReadonlySet<string> | undefined;
+};
+
+/** Every machine that the job has; undefined while the ledger has not said which. */
+export function heldMachines({ units }: Snapshot): ReadonlySet<string> | undefined {
+  if (units.some(({ state }) => state === "unknown")) return undefined;
+  return new Set(units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : [])));
+}
+
+/** Whether it may run on a machine that is not the job's, and so is somebody else's or nobody's: a leader made it that had been frozen, and was none any more. */
+export function isStray(pod: PodFact, held: Places["held"]): boolean {
+  const place = pod.node ?? pod.pinned;
+  // Without a member's label it was not made by us, and nobody reserved a machine for it.
+  return mayRun(pod) && held !== undefined && place !== undefined && pod.component !== "" && !held.has(place);
+}
+
 /**
  * Whether a pod is, or would be put, where its member has no business: on a machine that is lost, on none of the job's, or, while it is on none yet, on another one than
  * its member's. A pod is made for one machine and stays bound to it, so that nothing but making it anew helps. Never while the ledger has not said what the job has.
  */
-export function isMisplaced(snapshot: Snapshot, pod: PodFact, machines: ReadonlyMap<string, string>): boolean {
+export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }: Places): boolean {
   const place = pod.node ?? pod.pinned;
   if (place === undefined || !mayRun(pod)) return false;
   if (snapshot.nodesLost.includes(place)) return true;
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
   if (gang?.state !== "granted") return false;
   const own = machines.get(pod.component);
-  if (pod.node === undefined && own !== undefined && own !== place) return true;
-  return !snapshot.units.some((unit) => unit.state === "granted" && [...unit.nodes.values()].includes(place));
+  return (pod.node === undefined && own !== undefined && own !== place) || isStray(pod, held);
 }
 
 /** Members of the gang whose machine is lost, those of earlier passes first: a machine that comes back late is not taken up again. */

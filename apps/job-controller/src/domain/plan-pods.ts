@@ -5,7 +5,7 @@ import { restartPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import { membersNow } from "./members-now.ts";
-import { isMisplaced, podsOf } from "./plan-machines.ts";
+import { heldMachines, isMisplaced, podsOf, type Places } from "./plan-machines.ts";
 import type { DeleteReason, JobStep, PodOrder } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
 import { memberName } from "./member-names.ts";
@@ -34,11 +34,12 @@ export function planPods(
     // Nothing of the new attempt starts beside the earlier one.
     return { steps: planDeletions(old, "gang-restarts"), dueMs: [], restarting: true };
   }
+  const held = heldMachines(snapshot);
   const plans = spec.replicas.map((replica): PodPlan => {
     const seen = snapshot.replicas.find(({ type }) => type === replica.type);
     if (seen?.podsSettled !== true) return { steps: [], dueMs: [], restarting: false };
     const mayCreate = world.mayCreate && replica.dependsOn.every((each) => isMet(each, snapshot, spec, status));
-    return planType(snapshot, { ...world, spec, status, replica, seen, mayCreate });
+    return planType(snapshot, { ...world, held, spec, status, replica, seen, mayCreate });
   });
   return {
     steps: [
@@ -70,12 +71,11 @@ export function planForced(
     .map(({ name, uid }) => ({ do: "force-pod", pod: name, uid, because: "machine-lost" }));
 }
 
-type TypeWorld = {
+type TypeWorld = Places & {
   readonly spec: JobSpec;
   readonly status: JobStatus;
   readonly replica: ReplicaSpec;
   readonly seen: ReplicaSeen;
-  readonly machines: ReadonlyMap<string, string>;
   readonly mayCreate: boolean;
   readonly policy: JobPolicy;
 };
@@ -105,7 +105,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
       if (!endedWell(pod, replica)) steps.push(deletion(pod, "already-completed"));
       return;
     }
-    if (isMisplaced(snapshot, pod, machines)) {
+    if (isMisplaced(snapshot, pod, world)) {
       restarting = true;
       steps.push(deletion(pod, "machine-lost"));
       return;

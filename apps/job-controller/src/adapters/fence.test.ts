@@ -1,0 +1,19 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { createMembers, makeExpectations } from "@muster/kube";
+import { expect, it } from "vitest";
+import { fenced } from "./fence.ts";
+
+it("makes no pod more once the lead has passed on between two of them", async () => {
+  const pods = ["a", "b", "c", "d"].map((name): V1Pod => ({ metadata: { name } }));
+  const made: string[] = [];
+  const create = fenced(
+    () => made.length < 1,
+    (pod: V1Pod) => {
+      made.push(pod.metadata?.name ?? "");
+      return Promise.resolve({ did: "created", member: pod } as const);
+    },
+  );
+  const expectations = makeExpectations();
+  await expect(createMembers(pods, create, { expectations, key: "pods" })).rejects.toThrow("does not lead any more");
+  expect(made).toEqual(["a"]);
+});

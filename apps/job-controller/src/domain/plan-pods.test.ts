@@ -1,0 +1,37 @@
+import { expect, it } from "vitest";
+import { granted, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
+import { ownerIdOf } from "./build-units.ts";
+import { NEW_STATUS } from "./job-status.ts";
+import { planJob } from "./plan-job.ts";
+import type { Snapshot, UnitSeen } from "./snapshot.ts";
+
+const OVER = { type: "Succeeded", status: "True", reason: "JobSucceeded", message: "" } as const;
+const over = { ...NEW_STATUS, conditions: [{ ...OVER, lastUpdateMs: NOW_MS, lastTransitionMs: NOW_MS }] };
+const none: UnitSeen = { id: ownerIdOf(JOB), state: "none" };
+const unknown: UnitSeen = { id: ownerIdOf(JOB), state: "unknown" };
+
+function deleted(more: Partial<Snapshot>): string[] {
+  const { steps } = planJob(snapshot({ spec: spec({ cleanPodPolicy: "None" }), budget: 2, ...more }), POLICY);
+  return steps.flatMap((step) => (step.do === "delete-pod" ? [step.pod] : []));
+}
+
+/** As a leader makes it that was frozen, and thawed after others had given the machine back. */
+const late = { replicas: [seen("worker", [pod("worker-0", { node: "somebody-elses" }), pod("worker-1")])] };
+const unbound = pod("worker-0", { phase: "Pending", node: undefined, pinned: "somebody-elses" });
+
+it("deletes a pod that was made on a machine which is not the job's, be the job over or not", () => {
+  expect(deleted(late)).toEqual(["train-worker-0"]);
+  expect(deleted({ ...late, status: over })).toEqual(["train-worker-0"]);
+  expect(deleted({ ...late, status: over, units: [none] })).toEqual(["train-worker-0", "train-worker-1"]);
+  expect(deleted({ status: over, units: [none], replicas: [seen("worker", [unbound, undefined])] })).toEqual([
+    "train-worker-0",
+  ]);
+});
+
+it("deletes none while the ledger is silent, and none that was made by somebody else", () => {
+  expect(deleted({ ...late, units: [unknown] })).toEqual([]);
+  expect(deleted({ ...late, status: over, units: [unknown] })).toEqual([]);
+  const adopted = pod("worker-0", { component: "", node: "somewhere" });
+  expect(deleted({ replicas: [seen("worker", [adopted, pod("worker-1")])] })).toEqual([]);
+  expect(deleted({ status: over, units: [granted("worker-1")], replicas: [seen("worker", [adopted])] })).toEqual([]);
+});
