@@ -235,7 +235,8 @@ function specOf(
   snapshot: ScalingSnapshot,
   asked: Pick<NodeSpec, "instanceType" | "spot" | "zone" | "gpus" | "privateIpOnly" | "volumeGib">,
 ): NodeSpec {
-  return { ...asked, pool: pool.name, bootImage: snapshot.bootImages.get(pool.name) ?? "", terminate: undefined };
+  const { name, provider } = pool;
+  return { ...asked, pool: name, provider, bootImage: snapshot.bootImages.get(name) ?? "", terminate: undefined };
 }
 
 type Instance = Pick<NodeSpec, "instanceType" | "spot" | "zone">;

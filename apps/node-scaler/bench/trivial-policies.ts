@@ -50,6 +50,7 @@ function newNode(name: string, demand: Demand, spotIsShort: boolean): StartStep 
     because: "DEMAND",
     spec: {
       pool: demand.pool,
+      provider: "cloud",
       instanceType: "large",
       bootImage: "image-1",
       spot: demand.spot === "Preferred" && !spotIsShort,

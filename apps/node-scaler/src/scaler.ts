@@ -1,4 +1,4 @@
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, faultOf, throwFault } from "@muster/faults";
 import type { Records } from "./adapters/records.ts";
 import type { ScalingLimits, ScalingPlan } from "./domain/compute.ts";
 import type { BootBackoff } from "./domain/decide-boot-outcome.ts";
@@ -97,17 +97,22 @@ export function makeScaler(deps: ScalerDeps): Scaler {
   return { ...deps, memory };
 }
 
-/** What the providers of these names have now; all of them by default. One that fails is silent. */
+/**
+ * What the providers of these names have now; all that are configured, and all that have a node, by default. One that fails is silent, and so is one that is
+ * configured no more: what it has is not known.
+ */
 export async function listInstances(
-  { providers, signal, tell }: Scaler,
+  { providers, records, signal, tell }: Scaler,
   loop: LoopName,
-  names: Iterable<string> = providers.keys(),
+  names: Iterable<string> = [...providers.keys(), ...records.list().map(({ spec }) => spec.provider)],
 ): Promise<Instances> {
   const silent = new Set<string>();
   const lists = await Promise.all(
     [...new Set(names)].map(async (provider) => {
       try {
-        const listed = (await providers.get(provider)?.list(signal)) ?? [];
+        const known = providers.get(provider);
+        if (known === undefined) throwFault({ code: "not_found", kind: "provider in the file of pools", id: provider });
+        const listed = await known.list(signal);
         return listed.map((instance) => ({ ...instance, provider }));
       } catch (error) {
         silent.add(provider);

@@ -9,6 +9,7 @@ export function buildNode(name: string, { spec, status }: NodeParts = {}): Scale
     name,
     spec: {
       pool: "a",
+      provider: "cloud",
       instanceType: "small",
       bootImage: "",
       spot: false,

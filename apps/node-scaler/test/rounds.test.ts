@@ -35,6 +35,26 @@ describe("a gang of four", () => {
   });
 });
 
+it("leaves every instance alone whose pool and provider are configured no more, until they are again", async () => {
+  const policy = buildPolicy({ idleMs: 0 });
+  const world = new ScalerWorld(policy);
+  const job = world.ledger.reserve("a", 2, world.nowMs);
+  await world.run(MINUTE);
+  world.reach(job);
+  world.policies = new Map();
+  world.isConfigured = false;
+  world.restart();
+  await world.run(10 * MINUTE);
+  expect([phases(world), world.cloud.instances.size]).toEqual([["Claimed", "Claimed"], 2]);
+  world.policies = new Map([["a", policy]]);
+  world.isConfigured = true;
+  world.restart();
+  world.release(job);
+  await world.run(5 * MINUTE);
+  expect([world.records(), world.cloud.instances.size]).toEqual([[], 0]);
+  expect(world.problems).toEqual([]);
+});
+
 it("keeps what is to stand by, and goes back to it when more is not needed any more", async () => {
   const standby = [{ instanceType: "small", count: 2, spot: false }];
   const world = new ScalerWorld(buildPolicy({ idleMs: 0, standby }));

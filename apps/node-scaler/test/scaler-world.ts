@@ -44,6 +44,8 @@ export class ScalerWorld {
   /** Names of nodes that the holder's pods have come to. */
   readonly pods = new Map<string, readonly PodOnNode[]>();
   policies: ReadonlyMap<string, PoolPolicy>;
+  /** Whether the file of pools has the clouds. */
+  isConfigured = true;
   readonly #store = memoryBucket<ScaledNode>();
   #seen: KubeNodes = { byName: new Map(), known: true };
   #scaler: Scaler;
@@ -169,16 +171,20 @@ export class ScalerWorld {
       records,
       policies: this.policies,
       poolLabel: "pool",
-      providers: new Map([
-        [
-          "cloud",
-          {
-            ...provider,
-            start: (...args) => effect(() => provider.start(...args)),
-            stop: (...args) => effect(() => provider.stop(...args)),
-          },
-        ],
-      ]),
+      providers: new Map(
+        this.isConfigured
+          ? [
+              [
+                "cloud",
+                {
+                  ...provider,
+                  start: (...args) => effect(() => provider.start(...args)),
+                  stop: (...args) => effect(() => provider.stop(...args)),
+                },
+              ],
+            ]
+          : [],
+      ),
       cluster: {
         nodes: () => this.#seen,
         pods: () => this.pods,

@@ -57,6 +57,7 @@ export function aNode(
     name,
     spec: {
       pool: "gpu",
+      provider: "cloud",
       instanceType: "large",
       bootImage: "image-1",
       spot: false,

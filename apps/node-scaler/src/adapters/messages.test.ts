@@ -12,6 +12,7 @@ const nodes: fc.Arbitrary<ScaledNode> = fc.record({
   name: text,
   spec: fc.record({
     pool: text,
+    provider: text,
     instanceType: text,
     bootImage: fc.string(),
     spot: fc.boolean(),

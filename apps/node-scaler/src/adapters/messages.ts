@@ -110,6 +110,7 @@ function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
 function toSpec(spec: muster.node.v1.NodeSpec.$Properties | null | undefined): NodeSpec {
   return {
     pool: spec?.pool ?? "",
+    provider: spec?.provider ?? "",
     instanceType: spec?.instanceType ?? "",
     bootImage: spec?.bootImage ?? "",
     spot: spec?.spot ?? false,

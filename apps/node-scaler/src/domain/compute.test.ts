@@ -259,6 +259,7 @@ describe("new nodes", () => {
       because: "DEMAND",
       spec: {
         pool: "gpu",
+        provider: "cloud",
         instanceType: "large",
         bootImage: "image-1",
         spot: true,

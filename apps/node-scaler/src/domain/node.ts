@@ -29,6 +29,8 @@ export type Termination = {
 /** What was asked for; the zone is what was got, once that is known. */
 export type NodeSpec = {
   readonly pool: string;
+  /** Name of the provider that has its instance, whatever is configured for its pool later. */
+  readonly provider: string;
   readonly instanceType: string;
   /** As the provider names it; empty where the provider has its own. */
   readonly bootImage: string;

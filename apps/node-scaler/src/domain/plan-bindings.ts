@@ -154,6 +154,7 @@ function buildSpec(demand: Demand, pool: Pool, instance: Pick<NodeSpec, "instanc
   return {
     ...instance,
     pool: demand.pool,
+    provider: pool.policy.provider,
     bootImage: pool.bootImage ?? "",
     gpus,
     volumeGib: volumeFor(demand, pool),

@@ -118,23 +118,52 @@ describe("the way to the end of a node that is lost", () => {
 
 describe("a node that is Terminating", () => {
   const ending = node("IDLE", "Terminating");
-  const stops = new Map([["n", { attempts: 1, nextAtMs: 5000 }]]);
+  const stops = new Map([["n", { attempts: 1, nextAtMs: 5000, taken: true }]]);
+
+  const apart = { kubeNodes: inCluster() };
 
   it("is stopped, and again with pauses for as long as it is listed", () => {
-    expect(shown(ending)).toEqual(["stop terminating"]);
-    expect(shown(ending, { stops })).toEqual(["wait stopping"]);
-    expect(shown(ending, { stops, nowMs: 5000 })).toEqual(["stop still-listed"]);
+    expect(shown(ending, apart)).toEqual(["stop terminating"]);
+    expect(shown(ending, { ...apart, stops })).toEqual(["wait stopping"]);
+    expect(shown(ending, { ...apart, stops, nowMs: 5000 })).toEqual(["stop still-listed"]);
+  });
+
+  it("is ordered to stop at least once, whether it is listed or not", () => {
+    const gone = { ...apart, instances: listed() };
+    expect(plan(ending, gone)).toEqual([
+      { do: "stop", node: "n", provider: "cloud", instanceId: "i-n", because: "not-listed" },
+    ]);
+    const refused = new Map([["n", { attempts: 1, nextAtMs: 5000, taken: false }]]);
+    expect(shown(ending, { ...gone, stops: refused })).toEqual(["wait stopping"]);
+    expect(shown(ending, { ...gone, stops: refused, nowMs: 5000 })).toEqual(["stop not-listed"]);
+    expect(shown(ending, { ...gone, stops })).toEqual(["change gone"]);
+  });
+
+  it("is never taken for gone when its provider is configured no more", () => {
+    const unknown = { all: [], silent: new Set(["cloud"]) };
+    expect(shown(ending, { ...apart, instances: unknown, stops })).toEqual(["wait provider-silent"]);
+    const elsewhere = { all: [], silent: new Set(["another"]) };
+    expect(shown(ending, { ...apart, instances: elsewhere, stops })).toEqual(["change gone"]);
+  });
+
+  it("that joins late is cordoned, and kept for whoever was given it meanwhile", () => {
+    expect(shown(ending)).toEqual(["cordon IDLE", "wait cordon-not-seen"]);
+    const held = { kubeNodes: cordoned, machines: standing("CORDONED", holder) };
+    expect(shown(ending, { ...held, nowMs: 999_999 })).toEqual(["wait held"]);
+    expect(shown(ending, { kubeNodes: cordoned })).toEqual(["stop terminating"]);
+    expect(shown(ending, { nowMs: 120_000 })).toEqual(["stop terminating"]);
+    expect(shown(node("SPOT_NOTICE", "Terminating"), held)).toEqual(["stop terminating"]);
   });
 
   it("is stopped under every id that the provider lists for it", () => {
     const twice = listed(buildInstance("n"), buildInstance("n", { instanceId: "i-2" }));
-    expect(plan(ending, { instances: twice })).toMatchObject([{ instanceId: "i-n" }, { instanceId: "i-2" }]);
+    expect(plan(ending, { ...apart, instances: twice })).toMatchObject([{ instanceId: "i-n" }, { instanceId: "i-2" }]);
   });
 
   it("ends with its Kubernetes nodes once it is not listed any more, and not while a provider is silent", () => {
     const kubeNodes = inCluster(buildKubeNode("n"), buildKubeNode("n", { name: "k-second" }));
-    expect(shown(ending, { instances: silence, kubeNodes })).toEqual(["wait provider-silent"]);
-    expect(plan(ending, { instances: listed(), kubeNodes })).toMatchObject([
+    expect(shown(ending, { instances: silence, kubeNodes, stops })).toEqual(["wait provider-silent"]);
+    expect(plan(ending, { instances: listed(), kubeNodes, stops })).toMatchObject([
       { do: "delete-kube-node", kubeNode: "k-n" },
       { do: "delete-kube-node", kubeNode: "k-second" },
       { do: "change", phase: "Terminated" },
@@ -155,9 +184,11 @@ it("does nothing to nodes that are not to end", () => {
 });
 
 it("tells a provider again after pauses that double up to a minute, or as long as it asks for", () => {
-  let tried = nextStop(undefined, 0, 0);
+  const taken = { taken: true, retryAfterMs: 0 };
+  let tried = nextStop(undefined, taken, 0);
   const pauses = [tried.nextAtMs];
-  for (let again = 0; again < 5; again += 1) pauses.push((tried = nextStop(tried, 0, 0)).nextAtMs);
+  for (let again = 0; again < 5; again += 1) pauses.push((tried = nextStop(tried, taken, 0)).nextAtMs);
   expect(pauses).toEqual([5000, 10_000, 20_000, 40_000, 60_000, 60_000]);
-  expect(nextStop(undefined, 90_000, 0).nextAtMs).toBe(90_000);
+  expect(nextStop(undefined, { taken: false, retryAfterMs: 90_000 }, 0).nextAtMs).toBe(90_000);
+  expect(nextStop(tried, { taken: false, retryAfterMs: 0 }, 0).taken).toBe(true);
 });

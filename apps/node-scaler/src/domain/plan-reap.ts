@@ -12,7 +12,12 @@ import {
 } from "./sightings.ts";
 
 /** The orders to stop one node that its provider was given, in this process. */
-export type StopsTried = { readonly attempts: number; readonly nextAtMs: number };
+export type StopsTried = {
+  readonly attempts: number;
+  readonly nextAtMs: number;
+  /** The provider has taken one. */
+  readonly taken: boolean;
+};
 
 export type ReapSnapshot = {
   readonly nowMs: number;
@@ -35,6 +40,7 @@ export type WaitReason =
   | "cordon-not-seen"
   | "draining"
   | "provider-silent"
+  | "held"
   | "stopping"
   | "kept-to-be-seen";
 
@@ -63,7 +69,7 @@ export type ReapStep =
       readonly node: string;
       readonly provider: string;
       readonly instanceId: string;
-      readonly because: "terminating" | "still-listed";
+      readonly because: "terminating" | "not-listed" | "still-listed";
     }
   | { readonly do: "delete-kube-node"; readonly node: string; readonly kubeNode: string; readonly because: "gone" }
   | { readonly do: "purge"; readonly node: string; readonly because: "gone" }
@@ -162,19 +168,27 @@ function planStop(
   node: ScaledNode,
   listed: readonly ListedInstance[],
   kubeNodes: readonly KubeNode[],
-  { nowMs, instances, stops }: ReapSnapshot,
+  { nowMs, instances, stops, machines }: ReapSnapshot,
 ): ReapStep[] {
-  const tried = stops.get(node.name);
-  const wait = (because: WaitReason): ReapStep[] => [{ do: "wait", node: node.name, because }];
-  if (listed.length > 0) {
+  const { name, spec, status } = node;
+  const tried = stops.get(name);
+  const wait = (because: WaitReason): ReapStep[] => [{ do: "wait", node: name, because }];
+  const { provider } = spec;
+  // A provider that does not list an instance may still have something of it, or list it late.
+  const isUntold = status.instanceId !== undefined && tried?.taken !== true;
+  if (listed.length > 0 || isUntold) {
     if (tried !== undefined && nowMs < tried.nextAtMs) return wait("stopping");
-    return listed.map(({ provider, instanceId }) => {
-      const because = tried === undefined ? "terminating" : "still-listed";
-      return { do: "stop", node: node.name, provider, instanceId, because };
-    });
+    const late = tried === undefined ? planLate(node, kubeNodes, { machines, nowMs }) : undefined;
+    if (late !== undefined) return late;
+    if (listed.length > 0)
+      return listed.map((instance): ReapStep => {
+        const because = tried === undefined ? "terminating" : "still-listed";
+        return { do: "stop", node: name, provider: instance.provider, instanceId: instance.instanceId, because };
+      });
+    if (instances.silent.has(provider)) return wait("provider-silent");
+    return [{ do: "stop", node: name, provider, instanceId: status.instanceId ?? "", because: "not-listed" }];
   }
-  // A provider that does not answer may still have it.
-  if (instances.silent.size > 0) return wait("provider-silent");
+  if (instances.silent.has(provider)) return wait("provider-silent");
   return [
     ...kubeNodes.map(({ name }): ReapStep => ({
       do: "delete-kube-node",
@@ -184,6 +198,29 @@ function planStop(
     })),
     { ...change(node, "gone"), phase: "Terminated" },
   ];
+}
+
+/**
+ * A node that nobody needed, and that joined only after its end was decided: it is cordoned, and whoever was given it before that could be seen keeps it until it is
+ * given back. Undefined: nothing keeps it from being stopped.
+ */
+function planLate(
+  { name, spec: { terminate } }: ScaledNode,
+  kubeNodes: readonly KubeNode[],
+  { machines, nowMs }: Pick<ReapSnapshot, "machines" | "nowMs">,
+): ReapStep[] | undefined {
+  if (terminate === undefined || !WITHDRAWN.has(terminate.code)) return undefined;
+  const isHeld = kubeNodes.some((kubeNode) => machines?.byNode.get(kubeNode.name)?.holder !== undefined);
+  const open = kubeNodes.filter(({ schedulable }) => schedulable);
+  const cordons = open.map((kubeNode): ReapStep => ({
+    do: "cordon",
+    node: name,
+    kubeNode: kubeNode.name,
+    because: terminate.code,
+  }));
+  if (isHeld) return [...cordons, { do: "wait", node: name, because: "held" }];
+  if (open.length === 0 || nowMs >= terminate.drainUntilMs) return undefined;
+  return [...cordons, { do: "wait", node: name, because: "cordon-not-seen" }];
 }
 
 function planPurge(node: ScaledNode, nowMs: number): ReapStep[] {
@@ -204,8 +241,12 @@ const STOP_AGAIN_MS = 5000;
 const STOP_AGAIN_MS_MAX = 60_000;
 
 /** When a node's provider may be told again to stop it, after it was told, or could not be told. */
-export function nextStop(tried: StopsTried | undefined, retryAfterMs: number, nowMs: number): StopsTried {
+export function nextStop(
+  tried: StopsTried | undefined,
+  { taken, retryAfterMs }: { readonly taken: boolean; readonly retryAfterMs: number },
+  nowMs: number,
+): StopsTried {
   const attempts = (tried?.attempts ?? 0) + 1;
   const pauseMs = Math.min(STOP_AGAIN_MS * 2 ** Math.min(attempts - 1, 10), STOP_AGAIN_MS_MAX);
-  return { attempts, nextAtMs: nowMs + Math.max(pauseMs, retryAfterMs) };
+  return { attempts, nextAtMs: nowMs + Math.max(pauseMs, retryAfterMs), taken: taken || tried?.taken === true };
 }

@@ -105,14 +105,16 @@ function findVanished({ nodes, instances, policies, nowMs }: ScanSnapshot): Find
   return nodes.flatMap((node) => {
     const { phase, instanceId } = node.status;
     if (!WITH_INSTANCE.has(phase) || node.spec.terminate !== undefined) return [];
-    const provider = policies.get(node.spec.pool)?.provider;
-    // The provider of a pool that is no longer configured may be any of them.
-    const isSilent = provider === undefined ? instances.silent.size > 0 : instances.silent.has(provider);
-    if (isSilent || byNode.get(node.name)?.some((instance) => instance.instanceId === instanceId) === true) return [];
+    const { provider } = node.spec;
+    if (
+      instances.silent.has(provider) ||
+      byNode.get(node.name)?.some((instance) => instance.instanceId === instanceId) === true
+    )
+      return [];
     const message = "its provider does not list the instance any more";
     const terminate = buildTermination({ code: "VANISHED", message }, node, policies, nowMs);
     const step = { do: "change", node: node.name, expected: phase, spec: { terminate }, because: "vanished" } as const;
-    return [{ suspect: `record ${provider ?? "?"} ${node.name}`, step }];
+    return [{ suspect: `record ${provider} ${node.name}`, step }];
   });
 }
 
@@ -140,5 +142,5 @@ function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnap
 
 function isOfSilent(suspect: string, { silent }: Instances): boolean {
   const [kind, provider = ""] = suspect.split(" ");
-  return kind === "node" ? silent.size > 0 : silent.has(provider) || (provider === "?" && silent.size > 0);
+  return kind === "node" ? silent.size > 0 : silent.has(provider);
 }

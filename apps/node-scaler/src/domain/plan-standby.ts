@@ -68,12 +68,13 @@ function buildStandbyNode(
   { policy, bootImage }: Pool,
   { instanceType, spot, zone }: { instanceType: string; spot: boolean; zone: string | undefined },
 ): NewNode {
-  const { name, volumeGib, privateIpOnly, instanceTypes } = policy;
+  const { name, provider, volumeGib, privateIpOnly, instanceTypes } = policy;
   const gpus = instanceTypes.find((type) => type.name === instanceType)?.gpus ?? 0;
   return {
     boundTo: undefined,
     spec: {
       pool: name,
+      provider,
       instanceType,
       bootImage: bootImage ?? "",
       spot,

@@ -27,11 +27,11 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
 }
 
 /** Only instances that are young or may be taken away have news; the scan looks at all of them, and less often. */
-function providersToAsk({ records, policies }: Scaler): ReadonlySet<string> {
+function providersToAsk({ records }: Scaler): ReadonlySet<string> {
   const news = records
     .list()
     .filter(({ spec, status }) => status.phase === "Creating" || status.phase === "Created" || spec.spot);
-  return new Set(news.flatMap(({ spec }) => policies.get(spec.pool)?.provider ?? []));
+  return new Set(news.map(({ spec }) => spec.provider));
 }
 
 async function take({ records, tell }: Scaler, steps: readonly (HeartbeatStep | ClaimStep)[]): Promise<void> {

@@ -75,18 +75,18 @@ async function stop(
   { memory, providers, records, signal, now }: Scaler,
   { node, provider, instanceId, because }: StopStep,
 ): Promise<void> {
-  const remember = (retryAfterMs: number): void => {
-    memory.stops.set(node, nextStop(memory.stops.get(node), retryAfterMs, now()));
+  const remember = (told: { readonly taken: boolean; readonly retryAfterMs: number }): void => {
+    memory.stops.set(node, nextStop(memory.stops.get(node), told, now()));
   };
   const attributes = { "muster.node": node, "muster.instance": instanceId, "muster.because": because };
   try {
     await inSpan("@muster/node-scaler", "stop node", { attributes }, async () => {
       await providers.get(provider)?.stop({ instanceId, nodeName: node }, signal);
     });
-    remember(0);
+    remember({ taken: true, retryAfterMs: 0 });
   } catch (error) {
     const { message, retryAfterMs } = describeFailure(error);
-    remember(retryAfterMs);
+    remember({ taken: false, retryAfterMs });
     await records.changeNode({ node, expected: "Terminating", status: { trouble: message } });
     throw error;
   }

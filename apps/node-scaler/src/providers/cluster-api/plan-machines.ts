@@ -1,6 +1,6 @@
 import type { KubeObject } from "@muster/kube";
 import type { Instance } from "../provider.ts";
-import type { Holdings } from "./holdings.ts";
+import { DELETE_ANNOTATION, type Holdings } from "./holdings.ts";
 
 export type Machine = KubeObject & {
   readonly status?: {
@@ -54,13 +54,16 @@ export function nameOf(object: KubeObject | undefined): string {
 
 function assign(before: Holdings, machines: readonly Machine[]): Holdings {
   const held = new Set(Object.values(before));
-  const free = machines
-    .filter((machine) => !held.has(nameOf(machine)) && machine.metadata?.deletionTimestamp === undefined)
-    .toSorted(compareAges);
+  const free = machines.filter((machine) => !held.has(nameOf(machine)) && !isGoing(machine)).toSorted(compareAges);
   const waiting = Object.keys(before).filter((name) => before[name] === null);
   if (free.length === 0 || waiting.length === 0) return before;
   const given = waiting.slice(0, free.length).map((name, index) => [name, nameOf(free[index])]);
   return { ...before, ...Object.fromEntries(given) } as Holdings;
+}
+
+/** One that is marked goes next: a node that got it would lose it. */
+function isGoing({ metadata }: Machine): boolean {
+  return metadata?.deletionTimestamp !== undefined || metadata?.annotations?.[DELETE_ANNOTATION] !== undefined;
 }
 
 function compareAges(one: Machine, other: Machine): number {

@@ -20,7 +20,9 @@ export type KarpenterDeps = {
   readonly timeoutMs: number;
 };
 
-const LOOK_AGAIN_MS = 100;
+const LOOK_AGAIN_MS = 250;
+/** A launch that takes longer is looked at in the list, and nobody waits for it. */
+const LAUNCH_WAIT_MS = 5_000;
 
 /** Nodes that Karpenter makes: one NodeClaim of its own each, outside of every NodePool. */
 export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDeps): NodeProvider {
@@ -82,7 +84,7 @@ async function awaitLaunch(
   outer: AbortSignal,
   find: () => Promise<NodeClaim | undefined>,
 ): Promise<Started> {
-  const signal = AbortSignal.any([outer, AbortSignal.timeout(timeoutMs)]);
+  const signal = AbortSignal.any([outer, AbortSignal.timeout(Math.min(LAUNCH_WAIT_MS, timeoutMs / 4))]);
   while (!signal.aborted) {
     const claim = await find();
     if (claim === undefined || claim.metadata?.deletionTimestamp !== undefined) {

@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+import { DELETE_ANNOTATION } from "./holdings.ts";
+import { type Machine, planMachines } from "./plan-machines.ts";
+
+const deployment = { name: "large", zone: "a" };
+
+function machine(name: string, metadata: Machine["metadata"] = {}, status: Machine["status"] = {}): Machine {
+  return { metadata: { name, creationTimestamp: new Date(`2026-01-01T00:00:0${name.length}Z`), ...metadata }, status };
+}
+
+describe("machines", () => {
+  it("are given to the nodes that wait, the oldest first, and stay theirs", () => {
+    const { holdings } = planMachines(deployment, { n1: null, n2: null, n3: "mmm" }, [
+      machine("mmm"),
+      machine("mm"),
+      machine("m"),
+    ]);
+    expect(holdings).toEqual({ n1: "m", n2: "mm", n3: "mmm" });
+    expect(planMachines(deployment, holdings, [machine("m")]).holdings).toBe(holdings);
+  });
+
+  it("are given to nobody once they are going", () => {
+    const going = [
+      machine("m", { annotations: { [DELETE_ANNOTATION]: "true" } }),
+      machine("mm", { deletionTimestamp: new Date(0) }),
+    ];
+    const plan = planMachines(deployment, { n1: null }, going);
+    expect(plan.holdings).toEqual({ n1: null });
+    expect(plan.instances.map(({ nodeName, state }) => [nodeName, state])).toEqual([
+      ["n1", "pending"],
+      ["", "pending"],
+      ["", "stopping"],
+    ]);
+  });
+
+  it("that are gone are not listed for their node, and what comes in their place is nobody's", () => {
+    const { instances } = planMachines(deployment, { n1: "gone" }, [machine("m", {}, { phase: "Running" })]);
+    expect(instances).toMatchObject([{ instanceId: "large/m", nodeName: "", state: "running" }]);
+  });
+
+  it("tell their node, their addresses and that they have failed", () => {
+    const status = { phase: "Failed", nodeRef: { name: "k" }, addresses: [{ address: "10.0.0.1" }] };
+    const { instances } = planMachines(deployment, { n1: "m" }, [machine("m", {}, status)]);
+    expect(instances).toMatchObject([
+      { kubernetesNode: "k", addresses: ["10.0.0.1"], failure: "the phase of machine m is Failed", zone: "a" },
+    ]);
+  });
+});
