@@ -1,4 +1,4 @@
-import type { V1Pod } from "@kubernetes/client-node";
+import type { V1Pod, V1PodDisruptionBudget } from "@kubernetes/client-node";
 import { kubeFault } from "@muster/kube";
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
@@ -30,6 +30,7 @@ export function failingPods(world: () => FailureWorld): void {
     const before = await untilRunning(`${name}-worker-1`);
     await untilPod(`${name}-worker-0`, isReady);
     await untilPod(`${name}-worker-1`, isReady);
+    expect(await calls.get<V1PodDisruptionBudget>(BUDGETS, name)).toMatchObject({ spec: { minAvailable: 1 } });
     await until("the eviction is accepted", async () => {
       // A server without its controllers has nobody who counts what a budget allows.
       const status = {
