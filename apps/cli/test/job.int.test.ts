@@ -85,6 +85,11 @@ const HANDLERS = {
     const { kind, metadata } = manifest;
     return Promise.resolve({ job: { ...keep(job(metadata.name, "QUEUED", {}, kind)), manifestJson }, warnings });
   },
+  checkJob: ({ manifestJson }: { manifestJson: string }) => {
+    const { metadata } = JSON.parse(manifestJson) as { metadata: { name: string } };
+    const field = "spec.replicaSpecs.worker.template.spec.containers[0].name";
+    return Promise.resolve({ problems: metadata.name === "wrong" ? [{ field, reason: "is no name" }] : [] });
+  },
   getJob: ({ key }: { key?: Key }) => Promise.resolve({ job: find(key) }),
   watchJob: async (
     { key, afterRevision, waitMs }: { key?: Key; afterRevision: string; waitMs: number },
@@ -329,6 +334,20 @@ it("finds a job of any kind by job/NAME, Muster's own where several have the nam
   keep(job("net", "RUNNING", {}, "MPIJob"));
   expect(await muster("get job net")).toMatchObject({ code: 4, err: ["error: key.kind: is needed"] });
 });
+
+it.each(["run -", "run --dry-run -"])(
+  "%s says where the job controller finds a document wrong, and submits none of the others",
+  async (line) => {
+    const ended = await muster(line, `${document("right")}---\n${document("wrong")}`);
+    expect(ended.err).toEqual([
+      "error: stdin:9:89: spec.replicaSpecs.worker.template.spec.containers[0].name: is no name",
+      "error: 1 problem found",
+      "hint: nothing was submitted; examples/ has files that are right",
+    ]);
+    expect(ended.code).toBe(2);
+    expect(manifests).toEqual([]);
+  },
+);
 
 it("prints the log of a member", async () => {
   keep(DONE);

@@ -1,7 +1,7 @@
 import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { KINDS } from "./domain/kinds.ts";
-import { cancel, get, list, submit, watch, type Found, type JobKey, type RequestDeps } from "./requests.ts";
+import { cancel, check, get, list, submit, watch, type Found, type JobKey, type RequestDeps } from "./requests.ts";
 
 const GOING_ON = new AbortController().signal;
 const REPLICA = { replicas: 1, template: { spec: { containers: [{ name: "main", image: "image" }] } } };
@@ -44,6 +44,10 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       return jobs.get(`${name}/${kind}`);
     },
     create: (kind, { metadata }) => Promise.resolve(put({ kind: kind.kind, name: metadata.name }, "1")),
+    tryCreate: (kind, { metadata: { name: id } }) =>
+      jobs.has(`${id}/${kind.kind}`)
+        ? Promise.reject(new FaultError({ code: "already_exists", kind: kind.kind, id }))
+        : Promise.resolve(),
     isEnding: ({ revision }) => revision === "cancelled" || revision === "over",
     markCancelled: ({ key }) => {
       counts.written += 1;
@@ -98,6 +102,26 @@ describe("a job that is submitted", () => {
     await expect(
       submit(deps, { requestId: "request", manifestJson: JSON.stringify("x".repeat(512 * 1024)) }),
     ).rejects.toMatchObject({ fault: { code: "limit_exceeded", limit: 512 * 1024 } });
+  });
+});
+
+describe("a job that is checked", () => {
+  const worker = { ...REPLICA, dependsOn: [{ type: "nobody", status: "Ready" }] };
+
+  it.each<[string, unknown, readonly string[]]>([
+    ["is right when nothing is wrong with it", { ...MANIFEST, metadata: { name: "other" } }, []],
+    [
+      "has each problem under the name of its field",
+      { ...MANIFEST, spec: { replicaSpecs: { worker, other: { ...REPLICA, template: {} } } } },
+      ["spec.replicaSpecs.other.template.spec", "spec.replicaSpecs.worker.dependsOn"],
+    ],
+    ["is no job of any kind", { ...MANIFEST, kind: "Deployment" }, ["kind"]],
+    ["has the name of one that is there", MANIFEST, ["metadata.name"]],
+  ])("%s, and nothing is made", async (_title, manifest, fields) => {
+    const { deps, jobs } = world(["train", "Job"]);
+    const { problems } = await check(deps, JSON.stringify(manifest));
+    expect(problems.map(({ field }) => field)).toEqual(fields);
+    expect(jobs.size).toBe(1);
   });
 });
 

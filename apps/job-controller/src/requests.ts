@@ -1,5 +1,5 @@
 import { faultOf, throwFault, type Fault } from "@muster/faults";
-import type { Kind, KindDefaults, Problem } from "./domain/kind.ts";
+import type { Kind, KindDefaults, Problem, ReadResult } from "./domain/kind.ts";
 
 /** Which job is meant; an empty kind is whichever kind has one of that name. */
 export type JobKey = { readonly kind: string; readonly name: string };
@@ -22,6 +22,8 @@ export type RequestDeps<View> = {
   readonly seen: (key: JobKey) => Found<View> | undefined;
   /** Already_exists when there is one of that name and kind that another request made. */
   readonly create: (kind: Kind, manifest: Manifest, requestId: string) => Promise<Found<View>>;
+  /** Whether the API server would take it; rejects as `create` does, and makes nothing. */
+  readonly tryCreate: (kind: Kind, manifest: Manifest) => Promise<void>;
   /** Whether somebody has asked for its end already, or it is over. */
   readonly isEnding: (found: Found<View>) => boolean;
   /** A conflict when the job has changed since it was found. */
@@ -56,6 +58,38 @@ export async function submit<View>(
   if (requestId === "" || requestId.length > REQUEST_ID_LENGTH_MOST) {
     refuse("request_id", `must have 1 to ${REQUEST_ID_LENGTH_MOST} characters`);
   }
+  const { manifest, kind, read } = readSubmission(deps, manifestJson);
+  if (!read.ok) return refuseProblems(read.problems);
+  const found = await deps.create(kind, manifest, requestId);
+  return { found, warnings: read.warnings.map(inWords) };
+}
+
+/** What `submit` would say, problem by problem, without making anything. Rejects with FaultError when that cannot be known now. */
+export async function check<View>(
+  deps: RequestDeps<View>,
+  manifestJson: string,
+): Promise<{ readonly problems: readonly Problem[]; readonly warnings: readonly string[] }> {
+  try {
+    const { manifest, kind, read } = readSubmission(deps, manifestJson);
+    if (!read.ok) return { problems: read.problems, warnings: [] };
+    await deps.tryCreate(kind, manifest);
+    return { problems: [], warnings: read.warnings.map(inWords) };
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault?.code === "invalid_request") return { problems: [fault], warnings: [] };
+    if (fault?.code !== "already_exists") throw error;
+    return { problems: [{ field: "metadata.name", reason: `${fault.kind} ${fault.id} exists already` }], warnings: [] };
+  }
+}
+
+function inWords({ field, reason }: Problem): string {
+  return `${field} ${reason}`;
+}
+
+function readSubmission<View>(
+  deps: RequestDeps<View>,
+  manifestJson: string,
+): { readonly manifest: Manifest; readonly kind: Kind; readonly read: ReadResult } {
   const manifest = readManifest(deps, manifestJson);
   const kind = deps.kinds.find(
     (each) => each.kind === manifest.kind && manifest.apiVersion === `${each.group}/${each.version}`,
@@ -64,10 +98,7 @@ export async function submit<View>(
     const known = deps.kinds.map((each) => `${each.kind} of ${each.group}/${each.version}`).join(", ");
     return refuse("kind", `${manifest.kind} of ${manifest.apiVersion} is no kind of job; known are ${known}`);
   }
-  const read = kind.read(manifest, deps.defaults);
-  if (!read.ok) return refuseProblems(read.problems);
-  const found = await deps.create(kind, manifest, requestId);
-  return { found, warnings: read.warnings.map(({ field, reason }) => `${field} ${reason}`) };
+  return { manifest, kind, read: kind.read(manifest, deps.defaults) };
 }
 
 /** The one job of this name, at least as new as whatever anybody was told of it before. Not_found when there is none, invalid_request when several kinds have one. */

@@ -36,7 +36,13 @@ export type Place = { readonly file: string; readonly line: number; readonly col
 export type Problem = Place & { readonly message: string };
 
 /** What a document asks for, of which kind, and where its name stands. */
-export type Placed = { readonly kind: Kind; readonly draft: Draft; readonly place: Place };
+export type Placed = {
+  readonly kind: Kind;
+  readonly draft: Draft;
+  readonly place: Place;
+  /** Where a field such as `spec.components[0].name` stands, or the nearest part of the document around it. */
+  readonly placeOf: (field: string) => Place;
+};
 
 export type Parsed = { readonly documents: readonly Placed[]; readonly problems: readonly Problem[] };
 
@@ -78,7 +84,9 @@ export function parseDocuments(file: string, text: string, kinds: Kinds = KINDS)
     const read = readYamlDocument(yamlDocument, kinds, title, report);
     if (read === undefined) continue;
     const at = { path: ["metadata", "name"], at: "value" } as const;
-    documents.push({ ...read, place: placeOf(offsetOf(yamlDocument, at)) });
+    const placeOfField = (field: string): Place =>
+      placeOf(offsetOf(yamlDocument, { path: readPath(field), at: "value" }));
+    documents.push({ ...read, place: placeOf(offsetOf(yamlDocument, at)), placeOf: placeOfField });
   }
   if (documents.length === 0 && problems.length === 0) report(0, "the file holds no document");
   problems.sort((a, b) => a.line - b.line || a.column - b.column);
@@ -101,7 +109,7 @@ function readYamlDocument(
   kinds: Kinds,
   title: string,
   report: Report,
-): Omit<Placed, "place"> | undefined {
+): Pick<Placed, "kind" | "draft"> | undefined {
   const troubles: readonly YAMLError[] = [...document.errors, ...document.warnings];
   for (const trouble of troubles) report(trouble.pos[0], describeYamlError(trouble));
   if (troubles.length > 0) return undefined;
@@ -153,6 +161,12 @@ function pathText({ path, at }: Finding): string {
   const shown = at === "key" ? path.slice(0, -1) : path;
   const text = shown.map((part) => (typeof part === "number" ? `[${part}]` : `.${part}`)).join("");
   return text === "" ? "the document" : text.replace(/^\./, "");
+}
+
+/** The parts of `spec.components[2].pool`. */
+function readPath(field: string): Finding["path"] {
+  const parts = field.split(/[.[\]]/).filter((part) => part !== "");
+  return parts.map((part) => (/^\d+$/.test(part) ? Number(part) : part));
 }
 
 /** Offset of the field's name or value; of the nearest part of the path that exists otherwise. */

@@ -20,7 +20,7 @@ import { formatDuration } from "../domain/duration.ts";
 import { plural } from "../domain/plural.ts";
 import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
 import { isFinished, type Work } from "../domain/work.ts";
-import type { Draft, Kind, WorkCalls } from "../kinds/kind.ts";
+import type { WorkCalls } from "../kinds/kind.ts";
 import { findKind } from "../kinds/kinds.ts";
 import { explainError } from "../explain-error.ts";
 import { follow } from "./follow.ts";
@@ -37,7 +37,7 @@ export type RunOptions = {
   readonly output: Format;
 };
 
-type Named = { readonly kind: Kind; readonly draft: Draft; readonly name: string };
+type Named = Placed & { readonly name: string };
 
 /** Problems of a file that are shown; the first ones usually explain the rest. */
 const PROBLEMS_MAX = 50;
@@ -48,15 +48,13 @@ const SUBMIT_ATTEMPTS = 3;
 export async function run(cli: Cli, files: readonly string[], options: RunOptions): Promise<ExitCode> {
   const documents = await readDocuments(cli, files);
   if (options.dryRun) {
+    await checkDry(cli, documents);
     const plain = documents.map(({ draft }) => draft.document);
     if (options.output === "json") print(cli.io, "json", { table: () => [], data: () => plain });
     else cli.io.out([plain.map(toYaml).join("\n---\n")]);
     return EXIT.ok;
   }
-  const named = documents.map(({ kind, draft }) => {
-    const { name } = draft;
-    return { kind, draft, name: "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH) };
-  });
+  const named = documents.map((placed) => ({ ...placed, name: nameOf(cli, placed) }));
   return inSpan("@muster/cli", "muster run", { attributes: { "muster.submitted": named.length } }, async (span) => {
     const code = await submitAndFollow(cli, named, options);
     if (code !== EXIT.ok) span.setStatus({ code: SpanStatusCode.ERROR, message: `exit code ${code}` });
@@ -81,7 +79,17 @@ async function readDocuments(cli: Cli, files: readonly string[]): Promise<Placed
       else problems.push({ ...place, message: `${name} is given twice, first at ${describePlace(first)}` });
     }
   }
-  if (problems.length === 0) return documents;
+  refuseProblems(cli, problems);
+  return documents;
+}
+
+function nameOf(cli: Cli, { draft: { name } }: Placed): string {
+  return "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH);
+}
+
+/** Throws when there are any, after it has told them. */
+function refuseProblems(cli: Cli, problems: readonly Problem[]): void {
+  if (problems.length === 0) return;
   const more = problems.length - PROBLEMS_MAX;
   cli.io.err(problems.slice(0, PROBLEMS_MAX).map((problem) => `error: ${describeProblem(problem)}`));
   if (more > 0) cli.io.err([`error: ${plural(more, "more problem")}`]);
@@ -90,9 +98,34 @@ async function readDocuments(cli: Cli, files: readonly string[]): Promise<Placed
   });
 }
 
+/** What services know beyond the files. Throws when they would refuse anything. */
+async function checkAll(cli: Cli, { link }: Connected, named: readonly Named[]): Promise<void> {
+  const problems: Problem[] = [];
+  for (const { draft, name, placeOf } of named) {
+    const found = (await draft.check?.(link, name)) ?? [];
+    for (const { field, reason } of found) problems.push({ ...placeOf(field), message: `${field}: ${reason}` });
+  }
+  refuseProblems(cli, problems);
+}
+
+/** A dry run goes without services when none can be reached, and says so. */
+async function checkDry(cli: Cli, documents: readonly Placed[]): Promise<void> {
+  const named = documents.map((placed) => ({ ...placed, name: nameOf(cli, placed) }));
+  if (named.every(({ draft }) => draft.check === undefined)) return;
+  try {
+    await using connected = await cli.connect();
+    await checkAll(cli, connected, named);
+  } catch (error) {
+    const isAway = error instanceof CommandError ? error.exitCode === EXIT.unreachable : faultOf(error) !== undefined;
+    if (!isAway) throw error;
+    cli.io.err(["note: only the files were checked: the job controller, which knows more, does not answer"]);
+  }
+}
+
 async function submitAndFollow(cli: Cli, named: readonly Named[], options: RunOptions): Promise<ExitCode> {
   // The first Ctrl-C cancels the sessions, and that takes more questions.
   await using connected = await cli.connect(cli.interrupts.second);
+  await checkAll(cli, connected, named);
   const { submitted, refused } = await submitAll(cli, connected, named);
   if (options.detach && !cli.interrupts.first.aborted) {
     print(cli.io, options.output, {

@@ -11,7 +11,7 @@ import { explainJob, explainPodsLeft } from "../domain/explain-job.ts";
 import { continueJob } from "../domain/job-phases.ts";
 import { nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
-import type { Kind, Link, WorkCalls } from "./kind.ts";
+import type { FieldProblem, Kind, Link, WorkCalls } from "./kind.ts";
 
 /** What `kind` and `apiVersion` of their documents say. The first is Muster's own; `job/NAME` means one of any of them. */
 const OWN = "Job";
@@ -40,7 +40,12 @@ function buildJobKind(word: Word): Kind {
       const { name, manifest } = read.document;
       return {
         ok: true,
-        draft: { name, document: manifest, submit: (link, request) => submit(link, request, manifest) },
+        draft: {
+          name,
+          document: manifest,
+          check: (link, exact) => check(link, exact, manifest),
+          submit: (link, request) => submit(link, request, manifest),
+        },
       };
     },
     calls: (link) => jobCalls(word, link),
@@ -57,6 +62,17 @@ function buildJobKind(word: Word): Kind {
 
 function readSchema(): Schema {
   return JSON.parse(readFileSync(SCHEMA, "utf8")) as Schema;
+}
+
+async function check(
+  { bus, stop }: Link,
+  name: string,
+  manifest: Readonly<Record<string, unknown>>,
+): Promise<FieldProblem[]> {
+  const manifestJson = JSON.stringify(nameManifest(manifest, name));
+  const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+  const { problems } = await client(bus, JobService).checkJob({ manifestJson }, options);
+  return problems.map(({ field, reason }) => ({ field: field ?? "", reason: reason ?? "" }));
 }
 
 async function submit(

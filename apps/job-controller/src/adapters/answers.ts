@@ -14,6 +14,7 @@ import type { Kind } from "../domain/kind.ts";
 import { readLog } from "../read-log.ts";
 import {
   cancel,
+  check,
   get,
   list,
   refuseUnread,
@@ -77,6 +78,10 @@ export function answers(
     submitJob: async (request) => {
       const { found, warnings } = await submit(requests, request);
       return { ...whole(found), warnings: [...warnings] };
+    },
+    checkJob: async ({ manifestJson }) => {
+      const { problems, warnings } = await check(requests, manifestJson);
+      return { problems: problems.map(({ field, reason }) => ({ field, reason })), warnings: [...warnings] };
     },
     getJob: async ({ key }, { signal }) => {
       refuseEarly();
@@ -168,6 +173,7 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       if (there?.metadata.annotations?.[annotations.requestId] === requestId) return see(there);
       return throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name });
     },
+    tryCreate: (kind, manifest) => tryCreate(deps, kind, manifest),
     isEnding: ({ view: { job } }) => job.cancelled || isFinished(job.status),
     markCancelled: async ({ view: { job } }) => {
       const { name, resourceVersion } = job.metadata;
@@ -206,13 +212,32 @@ function jobsOfKind({ kind }: Kind): string {
   return `the jobs of kind ${kind}`;
 }
 
+async function tryCreate({ calls, config }: AnswerDeps, kind: Kind, manifest: Manifest): Promise<void> {
+  const { namespace } = config.kube;
+  const place = { apiVersion: `${kind.group}/${kind.version}`, plural: kind.plural, namespace };
+  const resource = signed(manifest, "", namespace);
+  if ((await createJob(calls, { kind, resource, place, dryRun: true })) !== undefined) return;
+  throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name });
+}
+
+type Creation = {
+  readonly kind: Kind;
+  readonly resource: JobResource;
+  readonly place: KubeResource;
+  /** Only asks whether it would be taken. */
+  readonly dryRun?: boolean;
+};
+
 /** Undefined when there is one of that name. */
 async function createJob(
   calls: KubeCalls,
-  { kind, resource, place }: { readonly kind: Kind; readonly resource: JobResource; readonly place: KubeResource },
+  { kind, resource, place, dryRun = false }: Creation,
 ): Promise<JobResource | undefined> {
   // A slip in a manifest of ours is told, not cut off; of other kinds we know only the definition that is installed.
-  const query = kind.group === JOB_KIND.group ? { fieldValidation: "Strict" } : {};
+  const query = {
+    ...(kind.group === JOB_KIND.group && { fieldValidation: "Strict" }),
+    ...(dryRun && { dryRun: "All" }),
+  };
   try {
     return await calls.create<JobResource>(place, resource, { query });
   } catch (error) {
