@@ -68,11 +68,16 @@ async function keepLedger(
       else keeper.observe(name, live(name));
     });
     try {
-      await using _served = await serve(bus, ReservationService, makeHandlers(keeper, () => 0), {
-        version: "0",
-        description: "",
-        onDefect: (method, error) => logger.error({ method, err: error }, "a request failed inside the service"),
-      });
+      await using _served = await serve(
+        bus,
+        ReservationService,
+        makeHandlers(keeper, () => 0),
+        {
+          version: "0",
+          description: "",
+          onDefect: (method, error) => logger.error({ method, err: error }, "a request failed inside the service"),
+        },
+      );
       await keeper.run(log.deposed);
     } finally {
       unlisten();
