@@ -1,6 +1,7 @@
 import { describeFault, faultOf, throwFault } from "@muster/faults";
 import type { Records } from "./adapters/records.ts";
 import type { ScalingLimits, ScalingPlan } from "./domain/compute.ts";
+import type { Silence } from "./domain/build-pool-troubles.ts";
 import type { BootBackoff } from "./domain/decide-boot-outcome.ts";
 import type { Demand, Unavailability } from "./domain/demand.ts";
 import type { HeartbeatStep } from "./domain/plan-heartbeat.ts";
@@ -8,6 +9,7 @@ import type { ClaimStep } from "./domain/plan-claims.ts";
 import type { ReapStep, StopsTried } from "./domain/plan-reap.ts";
 import type { ScanStep } from "./domain/plan-scan.ts";
 import type { PoolPolicy } from "./domain/pool.ts";
+import type { BootFailure } from "./domain/transition-boot-failures.ts";
 import type { Instances, KubeNodes, Machines, PodsByNode } from "./domain/sightings.ts";
 import type { NodeProvider } from "./providers/provider.ts";
 
@@ -74,6 +76,9 @@ export type Memory = {
   unavailable: readonly Unavailability[];
   /** By provider. */
   readonly backoffs: Map<string, BootBackoff>;
+  bootFailures: readonly BootFailure[];
+  /** Providers that have not said what instances they have when they were last asked. */
+  readonly silences: Map<string, Silence>;
   readonly stops: Map<string, StopsTried>;
   suspects: ReadonlySet<string>;
   /** Boots under way, by the name of the node. */
@@ -89,6 +94,8 @@ export function makeScaler(deps: ScalerDeps): Scaler {
     leadingSinceMs: deps.now(),
     unavailable: [],
     backoffs: new Map(),
+    bootFailures: [],
+    silences: new Map(),
     stops: new Map(),
     suspects: new Set(),
     booting: new Map(),
@@ -102,7 +109,7 @@ export function makeScaler(deps: ScalerDeps): Scaler {
  * configured no more: what it has is not known.
  */
 export async function listInstances(
-  { providers, records, signal, tell }: Scaler,
+  { providers, records, signal, tell, memory, now }: Scaler,
   loop: LoopName,
   names: Iterable<string> = [...providers.keys(), ...records.list().map(({ spec }) => spec.provider)],
 ): Promise<Instances> {
@@ -113,9 +120,12 @@ export async function listInstances(
         const known = providers.get(provider);
         if (known === undefined) throwFault({ code: "not_found", kind: "provider in the file of pools", id: provider });
         const listed = await known.list(signal);
+        memory.silences.delete(provider);
         return listed.map((instance) => ({ ...instance, provider }));
       } catch (error) {
         silent.add(provider);
+        const sinceMs = memory.silences.get(provider)?.sinceMs ?? now();
+        memory.silences.set(provider, { sinceMs, message: describeFailure(error).message });
         tell.failed(loop, `listing the instances of ${provider}`, error);
         return [];
       }

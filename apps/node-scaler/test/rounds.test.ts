@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { buildPoolTroubles } from "../src/domain/build-pool-troubles.ts";
 import { buildPolicy } from "./build-node.ts";
 import { ScalerWorld } from "./scaler-world.ts";
 
@@ -223,4 +224,31 @@ it("ends what an earlier leader left Creating, and goes on with what was Created
   expect(phases(world)).toEqual(["Claimed", "Claimed"]);
   expect(world.cloud.instances.size).toBe(2);
   expect(world.problems).toEqual([]);
+});
+
+describe("what is remembered of a pool in trouble", () => {
+  const troublesOf = ({ scaler }: ScalerWorld) =>
+    buildPoolTroubles({ ...scaler.memory, policies: scaler.policies, nowMs: scaler.now() });
+
+  it("has instances that never join, until one does", async () => {
+    const world = new ScalerWorld(buildPolicy({ bootTimeoutMs: MINUTE }));
+    world.bootMs = Infinity;
+    world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(3 * MINUTE);
+    expect(troublesOf(world)).toMatchObject([{ pool: "a", code: "BOOT_TIMEOUT", instanceType: "small" }]);
+    world.bootMs = 1000;
+    await world.run(5 * MINUTE);
+    expect(troublesOf(world)).toEqual([]);
+  });
+
+  it("has a provider that does not answer, until it does", async () => {
+    const world = new ScalerWorld(buildPolicy());
+    world.cloud.faults.listFails = 1;
+    await world.round("scan");
+    expect(troublesOf(world)).toMatchObject([
+      { pool: "a", code: "PROVIDER_FAILED", message: "cloud is not available", sinceMs: world.nowMs },
+    ]);
+    await world.round("scan");
+    expect(troublesOf(world)).toEqual([]);
+  });
 });

@@ -1,11 +1,12 @@
 import type { Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import type { NodeService } from "@muster/proto";
+import { buildPoolTroubles } from "../domain/build-pool-troubles.ts";
 import { explainDemand } from "../domain/explain-demand.ts";
 import { buildTermination } from "../domain/plan-heartbeat.ts";
 import type { LoopReport } from "../loops.ts";
 import type { Scaler } from "../scaler.ts";
-import { toWireNode, toWirePool, toWireUnavailable } from "./messages.ts";
+import { toWireNode, toWirePool, toWireTrouble, toWireUnavailable } from "./messages.ts";
 
 /** Nodes in one page, and bindings in one dump. */
 const PAGE_MAX = 500;
@@ -43,6 +44,7 @@ export function makeHandlers(
         nodes: records.list().length,
         bindings: bindings.slice(0, PAGE_MAX),
         bindingsMore: Math.max(0, bindings.length - PAGE_MAX),
+        troubles: buildPoolTroubles({ ...memory, policies, nowMs: now() }).map(toWireTrouble),
       });
     },
     explainDemand: ({ owner }) => {

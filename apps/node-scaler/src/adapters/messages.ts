@@ -2,6 +2,7 @@ import { muster, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import type { WaitingReservation } from "../domain/build-demands.ts";
 import type { PoolFacts } from "../domain/build-pool-facts.ts";
+import type { PoolTrouble } from "../domain/build-pool-troubles.ts";
 import type { Unavailability } from "../domain/demand.ts";
 import type { Machine } from "../domain/sightings.ts";
 import type { NodeSpec, Phase, ScaledNode, Termination, TerminationCode } from "../domain/node.ts";
@@ -175,6 +176,15 @@ export function toWirePool({ pool, max, standby, booting, blocked }: PoolFacts, 
 
 export function toWireUnavailable({ zone, subnet, ...rest }: Unavailability): muster.node.v1.Unavailable.$Properties {
   return { ...rest, zone: zone ?? "", subnet: subnet ?? "" };
+}
+
+export function toWireTrouble({
+  instanceType,
+  zone,
+  nextTryAtMs,
+  ...rest
+}: PoolTrouble): muster.node.v1.PoolTrouble.$Properties {
+  return { ...rest, instanceType: instanceType ?? "", zone: zone ?? "", nextTryAtMs: nextTryAtMs ?? 0 };
 }
 
 /** On the wire, empty and 0 are absent. */

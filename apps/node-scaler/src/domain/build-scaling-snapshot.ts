@@ -52,7 +52,7 @@ export function buildPauses(
   backoffs: ReadonlyMap<string, BootBackoff>,
   nowMs: number,
 ): Unavailability[] {
-  return [...backoffs].flatMap(([provider, { untilMs, message }]) => {
+  return [...backoffs].flatMap(([provider, { sinceMs, untilMs, message }]) => {
     if (untilMs <= nowMs) return [];
     const types = new Set(
       [...policies.values()]
@@ -67,7 +67,7 @@ export function buildPauses(
         zone: undefined,
         subnet: undefined,
         message: `${message}; asked again in ${Math.ceil((untilMs - nowMs) / 1000)} s`,
-        sinceMs: nowMs,
+        sinceMs,
         untilMs,
       })),
     );

@@ -36,8 +36,13 @@ export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer
   }
 }
 
-/** How often a pool's boots have failed in a row, and until when no more are tried. */
-export type BootBackoff = { readonly failures: number; readonly untilMs: number; readonly message: string };
+/** How often a provider has failed to answer boots in a row and since when, and until when no more are tried. */
+export type BootBackoff = {
+  readonly failures: number;
+  readonly sinceMs: number;
+  readonly untilMs: number;
+  readonly message: string;
+};
 
 const FIRST_PAUSE_MS = 10_000;
 const LONGEST_PAUSE_MS = 300_000;
@@ -56,5 +61,6 @@ export function lengthenBackoff(
     return { ...before, untilMs: Math.max(before.untilMs, nowMs + retryAfterMs) };
   const failures = (before?.failures ?? 0) + 1;
   const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10), LONGEST_PAUSE_MS);
-  return { failures, message, untilMs: nowMs + Math.max(pauseMs, retryAfterMs) };
+  const sinceMs = before?.sinceMs ?? nowMs;
+  return { failures, sinceMs, message, untilMs: nowMs + Math.max(pauseMs, retryAfterMs) };
 }

@@ -1,6 +1,7 @@
 import type { NodeChange } from "../domain/change-node.ts";
 import { planClaims, type ClaimStep } from "../domain/plan-claims.ts";
 import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
+import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
 import { askMachines, forEachSome, listInstances, type Scaler } from "../scaler.ts";
 
 const WRITES_AT_ONCE = 32;
@@ -9,16 +10,18 @@ const WRITES_AT_ONCE = 32;
 export async function heartbeatRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies, cluster, term } = scaler;
   const instances = await listInstances(scaler, "heartbeat", providersToAsk(scaler));
+  const [nowMs, watched] = [scaler.now(), records.list()];
   const steps = planHeartbeat({
-    nowMs: scaler.now(),
+    nowMs,
     leadingSinceMs: memory.leadingSinceMs,
     term,
-    nodes: records.list(),
+    nodes: watched,
     policies,
     instances,
     kubeNodes: cluster.nodes(),
     booting: new Set(memory.booting.keys()),
   });
+  memory.bootFailures = transitionBootFailures(memory.bootFailures, { nodes: watched, steps, nowMs });
   await take(scaler, steps);
   const machines = await askMachines(scaler, "heartbeat");
   if (machines === undefined) return;

@@ -1,0 +1,72 @@
+import { expect, it } from "vitest";
+import { buildPolicy } from "../../test/build-node.ts";
+import { buildPoolTroubles, type TroubleFacts } from "./build-pool-troubles.ts";
+
+const NOW = 1_000_000;
+
+const nothing: TroubleFacts = {
+  policies: new Map([buildPolicy(), buildPolicy({ name: "b", provider: "other" })].map((one) => [one.name, one])),
+  unavailable: [],
+  backoffs: new Map(),
+  silences: new Map(),
+  bootFailures: [],
+  nowMs: NOW,
+};
+
+const shortage = {
+  ...{ provider: "cloud", instanceType: "small", spot: false, zone: "z1", subnet: undefined },
+  ...{ message: "none left", sinceMs: NOW - 40_000, untilMs: NOW + 560_000 },
+};
+
+it("finds nothing where nothing is wrong", () => {
+  expect(buildPoolTroubles(nothing)).toEqual([]);
+});
+
+it("tells each pool what is short of its own types, and when that is asked for again", () => {
+  const unavailable = [
+    shortage,
+    { ...shortage, instanceType: "huge" },
+    { ...shortage, spot: true },
+    { ...shortage, untilMs: NOW },
+    { ...shortage, provider: "other" },
+  ];
+  const found = buildPoolTroubles({ ...nothing, unavailable });
+  expect(found.map(({ pool }) => pool)).toEqual(["a", "b"]);
+  expect(found[0]).toEqual({
+    ...{ pool: "a", code: "NO_CAPACITY", provider: "cloud", instanceType: "small", spot: false, zone: "z1", boots: 0 },
+    ...{ message: "none left", sinceMs: NOW - 40_000, nextTryAtMs: NOW + 560_000 },
+  });
+  const policies = new Map([["a", buildPolicy({ spot: "Preferred" })]]);
+  expect(buildPoolTroubles({ ...nothing, policies, unavailable })).toHaveLength(2);
+});
+
+it("tells every pool of a provider that fails, and not for long after its pause", () => {
+  const backoff = { failures: 2, sinceMs: NOW - 90_000, untilMs: NOW + 20_000, message: "refused" };
+  const withBackoff = (untilMs: number) =>
+    buildPoolTroubles({ ...nothing, backoffs: new Map([["cloud", { ...backoff, untilMs }]]) });
+  expect(withBackoff(NOW + 20_000)).toMatchObject([
+    { pool: "a", code: "PROVIDER_FAILED", message: "refused", sinceMs: NOW - 90_000, nextTryAtMs: NOW + 20_000 },
+  ]);
+  expect(withBackoff(NOW - 1000)).toMatchObject([{ nextTryAtMs: undefined }]);
+  expect(withBackoff(NOW - 600_000)).toEqual([]);
+});
+
+it("tells of a provider that does not answer once, also where boots fail because of it", () => {
+  const silences = new Map([["cloud", { sinceMs: NOW - 5000, message: "cloud is not available" }]]);
+  const backoffs = new Map([["cloud", { failures: 1, sinceMs: NOW - 1000, untilMs: NOW + 9000, message: "refused" }]]);
+  expect(buildPoolTroubles({ ...nothing, silences, backoffs })).toMatchObject([
+    { code: "PROVIDER_FAILED", message: "cloud is not available", sinceMs: NOW - 5000, nextTryAtMs: NOW + 9000 },
+  ]);
+});
+
+it("tells of boots that failed, the oldest trouble of a pool first", () => {
+  const failure = { pool: "a", provider: "cloud", instanceType: "small", spot: false, boots: 3, latestMs: NOW };
+  const bootFailures = [
+    { ...failure, code: "BOOT_TIMEOUT", message: "has not joined", sinceMs: NOW - 900_000 },
+  ] as const;
+  const found = buildPoolTroubles({ ...nothing, bootFailures, unavailable: [shortage] });
+  expect(found).toMatchObject([
+    { pool: "a", code: "BOOT_TIMEOUT", instanceType: "small", boots: 3, nextTryAtMs: undefined },
+    { code: "NO_CAPACITY" },
+  ]);
+});

@@ -1,0 +1,85 @@
+import type { BootBackoff } from "./decide-boot-outcome.ts";
+import type { Unavailability } from "./demand.ts";
+import type { PoolPolicy } from "./pool.ts";
+import type { BootFailure } from "./transition-boot-failures.ts";
+
+/** A provider that does not say what instances it has. */
+export type Silence = { readonly sinceMs: number; readonly message: string };
+
+/** Why a pool does not get nodes as it should. */
+export type PoolTrouble = {
+  readonly pool: string;
+  readonly code: "NO_CAPACITY" | "BOOT_FAILED" | "BOOT_TIMEOUT" | "PROVIDER_FAILED";
+  readonly provider: string;
+  /** Undefined: every type of the pool. */
+  readonly instanceType: string | undefined;
+  readonly spot: boolean;
+  /** Undefined: everywhere. */
+  readonly zone: string | undefined;
+  readonly message: string;
+  readonly sinceMs: number;
+  /** Undefined: as soon as a node is needed. */
+  readonly nextTryAtMs: number | undefined;
+  /** Boots that failed in a row. */
+  readonly boots: number;
+};
+
+export type TroubleFacts = {
+  readonly policies: ReadonlyMap<string, PoolPolicy>;
+  readonly unavailable: readonly Unavailability[];
+  readonly backoffs: ReadonlyMap<string, BootBackoff>;
+  readonly silences: ReadonlyMap<string, Silence>;
+  readonly bootFailures: readonly BootFailure[];
+  readonly nowMs: number;
+};
+
+/** A provider whose pause is over is asked with the next node that is needed; until then nobody knows better. */
+const PAUSE_KEPT_MS = 60_000;
+
+/** What is wrong with each pool, as far as the leader remembers; by pool, the oldest first. */
+export function buildPoolTroubles(facts: TroubleFacts): PoolTrouble[] {
+  return [...facts.policies.values()].flatMap((policy) =>
+    [...troublesOfProvider(policy, facts), ...shortages(policy, facts), ...failedBoots(policy, facts)].sort(
+      (one, other) => one.sinceMs - other.sinceMs,
+    ),
+  );
+}
+
+const WHOLE_POOL = { instanceType: undefined, spot: false, zone: undefined, boots: 0 } as const;
+
+function troublesOfProvider(
+  { name: pool, provider }: PoolPolicy,
+  { silences, backoffs, nowMs }: TroubleFacts,
+): PoolTrouble[] {
+  const silence = silences.get(provider);
+  const backoff = backoffs.get(provider);
+  const paused = backoff !== undefined && nowMs < backoff.untilMs + PAUSE_KEPT_MS ? backoff : undefined;
+  const found = silence ?? paused;
+  if (found === undefined) return [];
+  const { sinceMs, message } = found;
+  const nextTryAtMs = paused !== undefined && paused.untilMs > nowMs ? paused.untilMs : undefined;
+  return [{ ...WHOLE_POOL, pool, provider, code: "PROVIDER_FAILED", message, sinceMs, nextTryAtMs }];
+}
+
+function shortages(
+  { name: pool, provider, instanceTypes, spot: policy }: PoolPolicy,
+  { unavailable, nowMs }: TroubleFacts,
+): PoolTrouble[] {
+  const types = new Set(instanceTypes.map(({ name }) => name));
+  return unavailable
+    .filter((mark) => mark.provider === provider && types.has(mark.instanceType) && mark.untilMs > nowMs)
+    .filter(({ spot }) => policy === "Preferred" || spot === (policy === "Always"))
+    .map(({ instanceType, spot, zone, message, sinceMs, untilMs }) => {
+      const kind = { pool, provider, instanceType, spot, zone };
+      return { ...kind, code: "NO_CAPACITY", message, sinceMs, nextTryAtMs: untilMs, boots: 0 };
+    });
+}
+
+function failedBoots({ name, provider }: PoolPolicy, { bootFailures }: TroubleFacts): PoolTrouble[] {
+  return bootFailures
+    .filter((failure) => failure.pool === name && failure.provider === provider)
+    .map(({ instanceType, spot, code, message, sinceMs, boots }) => {
+      const kind = { pool: name, provider, instanceType, spot, zone: undefined };
+      return { ...kind, code, message, sinceMs, nextTryAtMs: undefined, boots };
+    });
+}
