@@ -10,6 +10,7 @@ export type { Informer, InformerOptions, InformerTiming } from "./informer.ts";
 export type { IndexBy } from "./cache.ts";
 export { keyOf } from "./cache.ts";
 export { kubeFault } from "./kube-fault.ts";
+export { unlessFault, unlessMissing } from "./unless-fault.ts";
 export type { KubeObject, ListPage, ListWatch, WatchEvent } from "./list-watch.ts";
 export { listWatch } from "./list-watch.ts";
 export { loadKube } from "./load-kube.ts";

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { pauseBy, systemClock, type Clock } from "./clock.ts";
 import type { KubeCalls } from "./kube-calls.ts";
-import { kubeFault } from "./kube-fault.ts";
 import {
   buildFirst,
   buildReleased,
@@ -13,6 +12,7 @@ import {
   mark,
   type LeaseObject,
 } from "./lease-record.ts";
+import { unlessFault, unlessMissing } from "./unless-fault.ts";
 
 /** What the leader has in hand. */
 export type Lead = {
@@ -113,14 +113,14 @@ function makeCandidate(options: LeaderElectionOptions, timing: LeaderElectionTim
     const writing = limited(signal, (late) =>
       first ? calls.create(resource, lease, { signal: late }) : calls.replace(resource, lease, { signal: late }),
     );
-    const written = await orUndefined(writing, first ? "already_exists" : "conflict");
+    const written = await unlessFault(writing, first ? "already_exists" : "conflict");
     return written && { lease: written, sentAtMs };
   }
 
   return {
     take: async (signal) => {
       const reading = limited(signal, (late) => calls.get<LeaseObject>(resource, name, { signal: late }));
-      const lease = await orUndefined(reading, "not_found");
+      const lease = await unlessMissing(reading);
       if (lease === undefined) return write(buildFirst(name, wish()), signal);
       if (seen?.mark !== mark(lease)) seen = { mark: mark(lease), atMs: clock.now() };
       const holder = holderOf(lease);
@@ -227,19 +227,6 @@ async function withinTime<Value>(
     return await work(signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]));
   } finally {
     forget();
-  }
-}
-
-/** Undefined in place of an error with this fault, which says how things are. */
-async function orUndefined<Value>(
-  call: Promise<Value>,
-  code: "not_found" | "already_exists" | "conflict",
-): Promise<Value | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    if (kubeFault(error)?.code === code) return undefined;
-    throw error;
   }
 }
 

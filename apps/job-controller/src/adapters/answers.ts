@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { EventEmitter } from "node:events";
 import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
-import { kubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
+import { kubeFault, type KubeCalls, type KubeResource, unlessMissing } from "@muster/kube";
 import { annotations, type JobService, type muster } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
@@ -129,13 +129,9 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
   };
   const resourceOf = (kind: Kind) => ({ apiVersion: `${kind.group}/${kind.version}`, plural: kind.plural, namespace });
   const readLive = async (kind: Kind, name: string, signal?: AbortSignal): Promise<JobRow | undefined> => {
-    try {
-      const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal !== undefined && { signal }) };
-      return readJob(await calls.get<JobResource>(resourceOf(kind), name, options), kind, config.defaults);
-    } catch (error) {
-      if (kubeFault(error)?.code === "not_found") return undefined;
-      return raise(error);
-    }
+    const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal !== undefined && { signal }) };
+    const resource = await unlessMissing(calls.get<JobResource>(resourceOf(kind), name, options)).catch(raise);
+    return resource && readJob(resource, kind, config.defaults);
   };
   return {
     kinds: KINDS,

@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
 import { arch, hostname, platform, release } from "node:os";
 import { CoordinationV1Api, CoreV1Api, type KubeConfig, V1MicroTime, type V1Node } from "@kubernetes/client-node";
-import { kubeClient } from "@muster/kube";
+import { kubeClient, unlessMissing } from "@muster/kube";
 import { reconcileLoop } from "../reconcile-loop.ts";
-import { unlessMissing } from "../unless-gone.ts";
 import { buildNode, buildNodeStatus, nodeDiffers, type NodeFacts } from "./build-node.ts";
 
 const CALL_TIMEOUT_MS = 10_000;

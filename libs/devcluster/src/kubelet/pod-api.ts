@@ -1,5 +1,6 @@
 import type { CoreV1Api, V1Pod } from "@kubernetes/client-node";
-import { unlessGone, unlessMissing } from "../unless-gone.ts";
+import { unlessMissing } from "@muster/kube";
+import { unlessGone } from "../unless-gone.ts";
 import type { Environment } from "./build-environment.ts";
 import type { PodWorkerDeps } from "./pod-worker.ts";
 import type { ConfigReader } from "./start-container.ts";

@@ -1,6 +1,6 @@
 import { pause } from "@muster/backoff";
 import type { KubeCalls, KubeObject } from "@muster/kube";
-import { unlessLate } from "./unless-late.ts";
+import { unlessGone } from "../unless-gone.ts";
 
 const DEPLOYMENTS = {
   apiVersion: "cluster.x-k8s.io/v1beta2",
@@ -49,12 +49,12 @@ export function playClusterApi(calls: KubeCalls): ClusterApi {
     }
     const surplus = live.toSorted(compareForDeletion).slice(0, Math.max(0, -missing));
     for (const machine of surplus) await calls.delete(MACHINES, nameOf(machine));
-    for (const machine of items) await unlessLate(reconcile(calls, play, machine));
+    for (const machine of items) await unlessGone(reconcile(calls, play, machine));
   };
   const playing = (async () => {
     while (!stop.signal.aborted) {
       const { items } = await calls.list<PlayedDeployment>(DEPLOYMENTS);
-      for (const deployment of items) await unlessLate(scale(deployment));
+      for (const deployment of items) await unlessGone(scale(deployment));
       await pause(EVERY_MS, stop.signal);
     }
   })();

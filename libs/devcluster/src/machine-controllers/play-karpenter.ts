@@ -1,6 +1,6 @@
 import { pause } from "@muster/backoff";
 import type { KubeCalls, KubeObject } from "@muster/kube";
-import { unlessLate } from "./unless-late.ts";
+import { unlessGone } from "../unless-gone.ts";
 
 const FINALIZER = "karpenter.sh/termination";
 const EVERY_MS = 20;
@@ -33,7 +33,7 @@ export function playKarpenter(calls: KubeCalls): Karpenter {
   const playing = (async () => {
     while (!stop.signal.aborted) {
       const { items } = await calls.list<PlayedNodeClaim>(NODE_CLAIMS);
-      for (const claim of items) await unlessLate(reconcile(calls, karpenter, claim));
+      for (const claim of items) await unlessGone(reconcile(calls, karpenter, claim));
       await pause(EVERY_MS, stop.signal);
     }
   })();

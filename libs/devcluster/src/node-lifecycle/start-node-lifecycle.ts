@@ -1,9 +1,9 @@
 import type { KubeConfig, V1Lease, V1Node, V1Pod } from "@kubernetes/client-node";
-import { type Informer, informer, kubeFault, type KubeObject, listWatch } from "@muster/kube";
+import { type Informer, informer, kubeFault, type KubeObject, listWatch, unlessMissing } from "@muster/kube";
 import { type JsonApi, jsonApi } from "../json-api.ts";
 import { reconcileLoop } from "../reconcile-loop.ts";
 import { recordEvent } from "../record-event.ts";
-import { unlessGone, unlessMissing } from "../unless-gone.ts";
+import { unlessGone } from "../unless-gone.ts";
 import { withoutManagedFields } from "../without-managed-fields.ts";
 import { NodeRecords } from "./node-records.ts";
 import { type NodeStep, planNodeLifecycle } from "./plan-node-lifecycle.ts";

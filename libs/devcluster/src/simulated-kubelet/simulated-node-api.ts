@@ -1,8 +1,7 @@
 import type { V1Node } from "@kubernetes/client-node";
-import { kubeFault } from "@muster/kube";
+import { kubeFault, unlessMissing } from "@muster/kube";
 import { buildNode, buildNodeStatus, nodeDiffers, type NodeFacts } from "../kubelet/build-node.ts";
 import type { JsonApi } from "../json-api.ts";
-import { unlessMissing } from "../unless-gone.ts";
 
 /** What a simulated kubelet tells the API server about its node. */
 export type SimulatedNodeApi = {

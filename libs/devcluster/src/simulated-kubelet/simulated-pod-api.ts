@@ -2,7 +2,8 @@ import type { V1Pod } from "@kubernetes/client-node";
 import type { PodName } from "../kubelet/pod-api.ts";
 import type { PodWorkerDeps } from "../kubelet/pod-worker.ts";
 import type { JsonApi } from "../json-api.ts";
-import { unlessGone, unlessMissing } from "../unless-gone.ts";
+import { unlessMissing } from "@muster/kube";
+import { unlessGone } from "../unless-gone.ts";
 
 /** What the worker of one pod asks of the API server; only the pod with this uid is ever touched. A status is merged into what is there, so that it never meets a conflict. */
 export function simulatedPodApi(

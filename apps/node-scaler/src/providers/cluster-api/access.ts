@@ -1,4 +1,4 @@
-import { type KubeCalls, kubeFault } from "@muster/kube";
+import { type KubeCalls, kubeFault, unlessMissing } from "@muster/kube";
 import {
   buildHoldingsPatch,
   DELETE_ANNOTATION,
@@ -69,12 +69,8 @@ export function clusterApiAccess(
     return (await calls.list<Machine>(machinesOf, { signal, query })).items;
   };
   const markForDeletion = async (machine: string, signal: AbortSignal): Promise<void> => {
-    try {
-      const body = { metadata: { annotations: { [DELETE_ANNOTATION]: "true" } } };
-      await calls.patch(machinesOf, machine, { kind: "merge", body }, { signal });
-    } catch (error) {
-      if (kubeFault(error)?.code !== "not_found") throw error;
-    }
+    const body = { metadata: { annotations: { [DELETE_ANNOTATION]: "true" } } };
+    await unlessMissing(calls.patch(machinesOf, machine, { kind: "merge", body }, { signal }));
   };
 
   return { read, write, change, machines, markForDeletion };

@@ -1,6 +1,6 @@
 import { pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
-import { type KubeCalls, kubeFault } from "@muster/kube";
+import { type KubeCalls, unlessMissing } from "@muster/kube";
 import { kubernetesCall } from "../kubernetes-call.ts";
 import type { Boot, NodeProvider, Started } from "../provider.ts";
 import {
@@ -32,7 +32,7 @@ export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDep
 
   /** Undefined: there is none of this name. Throws already_exists for somebody else's. */
   const find = async (nodeName: string, signal: AbortSignal): Promise<NodeClaim | undefined> => {
-    const claim = await unlessAbsent(calls.get<NodeClaim>(NODE_CLAIMS, nodeName, { signal }));
+    const claim = await unlessMissing(calls.get<NodeClaim>(NODE_CLAIMS, nodeName, { signal }));
     if (claim === undefined || claim.metadata?.labels?.[CONTROLLER_LABEL] === settings.controller) return claim;
     return throwFault({ code: "already_exists", kind: "NodeClaim", id: nodeName });
   };
@@ -63,7 +63,7 @@ export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDep
         if (claim === undefined || claim.metadata?.deletionTimestamp !== undefined) return;
         const uid = claim.metadata?.uid;
         const preconditions = uid === undefined ? {} : { preconditions: { uid } };
-        await unlessAbsent(calls.delete(NODE_CLAIMS, nodeName, { signal, ...preconditions }));
+        await unlessMissing(calls.delete(NODE_CLAIMS, nodeName, { signal, ...preconditions }));
       }),
     list: (outer) =>
       call("listing NodeClaims", outer, async (signal) => {
@@ -104,13 +104,4 @@ function findUnsupported({ volumeGib, privateIpOnly }: Boot): string | undefined
   if (volumeGib !== undefined) return "the size of volumes stands in the node class: leave out `volume` of the pool";
   if (privateIpOnly) return "addresses are the node class's business: leave out `privateIpOnly` of the pool";
   return undefined;
-}
-
-async function unlessAbsent<T>(call: Promise<T>): Promise<T | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return undefined;
-    throw error;
-  }
 }

@@ -1,0 +1,21 @@
+import type { Fault } from "@muster/faults";
+import { kubeFault } from "./kube-fault.ts";
+
+/** Undefined in place of an error with one of these faults, which is an answer to whoever asks: `not_found` where an object may be gone. */
+export async function unlessFault<Value>(
+  call: Promise<Value>,
+  ...codes: readonly Fault["code"][]
+): Promise<Value | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    const code = kubeFault(error)?.code;
+    if (code !== undefined && codes.includes(code)) return undefined;
+    throw error;
+  }
+}
+
+/** Undefined where there is no such object. */
+export function unlessMissing<Value>(call: Promise<Value>): Promise<Value | undefined> {
+  return unlessFault(call, "not_found");
+}
