@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { connectNats, serve, type NatsBus } from "@muster/bus";
+import { connectService, serve } from "@muster/bus";
 import { leaderElection, runController, type Lead } from "@muster/kube";
 import { JobService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
@@ -18,7 +18,7 @@ const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.
 /** Follows jobs for ever, and runs them while this replica leads. Replicas that do not lead have warm caches. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
-  await using bus = await connect(context);
+  await using bus = await connectService(context);
   await using deps = await openDeps(context, bus);
   await using _server = await serve(bus, JobService, deps.answers, {
     version: context.version,
@@ -161,17 +161,4 @@ async function repeat(
     }
     await sleep(everyMs, undefined, { signal }).catch(() => undefined);
   }
-}
-
-function connect({ config, logger, instance, natsReplicas }: ServiceContext<Config>): Promise<NatsBus> {
-  const { url, token } = config.nats;
-  return connectNats({
-    url,
-    name: instance,
-    replicas: natsReplicas,
-    ...(token === undefined ? {} : { token }),
-    onStatus: (status, detail) => {
-      logger.warn({ status, detail }, "connection to nats");
-    },
-  });
 }

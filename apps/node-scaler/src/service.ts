@@ -1,4 +1,4 @@
-import { connectNats, serve, type NatsBus } from "@muster/bus";
+import { connectService, serve, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { NodeService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
@@ -16,7 +16,7 @@ import { makeScaler, type Scaler } from "./scaler.ts";
 /** Follows the world for ever, and scales whenever this replica leads. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
-  await using bus = await connect(context);
+  await using bus = await connectService(context);
   await using deps = await openDeps(context, bus);
   context.readyWhen("world", deps.staleness);
   await deps.cluster.synced.catch((error: unknown) => {
@@ -83,17 +83,4 @@ function loopDeps({ logger }: ServiceContext<Config>, { metrics }: Deps, { signa
       if (error !== undefined) logger.warn({ loop: name, err: error }, "a round failed, and the next one tries again");
     },
   };
-}
-
-function connect({ config, logger, instance, natsReplicas }: ServiceContext<Config>): Promise<NatsBus> {
-  const { url, token } = config.nats;
-  return connectNats({
-    url,
-    name: instance,
-    replicas: natsReplicas,
-    ...(token === undefined ? {} : { token }),
-    onStatus: (status, detail) => {
-      logger.warn({ status, detail }, "connection to NATS");
-    },
-  });
 }

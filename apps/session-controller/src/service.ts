@@ -1,4 +1,4 @@
-import { connectNats, consumeEvents, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { connectService, consumeEvents, serve, type Handlers } from "@muster/bus";
 import { muster, SessionService, streams, subjects } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { lead } from "@muster/store";
@@ -19,7 +19,7 @@ const SWEEP_LOCK_TTL_MS = 10_000;
 /** Answers users, runs sessions, and sweeps, until the signal. Sessions in hand go to another replica at once. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
-  await using bus = await connect(context);
+  await using bus = await connectService(context);
   await using deps = await openDeps(context, bus);
   await using _server = await serve(bus, SessionService, handlers(deps, config), {
     version: context.version,
@@ -52,19 +52,6 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     { lock: "session-sweep", holder: instance, ttlMs: SWEEP_LOCK_TTL_MS, signal },
     (leadership) => sweepForever(deps.sweep, config.sweep, leadership.signal),
   );
-}
-
-function connect({ config, logger, instance, natsReplicas }: ServiceContext<Config>): Promise<NatsBus> {
-  const { url, token } = config.nats;
-  return connectNats({
-    url,
-    name: instance,
-    replicas: natsReplicas,
-    ...(token === undefined ? {} : { token }),
-    onStatus: (status, detail) => {
-      logger.warn({ status, detail }, "connection to nats");
-    },
-  });
 }
 
 function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {

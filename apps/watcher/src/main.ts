@@ -1,4 +1,4 @@
-import { connectNats, serve } from "@muster/bus";
+import { connectService, serve } from "@muster/bus";
 import { loadKube } from "@muster/kube";
 import { WatchService } from "@muster/proto";
 import { runService } from "@muster/service";
@@ -9,9 +9,9 @@ import { keepPublished } from "./service.ts";
 await runService<Config>({
   name: "watcher",
   readConfig,
-  run: async ({ config, logger, signal, version, natsReplicas: replicas, readyWhen }) => {
-    const { url, token } = config.nats;
-    await using bus = await connectNats({ url, name: "watcher", replicas, ...(token === undefined ? {} : { token }) });
+  run: async (context) => {
+    const { config, logger, signal, version, readyWhen } = context;
+    await using bus = await connectService(context);
     await using watcher = await openWatcher(config, { kube: loadKube(config.kube.kubeconfig), bus, logger });
     readyWhen("view", watcher.notReady);
     await using _served = await serve(

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { connectNats, serve, type NatsBus } from "@muster/bus";
+import { connectService, serve, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { bucketKeys, buckets, ReservationService, streams, type muster } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
@@ -36,18 +36,10 @@ const ALARM_MAX_MS = 86_400_000;
 
 /** Follows the nodes for ever, and keeps the ledger whenever this process leads. */
 export async function runManager(context: ServiceContext<Config>): Promise<void> {
-  const { config, logger, signal, instance, natsReplicas } = context;
-  const { url, token } = config.nats;
+  const { config, logger, signal, instance } = context;
   let losses = 0;
-  await using bus = await connectNats({
-    url,
-    name: "reservation-manager",
-    replicas: natsReplicas,
-    ...(token !== undefined && { token }),
-    onStatus: (status, detail) => {
-      if (status === "disconnected") losses += 1;
-      logger.warn({ status, detail }, "connection to NATS");
-    },
+  await using bus = await connectService(context, (status) => {
+    if (status === "disconnected") losses += 1;
   });
   await bus.ensureStream(streams.events);
   await using nodes = await openViewOf(context, bus, buckets.nodes, nodeCodec);
