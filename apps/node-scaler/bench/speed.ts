@@ -3,6 +3,7 @@ import { aDemand, aNode, aPool, aShortage, aSnapshot, NOW } from "../test/scalin
 import { compute, type ScalingSnapshot } from "../src/domain/compute.ts";
 import type { Demand } from "../src/domain/demand.ts";
 import type { ScaledNode } from "../src/domain/node.ts";
+import { measure, median, round } from "./measure.ts";
 import { computeByLoops, outcomeOf } from "./nested-loops.ts";
 import { makeRandom } from "./random.ts";
 
@@ -73,20 +74,4 @@ function buildWorld(size: number, seed: number): ScalingSnapshot {
   });
   const unavailable = TYPES.map((instanceType) => aShortage({ instanceType, spot: true, zone: "c" }));
   return aSnapshot({ pools, demands, nodes, unavailable });
-}
-
-/** Processor time in milliseconds: what else the machine does has less influence on it than on the clock. */
-function measure(work: () => void): number {
-  const begin = process.cpuUsage();
-  work();
-  const { user, system } = process.cpuUsage(begin);
-  return (user + system) / 1000;
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? 0;
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
 }

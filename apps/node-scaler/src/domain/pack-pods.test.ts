@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { packByLoops } from "../../bench/pack-by-loops.ts";
 import { buildPolicy } from "../../test/build-node.ts";
 import { buildDemands } from "./build-demands.ts";
 import { packPods, type PendingPod } from "./pack-pods.ts";
@@ -79,6 +80,50 @@ describe("pending pods", () => {
         if (named.length > 0) expect(demands.length).toBeGreaterThan(0);
       }),
     );
+  });
+
+  it("are packed as each pod held against each node would be", () => {
+    const unknown = { name: "unknown", cpuMilli: undefined, memoryBytes: undefined, gpus: 1 };
+    const wide = { name: "wide", cpuMilli: 2000, memoryBytes: 64 * GIB, gpus: 0 };
+    const instanceTypes = fc.shuffledSubarray([small, large, gpu, wide, unknown], { minLength: 1 });
+    const pods = fc.array(
+      fc.record({
+        cpuMilli: fc.oneof(fc.integer({ min: 1, max: 16_000 }), fc.constantFrom(10, 100, 1800)),
+        memoryBytes: fc.oneof(fc.integer({ min: 1, max: 60 * GIB }), fc.constantFrom(1, GIB, 30 * GIB)),
+        gpus: fc.constantFrom(0, 0, 0, 1, 4),
+        zone: fc.constantFrom(undefined, undefined, "x"),
+        pool: fc.constantFrom("a", "a", "a", "b", "other"),
+      }),
+      { maxLength: 40 },
+    );
+    fc.assert(
+      fc.property(pods, instanceTypes, (requests, types) => {
+        const pools = new Map([...policies, ["b", buildPolicy({ name: "b", instanceTypes: types })]]);
+        const named = requests.map((request, index) => pod(`p${index}`, request));
+        const packed = packPods(named, pools).map((demand) => [demand.name, ...demand.instanceTypes]);
+        expect(packed).toEqual(packByLoops(named, pools));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("are packed with work that grows as sorting them does, also when some nodes lack CPU and all others memory", () => {
+    const countReads = (size: number): number => {
+      let reads = 0;
+      const pods = Array.from({ length: size }, (_, index) => {
+        const request = { cpuMilli: 7000 - index / size, memoryBytes: index % 2 === 0 ? 57 * GIB : GIB };
+        const later = { cpuMilli: index % 4 === 2 ? 7399 - index / size : 10 + index / size, memoryBytes: GIB };
+        return new Proxy(pod(`p${index}`, index < size / 2 ? request : later), {
+          get: (target, key) => {
+            reads += 1;
+            return Reflect.get(target, key) as unknown;
+          },
+        });
+      });
+      packPods(pods, policies);
+      return reads;
+    };
+    expect(countReads(4000)).toBeLessThan(countReads(500) * 8 * 2);
   });
 });
 

@@ -1,4 +1,5 @@
 import type { Demand } from "./demand.ts";
+import { FULL, indexLoads, least, type Load, type Loads } from "./first-fit.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
 
 /** A pod that no node has room for, and that would run on nodes of a pool. */
@@ -17,40 +18,72 @@ export type PendingPod = {
 /** What the system itself takes of a node: a pod as large as the whole of it fits on none. */
 const USABLE = 0.9;
 
-type Bin = {
-  readonly first: PendingPod;
-  readonly types: readonly InstanceType[];
-  cpuMilli: number;
-  memoryBytes: number;
-  gpus: number;
-};
+/** Pods that share a node; places are counted over all bins of a pool and zone, in the order in which they are begun. */
+type Bin = { readonly first: PendingPod; readonly types: readonly InstanceType[]; readonly place: number; load: Load };
 
 /**
  * Packs pods onto as few nodes as fit by what they ask for: the largest first, each onto the first node with room. A demand is named after the pod that its node was
  * begun for, so that it keeps its name as long as that pod waits. Pods that fit on no type of their pool make no demand.
  */
 export function packPods(pods: readonly PendingPod[], policies: ReadonlyMap<string, PoolPolicy>): Demand[] {
-  const bins = new Map<string, Bin[]>();
-  for (const pod of pods.toSorted(largestFirst)) {
-    const policy = policies.get(pod.pool);
-    if (policy === undefined) continue;
-    const key = `${pod.pool}\n${pod.zone ?? ""}`;
-    const open = bins.get(key) ?? [];
-    bins.set(key, open);
-    const bin = open.find((candidate) => candidate.types.some((type) => fits(type, sum(candidate, pod))));
-    if (bin !== undefined) {
-      Object.assign(bin, sum(bin, pod));
+  const apart = Map.groupBy(pods.toSorted(largestFirst), ({ pool, zone }) => `${pool}\n${zone ?? ""}`);
+  return [...apart.values()].flatMap((alike) => {
+    const policy = policies.get(alike[0]?.pool ?? "");
+    return policy === undefined ? [] : packAlike(alike, policy).map((bin) => buildDemand(bin, policy));
+  });
+}
+
+/** Bins of the same types: those of other types have room for other pods. */
+type BinsOfTypes = { readonly types: readonly InstanceType[]; readonly bins: Bin[]; readonly loads: Loads };
+
+/** Pods of one pool that may share nodes, the largest first. */
+function packAlike(pods: readonly PendingPod[], policy: PoolPolicy): readonly Bin[] {
+  const bins: Bin[] = [];
+  const kinds = new Map<string, BinsOfTypes>();
+  const smallest = pods.reduce<Load>(least, FULL);
+  // A bin that has no room for the smallest is never looked into again, though it may lack one amount only.
+  const note = ({ types, loads }: BinsOfTypes, index: number, load: Load): void =>
+    loads.set(index, hasRoom(types, load, smallest) ? load : FULL);
+  for (const pod of pods) {
+    const found = findRoom(pod, kinds.values());
+    if (found !== undefined) {
+      found.bin.load = sum(found.bin.load, pod);
+      note(found.kind, found.index, found.bin.load);
       continue;
     }
     const types = typesFor(pod, policy);
     if (types.length === 0) continue;
+    const name = types.map((type) => type.name).join("\n");
+    const kind = kinds.get(name) ?? { types, bins: [], loads: indexLoads() };
+    kinds.set(name, kind);
     const { cpuMilli, memoryBytes, gpus } = pod;
-    open.push({ first: pod, types, cpuMilli, memoryBytes, gpus });
+    const load = { cpuMilli, memoryBytes, gpus };
+    const bin = { first: pod, types, place: bins.length, load };
+    note(kind, kind.bins.length, load);
+    kind.bins.push(bin);
+    bins.push(bin);
   }
-  return [...bins.values()].flat().map((bin) => buildDemand(bin, policies.get(bin.first.pool)));
+  return bins;
 }
 
-type Request = Pick<Bin, "cpuMilli" | "memoryBytes" | "gpus">;
+type Room = { readonly kind: BinsOfTypes; readonly index: number; readonly bin: Bin };
+
+/** The bin that was begun first, of those with room. */
+function findRoom(pod: PendingPod, kinds: Iterable<BinsOfTypes>): Room | undefined {
+  let first: Room | undefined;
+  for (const kind of kinds) {
+    const index = kind.loads.find((load) => hasRoom(kind.types, load, pod));
+    const bin = index === undefined ? undefined : kind.bins[index];
+    if (index === undefined || bin === undefined) continue;
+    if (first === undefined || bin.place < first.bin.place) first = { kind, index, bin };
+  }
+  return first;
+}
+
+function hasRoom(types: readonly InstanceType[], load: Load, pod: Load): boolean {
+  const together = sum(load, pod);
+  return types.some((type) => fits(type, together));
+}
 
 /** Types with room for the pod, all with as many GPUs as the first of those that have the fewest. */
 function typesFor(pod: PendingPod, { instanceTypes }: PoolPolicy): readonly InstanceType[] {
@@ -59,7 +92,7 @@ function typesFor(pod: PendingPod, { instanceTypes }: PoolPolicy): readonly Inst
   return possible.filter(({ gpus }) => gpus === fewest);
 }
 
-function fits(type: InstanceType, { cpuMilli, memoryBytes, gpus }: Request): boolean {
+function fits(type: InstanceType, { cpuMilli, memoryBytes, gpus }: Load): boolean {
   return (
     (type.cpuMilli === undefined || cpuMilli <= type.cpuMilli * USABLE) &&
     (type.memoryBytes === undefined || memoryBytes <= type.memoryBytes * USABLE) &&
@@ -67,7 +100,7 @@ function fits(type: InstanceType, { cpuMilli, memoryBytes, gpus }: Request): boo
   );
 }
 
-function sum(one: Request, other: Request): Request {
+function sum(one: Load, other: Load): Load {
   return {
     cpuMilli: one.cpuMilli + other.cpuMilli,
     memoryBytes: one.memoryBytes + other.memoryBytes,
@@ -89,18 +122,17 @@ function keyOf({ namespace, name }: PendingPod): string {
   return `${namespace}/${name}`;
 }
 
-function buildDemand(bin: Bin, policy: PoolPolicy | undefined): Demand {
-  const { first, types } = bin;
+function buildDemand({ first, types, load }: Bin, { spot, privateIpOnly }: PoolPolicy): Demand {
   return {
     name: `pods/${keyOf(first)}`,
     group: undefined,
     pool: first.pool,
     createdAtMs: first.createdAtMs,
-    instanceTypes: types.filter((type) => fits(type, bin)).map(({ name }) => name),
-    spot: policy?.spot ?? "Never",
+    instanceTypes: types.filter((type) => fits(type, load)).map(({ name }) => name),
+    spot,
     zone: first.zone,
     gpus: types[0]?.gpus ?? 0,
     volumeGib: undefined,
-    privateIpOnly: policy?.privateIpOnly ?? false,
+    privateIpOnly,
   };
 }
