@@ -44,13 +44,13 @@ export async function demandScaling(
 }
 
 /** How pools are scaled; in words why nobody has said so. */
-export async function poolScalings({
+export async function scalerDump({
   bus,
   stop,
-}: Link): Promise<{ readonly pools?: ScalerDump["pools"]; readonly trouble?: string }> {
+}: Link): Promise<{ readonly value: ScalerDump } | { readonly trouble: string }> {
   const asked = client(bus, NodeService).dumpNodes({}, { timeoutMs: ASIDE_TIMEOUT_MS, signal: stop });
   return asked.then(
-    (reply) => ({ pools: dumpFromMessage(reply).pools }),
+    (reply) => ({ value: dumpFromMessage(reply) }),
     (error: unknown) => ({ trouble: troubleOf(error) }),
   );
 }

@@ -85,6 +85,18 @@ export function dumpFromMessage(message: muster.node.v1.DumpNodesReply): ScalerD
     pools: message.pools.map(scalingFromMessage),
     bindings: message.bindings.map(({ demand, node }) => ({ demand: demand ?? "", node: node ?? "" })),
     bindingsMore: message.bindingsMore,
+    troubles: message.troubles.map((trouble) => ({
+      pool: trouble.pool ?? "",
+      code: trouble.code ?? "",
+      provider: trouble.provider ?? "",
+      instanceType: trouble.instanceType ?? "",
+      spot: trouble.spot ?? false,
+      zone: trouble.zone ?? "",
+      message: trouble.message ?? "",
+      sinceMs: trouble.sinceMs ?? 0,
+      nextTryAtMs: zeroIsAbsent(trouble.nextTryAtMs),
+      boots: trouble.boots ?? 0,
+    })),
   };
 }
 

@@ -1,19 +1,15 @@
 import { describeFault, faultOf } from "@muster/faults";
+import { scalerDump } from "../adapters/node-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import {
-  buildChecks,
-  buildDoctorTable,
-  isHealthy,
-  type Observations,
-  type Seen,
-} from "../domain/build-doctor-report.ts";
+import { buildChecks, buildDoctorTable, isHealthy, type Observations } from "../domain/build-doctor-report.ts";
+import type { Seen } from "../domain/check.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { print, type Format } from "./output.ts";
 
 /** `muster doctor`: looks at everything that must be right for a session to run, and says what to do about the rest. */
 export async function doctor(cli: Cli, format: Format): Promise<ExitCode> {
-  const checks = buildChecks(await observe(cli));
+  const checks = buildChecks(await observe(cli), cli.now());
   print(cli.io, format, { table: (style) => buildDoctorTable(checks, style), data: () => checks });
   if (isHealthy(checks)) return EXIT.ok;
   return checks.some(({ check, status }) => check === "nats" && status === "failed") ? EXIT.unreachable : EXIT.failed;
@@ -33,20 +29,22 @@ async function observe(cli: Cli): Promise<Observations> {
       replicas: unknown,
       watcher: unknown,
       pools: unknown,
+      scaler: unknown,
       dropped: unknown,
       kindsGone: unknown,
     };
   }
   await using bus = connected;
-  const [nats, replicas, watcher, pools, dropped, kindsGone] = await Promise.all([
+  const [nats, replicas, watcher, pools, scaler, dropped, kindsGone] = await Promise.all([
     see(bus.nats()),
     see(bus.replicas()),
     see(bus.services.watcherStatus()),
     see(bus.services.pools()),
+    scalerDump(bus.link),
     see(bus.dropped()),
     see(bus.services.kindsGone()),
   ]);
-  return { connection, nats, replicas, watcher, pools, dropped, kindsGone };
+  return { connection, nats, replicas, watcher, pools, scaler, dropped, kindsGone };
 }
 
 async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {

@@ -1,5 +1,5 @@
 import { faultOf } from "@muster/faults";
-import { demandScaling, poolScalings } from "../adapters/node-calls.ts";
+import { demandScaling, scalerDump } from "../adapters/node-calls.ts";
 import type { MusterServices } from "../adapters/muster-services.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -73,11 +73,12 @@ export async function getPools(cli: Cli, name: string | undefined, format: Forma
 /** The pools, and of those that may grow what is made. */
 async function withScaling({ link }: Connected, pools: readonly Pool[]): Promise<ShownPool[]> {
   const elastic = pools.some(({ elasticMax }) => elasticMax > 0);
-  const scalings = elastic ? await poolScalings(link) : { pools: [] };
+  if (!elastic) return pools.map((pool) => ({ ...pool, scaling: undefined }));
+  const dump = await scalerDump(link);
   return pools.map((pool) => {
-    const { pools: known = [], trouble } = scalings;
-    const state = known.find((one) => one.pool === pool.name);
-    return { ...pool, scaling: pool.elasticMax > 0 ? { trouble, ...state } : undefined };
+    if (pool.elasticMax === 0) return { ...pool, scaling: undefined };
+    if ("trouble" in dump) return { ...pool, scaling: dump };
+    return { ...pool, scaling: { trouble: undefined, ...dump.value.pools.find((one) => one.pool === pool.name) } };
   });
 }
 

@@ -1,10 +1,14 @@
 import type { Io } from "../cli.ts";
-import { buildProgressBlock, buildProgressLines, buildWaitLine } from "../domain/build-progress.ts";
+import { buildProgressBlock, buildProgressLines, buildScalingLine, buildWaitLine } from "../domain/build-progress.ts";
+import type { Followed } from "../domain/build-progress.ts";
+import type { DemandScaling } from "../domain/scaled-node.ts";
 import type { Work } from "../domain/work.ts";
 
 /** Shows how work goes on: a block that is drawn over on a terminal, appended lines everywhere else. */
 export type ProgressView = Disposable & {
   update(work: Work): void;
+  /** What the node scaler does about what it waits for, for as long as it waits. */
+  scaling(work: Work, scaling: DemandScaling): void;
   /** Lines that stay, above the block. */
   say(lines: readonly string[]): void;
 };
@@ -20,8 +24,16 @@ export function progressView(io: Io, now: () => number): ProgressView {
   return io.errStyle().interactive ? drawnView(io, now) : appendedView(io, now);
 }
 
+type Shown = {
+  readonly work: Work;
+  readonly waitsSinceMs: number;
+  waitSaid: boolean;
+  /** The last that was said of its nodes. */
+  readonly scalingSaid: string;
+};
+
 function appendedView(io: Io, now: () => number): ProgressView {
-  const shown = new Map<string, { readonly work: Work; readonly waitsSinceMs: number; waitSaid: boolean }>();
+  const shown = new Map<string, Shown>();
   const sayWaits = (): void => {
     const nowMs = now();
     for (const entry of shown.values()) {
@@ -37,7 +49,16 @@ function appendedView(io: Io, now: () => number): ProgressView {
       const before = shown.get(keyOf(work));
       io.err(buildProgressLines(before?.work, work, now()));
       const same = before?.work.waitingBecause === work.waitingBecause;
-      shown.set(keyOf(work), same ? { ...before, work } : { work, waitsSinceMs: now(), waitSaid: false });
+      const scalingSaid = before?.scalingSaid ?? "";
+      const next = { work, waitsSinceMs: now(), waitSaid: false, scalingSaid };
+      shown.set(keyOf(work), same ? { ...before, work } : next);
+    },
+    scaling: (work, scaling) => {
+      const before = shown.get(keyOf(work));
+      const news = newsOf(scaling);
+      if (before === undefined || before.scalingSaid === news) return;
+      shown.set(keyOf(work), { ...before, scalingSaid: news });
+      io.err([buildScalingLine(work, scaling, now())]);
     },
     say: (lines) => io.err(lines),
     [Symbol.dispose]: () => {
@@ -47,7 +68,7 @@ function appendedView(io: Io, now: () => number): ProgressView {
 }
 
 function drawnView(io: Io, now: () => number): ProgressView {
-  const all = new Map<string, Work>();
+  const all = new Map<string, Followed>();
   let drawn = 0;
   const draw = (above: readonly string[] = []): void => {
     const style = io.errStyle();
@@ -60,8 +81,12 @@ function drawnView(io: Io, now: () => number): ProgressView {
   }, REDRAW_EVERY_MS);
   return {
     update: (work) => {
-      all.set(keyOf(work), work);
+      all.set(keyOf(work), { ...work, scaling: all.get(keyOf(work))?.scaling });
       draw();
+    },
+    scaling: (work, scaling) => {
+      const before = all.get(keyOf(work));
+      if (before !== undefined) all.set(keyOf(work), { ...before, scaling });
     },
     say: draw,
     [Symbol.dispose]: () => {
@@ -73,4 +98,11 @@ function drawnView(io: Io, now: () => number): ProgressView {
 
 function keyOf({ kind, name }: Work): string {
   return `${kind}/${name}`;
+}
+
+/** What has to differ for a line of its own: times go on, and are no news. */
+function newsOf(scaling: DemandScaling): string {
+  if (scaling.state !== "known") return scaling.state;
+  const booting = scaling.booting.map(({ instanceType, spot, count }) => `${count} ${instanceType} ${spot}`);
+  return [scaling.code, ...booting].join(", ");
 }

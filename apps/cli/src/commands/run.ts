@@ -29,6 +29,7 @@ import { print, toYaml, type Format } from "./output.ts";
 import { progressView, type ProgressView } from "./progress-view.ts";
 import { showFailedLogs } from "./show-failed-logs.ts";
 import { shortTarget } from "./target.ts";
+import { watchScaling } from "./watch-scaling.ts";
 
 export type RunOptions = {
   readonly detach: boolean;
@@ -223,6 +224,11 @@ async function followAll(
     newest.set(titleOf(work), work);
     view.update(work);
   };
+  const watching = watchScaling(
+    { cli, link: connected.link, view },
+    () => newest.values(),
+    AbortSignal.any([leave, enough.signal]),
+  );
   await Promise.all(
     submitted.map(async (work) => {
       try {
@@ -235,6 +241,7 @@ async function followAll(
     }),
   );
   enough.abort();
+  await watching;
   if (!leave.aborted) await cancelling;
   const all = [...newest.values()];
   if (leave.aborted)

@@ -13,6 +13,8 @@ const pool = {
   elasticMax: 0,
 };
 
+const NOW = 10_000_000;
+
 const healthy: Observations = {
   connection: { natsUrl: "nats://h:1", because: "default", hint: "start it" },
   nats: { value: { version: "2.15.2", roundTripMs: 0.4, jetStreamTrouble: undefined, deadLetters: 0 } },
@@ -21,12 +23,13 @@ const healthy: Observations = {
   },
   watcher: { value: { ageMs: 900, synced: true, pods: 2, nodes: 5 } },
   pools: { value: [pool] },
+  scaler: { trouble: "node is not available" },
   dropped: { value: [] },
   kindsGone: { value: [] },
 };
 
 it("finds nothing to do when everything is there", () => {
-  const checks = buildChecks(healthy);
+  const checks = buildChecks(healthy, NOW);
   expect(checks.map(({ check, status, next }) => `${check} ${status}${next}`)).toEqual([
     "nats ok",
     "jetstream ok",
@@ -46,7 +49,7 @@ it("finds nothing to do when everything is there", () => {
 it("says of the job controller how many replicas answer, and fails nothing where it does not run", () => {
   const detailWith = (...jobs: readonly ReturnType<typeof replica>[]): string | undefined => {
     const value = [replica("session"), replica("reservation"), replica("watch"), ...jobs];
-    const checks = buildChecks({ ...healthy, replicas: { value } });
+    const checks = buildChecks({ ...healthy, replicas: { value } }, NOW);
     expect(isHealthy(checks)).toBe(true);
     return checks.find(({ check }) => check === "job-controller")?.detail;
   };
@@ -57,7 +60,7 @@ it("says of the job controller how many replicas answer, and fails nothing where
 it("counts a pool that may grow as one, whatever it has, and warns when nobody makes its nodes", () => {
   const elastic = { ...pool, name: "elastic", available: 0, capacity: 0, elasticMax: 8 };
   const pools = { value: [pool, elastic] };
-  const without = buildChecks({ ...healthy, pools });
+  const without = buildChecks({ ...healthy, pools }, NOW);
   expect(without.find(({ check }) => check === "pools")).toMatchObject({
     status: "ok",
     detail: "workers 3/4, elastic 0/0 (up to 8) free",
@@ -72,16 +75,16 @@ it("counts a pool that may grow as one, whatever it has, and warns when nobody m
   ]);
   const replicas =
     "value" in healthy.replicas ? { value: [...healthy.replicas.value, replica("node")] } : healthy.replicas;
-  const checks = buildChecks({ ...healthy, pools, replicas });
+  const checks = buildChecks({ ...healthy, pools, replicas }, NOW);
   expect(checks.every(({ status }) => status === "ok")).toBe(true);
   expect(checks.find(({ check }) => check === "node-scaler")?.detail).toBe("1 replica, version 1.0.0");
-  expect(buildChecks(healthy).find(({ check }) => check === "node-scaler")?.detail).toBe(
+  expect(buildChecks(healthy, NOW).find(({ check }) => check === "node-scaler")?.detail).toBe(
     "not running; it is needed for pools that may grow alone",
   );
 });
 
 it("tells only of NATS when NATS does not answer", () => {
-  const checks = buildChecks({ ...healthy, nats: { trouble: "cannot connect" } });
+  const checks = buildChecks({ ...healthy, nats: { trouble: "cannot connect" } }, NOW);
   expect(checks).toEqual([{ check: "nats", status: "failed", detail: "cannot connect", next: "start it" }]);
 });
 
@@ -147,7 +150,7 @@ it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
     /dead-letters list/,
   ],
 ])("says what to do when %s", (_title, change, name, status, next) => {
-  const checks = buildChecks({ ...healthy, ...change });
+  const checks = buildChecks({ ...healthy, ...change }, NOW);
   expect(checks.filter((check) => check.status !== "ok")).toEqual([
     expect.objectContaining({ check: name, status, next: expect.stringMatching(next) as unknown }),
   ]);
@@ -156,7 +159,7 @@ it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
 
 it("names the subjects that most signals were lost of, with their numbers", () => {
   const value = [1, 5, 3, 4].map((count) => ({ service: "session", id: "s", subject: `e.${count}`, dropped: count }));
-  const check = buildChecks({ ...healthy, dropped: { value } }).find(({ status }) => status === "warning");
+  const check = buildChecks({ ...healthy, dropped: { value } }, NOW).find(({ status }) => status === "warning");
   expect(check?.detail).toBe(
     "session-controller lost 5 signals of e.5, session-controller lost 4 signals of e.4, " +
       "session-controller lost 3 signals of e.3 and 1 more, counted since its start",
@@ -165,7 +168,7 @@ it("names the subjects that most signals were lost of, with their numbers", () =
 
 it("names kinds of job that were there and are not any more, and nothing where nobody answers for jobs", () => {
   const kinds = (kindsGone: Observations["kindsGone"]) =>
-    buildChecks({ ...healthy, kindsGone }).find(({ check }) => check === "kinds of job");
+    buildChecks({ ...healthy, kindsGone }, NOW).find(({ check }) => check === "kinds of job");
   expect(kinds({ value: ["TFJob", "MPIJob"] })).toMatchObject({
     status: "warning",
     detail: expect.stringContaining("TFJob, MPIJob") as unknown,

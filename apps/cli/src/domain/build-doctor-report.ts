@@ -1,9 +1,12 @@
 import { buildTable, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
+import { buildGrowthChecks, isElastic } from "./build-growth-checks.ts";
+import { failed, ok, warning, type Check, type Seen } from "./check.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
 import { describeConnection, type Connection } from "./decide-connection.ts";
 import type { Pool } from "./reservation.ts";
+import type { ScalerDump } from "./scaled-node.ts";
 
 export type NatsObservation = {
   readonly version: string;
@@ -24,9 +27,6 @@ export type DroppedSignals = {
   readonly dropped: number;
 };
 
-/** What was seen, or why it could not be. */
-export type Seen<Value> = { readonly value: Value } | { readonly trouble: string };
-
 export type Observations = {
   readonly connection: Pick<Connection, "natsUrl" | "because" | "hint">;
   readonly nats: Seen<NatsObservation>;
@@ -38,17 +38,11 @@ export type Observations = {
     readonly nodes: number;
   }>;
   readonly pools: Seen<readonly Pool[]>;
+  /** What the node scaler's leader remembers. */
+  readonly scaler: Seen<Pick<ScalerDump, "pools" | "troubles">>;
   readonly dropped: Seen<readonly DroppedSignals[]>;
   /** Kinds of job that were installed, and are not any more; trouble: nobody answers for jobs. */
   readonly kindsGone: Seen<readonly string[]>;
-};
-
-export type Check = {
-  readonly check: string;
-  readonly status: "ok" | "warning" | "failed";
-  readonly detail: string;
-  /** What to do next; empty when there is nothing to do. */
-  readonly next: string;
 };
 
 const SCALER = "node-scaler";
@@ -69,7 +63,7 @@ const SLOW_MAX = 3;
 const LOGS = "look at its log (locally in .muster/logs)";
 
 /** Judges what was seen, one line for each thing that must be right; what cannot be known because of an earlier failure is left out. */
-export function buildChecks(seen: Observations): Check[] {
+export function buildChecks(seen: Observations, nowMs: number): Check[] {
   const { connection } = seen;
   const where = describeConnection(connection);
   if ("trouble" in seen.nats) return [failed("nats", seen.nats.trouble, connection.hint)];
@@ -87,6 +81,7 @@ export function buildChecks(seen: Observations): Check[] {
     ...checkKinds(seen.kindsGone),
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
+    ...buildGrowthChecks(seen, nowMs),
     checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),
   ];
@@ -170,11 +165,6 @@ function describePool(pool: Pool): string {
   return `${name} ${available}/${capacity}${isElastic(pool) ? ` (up to ${elasticMax})` : ""}`;
 }
 
-/** Without a node it is as it should be where no work needs one. */
-function isElastic({ elasticMax }: Pool): boolean {
-  return elasticMax > 0;
-}
-
 /** Signals are hints, so what is lost only delays work; a service that loses many cannot keep up. */
 function checkDropped(dropped: Observations["dropped"]): Check {
   const name = "slow consumers";
@@ -204,16 +194,4 @@ function checkDeadLetters(count: number | undefined): Check {
     `${plural(count, "message")} could not be handled`,
     "`muster dead-letters list` shows them and why; `replay` sends them again, `drop` takes them away",
   );
-}
-
-function ok(check: string, detail: string): Check {
-  return { check, status: "ok", detail, next: "" };
-}
-
-function warning(check: string, detail: string, next: string): Check {
-  return { check, status: "warning", detail, next };
-}
-
-function failed(check: string, detail: string, next: string): Check {
-  return { check, status: "failed", detail, next };
 }

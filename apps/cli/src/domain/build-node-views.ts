@@ -1,4 +1,5 @@
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { describePoolTrouble } from "./describe-pool-trouble.ts";
 import { formatElapsed } from "./duration.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
@@ -28,7 +29,7 @@ function troubleOf({ terminate, trouble }: ScaledNode): string {
 }
 
 export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableStyle): string[] {
-  const { loops, pools, unavailable, bindings, bindingsMore } = dump;
+  const { loops, pools, unavailable, bindings, bindingsMore, troubles } = dump;
   return [
     `leader ${orDash(plain(dump.leader))}, term ${dump.term}, ${plural(dump.nodes, "node")}`,
     "",
@@ -49,6 +50,9 @@ export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableSty
             style,
           ),
         ]),
+    ...(troubles.length === 0
+      ? []
+      : ["", ...troubles.map((trouble) => `pool ${trouble.pool}: ${describePoolTrouble(trouble, nowMs)}`)]),
     ...(bindings.length === 0
       ? []
       : [

@@ -1,7 +1,9 @@
+import { describeScaling } from "./build-node-views.ts";
 import { formatElapsed } from "./duration.ts";
 import { buildTable, fit, plain, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
+import type { DemandScaling } from "./scaled-node.ts";
 import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } from "./work.ts";
 
 /**
@@ -31,9 +33,17 @@ export function buildWaitLine(session: Work, nowMs: number): string {
   return buildLine(session, nowMs, `waits: ${plain(session.waitingBecause)}`);
 }
 
+/** What is done about the nodes that a session waits for, as one more line of the same form. */
+export function buildScalingLine(session: Work, scaling: DemandScaling, nowMs: number): string {
+  return buildLine(session, nowMs, describeScaling(scaling));
+}
+
+/** Work that is followed, and what the node scaler does about it where that is known. */
+export type Followed = Work & { readonly scaling?: DemandScaling | undefined };
+
 /** All that is to be seen of the sessions at one moment, for a terminal that is redrawn: the phases with their times, and a line for each component. */
 export function buildProgressBlock(
-  sessions: readonly Work[],
+  sessions: readonly Followed[],
   nowMs: number,
   style: TableStyle & { readonly rows: number },
 ): string[] {
@@ -73,16 +83,20 @@ export function buildComponentRows(session: Work) {
   ]);
 }
 
-function buildSessionBlock(session: Work, nowMs: number, style: TableStyle): string[] {
+function buildSessionBlock(session: Followed, nowMs: number, style: TableStyle): string[] {
   const phase = phaseOf(session);
   const width = style.columns ?? Number.POSITIVE_INFINITY;
   const age = formatElapsed(ageOf(session, nowMs));
   const head = fit(plain(`${phase} ${session.name} ${age}`), width);
   const waits = session.waitingBecause;
+  const { scaling } = session;
   return [
     paint(phase, colourOf(phase), style.colours) + head.slice(phase.length),
     paint(fit(`  ${buildPhases(session, nowMs)}`, width), "dim", style.colours),
     ...(waits === "" ? [] : [paint(fit(`  waits: ${plain(waits)}`, width), "yellow", style.colours)]),
+    ...(waits === "" || scaling === undefined
+      ? []
+      : [paint(fit(`  ${describeScaling(scaling)}`, width), "yellow", style.colours)]),
     ...buildTable(COMPONENT_HEADER, buildComponentRows(session), {
       ...style,
       columns: style.columns === undefined ? undefined : style.columns - 2,

@@ -53,6 +53,25 @@ export type PoolScaling = {
   readonly blocked: { readonly code: string; readonly message: string } | undefined;
 };
 
+/** Why a pool does not get nodes as it should. */
+export type PoolTrouble = {
+  readonly pool: string;
+  /** NO_CAPACITY, BOOT_FAILED, BOOT_TIMEOUT, PROVIDER_FAILED; a scaler that is newer than this command knows more words. */
+  readonly code: string;
+  readonly provider: string;
+  /** Empty: every type of the pool. */
+  readonly instanceType: string;
+  readonly spot: boolean;
+  /** Empty: everywhere. */
+  readonly zone: string;
+  readonly message: string;
+  readonly sinceMs: number;
+  /** Undefined: as soon as a node is needed. */
+  readonly nextTryAtMs: number | undefined;
+  /** Boots that failed in a row. */
+  readonly boots: number;
+};
+
 /** What the scaler's leader does and remembers. */
 export type ScalerDump = {
   readonly leader: string;
@@ -83,6 +102,7 @@ export type ScalerDump = {
   readonly pools: readonly PoolScaling[];
   readonly bindings: readonly { readonly demand: string; readonly node: string }[];
   readonly bindingsMore: number;
+  readonly troubles: readonly PoolTrouble[];
 };
 
 /** What is being done about the machines that an owner waits for. */

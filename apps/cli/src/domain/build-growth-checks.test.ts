@@ -1,0 +1,78 @@
+import { expect, it } from "vitest";
+import { buildGrowthChecks } from "./build-growth-checks.ts";
+import type { PoolScaling, PoolTrouble } from "./scaled-node.ts";
+
+const NOW = 10_000_000;
+
+const pool = (name: string, elasticMax: number, elasticAtMs = NOW) => ({
+  ...{ name, elasticMax, elasticAtMs, available: 0, capacity: 0, held: 0 },
+  ...{ unusable: 0, unusableByReason: [], waiting: 0 },
+});
+
+const shortage: PoolTrouble = {
+  ...{ pool: "elastic", code: "NO_CAPACITY", provider: "aws", instanceType: "large", spot: false, zone: "zone-a" },
+  ...{ message: "out of\ncapacity", sinceMs: NOW - 125_000, nextTryAtMs: NOW + 475_000, boots: 0 },
+};
+
+function check(troubles: readonly PoolTrouble[], pools: readonly PoolScaling[] = []) {
+  const seen = { pools: { value: [pool("fixed", 0), pool("elastic", 8)] }, scaler: { value: { pools, troubles } } };
+  return buildGrowthChecks(seen, NOW);
+}
+
+it("is content where nothing is wrong, and says nothing of pools that do not grow", () => {
+  expect(check([])).toEqual([
+    { check: "nodes of elastic", status: "ok", detail: "nothing keeps the node scaler from making them", next: "" },
+  ]);
+});
+
+it.each([
+  [
+    "a shortage",
+    shortage,
+    "no large on demand in zone zone-a to be had for 2m05s (out of capacity), tried again in 7m55s",
+    "wait, or give pool elastic another instance type or zone in the file of pools",
+  ],
+  [
+    "boots that fail",
+    { ...shortage, code: "BOOT_TIMEOUT", zone: "", message: "has not joined", nextTryAtMs: undefined, boots: 3 },
+    "3 boots of large on demand in a row became no node since 2m05s ago: BOOT_TIMEOUT (has not joined)",
+    "look at the console of an instance of type large",
+  ],
+  [
+    "a provider that fails",
+    { ...shortage, code: "PROVIDER_FAILED", instanceType: "", zone: "", message: "refused", nextTryAtMs: undefined },
+    "provider aws fails for 2m05s (refused), tried again with the next node that is needed",
+    "check that provider aws can be reached",
+  ],
+  [
+    "what a newer scaler knows",
+    { ...shortage, code: "ECLIPSE", message: "" },
+    "ECLIPSE of large on demand in zone zone-a for 2m05s, tried again in 7m55s",
+    "`muster nodes dump` shows",
+  ],
+])("warns of %s with pool, type, reason, since when, and what to do", (_what, trouble, detail, next) => {
+  expect(check([trouble])).toEqual([
+    { check: "nodes of elastic", status: "warning", detail, next: expect.stringContaining(next) as unknown },
+  ]);
+});
+
+it("tells the first of many troubles, and how many there are beside them", () => {
+  const many = ["a", "b", "c", "d", "e"].map((zone) => ({ ...shortage, zone }));
+  expect(check(many)[0]?.detail).toMatch(/zone a .*; no large.*zone c .*; and 2 more$/);
+});
+
+it("warns of what blocks a pool without a trouble that is remembered, and not of work beyond its maximum", () => {
+  const scaling = { pool: "elastic", max: 8, standby: 0, booting: [] };
+  const blocked = (code: string) => check([], [{ ...scaling, blocked: { code, message: "no boot image" } }])[0];
+  expect(blocked("UNAVAILABLE")).toMatchObject({ status: "warning", detail: "no boot image" });
+  expect(blocked("POOL_MAX")).toMatchObject({ status: "ok" });
+});
+
+it("warns of a scaler that was not heard for long, and leaves it to the services where it was", () => {
+  const withScaler = (heardMs: number) =>
+    buildGrowthChecks({ pools: { value: [pool("elastic", 8, heardMs)] }, scaler: { trouble: "no answer" } }, NOW);
+  expect(withScaler(NOW - 10_000)).toEqual([]);
+  expect(withScaler(NOW - 300_000)).toMatchObject([
+    { status: "warning", detail: expect.stringContaining("last heard 5m00s ago") as unknown },
+  ]);
+});

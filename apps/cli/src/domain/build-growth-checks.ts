@@ -1,0 +1,67 @@
+import { plain } from "./build-table.ts";
+import { ok, warning, type Check, type Seen } from "./check.ts";
+import { describeSilence } from "./build-node-views.ts";
+import { describePoolTrouble } from "./describe-pool-trouble.ts";
+import type { Pool } from "./reservation.ts";
+import type { PoolTrouble, ScalerDump } from "./scaled-node.ts";
+
+/** Without a node such a pool is as it should be where no work needs one. */
+export function isElastic({ elasticMax }: Pool): boolean {
+  return elasticMax > 0;
+}
+
+/** Troubles of one pool that are told; `muster nodes dump` has the rest. */
+const TOLD_MAX = 3;
+
+/** Whether each pool that may grow gets nodes. Nothing where no pool may; of a scaler that does not answer only for how long it was not heard. */
+export function buildGrowthChecks(
+  {
+    pools,
+    scaler,
+  }: { readonly pools: Seen<readonly Pool[]>; readonly scaler: Seen<Pick<ScalerDump, "pools" | "troubles">> },
+  nowMs: number,
+): Check[] {
+  if ("trouble" in pools) return [];
+  if ("trouble" in scaler) {
+    const silence = describeSilence(pools.value, nowMs);
+    if (silence === undefined) return [];
+    return [
+      warning("nodes of pools", silence, "see that node-scaler runs and reaches NATS; its log says what it does"),
+    ];
+  }
+  return pools.value.filter(isElastic).map(({ name }) => checkPool(name, scaler.value, nowMs));
+}
+
+function checkPool(pool: string, { pools, troubles }: Pick<ScalerDump, "pools" | "troubles">, nowMs: number): Check {
+  const check = `nodes of ${pool}`;
+  const mine = troubles.filter((trouble) => trouble.pool === pool);
+  const blocked = pools.find((one) => one.pool === pool)?.blocked;
+  const [first] = mine;
+  if (first !== undefined) {
+    const told = mine.slice(0, TOLD_MAX).map((trouble) => describePoolTrouble(trouble, nowMs));
+    const more = mine.length - told.length;
+    return warning(check, `${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`, adviceFor(first));
+  }
+  // Work beyond the maximum of a pool waits as it should.
+  if (blocked?.code === "UNAVAILABLE")
+    return warning(
+      check,
+      plain(blocked.message),
+      "the log of node-scaler has more; `muster nodes dump` shows its loops",
+    );
+  return ok(check, "nothing keeps the node scaler from making them");
+}
+
+function adviceFor({ code, pool, provider, instanceType }: PoolTrouble): string {
+  switch (code) {
+    case "NO_CAPACITY":
+      return `wait, or give pool ${pool} another instance type or zone in the file of pools`;
+    case "BOOT_FAILED":
+    case "BOOT_TIMEOUT":
+      return `look at the console of an instance of type ${instanceType}: why does it not join? A slow one needs a longer bootTimeout in pool ${pool}; \`muster nodes -p ${pool}\` shows those that boot`;
+    case "PROVIDER_FAILED":
+      return `check that provider ${provider} can be reached and lets the node scaler in; its log has more`;
+    default:
+      return `\`muster nodes dump\` shows what the node scaler does for pool ${pool}`;
+  }
+}

@@ -1,0 +1,66 @@
+import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { throwFault } from "@muster/faults";
+import { muster as wire, NodeService } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { startSessionWorld, type SessionWorld } from "./session-world.ts";
+
+const DOCUMENT = `
+apiVersion: muster.dev/v1
+kind: Session
+metadata: { name: growing }
+spec:
+  components:
+    - { name: driver, kind: driver, pool: elastic, image: i }
+`;
+const since = Date.now() - 40_000;
+
+let world: SessionWorld;
+let bus: NatsBus;
+let answer: wire.node.v1.ExplainDemandReply.$Properties = {};
+/** Whom the scaler was asked about. */
+const asked: unknown[] = [];
+
+const notAsked = (): never => throwFault({ code: "internal", operation: "not asked for here" });
+const SCALER: Handlers<typeof NodeService> = {
+  listNodes: notAsked,
+  terminateNode: notAsked,
+  dumpNodes: notAsked,
+  explainDemand: ({ owner }) => {
+    asked.push(owner);
+    return Promise.resolve(answer);
+  },
+};
+
+beforeAll(async () => {
+  world = await startSessionWorld();
+  bus = await connectNats({ url: world.url, token: world.token, name: "scaler" });
+});
+afterAll(async () => {
+  await bus[Symbol.asyncDispose]();
+  await world[Symbol.asyncDispose]();
+});
+
+it("says which nodes boot for a session that waits, why none can be had, and neither twice", async () => {
+  await using _scaler = await serve(bus, NodeService, SCALER, { version: "1.0.0", description: "for a test" });
+  const cli = world.muster(["run", await world.file("growing.yaml", DOCUMENT)]);
+  await until("the session is submitted", () => world.sessions.has("growing"));
+  world.move("growing", "QUEUE", { waitingBecause: "pool elastic has 0 of 2 machines; it may grow to 8" });
+
+  const large = { instanceType: "large", sinceMs: since };
+  const booting = "waiting for 2 nodes of type large, booting for 40 s";
+  answer = { known: true, code: "BOOTING", message: booting, booting: [{ ...large, count: 2 }] };
+  await until("what boots is said", () => cli.stderr().includes(`growing  nodes: ${booting}`));
+  answer = { ...answer, message: "waiting for 2 nodes of type large, booting for 43 s" };
+  const before = asked.length;
+  await until("the scaler was asked again", () => asked.length > before + 1);
+
+  const short = "there is no large on demand in zone a; asked for again in 560 s";
+  answer = { known: true, code: "UNAVAILABLE", message: short };
+  await until("what is short is said", () => cli.stderr().includes(`nodes: UNAVAILABLE: ${short}`));
+  world.move("growing", "DONE", { waitingBecause: "" });
+  const { code, stderr } = await cli.ended;
+  expect(stderr.match(/booting for/g)).toHaveLength(1);
+  expect(asked[0]).toMatchObject({ kind: "session" });
+  expect(code).toBe(0);
+});
