@@ -34,7 +34,7 @@ function fillWorld(waiting: number): World {
   const random = makeRandom(1);
   const nodes = Array.from({ length: POOLS * NODES_PER_POOL }, (_, index) => {
     const pool = `pool-${index % POOLS}`;
-    return { name: `node-${index}`, pool, ready: true, schedulable: true, occupants: [] };
+    return { name: `node-${index}`, pool, ready: true, schedulable: true, cordoned: false, occupants: [] };
   });
   let world: World = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
   for (const { name, pool } of nodes) world = reserve(world, request(`holder-${name}`, [pool], 0), 0);

@@ -75,7 +75,7 @@ export function requestOf(
 }
 
 export function nodeOf(name: string, pool: string, more: Partial<NodeFacts> = {}): NodeFacts {
-  return { name, pool, ready: true, schedulable: true, occupants: [], ...more };
+  return { name, pool, ready: true, schedulable: true, cordoned: false, occupants: [], ...more };
 }
 
 /** Makes of the pool what a scaler says of it; without a number it is scaled no more. */
@@ -192,6 +192,7 @@ const node = fc
     pool: fc.option(pool, { nil: undefined }),
     ready: fc.constantFrom(true, true, true, false),
     schedulable: fc.constantFrom(true, true, true, false),
+    cordoned: fc.constant(false),
     occupants: fc.array(fc.record({ id, kind }), { maxLength: 1 }),
   })
   .map(({ number, occupants, ...facts }): NodeFacts => {

@@ -102,6 +102,8 @@ async function fakeWorld({ marked = true } = {}) {
         labels: {},
         ready: true,
         schedulable: true,
+        cordoned: false,
+        unopened: false,
       });
     },
   };

@@ -104,8 +104,9 @@ describe.each([
   };
   const gone = (nodeName: string) => until(`${nodeName} is gone`, () => listed(nodeName) === undefined);
 
-  it("boots a machine into a node with the labels, the zone and the capacity of its type, after the boot time", async () => {
-    const made = await order("n-1", { instanceType: "large", zone: "zone-b", gpus: 2 });
+  it("boots a machine into a node with the labels, the taints, the zone and the capacity of its type, after the boot time", async () => {
+    const taints = [{ key: "example.com/new", effect: "NoSchedule" }];
+    const made = await order("n-1", { instanceType: "large", zone: "zone-b", gpus: 2, taints });
     expect(made).toMatchObject({ code: 201, body: { nodeName: "n-1", state: "pending", zone: "zone-b" } });
     expect(made.body).not.toHaveProperty("kubernetesNode");
     aheadMs += BOOT_MS;
@@ -115,6 +116,7 @@ describe.each([
       "topology.kubernetes.io/zone": "zone-b",
       "node.kubernetes.io/instance-type": "large",
     });
+    expect(node.spec?.taints).toContainEqual(expect.objectContaining(taints[0]));
     expect(node.status?.capacity).toMatchObject({ cpu: "8", memory: "32Gi", "nvidia.com/gpu": "2" });
     await until("it is told", () => listed("n-1")?.kubernetesNode === "n-1");
     expect(listed("n-1")).toMatchObject({ state: "running", addresses: ["127.0.0.1"] });

@@ -6,7 +6,7 @@ export type {
   PropertiesOf,
   ServiceDescriptor,
 } from "./descriptor.ts";
-export { annotations, labels, schedulingGates } from "./labels.ts";
+export { annotations, labels, schedulingGates, taints } from "./labels.ts";
 export { bucketKeys, buckets, streams, subjects } from "./subjects.ts";
 export { muster } from "../generated/messages.js";
 export { JobService, NodeService, ReservationService, SessionService, WatchService } from "../generated/services.ts";

@@ -26,6 +26,12 @@ export const schedulingGates = {
   unconfirmed: "muster.dev/unconfirmed",
 } as const;
 
+/** Keys of taints. */
+export const taints = {
+  /** On nodes that the node scaler made, from their birth until it has decided that they are wanted: nobody is to use them before. */
+  unopened: "muster.dev/unopened",
+} as const;
+
 export const annotations = {
   /** On pods: name of the container by which the pod is judged; the first one when absent. */
   mainContainer: "muster.dev/main-container",

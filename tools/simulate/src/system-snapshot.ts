@@ -63,8 +63,8 @@ export function takeSnapshot(world: World): SystemSnapshot {
     nextSequence: ledger.nextSequence,
     limits: [...ledger.limits.entries()],
     nodes: watcher.publishedNodes.flatMap(({ state }) => {
-      const { name, ready, schedulable, occupants, labels, deleted } = state;
-      return deleted ? [] : [{ name, pool: labels["pool"], ready, schedulable, occupants }];
+      const { name, ready, schedulable, cordoned, occupants, labels, deleted } = state;
+      return deleted ? [] : [{ name, pool: labels["pool"], ready, schedulable, cordoned, occupants }];
     }),
     livePods: Object.fromEntries(sessions.map(({ name }) => [name, livePodsOf(cluster, name)])),
     watcher,

@@ -20,10 +20,11 @@ export function toWireMachines({
 }: MachinePage): muster.reservation.v1.ListMachinesReply.$Properties {
   const holders = new Map<string, WireHolder>();
   return {
-    machines: machines.map(({ node, pool, standing, holder }) => ({
+    machines: machines.map(({ node, pool, standing, cordoned, holder }) => ({
       node,
       pool,
       standing: STANDINGS[standing],
+      cordoned,
       ...(holder !== undefined && { holder: toWireHolder(holder, pool, holders) }),
     })),
     continue: next ?? "",

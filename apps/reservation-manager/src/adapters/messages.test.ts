@@ -120,14 +120,16 @@ it("reads the pool of a node from the label, and a deleted node as none", () => 
     name: "n",
     labels: { tier: "a" },
     ready: true,
-    schedulable: true,
+    schedulable: false,
+    cordoned: true,
     occupants: [{ kind: "k", id: "i" }],
   };
   expect(toNodeFacts(NodeState.create(state), "tier")).toEqual({
     name: "n",
     pool: "a",
     ready: true,
-    schedulable: true,
+    schedulable: false,
+    cordoned: true,
     occupants: [{ kind: "k", id: "i" }],
   });
   expect(toNodeFacts(NodeState.create(state), "pool")?.pool).toBeUndefined();

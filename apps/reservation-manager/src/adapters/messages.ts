@@ -54,9 +54,10 @@ export function toScaling(pool: string, { max, blockedCode }: muster.node.v1.Poo
 /** The facts of a live node; undefined when the node is gone. */
 export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string): NodeFacts | undefined {
   if (state.deleted) return undefined;
-  const { name, ready, schedulable } = state;
+  const { name, ready, schedulable, cordoned } = state;
   const pool = state.labels[poolLabel];
-  return { name, pool: pool === "" ? undefined : pool, ready, schedulable, occupants: state.occupants.map(toOwner) };
+  const occupants = state.occupants.map(toOwner);
+  return { name, pool: pool === "" ? undefined : pool, ready, schedulable, cordoned, occupants };
 }
 
 export function toRequest(message: muster.reservation.v1.ReserveRequest): ReservationRequest {

@@ -100,7 +100,13 @@ it("grants only nodes that are in the pool, ready, schedulable, unoccupied and h
           if (event.kind !== "granted") continue;
           for (const { node, pool } of event.machines) {
             expect(holders.has(node)).toBe(false);
-            expect(run.nodes.get(node)).toMatchObject({ pool, ready: true, schedulable: true, occupants: [] });
+            expect(run.nodes.get(node)).toMatchObject({
+              pool,
+              ready: true,
+              schedulable: true,
+              cordoned: false,
+              occupants: [],
+            });
             holders.set(node, event.sequence);
           }
         }
@@ -281,7 +287,7 @@ it("grants whatever still waits once everything else is released and the nodes a
         for (const number of [0, 1, 2, 3])
           step(run, {
             do: "node",
-            facts: { name: `${pool}${number}`, pool, ready: true, schedulable: true, occupants: [] },
+            facts: { name: `${pool}${number}`, pool, ready: true, schedulable: true, cordoned: false, occupants: [] },
           });
       for (let turn = 0; turn < 100 && run.world.ledger.reservations.size > 0; turn += 1) {
         const holders = granted(run).map(({ reservation }) => reservation.owner);
@@ -323,7 +329,7 @@ it("lets nobody overtake for ever: an overdue request is granted after the relea
         for (let number = 0; number < size; number += 1)
           step(run, {
             do: "node",
-            facts: { name: `n${number}`, pool: "a", ready: true, schedulable: true, occupants: [] },
+            facts: { name: `n${number}`, pool: "a", ready: true, schedulable: true, cordoned: false, occupants: [] },
           });
         const reserve = (id: string, count: number, priority = 0): void => {
           const needs = Array.from({ length: count }, (_, index) => ({ component: `c${index}`, pool: "a" }));

@@ -55,6 +55,17 @@ it("says what each node counts as and who holds it, in whatever state it is", ()
   expect(show(all(run, "a", 100))).not.toContain("a4 a lost ox");
 });
 
+it("tells a cordon from a taint, also of a node that is not ready", () => {
+  const run = startRun();
+  step(run, { do: "node", facts: nodeOf("a1", "a", { schedulable: false }) });
+  step(run, { do: "node", facts: nodeOf("a2", "a", { schedulable: false, cordoned: true }) });
+  step(run, { do: "node", facts: nodeOf("a3", "a", { ready: false, schedulable: false, cordoned: true }) });
+  const cordoned = all(run, "a", 100).flatMap((state) => (state.cordoned ? state.node : []));
+  expect(cordoned).toEqual(["a2", "a3"]);
+  step(run, { do: "node", facts: nodeOf("a1", "a", { schedulable: false, cordoned: true }) });
+  expect(all(run, "a", 1)[0]?.cordoned).toBe(true);
+});
+
 it("keeps a held node that has lost its label in the pool that it was granted for", () => {
   const run = startRun([nodeOf("a1", "a")]);
   step(run, { do: "reserve", request: requestOf("x", ["a"]) });

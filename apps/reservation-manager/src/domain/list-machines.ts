@@ -17,6 +17,7 @@ export type MachineState = {
   readonly pool: string;
   /** `lost`: it is held, and there is no such node. */
   readonly standing: Standing | "lost";
+  readonly cordoned: boolean;
   /** Undefined: nobody holds it. */
   readonly holder: Reservation | undefined;
 };
@@ -50,5 +51,5 @@ function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineSt
   const pool = record.facts?.pool ?? holder?.grant?.machines.find((machine) => machine.node === node)?.pool;
   if (pool === undefined) return undefined;
   const standing = record.facts === undefined ? "lost" : standingOf(record.facts, record);
-  return { node, pool, standing, holder };
+  return { node, pool, standing, cordoned: record.facts?.cordoned === true, holder };
 }

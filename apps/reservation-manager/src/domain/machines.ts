@@ -9,6 +9,8 @@ export type NodeFacts = {
   readonly pool: string | undefined;
   readonly ready: boolean;
   readonly schedulable: boolean;
+  /** Closed by somebody, whatever its taints are. */
+  readonly cordoned: boolean;
   /** Owners of the exclusive pods that are on the node. */
   readonly occupants: readonly Owner[];
 };

@@ -150,11 +150,20 @@ describe("a watched node", () => {
     ["is ready when the kubelet says so", { status: ready("True") }, { ready: true, schedulable: true }],
     ["is not ready when the kubelet is silent", { status: ready("Unknown") }, { ready: false }],
     ["is not ready before the kubelet has said anything", {}, { ready: false, schedulable: true }],
-    ["is not schedulable when cordoned", { spec: { unschedulable: true } }, { schedulable: false }],
+    [
+      "is not schedulable when cordoned",
+      { spec: { unschedulable: true } },
+      { schedulable: false, cordoned: true, unopened: false },
+    ],
+    [
+      "is not schedulable, and not cordoned, before the node scaler has opened it",
+      { spec: { taints: [{ key: "muster.dev/unopened", effect: "NoSchedule" }] } },
+      { schedulable: false, cordoned: false, unopened: true },
+    ],
     [
       "is not schedulable behind a NoSchedule taint",
       { spec: { taints: [{ key: "k", effect: "NoSchedule" }] } },
-      { schedulable: false },
+      { schedulable: false, cordoned: false, unopened: false },
     ],
     [
       "is not schedulable behind a NoExecute taint",

@@ -1,7 +1,7 @@
 import type { V1Node, V1Pod, V1PodCondition } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
 import { checkDnsLabel } from "@muster/names";
-import { annotations, labels, schedulingGates } from "@muster/proto";
+import { annotations, labels, schedulingGates, taints } from "@muster/proto";
 import type { WatchedNode } from "../domain/node-state.ts";
 import type { WatchedPod } from "../domain/pod-state.ts";
 
@@ -54,6 +54,8 @@ export function watchedNode(node: V1Node): WatchedNode {
     labels: metadata?.labels ?? {},
     ready: (status?.conditions ?? []).some((condition) => condition.type === "Ready" && condition.status === "True"),
     schedulable: spec?.unschedulable !== true && !closed,
+    cordoned: spec?.unschedulable === true,
+    unopened: (spec?.taints ?? []).some(({ key }) => key === taints.unopened),
   };
 }
 

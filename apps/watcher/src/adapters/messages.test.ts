@@ -41,6 +41,8 @@ it("carries a node over the wire", () => {
     labels: { pool: "drivers", "muster.dev/x": "" },
     ready: true,
     schedulable: false,
+    cordoned: true,
+    unopened: true,
     occupants: [{ kind: "session", id: "s" }],
     occupantsVersion: 9,
     deleted: false,

@@ -79,14 +79,16 @@ export function nodeToWire(state: NodeState): PropertiesOf<typeof NodeMessage> {
 }
 
 export function nodeFromWire(message: muster.watch.v1.NodeState): NodeState {
-  const { name, uid, resourceVersion, labels, ready, schedulable, occupantsVersion, deleted, observedAtMs } = message;
+  const { name, uid, resourceVersion, labels, occupantsVersion, deleted, observedAtMs } = message;
   return {
     name,
     uid,
     resourceVersion,
     labels,
-    ready,
-    schedulable,
+    ready: message.ready,
+    schedulable: message.schedulable,
+    cordoned: message.cordoned,
+    unopened: message.unopened,
     occupants: message.occupants.map(ownerFromWire),
     occupantsVersion,
     deleted,

@@ -95,7 +95,8 @@ function apply({ pods, nodes }: World, changes: typeof anyChanges extends fc.Arb
       const facts = { spec: { containers: [{ name: "main" }] } };
       pods.set(key, change.gone ? undefined : { ...change, ...fixed, ...version, facts });
     } else {
-      nodes.set(key, change.gone ? undefined : { ...change, uid: "nu", ...version, labels: {}, schedulable: true });
+      const fixed = { labels: {}, schedulable: true, cordoned: false, unopened: false };
+      nodes.set(key, change.gone ? undefined : { ...change, uid: "nu", ...version, ...fixed });
     }
   }
 }

@@ -10,6 +10,9 @@ export type WatchedNode = {
   readonly labels: Readonly<Record<string, string>>;
   readonly ready: boolean;
   readonly schedulable: boolean;
+  readonly cordoned: boolean;
+  /** The node scaler has not opened it yet. */
+  readonly unopened: boolean;
 };
 
 /** What is told about a node. */
@@ -18,6 +21,8 @@ export type NodeState = Stated & {
   readonly labels: Readonly<Record<string, string>>;
   readonly ready: boolean;
   readonly schedulable: boolean;
+  readonly cordoned: boolean;
+  readonly unopened: boolean;
   /** Owners of the unfinished exclusive pods on the node, sorted, each once. */
   readonly occupants: readonly Owner[];
   /** Resource version of pods up to which the occupants are known. */
@@ -53,7 +58,7 @@ export function buildNodeState(
   node: WatchedNode,
   seen: { readonly occupants: readonly Owner[]; readonly occupantsVersion: number; readonly nowMs: number },
 ): NodeState {
-  const { name, uid, resourceVersion, labels, ready, schedulable } = node;
+  const { name, uid, resourceVersion, labels, ready, schedulable, cordoned, unopened } = node;
   const { occupants, occupantsVersion, nowMs } = seen;
   return {
     name,
@@ -62,6 +67,8 @@ export function buildNodeState(
     labels,
     ready,
     schedulable,
+    cordoned,
+    unopened,
     occupants,
     occupantsVersion,
     deleted: false,
@@ -85,8 +92,9 @@ export function nodeRules(pods: Sight): PublishRules<NodeState> {
 }
 
 /** Everything but versions and times, in one order. */
-function comparable({ name, uid, labels, ready, schedulable, occupants, deleted }: NodeState): string {
+function comparable(state: NodeState): string {
+  const { name, uid, labels, ready, schedulable, cordoned, unopened, occupants, deleted } = state;
   const sortedLabels = Object.entries(labels).sort(([one], [other]) => (one < other ? -1 : 1));
   const owners = occupants.map(({ kind, id }) => [kind, id]);
-  return JSON.stringify([name, uid, ready, schedulable, deleted, sortedLabels, owners]);
+  return JSON.stringify([name, uid, ready, schedulable, cordoned, unopened, deleted, sortedLabels, owners]);
 }

@@ -41,6 +41,8 @@ function node(part: Partial<WatchedNode> = {}): WatchedNode {
     labels: { pool: "drivers" },
     ready: true,
     schedulable: true,
+    cordoned: false,
+    unopened: false,
     ...part,
   };
 }
@@ -174,7 +176,9 @@ describe("a node", () => {
 
   it.each<[string, Partial<WatchedNode>, Partial<NodeState>]>([
     ["is not ready", { ready: false }, { ready: false, schedulable: true }],
-    ["is cordoned", { schedulable: false }, { ready: true, schedulable: false }],
+    ["is tainted", { schedulable: false }, { ready: true, schedulable: false, cordoned: false }],
+    ["is cordoned", { schedulable: false, cordoned: true }, { ready: true, schedulable: false, cordoned: true }],
+    ["waits to be opened", { schedulable: false, unopened: true }, { schedulable: false, unopened: true }],
     ["has another label", { labels: { pool: "x" } }, { labels: { pool: "x" } }],
   ])("is told again when it %s", (_title, part, expected) => {
     const snapshot = world({ nodes: [node({ ...part, resourceVersion: 6 })], pods: [pod()], toldNodes: [told] });

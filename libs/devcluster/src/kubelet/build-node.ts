@@ -3,6 +3,8 @@ import type { V1Node, V1NodeCondition } from "@kubernetes/client-node";
 export type NodeFacts = {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
+  /** That a new node is born with; whoever takes one off later has the last word. */
+  readonly taints?: readonly NodeTaint[];
   /** Kubernetes quantities; `cpu`, `memory` and `pods` are needed. */
   readonly capacity: Readonly<Record<string, string>>;
   readonly port: number;
@@ -17,6 +19,8 @@ export type NodeFacts = {
   };
 };
 
+export type NodeTaint = { readonly key: string; readonly effect: "NoSchedule" | "NoExecute" | "PreferNoSchedule" };
+
 export const KUBELET_VERSION = "v1.36.0-muster";
 /** All that runs here shares the machine's loopback. */
 export const HOST_IP = "127.0.0.1";
@@ -25,7 +29,8 @@ const NOT_READY_TAINT = "node.kubernetes.io/not-ready";
 
 /** The node as it should be, from what the API server has of it; labels and taints of others are kept. */
 export function buildNode(facts: NodeFacts, existing: V1Node | undefined): V1Node {
-  const taints = existing?.spec?.taints?.filter((taint) => taint.key !== NOT_READY_TAINT);
+  const taints =
+    existing === undefined ? facts.taints : existing.spec?.taints?.filter(({ key }) => key !== NOT_READY_TAINT);
   return {
     apiVersion: "v1",
     kind: "Node",
@@ -34,7 +39,7 @@ export function buildNode(facts: NodeFacts, existing: V1Node | undefined): V1Nod
       name: facts.name,
       labels: { ...existing?.metadata?.labels, ...ownLabels(facts) },
     },
-    spec: { ...existing?.spec, ...(taints === undefined ? {} : { taints }) },
+    spec: { ...existing?.spec, ...(taints === undefined ? {} : { taints: [...taints] }) },
   };
 }
 

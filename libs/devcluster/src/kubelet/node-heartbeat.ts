@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { arch, hostname, platform, release } from "node:os";
 import { CoordinationV1Api, CoreV1Api, type KubeConfig, V1MicroTime, type V1Node } from "@kubernetes/client-node";
-import { kubeClient, unlessMissing } from "@muster/kube";
+import { kubeClient, kubeFault, unlessMissing } from "@muster/kube";
 import { reconcileLoop } from "../reconcile-loop.ts";
 import { buildNode, buildNodeStatus, nodeDiffers, type NodeFacts } from "./build-node.ts";
 
@@ -11,6 +11,8 @@ const FAREWELL_TIMEOUT_MS = 3_000;
 const LEASE_EVERY_MS = 10_000;
 const STATUS_EVERY_MS = 60_000;
 const LEASE_SECONDS = 40;
+/** Of one write that others come before. */
+const ATTEMPTS_MAX = 5;
 const LEASE_NAMESPACE = "kube-node-lease";
 
 /** Keeps a node known and alive. Disposing tells the API server that it is not ready any more. */
@@ -87,8 +89,10 @@ async function register(core: CoreV1Api, facts: NodeFacts): Promise<void> {
     await core.createNode({ body: buildNode(facts, undefined) });
   }
   // Admission taints a node at its creation, so that what was just created may need a change as well.
-  const node = existing ?? (await core.readNode({ name: facts.name }));
-  if (nodeDiffers(facts, node)) await core.replaceNode({ name: facts.name, body: buildNode(facts, node) });
+  await unlessOvertaken(async () => {
+    const node = await core.readNode({ name: facts.name });
+    if (nodeDiffers(facts, node)) await core.replaceNode({ name: facts.name, body: buildNode(facts, node) });
+  });
 }
 
 async function saveStatus(
@@ -96,9 +100,23 @@ async function saveStatus(
   facts: NodeFacts,
   state: { readonly ready: boolean; readonly nowMs: number },
 ): Promise<void> {
-  const node = await readNode(core, facts.name);
-  if (node === undefined) return;
-  await core.replaceNodeStatus({ name: facts.name, body: { ...node, status: buildNodeStatus(facts, node, state) } });
+  await unlessOvertaken(async () => {
+    const node = await readNode(core, facts.name);
+    if (node === undefined) return;
+    await core.replaceNodeStatus({ name: facts.name, body: { ...node, status: buildNodeStatus(facts, node, state) } });
+  });
+}
+
+/** As a kubelet does: others taint and label the node at the same time, so that it is read and written again. */
+async function unlessOvertaken(write: () => Promise<void>): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await write();
+      return;
+    } catch (error) {
+      if (kubeFault(error)?.code !== "conflict" || attempt >= ATTEMPTS_MAX) throw error;
+    }
+  }
 }
 
 /** False when somebody who missed the heartbeats has called the node unknown. */

@@ -2,7 +2,7 @@ import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { CoreV1Api, type KubeConfig, type V1Pod } from "@kubernetes/client-node";
 import { informer, kubeClient, listWatch } from "@muster/kube";
-import type { NodeFacts } from "./build-node.ts";
+import type { NodeFacts, NodeTaint } from "./build-node.ts";
 import { claimDirectory } from "./claim-directory.ts";
 import { type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
 import { newsRecorder } from "./container-news.ts";
@@ -25,6 +25,8 @@ export type KubeletOptions = {
   /** 0 to 249; pods get addresses in 127.<nodeIndex + 1>/16. */
   readonly nodeIndex: number;
   readonly labels?: Readonly<Record<string, string>>;
+  /** As `--register-with-taints`: of a node that is new to the API server. */
+  readonly taints?: readonly NodeTaint[];
   /** Kubernetes quantities; default 4 cpu, 8Gi memory, 110 pods. Nothing holds processes to it. */
   readonly capacity?: Readonly<Record<string, string>>;
   /** PEM texts; made for 127.0.0.1 when absent. */
@@ -138,8 +140,15 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   };
 }
 
-function factsOf({ nodeName, labels = {}, capacity }: KubeletOptions, port: number): NodeFacts {
-  return { name: nodeName, labels, capacity: { ...DEFAULT_CAPACITY, ...capacity }, port, system: readSystem() };
+function factsOf({ nodeName, labels = {}, taints, capacity }: KubeletOptions, port: number): NodeFacts {
+  return {
+    name: nodeName,
+    labels,
+    ...(taints === undefined ? {} : { taints }),
+    capacity: { ...DEFAULT_CAPACITY, ...capacity },
+    port,
+    system: readSystem(),
+  };
 }
 
 /** What is waited for may never come, when nobody answers. */

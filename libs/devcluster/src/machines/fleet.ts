@@ -268,8 +268,10 @@ export class Fleet {
       "topology.kubernetes.io/zone": zone,
       "node.kubernetes.io/instance-type": type.name,
     };
+    const capacity = capacityOf(type);
+    const { taints } = order;
     const results = await Promise.allSettled(
-      names.map((name) => this.#options.nodes.join({ name, nodeIndex, labels, capacity: capacityOf(type) }, signal)),
+      names.map((name) => this.#options.nodes.join({ name, nodeIndex, labels, taints, capacity }, signal)),
     );
     const nodes = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
     const failed = results.find((result) => result.status === "rejected");

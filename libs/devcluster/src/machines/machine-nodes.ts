@@ -1,6 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { SimulatedNodes } from "../simulated-kubelet/start-simulated-nodes.ts";
+import type { NodeTaint } from "../kubelet/build-node.ts";
 import { clusterAccess } from "../kubelet/cluster-access.ts";
 import { type KubeletOptions, startKubelet } from "../kubelet/start-kubelet.ts";
 
@@ -8,6 +9,7 @@ export type MachineNode = {
   readonly name: string;
   readonly nodeIndex: number;
   readonly labels: Readonly<Record<string, string>>;
+  readonly taints: readonly NodeTaint[];
   readonly capacity: Readonly<Record<string, string>>;
 };
 
@@ -27,7 +29,7 @@ export type MachineNodes = {
 
 export type KubeletShared = Omit<
   KubeletOptions,
-  "nodeName" | "directory" | "nodeIndex" | "labels" | "capacity" | "signal" | "access"
+  "nodeName" | "directory" | "nodeIndex" | "labels" | "taints" | "capacity" | "signal" | "access"
 > & {
   /** Who may read logs; default client certificates of the authority that the cluster itself names for them. */
   readonly access?: KubeletOptions["access"];
@@ -55,9 +57,9 @@ export function kubeletNodes(directory: string, options: KubeletShared): Machine
 /** Nodes that only pretend to run their pods. */
 export function simulatedMachineNodes(simulation: Pick<SimulatedNodes, "add" | "retire" | "lose">): MachineNodes {
   return {
-    join: async ({ name, labels, capacity }, signal) => {
+    join: async ({ name, labels, taints, capacity }, signal) => {
       signal.throwIfAborted();
-      await simulation.add(name, { labels, capacity });
+      await simulation.add(name, { labels, taints, capacity });
       return { leave: () => simulation.retire(name), die: () => simulation.lose(name) };
     },
   };

@@ -16,6 +16,7 @@ const machine = (more: Partial<Machine> = {}): Machine => ({
     volumeGib: undefined,
     privateIpOnly: false,
     labels: {},
+    taints: [],
   },
   image: "image-1",
   zone: "a",

@@ -1,3 +1,5 @@
+import type { NodeTaint } from "../kubelet/build-node.ts";
+
 /** What somebody asks for. */
 export type MachineOrder = {
   /** Two orders of one owner with the same name are one machine. */
@@ -15,6 +17,8 @@ export type MachineOrder = {
   readonly privateIpOnly: boolean;
   /** For the Kubernetes node. */
   readonly labels: Readonly<Record<string, string>>;
+  /** That the Kubernetes node is born with. */
+  readonly taints: readonly NodeTaint[];
 };
 
 /** A size in which machines are to be had. */

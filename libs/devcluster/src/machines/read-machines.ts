@@ -1,6 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import { at, isObject, type Json, type JsonObject, listAt, numberAt, textAt, textsAt } from "../apiserver/json.ts";
+import type { NodeTaint } from "../kubelet/build-node.ts";
 import type { MachineCall, MachineFault, MachineMatch, MachineRule } from "./decide-launch.ts";
 import type { MachineOrder } from "./machine.ts";
 
@@ -24,6 +25,8 @@ export type MachineCounters = {
 export const RULES_MAX = 1000;
 const CALLS = ["create", "list", "get", "delete", "images", "types"] as const satisfies readonly MachineCall[];
 
+const EFFECTS = ["NoSchedule", "NoExecute", "PreferNoSchedule"] as const satisfies readonly NodeTaint["effect"][];
+
 /** Reads an order for a machine. Throws invalid_request for what is none. */
 export function readOrder(body: Json): MachineOrder {
   const object = strict(body, "order", [
@@ -37,6 +40,7 @@ export function readOrder(body: Json): MachineOrder {
     "volumeGib",
     "privateIpOnly",
     "labels",
+    "taints",
   ]);
   const nodeName = textAt(object, "nodeName");
   const owner = textAt(object, "owner");
@@ -64,7 +68,15 @@ export function readOrder(body: Json): MachineOrder {
         typeof value === "string" ? [key, value] : wrong(`labels.${key}`, "a text is needed"),
       ),
     ),
+    taints: listAt(object, "taints").map(readTaint),
   };
+}
+
+function readTaint(body: Json): NodeTaint {
+  const object = strict(body, "taint", ["key", "effect"]);
+  const effect =
+    EFFECTS.find((known) => known === object["effect"]) ?? wrong("effect", `is none of ${EFFECTS.join(", ")}`);
+  return { key: textAt(object, "key") || wrong("key", "is missing"), effect };
 }
 
 /** Reads a command that another process has sent. Throws invalid_request for what is none. */

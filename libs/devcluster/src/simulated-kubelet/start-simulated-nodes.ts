@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import { type Informer, informer, listWatch, loadKube } from "@muster/kube";
-import type { NodeFacts } from "../kubelet/build-node.ts";
+import type { NodeFacts, NodeTaint } from "../kubelet/build-node.ts";
 import { type FindLog, startKubeletServer } from "../kubelet/kubelet-server.ts";
 import { clusterAccess } from "../kubelet/cluster-access.ts";
 import { makeKubeletCertificate } from "../kubelet/kubelet-certificate.ts";
@@ -19,6 +19,8 @@ import { simulatedNodeApi } from "./simulated-node-api.ts";
 export type SimulatedPool = {
   readonly nodes: number;
   readonly labels?: Readonly<Record<string, string>>;
+  /** Of a node that is new to the API server. */
+  readonly taints?: readonly NodeTaint[];
   readonly capacity?: Readonly<Record<string, string>>;
 };
 
@@ -101,11 +103,12 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
   const make = (
     name: string,
     index: number,
-    { labels = {}, capacity }: Omit<SimulatedPool, "nodes">,
+    { labels = {}, taints, capacity }: Omit<SimulatedPool, "nodes">,
   ): SimulatedNode => {
     const facts: NodeFacts = {
       name,
       labels,
+      ...(taints === undefined ? {} : { taints }),
       capacity: { ...DEFAULT_CAPACITY, ...capacity },
       port: server.port,
       system,
