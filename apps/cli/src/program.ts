@@ -12,6 +12,7 @@ import { run } from "./commands/run.ts";
 import { schema } from "./commands/schema.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { parseDuration } from "./domain/duration.ts";
+import { nearestName } from "./domain/nearest-name.ts";
 import { shortenWords } from "./domain/shorten.ts";
 import { findKind } from "./kinds/kinds.ts";
 import { VERSION } from "./version.ts";
@@ -231,18 +232,41 @@ function addNodes(program: Command, cli: Cli, answer: Answer): void {
     .description("Nodes that are made when work needs them: list them, look into their scaler, end one.")
     .addHelpText(
       "after",
-      `\nExamples:\n  muster nodes\n  muster nodes -p elastic -o json\n  muster nodes dump\n  muster nodes terminate elastic-7f3k2`,
+      `
+Options of \`nodes\` alone and of \`nodes list\`:
+  -p, --pool <pool>      only those of this pool
+  -a, --all              also those whose instance is gone already
+  -o, --output <format>  form of the output: table, json or yaml
+
+Examples:
+  muster nodes
+  muster nodes -p elastic -o json
+  muster nodes --all
+  muster nodes dump
+  muster nodes terminate elastic-7f3k2
+  muster nodes terminate elastic-7f3k2 --yes`,
     );
   nodes
     .command("list", { isDefault: true })
     .description("List them, and who they are for; the same as `nodes` alone.")
     .option("-p, --pool <pool>", "only those of this pool")
+    .option("-a, --all", "also those whose instance is gone already")
     .addOption(outputOption())
-    .action(answer(({ pool, output }: OutputOption & { pool?: string }) => listNodes(cli, pool, output)));
+    .addHelpText("after", `\nExamples:\n  muster nodes list -p elastic\n  muster nodes list --all -o json`)
+    // A misspelt command is taken for an argument of this one, which has none.
+    .allowExcessArguments()
+    .action(
+      answer(({ pool, all, output }: OutputOption & { pool?: string; all?: true }, command: Command) => {
+        const [word] = command.args;
+        if (word !== undefined) refuseWord(nodes, word);
+        return listNodes(cli, { pool, all: all === true, format: output });
+      }),
+    );
   nodes
     .command("dump")
     .description("Show what the scaler does: its loops, what is short, pools, and which node is for whom.")
     .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster nodes dump\n  muster nodes dump -o json | jq '.troubles'`)
     .action(answer(({ output }: OutputOption) => dumpNodes(cli, output)));
   nodes
     .command("terminate")
@@ -250,11 +274,24 @@ function addNodes(program: Command, cli: Cli, answer: Answer): void {
     .argument("<node>", "its name")
     .option("-y, --yes", "do not ask")
     .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster nodes terminate elastic-7f3k2\n  muster nodes terminate elastic-7f3k2 --yes`,
+    )
     .action(
       answer((name: string, { yes, output }: OutputOption & { yes?: true }) =>
         terminateNode(cli, name, { sure: yes === true, format: output }),
       ),
     );
+}
+
+/** As commander refuses a command that it does not know. */
+function refuseWord(parent: Command, word: string): never {
+  const near = nearestName(
+    word,
+    parent.commands.map((command) => command.name()),
+  );
+  return parent.error(`error: unknown command '${word}'${near === undefined ? "" : `\n(Did you mean ${near}?)`}`);
 }
 
 function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {

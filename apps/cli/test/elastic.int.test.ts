@@ -153,7 +153,7 @@ describe("muster pools, where one may grow", () => {
     const { out, err } = await muster("pools");
     expect(out[0]).toMatch(/WAITING +MAX +BOOTING +WHY UNUSABLE$/);
     expect(out[1]).toMatch(/^drivers +1 +1 +0 +0 +0 +- +-$/);
-    expect(out[2]).toMatch(/^elastic +0 +0 +0 +0 +1 +8 +2 large \(spot\) for 4\d\.\ds; UNAVAILABLE$/);
+    expect(out[2]).toMatch(/^elastic +0 +0 +0 +0 +1 +8 +2 large \(spot\) for (?:\d\d\.\ds|\dm\d\ds); UNAVAILABLE$/);
     expect(err).toEqual([]);
     const machine = await muster("pools", "-o", "json");
     const [drivers, elastic] = JSON.parse(machine.out.join("\n")) as object[];

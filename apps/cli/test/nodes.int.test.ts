@@ -37,6 +37,17 @@ const NODES: readonly wire.node.v1.NodeRecord.$Properties[] = [
     createdAtMs: now - 7_500_000,
     idleSinceMs: now - 300_000,
   },
+  {
+    name: "g-2",
+    spec: {
+      pool: "gpu",
+      instanceType: "huge",
+      terminate: { code: "BOOT_FAILED", message: "out of huge", atMs: now, drainUntilMs: now },
+    },
+    phase: Phase.NODE_PHASE_TERMINATED,
+    createdAtMs: now - 7_500_000,
+    trouble: "out of huge",
+  },
 ];
 
 let server: TestNats;
@@ -121,6 +132,26 @@ describe("muster nodes", () => {
     expect(out).toHaveLength(4);
   });
 
+  it("lists those that are gone only with --all, and tells a reason once", async () => {
+    const { out } = await muster(["nodes", "--all"]);
+    expect(out[4]).toMatch(/^g-2 .* TERMINATED .* ends: BOOT_FAILED: out of huge$/);
+  });
+
+  it("takes a misspelt command for that, and says which one is near", async () => {
+    const { code, err } = await muster(["nodes", "terminte", "e-1"]);
+    expect(err.slice(0, 2).join("\n").split("\n").slice(0, 2)).toEqual([
+      "error: unknown command 'terminte'",
+      "(Did you mean terminate?)",
+    ]);
+    expect([code, ended]).toEqual([2, []]);
+  });
+
+  it("shows its commands, options and examples", async () => {
+    const { out } = await muster(["nodes", "--help"]);
+    for (const part of ["list ", "dump ", "terminate ", "--pool", "--all", "--output", "Examples:"])
+      expect(out.join("\n")).toContain(part);
+  });
+
   it("lists those of one pool, and says when there are none", async () => {
     expect((await muster(["nodes", "-p", "gpu"])).out).toHaveLength(2);
     expect((await muster(["nodes", "list", "--pool", "none"])).out).toEqual(["no nodes in pool none"]);
@@ -132,7 +163,11 @@ describe("muster nodes", () => {
     expect(first).toMatchObject({ name: "e-1", phase: "CLAIMED", holder: "session/bench", boundTo: "r-7", spot: true });
     expect(first?.["createdAt"]).toBe(new Date(now - 125_000).toISOString());
     expect(first).not.toHaveProperty("terminate");
-    expect(third).toMatchObject({ terminate: { code: "IDLE", drainUntil: new Date(now + 120_000).toISOString() } });
+    expect(first).toMatchObject({ reason: "" });
+    expect(third).toMatchObject({
+      reason: "ends: IDLE: nobody needs it",
+      terminate: { code: "IDLE", drainUntil: new Date(now + 120_000).toISOString() },
+    });
     expect((await muster(["nodes", "-p", "gpu", "-o", "yaml"])).out.join("\n")).toContain("phase: AVAILABLE");
   });
 });

@@ -25,7 +25,7 @@ function sources(text?: string) {
     if (text === undefined) throw new Error(`ENOENT: no such file, open '${path}'`);
     return text;
   };
-  return { readText, kinds: { local: z.strictObject({ kind: z.literal("local") }) } };
+  return { readText, kinds: { local: { settings: z.strictObject({ kind: z.literal("local") }) } } };
 }
 
 it("has a default for everything, and scales nothing without a file", () => {
@@ -70,7 +70,7 @@ describe("the file of pools", () => {
   });
 
   it("is named when it is wrong or cannot be read", () => {
-    expect(() => readConfig(env, sources("pools: 1"))).toThrow("/etc/pools.yaml: pools is 1: array is needed");
+    expect(() => readConfig(env, sources("pools: 1"))).toThrow("/etc/pools.yaml: pools is 1: a list is needed");
     expect(() => readConfig(env, sources())).toThrow("/etc/pools.yaml cannot be read: ENOENT");
   });
 });

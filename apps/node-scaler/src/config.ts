@@ -1,6 +1,6 @@
 import { faultOf, throwFault } from "@muster/faults";
 import { readEnv } from "@muster/service";
-import { readPoolsFile, type PoolsFile, type SettingsCheck } from "./read-pools-file.ts";
+import { readPoolsFile, type PoolsFile, type ProviderKinds } from "./read-pools-file.ts";
 
 export type Config = {
   readonly nats: { readonly url: string; readonly token: string | undefined };
@@ -31,7 +31,7 @@ export type Config = {
 export type ConfigSources = {
   /** The text of a file; throws when it cannot be read. */
   readonly readText: (path: string) => string;
-  readonly kinds: Readonly<Record<string, SettingsCheck>>;
+  readonly kinds: ProviderKinds;
 };
 
 const MINUTE_MS = 60_000;
@@ -61,6 +61,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, so
   }));
   const problem = checkIntervals(config);
   if (problem !== undefined) throwFault({ code: "invalid_request", field: "environment", reason: problem });
+  if (env["NODE_SCALER_FILE"]?.trim() === "") {
+    const reason = "is empty: the path of the file of pools is needed; without the variable nothing is scaled";
+    throwFault({ code: "invalid_request", field: "NODE_SCALER_FILE", reason });
+  }
   return { ...config, file: path === undefined ? { providers: [], pools: [] } : readFile(path, sources) };
 }
 
@@ -82,7 +86,7 @@ function readFile(path: string, { readText, kinds }: ConfigSources): PoolsFile {
     return throwFault({ code: "invalid_request", field: "NODE_SCALER_FILE", reason }, { cause: error });
   }
   try {
-    return readPoolsFile(text, kinds);
+    return readPoolsFile(text, { kinds, readText });
   } catch (error) {
     const fault = faultOf(error);
     if (fault?.code !== "invalid_request") throw error;

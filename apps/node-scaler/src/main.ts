@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { runService } from "@muster/service";
-import { providerSettings } from "./adapters/providers.ts";
+import { PROVIDER_KINDS } from "./adapters/providers.ts";
 import { readConfig } from "./config.ts";
 import { run } from "./service.ts";
 
@@ -8,6 +8,6 @@ const readText = (path: string): string => readFileSync(path, "utf8");
 
 await runService({
   name: "node-scaler",
-  readConfig: (env) => readConfig(env, { readText, kinds: providerSettings }),
+  readConfig: (env) => readConfig(env, { readText, kinds: PROVIDER_KINDS }),
   run,
 });

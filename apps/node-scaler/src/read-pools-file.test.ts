@@ -4,15 +4,16 @@ import { z } from "zod";
 import { readPoolsFile } from "./read-pools-file.ts";
 
 const kinds = {
-  local: z.strictObject({ kind: z.literal("local"), url: z.url() }),
-  karpenter: z.strictObject({ kind: z.literal("karpenter"), nodeClass: z.string().default("default") }),
+  local: { settings: z.strictObject({ kind: z.literal("local"), url: z.url() }) },
+  karpenter: { settings: z.strictObject({ kind: z.literal("karpenter"), nodeClass: z.string().default("default") }) },
 };
+const sources = { kinds, readText: () => "" };
 
 const providers = "providers: { here: { kind: local, url: 'http://127.0.0.1:1' } }\n";
 
 function problemOf(text: string): string {
   try {
-    readPoolsFile(text, kinds);
+    readPoolsFile(text, sources);
   } catch (error) {
     const fault = faultOf(error);
     if (fault?.code === "invalid_request") return fault.reason;
@@ -26,7 +27,7 @@ const TYPES = "instanceTypes: [{ name: small, cpu: 2, memory: 4Gi }]";
 
 describe("the file of pools", () => {
   it("has defaults for what is left out", () => {
-    expect(readPoolsFile(pool(TYPES), kinds)).toEqual({
+    expect(readPoolsFile(pool(TYPES), sources)).toEqual({
       providers: [{ name: "here", kind: "local", settings: { kind: "local", url: "http://127.0.0.1:1" } }],
       pools: [
         {
@@ -76,7 +77,7 @@ pools:
     bootImage: { name: "muster-*" }
     labels: { "example.com/team": research }
 `;
-    const { providers: read, pools } = readPoolsFile(text, kinds);
+    const { providers: read, pools } = readPoolsFile(text, sources);
     expect(read.map(({ name, settings }) => [name, settings])).toContainEqual([
       "cluster",
       { kind: "karpenter", nodeClass: "default" },
@@ -97,7 +98,7 @@ pools:
   });
 
   it("may say nothing at all", () => {
-    expect(readPoolsFile("", kinds)).toEqual({ providers: [], pools: [] });
+    expect(readPoolsFile("{}", sources)).toEqual({ providers: [], pools: [] });
   });
 
   it.each([
@@ -127,13 +128,17 @@ pools:
       pool(`${TYPES}, standby: [{ instanceType: small, count: 3 }, { instanceType: small, count: 3 }]`),
       "6 nodes are more than max",
     ],
-    ["no type at all", pool("instanceTypes: []"), "pools[0].instanceTypes: must not be empty"],
+    ["no type at all", pool("instanceTypes: []"), "pools[0].instanceTypes is []: must not be empty"],
     [
       "a type that stands there twice",
       pool("instanceTypes: [{ name: s }, { name: s }]"),
       'pools[0].instanceTypes[1].name is "s": stands here twice',
     ],
-    ["a bare number as a duration", pool(`${TYPES}, idle: 300`), "pools[0].idle is 300: string is needed"],
+    [
+      "a bare number as a duration",
+      pool(`${TYPES}, idle: 300`),
+      "pools[0].idle is 300: a duration such as 90s, 5m or 1h30m is needed",
+    ],
     [
       "a wrong duration",
       pool(`${TYPES}, idle: 5min`),
@@ -179,7 +184,7 @@ pools:
     ["a label that Kubernetes refuses", pool(`${TYPES}, labels: { "a b": c }`), 'pools[0].labels.a b is "c"'],
     ["text that is no YAML", "pools: [", "at line 1"],
     ["a key twice", "pools: []\npools: []", "Map keys must be unique"],
-    ["a list instead of a map", "[]", "the file: object is needed"],
+    ["a list instead of a map", "[]", "the file is []: a map of fields is needed"],
   ])("is refused for %s", (_what, text, problem) => {
     expect(problemOf(text)).toContain(problem);
   });

@@ -8,6 +8,11 @@ import { parseDuration, parseQuantity } from "./domain/parse-quantity.ts";
 /** What a kind of provider says about the settings in its block; the block's `kind` is among them. */
 export type SettingsCheck = Pick<z.ZodType, "safeParse">;
 
+/** By the name of the kind; `files` are those of its settings that name a file which has to be there at the start. */
+export type ProviderKinds = Readonly<
+  Record<string, { readonly settings: SettingsCheck; readonly files?: readonly string[] }>
+>;
+
 export type ProviderBlock = {
   readonly name: string;
   readonly kind: string;
@@ -20,6 +25,7 @@ export type PoolsFile = { readonly providers: readonly ProviderBlock[]; readonly
 /** One thing that is wrong: where, what stands there, and what would be right. */
 type Problem = { readonly path: readonly PropertyKey[]; readonly message: string };
 
+const MIB = 2 ** 20;
 const GIB = 2 ** 30;
 const DAY_MS = 86_400_000;
 /** As many as the ledger lists of one pool in reasonable time. */
@@ -29,14 +35,22 @@ const TYPES_MAX = 50;
 const POOL_NAME_MAX = 50;
 
 /** Reads the text of the file of pools; throws one fault that names every problem with its path, its value, and what would be right. */
-export function readPoolsFile(text: string, kinds: Readonly<Record<string, SettingsCheck>>): PoolsFile {
+export function readPoolsFile(
+  text: string,
+  sources: {
+    readonly kinds: ProviderKinds;
+    /** Text of a file that a provider names; throws when it cannot be read. */
+    readonly readText: (path: string) => string;
+  },
+): PoolsFile {
   const document = parseDocument(text, { prettyErrors: true, uniqueKeys: true });
   if (document.errors.length > 0) refuse(document.errors.map(({ message }) => message.trim()));
-  const value: unknown = document.toJS() ?? {};
+  const value: unknown = document.toJS() ?? undefined;
+  if (value === undefined) refuse(["the file is empty: providers and pools are needed; `pools: []` scales nothing"]);
   const parsed = fileShape.safeParse(value, { error: explain });
   const found: Problem[] = parsed.success ? [] : flatten(parsed.error.issues);
   const providers = isRecord(value) && isRecord(value["providers"]) ? value["providers"] : {};
-  const blocks = Object.entries(providers).map(([name, block]) => readBlock(name, block, kinds));
+  const blocks = Object.entries(providers).map(([name, block]) => readBlock(name, block, sources));
   found.push(...blocks.flatMap(({ problems }) => problems));
   if (parsed.success) found.push(...checkTogether(parsed.data.pools, Object.keys(providers)));
   if (found.length > 0) refuse(found.map((problem) => show(problem, value)));
@@ -51,18 +65,21 @@ const checked = (check: (field: string, value: string) => Fault | undefined) =>
   });
 
 const duration = (maxMs: number = DAY_MS) =>
-  z.string().transform((text, context) => {
-    const ms = parseDuration(text);
+  z.unknown().transform((written, context) => {
+    const ms = typeof written === "string" ? parseDuration(written) : undefined;
     if (ms !== undefined && ms <= maxMs) return ms;
-    const message = ms === undefined ? "a duration such as 90s, 5m or 1h30m is needed" : `at most ${maxMs / 1000}s`;
+    const message =
+      ms === undefined ? "a duration such as 90s, 5m or 1h30m is needed" : `at most ${maxMs / 3_600_000}h is possible`;
     context.addIssue({ code: "custom", message });
     return z.NEVER;
   });
 
-const quantity = (example: string) =>
-  z.union([z.string(), z.number()]).transform((written, context) => {
-    const number = parseQuantity(written);
-    if (number !== undefined && number > 0) return number;
+/** A number above 0 with a unit of Kubernetes'; `min` is what a number that lacks its unit falls short of. */
+const quantity = (example: string, min = 0) =>
+  z.unknown().transform((written, context) => {
+    const isText = typeof written === "string" || typeof written === "number";
+    const number = isText ? parseQuantity(written) : undefined;
+    if (number !== undefined && number > 0 && number >= min) return number;
     context.addIssue({ code: "custom", message: `a quantity above 0 such as ${example} is needed` });
     return z.NEVER;
   });
@@ -75,7 +92,7 @@ const instanceType = z
   .strictObject({
     name: text,
     cpu: quantity("4 or 500m").optional(),
-    memory: quantity("16Gi").optional(),
+    memory: quantity("16Gi", MIB).optional(),
     gpus: count(1000).default(0),
   })
   .transform(({ name, cpu, memory, gpus }) => ({
@@ -101,7 +118,7 @@ const pool = z
     healthyTimeout: duration().default(90_000),
     drainTimeout: duration().default(120_000),
     zones: z.array(text).min(1).optional(),
-    volume: quantity("20Gi").optional(),
+    volume: quantity("20Gi", GIB).optional(),
     privateIpOnly: z.boolean().default(false),
     bootImage: z.record(text, z.string()).default({}),
     labels: z.record(checked(checkLabelKey), checked(checkLabelValue)).default({}),
@@ -127,24 +144,47 @@ const fileShape = z.strictObject({
 function readBlock(
   name: string,
   value: unknown,
-  kinds: Readonly<Record<string, SettingsCheck>>,
+  { kinds, readText }: Parameters<typeof readPoolsFile>[1],
 ): { readonly block: ProviderBlock; readonly problems: readonly Problem[] } {
   const kind = isRecord(value) && typeof value["kind"] === "string" ? value["kind"] : "";
   const block = { name, kind, settings: value };
   // Whether there is a kind at all is for the shape of the file to say.
   if (kind === "") return { block, problems: [] };
-  const check = Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
-  if (check === undefined) {
+  const known = Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
+  if (known === undefined) {
     const message = `one of ${Object.keys(kinds).sort().join(", ")} is needed`;
     return { block, problems: [{ path: ["providers", name, "kind"], message }] };
   }
-  const checked = check.safeParse(value, { error: explain });
-  if (checked.success) return { block: { ...block, settings: checked.data }, problems: [] };
+  const checked = known.settings.safeParse(value, { error: explain });
+  if (checked.success) {
+    const problems = checkFiles(["providers", name], checked.data, known.files ?? [], readText);
+    return { block: { ...block, settings: checked.data }, problems };
+  }
   const problems = flatten(checked.error.issues).map(({ path, message }) => ({
     path: ["providers", name, ...path],
     message,
   }));
   return { block, problems };
+}
+
+/** Whoever starts the scaler learns here what would otherwise fail later, and with the same words. */
+function checkFiles(
+  path: readonly string[],
+  settings: unknown,
+  files: readonly string[],
+  readText: (path: string) => string,
+): readonly Problem[] {
+  return files.flatMap((field): Problem[] => {
+    const file = isRecord(settings) ? settings[field] : undefined;
+    if (typeof file !== "string") return [];
+    try {
+      const isEmpty = readText(file).trim() === "";
+      return isEmpty ? [{ path: [...path, field], message: "the file is empty" }] : [];
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      return [{ path: [...path, field], message: `a file that can be read is needed (${reason})` }];
+    }
+  });
 }
 
 /** What no field says by itself. */
@@ -181,19 +221,29 @@ function flatten(issues: readonly Issue[]): Problem[] {
   });
 }
 
+const EXPECTED: Readonly<Partial<Record<string, string>>> = {
+  int: "a whole number",
+  number: "a number",
+  string: "a text",
+  boolean: "true or false",
+  array: "a list",
+  object: "a map of fields",
+  record: "a map of fields",
+};
+
 /** What would be right; undefined: in the library's words. */
 function explain(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case "invalid_type":
-      return issue.input === undefined
-        ? "is missing"
-        : `${issue.expected === "int" ? "a whole number" : issue.expected} is needed`;
+      return issue.input === undefined ? "is missing" : `${EXPECTED[issue.expected] ?? issue.expected} is needed`;
     case "invalid_value":
       return `${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")} is needed`;
     case "too_small":
       return issue.origin === "string" || issue.origin === "array"
         ? "must not be empty"
         : `at least ${issue.minimum} is needed`;
+    case "invalid_format":
+      return issue.format === "url" ? "a URL such as https://host:8443 is needed" : undefined;
     case "too_big":
       return `at most ${issue.maximum} is possible`;
     default:
@@ -207,8 +257,9 @@ function show({ path, message }: Problem, root: unknown): string {
     (at, part) => (isRecord(at) || Array.isArray(at) ? Reflect.get(at, part) : undefined),
     root,
   );
-  const simple = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
-  return `${where.replace(/^\./, "") || "the file"}${simple ? ` is ${JSON.stringify(value)}` : ""}: ${message}`;
+  const isLarge = typeof value === "object" && value !== null && Object.keys(value).length > 0;
+  const shown = value === undefined || isLarge ? "" : ` is ${JSON.stringify(value)}`;
+  return `${where.replace(/^\./, "") || "the file"}${shown}: ${message}`;
 }
 
 function refuse(problems: readonly string[]): never {

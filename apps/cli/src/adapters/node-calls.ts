@@ -59,5 +59,6 @@ export async function scalerDump({
 function troubleOf(error: unknown): string {
   const fault = faultOf(error);
   if (fault === undefined || fault.code === "cancelled") throw error;
-  return describeFault(fault);
+  const isAlone = fault.code === "unavailable" && fault.dependency === "node";
+  return isAlone ? "no replica of it is connected and leads" : describeFault(fault);
 }

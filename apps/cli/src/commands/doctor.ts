@@ -1,10 +1,11 @@
-import { describeFault, faultOf } from "@muster/faults";
+import { faultOf } from "@muster/faults";
 import { scalerDump } from "../adapters/node-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildChecks, buildDoctorTable, isHealthy, type Observations } from "../domain/build-doctor-report.ts";
 import type { Seen } from "../domain/check.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { describeTrouble } from "../domain/describe-trouble.ts";
 import { print, type Format } from "./output.ts";
 
 /** `muster doctor`: looks at everything that must be right for a session to run, and says what to do about the rest. */
@@ -58,7 +59,7 @@ async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {
 /** Expected failures are what this command shows; a defect goes on. */
 function reason(error: unknown): string {
   const fault = faultOf(error);
-  if (fault !== undefined) return describeFault(fault);
+  if (fault !== undefined) return describeTrouble(fault);
   if (error instanceof CommandError) return error.message;
   throw error;
 }

@@ -1,20 +1,24 @@
 import { nodeCalls } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { buildNodeTable, buildScalerDump } from "../domain/build-node-views.ts";
+import { buildNodeTable, buildScalerDump, troubleOf } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { ScaledNode } from "../domain/scaled-node.ts";
 import { print, type Format } from "./output.ts";
 
-/** `muster nodes [-p POOL]`: the nodes that the node scaler made, or makes. */
-export async function listNodes(cli: Cli, pool: string | undefined, format: Format): Promise<ExitCode> {
+/** `muster nodes [-p POOL]`: the nodes that the node scaler made, or makes; with `all` those that are gone already too. */
+export async function listNodes(
+  cli: Cli,
+  { pool, all, format }: { readonly pool: string | undefined; readonly all: boolean; readonly format: Format },
+): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const nodes = await nodeCalls(connected.link).list(pool);
+  const listed = await nodeCalls(connected.link).list(pool);
+  const nodes = all ? listed : listed.filter(({ phase }) => phase !== "TERMINATED");
   const none = pool === undefined ? "no nodes" : `no nodes in pool ${pool}`;
   print(cli.io, format, {
     table: (style) => (nodes.length === 0 ? [none] : buildNodeTable(nodes, cli.now(), style)),
-    data: () => nodes.map(buildRecord),
+    data: () => nodes.map((node) => buildRecord({ ...node, reason: troubleOf(node) })),
   });
   return EXIT.ok;
 }

@@ -7,6 +7,7 @@ import type { BootingNodes, DemandScaling, PoolScaling, ScaledNode, ScalerDump }
 
 const NODE_HEADER = ["NAME", "POOL", "TYPE", "SPOT", "ZONE", "PHASE", "AGE", "HELD BY / BOUND TO", "TROUBLE"];
 
+/** What does not fit into a row stands below the table. */
 export function buildNodeTable(nodes: readonly ScaledNode[], nowMs: number, style: TableStyle): string[] {
   const rows = nodes.map((node): Cell[] => [
     node.name,
@@ -19,13 +20,19 @@ export function buildNodeTable(nodes: readonly ScaledNode[], nowMs: number, styl
     orDash(node.holder === "" ? node.boundTo : node.holder),
     troubleOf(node),
   ]);
-  return buildTable(NODE_HEADER, rows, style);
+  const lines = buildTable(NODE_HEADER, rows, style);
+  const cut = nodes.flatMap((node, index) => {
+    const trouble = plain(troubleOf(node));
+    return lines[index + 1]?.includes(trouble) === true ? [] : `${plain(node.name)}: ${trouble}`;
+  });
+  return cut.length === 0 ? lines : [...lines, "", ...cut];
 }
 
-/** Why it ends comes first: trouble on the way there is a part of that. */
-function troubleOf({ terminate, trouble }: ScaledNode): string {
-  const ends = terminate === undefined ? "" : `ends: ${terminate.code}: ${terminate.message}`;
-  return [ends, trouble].filter((part) => part !== "").join("; ");
+/** Why it ends, and what did not work on the way, once where that is the same; empty where all is well. */
+export function troubleOf({ terminate, trouble }: ScaledNode): string {
+  if (terminate === undefined) return trouble;
+  const ends = `ends: ${terminate.code}: ${terminate.message}`;
+  return trouble === "" || ends.includes(trouble) ? ends : `${ends}; ${trouble}`;
 }
 
 export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableStyle): string[] {

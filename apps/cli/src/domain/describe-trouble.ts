@@ -14,5 +14,5 @@ export function describeTrouble(fault: Fault): string {
   const service = fault.code === "unavailable" ? SERVICES.get(fault.dependency) : undefined;
   return service === undefined
     ? describeFault(fault)
-    : `the ${service} service does not answer: no replica of it is connected`;
+    : `the ${service} service does not answer: no replica of it is connected${service === "node-scaler" ? " and leads" : ""}`;
 }

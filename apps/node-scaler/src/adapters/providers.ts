@@ -23,6 +23,8 @@ export type ProviderDeps = {
 
 type ProviderKind = {
   readonly settings: z.ZodType;
+  /** Those of its settings that name a file. */
+  readonly files: readonly string[];
   readonly open: (block: ProviderBlock, deps: ProviderDeps) => Promise<NodeProvider>;
 };
 
@@ -31,16 +33,17 @@ const TOKEN_VALID_MS = 3_600_000;
 
 function kind<Shape extends z.ZodType>(
   settings: Shape,
+  files: readonly (keyof z.output<Shape> & string)[],
   open: (settings: z.output<Shape>, deps: ProviderDeps) => NodeProvider | Promise<NodeProvider>,
 ): ProviderKind {
-  return { settings, open: async (block, deps) => await open(settings.parse(block.settings), deps) };
+  return { settings, files, open: async (block, deps) => await open(settings.parse(block.settings), deps) };
 }
 
 /** Every kind of provider that there is. A new one is a folder beside the others and a line here. */
-const KINDS: Readonly<Record<string, ProviderKind>> = {
-  local: kind(localSettings, (settings, deps) => openLocal({ ...deps, settings })),
-  karpenter: kind(karpenterSettings, (settings, deps) => openKarpenter({ ...deps, settings })),
-  "cluster-api": kind(clusterApiSettings, (settings, deps) => {
+export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
+  local: kind(localSettings, ["tokenFile"], (settings, deps) => openLocal({ ...deps, settings })),
+  karpenter: kind(karpenterSettings, [], (settings, deps) => openKarpenter({ ...deps, settings })),
+  "cluster-api": kind(clusterApiSettings, ["kubeconfig"], (settings, deps) => {
     if (settings.kubeconfig === undefined) return openClusterApi({ ...deps, settings });
     const calls = kubeCalls(loadKube(settings.kubeconfig));
     return {
@@ -48,7 +51,7 @@ const KINDS: Readonly<Record<string, ProviderKind>> = {
       [Symbol.asyncDispose]: () => calls[Symbol.asyncDispose](),
     };
   }),
-  ec2: kind(ec2Settings, async (settings, deps) => {
+  ec2: kind(ec2Settings, ["userDataFile"], async (settings, deps) => {
     // The SDK is large, and nobody without EC2 needs it.
     const { openEc2 } = await import("../providers/ec2/open-ec2.ts");
     const { calls, now } = deps;
@@ -61,14 +64,9 @@ const KINDS: Readonly<Record<string, ProviderKind>> = {
   }),
 };
 
-/** How the settings of each kind are checked. */
-export const providerSettings: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
-  Object.entries(KINDS).map(([name, { settings }]) => [name, settings]),
-);
-
 /** Opens the provider of a block whose settings have been checked. Rejects with what the kind rejects with. */
 export function openProvider(block: ProviderBlock, deps: ProviderDeps): Promise<NodeProvider> {
-  const found = Object.hasOwn(KINDS, block.kind) ? KINDS[block.kind] : undefined;
+  const found = Object.hasOwn(PROVIDER_KINDS, block.kind) ? PROVIDER_KINDS[block.kind] : undefined;
   if (found === undefined) throw new Error(`provider ${block.name} is of no known kind: ${block.kind}`);
   return found.open(block, deps);
 }
