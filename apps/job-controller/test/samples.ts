@@ -71,13 +71,15 @@ export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
     deleting: false,
     node: `node-${component}`,
     pinned: undefined,
-    unplaced: "",
+    trouble: undefined,
     createdMs: NOW_MS - 50_000,
     finishedMs: undefined,
     containerRestarts: 0,
     exits: [],
+    earlierExits: [],
     conditions: [],
     reason: "",
+    message: "",
     ...more,
   };
 }

@@ -20,11 +20,16 @@ export function buildWorkTable(all: readonly Work[], nowMs: number, style: Table
       ...Object.values(work.columns).map(String),
       formatElapsed(nowMs - work.createdAtMs),
       formatElapsed(ageOf(work, nowMs)),
-      isFinished(work) ? (endOf(work)?.reason ?? "") : work.waitingBecause,
+      isFinished(work) ? describeEnd(work) : work.waitingBecause,
     ];
   });
   const columns = Object.keys(all[0]?.columns ?? {}).map((column) => column.toUpperCase());
   return buildTable(["NAME", "PHASE", ...columns, "AGE", "TOOK", "WHY"], rows, style);
+}
+
+function describeEnd(work: Work): string {
+  const { reason = "", description = "" } = endOf(work) ?? {};
+  return reason === "" || description === "" ? reason : `${reason}: ${description}`;
 }
 
 /** A pool; where it may grow also what is known of that, or why nothing is. */

@@ -74,6 +74,19 @@ it.each<[title: string, work: Work, reservation: ReservationExplanation | undefi
     "its members run; 1 member not started yet: evaluation-0",
   ],
   [
+    "runs, and a member of it finds no place",
+    job(
+      {},
+      {
+        components: [component("worker-0", "RUNNING"), component("worker-1", "PENDING")],
+        waitingBecause: "pod train-worker-1: Unschedulable: 0/3 nodes are available",
+      },
+    ),
+    granted,
+    "MEMBERS_NOT_READY",
+    "pod train-worker-1: Unschedulable: 0/3 nodes are available",
+  ],
+  [
     "runs, and a member that it grew by waits",
     job({}, { components: [component("worker-0", "RUNNING")] }),
     waiting(["worker-1"]),

@@ -66,8 +66,11 @@ function explainMembers(job: Work, waits: string, reservation: ReservationExplan
   }
   const running = job.components.filter(({ state }) => state !== "PENDING");
   const pending = job.components.filter(({ state }) => state === "PENDING");
+  if (waits !== "") {
+    return { ...because("MEMBERS_NOT_READY", waits), next: `muster describe ${job.kind} ${job.name}` };
+  }
   if (phaseOf(job) === "STARTING" || running.length === 0) {
-    return because("MEMBERS_NOT_READY", waits === "" ? "its machines are reserved; its pods are being started" : waits);
+    return because("MEMBERS_NOT_READY", "its machines are reserved; its pods are being started");
   }
   const rest =
     pending.length === 0

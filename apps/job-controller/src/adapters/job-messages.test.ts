@@ -41,5 +41,7 @@ it.each<[title: string, pods: readonly PodFact[], wait: string]>([
   ["no more once it is due", [ended("worker-1", 1, { finishedMs: NOW_MS - 40_000 })], ""],
   ["no more once its pod is made", [pod("worker-0"), pod("worker-1", { phase: "Pending" })], ""],
 ])("a job that restarts waits %s", (_title, pods, left) => {
-  expect(waitOf(...pods)).toBe(left === "" ? "" : `restart 3 of 6 in ${left}`);
+  expect(waitOf(...pods)).toBe(
+    left === "" ? "" : `restart 3 of 6 in ${left}: pod train-worker-1 failed with exit code 1`,
+  );
 });

@@ -2,10 +2,10 @@ import { type muster } from "@muster/proto";
 import { ownerIdOf } from "../domain/build-units.ts";
 import { decideRestart, type RestartPauses } from "../domain/decide-restart.ts";
 import { explainRestart } from "../domain/explain-restart.ts";
-import { conditionOf, isTrue } from "../domain/job-status.ts";
+import { conditionOf } from "../domain/job-status.ts";
 import type { PodFact, UnitSeen } from "../domain/snapshot.ts";
 import { summariseMembers } from "../domain/summarise-members.ts";
-import { summariseState } from "../domain/summarise-state.ts";
+import { holdUpOf, summariseState, type JobState } from "../domain/summarise-state.ts";
 import type { JobRow } from "./read-job.ts";
 
 type JobMessage = muster.job.v1.Job.$Properties;
@@ -55,7 +55,8 @@ export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessa
 /** Differs when the job differs, or one of its pods: whoever watches sees both. */
 function revisionOf({ metadata }: JobRow, pods: readonly PodFact[]): string {
   const facts = pods.map(
-    ({ uid, phase, ready, deleting, containerRestarts }) => `${uid}${phase}${ready}${deleting}${containerRestarts}`,
+    ({ uid, phase, ready, deleting, containerRestarts, trouble }) =>
+      `${uid}${phase}${ready}${deleting}${containerRestarts}${trouble?.reason ?? ""}`,
   );
   let hash = 0x811c9dc5;
   for (const char of facts.sort().join()) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x01000193) >>> 0;
@@ -65,18 +66,23 @@ function revisionOf({ metadata }: JobRow, pods: readonly PodFact[]): string {
 function waitOf(
   { spec, status }: JobRow,
   { pods, pauses, nowMs }: JobSurroundings,
-  state: string,
+  state: JobState,
   message: string,
 ): string {
   if (!("problems" in spec) && spec.managedBy !== undefined) return `it is managed by ${spec.managedBy}`;
   if (state === "Restarting" && !("problems" in spec)) {
     // The status has the time that was left when it was written.
     const restart = decideRestart({ spec, status, pods }, pauses, nowMs);
-    return restart === undefined || restart.atMs <= nowMs ? "" : explainRestart(restart, nowMs);
+    if (restart !== undefined && restart.atMs > nowMs) return explainRestart(restart, nowMs);
   }
-  if (state === "Suspended") return "it is suspended";
-  const isHeldUp =
-    isTrue(status, "PodNamesTaken") || conditionOf(status, "MachinesReserved")?.reason === "RightsMissing";
-  if (state !== "Queued") return state === "Starting" && isHeldUp ? message : "";
-  return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
+  switch (state) {
+    case "Queued":
+      return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
+    case "Suspended":
+      return "it is suspended";
+    default: {
+      const lacksRights = state === "Starting" && conditionOf(status, "MachinesReserved")?.reason === "RightsMissing";
+      return lacksRights || holdUpOf(status, state) !== undefined ? message : "";
+    }
+  }
 }

@@ -123,11 +123,12 @@ describe("what the cache keeps of a pod", () => {
     const nodeSelectorTerms = [{ matchExpressions: [{ key: "long", operator: "Exists" }], matchFields }];
     const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } };
     const conditions = [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message: "no room" }];
+    const trouble = { reason: "Unschedulable", message: "no room" };
     const unbound = keepPod({ ...podOf({ conditions }), spec: { affinity, containers: [] } });
-    expect(podFact(unbound)).toMatchObject({ node: undefined, pinned: "n", unplaced: "no room" });
+    expect(podFact(unbound)).toMatchObject({ node: undefined, pinned: "n", trouble });
     expect(JSON.stringify(unbound)).not.toContain("long");
     const bound = keepPod({ ...podOf({}), spec: { affinity, nodeName: "n", containers: [] } });
-    expect(podFact(bound)).toMatchObject({ node: "n", pinned: undefined, unplaced: "" });
+    expect(podFact(bound)).toMatchObject({ node: "n", pinned: undefined, trouble: undefined });
     expect(bound.spec?.affinity).toBeUndefined();
   });
 

@@ -1,6 +1,7 @@
 import type { V1Affinity, V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
-import type { PodFact } from "../domain/snapshot.ts";
+import type { PodFact, PodTrouble } from "../domain/snapshot.ts";
+import { endOf, keepContainer, lastEndOf, shortened, troubleOf } from "./read-containers.ts";
 
 const PHASES: ReadonlySet<string> = new Set<PodFact["phase"]>(["Pending", "Running", "Succeeded", "Failed", "Unknown"]);
 /** Of the condition in which a scheduler says why it finds no place. */
@@ -28,6 +29,7 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
     status: defined({
       phase: status?.phase,
       reason: status?.reason,
+      message: status?.message === undefined ? undefined : shortened(status.message),
       podIP: status?.podIP,
       conditions: status?.conditions?.map(keepCondition),
       containerStatuses: containers,
@@ -40,7 +42,6 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
 export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
   const phase = status?.phase;
   const conditions = status?.conditions ?? [];
-  const placing = conditions.find((each) => each.type === SCHEDULED && each.status === "False");
   const containers = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
   const over = phase === "Succeeded" || phase === "Failed";
   return {
@@ -53,20 +54,36 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     deleting: metadata.deletionTimestamp !== undefined,
     node: spec?.nodeName,
     pinned: spec?.nodeName === undefined ? machineOf(spec) : undefined,
-    unplaced: placing?.message ?? "",
+    trouble: over ? undefined : troubleOfPod(status),
     createdMs: timeMs(metadata.creationTimestamp) ?? 0,
     finishedMs: over ? lastEndMs(containers) : undefined,
     containerRestarts: containers.reduce((sum, each) => sum + each.restartCount, 0),
-    exits: over ? containers.flatMap(exitOf) : [],
+    exits: over ? containers.flatMap(endOf) : [],
+    earlierExits: containers.flatMap(lastEndOf),
     conditions,
     reason: status?.reason ?? "",
+    message: shortened(status?.message ?? ""),
   };
 }
 
-/** The message only where rules look at it: caches hold many pods. */
-function keepCondition({ type, status, message }: V1PodCondition): V1PodCondition {
-  const isUnplaced = type === SCHEDULED && status === "False";
-  return { type, status, ...(isUnplaced && message !== undefined && { message }) };
+/** The first thing that has to be mended: no container starts without a place, and none before those of its pod that come first. */
+function troubleOfPod(status: V1Pod["status"]): PodTrouble | undefined {
+  const placing = status?.conditions?.find((each) => each.type === SCHEDULED && each.status === "False");
+  if (placing !== undefined)
+    return { reason: placing.reason ?? "Unschedulable", message: shortened(placing.message ?? "") };
+  const containers = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  return containers.map(troubleOf).find((trouble) => trouble !== undefined);
+}
+
+/** The words only where they are told to anybody: caches hold many pods. */
+function keepCondition({ type, status, reason, message }: V1PodCondition): V1PodCondition {
+  if (type !== SCHEDULED || status !== "False") return { type, status };
+  return {
+    type,
+    status,
+    ...(reason !== undefined && { reason }),
+    ...(message !== undefined && { message: shortened(message) }),
+  };
 }
 
 /** The machine that a pod without a node was made for, in the form in which it is written on pods. */
@@ -84,20 +101,6 @@ function machineOf(spec: V1PodSpec | undefined): string | undefined {
   return fields?.at(-1)?.values?.[0];
 }
 
-function keepContainer({ name, restartCount, ready, state }: V1ContainerStatus): V1ContainerStatus {
-  const { terminated } = state ?? {};
-  const end =
-    terminated === undefined ? undefined : { exitCode: terminated.exitCode, finishedAt: terminated.finishedAt };
-  return {
-    name,
-    restartCount,
-    ready,
-    image: "",
-    imageID: "",
-    ...(end !== undefined && { state: { terminated: defined(end) } }),
-  };
-}
-
 type Defined<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };
 
 /** Without what is undefined: to whoever reads an object of Kubernetes, absent and undefined are not the same. */
@@ -109,10 +112,6 @@ function defined<Value extends object>(value: Value): Defined<Value> {
 /** A pod that was labelled by hand, or before there were attempts, is of the first one. */
 function readAttempt(label: string | undefined): number {
   return label !== undefined && /^\d{1,9}$/.test(label) ? Number(label) : 0;
-}
-
-function exitOf({ name, state }: V1ContainerStatus): { container: string; code: number }[] {
-  return state?.terminated === undefined ? [] : [{ container: name, code: state.terminated.exitCode }];
 }
 
 function lastEndMs(containers: readonly V1ContainerStatus[]): number | undefined {

@@ -84,6 +84,7 @@ const CONDITIONS: ReadonlySet<string> = new Set<ConditionType>([
   "Suspended",
   "MachinesReserved",
   "PodNamesTaken",
+  "PodsWaiting",
   "SpecUnreadable",
   "Running",
   "Restarting",

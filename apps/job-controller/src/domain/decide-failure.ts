@@ -1,3 +1,4 @@
+import { describeEnd } from "./describe-end.ts";
 import type { FailureRule, JobSpec, ReplicaSpec } from "./job.ts";
 import type { PodFact } from "./snapshot.ts";
 
@@ -45,7 +46,7 @@ export function decideFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec)
   const code = exitCode(pod, replica.mainContainer);
   switch (replica.restartPolicy) {
     case "Never":
-      return { action: "fail-job", reason: "PodFailed", message: describeEnd(pod, replica) };
+      return { action: "fail-job", reason: "PodFailed", message: describeEnd(pod, replica.mainContainer) };
     case "Always":
     case "OnFailure":
       return { action: "restart-pod", counts: true, because: "restart-policy" };
@@ -53,7 +54,7 @@ export function decideFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec)
       // Without a code the container never ran, and with 0 it was told to stop: nothing says that trying again is useless, and the budget bounds it.
       return code === undefined || code === 0 || isRetryable(code, spec)
         ? { action: "restart-pod", counts: true, because: "retryable-exit-code" }
-        : { action: "fail-job", reason: "PermanentExitCode", message: describeEnd(pod, replica) };
+        : { action: "fail-job", reason: "PermanentExitCode", message: describeEnd(pod, replica.mainContainer) };
   }
 }
 
@@ -78,7 +79,7 @@ function byRule(rule: FailureRule, pod: PodFact, replica: ReplicaSpec): FailureV
       return {
         action: "fail-job",
         reason: "FailurePolicy",
-        message: `${describeEnd(pod, replica)}, and a failure rule says FailJob`,
+        message: `${describeEnd(pod, replica.mainContainer)}, and a failure rule says FailJob`,
       };
     case "RestartPod":
       return { action: "restart-pod", counts: true, because: "failure-policy" };
@@ -106,10 +107,4 @@ function exitCode(pod: PodFact, container: string): number | undefined {
 function isRetryable(code: number, { exitCodes }: JobSpec): boolean {
   if (exitCodes.permanent.includes(code)) return false;
   return exitCodes.retryable.includes(code) || code >= FIRST_SIGNAL_CODE;
-}
-
-function describeEnd(pod: PodFact, replica: ReplicaSpec): string {
-  const code = exitCode(pod, replica.mainContainer);
-  const how = code === undefined || code === 0 ? pod.reason || "without an exit code" : `with exit code ${code}`;
-  return `pod ${pod.name} failed ${how}`;
 }

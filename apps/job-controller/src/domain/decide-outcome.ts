@@ -1,7 +1,8 @@
 import { decideEndMs } from "./decide-end-time.ts";
 import { decideFailure, endedWell, type FailReason } from "./decide-failure.ts";
+import { describeEnd, describeLastEnd } from "./describe-end.ts";
 import type { JobSpec, SuccessRule } from "./job.ts";
-import type { JobStatus } from "./job-status.ts";
+import { conditionOf, type JobStatus } from "./job-status.ts";
 import { membersNow } from "./members-now.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -33,17 +34,36 @@ export function decideOutcome(snapshot: Snapshot, spec: JobSpec, status: JobStat
   if (failed?.is === "failed") return failed;
   const restarts = restartsOf(status);
   if (spec.backoffLimit !== undefined && restarts + (failed?.counts === true ? 1 : 0) > spec.backoffLimit) {
-    const message = `${restarts + (failed?.counts === true ? 1 : 0)} failures, and backoffLimit is ${spec.backoffLimit}`;
+    const counted = `${restarts + (failed?.counts === true ? 1 : 0)} failures, and backoffLimit is ${spec.backoffLimit}`;
+    const message = [counted, describeFailure(snapshot, spec, status)].filter((part) => part !== "").join("; ");
     return { is: "failed", reason: "BackoffLimitExceeded", message };
   }
   if (status.startMs !== undefined && spec.activeDeadlineMs !== undefined) {
     const overMs = status.startMs + spec.activeDeadlineMs;
     if (snapshot.nowMs >= overMs) {
-      const message = `active for longer than activeDeadlineSeconds, ${spec.activeDeadlineMs / 1000}`;
+      const active = `active for longer than activeDeadlineSeconds, ${spec.activeDeadlineMs / 1000}`;
+      // It goes away with the job, and may be why there was not time enough.
+      const waits = conditionOf(status, "PodsWaiting")?.message;
+      const message = waits === undefined ? active : `${active}; ${waits}`;
       return { is: "failed", reason: "DeadlineExceeded", message };
     }
   }
   return failed ?? { is: "going-on" };
+}
+
+/** How one of those that failed ended; empty when none of them is there any more. */
+function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStatus): string {
+  const ends = spec.replicas
+    .filter(({ failuresIgnored }) => !failuresIgnored)
+    .flatMap((replica) => {
+      const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
+      return slots.flatMap((pod) => {
+        if (pod?.attempt !== attempt || endedWell(pod, replica)) return [];
+        const describe = pod.phase === "Failed" ? describeEnd : describeLastEnd;
+        return describe(pod, replica.mainContainer);
+      });
+    });
+  return ends.find((end) => end !== "") ?? "";
 }
 
 /** Failures that count against the limit: of pods, in place or made anew, and of whole attempts. */
@@ -70,7 +90,7 @@ function decideFailures(
         restart ??= {
           is: "restarting",
           counts: verdict.counts,
-          message: `pod ${pod.name} failed, and a failure rule says RestartJob`,
+          message: `${describeEnd(pod, replica.mainContainer)}, and a failure rule says RestartJob`,
           sinceMs: decideEndMs(pod, snapshot.nowMs),
         };
       }

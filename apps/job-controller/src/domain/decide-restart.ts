@@ -1,6 +1,7 @@
 import { decideEndMs } from "./decide-end-time.ts";
 import { decideFailure } from "./decide-failure.ts";
 import { restartsOf } from "./decide-outcome.ts";
+import { describeEnd } from "./describe-end.ts";
 import type { JobSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { JobPolicy, PodFact } from "./snapshot.ts";
@@ -12,6 +13,8 @@ export type NextRestart = {
   readonly number: number | undefined;
   /** The budget; undefined: there is no limit. */
   readonly most: number | undefined;
+  /** How its pod ended. */
+  readonly because: string;
 };
 
 export type RestartPauses = Pick<JobPolicy, "restartBackoffMs" | "restartBackoffMostMs">;
@@ -39,14 +42,15 @@ export function decideRestart(
       const verdict = decideFailure(pod, replica, spec);
       if (verdict.action === "fail-job") return undefined;
       const endMs = decideEndMs(pod, nowMs);
+      const because = describeEnd(pod, replica.mainContainer);
       if (verdict.action === "restart-job") {
         const number = verdict.counts ? counted + 1 : undefined;
-        return { atMs: gangRestartMs(endMs, status, policy), number, most };
+        return { atMs: gangRestartMs(endMs, status, policy), number, most, because };
       }
       const failures = verdict.counts ? (far?.restarts ?? 0) : 0;
       const atMs = endMs + restartPauseMs(failures, policy);
       if (first === undefined || atMs < first.atMs)
-        first = { atMs, number: verdict.counts ? counted : undefined, most };
+        first = { atMs, number: verdict.counts ? counted : undefined, most, because };
     }
   }
   return first;

@@ -1,10 +1,10 @@
 import type { NextRestart } from "./decide-restart.ts";
 
-/** For people: `restart 3 of 6 in 40 s`. What does not count has no number, and no budget either. */
+/** For people: `restart 3 of 6 in 40 s: pod train-worker-0 failed with exit code 1`. What does not count has no number, and no budget either. */
 export function explainRestart(restart: NextRestart, nowMs: number): string {
   const leftMs = restart.atMs - nowMs;
-  if (leftMs > 0) return `${whichRestart(restart)} in ${Math.ceil(leftMs / 1000)} s`;
-  return `${whichRestart(restart)}: pods that failed are made anew`;
+  const when = leftMs > 0 ? ` in ${Math.ceil(leftMs / 1000)} s` : "";
+  return `${whichRestart(restart)}${when}: ${restart.because}`;
 }
 
 /** The part that is the same during the whole pause. */

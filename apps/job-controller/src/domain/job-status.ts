@@ -1,6 +1,7 @@
 /**
  * In the order of a life. MachinesReserved is False while the ledger lets the gang wait, with the ledger's own word as its reason. PodNamesTaken is there while somebody else's
- * pods have names that members need, SpecUnreadable while nothing is done for a job that has begun because its spec cannot be read any more. At most one of Succeeded and
+ * pods have names that members need, PodsWaiting while a pod finds no place or a container does not start, with the scheduler's or the kubelet's own word as its reason,
+ * SpecUnreadable while nothing is done for a job that has begun because its spec cannot be read any more. At most one of Succeeded and
  * Failed is ever True, and nothing changes after it.
  */
 export type ConditionType =
@@ -8,6 +9,7 @@ export type ConditionType =
   | "Suspended"
   | "MachinesReserved"
   | "PodNamesTaken"
+  | "PodsWaiting"
   | "SpecUnreadable"
   | "Running"
   | "Restarting"
@@ -78,6 +80,11 @@ export function conditionOf(status: JobStatus, type: ConditionType): Condition |
 
 export function isTrue(status: JobStatus, type: ConditionType): boolean {
   return conditionOf(status, type)?.status === "True";
+}
+
+export function withoutCondition(status: JobStatus, absent: ConditionType): JobStatus {
+  if (conditionOf(status, absent) === undefined) return status;
+  return { ...status, conditions: status.conditions.filter(({ type }) => type !== absent) };
 }
 
 export function isFinished(status: JobStatus): boolean {

@@ -463,11 +463,11 @@ describe("a pod that failed", () => {
       return summariseState(before, 2);
     });
     expect(told.map(({ message }) => message)).toEqual([
-      "restart 3 of 6 in 40 s",
-      "restart 3 of 6 in 40 s",
-      "restart 3 of 6 in 9 s",
-      "restart 3 of 6 in 9 s",
-      "restart 3 of 6: pods that failed are made anew",
+      "restart 3 of 6 in 40 s: pod train-worker-1 failed with exit code 1",
+      "restart 3 of 6 in 40 s: pod train-worker-1 failed with exit code 1",
+      "restart 3 of 6 in 9 s: pod train-worker-1 failed with exit code 1",
+      "restart 3 of 6 in 9 s: pod train-worker-1 failed with exit code 1",
+      "restart 3 of 6: pod train-worker-1 failed with exit code 1",
     ]);
     expect(told[0]).toMatchObject({ state: "Restarting", restarts: 3 });
   });

@@ -3,9 +3,10 @@ import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
 import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
 import { explainRestart, whichRestart } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
-import { conditionOf, isFinished, isTrue, type Condition, type ConditionType, type JobStatus } from "./job-status.ts";
+import { conditionOf, isFinished, isTrue, withoutCondition, type JobStatus } from "./job-status.ts";
 import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
 import { noteSilence } from "./note-silence.ts";
+import { noteTroubles } from "./note-troubles.ts";
 import { planGroup, planGroupAway } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
 import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
@@ -14,11 +15,10 @@ import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, Unreadable } from "./snapshot.ts";
 import { recoverStatus } from "./recover-status.ts";
 import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
-import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
+import { transitionConditions, wasSaidLately, wholeSecond } from "./transition-conditions.ts";
 
 const UNREADABLE: AfterLife = { cleanPodPolicy: "Running", ttlAfterFinishedMs: undefined };
 const CANCELLED = { is: "failed", reason: "Cancelled", message: "somebody asked for it to end" } as const;
-const MESSAGE_LENGTH_MOST = 1024;
 const WHILE_UNREADABLE =
   "pods and machines stay as they are until the spec can be read again; put right the spec or the controller's configuration, or cancel the job";
 
@@ -58,7 +58,7 @@ function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: Jo
   const said = problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
   const begun = begin(snapshot, snapshot.status);
   if (!isFinished(begun) && !job.cancelled && hasStarted(snapshot)) {
-    const message = `${WHILE_UNREADABLE}: ${said}`.slice(0, MESSAGE_LENGTH_MOST);
+    const message = `${WHILE_UNREADABLE}: ${said}`;
     const change = { type: "SpecUnreadable", status: "True", reason: "InvalidSpec", message } as const;
     return { status: transitionConditions(begun, change, nowMs), steps: [], lookAgainInMs: undefined };
   }
@@ -113,11 +113,6 @@ function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): Job
   };
 }
 
-function withoutCondition(status: JobStatus, absent: ConditionType): JobStatus {
-  if (conditionOf(status, absent) === undefined) return status;
-  return { ...status, conditions: status.conditions.filter(({ type }) => type !== absent) };
-}
-
 function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy: JobPolicy): JobPlan {
   const { nowMs } = snapshot;
   const counted = { ...resume(begun, nowMs), replicas: summariseReplicas(spec, begun, snapshot.replicas) };
@@ -146,9 +141,10 @@ function planRunning(
   const ready = granted && snapshot.companionsMissing.length === 0 && snapshot.companionsRefused === undefined;
   const pods = planPods(snapshot, spec, before, { machines: machinesOf(snapshot, before), mayCreate: ready, policy });
   const reserved = noteNames(snapshot, noteMachines(snapshot, before, policy), granted);
+  const troubled = noteTroubles(snapshot, reserved, policy);
   const members = snapshot.replicas.flatMap(({ slots }) => slots.filter((pod) => pod !== undefined));
   const next = decideRestart({ spec, status: before, pods: members }, policy, nowMs);
-  const status = pods.restarting ? noteRestart(reserved, next, policy, nowMs) : noteProgress(snapshot, spec, reserved);
+  const status = pods.restarting ? noteRestart(troubled, next, policy, nowMs) : noteProgress(snapshot, spec, troubled);
   const deadlineMs = status.startMs === undefined ? undefined : status.startMs + (spec.activeDeadlineMs ?? Infinity);
   const waitsMs = replacementSinceMs(snapshot, status);
   const refusedMs = snapshot.units.flatMap((unit) =>
@@ -277,7 +273,7 @@ function finish(
 ): JobStatus {
   if (isFinished(status)) return status;
   const ended = { ...status, completionMs: wholeSecond(nowMs), regrouping: false };
-  const message = outcome.message.slice(0, MESSAGE_LENGTH_MOST);
+  const { message } = outcome;
   return outcome.is === "succeeded"
     ? transitionConditions(ended, { type: "Succeeded", status: "True", reason: "JobSucceeded", message }, nowMs)
     : transitionConditions(ended, { type: "Failed", status: "True", reason: outcome.reason, message }, nowMs);
@@ -315,11 +311,6 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
     case undefined:
       return status;
   }
-}
-
-/** A time in the future is by the clock of another leader: it keeps the text no longer than one in the past. */
-function wasSaidLately({ lastUpdateMs }: Condition, nowMs: number, { explainEveryMs }: JobPolicy): boolean {
-  return Math.abs(nowMs - lastUpdateMs) < explainEveryMs;
 }
 
 const NAMES_SHOWN = 3;

@@ -9,7 +9,7 @@ export type News = {
   readonly message: string;
 };
 
-const BAD_NEWS: ReadonlySet<ConditionType> = new Set(["Failed", "Restarting", "PodNamesTaken"]);
+const BAD_NEWS: ReadonlySet<ConditionType> = new Set(["Failed", "Restarting", "PodNamesTaken", "PodsWaiting"]);
 /** Words for what is wrong under a condition that is true of good jobs, too. */
 const BAD_REASONS: ReadonlySet<string> = new Set(["RightsMissing", "InvalidSpec"]);
 

@@ -3,6 +3,12 @@ import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupsSeen } from "./pod-group.ts";
 
+/** How a container ended. `why`: in the words of the kubelet or of the container, such as `OOMKilled`; absent when they say no more than the code. */
+export type ContainerEnd = { readonly container: string; readonly code: number; readonly why?: string };
+
+/** What keeps a pod from starting, or from going on: the stable word of its scheduler or kubelet, such as `Unschedulable` or `ImagePullBackOff`, and what they say to it. */
+export type PodTrouble = { readonly reason: string; readonly message: string };
+
 /** One pod of the gang, as far as rules look at it. */
 export type PodFact = {
   readonly name: string;
@@ -17,18 +23,22 @@ export type PodFact = {
   readonly node: string | undefined;
   /** The machine that it was made for, as long as it is on none; undefined: it has one, or may be put anywhere. */
   readonly pinned: string | undefined;
-  /** Why its scheduler finds no place for it, in the scheduler's own words; empty when nothing was said. */
-  readonly unplaced: string;
+  /** Undefined when nothing is wrong, and of a pod that is over. */
+  readonly trouble: PodTrouble | undefined;
   readonly createdMs: number;
   /** When its last container ended; undefined while one runs, or when nothing says so. */
   readonly finishedMs: number | undefined;
   /** Restarts of its containers by the kubelet, all together. */
   readonly containerRestarts: number;
-  /** Containers that have ended and are not started again, with their exit codes. */
-  readonly exits: readonly { readonly container: string; readonly code: number }[];
+  /** Of containers that are not started again. */
+  readonly exits: readonly ContainerEnd[];
+  /** Of containers that were started again since, the last one of each. */
+  readonly earlierExits: readonly ContainerEnd[];
   readonly conditions: readonly { readonly type: string; readonly status: string }[];
   /** The pod's own word for its end: `Evicted`, `NodeLost`; empty when it has none. */
   readonly reason: string;
+  /** What is said to this word. */
+  readonly message: string;
 };
 
 /** What is there of one replica type. */

@@ -49,12 +49,26 @@ it.each<[string, PodFact, string]>([
   ["nothing of a pod that is well", pod("worker-0"), ""],
   ["nothing of an end that is well", ended("worker-0", 0), ""],
   ["the exit code of the main container", ended("worker-0", 3), "exit code 3"],
-  ["nothing of another container's code", ended("worker-0", 1, { exits: [{ container: "side", code: 9 }] }), ""],
+  [
+    "the code of another container that failed while the main one has none",
+    ended("worker-0", 1, { exits: [{ container: "fetch", code: 9 }] }),
+    "exit code 9 of container fetch",
+  ],
+  [
+    "the main container's code before those of others",
+    ended("worker-0", 1, { exits: ["fetch", "main"].map((container) => ({ container, code: 9 })) }),
+    "exit code 9",
+  ],
+  [
+    "what keeps a pod from starting",
+    pod("worker-0", { phase: "Pending", trouble: { reason: "Unschedulable", message: "no room" } }),
+    "Unschedulable: no room",
+  ],
   ["restarts", pod("worker-0", { containerRestarts: 2 }), "2 restarts"],
   [
     "everything at once",
-    ended("worker-0", 137, { deleting: true, reason: "Evicted", containerRestarts: 1 }),
-    "being deleted, Evicted, exit code 137, 1 restarts",
+    ended("worker-0", 137, { deleting: true, reason: "Evicted", message: "low on memory", containerRestarts: 1 }),
+    "being deleted, Evicted: low on memory, exit code 137, 1 restarts",
   ],
 ])("tells %s", (_title, fact, message) => {
   expect(members([fact])[0]?.message).toBe(message);

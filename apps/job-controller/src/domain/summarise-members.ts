@@ -1,7 +1,8 @@
 import { componentOf } from "./build-units.ts";
+import { describeExit } from "./describe-end.ts";
 import type { JobSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
-import type { PodFact, UnitSeen } from "./snapshot.ts";
+import type { PodFact, PodTrouble, UnitSeen } from "./snapshot.ts";
 import { mayRun } from "./summarise-replicas.ts";
 
 /** How one member of a gang stands. */
@@ -52,14 +53,19 @@ export function summariseMembers(
 }
 
 function describe(pod: PodFact, mainContainer: string): string {
-  const code = pod.exits.find(({ container }) => container === mainContainer)?.code;
+  const { reason, message, trouble } = pod;
   const parts = [
     pod.deleting ? "being deleted" : "",
-    pod.reason,
-    code === undefined || code === 0 ? "" : `exit code ${code}`,
+    said({ reason, message }),
+    describeExit(pod.exits, mainContainer),
+    trouble === undefined ? "" : said(trouble),
     pod.containerRestarts === 0 ? "" : `${pod.containerRestarts} restarts`,
   ];
   return parts.filter((part) => part !== "").join(", ");
+}
+
+function said({ reason, message }: PodTrouble): string {
+  return [reason, message].filter((part) => part !== "").join(": ");
 }
 
 function upperCase<Text extends string>(text: Text): Uppercase<Text> {

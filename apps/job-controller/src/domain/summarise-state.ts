@@ -1,5 +1,5 @@
 import { restartsOf } from "./decide-outcome.ts";
-import { conditionOf, isTrue, type JobStatus } from "./job-status.ts";
+import { conditionOf, isTrue, type ConditionType, type JobStatus } from "./job-status.ts";
 
 export type JobState = "Queued" | "Starting" | "Running" | "Restarting" | "Suspended" | "Succeeded" | "Failed";
 
@@ -15,10 +15,18 @@ export type StateSummary = {
 export function summariseState(status: JobStatus, total: number): StateSummary {
   const state = stateOf(status);
   const succeeded = status.replicas.reduce((sum, replica) => sum + replica.succeeded, 0);
-  const isWaiting = state === "Queued" || state === "Starting";
-  const waitsFor = isTrue(status, "PodNamesTaken") ? "PodNamesTaken" : "MachinesReserved";
-  const said = conditionOf(status, isWaiting ? waitsFor : state);
+  const said = conditionOf(status, holdUpOf(status, state) ?? conditionFor(state));
   return { state, message: said?.message ?? "", completions: `${succeeded}/${total}`, restarts: restartsOf(status) };
+}
+
+/** What keeps a job from going on that has its machines, or some of it; undefined when nothing does. */
+export function holdUpOf(status: JobStatus, state: JobState): ConditionType | undefined {
+  if (state !== "Starting" && state !== "Running" && state !== "Restarting") return undefined;
+  return (["PodNamesTaken", "PodsWaiting"] as const).find((type) => isTrue(status, type));
+}
+
+function conditionFor(state: JobState): ConditionType {
+  return state === "Queued" || state === "Starting" ? "MachinesReserved" : state;
 }
 
 function stateOf(status: JobStatus): JobState {

@@ -11,14 +11,18 @@ export type ConditionChange = {
 const RIVALS: Partial<Record<ConditionType, ConditionType>> = { Running: "Restarting", Restarting: "Running" };
 
 /** Of no meaning once a job is over, or suspended. */
-const PASSING: ReadonlySet<ConditionType> = new Set(["Restarting", "PodNamesTaken", "SpecUnreadable"]);
+const PASSING: ReadonlySet<ConditionType> = new Set(["Restarting", "PodNamesTaken", "PodsWaiting", "SpecUnreadable"]);
+
+/** Whole lists of problems, and whatever container runtimes say, go into messages. */
+const MESSAGE_LENGTH_MOST = 1024;
 
 /**
- * The status with this condition. The same condition again changes nothing, not even a time. A finished job stays as it is: whoever comes second with another outcome
+ * The status with this condition, whose message is cut where it is too long. The same condition again changes nothing, not even a time. A finished job stays as it is: whoever comes second with another outcome
  * is not heard.
  */
-export function transitionConditions(status: JobStatus, change: ConditionChange, nowMs: number): JobStatus {
+export function transitionConditions(status: JobStatus, wanted: ConditionChange, nowMs: number): JobStatus {
   if (isFinished(status)) return status;
+  const change = { ...wanted, message: wanted.message.slice(0, MESSAGE_LENGTH_MOST) };
   const before = status.conditions.find(({ type }) => type === change.type);
   if (before?.status === change.status && before.reason === change.reason && before.message === change.message) {
     return status;
@@ -51,6 +55,11 @@ function yieldTo(others: readonly Condition[], change: ConditionChange, atMs: nu
           }
         : other,
     );
+}
+
+/** A time in the future is by the clock of another leader: it keeps the text no longer than one in the past. */
+export function wasSaidLately({ lastUpdateMs }: Condition, nowMs: number, policy: { explainEveryMs: number }): boolean {
+  return Math.abs(nowMs - lastUpdateMs) < policy.explainEveryMs;
 }
 
 /** As the API server keeps times; without this, what was written would differ from what is read again. */

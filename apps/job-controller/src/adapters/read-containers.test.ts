@@ -1,0 +1,192 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { labels } from "@muster/proto";
+import { describe, expect, it } from "vitest";
+import { NOW_MS, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import type { Condition } from "../domain/job-status.ts";
+import { planJob } from "../domain/plan-job.ts";
+import { summariseMembers } from "../domain/summarise-members.ts";
+import { keepPod, podFact } from "./read-pod.ts";
+
+const CREATED = new Date(NOW_MS - 50_000).toISOString();
+const ENDED = new Date(NOW_MS - 5000).toISOString();
+const OCI =
+  'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "mpirun": executable file not found in $PATH: unknown';
+const NO_IMAGE =
+  'Back-off pulling image "registry.test/none:1": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image "registry.test/none:1": not found';
+const NO_PLACE =
+  "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
+const BACK_OFF = "back-off 40s restarting failed container=main pod=train-worker-0_default(5c1f)";
+
+/** As kubelets and schedulers write it, and the cache keeps it. */
+function podWith(status: object): ReturnType<typeof podFact> {
+  const metadata = { name: "train-worker-0", uid: "u", creationTimestamp: CREATED };
+  const of = { ...metadata, labels: { [labels.component]: "worker-0" } };
+  return podFact(keepPod({ metadata: of, status } as unknown as V1Pod));
+}
+
+function container(name: string, state: object, lastState: object = {}, restartCount = 0): object {
+  return { name, ready: false, started: false, restartCount, image: "image", imageID: "", state, lastState };
+}
+
+function terminated(exitCode: number, reason: string, message?: string): object {
+  return { terminated: { exitCode, reason, startedAt: CREATED, finishedAt: ENDED, containerID: "c", message } };
+}
+
+function waiting(reason: string, message?: string): object {
+  return { waiting: { reason, message } };
+}
+
+function unplaced(reason: string, message: string): object {
+  return { phase: "Pending", conditions: [{ type: "PodScheduled", status: "False", reason, message }] };
+}
+
+type Asked = { readonly restartPolicy?: "Never" | "OnFailure"; readonly backoffLimit?: number };
+
+/** The conditions of a job whose only pod has this status. */
+function conditionsAfter(
+  status: object,
+  { restartPolicy = "OnFailure", backoffLimit }: Asked = {},
+): readonly Condition[] {
+  const job = spec({ replicas: [replica("worker", 2, { restartPolicy })], backoffLimit });
+  const world = { spec: job, replicas: [seen("worker", [podWith(status), undefined])] };
+  return planJob(snapshot(world), POLICY).status.conditions;
+}
+
+describe("of a pod that failed, the job says with its own failure", () => {
+  const failed = (...containerStatuses: object[]): object => ({ phase: "Failed", containerStatuses });
+  it.each<[title: string, status: object, message: string]>([
+    [
+      "that the command is not there",
+      failed(container("main", terminated(128, "StartError", OCI))),
+      `exit code 128: StartError: ${OCI}`,
+    ],
+    [
+      "that it used more memory than it may",
+      failed(container("main", terminated(137, "OOMKilled"))),
+      "exit code 137: OOMKilled",
+    ],
+    ["no more than a code that stands alone", failed(container("main", terminated(3, "Error"))), "exit code 3"],
+    [
+      "what the container left as its last words",
+      failed(container("main", terminated(1, "Error", "no licence\n"))),
+      "exit code 1: no licence",
+    ],
+    [
+      "which container failed when the main one did not run",
+      {
+        ...failed(container("main", waiting("PodInitializing"))),
+        initContainerStatuses: [container("fetch", terminated(6, "Error", "no such host"))],
+      },
+      "exit code 6 of container fetch: no such host",
+    ],
+    [
+      "why the whole pod was ended",
+      {
+        ...failed(container("main", terminated(137, "Error"))),
+        ...{ reason: "Evicted", message: "The node was low on resource: ephemeral-storage." },
+      },
+      "exit code 137: Evicted: The node was low on resource: ephemeral-storage.",
+    ],
+  ])("%s", (_title, status, message) => {
+    const expected = { type: "Failed", reason: "PodFailed", message: `pod train-worker-0 failed with ${message}` };
+    expect(conditionsAfter(status, { restartPolicy: "Never" }).at(-1)).toMatchObject(expected);
+    const limit = `1 failures, and backoffLimit is 0; ${expected.message}`;
+    expect(conditionsAfter(status, { backoffLimit: 0 }).at(-1)).toMatchObject({ type: "Failed", message: limit });
+    const restart = `restart 1 of 6 in 5 s: ${expected.message}`;
+    expect(conditionsAfter(status, { backoffLimit: 6 }).at(-1)).toMatchObject({ type: "Restarting", message: restart });
+  });
+
+  it("how a container had ended that was started again too often", () => {
+    const again = container("main", { running: { startedAt: ENDED } }, terminated(137, "OOMKilled"), 3);
+    const said =
+      "3 failures, and backoffLimit is 2; pod train-worker-0 was started again after exit code 137: OOMKilled";
+    const status = { phase: "Running", containerStatuses: [again] };
+    expect(conditionsAfter(status, { backoffLimit: 2 }).at(-1)).toMatchObject({ type: "Failed", message: said });
+  });
+});
+
+describe("of a pod that does not start, the job says in a condition of its own", () => {
+  const pending = (...containerStatuses: object[]): object => ({ phase: "Pending", containerStatuses });
+  it.each<[title: string, status: object, reason: string, message: string]>([
+    ["that no machine takes it", unplaced("Unschedulable", NO_PLACE), "Unschedulable", NO_PLACE],
+    [
+      "that somebody holds it back",
+      unplaced("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),
+      "SchedulingGated",
+      "Scheduling is blocked due to non-empty scheduling gates",
+    ],
+    [
+      "that its image cannot be had",
+      pending(container("main", waiting("ImagePullBackOff", NO_IMAGE))),
+      "ImagePullBackOff",
+      `container main: ${NO_IMAGE}`,
+    ],
+    [
+      "what of its settings is not there",
+      pending(container("main", waiting("CreateContainerConfigError", 'configmap "settings" not found'))),
+      "CreateContainerConfigError",
+      'container main: configmap "settings" not found',
+    ],
+    [
+      "that it fails again and again, and how",
+      {
+        phase: "Running",
+        containerStatuses: [container("main", waiting("CrashLoopBackOff", BACK_OFF), terminated(137, "OOMKilled"), 3)],
+      },
+      "CrashLoopBackOff",
+      `container main: it ended with exit code 137: OOMKilled; ${BACK_OFF}`,
+    ],
+    [
+      "that its command is not there, while it is tried again",
+      {
+        phase: "Running",
+        containerStatuses: [
+          container("main", waiting("CrashLoopBackOff", BACK_OFF), terminated(128, "StartError", OCI), 1),
+        ],
+      },
+      "CrashLoopBackOff",
+      `container main: it ended with exit code 128: StartError: ${OCI}; ${BACK_OFF}`,
+    ],
+    [
+      "what the first container waits for, and not that the others wait for it",
+      {
+        ...pending(container("main", waiting("PodInitializing"))),
+        initContainerStatuses: [container("fetch", waiting("ErrImagePull", "denied"))],
+      },
+      "ErrImagePull",
+      "container fetch: denied",
+    ],
+  ])("%s", (_title, status, reason, message) => {
+    const said = conditionsAfter(status).find(({ type }) => type === "PodsWaiting");
+    expect(said).toMatchObject({ status: "True", reason, message: `pod train-worker-0: ${reason}: ${message}` });
+    const [member] = summariseMembers(spec(), snapshot().status, [podWith(status)], []);
+    expect(member?.message).toContain(`${reason}: ${message}`);
+  });
+
+  it.each([
+    ["a container that is being made", pending(container("main", waiting("ContainerCreating")))],
+    ["one that waits for others of its pod", pending(container("main", waiting("PodInitializing")))],
+    ["a pod of which nothing is known yet", { phase: "Pending" }],
+  ])("nothing of %s", (_title, status) => {
+    expect(conditionsAfter(status).map(({ type }) => type)).toEqual(["Created", "MachinesReserved"]);
+  });
+});
+
+it("keeps no more of what runtimes say than fits into a message", () => {
+  const words = "x".repeat(5000);
+  const all = [
+    {
+      phase: "Failed",
+      reason: words,
+      message: words,
+      containerStatuses: [container("main", terminated(1, "E", words))],
+    },
+    unplaced("Unschedulable", words),
+    { phase: "Pending", containerStatuses: [container("main", waiting("ErrImagePull", words))] },
+  ];
+  for (const status of all) {
+    const said = conditionsAfter(status, { restartPolicy: "Never" }).at(-1)?.message ?? "";
+    expect(said.length).toBeGreaterThan(500);
+    expect(said.length).toBeLessThanOrEqual(1024);
+  }
+});

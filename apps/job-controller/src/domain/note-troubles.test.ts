@@ -1,0 +1,73 @@
+import { expect, it } from "vitest";
+import { NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { conditionOf, type Condition, type JobStatus } from "./job-status.ts";
+import { planJob } from "./plan-job.ts";
+import type { PodFact } from "./snapshot.ts";
+import { summariseState } from "./summarise-state.ts";
+
+const noPlace = {
+  phase: "Pending",
+  node: undefined,
+  trouble: { reason: "Unschedulable", message: "no room" },
+} as const;
+const noImage = { phase: "Pending", trouble: { reason: "ErrImagePull", message: "container main: denied" } } as const;
+
+function after(pods: readonly PodFact[], status?: JobStatus, laterMs = 0): JobStatus {
+  const wide = spec({ replicas: [replica("worker", pods.length)] });
+  const world = { spec: wide, replicas: [seen("worker", pods)], nowMs: NOW_MS + laterMs };
+  return planJob(snapshot({ ...world, ...(status !== undefined && { status }) }), POLICY).status;
+}
+
+function waits(status: JobStatus): Condition | undefined {
+  return conditionOf(status, "PodsWaiting");
+}
+
+it("names the first pod that waits in the order of the spec, and counts the others", () => {
+  const many = [pod("worker-0"), pod("worker-1", noPlace), pod("worker-2", noImage), pod("worker-3", noPlace)];
+  expect(waits(after(many))).toMatchObject({
+    status: "True",
+    reason: "Unschedulable",
+    message: "pod train-worker-1: Unschedulable: no room; 2 more pods wait",
+  });
+});
+
+it("is what a job says of itself while the rest of it runs", () => {
+  const status = after([pod("worker-0"), pod("worker-1", noImage)]);
+  expect(summariseState(status, 2)).toMatchObject({
+    state: "Running",
+    message: "pod train-worker-1: ErrImagePull: container main: denied",
+  });
+});
+
+it("goes as soon as no pod waits, and with the job", () => {
+  const status = after([pod("worker-0"), pod("worker-1", noPlace)]);
+  expect(waits(after([pod("worker-0"), pod("worker-1")], status))).toBeUndefined();
+  expect(waits(after([pod("worker-0"), pod("worker-1", { ...noPlace, deleting: true })], status))).toBeUndefined();
+  const stopped = snapshot({ status, spec: spec({ suspend: true }), replicas: [seen("worker", [])] });
+  expect(waits(planJob(stopped, POLICY).status)).toBeUndefined();
+});
+
+it("is told by a job that ran out of time because of it", () => {
+  const limited = spec({ activeDeadlineMs: 60_000 });
+  const world = { spec: limited, replicas: [seen("worker", [pod("worker-0", noPlace), undefined])] };
+  const { status } = planJob(snapshot(world), POLICY);
+  const late = planJob(snapshot({ ...world, status, nowMs: NOW_MS + 60_000 }), POLICY);
+  expect(conditionOf(late.status, "Failed")?.message).toBe(
+    "active for longer than activeDeadlineSeconds, 60; pod train-worker-0: Unschedulable: no room",
+  );
+});
+
+it("keeps its words for a while when a kubelet says one thing and then another", () => {
+  const status = after([pod("worker-0", noImage)]);
+  const again = { ...noImage, trouble: { reason: "ImagePullBackOff", message: "container main: back-off" } };
+  const soon = after([pod("worker-0", again)], status, POLICY.explainEveryMs - 1);
+  expect(waits(soon)).toEqual(waits(status));
+  const late = after([pod("worker-0", again)], soon, POLICY.explainEveryMs);
+  expect(waits(late)).toMatchObject({ reason: "ImagePullBackOff" });
+  expect(waits(late)?.lastTransitionMs).toBe(waits(status)?.lastTransitionMs);
+});
+
+it("says nothing of pods of an earlier attempt", () => {
+  const status = { ...after([pod("worker-0")]), attempt: 1 };
+  expect(waits(after([pod("worker-0", noPlace)], status))).toBeUndefined();
+});

@@ -1,0 +1,76 @@
+import type { V1Node } from "@kubernetes/client-node";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { API_SERVERS } from "./api-servers.ts";
+import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+
+const NODES = { apiVersion: "v1", plural: "nodes" };
+const SECRETS = { apiVersion: "v1", plural: "secrets", namespace: "default" };
+
+for (const server of API_SERVERS) {
+  describe.skipIf(server.skip)(`pods in trouble under ${server.title}`, { timeout: 120_000 }, () => {
+    let world: JobWorld;
+
+    beforeAll(async () => {
+      world = await jobWorld(await server.start(), { workers: 2 });
+      await world.startController({ JOB_EXPLAIN_EVERY_MS: "1000" });
+    }, 240_000);
+
+    afterAll(() => world[Symbol.asyncDispose]());
+
+    it("are told of while no machine takes them, and no more once one does", async () => {
+      await world.create(job("picky", ["true"], { nodeSelector: { disk: "fast" } }));
+      const waiting = await world.untilCondition("picky", "PodsWaiting");
+      const condition = waiting.status?.conditions?.find(({ type }) => type === "PodsWaiting");
+      expect(condition?.reason).toBe("Unschedulable");
+      expect(condition?.message).toMatch(/^pod picky-worker-0: Unschedulable: 0\/2 nodes are available/);
+      expect(waiting.status).toMatchObject({ state: "Starting", message: condition?.message });
+      const { job: told } = await world.jobs.getJob({ key: { name: "picky" } });
+      expect(told?.waitingBecause).toBe(condition?.message);
+      expect(told?.members?.[0]?.message).toMatch(/^Unschedulable: /);
+
+      const { items } = await world.calls.list<V1Node>(NODES);
+      for (const { metadata } of items) {
+        const body = { metadata: { labels: { disk: "fast" } } };
+        await world.calls.patch(NODES, metadata?.name ?? "", { kind: "merge", body });
+      }
+      const done = await world.untilCondition("picky", "Succeeded");
+      expect(done.status?.conditions?.map(({ type }) => type)).not.toContain("PodsWaiting");
+      await world.untilNothingLeft("picky");
+    });
+
+    it("are told of while what they are set up with is not there", async () => {
+      const valueFrom = { secretKeyRef: { name: "licence", key: "text" } };
+      const command = ["sh", "-c", "test $LICENCE = paid"];
+      await world.create(job("licensed", command, {}, { env: [{ name: "LICENCE", valueFrom }] }));
+      const waiting = await world.untilCondition("licensed", "PodsWaiting");
+      const condition = waiting.status?.conditions?.find(({ type }) => type === "PodsWaiting");
+      expect(condition).toMatchObject({ reason: "CreateContainerConfigError" });
+      expect(condition?.message).toContain("licence");
+
+      const data = { text: Buffer.from("paid").toString("base64") };
+      await world.calls.create(SECRETS, { apiVersion: "v1", kind: "Secret", metadata: { name: "licence" }, data });
+      await world.untilCondition("licensed", "Succeeded");
+      await world.untilNothingLeft("licensed");
+    });
+
+    it("are told of with the kubelet's words when their command is not there", async () => {
+      await world.create(job("missing", ["no-such-command"]));
+      const failed = await world.untilCondition("missing", "Failed");
+      const message = failed.status?.message ?? "";
+      expect(message).toMatch(/^pod missing-worker-0 failed with exit code 128: StartError: .*no-such-command/);
+      const told = await until("the member has failed, too", async () => {
+        const { job: seen } = await world.jobs.getJob({ key: { name: "missing" } });
+        return seen?.members?.[0]?.state === "FAILED" && seen.members[0];
+      });
+      expect(told.message).toMatch(/^exit code 128: StartError: /);
+      await world.untilNothingLeft("missing");
+    });
+  });
+}
+
+function job(name: string, command: readonly string[], pod: object = {}, container: object = {}): TestJob {
+  const template = { spec: { ...pod, containers: [{ name: "main", image: "node", command, ...container }] } };
+  const worker = { replicas: 1, pool: "workers", restartPolicy: "Never", template };
+  return { apiVersion: "muster.dev/v1", kind: "Job", metadata: { name }, spec: { replicaSpecs: { worker } } };
+}
