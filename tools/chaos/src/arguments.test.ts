@@ -3,19 +3,30 @@ import { faultOf } from "@muster/faults";
 import { readArguments } from "./arguments.ts";
 
 describe("readArguments", () => {
-  it("runs 200 sessions with a lucky seed when nothing is said, and one fault for five sessions", () => {
+  it("runs 200 sessions and 100 jobs with a lucky seed when nothing is said, and one fault for five of them", () => {
     expect(readArguments([], 77)).toMatchObject({
       seed: 77,
       runs: 1,
       sessions: 200,
-      faults: 40,
+      jobs: 100,
+      faults: 60,
       apiServer: "embedded",
     });
-    expect(readArguments(["--sessions", "20"], 77)).toMatchObject({ sessions: 20, faults: 8 });
+    expect(readArguments(["--sessions", "20"], 77)).toMatchObject({ sessions: 20, jobs: 10, faults: 8 });
   });
 
   it("reads what is said", () => {
-    const args = ["--seed=3", "--runs=20", "--faults=0", "--api-server=real", "-o", "json", "--plan", "--keep"];
+    const args = [
+      "--seed=3",
+      "--runs=20",
+      "--jobs=7",
+      "--faults=0",
+      "--api-server=real",
+      "-o",
+      "json",
+      "--plan",
+      "--keep",
+    ];
     expect(readArguments(args, 77)).toEqual({
       help: false,
       plan: true,
@@ -24,6 +35,7 @@ describe("readArguments", () => {
       seed: 3,
       runs: 20,
       sessions: 200,
+      jobs: 7,
       faults: 0,
       apiServer: "real",
     });

@@ -2,21 +2,22 @@ import { parseArgs } from "node:util";
 import { throwFault } from "@muster/faults";
 import type { ApiServerKind } from "./api-server-process.ts";
 
-export const HELP = `Runs random sessions on a whole stack of its own while faults hit it, and judges what came of them.
+export const HELP = `Runs random sessions and jobs on a whole stack of its own while faults hit it, and judges what came of them.
 
-  npm run chaos                                      200 sessions, a seed of today's luck
-  npm run chaos -- --seed 7                          the sessions and faults of seed 7
+  npm run chaos                                      200 sessions, 100 jobs, a seed of today's luck
+  npm run chaos -- --seed 7                          the sessions, jobs and faults of seed 7
   npm run chaos -- --seed 1 --runs 20                seeds 1 to 20, one after another
-  npm run chaos -- --seed 7 --sessions 20            fewer sessions, and fewer faults
+  npm run chaos -- --seed 7 --sessions 20            fewer sessions, jobs and faults
   npm run chaos -- --seed 7 --plan                   only say what would happen
   npm run chaos -- --seed 7 --api-server real        before a real kube-apiserver (KUBEBUILDER_ASSETS names its folder)
 
-  --seed N          what sessions and faults are drawn from; printed, so that a run can be made again
+  --seed N          what sessions, jobs and faults are drawn from; printed, so that a run can be made again
   --sessions N      how many sessions, 200
-  --faults N        how many faults; one for five sessions, at least 8
+  --jobs N          how many jobs; half as many as sessions
+  --faults N        how many faults; one for five sessions and jobs, at least 8
   --runs N          so many seeds from --seed on, 1
   --api-server KIND embedded (the default) or real
-  --plan            print sessions and faults, and run nothing
+  --plan            print sessions, jobs and faults, and run nothing
   --keep            keep the logs also when nothing is wrong
   -o json           one JSON document a run, for programs
 
@@ -31,21 +32,23 @@ export type Arguments = {
   readonly seed: number;
   readonly runs: number;
   readonly sessions: number;
+  readonly jobs: number;
   readonly faults: number;
   readonly apiServer: ApiServerKind;
 };
 
 const SESSIONS = 200;
-const SESSIONS_MAX = 999;
+const WORKS_MAX = 999;
 const FAULTS_LEAST = 8;
-const SESSIONS_PER_FAULT = 5;
+const SESSIONS_PER_JOB = 2;
+const WORKS_PER_FAULT = 5;
 
 /** Throws one invalid_request that names what is wrong. */
 export function readArguments(args: readonly string[], luckySeed: number): Arguments {
   const values = parse(args);
   const problems: string[] = [];
   const integer = (
-    name: "seed" | "runs" | "sessions" | "faults",
+    name: "seed" | "runs" | "sessions" | "jobs" | "faults",
     fallback: number,
     min: number,
     max: number,
@@ -57,8 +60,9 @@ export function readArguments(args: readonly string[], luckySeed: number): Argum
     problems.push(`--${name} is "${text}"; a number from ${min} to ${max} is needed`);
     return fallback;
   };
-  const sessions = integer("sessions", SESSIONS, 1, SESSIONS_MAX);
-  const faults = integer("faults", Math.max(FAULTS_LEAST, Math.round(sessions / SESSIONS_PER_FAULT)), 0, 1000);
+  const sessions = integer("sessions", SESSIONS, 1, WORKS_MAX);
+  const jobs = integer("jobs", Math.round(sessions / SESSIONS_PER_JOB), 0, WORKS_MAX);
+  const faults = integer("faults", Math.max(FAULTS_LEAST, Math.round((sessions + jobs) / WORKS_PER_FAULT)), 0, 1000);
   const seed = integer("seed", luckySeed, 0, 2 ** 31);
   const runs = integer("runs", 1, 1, 10_000);
   const { output = "text", "api-server": apiServer = "embedded" } = values;
@@ -74,6 +78,7 @@ export function readArguments(args: readonly string[], luckySeed: number): Argum
     seed,
     runs,
     sessions,
+    jobs,
     faults,
     apiServer: apiServer === "real" ? "real" : "embedded",
   };
@@ -88,6 +93,7 @@ function parse(args: readonly string[]) {
       options: {
         seed: text,
         sessions: text,
+        jobs: text,
         faults: text,
         runs: text,
         "api-server": text,

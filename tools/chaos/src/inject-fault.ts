@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RequestFault } from "@muster/devcluster";
+import { kubeFault } from "@muster/kube";
+import type { FaultSeen, Outage, PodDeletion } from "./domain/observed.ts";
 import { describeHarm, type Fault, type Harm, type Service, type Victim } from "./domain/plan-faults.ts";
-import type { FaultSeen, Outage } from "./domain/observed.ts";
+import { NAMESPACE } from "./job-observer.ts";
 import type { Milestones } from "./milestones.ts";
 import type { World } from "./world.ts";
 
@@ -14,6 +16,7 @@ export type Injection = {
   /** Given when no more faults shall begin; those in force end in their time. */
   readonly calm: AbortSignal;
   readonly outages: Outage[];
+  readonly podDeletions: PodDeletion[];
   readonly onChange: (seen: FaultSeen) => void;
 };
 
@@ -36,7 +39,7 @@ export async function injectFault(injection: Injection, fault: Fault): Promise<F
 async function comes({ milestones, startedAtMs, calm }: Injection, { trigger }: Fault): Promise<boolean> {
   try {
     if (trigger.when === "phase") {
-      await milestones.reached(trigger.session, trigger.phase, calm);
+      await milestones.reached(trigger.work, trigger.phase, calm);
       if (trigger.afterMs > 0) await sleep(trigger.afterMs, undefined, { signal: calm });
     } else {
       await sleep(Math.max(0, startedAtMs + trigger.atMs - performance.now()), undefined, { signal: calm });
@@ -84,6 +87,8 @@ async function harm(injection: Injection, what: Harm, id: string): Promise<void>
     case "api-expires-watches":
       await faulty.expireWatches();
       return;
+    case "delete-pod":
+      return deletePod(injection, what);
     case "kill-node":
       return killNode(injection, what.victim, what.awayMs);
   }
@@ -162,6 +167,27 @@ async function killNode({ world, outages }: Injection, victim: Victim, awayMs: n
   }
 }
 
+/** One that is not there any more, or is somebody else by then, needs no deletion. */
+async function deletePod(
+  { world, podDeletions }: Injection,
+  { work, pod }: { readonly work: string; readonly pod: string },
+): Promise<void> {
+  const found = world.pods.present().find((each) => each.work === work && each.component === pod);
+  if (found === undefined) return;
+  // Before it is done: the answer may come late.
+  podDeletions.push({ work, pod, atMs: Date.now() });
+  await insist(() =>
+    world.calls
+      .delete({ apiVersion: "v1", plural: "pods", namespace: NAMESPACE }, found.name, {
+        preconditions: { uid: found.uid },
+      })
+      .catch((error: unknown) => {
+        const code = kubeFault(error)?.code;
+        if (code !== "not_found" && code !== "conflict") throw error;
+      }),
+  );
+}
+
 /** The API server may be away just then. */
 async function insist(work: () => Promise<void>): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
@@ -175,9 +201,12 @@ async function insist(work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** The machine that was granted to the pod; undefined when it has none yet. */
-function nodeOf({ records }: World, victim: { readonly session: string; readonly pod: string }): string | undefined {
-  const components = records.get(victim.session)?.value.session?.components ?? [];
+/** The machine that was granted to the pod of a session, or on which that of a job is; undefined when it has none yet. */
+function nodeOf({ records, pods }: World, victim: { readonly work: string; readonly pod: string }): string | undefined {
+  const components = records.get(victim.work)?.value.session?.components ?? [];
   const node = components.find(({ name }) => name === victim.pod)?.node ?? "";
-  return node === "" ? undefined : node;
+  if (node !== "") return node;
+  return pods
+    .present()
+    .find(({ work, component, node: on }) => work === victim.work && component === victim.pod && on !== "")?.node;
 }

@@ -1,8 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { deadLetters } from "@muster/bus";
+import type { KubeObject } from "@muster/kube";
 import { streams, subjects, buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
+import { jobsToGo, podsToGo, servicesToGo } from "./domain/decide-leftovers.ts";
 import type { LedgerFact, Left, Observed, SessionSeen } from "./domain/observed.ts";
+import type { JobShape } from "./domain/plan-jobs.ts";
+import { NAMESPACE } from "./job-observer.ts";
 import { readLedgerEntry, readPublished, toSessionSeen } from "./messages.ts";
 import type { World } from "./world.ts";
 
@@ -11,33 +15,36 @@ const LOOK_EVERY_MS = 250;
 /** A reply of so many sessions stays well below what a message may have. */
 const PAGE = 50;
 
+/** What there was, and so may be left. */
+export type Expected = { readonly pools: Readonly<Record<string, number>>; readonly jobs: readonly JobShape[] };
+
 /** Looks until nothing is left, or until the time is over. */
 export async function awaitNothingLeft(
   world: World,
-  pools: Readonly<Record<string, number>>,
+  { pools, jobs }: Expected,
   { limitMs, signal }: { readonly limitMs: number; readonly signal: AbortSignal },
 ): Promise<Left> {
   const end = performance.now() + limitMs;
   for (;;) {
-    const left = await whatIsLeft(world, pools, signal);
+    const left = await whatIsLeft(world, { pools, jobs }, signal);
     const isClean =
-      left.commands === 0 && [left.pods, left.reservations, left.machines].every((each) => each.length === 0);
+      left.commands === 0 &&
+      [left.pods, left.jobs, left.objects, left.reservations, left.machines].every((each) => each.length === 0);
     if (isClean || performance.now() > end) return left;
     await sleep(LOOK_EVERY_MS, undefined, { signal });
   }
 }
 
-async function whatIsLeft(
-  { bus, ledger, pods }: World,
-  pools: Readonly<Record<string, number>>,
-  signal: AbortSignal,
-): Promise<Left> {
+async function whatIsLeft(world: World, { pools, jobs }: Expected, signal: AbortSignal): Promise<Left> {
+  const { bus, ledger, pods } = world;
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal };
   const { reservations } = await ledger.listReservations({}, options);
   const seen = new Map((await ledger.listPools({}, options)).pools.map((pool) => [pool.name, pool]));
   const letters = await deadLetters(bus).list();
   return {
-    pods: pods.present(),
+    pods: podsToGo(pods.present(), jobs, world.jobs.isThere),
+    jobs: jobsToGo(jobs, world.jobs.isThere),
+    objects: await objectsLeft(world, jobs, signal),
     reservations: reservations.map(({ owner, id }) => `${id ?? ""} of ${owner?.id ?? ""}`),
     machines: Object.entries(pools).flatMap(([name, nodes]) => {
       const { available = 0, held = 0, unusable = 0 } = seen.get(name) ?? {};
@@ -47,6 +54,26 @@ async function whatIsLeft(
     deadLetters: letters.map(({ area, subject, reason }) => `${area} ${subject}: ${reason}`),
     locks: [],
   };
+}
+
+/** Services and budgets that the job-controller has made. */
+async function objectsLeft(
+  { calls, jobs: there }: World,
+  jobs: readonly JobShape[],
+  signal: AbortSignal,
+): Promise<string[]> {
+  const list = async (apiVersion: string, plural: string) => {
+    const { items } = await calls.list<KubeObject>({ apiVersion, plural, namespace: NAMESPACE }, { signal });
+    return items.flatMap(({ metadata }) => {
+      const work = metadata?.ownerReferences?.find(({ kind }) => kind === "Job")?.name;
+      return work === undefined ? [] : [{ name: metadata?.name ?? "", work }];
+    });
+  };
+  const budgets = await list("policy/v1", "poddisruptionbudgets");
+  return [
+    ...servicesToGo(await list("v1", "services"), jobs, there.isThere),
+    ...budgets.map(({ name }) => `budget ${name}`),
+  ];
 }
 
 /**

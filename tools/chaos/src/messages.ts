@@ -1,7 +1,7 @@
 import { muster } from "@muster/proto";
 import type { SessionDraft } from "./domain/build-session.ts";
 import type { Progress } from "./domain/milestone.ts";
-import type { LedgerFact, SessionSeen } from "./domain/observed.ts";
+import { type LedgerFact, type SessionSeen, workOf } from "./domain/observed.ts";
 import type { PodShape } from "./domain/plan-shapes.ts";
 
 const { ComponentKind, SessionEventKind } = muster.session.v1;
@@ -64,12 +64,15 @@ export function readLedgerEntry(payload: Uint8Array, owners: Map<string, string>
   return muster.reservation.v1.LedgerEntry.decode(payload).events.flatMap((event): LedgerFact[] => {
     const atMs = event.atMs ?? 0;
     const { requested, granted } = event;
-    if (requested?.reservation) owners.set(requested.reservation.id ?? "", requested.reservation.owner?.id ?? "");
+    if (requested?.reservation) {
+      const { id, owner } = requested.reservation;
+      owners.set(id ?? "", workOf(owner?.kind === "job" ? "job" : "session", owner?.id ?? ""));
+    }
     const ended = event.released ?? event.expired;
     if (granted) {
       const reservation = granted.id ?? "";
       const nodes = (granted.machines ?? []).map(({ node }) => node ?? "");
-      return [{ fact: "granted", atMs, reservation, session: owners.get(reservation) ?? "", nodes }];
+      return [{ fact: "granted", atMs, reservation, work: owners.get(reservation) ?? "", nodes }];
     }
     return ended ? [{ fact: "ended", atMs, reservation: ended.id ?? "" }] : [];
   });

@@ -1,22 +1,18 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { informer, listWatch, loadKube } from "@muster/kube";
 import { labels, schedulingGates } from "@muster/proto";
-import type { PodSeen } from "./domain/observed.ts";
+import type { Present } from "./domain/decide-leftovers.ts";
+import { type PodSeen, workOf } from "./domain/observed.ts";
 
 /** Sees every pod of Muster's that the API server ever has, and not through the faults. */
 export type PodObserver = AsyncDisposable & {
   /** Every pod that ever was, in the order in which they were first seen. */
   readonly ever: () => readonly PodSeen[];
   /** Those that are there now. */
-  readonly present: () => readonly string[];
+  readonly present: () => readonly (Present & Pick<PodSeen, "uid" | "component" | "node">)[];
 };
 
-type Kept = {
-  readonly name: string;
-  readonly uid: string;
-  readonly session: string;
-  readonly confirmed: boolean;
-  readonly node: string;
+type Kept = Pick<PodSeen, "name" | "uid" | "kind" | "work" | "component" | "confirmed" | "node"> & {
   readonly phase: string;
   readonly deleting: boolean;
 };
@@ -50,17 +46,21 @@ export async function startPodObserver(kubeconfig: string): Promise<PodObserver>
   await pods.synced;
   return {
     ever: () => [...lives.values()],
-    present: () => pods.list().map(({ name }) => name),
+    present: () => pods.list(),
     [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
   };
 }
 
 function keep(pod: V1Pod): Kept {
   const { metadata, spec, status } = pod;
+  const own = metadata?.labels ?? {};
+  const kind = own[labels.ownerKind] === "job" ? "job" : "session";
   return {
     name: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
-    session: metadata?.labels?.[labels.owner] ?? "",
+    kind,
+    work: workOf(kind, own[labels.owner] ?? ""),
+    component: own[labels.component] ?? "",
     confirmed: !(spec?.schedulingGates ?? []).some((gate) => gate.name === schedulingGates.unconfirmed),
     node: spec?.nodeName ?? "",
     phase: status?.phase ?? "Pending",
@@ -68,11 +68,13 @@ function keep(pod: V1Pod): Kept {
   };
 }
 
-function begin({ name, uid, session, confirmed }: Kept): Life {
+function begin({ name, uid, kind, work, component, confirmed }: Kept): Life {
   return {
     name,
     uid,
-    session,
+    kind,
+    work,
+    component,
     firstSeenMs: Date.now(),
     confirmed,
     node: "",

@@ -16,11 +16,11 @@ export function progressLine(output: NodeJS.WriteStream, seed: number): Progress
   };
 }
 
-function describe({ doing, sessions, counts, faults, faultsBegun, inForce }: Progress): string {
+function describe({ doing, works, counts, faults, faultsBegun, inForce }: Progress): string {
   if (counts === undefined) return doing;
   const busy = counts.accepted + counts.provisioning + counts.running;
   const parts = [
-    `${counts.over}/${sessions} over`,
+    `${counts.over}/${works} over`,
     `${busy} at work`,
     `${counts["cleaning-up"]} cleaning up`,
     `${counts.queued} queued`,

@@ -6,6 +6,7 @@ import { buildStory, countOutcomes, describeFinding } from "./domain/build-repor
 import { unconfirmedTwins } from "./domain/judge-machines.ts";
 import type { PodSeen } from "./domain/observed.ts";
 import { describeFault } from "./domain/plan-faults.ts";
+import type { JobShape } from "./domain/plan-jobs.ts";
 import type { Shape } from "./domain/plan-shapes.ts";
 import { progressLine } from "./progress-line.ts";
 import { readLogs } from "./read-logs.ts";
@@ -18,7 +19,7 @@ type Surroundings = {
   readonly terminal: NodeJS.WriteStream;
 };
 
-/** Stories that are told in full; what is wrong with further sessions is only named. */
+/** Stories that are told in full; what is wrong with further works is only named. */
 const STORIES_MOST = 3;
 const STORY_LINES_MOST = 200;
 
@@ -66,20 +67,24 @@ async function runSeed(options: Arguments, seed: number, surroundings: Surroundi
 }
 
 function renderPlan(
-  { sessions, faults, apiServer }: Arguments,
+  { sessions, jobs, faults, apiServer }: Arguments,
   seed: number,
-  { shapes, faults: planned }: Plan,
+  { shapes, jobs: jobShapes, faults: planned }: Plan,
 ): string {
-  const intents = Map.groupBy(shapes, ({ intent }) => intent);
-  const kinds = [...intents].map(([intent, all]) => `${all.length} ${intent}`).join(", ");
   const cancelled = shapes.filter(({ cancel }) => cancel !== undefined).length;
   return [
-    `\nseed ${seed}: ${sessions} sessions, ${faults} faults, ${apiServer} API server`,
-    `sessions: ${kinds}; ${cancelled} of them are cancelled`,
+    `\nseed ${seed}: ${sessions} sessions, ${jobs} jobs, ${faults} faults, ${apiServer} API server`,
+    `sessions: ${countIntents(shapes)}; ${cancelled} of them are cancelled`,
+    `jobs: ${countIntents(jobShapes)}`,
+    ...jobShapes.map((shape) => `  ${shape.name}  ${describeJob(shape)}`),
     "faults:",
     ...planned.map((fault) => `  ${describeFault(fault)}`),
     "",
   ].join("\n");
+}
+
+function countIntents(works: readonly { readonly intent: string }[]): string {
+  return [...Map.groupBy(works, ({ intent }) => intent)].map(([intent, all]) => `${all.length} ${intent}`).join(", ");
 }
 
 async function renderRun(options: Arguments, seed: number, run: Run, directory: string): Promise<string> {
@@ -91,9 +96,9 @@ async function renderRun(options: Arguments, seed: number, run: Run, directory: 
   const met = `${begun} of ${observed.faults.length} faults met`;
   const summary = `${(tookMs / 1000).toFixed(0)} s, ${met}; ${outcomes}${unconfirmed}`;
   if (findings.length === 0) return `seed ${seed}: everything as it must be (${summary})\n`;
-  const sessions = [...new Set(findings.flatMap(({ session }) => session ?? []))];
+  const works = [...new Set(findings.flatMap(({ work }) => work ?? []))];
   const stories = await Promise.all(
-    sessions.slice(0, STORIES_MOST).map((name) => renderStory(name, run, join(directory, "stack/logs"))),
+    works.slice(0, STORIES_MOST).map((name) => renderStory(name, run, join(directory, "stack/logs"))),
   );
   return [
     `seed ${seed}: ${findings.length} things are wrong (${summary})`,
@@ -113,12 +118,14 @@ function nameOf({ name, uid }: PodSeen): string {
 
 async function renderStory(name: string, run: Run, logs: string): Promise<string> {
   const shape = run.plan.shapes.find((each) => each.name === name);
+  const job = run.plan.jobs.find((each) => each.name === name);
+  const drawn = shape === undefined ? job && describeJob(job) : describeShape(shape);
   const story = [...buildStory(name, run.observed, run.diary.entries), ...(await readLogs(logs, name))]
     .sort((a, b) => a.atMs - b.atMs)
     .map(({ atMs, source, text }) => `  ${clock(atMs)}  ${source.padEnd(22)}  ${text}`);
   const more = story.length - STORY_LINES_MOST;
   return [
-    `the story of ${name}: ${shape === undefined ? "" : describeShape(shape)}`,
+    `the story of ${name}: ${drawn ?? ""}`,
     ...story.slice(0, STORY_LINES_MOST),
     ...(more > 0 ? [`  and ${more} more lines`] : []),
     "",
@@ -134,16 +141,28 @@ function describeShape({ intent, pods, cancel, timeoutMs, queueTimeoutMs }: Shap
   return [intent, `${pods.length} pods`, ...limits].join(", ");
 }
 
-function commandOf({ sessions, faults, apiServer }: Arguments, seed: number): string {
+function describeJob({ intent, types, backoffLimit, deadlineS, cleanPodPolicy, ttlS, deed }: JobShape): string {
+  return [
+    intent,
+    types.map(({ type, replicas, restartPolicy }) => `${replicas} ${type} ${restartPolicy}`).join(" and "),
+    `backoffLimit ${backoffLimit}`,
+    `cleanPodPolicy ${cleanPodPolicy}`,
+    ...(deadlineS === undefined ? [] : [`${deadlineS} s to run`]),
+    ...(ttlS === undefined ? [] : [`gone ${ttlS} s after its end`]),
+    ...(deed === undefined ? [] : [`${deed.do} ${deed.afterMs} ms after it is ${deed.phase}`]),
+  ].join(", ");
+}
+
+function commandOf({ sessions, jobs, faults, apiServer }: Arguments, seed: number): string {
   const server = apiServer === "embedded" ? "" : ` --api-server ${apiServer}`;
-  return `npm run chaos -- --seed ${seed} --sessions ${sessions} --faults ${faults}${server}`;
+  return `npm run chaos -- --seed ${seed} --sessions ${sessions} --jobs ${jobs} --faults ${faults}${server}`;
 }
 
 function toJson(options: Arguments, seed: number, run: Run, directory: string): object {
   const { plan, observed, findings, diary, tookMs } = run;
-  const stories = [...new Set(findings.flatMap(({ session }) => session ?? []))].map((session) => ({
-    session,
-    story: buildStory(session, observed, diary.entries),
+  const stories = [...new Set(findings.flatMap(({ work }) => work ?? []))].map((work) => ({
+    work,
+    story: buildStory(work, observed, diary.entries),
   }));
   return {
     seed,

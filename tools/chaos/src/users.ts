@@ -9,9 +9,9 @@ import type { World } from "./world.ts";
 /** What the users of a run did, as it happened. */
 export type Diary = {
   readonly acknowledged: Set<string>;
-  /** Sessions that their user gave up, and why. */
+  /** Sessions and jobs that their user gave up, and why. */
   readonly refused: Map<string, string>;
-  readonly entries: { readonly session: string; readonly atMs: number; readonly text: string }[];
+  readonly entries: { readonly work: string; readonly atMs: number; readonly text: string }[];
 };
 
 export type UserDeps = {
@@ -23,7 +23,7 @@ export type UserDeps = {
   readonly stop: AbortSignal;
 };
 
-const CALL_TIMEOUT_MS = 5000;
+export const CALL_TIMEOUT_MS = 5000;
 const AGAIN_MS = 300;
 
 /** Submits a session and, when its shape says so, cancels it. Asks again until it is answered, as the command line does. */
@@ -37,7 +37,7 @@ export async function beUser(deps: UserDeps, shape: Shape): Promise<void> {
 async function submit({ world, diary, stop }: UserDeps, shape: Shape): Promise<void> {
   const { name } = shape;
   const request = { requestId: `submit-${name}`, name, spec: toSpec(buildSession(shape)) };
-  const answered = await insist(diary, { session: name, what: "submission" }, stop, () =>
+  const answered = await insist(diary, { work: name, what: "submission" }, stop, () =>
     world.sessions.submitSession(request, { timeoutMs: CALL_TIMEOUT_MS, signal: stop }),
   );
   if (answered) diary.acknowledged.add(name);
@@ -50,18 +50,19 @@ async function cancel(
 ): Promise<void> {
   await milestones.reached(name, phase, stop).catch(() => undefined);
   await pause(afterMs, stop);
-  await insist(diary, { session: name, what: "cancellation" }, stop, () =>
+  await insist(diary, { work: name, what: "cancellation" }, stop, () =>
     world.sessions.cancelSession({ requestId: `cancel-${name}`, name }, { timeoutMs: CALL_TIMEOUT_MS, signal: stop }),
   );
 }
 
-async function insist(
+/** Makes a call again until it is answered, or until no further attempt can help. Returns whether it was obeyed. */
+export async function insist(
   diary: Diary,
-  { session, what }: { readonly session: string; readonly what: string },
+  { work, what }: { readonly work: string; readonly what: string },
   stop: AbortSignal,
   call: () => Promise<unknown>,
 ): Promise<boolean> {
-  const note = (text: string): void => void diary.entries.push({ session, atMs: Date.now(), text: `${what} ${text}` });
+  const note = (text: string): void => void diary.entries.push({ work, atMs: Date.now(), text: `${what} ${text}` });
   note("is sent");
   while (!stop.aborted) {
     try {
@@ -73,7 +74,7 @@ async function insist(
       if (fault === undefined) throw error;
       note(`failed: ${describeFault(fault)}`);
       if (!isRetryable(fault)) {
-        if (fault.code !== "cancelled") diary.refused.set(session, `${what}: ${describeFault(fault)}`);
+        if (fault.code !== "cancelled") diary.refused.set(work, `${what}: ${describeFault(fault)}`);
         return false;
       }
       await pause(AGAIN_MS, stop);
@@ -82,6 +83,7 @@ async function insist(
   return false;
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
+/** Resolves after so long, or at the signal. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return sleep(Math.max(0, ms), undefined, { signal }).catch(() => undefined);
 }

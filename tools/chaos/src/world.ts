@@ -3,10 +3,13 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { client, type Client, connectNats, type NatsBus } from "@muster/bus";
 import { type FaultyApi, type SimulatedNodes, startFaultyApi, startSimulatedNodes } from "@muster/devcluster";
+import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { type Stack, startStack } from "@muster/local";
-import { buckets, muster, ReservationService, SessionService } from "@muster/proto";
+import { buckets, JobService, muster, ReservationService, SessionService } from "@muster/proto";
 import { openBucket, openView, protoCodec, type View } from "@muster/store";
 import { type ApiServerKind, type ApiServerProcess, startApiServerProcess } from "./api-server-process.ts";
+import { startCollector } from "./collect-owned.ts";
+import { type JobObserver, startJobObserver } from "./job-observer.ts";
 import { type NatsProcess, startNatsProcess } from "./nats-process.ts";
 import { type PodObserver, startPodObserver } from "./pod-observer.ts";
 
@@ -14,6 +17,10 @@ import { type PodObserver, startPodObserver } from "./pod-observer.ts";
 export type World = AsyncDisposable & {
   readonly bus: NatsBus;
   readonly sessions: Client<typeof SessionService>;
+  readonly jobService: Client<typeof JobService>;
+  /** To the API server itself, past the faults. */
+  readonly calls: KubeCalls;
+  readonly jobs: JobObserver;
   readonly ledger: Client<typeof ReservationService>;
   /** The records as the session controller keeps them. */
   readonly records: View<muster.session.v1.SessionRecord>;
@@ -48,6 +55,8 @@ export const ACK_WAIT_MS = 2000;
 const IMAGE_GRACE_MS = 3000;
 const LEASE_EVERY_MS = 1000;
 const POOLS_TIMEOUT_MS = 30_000;
+/** Longer than the frozen leaders of most faults are silent, and shorter than those of some. */
+const JOB_LEASE_MS = 3000;
 
 export async function startWorld(options: WorldOptions): Promise<World> {
   const { directory, seed, pools, signal } = options;
@@ -86,10 +95,31 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   });
   const records = started.use(await openView(bucket, { signal }));
   const sessions = client(bus, SessionService);
+  const jobService = client(bus, JobService);
+  const calls = started.use(kubeCalls(loadKube(api.kubeconfig)));
+  const jobs = started.use(await startJobObserver(api.kubeconfig));
+  // A real API server alone has nobody who collects what belongs to nobody.
+  if (options.apiServer === "real") started.use(startCollector(calls));
   const logs = join(directory, "stack/logs");
   const all = started.move();
   const dispose = (): Promise<void> => all.disposeAsync();
-  const parts = { bus, sessions, ledger, records, pods, stack, nats, api, faulty, nodes, logs, stopServices };
+  const parts = {
+    bus,
+    sessions,
+    jobService,
+    calls,
+    jobs,
+    ledger,
+    records,
+    pods,
+    stack,
+    nats,
+    api,
+    faulty,
+    nodes,
+    logs,
+    stopServices,
+  };
   return { ...parts, [Symbol.asyncDispose]: dispose };
 }
 
@@ -110,8 +140,14 @@ function startServices(
     directory: join(directory, "stack"),
     kubeconfig: faulty.kubeconfig,
     nats: { url: nats.url, token: nats.token },
+    installDefinitions: true,
     pools: {},
-    replicas: { watcher: replicas, "reservation-manager": replicas, "session-controller": replicas },
+    replicas: {
+      watcher: replicas,
+      "reservation-manager": replicas,
+      "session-controller": replicas,
+      "job-controller": replicas,
+    },
     env: {
       RESERVATION_LOCK_TTL_MS: String(LOCK_TTL_MS),
       SESSION_ACK_WAIT_MS: String(ACK_WAIT_MS),
@@ -120,6 +156,15 @@ function startServices(
       SESSION_LOOK_AGAIN_MS: "200",
       SESSION_EXECUTORS: String(executors),
       WATCHER_START_GRACE_MS: String(IMAGE_GRACE_MS),
+      JOB_LEASE_MS: String(JOB_LEASE_MS),
+      JOB_SYNC_PERIOD_MS: "2000",
+      JOB_REFRESH_MS: "1000",
+      JOB_DISCOVER_MS: "2000",
+      JOB_REQUEST_TIMEOUT_MS: "5000",
+      JOB_REFUSED_RETRY_MS: "500",
+      JOB_RESTART_BACKOFF_MS: "100",
+      JOB_NODE_LOST_MS: "1000",
+      JOB_REPLACEMENT_WAIT_MS: "8000",
     },
     // Nothing of ours reaches the services but what they need to run at all.
     baseEnv: { PATH: env["PATH"], HOME: env["HOME"] },

@@ -8,8 +8,9 @@ import { runChaos } from "../src/run-chaos.ts";
 
 const SEED = 4;
 const SESSIONS = 20;
+const JOBS = 15;
 const FAULTS = 8;
-/** The run itself takes half a minute; machines that are busy with other things take longer. */
+/** The run itself takes a minute; machines that are busy with other things take longer. */
 const TIMEOUT_MS = 240_000;
 
 const assets = kubeAssets();
@@ -19,13 +20,14 @@ describe.each([
   { apiServer: "real", on: `a real kube-apiserver${assets.found ? "" : ` (${assets.reason})`}`, skip: !assets.found },
 ] as const)("a whole stack on $on", ({ apiServer, skip }) => {
   it.skipIf(skip)(
-    "ends every session with a right outcome and leaves nothing, whatever hits it",
+    "ends every session and job with a right outcome and leaves nothing, whatever hits it",
     async () => {
       const directory = await mkdtemp(join(tmpdir(), "muster-chaos-"));
       try {
         const { findings, observed } = await runChaos({
           seed: SEED,
           sessions: SESSIONS,
+          jobs: JOBS,
           faults: FAULTS,
           apiServer,
           directory,
@@ -35,6 +37,7 @@ describe.each([
         });
         expect(findings.map(describeFinding)).toEqual([]);
         expect(observed.sessions.size).toBe(SESSIONS);
+        expect(observed.jobs.size).toBe(JOBS);
         // It would prove nothing without faults.
         expect(observed.faults.filter(({ fromMs }) => fromMs !== undefined).length).toBeGreaterThan(FAULTS / 2);
       } finally {

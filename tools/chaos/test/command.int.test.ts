@@ -32,8 +32,8 @@ describe("npm run chaos", () => {
     expect(first).toMatchObject({ code: 0, errors: "" });
     expect(second.output).toBe(first.output);
     expect(other.output).not.toBe(first.output);
-    const { seed, faults, shapes } = JSON.parse(first.output) as { seed: number; faults: unknown[]; shapes: unknown[] };
-    expect([seed, shapes.length, faults.length]).toEqual([7, 20, 8]);
+    const plan7 = JSON.parse(first.output) as { seed: number } & Record<"faults" | "shapes" | "jobs", unknown[]>;
+    expect([plan7.seed, plan7.shapes.length, plan7.jobs.length, plan7.faults.length]).toEqual([7, 20, 10, 8]);
   });
 
   it("explains itself, and refuses what it does not understand", async () => {

@@ -19,12 +19,14 @@ export function observeWorld(world: World, diary: Diary, outages: readonly Outag
   return {
     observed: () => ({
       sessions: new Map([...world.sessions.entries].map(([name, { bytes }]) => [name, sessionOf(bytes)])),
+      jobs: new Map(),
       acknowledged: diary.acknowledged,
       refused: diary.refused,
       published: publishedOf(world),
       pods: [...pods.values()],
       ledger,
       outages,
+      podDeletions: [],
       // Trouble is everywhere in a simulation, so that no session is undisturbed.
       faults: [{ id: "weather", text: "the weather", fromMs: world.startMs, toMs: Number.MAX_SAFE_INTEGER }],
       left: leftOf(world),
@@ -45,7 +47,9 @@ function watchPods(world: World, pods: Map<string, PodSeen>): void {
     pods.set(uid, {
       name,
       uid,
-      session: object.metadata?.labels?.[labels.owner] ?? "",
+      kind: "session",
+      work: object.metadata?.labels?.[labels.owner] ?? "",
+      component: object.metadata?.labels?.[labels.component] ?? "",
       confirmed: seen?.confirmed === true || !isGated(object),
       firstSeenMs: seen?.firstSeenMs ?? world.time.nowMs,
       node,
@@ -65,8 +69,8 @@ function watchLedger(world: World, ledger: LedgerFact[]): void {
       if (event.kind === "granted") {
         const { sequence, machines, atMs } = event;
         const nodes = machines.map(({ node }) => node);
-        const session = owners.get(sequence)?.owner.id ?? "";
-        ledger.push({ fact: "granted", atMs, reservation: idOf(sequence), session, nodes });
+        const work = owners.get(sequence)?.owner.id ?? "";
+        ledger.push({ fact: "granted", atMs, reservation: idOf(sequence), work, nodes });
       }
       if (event.kind === "released" || event.kind === "expired")
         ledger.push({ fact: "ended", atMs: event.atMs, reservation: idOf(event.sequence) });
@@ -102,6 +106,8 @@ function leftOf(world: World): Observed["left"] {
   const { streams } = world.bus.memory;
   return {
     pods: [...world.cluster.pods.keys()],
+    jobs: [],
+    objects: [],
     reservations: [...ledgerOf(world).reservations.values()].map(
       ({ owner, sequence }) => `${idOf(sequence)} of ${owner.id}`,
     ),

@@ -161,9 +161,9 @@ function defectOf({ time }: World, found: string): Violation {
 
 function judge(world: World, shapes: readonly Shape[], observed: Parameters<typeof judgeRun>[1]): Violation[] {
   const atMs = world.time.nowMs;
-  return judgeRun(shapes, observed)
-    .filter(({ rule, session }) => !isExplained(rule, session, observed))
-    .map(({ session, rule, expected, found }) => ({ atMs, session, rule, found: `${found}; expected ${expected}` }));
+  return judgeRun({ shapes, jobs: [] }, observed)
+    .filter(({ rule, work }) => !isExplained(rule, work, observed))
+    .map(({ work, rule, expected, found }) => ({ atMs, session: work, rule, found: `${found}; expected ${expected}` }));
 }
 
 /** One rule of real runs is narrower here: a log that cannot be read takes the result along. */

@@ -1,25 +1,29 @@
 import { hitsOf, type Finding } from "./judge-run.ts";
 import { decideOutcomes } from "./decide-outcomes.ts";
-import { nodesBySession, type Observed } from "./observed.ts";
+import { type JobSeen, nodesByWork, type Observed } from "./observed.ts";
 import type { Shape } from "./plan-shapes.ts";
 
-/** Everything that is known of what happened to one session. */
+/** Everything that is known of what happened to one session or job. */
 export type StoryLine = { readonly atMs: number; readonly source: string; readonly text: string };
 
-/** Faults this long before a session began and after it ended belong to its story. */
+/** Faults this long before a work began and after it ended belong to its story. */
 const AROUND_MS = 5000;
 
-/** What the ledger, the record, the pods, the users and the faults say of a session; log lines come from elsewhere. */
+/** What the ledger, the record, the pods, the users and the faults say of a session or job; log lines come from elsewhere. */
 export function buildStory(
   name: string,
   observed: Observed,
-  diary: readonly { readonly session: string; readonly atMs: number; readonly text: string }[],
+  diary: readonly { readonly work: string; readonly atMs: number; readonly text: string }[],
 ): StoryLine[] {
   const session = observed.sessions.get(name);
-  const told = diary.filter((entry) => entry.session === name);
-  const fromMs = Math.min(...told.map(({ atMs }) => atMs), session?.createdAtMs ?? Infinity) - AROUND_MS;
-  const toMs = (session?.finishedAtMs ? session.finishedAtMs : Infinity) + AROUND_MS;
-  const grants = observed.ledger.filter((entry) => entry.fact === "granted" && entry.session === name);
+  const job = observed.jobs.get(name);
+  const told = diary.filter((entry) => entry.work === name);
+  const fromMs =
+    Math.min(...told.map(({ atMs }) => atMs), session?.createdAtMs ?? Infinity, job?.createdAtMs ?? Infinity) -
+    AROUND_MS;
+  const endedMs = job?.endedAtMs ?? (session?.finishedAtMs ? session.finishedAtMs : Infinity);
+  const toMs = endedMs + AROUND_MS;
+  const grants = observed.ledger.filter((entry) => entry.fact === "granted" && entry.work === name);
   const reservations = new Set(grants.map(({ reservation }) => reservation));
   return [
     ...told.map(({ atMs, text }) => ({ atMs, source: "user", text })),
@@ -28,6 +32,7 @@ export function buildStory(
       source: "event",
       text: `${kind} ${reason === "" ? "" : `${reason} `}${description}`,
     })),
+    ...tellJob(job),
     ...observed.ledger
       .filter(({ reservation }) => reservations.has(reservation))
       .map((entry) => ({
@@ -39,7 +44,7 @@ export function buildStory(
             : `${entry.reservation} ended`,
       })),
     ...observed.pods
-      .filter((pod) => pod.session === name)
+      .filter((pod) => pod.work === name)
       .flatMap(({ name: pod, uid, node, confirmed, firstSeenMs, goneMs, states }) => [
         {
           atMs: firstSeenMs,
@@ -52,8 +57,11 @@ export function buildStory(
       ...(beganMs === undefined ? [] : [{ atMs: beganMs, source: "fault", text: `${id} begins: ${text}` }]),
       ...(endedMs === undefined ? [] : [{ atMs: endedMs, source: "fault", text: `${id} is over` }]),
     ]),
+    ...observed.podDeletions
+      .filter(({ work }) => work === name)
+      .map(({ pod, atMs }) => ({ atMs, source: "fault", text: `somebody deletes ${pod}` })),
     ...observed.outages
-      .filter(({ node }) => nodesBySession(observed.ledger).get(name)?.has(node))
+      .filter(({ node }) => nodesByWork(observed.ledger).get(name)?.has(node))
       .flatMap(({ node, fromMs: offMs, toMs: onMs }) => [
         { atMs: offMs, source: "fault", text: `${node} is off` },
         { atMs: onMs, source: "fault", text: `${node} is on` },
@@ -63,13 +71,26 @@ export function buildStory(
     .sort((a, b) => a.atMs - b.atMs);
 }
 
-/** How many sessions ended how, most first. */
+function tellJob(job: JobSeen | undefined): StoryLine[] {
+  if (job === undefined) return [];
+  const { ends, endedAtMs, goneMs, state } = job;
+  return [
+    ...(endedAtMs === undefined ? [] : [{ atMs: endedAtMs, source: "job", text: `${ends.join(", then ")}: ${state}` }]),
+    ...(goneMs === undefined ? [] : [{ atMs: goneMs, source: "job", text: "it is gone" }]),
+  ];
+}
+
+/** How many sessions and jobs ended how, most first. */
 export function countOutcomes(observed: Observed): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const { events, finishedAtMs } of observed.sessions.values()) {
     const end = events.at(-1);
     const outcome = finishedAtMs === 0 || end === undefined ? "not over" : `${end.kind} ${end.reason}`.trim();
     counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
+  }
+  for (const { ends, goneMs } of observed.jobs.values()) {
+    const outcome = ends.at(-1) ?? (goneMs === undefined ? "not over" : "gone before its end");
+    counts.set(`job ${outcome}`, (counts.get(`job ${outcome}`) ?? 0) + 1);
   }
   return new Map([...counts].sort(([, a], [, b]) => b - a));
 }
@@ -82,6 +103,6 @@ export function describeExpectation(shape: Shape, observed: Observed): string {
   return `${outcomes.join(" or ")} (${because})`;
 }
 
-export function describeFinding({ session, rule, expected, found }: Finding): string {
-  return `${session ?? "system"}: ${rule}\n  expected: ${expected}\n  found:    ${found}`;
+export function describeFinding({ work, rule, expected, found }: Finding): string {
+  return `${work ?? "system"}: ${rule}\n  expected: ${expected}\n  found:    ${found}`;
 }

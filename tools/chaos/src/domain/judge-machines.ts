@@ -1,10 +1,10 @@
 import type { Finding } from "./judge-run.ts";
-import { nodesBySession, type Observed, type PodSeen } from "./observed.ts";
+import { nodesByWork, type Observed, type PodSeen } from "./observed.ts";
 
 /** No pod runs twice, no machine with two owners: by the ledger's log, and by the pods' lives on each machine. */
 export function judgeMachines(observed: Observed): Finding[] {
   return [
-    ...judgeTwins(observed.pods),
+    ...judgeTwins(observed.pods.filter(({ kind }) => kind === "session")),
     ...judgeLedger(observed),
     ...judgePlaces(observed),
     ...judgeNeighbours(observed.pods),
@@ -28,8 +28,8 @@ function judgeTwins(pods: readonly PodSeen[]): Finding[] {
       ? []
       : [
           {
-            session: made[0]?.session,
-            rule: "no pod is let run twice",
+            work: made[0]?.work,
+            rule: "no pod of a session is let run twice",
             expected: `one ${name}`,
             found: made.map(({ uid, firstSeenMs }) => `${uid} at ${new Date(firstSeenMs).toISOString()}`).join(", "),
           },
@@ -39,38 +39,38 @@ function judgeTwins(pods: readonly PodSeen[]): Finding[] {
 
 /** Replays the log: whoever is granted a machine is its only holder until its reservation ends. */
 function judgeLedger({ ledger }: Observed): Finding[] {
-  const holders = new Map<string, { readonly reservation: string; readonly session: string }>();
+  const holders = new Map<string, { readonly reservation: string; readonly work: string }>();
   const findings: Finding[] = [];
   for (const entry of ledger) {
     if (entry.fact === "ended") {
       for (const [node, { reservation }] of holders) if (reservation === entry.reservation) holders.delete(node);
       continue;
     }
-    const { reservation, session, nodes } = entry;
+    const { reservation, work, nodes } = entry;
     for (const node of nodes) {
       const holder = holders.get(node);
       if (holder !== undefined) {
         findings.push({
-          session,
+          work,
           rule: "no machine has two owners in the ledger",
-          expected: `${node} is held by ${holder.session} alone`,
-          found: `it was granted to ${session} as well`,
+          expected: `${node} is held by ${holder.work} alone`,
+          found: `it was granted to ${work} as well`,
         });
       }
-      holders.set(node, { reservation, session });
+      holders.set(node, { reservation, work });
     }
   }
   return findings;
 }
 
 function judgePlaces({ pods, ledger }: Observed): Finding[] {
-  const granted = nodesBySession(ledger);
+  const granted = nodesByWork(ledger);
   return pods
-    .filter(({ session, node }) => node !== "" && granted.get(session)?.has(node) !== true)
-    .map(({ name, session, node }) => ({
-      session,
-      rule: "a pod runs only on a machine that its session was granted",
-      expected: [...(granted.get(session) ?? [])].join(", "),
+    .filter(({ work, node }) => node !== "" && granted.get(work)?.has(node) !== true)
+    .map(({ name, work, node }) => ({
+      work,
+      rule: "a pod runs only on a machine that its work was granted",
+      expected: [...(granted.get(work) ?? [])].join(", "),
       found: `${name} on ${node}`,
     }));
 }
@@ -84,7 +84,7 @@ function judgeNeighbours(pods: readonly PodSeen[]): Finding[] {
       if (before === undefined || (before.endPlace ?? Infinity) < (pod.boundPlace ?? 0)) return [];
       return [
         {
-          session: pod.session,
+          work: pod.work,
           rule: "no machine carries pods of two owners at once",
           expected: `${before.name} (${before.uid}) has ended before the next pod is put on ${node}`,
           found: `${pod.name} (${pod.uid}) was put there while it ran`,

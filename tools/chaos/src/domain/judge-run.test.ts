@@ -26,7 +26,9 @@ const DONE: SessionSeen = {
 const POD: PodSeen = {
   name: "s001-driver",
   uid: "u1",
-  session: "s001",
+  kind: "session",
+  work: "s001",
+  component: "driver",
   firstSeenMs: 1001,
   confirmed: true,
   node: "drivers-0",
@@ -36,18 +38,20 @@ const POD: PodSeen = {
   states: [],
 };
 
-const GRANT = { fact: "granted", atMs: 1001, reservation: "r1", session: "s001", nodes: ["drivers-0"] } as const;
+const GRANT = { fact: "granted", atMs: 1001, reservation: "r1", work: "s001", nodes: ["drivers-0"] } as const;
 
 const CLEAN: Observed = {
   sessions: new Map([["s001", DONE]]),
+  jobs: new Map(),
   acknowledged: new Set(["s001"]),
   refused: new Map(),
   published: new Map([["s001", new Set(KINDS)]]),
   pods: [POD],
   ledger: [GRANT, { fact: "ended", atMs: 1004, reservation: "r1" }],
   outages: [],
+  podDeletions: [],
   faults: [],
-  left: { pods: [], reservations: [], machines: [], commands: 0, deadLetters: [], locks: [] },
+  left: { pods: [], jobs: [], objects: [], reservations: [], machines: [], commands: 0, deadLetters: [], locks: [] },
 };
 
 function withSession(changes: Partial<SessionSeen>): Partial<Observed> {
@@ -58,11 +62,12 @@ function withSession(changes: Partial<SessionSeen>): Partial<Observed> {
   };
 }
 
-const rules = (observed: Observed, shape = GOOD): string[] => judgeRun([shape], observed).map(({ rule }) => rule);
+const rules = (observed: Observed, shape = GOOD): string[] =>
+  judgeRun({ shapes: [shape], jobs: [] }, observed).map(({ rule }) => rule);
 
 describe("judgeRun", () => {
   it("finds nothing wrong with a good session", () => {
-    expect(judgeRun([GOOD], CLEAN)).toEqual([]);
+    expect(judgeRun({ shapes: [GOOD], jobs: [] }, CLEAN)).toEqual([]);
   });
 
   it.each<[string, Partial<Observed>]>([
@@ -83,9 +88,12 @@ describe("judgeRun", () => {
     ["a session that nothing hit ends without a warning", withSession({ warnings: ["LOGS_LOST: "] })],
     ["what is published is what is recorded", { published: new Map() }],
     ["what is published is what is recorded", { published: new Map([["s001", new Set([...KINDS, "CANCELLED"])]]) }],
-    ["no pod is let run twice", { pods: [POD, { ...POD, uid: "u2", boundPlace: 6, endPlace: 8 }] }],
-    ["no pod is let run twice", { pods: [POD, { ...POD, uid: "u2", node: "", boundPlace: undefined }] }],
-    ["no pod is let run twice", { pods: [POD, { ...POD, uid: "u2", confirmed: false, boundPlace: 6, endPlace: 8 }] }],
+    ["no pod of a session is let run twice", { pods: [POD, { ...POD, uid: "u2", boundPlace: 6, endPlace: 8 }] }],
+    ["no pod of a session is let run twice", { pods: [POD, { ...POD, uid: "u2", node: "", boundPlace: undefined }] }],
+    [
+      "no pod of a session is let run twice",
+      { pods: [POD, { ...POD, uid: "u2", confirmed: false, boundPlace: 6, endPlace: 8 }] },
+    ],
     [
       "no machine carries pods of two owners at once",
       { pods: [POD, { ...POD, name: "s001-server-0", uid: "u2", boundPlace: 3, endPlace: 8 }] },
@@ -99,9 +107,11 @@ describe("judgeRun", () => {
         ],
       },
     ],
-    ["a pod runs only on a machine that its session was granted", { pods: [{ ...POD, node: "drivers-1" }] }],
-    ["no machine has two owners in the ledger", { ledger: [GRANT, { ...GRANT, reservation: "r2", session: "s002" }] }],
+    ["a pod runs only on a machine that its work was granted", { pods: [{ ...POD, node: "drivers-1" }] }],
+    ["no machine has two owners in the ledger", { ledger: [GRANT, { ...GRANT, reservation: "r2", work: "s002" }] }],
     ["no pod is left", { left: { ...CLEAN.left, pods: ["p"] } }],
+    ["no job is left whose time is over", { left: { ...CLEAN.left, jobs: ["j"] } }],
+    ["no service and no budget of a job is left", { left: { ...CLEAN.left, objects: ["o"] } }],
     ["no reservation is left", { left: { ...CLEAN.left, reservations: ["r"] } }],
     ["no machine is held or lost", { left: { ...CLEAN.left, machines: ["m"] } }],
     ["no message is left in a queue", { left: { ...CLEAN.left, commands: 1 } }],
@@ -119,7 +129,7 @@ describe("judgeRun", () => {
   });
 
   it("grants a machine again once the reservation before has ended", () => {
-    const again = { ...GRANT, reservation: "r2", session: "s002" };
+    const again = { ...GRANT, reservation: "r2", work: "s002" };
     expect(rules({ ...CLEAN, ledger: [...CLEAN.ledger, again] })).toEqual([]);
   });
 

@@ -1,12 +1,14 @@
 import { decideOutcomes, type Hits, TERMINALS, type Terminal } from "./decide-outcomes.ts";
+import { judgeJobs } from "./judge-jobs.ts";
 import { judgeMachines } from "./judge-machines.ts";
-import { type EventSeen, nodesBySession, type Observed, type SessionSeen } from "./observed.ts";
+import { type EventSeen, nodesByWork, type Observed, type SessionSeen } from "./observed.ts";
+import type { JobShape } from "./plan-jobs.ts";
 import type { Shape } from "./plan-shapes.ts";
 
 /** Something that must never be. */
 export type Finding = {
   /** Undefined: it concerns the whole system. */
-  readonly session: string | undefined;
+  readonly work: string | undefined;
   readonly rule: string;
   readonly expected: string;
   readonly found: string;
@@ -20,9 +22,13 @@ const LOST_AFTER_MS = 3000;
 const ORDER = ["QUEUE", "ACCEPT", "PROVISION", "RUN"] as const;
 
 /** Everything that is wrong with a run; empty when nothing is. */
-export function judgeRun(shapes: readonly Shape[], observed: Observed): Finding[] {
+export function judgeRun(
+  { shapes, jobs }: { readonly shapes: readonly Shape[]; readonly jobs: readonly JobShape[] },
+  observed: Observed,
+): Finding[] {
   return [
     ...shapes.flatMap((shape) => judgeSession(shape, observed)),
+    ...judgeJobs(jobs, observed),
     ...judgeMachines(observed),
     ...judgeLeft(observed),
   ];
@@ -33,7 +39,7 @@ export function hitsOf(session: SessionSeen, observed: Observed): Hits {
   const { createdAtMs, finishedAtMs } = session;
   const endMs = finishedAtMs === 0 ? Number.POSITIVE_INFINITY : finishedAtMs;
   const overlaps = (fromMs: number, toMs: number): boolean => fromMs <= endMs && toMs >= createdAtMs;
-  const nodes = nodesBySession(observed.ledger).get(session.name) ?? new Set<string>();
+  const nodes = nodesByWork(observed.ledger).get(session.name) ?? new Set<string>();
   return {
     nodeLost: observed.outages.some(
       ({ node, fromMs, toMs }) => nodes.has(node) && overlaps(fromMs, toMs + LOST_AFTER_MS),
@@ -47,7 +53,7 @@ export function hitsOf(session: SessionSeen, observed: Observed): Hits {
 function judgeSession(shape: Shape, observed: Observed): Finding[] {
   const { name } = shape;
   const finding = (rule: string, expected: string, found: string): Finding => ({
-    session: name,
+    work: name,
     rule,
     expected,
     found,
@@ -100,14 +106,16 @@ function judgePublished(session: SessionSeen, { published }: Observed): Finding[
   const told = [...(published.get(session.name) ?? [])].sort().join(", ");
   const recorded = [...new Set(session.events.map(({ kind }) => kind))].sort().join(", ");
   if (told === recorded) return [];
-  return [{ session: session.name, rule: "what is published is what is recorded", expected: recorded, found: told }];
+  return [{ work: session.name, rule: "what is published is what is recorded", expected: recorded, found: told }];
 }
 
 function judgeLeft({ left }: Observed): Finding[] {
   const nothing = (rule: string, found: readonly string[]): Finding[] =>
-    found.length === 0 ? [] : [{ session: undefined, rule, expected: "none", found: found.join(", ") }];
+    found.length === 0 ? [] : [{ work: undefined, rule, expected: "none", found: found.join(", ") }];
   return [
     ...nothing("no pod is left", left.pods),
+    ...nothing("no job is left whose time is over", left.jobs),
+    ...nothing("no service and no budget of a job is left", left.objects),
     ...nothing("no reservation is left", left.reservations),
     ...nothing("no machine is held or lost", left.machines),
     ...nothing("no message is left in a queue", left.commands === 0 ? [] : [`${left.commands} messages`]),

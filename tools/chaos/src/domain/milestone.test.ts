@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { milestoneOf, type Milestone, type Progress } from "./milestone.ts";
+import { jobMilestoneOf, type JobProgress, milestoneOf, type Milestone, type Progress } from "./milestone.ts";
 
 const NEW: Progress = { events: ["QUEUE"], anyPodMade: false, concluded: false, finished: false };
 const ACCEPTED = ["QUEUE", "ACCEPT", "PROVISION"];
@@ -14,4 +14,16 @@ it.each<[Milestone, Progress]>([
   ["over", { ...NEW, concluded: true, finished: true }],
 ])("is %s", (milestone, progress) => {
   expect(milestoneOf(progress)).toBe(milestone);
+});
+
+const WAITING: JobProgress = { hasMachines: false, anyPodActive: false, isRunning: false, isOver: false };
+
+it.each<[Milestone, JobProgress]>([
+  ["queued", WAITING],
+  ["accepted", { ...WAITING, hasMachines: true }],
+  ["provisioning", { ...WAITING, hasMachines: true, anyPodActive: true }],
+  ["running", { ...WAITING, hasMachines: true, anyPodActive: true, isRunning: true }],
+  ["over", { ...WAITING, hasMachines: true, isOver: true }],
+])("has a job that is %s", (milestone, progress) => {
+  expect(jobMilestoneOf(progress)).toBe(milestone);
 });

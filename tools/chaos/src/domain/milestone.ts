@@ -21,3 +21,19 @@ export function milestoneOf({ events, anyPodMade, concluded, finished }: Progres
   if (!events.includes("ACCEPT")) return "queued";
   return anyPodMade ? "provisioning" : "accepted";
 }
+
+/** What a job as it is stored says of how far it is. */
+export type JobProgress = {
+  readonly hasMachines: boolean;
+  readonly anyPodActive: boolean;
+  readonly isRunning: boolean;
+  readonly isOver: boolean;
+};
+
+/** The outcome of a job is told before anything is cleaned up: it is over at once, and so has passed through the clean-up. */
+export function jobMilestoneOf({ hasMachines, anyPodActive, isRunning, isOver }: JobProgress): Milestone {
+  if (isOver) return "over";
+  if (isRunning) return "running";
+  if (!hasMachines) return "queued";
+  return anyPodActive ? "provisioning" : "accepted";
+}

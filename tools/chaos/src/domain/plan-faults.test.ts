@@ -1,15 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { describeFault, planFaults, SERVICES } from "./plan-faults.ts";
+import { planJobs } from "./plan-jobs.ts";
 import { PHASES, planShapes } from "./plan-shapes.ts";
 
 const POOLS = { drivers: 4, workers: 8 };
 
-function plan(seed: number, sessions = 40, faults = 30) {
+function plan(seed: number, sessions = 40, faults = 40) {
   const windowMs = sessions * 100;
   const shapes = planShapes(seed, { sessions, windowMs, pools: POOLS });
+  const jobs = planJobs(seed, { jobs: sessions, windowMs, pools: POOLS });
   const policy = { faults, windowMs, replicas: 2, pools: POOLS, patienceMs: 2000 };
-  return { shapes, faults: planFaults(seed, shapes, policy) };
+  return { shapes, jobs, faults: planFaults(seed, { shapes, jobs }, policy) };
 }
 
 describe("planFaults", () => {
@@ -25,7 +27,7 @@ describe("planFaults", () => {
     expect(plan(1).faults).not.toEqual(plan(2).faults);
   });
 
-  it("hits every service at every phase when there are thirty faults", () => {
+  it("hits every service at every phase when there are forty faults", () => {
     fc.assert(
       fc.property(fc.nat(), (seed) => {
         const hit = new Set(
@@ -58,19 +60,23 @@ describe("planFaults", () => {
         "api-drops-watches",
         "api-expires-watches",
         "kill-node",
+        "delete-pod",
       ]),
     );
     expect(new Set(all.flatMap(({ harm }) => (harm.do === "kill" ? [harm.replica] : [])))).toEqual(new Set([0, 1]));
   });
 
-  it("waits only for sessions that there are and that pass through every phase, and hits only machines that there are", () => {
+  it("waits only for sessions and jobs that there are and that pass through every phase, and hits only machines that there are", () => {
     fc.assert(
       fc.property(fc.nat(), fc.integer({ min: 1, max: 40 }), (seed, sessions) => {
-        const { shapes, faults } = plan(seed, sessions);
+        const { shapes, jobs, faults } = plan(seed, sessions);
         const complete = new Set(["good", "driver-fails", "time-limit"]);
-        const names = shapes.filter(({ intent }) => complete.has(intent)).map(({ name }) => name);
+        const names = [
+          ...shapes.filter(({ intent }) => complete.has(intent)),
+          ...jobs.filter(({ intent, deed }) => intent !== "pool-too-small" && deed === undefined),
+        ].map(({ name }) => name);
         for (const { trigger, harm } of faults) {
-          if (trigger.when === "phase") expect(names).toContain(trigger.session);
+          if (trigger.when === "phase") expect(names).toContain(trigger.work);
           else expect(trigger.atMs).toBeLessThanOrEqual(sessions * 100);
           if (harm.do === "kill-node" && "node" in harm.victim) {
             expect(harm.victim.node).toMatch(/^(drivers-[0-3]|workers-[0-7])$/);
@@ -78,6 +84,13 @@ describe("planFaults", () => {
         }
       }),
     );
+  });
+
+  it("leaves the job-controller and the pods of jobs alone when there are no jobs", () => {
+    const { shapes } = plan(1);
+    const policy = { faults: 100, windowMs: 1000, replicas: 2, pools: POOLS, patienceMs: 2000 };
+    const faults = planFaults(1, { shapes, jobs: [] }, policy);
+    expect(faults.map(describeFault).join()).not.toMatch(/job-controller|somebody deletes/);
   });
 
   it("says every fault in a line of its own", () => {

@@ -1,16 +1,17 @@
+import { type JobShape, membersOf } from "./plan-jobs.ts";
 import { PHASES, type Phase, type Shape } from "./plan-shapes.ts";
 import { type Random, randomFrom } from "./random.ts";
 
-export const SERVICES = ["watcher", "reservation-manager", "session-controller"] as const;
+export const SERVICES = ["watcher", "reservation-manager", "session-controller", "job-controller"] as const;
 export type Service = (typeof SERVICES)[number];
 
-/** When a fault begins: some time after the start of the run, or after a session has reached a phase. */
+/** When a fault begins: some time after the start of the run, or after a session or job has reached a phase. */
 export type Trigger =
   | { readonly when: "time"; readonly atMs: number }
-  | { readonly when: "phase"; readonly session: string; readonly phase: Phase; readonly afterMs: number };
+  | { readonly when: "phase"; readonly work: string; readonly phase: Phase; readonly afterMs: number };
 
-/** The machine that is switched off: a named one, or the one that a pod of a session is on at that time. */
-export type Victim = { readonly node: string } | { readonly session: string; readonly pod: string };
+/** The machine that is switched off: a named one, or the one that a pod of a session or job is on at that time. */
+export type Victim = { readonly node: string } | { readonly work: string; readonly pod: string };
 
 export type Harm =
   /** kill -9; it is started again after so long. */
@@ -32,6 +33,8 @@ export type Harm =
   | { readonly do: "api-loses-answers"; readonly share: number; readonly forMs: number }
   | { readonly do: "api-drops-watches" }
   | { readonly do: "api-expires-watches" }
+  /** Somebody deletes a pod of a job. */
+  | { readonly do: "delete-pod"; readonly work: string; readonly pod: string }
   /** The machine is off for so long; what ran on it is lost. */
   | { readonly do: "kill-node"; readonly victim: Victim; readonly awayMs: number };
 
@@ -47,7 +50,10 @@ export type FaultPolicy = {
   readonly patienceMs: number;
 };
 
-/** Every second fault hits a service at a phase of a session; the others are drawn from all kinds. */
+/** What faults wait for, and hit. */
+export type Works = { readonly shapes: readonly Shape[]; readonly jobs: readonly JobShape[] };
+
+/** Every second fault hits a service at a phase of a session or job; the others are drawn from all kinds. */
 const WEIGHTS = {
   kill: 3,
   freeze: 5,
@@ -63,33 +69,39 @@ const WEIGHTS = {
   "api-drops-watches": 3,
   "api-expires-watches": 3,
   "kill-node": 5,
+  "delete-pod": 4,
 } satisfies Readonly<Record<Harm["do"], number>>;
 
 /**
- * The faults of one run, in the order of their ids. The same seed, shapes and policy give the same faults. With thirty or more, every service is hit at every
- * phase.
+ * The faults of one run, in the order of their ids. The same seed, works and policy give the same faults. With forty or more, every service is hit at every
+ * phase; without jobs with thirty, and the job-controller is left alone.
  */
-export function planFaults(seed: number, shapes: readonly Shape[], policy: FaultPolicy): Fault[] {
+export function planFaults(seed: number, works: Works, policy: FaultPolicy): Fault[] {
   const random = randomFrom(seed, "faults");
-  const pairs = random.shuffle(SERVICES.flatMap((service) => PHASES.map((phase) => ({ service, phase }))));
+  const pairs = random.shuffle(servicesOf(works).flatMap((service) => PHASES.map((phase) => ({ service, phase }))));
   return Array.from({ length: policy.faults }, (_, index) => {
     const id = `f${String(index + 1).padStart(2, "0")}`;
     const pair = index % 2 === 0 ? pairs[(index / 2) % pairs.length] : undefined;
     if (pair === undefined) {
-      const harm = planHarm(random, shapes, policy);
-      return { id, trigger: planTrigger(random, shapes, policy, harm), harm };
+      const harm = planHarm(random, works, policy);
+      return { id, trigger: planTrigger(random, works, policy, harm), harm };
     }
     const target = { service: pair.service, replica: random.integer(0, policy.replicas - 1) };
     const harm: Harm = random.chance(0.7)
       ? { do: "kill", ...target, awayMs: random.integer(0, 1500) }
       : { do: "freeze", ...target, forMs: freezeMs(random, policy) };
-    return { id, trigger: atPhase(random, shapes, pair.phase), harm };
+    return { id, trigger: atPhase(random, drawFor(random, works, pair.service), pair.phase), harm };
   });
 }
 
-function planHarm(random: Random, shapes: readonly Shape[], policy: FaultPolicy): Harm {
-  const kind = random.weighted(WEIGHTS);
-  const service = random.pick(SERVICES);
+/** A service that has nothing to do is not worth a fault. */
+function servicesOf({ jobs }: Works): readonly [Service, ...Service[]] {
+  return jobs.length > 0 ? SERVICES : ["watcher", "reservation-manager", "session-controller"];
+}
+
+function planHarm(random: Random, works: Works, policy: FaultPolicy): Harm {
+  const kind = random.weighted(works.jobs.length > 0 ? WEIGHTS : { ...WEIGHTS, "delete-pod": 0 });
+  const service = random.pick(servicesOf(works));
   const replica = random.integer(0, policy.replicas - 1);
   const forMs = random.integer(500, 4000);
   const awayMs = random.integer(500, 4000);
@@ -119,8 +131,12 @@ function planHarm(random: Random, shapes: readonly Shape[], policy: FaultPolicy)
     case "api-drops-watches":
     case "api-expires-watches":
       return { do: kind };
+    case "delete-pod": {
+      const { name, pods } = drawJob(random, works);
+      return { do: kind, work: name, pod: pods[random.integer(0, pods.length - 1)] ?? "" };
+    }
     case "kill-node":
-      return { do: kind, victim: planVictim(random, shapes, policy), awayMs: random.integer(500, 5000) };
+      return { do: kind, victim: planVictim(random, works, policy), awayMs: random.integer(500, 5000) };
   }
 }
 
@@ -128,35 +144,61 @@ function freezeMs(random: Random, { patienceMs }: FaultPolicy): number {
   return random.integer(Math.ceil(patienceMs * 0.5), patienceMs * 3);
 }
 
-function planVictim(random: Random, shapes: readonly Shape[], { pools }: FaultPolicy): Victim {
-  const shape = drawShape(random, shapes);
-  const pod = shape?.pods[random.integer(0, shape.pods.length - 1)];
-  if (shape !== undefined && pod !== undefined && random.chance(0.7)) return { session: shape.name, pod: pod.name };
+function planVictim(random: Random, works: Works, { pools }: FaultPolicy): Victim {
+  const { name, pods } = drawAny(random, works);
+  const pod = pods[random.integer(0, pods.length - 1)];
+  if (pod !== undefined && random.chance(0.7)) return { work: name, pod };
   const nodes = Object.entries(pools).flatMap(([pool, count]) =>
     Array.from({ length: count }, (_, index) => `${pool}-${index}`),
   );
   return { node: nodes[random.integer(0, nodes.length - 1)] ?? "" };
 }
 
-function planTrigger(random: Random, shapes: readonly Shape[], policy: FaultPolicy, harm: Harm): Trigger {
-  if (harm.do === "kill-node" && "session" in harm.victim) {
+function planTrigger(random: Random, works: Works, policy: FaultPolicy, harm: Harm): Trigger {
+  const victim =
+    harm.do === "delete-pod" ? harm : harm.do === "kill-node" && "work" in harm.victim ? harm.victim : undefined;
+  if (victim !== undefined) {
     const phase = random.pick(["provisioning", "running", "running", "cleaning-up"] as const);
-    return { when: "phase", session: harm.victim.session, phase, afterMs: random.integer(0, 300) };
+    return { when: "phase", work: victim.work, phase, afterMs: random.integer(0, 300) };
   }
-  if (random.chance(0.3)) return atPhase(random, shapes, random.pick(PHASES));
+  if (random.chance(0.3)) {
+    const service = "service" in harm ? harm.service : undefined;
+    return atPhase(random, drawFor(random, works, service), random.pick(PHASES));
+  }
   return { when: "time", atMs: random.integer(0, policy.windowMs) };
 }
 
-function atPhase(random: Random, shapes: readonly Shape[], phase: Phase): Trigger {
-  const session = drawShape(random, shapes)?.name ?? "";
+function atPhase(random: Random, work: Drawn, phase: Phase): Trigger {
   // At once as often as a little later: what happens right after a write is not what happens in its middle.
-  return { when: "phase", session, phase, afterMs: random.chance(0.5) ? 0 : random.integer(0, 400) };
+  return { when: "phase", work: work.name, phase, afterMs: random.chance(0.5) ? 0 : random.integer(0, 400) };
 }
 
-/** One that passes through all phases when nothing hits it. */
-function drawShape(random: Random, shapes: readonly Shape[]): Shape | undefined {
+/** A session or job that passes through all phases when nothing hits it, and its pods. */
+type Drawn = { readonly name: string; readonly pods: readonly string[] };
+
+/** One that this service works on. */
+function drawFor(random: Random, works: Works, service: Service | undefined): Drawn {
+  if (service === "job-controller") return drawJob(random, works);
+  if (service === "session-controller") return drawSession(random, works);
+  return drawAny(random, works);
+}
+
+function drawAny(random: Random, works: Works): Drawn {
+  const { shapes, jobs } = works;
+  const isJob = jobs.length > 0 && random.integer(1, shapes.length + jobs.length) > shapes.length;
+  return isJob ? drawJob(random, works) : drawSession(random, works);
+}
+
+function drawSession(random: Random, { shapes }: Works): Drawn {
   const complete = shapes.filter(({ intent, cancel }) => cancel === undefined && COMPLETE.has(intent));
-  return complete[random.integer(0, complete.length - 1)];
+  const { name = "", pods = [] } = complete[random.integer(0, complete.length - 1)] ?? {};
+  return { name, pods: pods.map((pod) => pod.name) };
+}
+
+function drawJob(random: Random, { jobs }: Works): Drawn {
+  const complete = jobs.filter(({ intent, deed }) => deed === undefined && intent !== "pool-too-small");
+  const job = complete[random.integer(0, complete.length - 1)];
+  return job === undefined ? { name: "", pods: [] } : { name: job.name, pods: membersOf(job) };
 }
 
 const COMPLETE: ReadonlySet<Shape["intent"]> = new Set(["good", "driver-fails", "time-limit"]);
@@ -166,7 +208,7 @@ export function describeFault({ id, trigger, harm }: Fault): string {
   const when =
     trigger.when === "time"
       ? `at ${seconds(trigger.atMs)}`
-      : `${trigger.session} ${trigger.phase}${trigger.afterMs === 0 ? "" : ` + ${trigger.afterMs} ms`}`;
+      : `${trigger.work} ${trigger.phase}${trigger.afterMs === 0 ? "" : ` + ${trigger.afterMs} ms`}`;
   return `${id}  ${when.padEnd(28)}  ${describeHarm(harm)}`;
 }
 
@@ -198,8 +240,10 @@ export function describeHarm(harm: Harm): string {
       return "API server drops every watch";
     case "api-expires-watches":
       return "API server says 410 on every watch";
+    case "delete-pod":
+      return `somebody deletes ${harm.work}-${harm.pod}`;
     case "kill-node":
-      return `${"node" in harm.victim ? `node ${harm.victim.node}` : `the node of ${harm.victim.session}-${harm.victim.pod}`} off for ${seconds(harm.awayMs)}`;
+      return `${"node" in harm.victim ? `node ${harm.victim.node}` : `the node of ${harm.victim.work}-${harm.victim.pod}`} off for ${seconds(harm.awayMs)}`;
   }
 }
 

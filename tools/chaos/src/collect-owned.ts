@@ -1,0 +1,54 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { kubeFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import { NAMESPACE } from "./job-observer.ts";
+
+const JOBS: KubeResource = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
+/** What the job-controller makes for a job. */
+const OWNED: readonly KubeResource[] = [
+  { apiVersion: "v1", plural: "pods", namespace: NAMESPACE },
+  { apiVersion: "v1", plural: "services", namespace: NAMESPACE },
+  { apiVersion: "policy/v1", plural: "poddisruptionbudgets", namespace: NAMESPACE },
+];
+const EVERY_MS = 500;
+
+/** What the garbage collector of a whole cluster does about what jobs leave that are gone. Disposing ends it. */
+export function startCollector(calls: KubeCalls): AsyncDisposable {
+  const stop = new AbortController();
+  const working = collectForEver(calls, stop.signal);
+  return {
+    [Symbol.asyncDispose]: () => {
+      stop.abort();
+      return working;
+    },
+  };
+}
+
+async function collectForEver(calls: KubeCalls, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await collect(calls).catch((error: unknown) => {
+      // The API server may be away just then.
+      if (kubeFault(error) === undefined) throw error;
+    });
+    await sleep(EVERY_MS, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** Owners are listed last: what belongs to one that is made meanwhile is left alone. */
+async function collect(calls: KubeCalls): Promise<void> {
+  const owned: { readonly resource: KubeResource; readonly object: KubeObject }[] = [];
+  for (const resource of OWNED) {
+    const { items } = await calls.list<KubeObject>(resource);
+    owned.push(...items.map((object) => ({ resource, object })));
+  }
+  const { items: jobs } = await calls.list<KubeObject>(JOBS);
+  const living = new Set(jobs.map(({ metadata }) => metadata?.uid));
+  for (const { resource, object } of owned) {
+    const { name = "", uid, deletionTimestamp, ownerReferences = [] } = object.metadata ?? {};
+    const job = ownerReferences.find(({ kind }) => kind === "Job");
+    if (job === undefined || living.has(job.uid) || deletionTimestamp !== undefined || uid === undefined) continue;
+    await calls.delete(resource, name, { preconditions: { uid } }).catch((error: unknown) => {
+      const code = kubeFault(error)?.code;
+      if (code !== "not_found" && code !== "conflict") throw error;
+    });
+  }
+}

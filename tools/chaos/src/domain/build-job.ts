@@ -1,0 +1,49 @@
+import { GANG_CODE, type JobShape, type ReplicaShape } from "./plan-jobs.ts";
+
+const KILL_AFTER_S = 1;
+
+/** The manifest as it is submitted: pods for simulated nodes, which do what their command says. */
+export function buildJob(shape: JobShape): object {
+  const { name, types, winner, restartsAll, backoffLimit, deadlineS, cleanPodPolicy, ttlS } = shape;
+  return {
+    apiVersion: "muster.dev/v1",
+    kind: "Job",
+    metadata: { name },
+    spec: {
+      replicaSpecs: Object.fromEntries(types.map((type) => [type.type, buildReplica(type)])),
+      runPolicy: {
+        backoffLimit,
+        cleanPodPolicy,
+        ...(deadlineS !== undefined && { activeDeadlineSeconds: deadlineS }),
+        ...(ttlS !== undefined && { ttlSecondsAfterFinished: ttlS }),
+      },
+      ...(winner !== undefined && { successPolicy: { rules: [{ allOf: [{ type: winner }] }] } }),
+      ...(restartsAll && {
+        failurePolicy: { rules: [{ action: "RestartJob", onExitCodes: { values: [GANG_CODE] } }] },
+      }),
+    },
+  };
+}
+
+function buildReplica({ replicas, pool, restartPolicy, after, ...does }: ReplicaShape): object {
+  const { startMs, readyMs, ends, termMs } = does;
+  const command = [
+    "simulate",
+    `--start-ms=${startMs}`,
+    ...(readyMs === undefined ? [] : [`--ready-ms=${readyMs}`]),
+    ...(ends === undefined ? [] : [`--run-ms=${ends.afterMs}`, `--exit=${ends.code}`]),
+    ...(termMs === undefined ? ["--ignore-term"] : [`--term-ms=${termMs}`]),
+  ];
+  return {
+    replicas,
+    pool,
+    restartPolicy,
+    ...(after !== undefined && { dependsOn: [{ type: after, status: "Ready" }] }),
+    template: {
+      spec: {
+        terminationGracePeriodSeconds: KILL_AFTER_S,
+        containers: [{ name: "main", image: "chaos", command }],
+      },
+    },
+  };
+}

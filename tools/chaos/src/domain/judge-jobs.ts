@@ -1,0 +1,100 @@
+import { decideJobOutcomes } from "./decide-job-outcomes.ts";
+import type { Finding } from "./judge-run.ts";
+import { type JobSeen, nodesByWork, type Observed, type PodSeen } from "./observed.ts";
+import { type JobShape, membersOf } from "./plan-jobs.ts";
+
+/** The machine's pods learn of its end when it is on again. */
+const LOST_AFTER_MS = 3000;
+
+/** Everything that is wrong with the jobs of a run, but for their machines. */
+export function judgeJobs(shapes: readonly JobShape[], observed: Observed): Finding[] {
+  return shapes.flatMap((shape) => judgeJob(shape, observed));
+}
+
+function judgeJob(shape: JobShape, observed: Observed): Finding[] {
+  const { name } = shape;
+  const finding = (rule: string, expected: string, found: string): Finding => ({ work: name, rule, expected, found });
+  const refused = observed.refused.get(name);
+  if (refused !== undefined) return [finding("a valid request is not refused", "an acknowledgement", refused)];
+  const job = observed.jobs.get(name);
+  if (job === undefined) {
+    return [
+      observed.acknowledged.has(name)
+        ? finding("an acknowledged submission is never lost", "the job exists", "there never was such a job")
+        : finding("every submission is acknowledged in the end", "the job exists", "it was never acknowledged"),
+    ];
+  }
+  const pods = observed.pods.filter(({ kind, work }) => kind === "job" && work === name);
+  return [
+    ...judgeEnd(shape, job, observed, finding),
+    ...(shape.ttlS === undefined && shape.deed?.do !== "delete" && job.goneMs !== undefined
+      ? [finding("a job stays that nobody takes away", "it is there", "it is gone")]
+      : []),
+    ...judgeTwins(pods),
+    ...judgeCreations(shape, pods, observed, finding),
+  ];
+}
+
+type MakeFinding = (rule: string, expected: string, found: string) => Finding;
+
+function judgeEnd(shape: JobShape, { ends, state }: JobSeen, observed: Observed, finding: MakeFinding): Finding[] {
+  const { outcomes, mayGo, because } = decideJobOutcomes(shape, { nodeLost: outagesOf(shape, observed) > 0 });
+  const [end, ...others] = ends;
+  const expected = `${outcomes.join(" or ")} (${because})`;
+  if (end === undefined) return mayGo ? [] : [finding("every job ends", expected, `it has not ended: ${state}`)];
+  if (others.length > 0)
+    return [finding("a job ends once, and for ever", `${end} and nothing after it`, ends.join(", then "))];
+  if (outcomes.some((outcome) => outcome === end)) return [];
+  return [finding("the outcome is a right one", expected, `${end}: ${state}`)];
+}
+
+/** In the order in which they were placed, each pod of a member has ended before the next one is. */
+function judgeTwins(pods: readonly PodSeen[]): Finding[] {
+  const placed = pods.filter(({ boundPlace }) => boundPlace !== undefined);
+  return [...Map.groupBy(placed, ({ component }) => component)].flatMap(([component, lives]) => {
+    const inOrder = lives.toSorted((a, b) => (a.boundPlace ?? 0) - (b.boundPlace ?? 0));
+    return inOrder.slice(1).flatMap((pod, index): Finding[] => {
+      const before = inOrder[index];
+      if (before === undefined || (before.endPlace ?? Infinity) < (pod.boundPlace ?? 0)) return [];
+      return [
+        {
+          work: pod.work,
+          rule: "no member of a job runs twice at once",
+          expected: `${before.uid} of ${component} has ended`,
+          found: `${pod.uid} was placed while it ran`,
+        },
+      ];
+    });
+  });
+}
+
+/** Every pod is the first one of its member, or stands for a restart of the budget, a machine that was off, a pod that somebody deleted, or a user's pause. */
+function judgeCreations(
+  shape: JobShape,
+  pods: readonly PodSeen[],
+  observed: Observed,
+  finding: MakeFinding,
+): Finding[] {
+  const members = membersOf(shape).length;
+  const attempts = shape.restartsAll ? 1 + shape.backoffLimit : 1;
+  const restarts = shape.restartsAll ? 0 : shape.backoffLimit;
+  const pauses = shape.deed?.do === "suspend" ? 1 : 0;
+  const outages = outagesOf(shape, observed);
+  const deletions = observed.podDeletions.filter(({ work }) => work === shape.name).length;
+  // Losing a machine may cost the whole gang, which then gives everything back and asks anew.
+  const most = members * (attempts + pauses + outages) + restarts + deletions;
+  if (pods.length <= most) return [];
+  const parts = `${members} members, ${attempts} attempts, ${restarts} restarts, ${pauses} pauses, ${outages} outages, ${deletions} deletions`;
+  const counts = [...Map.groupBy(pods, ({ component }) => component)].map(([each, made]) => `${made.length} ${each}`);
+  return [finding("no more pods are made than budgets allow", `${most} at most (${parts})`, counts.join(", "))];
+}
+
+/** How often machines of it were off before its end. */
+function outagesOf({ name }: JobShape, { jobs, ledger, outages }: Observed): number {
+  const nodes = nodesByWork(ledger).get(name) ?? new Set<string>();
+  const { createdAtMs = 0, endedAtMs, goneMs } = jobs.get(name) ?? {};
+  const endMs = endedAtMs ?? goneMs ?? Infinity;
+  return outages.filter(
+    ({ node, fromMs, toMs }) => nodes.has(node) && fromMs <= endMs && toMs + LOST_AFTER_MS >= createdAtMs,
+  ).length;
+}

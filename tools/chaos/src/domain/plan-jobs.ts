@@ -1,0 +1,225 @@
+import { DRIVERS, PHASES, type Phase, WORKERS } from "./plan-shapes.ts";
+import { type Random, randomFrom } from "./random.ts";
+
+/** What a job is drawn for: it says how it must end when nothing else hits it. */
+export const JOB_INTENTS = [
+  "good",
+  "flaky-beside",
+  "member-fails",
+  "permanent-code",
+  "budget-spent",
+  "gang-restarts",
+  "deadline",
+  "pool-too-small",
+] as const;
+export type JobIntent = (typeof JOB_INTENTS)[number];
+
+export type RestartPolicy = "Always" | "OnFailure" | "Never" | "ExitCode";
+
+/** One replica type; all of its pods do the same. */
+export type ReplicaShape = {
+  readonly type: string;
+  readonly replicas: number;
+  readonly pool: string;
+  readonly restartPolicy: RestartPolicy;
+  /** The type that has to be ready before. */
+  readonly after: string | undefined;
+  readonly startMs: number;
+  /** Undefined: ready when it runs. */
+  readonly readyMs: number | undefined;
+  /** Undefined: it runs until it is told to end. */
+  readonly ends: { readonly afterMs: number; readonly code: number } | undefined;
+  /** Undefined: SIGTERM does nothing. */
+  readonly termMs: number | undefined;
+};
+
+export const DEEDS = ["cancel", "delete", "suspend"] as const;
+
+/** What its user does to a job once it has come so far. Who suspends it lets it go on after `forMs`. */
+export type Deed = {
+  readonly do: (typeof DEEDS)[number];
+  readonly phase: Phase;
+  readonly afterMs: number;
+  readonly forMs: number;
+};
+
+/** One job as it is drawn, in full. */
+export type JobShape = {
+  readonly name: string;
+  readonly intent: JobIntent;
+  /** After the start of the run. */
+  readonly submitAtMs: number;
+  readonly submitTwice: boolean;
+  /** In the order of the spec. */
+  readonly types: readonly ReplicaShape[];
+  /** It has succeeded once all of this type have; undefined: once all of every type have. */
+  readonly winner: string | undefined;
+  readonly backoffLimit: number;
+  /** A failure makes the whole gang anew. */
+  readonly restartsAll: boolean;
+  readonly deadlineS: number | undefined;
+  readonly cleanPodPolicy: "None" | "Running" | "All";
+  readonly ttlS: number | undefined;
+  readonly deed: Deed | undefined;
+};
+
+export type JobPolicy = {
+  readonly jobs: number;
+  /** All are submitted within this time. */
+  readonly windowMs: number;
+  readonly pools: Readonly<Record<string, number>>;
+};
+
+const WEIGHTS: Readonly<Record<JobIntent, number>> = {
+  good: 45,
+  "flaky-beside": 8,
+  "member-fails": 8,
+  "permanent-code": 6,
+  "budget-spent": 12,
+  "gang-restarts": 8,
+  deadline: 8,
+  "pool-too-small": 5,
+};
+const WORKER = "worker";
+const FLAKY = "flaky";
+/** More than a flaky member fails while the others work. */
+const PLENTY = 60;
+/** A rule of the job makes its gang anew for it. */
+export const GANG_CODE = 42;
+
+/** The jobs of one run. The same seed and policy give the same jobs. */
+export function planJobs(seed: number, policy: JobPolicy): JobShape[] {
+  const random = randomFrom(seed, "jobs");
+  return Array.from({ length: policy.jobs }, (_, index) => {
+    const name = `j${String(index + 1).padStart(3, "0")}`;
+    // The first one passes through every phase, so that there is one that does.
+    return index === 0
+      ? planJob(random, { name, intent: "good", deed: undefined }, policy)
+      : planJob(random, { name, intent: random.weighted(WEIGHTS), deed: planDeed(random) }, policy);
+  });
+}
+
+function planDeed(random: Random): Deed | undefined {
+  if (!random.chance(0.25)) return undefined;
+  return {
+    do: random.pick(["cancel", "cancel", "delete", "suspend"] as const),
+    phase: random.pick(PHASES),
+    afterMs: random.chance(0.5) ? 0 : random.integer(0, 500),
+    forMs: random.integer(0, 1500),
+  };
+}
+
+function planJob(
+  random: Random,
+  { name, intent, deed }: Pick<JobShape, "name" | "intent" | "deed">,
+  policy: JobPolicy,
+): JobShape {
+  const types = planTypes(random, intent, policy);
+  // With None, what runs on at the end has to end by itself.
+  const isShort = types.every(({ ends }) => ends !== undefined);
+  return {
+    name,
+    intent,
+    submitAtMs: random.integer(0, policy.windowMs),
+    submitTwice: random.chance(0.1),
+    types,
+    winner: types.length > 1 && (intent === "good" || intent === "flaky-beside") ? WORKER : undefined,
+    backoffLimit: planLimit(random, intent, types),
+    restartsAll: intent === "gang-restarts",
+    deadlineS: intent === "deadline" ? random.integer(1, 3) : undefined,
+    cleanPodPolicy: random.pick(
+      isShort ? (["Running", "Running", "All", "None"] as const) : (["Running", "All"] as const),
+    ),
+    ttlS: random.chance(0.15) ? random.integer(2, 3) : undefined,
+    // Nobody else ends a job that can never begin.
+    deed: intent === "pool-too-small" ? endingDeed(random, deed) : deed,
+  };
+}
+
+function endingDeed(random: Random, deed: Deed | undefined): Deed {
+  const does = deed?.do === "delete" ? "delete" : "cancel";
+  return { do: does, phase: "queued", afterMs: random.integer(0, 1000), forMs: 0 };
+}
+
+function planLimit(random: Random, intent: JobIntent, types: readonly ReplicaShape[]): number {
+  if (intent === "flaky-beside") return PLENTY;
+  if (intent !== "budget-spent" && intent !== "gang-restarts") return random.integer(0, 3);
+  // The kubelet restarts in place, with pauses that are longer than a run has time for.
+  return types.some(({ type, restartPolicy }) => type === FLAKY && restartPolicy === "OnFailure")
+    ? 0
+    : random.integer(0, 2);
+}
+
+function planTypes(random: Random, intent: JobIntent, { pools }: JobPolicy): ReplicaShape[] {
+  const worker = planWorkers(random);
+  const bad = (restartPolicy: RestartPolicy, code: number): ReplicaShape[] => [
+    { ...worker, ends: undefined },
+    { ...planFlaky(random, code), restartPolicy },
+  ];
+  switch (intent) {
+    case "good":
+      return random.chance(0.3) ? withServer(random, worker) : [worker];
+    case "flaky-beside":
+      return [worker, planFlaky(random, random.integer(129, 143))];
+    case "member-fails":
+      return bad("Never", random.integer(1, 143));
+    case "permanent-code":
+      return bad("ExitCode", random.integer(1, 100));
+    case "budget-spent":
+      return random.chance(0.3) ? bad("OnFailure", random.integer(1, 143)) : bad("ExitCode", random.integer(129, 143));
+    case "gang-restarts":
+      return bad("Never", GANG_CODE);
+    case "deadline":
+      return [{ ...worker, ends: undefined }];
+    case "pool-too-small":
+      return [{ ...worker, pool: DRIVERS, replicas: (pools[DRIVERS] ?? 0) + 1 }];
+  }
+}
+
+function planWorkers(random: Random): ReplicaShape {
+  return {
+    type: WORKER,
+    replicas: random.chance(0.2) ? random.integer(6, 10) : random.integer(1, 5),
+    pool: WORKERS,
+    restartPolicy: random.pick(["OnFailure", "Never", "ExitCode"] as const),
+    after: undefined,
+    ...planTimes(random),
+    ends: { afterMs: random.integer(100, 3000), code: 0 },
+  };
+}
+
+/** Servers run for as long as the workers need them, whatever their restart policy. */
+function withServer(random: Random, worker: ReplicaShape): ReplicaShape[] {
+  const restartPolicy = random.pick(["Always", "OnFailure", "Never"] as const);
+  const server = { ...worker, type: "server", replicas: random.integer(1, 2), pool: DRIVERS, restartPolicy };
+  const after = random.chance(0.5) ? server.type : undefined;
+  return [
+    { ...server, ...planTimes(random), ends: undefined },
+    { ...worker, after },
+  ];
+}
+
+function planFlaky(random: Random, code: number): ReplicaShape {
+  return {
+    type: FLAKY,
+    replicas: random.chance(0.7) ? 1 : 2,
+    pool: WORKERS,
+    restartPolicy: "ExitCode",
+    after: undefined,
+    ...planTimes(random),
+    ends: { afterMs: random.integer(0, 1000), code },
+  };
+}
+
+function planTimes(random: Random): Pick<ReplicaShape, "startMs" | "readyMs" | "termMs"> {
+  return {
+    startMs: random.integer(0, 200),
+    readyMs: random.chance(0.5) ? random.integer(0, 400) : undefined,
+    termMs: random.chance(0.1) ? undefined : random.chance(0.5) ? 0 : random.integer(0, 600),
+  };
+}
+
+/** Its members, by their names: `worker-3`. */
+export function membersOf({ types }: JobShape): string[] {
+  return types.flatMap(({ type, replicas }) => Array.from({ length: replicas }, (_, index) => `${type}-${index}`));
+}

@@ -1,0 +1,90 @@
+import { informer, type KubeObject, listWatch, loadKube } from "@muster/kube";
+import { jobMilestoneOf, type Milestone } from "./domain/milestone.ts";
+import type { JobSeen } from "./domain/observed.ts";
+
+/** Sees every change of every job, and not through the faults. */
+export type JobObserver = AsyncDisposable & {
+  /** By name; names are used once. */
+  readonly ever: () => ReadonlyMap<string, JobSeen>;
+  readonly isThere: (job: string) => boolean;
+  /** How far it is; undefined while nobody has seen it. */
+  readonly milestone: (job: string) => Milestone | undefined;
+  /** Called with the name of each job that changed. Returns the way to stop. */
+  readonly onChange: (listener: (job: string) => void) => () => void;
+};
+
+type JobObject = KubeObject & {
+  readonly status?: {
+    readonly startTime?: string | null;
+    readonly conditions?: readonly Condition[];
+    readonly replicaStatuses?: Readonly<Record<string, { readonly active?: number }>>;
+  };
+};
+type Condition = { readonly type: string; readonly status: string; readonly reason?: string };
+
+type Kept = {
+  readonly name: string;
+  readonly createdAtMs: number;
+  readonly milestone: Milestone;
+  /** Empty: it has not ended. */
+  readonly end: string;
+  readonly state: string;
+};
+
+type Life = { -readonly [Key in keyof JobSeen]: JobSeen[Key] extends readonly string[] ? string[] : JobSeen[Key] };
+
+/** Where everything is. */
+export const NAMESPACE = "default";
+const JOBS = `/apis/muster.dev/v1/namespaces/${NAMESPACE}/jobs`;
+const TERMINAL = ["Succeeded", "Failed"];
+
+export async function startJobObserver(kubeconfig: string): Promise<JobObserver> {
+  const lives = new Map<string, Life>();
+  const jobs = informer<JobObject, Kept>({
+    source: listWatch<JobObject>(loadKube(kubeconfig), JOBS),
+    project: keep,
+    timing: { backoffMinMs: 50, backoffMaxMs: 500 },
+  });
+  jobs.onChange(({ before, after }) => {
+    if (after === undefined) {
+      const life = lives.get(before?.name ?? "");
+      if (life !== undefined) life.goneMs = Date.now();
+      return;
+    }
+    const { name, createdAtMs, end, state } = after;
+    const life = lives.get(name) ?? { name, createdAtMs, ends: [], endedAtMs: undefined, goneMs: undefined, state };
+    lives.set(name, life);
+    life.state = state;
+    if (end === (life.ends.at(-1) ?? "")) return;
+    life.ends.push(end === "" ? "none" : end);
+    life.endedAtMs ??= Date.now();
+  });
+  await jobs.synced;
+  const find = (name: string): Kept | undefined => jobs.get(`${NAMESPACE}/${name}`);
+  return {
+    ever: () => lives,
+    isThere: (name) => find(name) !== undefined,
+    milestone: (name) => find(name)?.milestone ?? (lives.get(name)?.goneMs === undefined ? undefined : "over"),
+    onChange: (listener) => jobs.onChange(({ before, after }) => listener((after ?? before)?.name ?? "")),
+    [Symbol.asyncDispose]: () => jobs[Symbol.asyncDispose](),
+  };
+}
+
+function keep({ metadata, status }: JobObject): Kept {
+  const isTrue = (status?.conditions ?? []).filter((condition) => condition.status === "True");
+  const has = (type: string): boolean => isTrue.some((condition) => condition.type === type);
+  const ends = isTrue.filter(({ type }) => TERMINAL.includes(type));
+  const replicas = Object.values(status?.replicaStatuses ?? {});
+  return {
+    name: metadata?.name ?? "",
+    createdAtMs: new Date(metadata?.creationTimestamp ?? 0).getTime(),
+    milestone: jobMilestoneOf({
+      hasMachines: has("MachinesReserved"),
+      anyPodActive: replicas.some(({ active = 0 }) => active > 0),
+      isRunning: has("Running"),
+      isOver: ends.length > 0,
+    }),
+    end: ends.map(({ type, reason = "" }) => (type === "Succeeded" ? type : `${type} ${reason}`)).join(" and "),
+    state: (status?.conditions ?? []).map(({ type, status: is, reason = "" }) => `${type}=${is} ${reason}`).join(", "),
+  };
+}

@@ -1,0 +1,89 @@
+import { describeFault } from "@muster/faults";
+import { kubeFault } from "@muster/kube";
+import { buildJob } from "./domain/build-job.ts";
+import type { Deed, JobShape } from "./domain/plan-jobs.ts";
+import { CALL_TIMEOUT_MS, insist, pause, type UserDeps } from "./users.ts";
+import { NAMESPACE } from "./job-observer.ts";
+import type { World } from "./world.ts";
+
+export type JobUserDeps = Omit<UserDeps, "world"> & { readonly world: Pick<World, "jobService" | "calls" | "jobs"> };
+
+const JOBS = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
+const AGAIN_MS = 300;
+
+/** Submits a job, and does to it what its shape says. Asks again until it is answered, as the command line does. */
+export async function beJobUser(deps: JobUserDeps, shape: JobShape): Promise<void> {
+  const { startedAtMs, stop } = deps;
+  await pause(startedAtMs + shape.submitAtMs - performance.now(), stop);
+  await Promise.all([submit(deps, shape), ...(shape.submitTwice ? [submit(deps, shape)] : [])]);
+  // Not before: a request that is still under way would make a job again that is deleted meanwhile.
+  if (shape.deed !== undefined) await doDeed(deps, shape.name, shape.deed);
+}
+
+async function submit({ world, diary, stop }: JobUserDeps, shape: JobShape): Promise<void> {
+  const { name } = shape;
+  const request = { requestId: `submit-${name}`, manifestJson: JSON.stringify(buildJob(shape)) };
+  const answered = await insist(diary, { work: name, what: "submission" }, stop, async () => {
+    // It would be made again after its end: who has seen it does not ask again.
+    if (world.jobs.ever().has(name)) return;
+    await world.jobService.submitJob(request, { timeoutMs: CALL_TIMEOUT_MS, signal: stop });
+  });
+  if (answered) diary.acknowledged.add(name);
+}
+
+async function doDeed(deps: JobUserDeps, name: string, { do: does, phase, afterMs, forMs }: Deed): Promise<void> {
+  const { world, milestones, diary, stop } = deps;
+  await milestones.reached(name, phase, stop).catch(() => undefined);
+  await pause(afterMs, stop);
+  switch (does) {
+    case "cancel": {
+      const request = { requestId: `cancel-${name}`, key: { kind: "Job", name } };
+      const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+      await insist(diary, { work: name, what: "cancellation" }, stop, async () => {
+        if (world.jobs.isThere(name)) await world.jobService.cancelJob(request, options);
+      });
+      return;
+    }
+    case "delete":
+      return change(deps, name, "deletion", () => world.calls.delete(JOBS, name, { signal: stop }));
+    case "suspend":
+      await suspend(deps, name, true);
+      await pause(forMs, stop);
+      return suspend(deps, name, false);
+  }
+}
+
+function suspend(deps: JobUserDeps, name: string, isSuspended: boolean): Promise<void> {
+  const body = { spec: { runPolicy: { suspend: isSuspended } } };
+  return change(deps, name, isSuspended ? "suspension" : "resumption", async () => {
+    await deps.world.calls.patch(JOBS, name, { kind: "merge", body }, { signal: deps.stop });
+  });
+}
+
+/** With kubectl, as it were: at the API server itself, again while that is away. A job that is gone by then needs no change. */
+async function change(
+  { diary, stop }: JobUserDeps,
+  work: string,
+  what: string,
+  call: () => Promise<void>,
+): Promise<void> {
+  const note = (text: string): void => void diary.entries.push({ work, atMs: Date.now(), text: `${what} ${text}` });
+  note("is sent");
+  while (!stop.aborted) {
+    try {
+      await call();
+      note("is done");
+      return;
+    } catch (error) {
+      const fault = kubeFault(error);
+      if (fault === undefined) throw error;
+      note(`failed: ${describeFault(fault)}`);
+      if (fault.code === "not_found") return;
+      if (fault.code === "invalid_request") {
+        diary.refused.set(work, `${what}: ${describeFault(fault)}`);
+        return;
+      }
+      await pause(AGAIN_MS, stop);
+    }
+  }
+}
