@@ -12,6 +12,10 @@ export const labels = {
   componentKind: "muster.dev/component-kind",
   /** On pods of jobs: which making of the whole gang they belong to. */
   attempt: "muster.dev/attempt",
+  /** On pods of replica sets: the set's name, under the name that people who kept pods on nodes before look for. */
+  replicationController: "replication_controller_id",
+  /** On pods of replica sets: what runs, of which a node has one at most. */
+  podId: "pod_id",
   /** On pods: `true` when the pod has its machine to itself. */
   exclusive: "muster.dev/exclusive",
   /** On nodes that the node scaler made: the name of their record. */

@@ -31,6 +31,10 @@ export const subjects = {
   runSession: (session: string) => `muster.cmd.session.${token(session)}.run`,
   /** muster.cmd.session.*.run */
   anyRunSession: "muster.cmd.session.*.run",
+  /** muster.evt.farm.<incident>.alerted */
+  farmAlerted: (incident: string) => `muster.evt.farm.${token(incident)}.alerted`,
+  /** muster.audit.farm.<replica set>: what was done to a replica set. */
+  farmAudited: (replicaSet: string) => `muster.audit.farm.${token(replicaSet)}`,
   /** muster.dead.<area>: payload and fault of what could not be handled. */
   dead: (area: string) => `muster.dead.${token(area)}`,
 } as const;
@@ -41,6 +45,14 @@ export const streams = {
   sessionCommands: { name: "MUSTER_SESSION_COMMANDS", subjects: ["muster.cmd.session.*.run"], retention: "workqueue" },
   /** The log of the ledger, which `openLog` of libs/store makes and keeps. */
   ledger: { name: "MUSTER_LEDGER", subjects: ["muster.log.reservation"] },
+  audit: {
+    name: "MUSTER_AUDIT",
+    subjects: ["muster.audit.>"],
+    retention: "limits",
+    // A quarter to look at it; beyond either limit the oldest go.
+    maxAgeMs: 90 * 24 * 3_600_000,
+    maxBytes: 256 * 1024 * 1024,
+  },
   dead: {
     name: "MUSTER_DEAD",
     subjects: ["muster.dead.>"],
@@ -67,6 +79,12 @@ export const buckets = {
   scaledNodes: "muster-scaled-nodes",
   /** <pool> -> node.v1.PoolScaling, of the pools that are scaled; written by the node scaler. */
   pools: "muster-pools",
+  /** <replica set> -> farm.v1.ReplicaSetRecord; written by the replication farm. */
+  replicaSets: "muster-replica-sets",
+  /** <roll> -> farm.v1.RollRecord; written by the replication farm. */
+  rolls: "muster-rolls",
+  /** Sessions of farms, and which session owns which replica set; written by whoever takes part. */
+  farmLocks: "muster-farm-locks",
   /** <log> -> snapshot of an event-sourced log; written by the log's writer. */
   snapshots: "muster-snapshots",
 } as const;

@@ -1,6 +1,7 @@
 import { type Json, type JsonObject, listAt, numberAt, objectAt, textAt, textsAt } from "./json.ts";
 import { isDeleting, nameOf } from "./metadata.ts";
-import { type LabelSelector, labelsOf, matchesLabels, type Requirement } from "./selectors.ts";
+import { type LabelSelector, matchesLabels, type Requirement } from "@muster/names";
+import { labelsOf } from "./selectors.ts";
 
 /** What a budget comes to with the pods of its namespace. Nothing here knows of replicas that a controller wants: without one, Kubernetes counts none. */
 export function buildBudgetStatus(budget: JsonObject, pods: readonly JsonObject[], time: string): JsonObject {

@@ -1,17 +1,10 @@
+import { type LabelSelector, matchesLabels } from "@muster/names";
 import { buildList, type View } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
 import { decodePosition, encodePosition, pageOf } from "./page.ts";
 import { integerOf, versionQuery } from "./query.ts";
 import { bucketOf, type Resource, shown } from "./resource.ts";
-import {
-  type FieldSelector,
-  labelsOf,
-  type LabelSelector,
-  matchesFields,
-  matchesLabels,
-  parseFieldSelector,
-  parseLabelSelector,
-} from "./selectors.ts";
+import { type FieldSelector, labelsOf, matchesFields, parseFieldSelector, parseLabelSelector } from "./selectors.ts";
 import { badRequest, expired, fail, futureRevision } from "./status.ts";
 import type { Entry, ObjectStore } from "./store.ts";
 import type { Target } from "./target.ts";

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { matchesFields, matchesLabels, parseFieldSelector, parseLabelSelector } from "./selectors.ts";
+import { matchesLabels } from "@muster/names";
+import { matchesFields, parseFieldSelector, parseLabelSelector } from "./selectors.ts";
 
 const key = fc.constantFrom("app", "tier", "example.com/role", "in", "notin");
 const value = fc.constantFrom("", "web", "db", "1", "20");
