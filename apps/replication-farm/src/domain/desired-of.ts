@@ -1,0 +1,10 @@
+import type { ReplicaSet } from "./replica-set.ts";
+import { desiredInRoll, type Roll } from "./roll.ts";
+
+/** How many replicas a set should have now: what its rolling update says, or the eligible nodes of a daemon set, or its own number. */
+export function desiredOf(set: ReplicaSet, roll: Roll | undefined, eligible: number | undefined): number {
+  if (set.deletion !== undefined) return 0;
+  const rolled = roll === undefined ? undefined : desiredInRoll(roll, set.name);
+  if (rolled !== undefined) return rolled;
+  return set.spec.daemon ? (eligible ?? set.placements.length) : set.spec.replicasDesired;
+}

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import { findNodes, readSelector, type NodeSight } from "./eligible-nodes.ts";
+
+const node = (name: string, rest: Partial<NodeSight> = {}): NodeSight => ({
+  name,
+  labels: { disk: "ssd" },
+  ready: true,
+  schedulable: true,
+  unreadySinceMs: undefined,
+  ...rest,
+});
+const look = { nowMs: 100_000, graceMs: 60_000 };
+const names = (set: ReadonlySet<string>): string[] => [...set];
+
+describe("nodes for a set", () => {
+  it.each<[string, NodeSight, boolean, boolean]>([
+    ["matches, ready", node("a"), true, true],
+    ["has other labels", node("a", { labels: { disk: "hdd" } }), false, true],
+    ["is cordoned", node("a", { schedulable: false }), false, false],
+    ["has been not ready for a moment", node("a", { ready: false, unreadySinceMs: 50_000 }), true, false],
+    ["has been not ready for as long as the grace", node("a", { ready: false, unreadySinceMs: 40_000 }), false, false],
+    ["was seen not ready just now", node("a", { ready: false }), true, false],
+  ])("%s", (_case, given, eligible, usable) => {
+    const found = findNodes(readSelector("selector", "disk=ssd"), [given], look);
+    expect(names(found.eligible)).toEqual(eligible ? ["a"] : []);
+    expect(names(found.usable)).toEqual(usable ? ["a"] : []);
+  });
+
+  it("are among the machines of the set where it has a pool", () => {
+    const found = findNodes(readSelector("selector", ""), [node("a"), node("b")], { ...look, among: new Set(["b"]) });
+    expect(names(found.eligible)).toEqual(["b"]);
+  });
+
+  it.each([
+    ["a==", "a=="],
+    ["-x=1", "not a label key"],
+    ["a in b", "expected: '('"],
+    ["a=b c", "expected: ',' or 'end of string'"],
+  ])("selected by %s are refused or read, and what is wrong is said", (text, words) => {
+    const read = (): unknown => readSelector("node_selector", text);
+    if (text === "a==") expect(read()).toEqual([{ key: "a", operator: "in", values: [""] }]);
+    else expect(read).toThrow(words);
+  });
+});

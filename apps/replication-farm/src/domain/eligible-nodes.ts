@@ -1,0 +1,47 @@
+import { FaultError } from "@muster/faults";
+import { checkLabelKey, checkLabelValue, matchesLabels, parseLabelSelector, type LabelSelector } from "@muster/names";
+import type { Nodes } from "./set-snapshot.ts";
+
+/** A node as the watcher tells it. */
+export type NodeSight = {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly ready: boolean;
+  readonly schedulable: boolean;
+  /** Not ready since, as far as this process has seen; undefined: it is ready. */
+  readonly unreadySinceMs: number | undefined;
+};
+
+/** Reads a selector that somebody wrote. Throws FaultError invalid_request, which names the field and what is wrong. */
+export function readSelector(field: string, text: string): LabelSelector {
+  const refuse = (reason: string): never => {
+    throw new FaultError({ code: "invalid_request", field, reason: `"${text}" is not a label selector: ${reason}` });
+  };
+  const reasonOf = (fault: ReturnType<typeof checkLabelKey>): string | undefined =>
+    fault?.code === "invalid_request" ? fault.reason : undefined;
+  return parseLabelSelector(text, {
+    checkKey: (key) => reasonOf(checkLabelKey(field, key)),
+    checkValue: (value) => reasonOf(checkLabelValue(field, value)),
+    refuse,
+  });
+}
+
+/**
+ * Which nodes may have a pod of a set. One that has been not ready for less than `graceMs` stays eligible where it was, so that a kubelet that restarts moves nothing;
+ * none of them is usable for a new pod.
+ */
+export function findNodes(
+  selector: LabelSelector,
+  nodes: Iterable<NodeSight>,
+  { nowMs, graceMs, among }: { readonly nowMs: number; readonly graceMs: number; readonly among?: ReadonlySet<string> },
+): Nodes {
+  const eligible = new Set<string>();
+  const usable = new Set<string>();
+  for (const { name, labels, ready, schedulable, unreadySinceMs } of nodes) {
+    if (ready && schedulable) usable.add(name);
+    const isLost = !ready && nowMs - (unreadySinceMs ?? nowMs) >= graceMs;
+    const isOurs = among === undefined || among.has(name);
+    if (isOurs && schedulable && !isLost && matchesLabels(selector, labels)) eligible.add(name);
+  }
+  return { eligible, usable };
+}

@@ -1,0 +1,39 @@
+import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
+import type { Audit } from "./set-plan.ts";
+import type { SetSnapshot } from "./set-snapshot.ts";
+
+/** Eligible nodes that have none of this pod id, in the order of their names. */
+export function findCandidates({ set, nodes, taken }: SetSnapshot): string[] {
+  const own = new Set(set.placements.map(({ node }) => node));
+  return [...(nodes?.eligible ?? [])]
+    .filter((node) => nodes?.usable.has(node) === true && !own.has(node) && !taken.has(node))
+    .toSorted();
+}
+
+/** The set with one more place. */
+export function place(snapshot: SetSnapshot, set: ReplicaSet, node: string): ReplicaSet {
+  const placement: Placement = {
+    node,
+    ordinal: set.nextOrdinal,
+    templateHash: snapshot.templateHash,
+    sinceMs: snapshot.nowMs,
+    reservation: snapshot.reservations.get(node),
+  };
+  const placements = [...set.placements, placement].toSorted(compareNodes);
+  return { ...set, placements, nextOrdinal: set.nextOrdinal + 1 };
+}
+
+/** Audited with each change of the nodes: all of them, as they are after it. */
+export function retarget(set: ReplicaSet): Audit {
+  const nodes = set.placements.map(({ node }) => node);
+  return { eventType: "REPLICATION_CONTROLLER_RETARGET", details: { pod_id: set.spec.podId, nodes } };
+}
+
+export function isReady({ set, pods }: SetSnapshot, ordinal: number): boolean {
+  const pod = pods.get(podNameOf(set.name, ordinal));
+  return pod?.health === "READY" && !pod.deleting;
+}
+
+export function compareNodes(a: Placement, b: Placement): number {
+  return a.node < b.node ? -1 : a.node > b.node ? 1 : 0;
+}

@@ -1,0 +1,163 @@
+import { computeRemainder, computeRollStep, type RollCounts } from "./compute-roll-step.ts";
+import type { AuditEvent, ReplicaSet } from "./replica-set.ts";
+import type { Roll } from "./roll.ts";
+import type { Audit } from "./set-plan.ts";
+
+/** A set of a rolling update as it is now. */
+export type RolledSet = {
+  readonly set: ReplicaSet;
+  /** Pods that are ready and made from the set's template; at most one a place. */
+  readonly healthy: number;
+};
+
+export type RollSnapshot = {
+  readonly nowMs: number;
+  readonly roll: Roll;
+  /** Undefined: the set is not there. Both are read after the update. */
+  readonly old: RolledSet | undefined;
+  readonly fresh: RolledSet | undefined;
+  /** The watcher has been silent: nobody's health is known. */
+  readonly blind: boolean;
+};
+
+export type RollReason =
+  "sets-marked" | "next-step" | "has-its-replicas" | "set-missing" | "set-in-another-update" | "finished";
+
+export type RollStep =
+  | { readonly do: "write"; readonly next: Roll; readonly because: RollReason; readonly audits: readonly Audit[] }
+  /** Writes a set whose owner may be another farm; it names the revision that was read. */
+  | {
+      readonly do: "write-set";
+      readonly next: ReplicaSet;
+      readonly because: RollReason;
+      readonly audits: readonly Audit[];
+    }
+  /** Only once every set that names the update was written: what it says is needed until then. */
+  | { readonly do: "end"; readonly because: "finished" | "set-missing" | "set-in-another-update" }
+  | {
+      readonly do: "wait";
+      readonly because: "paused" | "delay" | "minimum-healthy" | "places-missing" | "old-pods-there" | "blind";
+    };
+
+/**
+ * The next step of a rolling update: mark both sets as its own, move counts as health allows, and once the new set has its places write what came of it into the sets. Each step can be made again: one that
+ * was cut short is found as it was left.
+ */
+export function planRoll(snapshot: RollSnapshot): RollStep {
+  const { roll, old, fresh } = snapshot;
+  if (old === undefined || fresh === undefined) return planWithout(roll, old ?? fresh);
+  switch (roll.phase) {
+    case "CREATING":
+      return planMarks(roll, old.set, fresh.set);
+    case "PAUSED":
+      return { do: "wait", because: "paused" };
+    case "RUNNING":
+      return planMove(snapshot, old, fresh);
+    case "FINISHING":
+      return planFinish(snapshot, old.set, fresh.set);
+  }
+}
+
+/** A set that was deleted by force ends its update, and what is left keeps what it has. After the end of a finished update the old set is not there either. */
+function planWithout(roll: Roll, left: RolledSet | undefined): RollStep {
+  const because = roll.phase === "FINISHING" ? "finished" : "set-missing";
+  if (left?.set.roll !== roll.id) return { do: "end", because };
+  const desired = left.set.name === roll.oldSet ? roll.oldDesired : roll.newDesired;
+  const audits = [completion(roll, { succeeded: true, canceled: because === "set-missing" })];
+  return { do: "write-set", next: freed(left.set, desired), because, audits };
+}
+
+function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
+  const sets = [old, fresh].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const isOthers = (set: ReplicaSet): boolean => set.roll !== undefined && set.roll !== roll.id;
+  if (sets.some(isOthers)) {
+    const marked = sets.find((set) => set.roll === roll.id);
+    if (marked === undefined) return { do: "end", because: "set-in-another-update" };
+    return { do: "write-set", next: { ...marked, roll: undefined }, because: "set-in-another-update", audits: [] };
+  }
+  const unmarked = sets.find((set) => set.roll === undefined);
+  if (unmarked !== undefined) {
+    const disabled = unmarked === old && old.disabled;
+    return { do: "write-set", next: { ...unmarked, disabled, roll: roll.id }, because: "sets-marked", audits: [] };
+  }
+  // Counts may have changed until the sets were marked. A disabled set gets no more than it has.
+  const next: Roll = {
+    ...roll,
+    phase: "RUNNING",
+    oldDesired: old.disabled ? old.placements.length : old.spec.replicasDesired,
+    newDesired: fresh.spec.replicasDesired,
+  };
+  return { do: "write", next, because: "sets-marked", audits: [record("ROLLING_UPDATE_CREATION", next, {})] };
+}
+
+function planMove({ roll, nowMs, blind }: RollSnapshot, old: RolledSet, fresh: RolledSet): RollStep {
+  if (blind) return { do: "wait", because: "blind" };
+  const counts: RollCounts = {
+    oldHealthy: old.healthy,
+    newHealthy: fresh.healthy,
+    oldDesired: roll.oldDesired,
+    newDesired: roll.newDesired,
+    target: roll.target,
+    minimum: roll.minimum,
+  };
+  if (roll.newDesired >= roll.target) return planRemainder(roll, counts, fresh.set);
+  if (roll.newDesired > 0 && nowMs < roll.lastStepAtMs + roll.delayMs) return { do: "wait", because: "delay" };
+  const { add, remove } = computeRollStep(counts);
+  if (add === 0) return { do: "wait", because: "minimum-healthy" };
+  const next = {
+    ...roll,
+    newDesired: roll.newDesired + add,
+    oldDesired: roll.oldDesired - remove,
+    lastStepAtMs: nowMs,
+  };
+  return { do: "write", next, because: "next-step", audits: [] };
+}
+
+function planRemainder(roll: Roll, counts: RollCounts, fresh: ReplicaSet): RollStep {
+  if (fresh.placements.length < roll.target) return { do: "wait", because: "places-missing" };
+  const remove = roll.leaveOld ? 0 : computeRemainder(counts);
+  if (remove > 0) {
+    const next = { ...roll, oldDesired: roll.oldDesired - remove };
+    return { do: "write", next, because: "next-step", audits: [] };
+  }
+  if (!roll.leaveOld && roll.oldDesired > 0) return { do: "wait", because: "minimum-healthy" };
+  return { do: "write", next: { ...roll, phase: "FINISHING" }, because: "has-its-replicas", audits: [] };
+}
+
+/** The old set first: as long as the new one is marked, the update is found again. */
+function planFinish({ roll, nowMs }: RollSnapshot, old: ReplicaSet, fresh: ReplicaSet): RollStep {
+  if (old.roll === roll.id) {
+    if (roll.leaveOld) {
+      const desired = old.disabled ? old.spec.replicasDesired : roll.oldDesired;
+      return { do: "write-set", next: freed(old, desired), because: "finished", audits: [] };
+    }
+    if (old.placements.length > 0) return { do: "wait", because: "old-pods-there" };
+    const next = { ...freed(old, 0), deletion: old.deletion ?? { keepPods: false, atMs: nowMs } };
+    return { do: "write-set", next, because: "finished", audits: [] };
+  }
+  if (fresh.roll !== roll.id) return { do: "end", because: "finished" };
+  const audits = [completion(roll, { succeeded: true, canceled: false })];
+  return { do: "write-set", next: freed(fresh, roll.target), because: "finished", audits };
+}
+
+/** Out of the update, with a number of its own again. */
+function freed(set: ReplicaSet, replicasDesired: number): ReplicaSet {
+  return { ...set, roll: undefined, spec: { ...set.spec, replicasDesired } };
+}
+
+function completion(roll: Roll, outcome: { readonly succeeded: boolean; readonly canceled: boolean }): Audit {
+  return record("ROLLING_UPDATE_COMPLETION", roll, outcome);
+}
+
+function record(eventType: AuditEvent, roll: Roll, rest: Readonly<Record<string, unknown>>): Audit {
+  const { id, oldSet, newSet, target, minimum } = roll;
+  const details = {
+    roll_id: id,
+    old: oldSet,
+    new: newSet,
+    replicas_desired: target,
+    minimum_replicas: minimum,
+    ...rest,
+  };
+  return { eventType, details };
+}

@@ -1,0 +1,296 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "./a-set.ts";
+import { GROUP_NODES, planSet } from "./plan-set.ts";
+import type { ReplicaSet } from "./replica-set.ts";
+import type { SetPlan } from "./set-plan.ts";
+import type { SetSnapshot } from "./set-snapshot.ts";
+
+const nodesOf = (plan: SetPlan): string[] | undefined => plan.change?.next.placements.map(({ node }) => node);
+const wanting = (replicasDesired: number, set: Partial<ReplicaSet> = {}): ReplicaSet =>
+  aSet({ ...set, spec: aSpec({ replicasDesired }) });
+
+describe("a set with too few places", () => {
+  it("takes eligible nodes in the order of their names, a group at a time, and audits all its nodes", () => {
+    const plan = planSet(aSnapshot(wanting(7), ["g", "f", "e", "d", "c", "b", "a"]), POLICY);
+    expect(nodesOf(plan)).toEqual(["a", "b", "c", "d", "e"]);
+    expect(plan.change).toMatchObject({
+      because: "too-few",
+      audits: [{ eventType: "REPLICATION_CONTROLLER_RETARGET", details: { pod_id: "web", nodes: nodesOf(plan) } }],
+    });
+  });
+
+  it("keeps what could be placed when nodes run out, and then says so once", () => {
+    const set = wanting(3);
+    const first = planSet(aSnapshot(set, ["a"]), POLICY);
+    expect(nodesOf(first)).toEqual(["a"]);
+    const next = first.change?.next ?? set;
+    const second = planSet(aSnapshot(next, ["a"]), POLICY);
+    expect(second.change).toMatchObject({ because: "trouble-changed", audits: [] });
+    expect(second.change?.next.trouble).toMatchObject({ code: "TOO_FEW_NODES" });
+    const third = planSet(aSnapshot(second.change?.next ?? next, ["a"]), POLICY);
+    expect(third).toEqual({ change: undefined, waits: ["too-few-nodes"] });
+  });
+
+  it("takes no node that has a pod of the same pod id, none that takes no pods, and none for a second time", () => {
+    const set = placedOn(["a"], { spec: aSpec({ replicasDesired: 4 }) });
+    const nodes = { eligible: new Set(["a", "b", "c", "d"]), usable: new Set(["a", "c", "d"]) };
+    expect(nodesOf(planSet(aSnapshot(set, [], { nodes, taken: new Set(["c"]) }), POLICY))).toEqual(["a", "d"]);
+  });
+
+  it.each<[string, Partial<SetSnapshot>, Partial<ReplicaSet>, string]>([
+    ["is disabled", {}, { disabled: true }, "disabled"],
+    ["knows of no nodes, because the watcher is silent", { nodes: undefined }, {}, "nodes-unknown"],
+  ])("does nothing when it %s", (_case, rest, set, waits) => {
+    expect(planSet(aSnapshot(wanting(2, set), ["a", "b"], rest), POLICY)).toEqual({
+      change: undefined,
+      waits: [waits],
+    });
+  });
+});
+
+describe("a set with too many places", () => {
+  const three = (desired: number): ReplicaSet =>
+    placedOn(["a", "b", "c"], { spec: aSpec({ replicasDesired: desired }) });
+
+  it("leaves ineligible nodes first, then those whose pods are not ready, then the last ones", () => {
+    expect(nodesOf(planSet(aSnapshot(three(2), ["b", "c"]), POLICY))).toEqual(["b", "c"]);
+    const set = three(2);
+    const pods = new Map(
+      set.placements.map((each) => aPod(set, each, { health: each.node === "b" ? "FAILED" : "READY" })),
+    );
+    expect(nodesOf(planSet(aSnapshot(set, ["a", "b", "c"], { pods }), POLICY))).toEqual(["a", "c"]);
+    expect(nodesOf(planSet(aSnapshot(three(1), ["a", "b", "c"]), POLICY))).toEqual(["a"]);
+  });
+
+  it("leaves none while what is known looks like the loss of everything", () => {
+    const plan = planSet(aSnapshot(three(0), ["a", "b", "c"], { failsafe: true }), POLICY);
+    expect(plan).toEqual({ change: undefined, waits: ["failsafe"] });
+  });
+
+  it("never leaves the nodes of a transfer that is under way", () => {
+    const transfer = { id: "t", oldNode: "a", newNode: "b", deadlineMs: 2_000_000, startedAtMs: 0, because: "" };
+    const set = placedOn(["a", "b", "c"], { transfer, spec: aSpec({ replicasDesired: 0 }) });
+    const pods = new Map(set.placements.map((each) => aPod(set, each, { health: "NOT_READY" })));
+    expect(nodesOf(planSet(aSnapshot(set, ["b", "c"], { pods }), POLICY))).toEqual(["a", "b"]);
+  });
+});
+
+describe("a set whose node is no longer eligible", () => {
+  const set = placedOn(["a", "b"]);
+
+  it("looks for another one, places it beside the old one, and leaves the old one once the new pod is ready", () => {
+    const started = planSet(aSnapshot(set, ["b", "c"]), POLICY).change;
+    expect(started).toMatchObject({ because: "node-ineligible", audits: [{ eventType: "NODE_TRANSFER_START" }] });
+    const placed = planSet(aSnapshot(started?.next ?? set, ["b", "c"]), POLICY).change;
+    expect(placed?.because).toBe("transfer-placed");
+    expect(placed?.next.placements.map(({ node }) => node)).toEqual(["a", "b", "c"]);
+    const both = placed?.next ?? set;
+    const starting = new Map(
+      both.placements.map((each) => aPod(both, each, { health: each.node === "c" ? "NOT_READY" : "READY" })),
+    );
+    expect(planSet(aSnapshot(both, ["b", "c"], { pods: starting }), POLICY)).toEqual({
+      change: undefined,
+      waits: ["transfer-starting"],
+    });
+    const done = planSet(aSnapshot(both, ["b", "c"]), POLICY).change;
+    expect(done?.audits.map(({ eventType }) => eventType)).toEqual([
+      "NODE_TRANSFER_COMPLETION",
+      "REPLICATION_CONTROLLER_RETARGET",
+    ]);
+    expect(done?.next).toMatchObject({ transfer: undefined, placements: [{ node: "b" }, { node: "c" }] });
+  });
+
+  it.each<[string, Partial<ReplicaSet>, Partial<SetSnapshot>, string[]]>([
+    ["its strategy is static", { spec: aSpec({ replicasDesired: 2, allocationStrategy: "static" }) }, {}, []],
+    [
+      "an operator holds transfers back",
+      { transfersHeld: { by: "ann", because: "drill", atMs: 0 } },
+      {},
+      ["transfer-held"],
+    ],
+    ["the latest one failed a moment ago", { transferNotBeforeMs: 2_000_000 }, {}, ["transfer-pause"]],
+    ["it is in a rolling update", { roll: "web-2" }, { roll: aRoll({ oldDesired: 2 }) }, []],
+    ["what is known looks like the loss of everything", {}, { failsafe: true }, ["failsafe"]],
+  ])("stays when %s", (_case, change, rest, waits) => {
+    expect(planSet(aSnapshot({ ...set, ...change }, ["b", "c"], rest), POLICY)).toEqual({ change: undefined, waits });
+  });
+
+  it("stays where its pod is well as long as another pod is not", () => {
+    const pods = new Map(
+      set.placements.map((each) => aPod(set, each, { health: each.node === "b" ? "NOT_READY" : "READY" })),
+    );
+    expect(planSet(aSnapshot(set, ["b", "c"], { pods }), POLICY).waits).toEqual(["others-unhealthy"]);
+  });
+
+  it("gives up at the deadline, gives the new node back, and waits longer each time", () => {
+    const transfer = {
+      id: "t",
+      oldNode: "a",
+      newNode: "c",
+      deadlineMs: 900_000,
+      startedAtMs: 0,
+      because: "its labels no longer match",
+    };
+    const both = placedOn(["a", "b", "c"], { transfer, transferFailures: 2, spec: aSpec({ replicasDesired: 2 }) });
+    const pods = new Map(
+      both.placements.map((each) => aPod(both, each, { health: each.node === "c" ? "NOT_READY" : "READY" })),
+    );
+    const { change } = planSet(aSnapshot(both, ["b", "c"], { pods }), POLICY);
+    expect(change?.audits.map(({ eventType }) => eventType)).toEqual([
+      "NODE_TRANSFER_ROLLBACK",
+      "REPLICATION_CONTROLLER_RETARGET",
+    ]);
+    expect(change?.next).toMatchObject({
+      transfer: undefined,
+      placements: [{ node: "a" }, { node: "b" }],
+      transferFailures: 3,
+      transferNotBeforeMs: 1_040_000,
+      trouble: {
+        code: "TRANSFER_FAILED",
+        message:
+          "leaving a (its labels no longer match) was given up: the pod on c was not ready within 300 s; attempt 3",
+      },
+    });
+  });
+});
+
+describe("a set whose template has changed", () => {
+  const nodes = ["a", "b", "c", "d", "e", "f", "g"];
+
+  it("makes a group of pods anew in the order of the nodes, and the next one once they are ready", () => {
+    const set = placedOn(nodes);
+    const first = planSet(aSnapshot(set, nodes, { templateHash: "h2" }), POLICY).change;
+    expect(first).toMatchObject({ because: "template-changed", audits: [] });
+    const next = first?.next ?? set;
+    expect(next.placements.map(({ templateHash }) => templateHash).join()).toBe("h2,h2,h2,h2,h2,h1,h1");
+    expect(new Set(next.placements.map(({ ordinal }) => ordinal)).size).toBe(7);
+    const pods = new Map(
+      next.placements.map((each) => aPod(next, each, { health: each.node === "a" ? "READY" : "NOT_READY" })),
+    );
+    const second = planSet(aSnapshot(next, nodes, { templateHash: "h2", pods }), POLICY).change?.next;
+    expect(second?.placements.map(({ templateHash }) => templateHash).join()).toBe("h2,h2,h2,h2,h2,h2,h1");
+    const none = new Map(next.placements.map((each) => aPod(next, each, { health: "NOT_READY" })));
+    expect(planSet(aSnapshot(next, nodes, { templateHash: "h2", pods: none }), POLICY).waits).toEqual([
+      "earlier-group-starting",
+    ]);
+  });
+
+  it("leaves pods on nodes that are not eligible as they are", () => {
+    const set = placedOn(["a"], { spec: aSpec({ replicasDesired: 1, allocationStrategy: "static" }) });
+    expect(planSet(aSnapshot(set, ["b"], { templateHash: "h2" }), POLICY).change).toBeUndefined();
+  });
+});
+
+describe("a daemon set", () => {
+  const daemon = aSpec({ daemon: true });
+
+  it("has a place on each eligible node, and none elsewhere", () => {
+    const set = placedOn(["a", "x"], { spec: daemon });
+    const left = planSet(aSnapshot(set, ["a", "b"]), POLICY).change?.next ?? set;
+    expect(left.placements.map(({ node }) => node)).toEqual(["a"]);
+    expect(nodesOf(planSet(aSnapshot(left, ["a", "b"]), POLICY))).toEqual(["a", "b"]);
+  });
+
+  it("stays where it is when no node is eligible any more", () => {
+    const { change } = planSet(aSnapshot(placedOn(["a"], { spec: daemon }), []), POLICY);
+    expect(change).toMatchObject({
+      because: "trouble-changed",
+      next: { placements: [{ node: "a" }], trouble: { code: "NO_ELIGIBLE_NODES" } },
+    });
+  });
+});
+
+describe("a set in a rolling update", () => {
+  it("has as many places as the update says", () => {
+    const set = placedOn(["a", "b", "c"], { roll: "web-2" });
+    expect(nodesOf(planSet(aSnapshot(set, ["a", "b", "c"], { roll: aRoll({ oldDesired: 2 }) }), POLICY))).toEqual([
+      "a",
+      "b",
+    ]);
+    const fresh = aSet({ name: "web-2", roll: "web-2" });
+    const taken = new Set(["a", "b"]);
+    expect(nodesOf(planSet(aSnapshot(fresh, ["a", "b", "c"], { roll: aRoll(), taken }), POLICY))).toEqual(["c"]);
+  });
+
+  it("keeps its own number until both sets are the update's", () => {
+    const set = placedOn(["a", "b", "c"], { roll: "web-2" });
+    const roll = aRoll({ phase: "CREATING", oldDesired: 0 });
+    expect(planSet(aSnapshot(set, ["a", "b", "c"], { roll }), POLICY).change).toBeUndefined();
+  });
+
+  it("gets no trouble from nodes that the other set still has", () => {
+    const fresh = aSet({ name: "web-2", roll: "web-2" });
+    const plan = planSet(aSnapshot(fresh, ["a"], { roll: aRoll(), taken: new Set(["a"]) }), POLICY);
+    expect(plan).toEqual({ change: undefined, waits: ["too-few-nodes"] });
+  });
+});
+
+it("takes all places of a set that is deleted, whatever else is known", () => {
+  const deletion = { keepPods: false, atMs: 1 };
+  const plan = planSet(aSnapshot(placedOn(["a"], { deletion }), [], { nodes: undefined, failsafe: true }), POLICY);
+  expect(plan.change).toMatchObject({ because: "deleted", next: { placements: [] } });
+});
+
+const NODE_NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"];
+const someNodes = fc.subarray(NODE_NAMES);
+
+describe("whatever the nodes do", () => {
+  const world = fc.record({
+    desired: fc.integer({ min: 0, max: 8 }),
+    strategy: fc.constantFrom("static" as const, "dynamic" as const),
+    daemon: fc.boolean(),
+    rounds: fc.array(
+      fc.record({
+        eligible: someNodes,
+        taken: someNodes,
+        unready: someNodes,
+        hash: fc.constantFrom("h1", "h2"),
+        ms: fc.integer({ min: 0, max: 400_000 }),
+      }),
+      { minLength: 1, maxLength: 12 },
+    ),
+  });
+
+  it("one node has one place, an ordinal is used once, a write changes one group, and it comes to rest", () => {
+    fc.assert(
+      fc.property(world, ({ desired, strategy, daemon, rounds }) => {
+        let set = aSet({ spec: aSpec({ replicasDesired: desired, allocationStrategy: strategy, daemon }) });
+        let nowMs = 1_000_000;
+        for (const { eligible, taken, unready, hash, ms } of rounds) {
+          nowMs += ms;
+          const look = (seen: ReplicaSet): SetSnapshot => {
+            const pods = new Map(
+              seen.placements.map((each) =>
+                aPod(seen, each, { health: unready.includes(each.node) ? "NOT_READY" : "READY" }),
+              ),
+            );
+            return aSnapshot(seen, eligible, { nowMs, taken: new Set(taken), templateHash: hash, pods });
+          };
+          let steps = 0;
+          for (; steps < 60; steps += 1) {
+            const { change } = planSet(look(set), POLICY);
+            if (change === undefined) break;
+            const before = new Set(set.placements.map(({ ordinal }) => ordinal));
+            const { next } = change;
+            const fresh = next.placements.filter(({ ordinal }) => !before.has(ordinal));
+            expect(fresh.length).toBeLessThanOrEqual(GROUP_NODES);
+            for (const { node, ordinal } of fresh) {
+              expect(ordinal).toBeGreaterThanOrEqual(set.nextOrdinal);
+              expect(eligible).toContain(node);
+            }
+            const nodes = next.placements.map(({ node }) => node);
+            expect(nodes).toEqual([...new Set(nodes)].toSorted());
+            set = next;
+          }
+          expect(steps).toBeLessThan(60);
+          if (!daemon)
+            expect(set.placements.length).toBeLessThanOrEqual(
+              Math.max(desired, 0) + (set.transfer === undefined ? 0 : 1),
+            );
+        }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});

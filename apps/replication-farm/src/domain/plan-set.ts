@@ -1,0 +1,145 @@
+import { desiredOf } from "./desired-of.ts";
+import { compareNodes, findCandidates, isReady, place, retarget } from "./places.ts";
+import { planTransfer } from "./plan-transfer.ts";
+import type { Placement, ReplicaSet, Trouble } from "./replica-set.ts";
+import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
+import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
+
+/** Nodes that one write places, takes away or makes anew. */
+export const GROUP_NODES = 5;
+
+/**
+ * What a set's record becomes next: toward as many places as it should have, then away from nodes that are no longer eligible, then toward its template. Changes of at
+ * most GROUP_NODES nodes, in the order of their names; a set that is as it should be gets none.
+ */
+export function planSet(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
+  const plan = planPlaces(snapshot, policy);
+  return plan.change === undefined ? withTrouble(snapshot, plan.waits) : plan;
+}
+
+function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
+  const { set, nodes } = snapshot;
+  if (set.deletion !== undefined) return planDeletion(set);
+  if (nodes === undefined) return waitFor("nodes-unknown");
+  const waits: SetWait[] = [];
+  const steps = set.disabled
+    ? [planTransfer]
+    : set.spec.daemon
+      ? [planDaemon, planTemplate]
+      : [planCount, planTransfer, planTemplate];
+  for (const step of steps) {
+    const plan = step(snapshot, policy);
+    waits.push(...plan.waits);
+    if (plan.change !== undefined) return { change: plan.change, waits };
+  }
+  return { change: undefined, waits: set.disabled ? ["disabled", ...waits] : waits };
+}
+
+function planDeletion(set: ReplicaSet): SetPlan {
+  if (set.placements.length === 0 && set.transfer === undefined) return waitFor();
+  // The places go at once, so that nothing is made any more; how the pods go is another matter.
+  const next = { ...set, placements: [], transfer: undefined };
+  return { change: { next, because: "deleted", audits: [retarget(next)] }, waits: [] };
+}
+
+function planCount(snapshot: SetSnapshot): SetPlan {
+  const { set, roll } = snapshot;
+  const desired = desiredOf(set, roll, undefined);
+  const current = set.placements.length - (isPlacedTwice(set) ? 1 : 0);
+  if (desired > current) return planAdd(snapshot, desired - current, findCandidates(snapshot));
+  return desired < current ? planRemove(snapshot, current - desired) : waitFor();
+}
+
+/** One on each eligible node. That no node is eligible any more is taken for a mistake in the selector or the labels. */
+function planDaemon(snapshot: SetSnapshot): SetPlan {
+  const { set, nodes } = snapshot;
+  if (nodes === undefined) return waitFor();
+  if (nodes.eligible.size === 0) return set.placements.length === 0 ? waitFor() : waitFor("no-eligible-nodes");
+  const surplus = set.placements.filter(({ node }) => !nodes.eligible.has(node));
+  if (surplus.length > 0) return takeAway(snapshot, surplus.slice(0, GROUP_NODES));
+  const candidates = findCandidates(snapshot);
+  return candidates.length === 0 ? waitFor() : planAdd(snapshot, candidates.length, candidates);
+}
+
+function planAdd(snapshot: SetSnapshot, missing: number, candidates: readonly string[]): SetPlan {
+  const { set } = snapshot;
+  const nodes = candidates.slice(0, Math.min(missing, GROUP_NODES));
+  if (nodes.length === 0) return waitFor("too-few-nodes");
+  const next = nodes.reduce((placed, node) => place(snapshot, placed, node), set);
+  return {
+    change: { next, because: "too-few", audits: [retarget(next)] },
+    waits: candidates.length < missing ? ["too-few-nodes"] : [],
+  };
+}
+
+function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
+  const { set, nodes } = snapshot;
+  const { oldNode, newNode } = set.transfer ?? {};
+  const rank = ({ node, ordinal }: Placement): number => {
+    if (nodes?.eligible.has(node) === false) return 0;
+    return isReady(snapshot, ordinal) ? 2 : 1;
+  };
+  const order = set.placements
+    .filter(({ node }) => node !== oldNode && node !== newNode)
+    .toSorted((a, b) => rank(a) - rank(b) || compareNodes(b, a));
+  return takeAway(snapshot, order.slice(0, Math.min(surplus, GROUP_NODES)));
+}
+
+function takeAway(snapshot: SetSnapshot, placements: readonly Placement[]): SetPlan {
+  if (placements.length === 0) return waitFor();
+  if (snapshot.failsafe) return waitFor("failsafe");
+  const gone = new Set(placements);
+  const next = { ...snapshot.set, placements: snapshot.set.placements.filter((each) => !gone.has(each)) };
+  return { change: { next, because: "too-many", audits: [retarget(next)] }, waits: [] };
+}
+
+/** Pods of an earlier template are made anew, so that no more than a group is not ready at a time. */
+function planTemplate(snapshot: SetSnapshot): SetPlan {
+  const { set, nodes, roll, templateHash } = snapshot;
+  if (roll?.oldSet === set.name) return waitFor();
+  const stale = set.placements.filter(
+    ({ node, templateHash: hash }) => hash !== templateHash && nodes?.eligible.has(node),
+  );
+  if (stale.length === 0) return waitFor();
+  const starting = set.placements.filter(
+    ({ templateHash: hash, ordinal }) => hash === templateHash && !isReady(snapshot, ordinal),
+  );
+  const renewed = stale.slice(0, Math.max(0, GROUP_NODES - starting.length));
+  if (renewed.length === 0) return waitFor("earlier-group-starting");
+  const without = { ...set, placements: set.placements.filter((each) => !renewed.includes(each)) };
+  const next = renewed.reduce<ReplicaSet>((placed, { node }) => place(snapshot, placed, node), without);
+  return { change: { next, because: "template-changed", audits: [] }, waits: [] };
+}
+
+/** The transfer's new node has its place beside the old one. */
+function isPlacedTwice({ transfer, placements }: ReplicaSet): boolean {
+  if (transfer?.newNode === undefined) return false;
+  const nodes = placements.map(({ node }) => node);
+  return nodes.includes(transfer.oldNode) && nodes.includes(transfer.newNode);
+}
+
+function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan {
+  const { set, nowMs } = snapshot;
+  const found = findTrouble(snapshot, waits);
+  if (found?.code === set.trouble?.code && found?.message === set.trouble?.message) return { change: undefined, waits };
+  // What only a transfer or an answer from elsewhere can end is not ended by a look at the places.
+  if (found === undefined && (set.trouble?.code === "TRANSFER_FAILED" || set.trouble?.code === "POD_REFUSED"))
+    return { change: undefined, waits };
+  const trouble = found && { ...found, sinceMs: nowMs };
+  return { change: { next: { ...set, trouble }, because: "trouble-changed", audits: [] }, waits };
+}
+
+function findTrouble(
+  { set, roll, nodes }: SetSnapshot,
+  waits: readonly SetWait[],
+): Omit<Trouble, "sinceMs"> | undefined {
+  if (waits.includes("no-eligible-nodes"))
+    return { code: "NO_ELIGIBLE_NODES", message: "no node is eligible, so that the pods stay where they are" };
+  // In an update the other set's nodes become free one by one.
+  if (!waits.includes("too-few-nodes") || roll !== undefined) return undefined;
+  const desired = desiredOf(set, roll, nodes?.eligible.size);
+  return {
+    code: "TOO_FEW_NODES",
+    message: `${desired} replicas are wanted, ${set.placements.length} are placed, and no other eligible node is free`,
+  };
+}

@@ -1,0 +1,125 @@
+import { backoffMs } from "@muster/backoff";
+import { findCandidates, isReady, place, retarget } from "./places.ts";
+import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
+import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
+import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
+
+/**
+ * The exchange of a node that is no longer eligible for another one: one at a time a set, none in a rolling update, and none that would take a healthy pod from a
+ * set whose others are not all healthy. The old pod stays until the new one is ready; a transfer that is not done in time is taken back.
+ */
+export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
+  const { transfer } = snapshot.set;
+  if (transfer === undefined) return planStart(snapshot, policy);
+  return planProgress(snapshot, policy, transfer);
+}
+
+function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
+  const { set, roll, nodes, nowMs } = snapshot;
+  if (set.spec.allocationStrategy === "static" || set.spec.daemon || roll !== undefined || nodes === undefined)
+    return waitFor();
+  const old = set.placements.find(({ node }) => !nodes.eligible.has(node));
+  if (old === undefined) return waitFor();
+  if (set.transfersHeld !== undefined) return waitFor("transfer-held");
+  if (nowMs < set.transferNotBeforeMs) return waitFor("transfer-pause");
+  if (snapshot.failsafe) return waitFor("failsafe");
+  const isWell = ({ ordinal }: Placement): boolean => isReady(snapshot, ordinal);
+  if (isWell(old) && !set.placements.every(isWell)) return waitFor("others-unhealthy");
+  const because = nodes.usable.has(old.node) ? "its labels no longer match" : "it is gone, not ready or cordoned";
+  const transfer: Transfer = {
+    id: `${set.uid}-${set.nextOrdinal}`,
+    oldNode: old.node,
+    newNode: undefined,
+    startedAtMs: nowMs,
+    deadlineMs: nowMs + policy.transferMs,
+    because,
+  };
+  const next = { ...set, transfer };
+  return {
+    change: { next, because: "node-ineligible", audits: [audit("NODE_TRANSFER_START", set, transfer)] },
+    waits: [],
+  };
+}
+
+function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transfer): SetPlan {
+  const { set, nodes, nowMs } = snapshot;
+  const old = set.placements.find(({ node }) => node === transfer.oldNode);
+  const fresh = set.placements.find(({ node }) => node === transfer.newNode);
+  if (old === undefined) {
+    const next = { ...set, transfer: undefined };
+    return { change: { next, because: "transfer-moot", audits: [] }, waits: [] };
+  }
+  if (fresh !== undefined && isReady(snapshot, fresh.ordinal))
+    return { change: complete(set, transfer, old), waits: [] };
+  const lost = fresh !== undefined && nodes?.eligible.has(fresh.node) === false;
+  if (lost || nowMs >= transfer.deadlineMs) return { change: takeBack(snapshot, policy, transfer, lost), waits: [] };
+  if (fresh !== undefined) return waitFor("transfer-starting");
+  const node = findCandidates(snapshot).find((each) => each !== transfer.oldNode);
+  if (node === undefined) return waitFor("transfer-allocating");
+  const next = { ...place(snapshot, set, node), transfer: { ...transfer, newNode: node } };
+  return { change: { next, because: "transfer-placed", audits: [] }, waits: [] };
+}
+
+function complete(set: ReplicaSet, transfer: Transfer, old: Placement): SetChange {
+  const next: ReplicaSet = {
+    ...set,
+    placements: set.placements.filter((each) => each !== old),
+    transfer: undefined,
+    transferFailures: 0,
+    trouble: set.trouble?.code === "TRANSFER_FAILED" ? undefined : set.trouble,
+  };
+  return {
+    next,
+    because: "transfer-done",
+    audits: [audit("NODE_TRANSFER_COMPLETION", set, transfer), retarget(next)],
+  };
+}
+
+function takeBack(
+  { set, nowMs }: SetSnapshot,
+  { transferMs, transferRetry }: SetPolicy,
+  transfer: Transfer,
+  lost: boolean,
+): SetChange {
+  const { oldNode, newNode } = transfer;
+  const failures = set.transferFailures + 1;
+  const why =
+    newNode === undefined
+      ? `no other node was to be had within ${transferMs / 1000} s`
+      : lost
+        ? `the new node ${newNode} is no longer eligible`
+        : `the pod on ${newNode} was not ready within ${transferMs / 1000} s`;
+  const message = `leaving ${oldNode} (${transfer.because}) was given up: ${why}; attempt ${failures}`;
+  const next: ReplicaSet = {
+    ...set,
+    placements: set.placements.filter(({ node }) => node !== newNode),
+    transfer: undefined,
+    transferFailures: failures,
+    // Sets do not fail at one moment, so that their pauses need no spread.
+    transferNotBeforeMs: nowMs + backoffMs(failures, transferRetry, () => 1),
+    trouble: { code: "TRANSFER_FAILED", message, sinceMs: nowMs },
+  };
+  const rollback = audit("NODE_TRANSFER_ROLLBACK", set, transfer, why);
+  return {
+    next,
+    because: "transfer-failed",
+    audits: newNode === undefined ? [rollback] : [rollback, retarget(next)],
+  };
+}
+
+function audit(eventType: Audit["eventType"], set: ReplicaSet, transfer: Transfer, reason?: string): Audit {
+  const { id, oldNode, newNode } = transfer;
+  const { podId, nodeSelector, replicasDesired } = set.spec;
+  return {
+    eventType,
+    details: {
+      transfer_id: id,
+      pod_id: podId,
+      node_selector: nodeSelector,
+      old_node: oldNode,
+      new_node: newNode ?? "",
+      replicas_desired: replicasDesired,
+      reason: reason ?? transfer.because,
+    },
+  };
+}
