@@ -32,6 +32,8 @@ export type Config = {
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
+/** As long as the kubelet asks of a container before it forgets that it crashed; the definition of jobs names it, too. */
+const CALM_AFTER_MS = 10 * MINUTE_MS;
 
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
@@ -70,6 +72,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       policy: {
         restartBackoffMs: read.integer("JOB_RESTART_BACKOFF_MS", { fallback: 10_000, min: 0, max: HOUR_MS }),
         restartBackoffMostMs: read.integer("JOB_RESTART_BACKOFF_MOST_MS", { fallback: 360_000, min: 0, max: HOUR_MS }),
+        uncountedRestartsMost: read.integer("JOB_UNCOUNTED_RESTARTS_MOST", { fallback: 20, min: 1, max: 100_000 }),
+        calmAfterMs: CALM_AFTER_MS,
         replacementWaitMs: read.integer("JOB_REPLACEMENT_WAIT_MS", { fallback: 600_000, min: 1000, max: 24 * HOUR_MS }),
         refusedRetryMs: read.integer("JOB_REFUSED_RETRY_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),
         explainEveryMs: read.integer("JOB_EXPLAIN_EVERY_MS", { fallback: 30_000, min: 0, max: HOUR_MS }),

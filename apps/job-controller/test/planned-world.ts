@@ -6,7 +6,7 @@ import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "../src/domain/jo
 import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
 import type { GroupWanted } from "../src/domain/pod-group.ts";
-import type { PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
+import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 import { mayRun } from "../src/domain/summarise-replicas.ts";
 import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";
 
@@ -29,6 +29,7 @@ export type World = {
   /** Failures that happened to pods by their own doing, each once. */
   failures: number;
   deleting: boolean;
+  policy: JobPolicy;
 };
 
 export type Happening =
@@ -45,7 +46,7 @@ const GROUPS = { apiVersion: "groups/v1", fields: [] } as const;
 /** A job, and how many machines there are; lost ones come back as others. An elastic job may find no more than it needs to start. */
 export type Given = { readonly of: JobSpec; readonly machinesMost: number };
 /** A job whose machines were granted and whose first pods are made. */
-export function newWorld({ of, machinesMost }: Given): World {
+export function newWorld({ of, machinesMost }: Given, policy = POLICY): World {
   const world: World = {
     nowMs: NOW_MS,
     spec: of,
@@ -61,6 +62,7 @@ export function newWorld({ of, machinesMost }: Given): World {
     machinesMost,
     failures: 0,
     deleting: false,
+    policy,
   };
   pass(world);
   grant(world);
@@ -99,7 +101,7 @@ export function observe(world: World): Snapshot {
 
 /** The whole of a pass, or its first steps only: the process dies then. */
 export function pass(world: World, stepsMost = Infinity): JobStep[] {
-  const { status, steps } = planJob(observe(world), POLICY);
+  const { status, steps } = planJob(observe(world), world.policy);
   if (isFinished(world.status)) expect(status.conditions).toEqual(world.status.conditions);
   world.status = status;
   steps.slice(0, stepsMost).forEach((step) => {
@@ -256,7 +258,8 @@ function turn(world: World, each: PodFact, event: Exclude<Happening["do"], "time
       if (over || each.node !== undefined || !canBind(world, each)) return [each];
       return [{ ...each, node: each.pinned, pinned: undefined }];
     case "pod-runs":
-      return [over || each.node === undefined ? each : { ...each, phase: "Running", ready: true }];
+      if (over || each.node === undefined) return [each];
+      return [{ ...each, phase: "Running", ready: true, startedMs: each.startedMs ?? world.nowMs }];
     case "pod-succeeds":
       return [over || each.phase === "Pending" ? each : { ...each, ...end, phase: "Succeeded" }];
     case "pod-fails": {

@@ -18,6 +18,8 @@ export const JOB = {
 export const POLICY: JobPolicy = {
   restartBackoffMs: 10_000,
   restartBackoffMostMs: 360_000,
+  uncountedRestartsMost: 20,
+  calmAfterMs: 600_000,
   replacementWaitMs: 600_000,
   refusedRetryMs: 30_000,
   explainEveryMs: 30_000,
@@ -73,6 +75,7 @@ export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
     pinned: undefined,
     trouble: undefined,
     createdMs: NOW_MS - 50_000,
+    startedMs: undefined,
     finishedMs: undefined,
     containerRestarts: 0,
     exits: [],

@@ -8,7 +8,7 @@ const STARTING: ReadonlySet<string> = new Set(["", "ContainerCreating", "PodInit
 /** Words for an end that say no more than its exit code. */
 const PLAIN_ENDS: ReadonlySet<string> = new Set(["", "Completed", "Error"]);
 
-/** What the cache keeps of a container: how often it ran, how it ended, and what is wrong with it. */
+/** What the cache keeps of a container: how often it ran and since when, how it ended, and what is wrong with it. */
 export function keepContainer({ name, restartCount, ready, state, lastState }: V1ContainerStatus): V1ContainerStatus {
   const now = keepState(state);
   const before = keepState(lastState);
@@ -57,7 +57,8 @@ function readEnd(container: string, end: V1ContainerStateTerminated | undefined)
 }
 
 function keepState(state: V1ContainerState | undefined): V1ContainerState | undefined {
-  const { waiting, terminated } = state ?? {};
+  const { waiting, running, terminated } = state ?? {};
+  if (running?.startedAt !== undefined) return { running: { startedAt: running.startedAt } };
   if (terminated !== undefined) return { terminated: keepEnd(terminated) };
   const { reason, message } = waiting ?? {};
   if (reason === undefined || STARTING.has(reason)) return undefined;
@@ -65,9 +66,11 @@ function keepState(state: V1ContainerState | undefined): V1ContainerState | unde
 }
 
 /** Of one that went well nobody asks why. */
-function keepEnd({ exitCode, finishedAt, reason, message }: V1ContainerStateTerminated): V1ContainerStateTerminated {
+function keepEnd(end: V1ContainerStateTerminated): V1ContainerStateTerminated {
+  const { exitCode, startedAt, finishedAt, reason, message } = end;
   return {
     exitCode,
+    ...(startedAt !== undefined && { startedAt }),
     ...(finishedAt !== undefined && { finishedAt }),
     ...(exitCode !== 0 && reason !== undefined && { reason }),
     ...(exitCode !== 0 && message !== undefined && { message: shortened(message) }),

@@ -65,6 +65,18 @@ describe("what rules look at of a pod", () => {
     expect(podFact(podOf({ phase, containerStatuses })).finishedMs).toBe(expected);
   });
 
+  it("began when the latest of its containers did, whether that still runs or not", () => {
+    const began = (...states: V1ContainerStatus["state"][]): number | undefined =>
+      podFact(
+        podOf({ containerStatuses: states.map((state) => container("main", undefined, { ...(state && { state }) })) }),
+      ).startedMs;
+    const startedAt = (afterMs: number): Date => new Date(CREATED_MS + afterMs);
+    expect(began(undefined, { waiting: {} })).toBeUndefined();
+    expect(began({ running: { startedAt: startedAt(3000) } }, { waiting: {} })).toBe(CREATED_MS + 3000);
+    const ended = { terminated: { exitCode: 1, startedAt: startedAt(5000) } };
+    expect(began({ running: { startedAt: startedAt(3000) } }, ended)).toBe(CREATED_MS + 5000);
+  });
+
   it("counts the restarts of all of its containers, also those before the main one", () => {
     const status = {
       initContainerStatuses: [container("init", undefined, { restartCount: 2 })],
@@ -101,7 +113,11 @@ describe("what the cache keeps of a pod", () => {
         conditions: [{ type: "Ready", status: "True", lastTransitionTime: CREATED, message: "long" }],
         initContainerStatuses: [container("init", { exitCode: 0, finishedAt: CREATED, message: "long" })],
         containerStatuses: [
-          container("main", { exitCode: 1, finishedAt: "2026-01-02T03:04:09Z" }, { restartCount: 2, image: "long" }),
+          container(
+            "main",
+            { exitCode: 1, startedAt: CREATED, finishedAt: "2026-01-02T03:04:09Z" },
+            { restartCount: 2, image: "long" },
+          ),
         ],
       },
       { labels: { [labels.component]: "worker-0" }, annotations: { long: "long" }, managedFields: [{}] },

@@ -56,6 +56,7 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     pinned: spec?.nodeName === undefined ? machineOf(spec) : undefined,
     trouble: over ? undefined : troubleOfPod(status),
     createdMs: timeMs(metadata.creationTimestamp) ?? 0,
+    startedMs: lastStartMs(status?.containerStatuses ?? []),
     finishedMs: over ? lastEndMs(containers) : undefined,
     containerRestarts: containers.reduce((sum, each) => sum + each.restartCount, 0),
     exits: over ? containers.flatMap(endOf) : [],
@@ -114,9 +115,17 @@ function readAttempt(label: string | undefined): number {
   return label !== undefined && /^\d{1,9}$/.test(label) ? Number(label) : 0;
 }
 
+function lastStartMs(containers: readonly V1ContainerStatus[]): number | undefined {
+  return latest(containers.map(({ state }) => timeMs((state?.running ?? state?.terminated)?.startedAt)));
+}
+
 function lastEndMs(containers: readonly V1ContainerStatus[]): number | undefined {
-  const ends = containers.flatMap(({ state }) => timeMs(state?.terminated?.finishedAt) ?? []);
-  return ends.length === 0 ? undefined : Math.max(...ends);
+  return latest(containers.map(({ state }) => timeMs(state?.terminated?.finishedAt)));
+}
+
+function latest(times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((ms) => ms !== undefined);
+  return known.length === 0 ? undefined : Math.max(...known);
 }
 
 function isPhase(phase: string | undefined): phase is PodFact["phase"] {

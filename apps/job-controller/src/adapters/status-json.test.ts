@@ -3,7 +3,13 @@ import { expect, it } from "vitest";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { TFJOB_KIND } from "../domain/kind-tfjob.ts";
 import { typeSelector } from "../domain/member-labels.ts";
-import { NEW_STATUS, type Condition, type JobStatus, type ReplicaStatus } from "../domain/job-status.ts";
+import {
+  NEW_STATUS,
+  UNCOUNTED_REASONS,
+  type Condition,
+  type JobStatus,
+  type ReplicaStatus,
+} from "../domain/job-status.ts";
 import { progressJson, publicJson, readStatus, statusJson, typesOf, type StatusShape } from "./status-json.ts";
 
 const SHAPE: StatusShape = {
@@ -36,6 +42,16 @@ const replica = ({ type, replicas }: { type: string; replicas: number }): fc.Arb
     restarts: small,
     completedIndexes: fc.uniqueArray(fc.nat(replicas - 1)).map((indexes) => indexes.sort((a, b) => a - b)),
     counted: fc.array(fc.record({ pod: fc.uuid(), failures: fc.integer({ min: 1, max: 9 }) }), { maxLength: 3 }),
+    uncounted: fc.array(
+      fc.record({
+        index: fc.nat(replicas - 1),
+        pod: fc.uuid(),
+        times: fc.integer({ min: 1, max: 9 }),
+        atMs: seconds,
+        because: fc.constantFrom(...UNCOUNTED_REASONS),
+      }),
+      { maxLength: 3 },
+    ),
   });
 const status: fc.Arbitrary<JobStatus> = fc.record({
   observedGeneration: small,
@@ -131,6 +147,7 @@ it.each([
     restarts: 0,
     completedIndexes: [],
     counted: [],
+    uncounted: [],
   };
   const before = { ...NEW_STATUS, replicas: [replica] };
   expect(publicJson(before, shape).replicaStatuses).toEqual({

@@ -1,10 +1,13 @@
 import { formatIndexes, parseIndexes } from "../domain/completed-indexes.ts";
 import {
+  isRemembered,
   NEW_STATUS,
+  UNCOUNTED_REASONS,
   type Condition,
   type ConditionType,
   type JobStatus,
   type ReplicaStatus,
+  type Uncounted,
 } from "../domain/job-status.ts";
 import { summariseState } from "../domain/summarise-state.ts";
 
@@ -34,6 +37,15 @@ type ReplicaProgressJson = {
   readonly restarts?: number;
   readonly completedIndexes?: string;
   readonly counted?: readonly { readonly pod: string; readonly failures: number }[];
+  readonly uncounted?: readonly UncountedJson[];
+};
+
+type UncountedJson = {
+  readonly index: number;
+  readonly pod: string;
+  readonly times: number;
+  readonly at: string;
+  readonly because: string;
 };
 
 type ReplicaJson = {
@@ -120,11 +132,7 @@ export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
 
 /** The rest of it, for an annotation; undefined while there is nothing to remember. */
 export function progressJson(status: JobStatus): string | undefined {
-  const replicas = status.replicas
-    .filter(
-      ({ restarts, completedIndexes, counted }) => restarts > 0 || completedIndexes.length > 0 || counted.length > 0,
-    )
-    .map((replica) => [replica.type, progressOf(replica)] as const);
+  const replicas = status.replicas.filter(isRemembered).map((replica) => [replica.type, progressOf(replica)] as const);
   const { attempt, replaced, regrouping } = status;
   if (replicas.length === 0 && attempt === 0 && replaced.length === 0 && !regrouping) return undefined;
   const progress: ProgressJson = { ...gangProgress(status), replicas: Object.fromEntries(replicas) };
@@ -155,6 +163,7 @@ export function readStatus(
       restarts: count(kept.restarts),
       completedIndexes: parseIndexes(kept.completedIndexes ?? "", replicas),
       counted: (kept.counted ?? []).map(({ pod, failures }) => ({ pod, failures: count(failures) })),
+      uncounted: (kept.uncounted ?? []).map(readUncounted).filter(({ index }) => index < replicas),
     };
   });
   return {
@@ -174,8 +183,24 @@ function gangProgress({ attempt, attemptsCounted, replaced, regrouping }: JobSta
   return { attempt, attemptsCounted, replaced, regrouping };
 }
 
-function progressOf({ restarts, completedIndexes, counted }: ReplicaStatus): ReplicaProgressJson {
-  return { restarts, completedIndexes: formatIndexes(completedIndexes), counted };
+function progressOf({ restarts, completedIndexes, counted, uncounted }: ReplicaStatus): ReplicaProgressJson {
+  return {
+    restarts,
+    completedIndexes: formatIndexes(completedIndexes),
+    counted,
+    uncounted: uncounted.map(({ atMs, ...each }) => ({ ...each, at: timeJson(atMs) ?? "" })),
+  };
+}
+
+function readUncounted({ index, pod, times, at, because }: UncountedJson): Uncounted {
+  return {
+    index: count(index),
+    pod,
+    times: count(times),
+    // Without a time nothing is waited for.
+    atMs: timeMs(at) ?? 0,
+    because: UNCOUNTED_REASONS.find((reason) => reason === because) ?? "disrupted",
+  };
 }
 
 function countsJson({ type, active, succeeded, failed }: ReplicaStatus, { selector }: StatusShape): ReplicaJson {

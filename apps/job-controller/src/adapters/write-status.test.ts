@@ -20,7 +20,17 @@ const REMEMBERING: JobStatus = {
   ...NEW_STATUS,
   attempt: 2,
   replicas: [
-    { type: "worker", active: 0, ready: 0, succeeded: 1, failed: 0, restarts: 4, completedIndexes: [1], counted: [] },
+    {
+      type: "worker",
+      active: 0,
+      ready: 0,
+      succeeded: 1,
+      failed: 0,
+      restarts: 4,
+      completedIndexes: [1],
+      counted: [],
+      uncounted: [],
+    },
   ],
 };
 

@@ -1,7 +1,7 @@
 import type { PodFact } from "./snapshot.ts";
 
 /** Clocks of a cluster that is looked after are not further apart. */
-const CLOCKS_APART_MS = 10_000;
+export const CLOCKS_APART_MS = 10_000;
 
 /**
  * When a pod has ended, as far as the clock of its node can be believed: not before it was made, and not in the future. Otherwise it is taken to have ended when it was

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ended, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { ended, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
 import { decideFailure, endedWell } from "./decide-failure.ts";
 import { decideOutcome } from "./decide-outcome.ts";
 import type { RestartPolicy } from "./job.ts";
@@ -54,7 +54,7 @@ describe("a pod whose main container ended well beside a sidecar that was killed
     const replicas = summariseReplicas(strict, NEW_STATUS, [seen("worker", [pod])]);
     expect(replicas[0]).toMatchObject({ completedIndexes: [0], failed: 0, restarts: 0 });
     const world = snapshot({ spec: strict, replicas: [seen("worker", [pod])] });
-    expect(decideOutcome(world, strict, { ...NEW_STATUS, replicas }).is).toBe("succeeded");
+    expect(decideOutcome(world, strict, { ...NEW_STATUS, replicas }, POLICY).is).toBe("succeeded");
   });
 
   it.each<[string, Partial<PodFact>]>([

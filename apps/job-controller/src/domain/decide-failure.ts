@@ -1,19 +1,20 @@
 import { describeEnd } from "./describe-end.ts";
 import type { FailureRule, JobSpec, ReplicaSpec } from "./job.ts";
+import type { UncountedReason } from "./job-status.ts";
 import type { PodFact } from "./snapshot.ts";
 
 /** What becomes of a pod that failed, or of its job. `counts`: against the budget of restarts. */
 export type FailureVerdict =
   | { readonly action: "fail-job"; readonly reason: FailReason; readonly message: string }
+  | { readonly action: "restart-pod"; readonly counts: false; readonly because: IgnoredReason }
   | {
       readonly action: "restart-pod" | "restart-job";
-      readonly counts: boolean;
-      readonly because: RestartReason;
+      readonly counts: true;
+      readonly because: "failure-policy" | "retryable-exit-code" | "restart-policy";
     };
 
 export type FailReason = "PodFailed" | "PermanentExitCode" | "FailurePolicy";
-export type RestartReason =
-  "failure-policy" | "failures-ignored" | "disrupted" | "retryable-exit-code" | "restart-policy";
+type IgnoredReason = Exclude<UncountedReason, "machine-lost">;
 
 /** From here on a process was ended by a signal: somebody else's doing rather than its own mistake. */
 const FIRST_SIGNAL_CODE = 128;

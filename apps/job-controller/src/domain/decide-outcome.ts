@@ -1,22 +1,23 @@
+import { componentOf } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
 import { decideFailure, endedWell, type FailReason } from "./decide-failure.ts";
 import { describeEnd, describeLastEnd } from "./describe-end.ts";
 import type { JobSpec, SuccessRule } from "./job.ts";
-import { conditionOf, type JobStatus } from "./job-status.ts";
+import { conditionOf, type JobStatus, type UncountedReason } from "./job-status.ts";
 import { membersNow } from "./members-now.ts";
-import type { Snapshot } from "./snapshot.ts";
+import type { JobPolicy, Snapshot } from "./snapshot.ts";
 
 /** How the job stands: over, to be made anew as a whole, or neither. */
 export type Outcome =
   | { readonly is: "succeeded"; readonly message: string }
   | {
       readonly is: "failed";
-      readonly reason: FailReason | "BackoffLimitExceeded" | "DeadlineExceeded";
+      readonly reason: FailReason | "BackoffLimitExceeded" | "UncountedRestartsExceeded" | "DeadlineExceeded";
       readonly message: string;
     }
   | {
+      /** It counts against the budget, as one failure. */
       readonly is: "restarting";
-      readonly counts: boolean;
       readonly message: string;
       /** When the pod ended because of which everything is made anew. */
       readonly sinceMs: number;
@@ -25,19 +26,26 @@ export type Outcome =
 
 /**
  * Decides whether a job is over, always in one order: what has succeeded has succeeded, then failures in the order of the replica types and their indexes, then the
- * budget of restarts, then the deadline. `status` has this pass's counts in it already.
+ * budget of restarts, then the limit of those outside it, then the deadline. `status` has this pass's counts in it already.
  */
-export function decideOutcome(snapshot: Snapshot, spec: JobSpec, status: JobStatus): Outcome {
+export function decideOutcome(
+  snapshot: Snapshot,
+  spec: JobSpec,
+  status: JobStatus,
+  policy: Pick<JobPolicy, "uncountedRestartsMost">,
+): Outcome {
   const won = spec.success.find((rule) => holds(rule, snapshot, spec, status));
   if (won !== undefined) return { is: "succeeded", message: `${describeRule(won)} completed` };
   const failed = decideFailures(snapshot, spec, status);
   if (failed?.is === "failed") return failed;
-  const restarts = restartsOf(status);
-  if (spec.backoffLimit !== undefined && restarts + (failed?.counts === true ? 1 : 0) > spec.backoffLimit) {
-    const counted = `${restarts + (failed?.counts === true ? 1 : 0)} failures, and backoffLimit is ${spec.backoffLimit}`;
+  const restarts = restartsOf(status) + (failed === undefined ? 0 : 1);
+  if (spec.backoffLimit !== undefined && restarts > spec.backoffLimit) {
+    const counted = `${restarts} failures, and backoffLimit is ${spec.backoffLimit}`;
     const message = [counted, describeFailure(snapshot, spec, status)].filter((part) => part !== "").join("; ");
     return { is: "failed", reason: "BackoffLimitExceeded", message };
   }
+  const endless = decideEndless(status, policy);
+  if (endless !== undefined) return endless;
   if (status.startMs !== undefined && spec.activeDeadlineMs !== undefined) {
     const overMs = status.startMs + spec.activeDeadlineMs;
     if (snapshot.nowMs >= overMs) {
@@ -71,6 +79,28 @@ export function restartsOf(status: JobStatus): number {
   return status.replicas.reduce((sum, { restarts }) => sum + restarts, status.attemptsCounted);
 }
 
+const WHY_UNCOUNTED: Record<Exclude<UncountedReason, "failures-ignored">, string> = {
+  "failure-policy": "a failure rule says Ignore",
+  disrupted: "the pod was disrupted",
+  "machine-lost": "the machine was lost",
+};
+
+/** A member that is made anew for ever is no work. Types whose failures never fail the job are told so by their kind, and are not judged by this. */
+function decideEndless(
+  { replicas }: JobStatus,
+  { uncountedRestartsMost }: Pick<JobPolicy, "uncountedRestartsMost">,
+): Extract<Ended, { is: "failed" }> | undefined {
+  for (const { type, uncounted } of replicas) {
+    for (const { index, times, because } of uncounted) {
+      if (because === "failures-ignored" || times <= uncountedRestartsMost) continue;
+      const row = `${componentOf({ type, index })} ended ${times} times in a row without that counting`;
+      const message = `${row}, the last time because ${WHY_UNCOUNTED[because]}, and the limit is ${uncountedRestartsMost}`;
+      return { is: "failed", reason: "UncountedRestartsExceeded", message };
+    }
+  }
+  return undefined;
+}
+
 type Ended = Extract<Outcome, { is: "failed" | "restarting" }>;
 
 function decideFailures(
@@ -89,7 +119,6 @@ function decideFailures(
       if (verdict.action === "restart-job") {
         restart ??= {
           is: "restarting",
-          counts: verdict.counts,
           message: `${describeEnd(pod, replica.mainContainer)}, and a failure rule says RestartJob`,
           sinceMs: decideEndMs(pod, snapshot.nowMs),
         };

@@ -5,7 +5,7 @@ import type { JobSpec } from "./job.ts";
 import { NEW_STATUS, type JobStatus } from "./job-status.ts";
 import type { PodFact } from "./snapshot.ts";
 
-const NO_FAILURES = { active: 0, ready: 0, succeeded: 0, failed: 0, completedIndexes: [], counted: [] };
+const NO_FAILURES = { active: 0, ready: 0, succeeded: 0, failed: 0, completedIndexes: [], counted: [], uncounted: [] };
 const failedBefore = (restarts: number, more: Partial<JobStatus> = {}): JobStatus => ({
   ...NEW_STATUS,
   replicas: [{ ...NO_FAILURES, type: "worker", restarts }],

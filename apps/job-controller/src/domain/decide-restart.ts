@@ -1,9 +1,9 @@
-import { decideEndMs } from "./decide-end-time.ts";
+import { CLOCKS_APART_MS, decideEndMs } from "./decide-end-time.ts";
 import { decideFailure } from "./decide-failure.ts";
 import { restartsOf } from "./decide-outcome.ts";
 import { describeEnd } from "./describe-end.ts";
 import type { JobSpec } from "./job.ts";
-import type { JobStatus } from "./job-status.ts";
+import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import type { JobPolicy, PodFact } from "./snapshot.ts";
 
 /** Pods that failed, and when the first of them is made anew. */
@@ -43,12 +43,9 @@ export function decideRestart(
       if (verdict.action === "fail-job") return undefined;
       const endMs = decideEndMs(pod, nowMs);
       const because = describeEnd(pod, replica.mainContainer);
-      if (verdict.action === "restart-job") {
-        const number = verdict.counts ? counted + 1 : undefined;
-        return { atMs: gangRestartMs(endMs, status, policy), number, most, because };
-      }
-      const failures = verdict.counts ? (far?.restarts ?? 0) : 0;
-      const atMs = endMs + restartPauseMs(failures, policy);
+      if (verdict.action === "restart-job")
+        return { atMs: gangRestartMs(endMs, status, policy), number: counted + 1, most, because };
+      const atMs = endMs + memberPauseMs(far, { index: Number(index), counts: verdict.counts }, policy);
       if (first === undefined || atMs < first.atMs)
         first = { atMs, number: verdict.counts ? counted : undefined, most, because };
     }
@@ -59,6 +56,30 @@ export function decideRestart(
 /** When a gang is made anew because of a pod that ended then. */
 export function gangRestartMs(endMs: number, { attemptsCounted }: JobStatus, policy: RestartPauses): number {
   return endMs + restartPauseMs(attemptsCounted + 1, policy);
+}
+
+/** After an end that counts by the failures of its type, after another one by how often in a row its member had such. */
+export function memberPauseMs(
+  far: ReplicaStatus | undefined,
+  end: { readonly index: number; readonly counts: boolean },
+  policy: RestartPauses,
+): number {
+  const inARow = far?.uncounted.find(({ index }) => index === end.index)?.times;
+  return restartPauseMs((end.counts ? far?.restarts : inARow) ?? 0, policy);
+}
+
+/** Until when a member whose pod was lost, or taken away by somebody else, is not made again; undefined: it may be. */
+export function heldBackUntilMs(
+  { uncounted }: ReplicaStatus,
+  member: number,
+  policy: RestartPauses,
+  nowMs: number,
+): number | undefined {
+  const last = uncounted.find(({ index }) => index === member);
+  // A time that lies far ahead is by the clock of another leader.
+  if (last === undefined || last.atMs > nowMs + CLOCKS_APART_MS) return undefined;
+  const untilMs = last.atMs + restartPauseMs(last.times, policy);
+  return untilMs > nowMs ? untilMs : undefined;
 }
 
 /**

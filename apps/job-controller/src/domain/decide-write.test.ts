@@ -11,6 +11,7 @@ const WORKER: ReplicaStatus = {
   restarts: 0,
   completedIndexes: [],
   counted: [],
+  uncounted: [],
 };
 const STORED: JobStatus = { ...NEW_STATUS, observedGeneration: 1, replicas: [WORKER] };
 const condition = {
@@ -31,6 +32,11 @@ describe("a status is written", () => {
     [
       "before the failure of a pod that is counted anew is acted on",
       worker({ counted: [{ pod: "uid", failures: 1 }] }),
+      "first",
+    ],
+    [
+      "before a restart that does not count is made",
+      worker({ uncounted: [{ index: 0, pod: "uid", times: 1, atMs: 1000, because: "disrupted" }] }),
       "first",
     ],
     ["before what follows from a completed index", worker({ completedIndexes: [0] }), "first"],

@@ -1,4 +1,4 @@
-import type { JobStatus } from "./job-status.ts";
+import { isRemembered, type JobStatus } from "./job-status.ts";
 
 /**
  * When a status is written. `first`: something in it must be remembered before anything that follows from it is done. `after`: it tells what has been done. `later`: only
@@ -18,10 +18,10 @@ export function decideWrite(stored: JobStatus, next: JobStatus, sinceMs: number,
 function promises(status: JobStatus): unknown {
   const { attempt, attemptsCounted, replaced, regrouping, completionMs } = status;
   const replicas = status.replicas
-    .map(({ type, restarts, completedIndexes, counted }) => ({ type, restarts, completedIndexes, counted }))
-    .filter(
-      ({ restarts, completedIndexes, counted }) => restarts > 0 || completedIndexes.length > 0 || counted.length > 0,
-    );
+    .filter(isRemembered)
+    .map(({ type, restarts, completedIndexes, counted, uncounted }) => {
+      return { type, restarts, completedIndexes, counted, uncounted };
+    });
   return { attempt, attemptsCounted, replaced, regrouping, completionMs, replicas };
 }
 

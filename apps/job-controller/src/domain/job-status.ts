@@ -26,6 +26,21 @@ export type Condition = {
   readonly lastTransitionMs: number;
 };
 
+/** Why a member is made anew without counting against backoffLimit. */
+export type UncountedReason = (typeof UNCOUNTED_REASONS)[number];
+export const UNCOUNTED_REASONS = ["failure-policy", "failures-ignored", "disrupted", "machine-lost"] as const;
+
+/** How often in a row one member was to be made anew without counting. */
+export type Uncounted = {
+  readonly index: number;
+  /** The pod that was noted last, by its uid: it is not noted again. */
+  readonly pod: string;
+  readonly times: number;
+  /** When that pod ended, or was seen to be lost: the pause is counted from then. */
+  readonly atMs: number;
+  readonly because: UncountedReason;
+};
+
 /** How far one replica type is. */
 export type ReplicaStatus = {
   readonly type: string;
@@ -39,6 +54,8 @@ export type ReplicaStatus = {
   readonly completedIndexes: readonly number[];
   /** How many failures of each pod that is still there are in `restarts`; pods without any are left out. */
   readonly counted: readonly { readonly pod: string; readonly failures: number }[];
+  /** By index, ascending; members that have not been made anew so since they ran calmly are left out. */
+  readonly uncounted: readonly Uncounted[];
 };
 
 /** What is remembered of a job, and nowhere else. Times are whole seconds, as the API server keeps them. */
@@ -89,4 +106,9 @@ export function withoutCondition(status: JobStatus, absent: ConditionType): JobS
 
 export function isFinished(status: JobStatus): boolean {
   return isTrue(status, "Succeeded") || isTrue(status, "Failed");
+}
+
+/** Whether something of this type has to be remembered, beside what can be seen. */
+export function isRemembered({ restarts, completedIndexes, counted, uncounted }: ReplicaStatus): boolean {
+  return restarts > 0 || completedIndexes.length > 0 || counted.length > 0 || uncounted.length > 0;
 }

@@ -16,7 +16,17 @@ const nothing = { groups: { kind, there: [] } };
 const completed = (...completedIndexes: number[]): JobStatus => ({
   ...NEW_STATUS,
   replicas: [
-    { type: "worker", active: 0, ready: 0, succeeded: 0, failed: 0, restarts: 0, completedIndexes, counted: [] },
+    {
+      type: "worker",
+      active: 0,
+      ready: 0,
+      succeeded: 0,
+      failed: 0,
+      restarts: 0,
+      completedIndexes,
+      counted: [],
+      uncounted: [],
+    },
   ],
 });
 const steps = (of: JobSpec, more: Partial<Snapshot>, status = NEW_STATUS, policy = POLICY) =>

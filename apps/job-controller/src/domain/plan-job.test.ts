@@ -72,7 +72,17 @@ const status = (more: Partial<JobStatus> = {}): JobStatus => ({ ...NEW_STATUS, .
 const workersDone = (...completedIndexes: number[]): JobStatus =>
   status({
     replicas: [
-      { type: "worker", active: 0, ready: 0, succeeded: 0, failed: 0, restarts: 0, completedIndexes, counted: [] },
+      {
+        type: "worker",
+        active: 0,
+        ready: 0,
+        succeeded: 0,
+        failed: 0,
+        restarts: 0,
+        completedIndexes,
+        counted: [],
+        uncounted: [],
+      },
     ],
   });
 

@@ -1,4 +1,5 @@
 import { gangSize, ownerIdOf } from "./build-units.ts";
+import { countUncounted } from "./count-uncounted.ts";
 import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
 import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
 import { explainRestart, whichRestart } from "./explain-restart.ts";
@@ -115,8 +116,9 @@ function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): Job
 
 function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy: JobPolicy): JobPlan {
   const { nowMs } = snapshot;
-  const counted = { ...resume(begun, nowMs), replicas: summariseReplicas(spec, begun, snapshot.replicas) };
-  const outcome = snapshot.job.cancelled ? CANCELLED : decideOutcome(snapshot, spec, counted);
+  const summarised = { ...resume(begun, nowMs), replicas: summariseReplicas(spec, begun, snapshot.replicas) };
+  const counted = countUncounted(snapshot, spec, summarised, policy);
+  const outcome = snapshot.job.cancelled ? CANCELLED : decideOutcome(snapshot, spec, counted, policy);
   if (outcome.is === "succeeded" || outcome.is === "failed") {
     const over = finish(counted, nowMs, outcome);
     return planCleanUp(snapshot, over, spec, policy);
@@ -241,7 +243,7 @@ function restartGang(
   const again = {
     ...status,
     attempt: status.attempt + 1,
-    attemptsCounted: status.attemptsCounted + (outcome.counts ? 1 : 0),
+    attemptsCounted: status.attemptsCounted + 1,
     replicas: status.replicas.map((replica) => ({
       ...replica,
       active: 0,
@@ -252,8 +254,7 @@ function restartGang(
       counted: [],
     })),
   };
-  const number = outcome.counts ? restartsOf(again) : undefined;
-  const message = `${whichRestart({ number, most: spec.backoffLimit })}: ${outcome.message}`;
+  const message = `${whichRestart({ number: restartsOf(again), most: spec.backoffLimit })}: ${outcome.message}`;
   return transitionConditions(again, { type: "Restarting", status: "True", reason: "JobRestarting", message }, nowMs);
 }
 
@@ -336,7 +337,7 @@ function noteRestart(status: JobStatus, next: NextRestart | undefined, policy: J
   const isSaid =
     next !== undefined && next.atMs > nowMs && before?.message.startsWith(`${whichRestart(next)} in `) === true;
   if (isSaid && wasSaidLately(before, nowMs, policy)) return status;
-  const message = next === undefined ? "pods that lost their machine are made anew" : explainRestart(next, nowMs);
+  const message = next === undefined ? "pods that were lost are made anew" : explainRestart(next, nowMs);
   return transitionConditions(status, { type: "Restarting", status: "True", reason: "JobRestarting", message }, nowMs);
 }
 

@@ -1,7 +1,7 @@
 import { componentOf } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
 import { decideFailure, endedWell } from "./decide-failure.ts";
-import { restartPauseMs } from "./decide-restart.ts";
+import { heldBackUntilMs, memberPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import { membersNow } from "./members-now.ts";
@@ -82,7 +82,8 @@ type TypeWorld = Places & {
 
 function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
   const { replica, seen, status, machines, mayCreate } = world;
-  const completed = new Set(statusOf(status, replica.type)?.completedIndexes);
+  const far = statusOf(status, replica.type);
+  const completed = new Set(far?.completedIndexes);
   const steps: JobStep[] = seen.surplus
     .filter(({ pod }) => !pod.deleting)
     .map(({ pod, because }) => deletion(pod, because));
@@ -95,8 +96,14 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     if (pod === undefined) {
       const member = { type: replica.type, index };
       const node = machines.get(componentOf(member));
-      if (!completed.has(index) && mayCreate && node !== undefined && !taken.has(memberName(snapshot.job, member)))
-        missing.push({ ...member, node });
+      if (completed.has(index) || !mayCreate || node === undefined) return;
+      if (taken.has(memberName(snapshot.job, member))) return;
+      const untilMs = far && heldBackUntilMs(far, index, world.policy, snapshot.nowMs);
+      if (untilMs === undefined) missing.push({ ...member, node });
+      else {
+        restarting = true;
+        dueMs.push(untilMs);
+      }
       return;
     }
     if (pod.deleting) return;
@@ -115,8 +122,8 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     const verdict = decideFailure(pod, replica, world.spec);
     // The gang's own pause decides when it is made anew, this pod with it.
     if (verdict.action !== "restart-pod") return;
-    const failures = verdict.counts ? (statusOf(status, replica.type)?.restarts ?? 0) : 0;
-    const atMs = decideEndMs(pod, snapshot.nowMs) + restartPauseMs(failures, world.policy);
+    const { counts } = verdict;
+    const atMs = decideEndMs(pod, snapshot.nowMs) + memberPauseMs(far, { index, counts }, world.policy);
     if (atMs > snapshot.nowMs) dueMs.push(atMs);
     else steps.push(deletion(pod, "failed"));
   });

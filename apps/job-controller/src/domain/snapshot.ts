@@ -26,6 +26,8 @@ export type PodFact = {
   /** Undefined when nothing is wrong, and of a pod that is over. */
   readonly trouble: PodTrouble | undefined;
   readonly createdMs: number;
+  /** When the latest of its containers began to run; undefined when none has, or nothing says so. */
+  readonly startedMs: number | undefined;
   /** When its last container ended; undefined while one runs, or when nothing says so. */
   readonly finishedMs: number | undefined;
   /** Restarts of its containers by the kubelet, all together. */
@@ -126,6 +128,10 @@ export type JobPolicy = {
   /** A pod that failed is made anew after this, doubled for each earlier failure of its type up to the most. */
   readonly restartBackoffMs: number;
   readonly restartBackoffMostMs: number;
+  /** A job fails when one of its members was to be made anew more often than this in a row, without that counting against its backoffLimit. */
+  readonly uncountedRestartsMost: number;
+  /** A member that has run for so long begins a new row. */
+  readonly calmAfterMs: number;
   /** A gang that waits longer than this for machines that it lost gives back all of them. */
   readonly replacementWaitMs: number;
   /** A request that the ledger refused is made again after this, because pools may grow. */

@@ -16,6 +16,7 @@ const STATUS = {
       restarts: 0,
       completedIndexes: [1],
       counted: [],
+      uncounted: [],
     },
   ],
 };

@@ -50,6 +50,7 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
       .map(({ pod, failures }) => ({ pod, failures: Math.max(failures, countedBefore.get(pod) ?? 0) }))
       .filter(({ failures }) => failures > 0)
       .sort((a, b) => (a.pod < b.pod ? -1 : 1)),
+    uncounted: before?.uncounted ?? [],
   };
 }
 

@@ -29,7 +29,7 @@ describe("a job", () => {
   });
 
   it("counts what has ended well of all that was asked for, and every restart", () => {
-    const replica = { active: 0, ready: 0, failed: 0, completedIndexes: [], counted: [] };
+    const replica = { active: 0, ready: 0, failed: 0, completedIndexes: [], counted: [], uncounted: [] };
     const replicas = [
       { ...replica, type: "ps", succeeded: 1, restarts: 2 },
       { ...replica, type: "worker", succeeded: 2, restarts: 1 },

@@ -155,6 +155,31 @@ export function failingPods(world: () => FailureWorld): void {
     expect(failed.status).toMatchObject({ restarts: 3 });
   });
 
+  it("remembers restarts that do not count, and ends a job that does nothing else", async () => {
+    const { create, patch, get, untilCondition, untilReturned } = world();
+    const name = "ignored";
+    const worker = replicaType(["--run-ms=50", "--exit=42"]);
+    const failurePolicy = { rules: [{ action: "Ignore", onExitCodes: { values: [42] } }] };
+    const job = await create(simulatedJob(name, { worker }, { failurePolicy, runPolicy: { backoffLimit: 0 } }));
+    const row = await until(
+      "two of them are remembered",
+      async () => {
+        const [first] = (await get(name))?.status?.replicaStatuses?.["worker"]?.uncounted ?? [];
+        return first !== undefined && first.times >= 2 && first;
+      },
+      { timeoutMs: 90_000 },
+    );
+    expect(row).toMatchObject({ index: 0, because: "failure-policy" });
+    expect((await get(name))?.status).toMatchObject({ restarts: 0 });
+    const many = { ...row, pod: "an-earlier-one", times: 20 };
+    await patch(name, { status: { replicaStatuses: { worker: { uncounted: [many] } } } }, "status");
+    const failed = await untilCondition(name, "Failed");
+    expect(reasonOf(failed, "Failed")).toBe("UncountedRestartsExceeded");
+    expect(failed.status?.message).toMatch(/^worker-0 ended 21 times/);
+    expect(failed.status).toMatchObject({ restarts: 0 });
+    await untilReturned(job);
+  });
+
   it("never runs an index again that has completed, though its pod is deleted", async () => {
     const { create, calls, untilPod, untilCondition, pod } = world();
     const specs = { quick: replicaType(["--run-ms=50"]), slow: replicaType(["--run-ms=4000"]) };

@@ -1,0 +1,114 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { happen, newWorld, pass, type Happening, type World } from "../../test/planned-world.ts";
+import { POLICY, replica, spec } from "../../test/samples.ts";
+import { restartPauseMs } from "./decide-restart.ts";
+import { conditionOf, isFinished } from "./job-status.ts";
+import type { PodFact } from "./snapshot.ts";
+
+const MOST = 3;
+const SPEC = spec({
+  replicas: [replica("worker", 2, { restartPolicy: "Never" })],
+  group: { scheduler: "gangs", settings: {} },
+  backoffLimit: 0,
+  failurePolicy: [
+    { action: "Ignore", replicaTypes: [], on: { exitCodes: "NotIn", values: [255], container: undefined } },
+  ],
+});
+
+/** Without anybody who deletes pods by hand, so that none can be gone before it was seen. */
+const which: fc.Arbitrary<number> = fc.nat(1);
+const happening: fc.Arbitrary<Happening> = fc.oneof(
+  { weight: 6, arbitrary: fc.constant({ do: "pass" as const }) },
+  { weight: 5, arbitrary: fc.record({ do: fc.constant("pod-binds" as const), which }) },
+  { weight: 5, arbitrary: fc.record({ do: fc.constant("pod-runs" as const), which }) },
+  { weight: 5, arbitrary: fc.record({ do: fc.constantFrom("pod-fails" as const, "pod-evicted" as const), which }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("pod-succeeds" as const), which }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("pod-goes" as const), which }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("time" as const), ms: fc.integer({ min: 1, max: 400_000 }) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("crash-in-steps" as const), after: fc.nat(2) }) },
+);
+
+/** A pod that comes, runs, and is to be made anew: by chance alone it takes long until that happens to one member many times. */
+const life: fc.Arbitrary<Happening[]> = fc
+  .record({ which, ms: fc.integer({ min: 0, max: 700_000 }), end: fc.constantFrom("pod-fails", "pod-evicted") })
+  .map(({ which: member, ms, end }) => [
+    { do: "pod-binds", which: member },
+    { do: "pod-runs", which: member },
+    { do: "time", ms },
+    { do: end, which: member },
+    { do: "pass" },
+    { do: "time", ms: POLICY.restartBackoffMostMs },
+    { do: "pass" },
+    { do: "pod-goes", which: member },
+    { do: "pass" },
+  ]);
+const history = fc
+  .array(fc.oneof({ weight: 1, arbitrary: life }, { weight: 4, arbitrary: happening.map((each) => [each]) }), {
+    minLength: 20,
+    maxLength: 50,
+    size: "max",
+  })
+  .map((parts) => parts.flat());
+
+/** What somebody would count who sees everything. */
+type Row = { times: number; lastEndMs: number; uid: string; done: boolean };
+
+it("never loses and never doubles one of a row, pauses no shorter than before, and ends when the row is too long", () => {
+  const policy = { ...POLICY, uncountedRestartsMost: MOST };
+  let ended = 0;
+  fc.assert(
+    fc.property(history, (happenings) => {
+      const world = newWorld({ of: SPEC, machinesMost: Infinity }, policy);
+      const rows = new Map<string, Row>();
+      const seenPods = new Map<string, string>();
+      for (const event of happenings) {
+        happen(world, event);
+        note(world, rows);
+        pass(world);
+        for (const each of world.pods) checkPause(world, each, { rows, seenPods });
+        if (isFinished(world.status)) break;
+        checkCounts(world, rows);
+      }
+      if (!isFinished(world.status)) return;
+      const failed = conditionOf(world.status, "Failed");
+      const longest = Math.max(...[...rows.values()].map(({ times }) => times));
+      expect(failed?.reason).toBe(longest > MOST ? "UncountedRestartsExceeded" : undefined);
+      if (failed !== undefined) ended += 1;
+    }),
+    { numRuns: 150 },
+  );
+  expect(ended, "runs in which a row was too long").toBeGreaterThan(0);
+});
+
+function note(world: World, rows: Map<string, Row>): void {
+  for (const { component, uid, phase, startedMs, finishedMs } of world.pods) {
+    const row = rows.get(component) ?? { times: 0, lastEndMs: -Infinity, uid: "", done: false };
+    rows.set(component, row);
+    const untilMs = finishedMs ?? world.nowMs;
+    const wasCalm = startedMs !== undefined && untilMs - startedMs >= POLICY.calmAfterMs;
+    if (phase === "Succeeded") row.done = true;
+    if (wasCalm && uid !== row.uid) row.times = 0;
+    if (phase === "Failed" && uid !== row.uid) {
+      row.times += 1;
+      row.uid = uid;
+      row.lastEndMs = untilMs;
+    }
+  }
+}
+
+function checkCounts(world: World, rows: ReadonlyMap<string, Row>): void {
+  const stored = new Map(world.status.replicas[0]?.uncounted.map(({ index, times }) => [`worker-${index}`, times]));
+  for (const [component, { times, done }] of rows) expect(stored.get(component) ?? 0).toBe(done ? 0 : times);
+}
+
+type Seen = { readonly rows: ReadonlyMap<string, Row>; readonly seenPods: Map<string, string> };
+
+/** When a pod comes in place of another one, the pause of the row as it is then has passed. */
+function checkPause(world: World, { component, uid }: PodFact, { rows, seenPods }: Seen): void {
+  if (seenPods.get(component) === uid) return;
+  seenPods.set(component, uid);
+  const row = rows.get(component);
+  if (row === undefined || row.times === 0) return;
+  expect(world.nowMs - row.lastEndMs).toBeGreaterThanOrEqual(restartPauseMs(row.times, POLICY));
+}

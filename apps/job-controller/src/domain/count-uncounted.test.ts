@@ -1,0 +1,140 @@
+import { describe, expect, it } from "vitest";
+import { ended, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { countUncounted } from "./count-uncounted.ts";
+import type { FailureRule, JobSpec } from "./job.ts";
+import { NEW_STATUS, type JobStatus, type Uncounted } from "./job-status.ts";
+import { planJob } from "./plan-job.ts";
+import type { PodFact, Snapshot } from "./snapshot.ts";
+
+const DISRUPTED = [{ type: "DisruptionTarget", status: "True" }];
+const on = { exitCodes: "In", values: [42], container: undefined } as const;
+const rule = (action: FailureRule["action"]): JobSpec =>
+  spec({ backoffLimit: 0, failurePolicy: [{ action, replicaTypes: [], on }] });
+const row = (more: Partial<Uncounted> = {}): Uncounted => ({
+  index: 1,
+  pod: "uid-before",
+  times: 2,
+  atMs: NOW_MS - 100_000,
+  because: "disrupted",
+  ...more,
+});
+const status = (uncounted: readonly Uncounted[], completedIndexes: number[] = []): JobStatus => {
+  const counts = { active: 0, ready: 0, succeeded: 0, failed: 0, restarts: 0, counted: [] };
+  return { ...NEW_STATUS, replicas: [{ ...counts, type: "worker", completedIndexes, uncounted }] };
+};
+
+function rowAfter(second: PodFact | undefined, more: Partial<Snapshot> = {}, of = rule("Ignore")): string {
+  const world = snapshot({
+    spec: of,
+    status: status([row()]),
+    replicas: [seen("worker", [undefined, second])],
+    ...more,
+  });
+  const [next] = countUncounted(world, of, world.status, POLICY).replicas[0]?.uncounted ?? [];
+  return next === undefined ? "none" : `${next.times} ${next.because} ${next.pod}`;
+}
+
+describe("a row of restarts that do not count", () => {
+  const calm = { startedMs: NOW_MS - POLICY.calmAfterMs };
+  const notCalm = { startedMs: NOW_MS - POLICY.calmAfterMs + 1 };
+  it.each<[string, PodFact | undefined, string]>([
+    ["stays while there is no pod", undefined, "2 disrupted uid-before"],
+    ["stays while the next pod runs", pod("worker-1", notCalm), "2 disrupted uid-before"],
+    ["ends when the next pod has run for long enough", pod("worker-1", calm), "none"],
+    ["is longer by a failure that a rule ignores", ended("worker-1", 42, notCalm), "3 failure-policy uid-worker-1"],
+    ["is longer by a pod that never ran", ended("worker-1", 42), "3 failure-policy uid-worker-1"],
+    ["begins anew with a pod that had run for long", ended("worker-1", 42, calm), "1 failure-policy uid-worker-1"],
+    ["is longer by a disruption", ended("worker-1", 1, { conditions: DISRUPTED }), "3 disrupted uid-worker-1"],
+    [
+      "is longer by a pod that is evicted",
+      pod("worker-1", { deleting: true, conditions: DISRUPTED }),
+      "3 disrupted uid-worker-1",
+    ],
+    ["is not longer by a pod that somebody deletes", pod("worker-1", { deleting: true }), "2 disrupted uid-before"],
+    ["is not longer by a failure that counts", ended("worker-1", 1), "2 disrupted uid-before"],
+    ["is not longer by a pod that was noted", ended("worker-1", 42, { uid: "uid-before" }), "2 disrupted uid-before"],
+    ["is not longer by a pod of an earlier gang", ended("worker-1", 42, { attempt: 7 }), "2 disrupted uid-before"],
+  ])("%s", (_title, second, said) => {
+    expect(rowAfter(second)).toBe(said);
+  });
+
+  it("is longer by a lost machine, once", () => {
+    const lost = { nodesLost: ["node-worker-1"] };
+    expect(rowAfter(pod("worker-1"), lost)).toBe("3 machine-lost uid-worker-1");
+    const noted = { ...lost, status: status([row({ pod: "uid-worker-1" })]) };
+    expect(rowAfter(pod("worker-1", { deleting: true, conditions: DISRUPTED }), noted)).toBe(
+      "2 disrupted uid-worker-1",
+    );
+  });
+
+  it("ends when the member completes", () => {
+    expect(rowAfter(ended("worker-1", 42), { status: status([row()], [1]) })).toBe("none");
+  });
+
+  it("is not longer by a disruption that a rule counts", () => {
+    const counts: JobSpec = spec({
+      failurePolicy: [
+        { action: "RestartPod", replicaTypes: [], on: { podCondition: "DisruptionTarget", status: "True" } },
+      ],
+    });
+    const second = ended("worker-1", 1, { conditions: DISRUPTED });
+    expect(rowAfter(second, {}, counts)).toBe("2 disrupted uid-before");
+    expect(rowAfter({ ...second, deleting: true }, {}, counts)).toBe("2 disrupted uid-before");
+  });
+});
+
+describe("a member that is to be made anew without counting", () => {
+  const failing = (times: number, more: Partial<Snapshot> = {}): Snapshot =>
+    snapshot({
+      spec: rule("Ignore"),
+      budget: 2,
+      status: status([row({ times })]),
+      replicas: [seen("worker", [pod("worker-0"), ended("worker-1", 42)])],
+      ...more,
+    });
+
+  it.each([
+    [0, 10_000],
+    [1, 20_000],
+    [4, 160_000],
+    [19, POLICY.restartBackoffMostMs],
+  ])("waits after %i before it for %i ms from its end, whoever leads", (times, pauseMs) => {
+    const first = planJob(failing(times), POLICY);
+    expect(first.steps).toEqual([]);
+    expect(first.lookAgainInMs).toBe(pauseMs);
+    const later = { status: first.status, nowMs: NOW_MS + pauseMs };
+    expect(planJob(failing(times, { ...later, nowMs: later.nowMs - 1 }), POLICY).steps).toEqual([]);
+    expect(planJob(failing(times, later), POLICY).steps).toMatchObject([{ do: "delete-pod", pod: "train-worker-1" }]);
+  });
+
+  it("waits, too, when its pod is gone already, unless the time of its end cannot be believed", () => {
+    const gone = (atMs: number): Snapshot =>
+      failing(3, {
+        status: status([row({ times: 3, atMs })]),
+        replicas: [seen("worker", [pod("worker-0"), undefined])],
+      });
+    const made = { do: "create-pods", pods: [{ type: "worker", index: 1 }] };
+    expect(planJob(gone(NOW_MS - 39_999), POLICY)).toMatchObject({ steps: [], lookAgainInMs: 1 });
+    expect(planJob(gone(NOW_MS - 40_000), POLICY).steps).toMatchObject([made]);
+    expect(planJob(gone(NOW_MS + 86_400_000), POLICY).steps).toMatchObject([made]);
+  });
+
+  it("fails its job when that is once too often, and the reason names it, the rule and the number", () => {
+    const said = (times: number): unknown => planJob(failing(times), POLICY).status.conditions.at(-1);
+    expect(said(POLICY.uncountedRestartsMost - 1)).toMatchObject({ type: "Restarting" });
+    expect(said(POLICY.uncountedRestartsMost)).toMatchObject({
+      type: "Failed",
+      reason: "UncountedRestartsExceeded",
+      message:
+        "worker-1 ended 21 times in a row without that counting, the last time because a failure rule says Ignore, and the limit is 20",
+    });
+  });
+
+  it("never fails its job where failures of its type are ignored, and waits as long", () => {
+    const dynamic = spec({ replicas: [replica("worker", 2, { failuresIgnored: true })] });
+    const { status: after, lookAgainInMs } = planJob(failing(100, { spec: dynamic }), POLICY);
+    expect(after.replicas[0]?.uncounted).toMatchObject([{ times: 101, because: "failures-ignored" }]);
+    expect(after.conditions.at(-1)).toMatchObject({ type: "Restarting" });
+    expect(lookAgainInMs).toBe(POLICY.restartBackoffMostMs);
+  });
+});

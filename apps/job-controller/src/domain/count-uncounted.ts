@@ -1,0 +1,66 @@
+import { decideEndMs } from "./decide-end-time.ts";
+import { decideFailure, endedWell, isDisrupted } from "./decide-failure.ts";
+import type { JobSpec, ReplicaSpec } from "./job.ts";
+import type { JobStatus, ReplicaStatus, Uncounted, UncountedReason } from "./job-status.ts";
+import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
+import { mayRun } from "./summarise-replicas.ts";
+import { wholeSecond } from "./transition-conditions.ts";
+
+/**
+ * Notes each pod that is to be made anew without counting against backoffLimit, once, by its uid: however often it is seen, and whoever leads. A row ends when the member
+ * completes, or has run for as long as the policy calls calm. `status` has this pass's completed indexes in it already.
+ */
+export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStatus {
+  const replicas = spec.replicas.flatMap((replica): ReplicaStatus[] => {
+    const far = status.replicas.find(({ type }) => type === replica.type);
+    if (far === undefined) return [];
+    const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
+    const before = new Map(far.uncounted.map((each) => [each.index, each]));
+    const uncounted = slots.flatMap((pod, index): Uncounted[] => {
+      if (far.completedIndexes.includes(index)) return [];
+      const known = before.get(index);
+      const isNew = pod !== undefined && pod.attempt === status.attempt && pod.uid !== known?.pod;
+      const next = isNew ? noteOne({ index, pod, known, replica, spec }, snapshot, policy) : known;
+      return next === undefined ? [] : [next];
+    });
+    return [{ ...far, uncounted }];
+  });
+  return { ...status, replicas };
+}
+
+type One = {
+  readonly index: number;
+  readonly pod: PodFact;
+  readonly known: Uncounted | undefined;
+  readonly replica: ReplicaSpec;
+  readonly spec: JobSpec;
+};
+
+function noteOne(
+  { index, pod, known, replica, spec }: One,
+  { nowMs, nodesLost }: Snapshot,
+  policy: JobPolicy,
+): Uncounted | undefined {
+  const isOver = !mayRun(pod);
+  const endMs = isOver ? decideEndMs(pod, nowMs) : nowMs;
+  const wasCalm = pod.startedMs !== undefined && endMs - pod.startedMs >= policy.calmAfterMs;
+  const because = whyUncounted(pod, replica, spec, nodesLost);
+  if (because === undefined) return wasCalm ? undefined : known;
+  const times = (wasCalm ? 0 : (known?.times ?? 0)) + 1;
+  return { index, pod: pod.uid, times, atMs: wholeSecond(endMs), because };
+}
+
+/** Undefined: it runs, or has ended well, or its end counts, or ends the job, or somebody deleted it who had no such reason. */
+function whyUncounted(
+  pod: PodFact,
+  replica: ReplicaSpec,
+  spec: JobSpec,
+  nodesLost: readonly string[],
+): UncountedReason | undefined {
+  if (endedWell(pod, replica)) return undefined;
+  if (mayRun(pod) && !pod.deleting)
+    return nodesLost.includes(pod.node ?? pod.pinned ?? "") ? "machine-lost" : undefined;
+  if (pod.deleting && !isDisrupted(pod)) return undefined;
+  const verdict = decideFailure(pod, replica, spec);
+  return verdict.action === "restart-pod" && !verdict.counts ? verdict.because : undefined;
+}
