@@ -21,7 +21,7 @@ export type { RateLimiter, RateLimits } from "./rate-limiter.ts";
 export { systemClock } from "./clock.ts";
 export type { Clock } from "./clock.ts";
 export { kubeCalls } from "./kube-calls.ts";
-export type { CallOptions, DeleteOptions, KubeCalls, KubeResource, PatchKind } from "./kube-calls.ts";
+export type { CallOptions, CreateOptions, DeleteOptions, KubeCalls, KubeResource, PatchKind } from "./kube-calls.ts";
 export { runController } from "./controller.ts";
 export type { ControllerOptions, Reconcile, Reconciled } from "./controller.ts";
 export { startResync } from "./resync.ts";

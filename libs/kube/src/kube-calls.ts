@@ -1,6 +1,6 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { MalformedAnswerError } from "./kube-error.ts";
-import { kubeConnections } from "./kube-connections.ts";
+import { kubeConnections, type HttpRequest } from "./kube-connections.ts";
 import type { Query } from "./kube-http.ts";
 import { parsePage, type KubeObject, type ListPage } from "./list-watch.ts";
 
@@ -22,6 +22,11 @@ export type CallOptions = {
   readonly query?: Query;
 };
 
+export type CreateOptions = CallOptions & {
+  /** It is enough to know that the object is there: what the server has made of it is not read, and the call resolves with what was sent. */
+  readonly isAnswerUnread?: boolean;
+};
+
 /** How a patch is to be read. `apply` is server-side apply and needs the query `fieldManager`. */
 export type PatchKind = "merge" | "json" | "strategic" | "apply";
 
@@ -38,7 +43,7 @@ export type DeleteOptions = CallOptions & {
  * itself, except once after a token that has run out. Cluster-scoped objects are created without a namespace.
  */
 export type KubeCalls = AsyncDisposable & {
-  create<Object extends KubeObject>(resource: KubeResource, object: Object, options?: CallOptions): Promise<Object>;
+  create<Object extends KubeObject>(resource: KubeResource, object: Object, options?: CreateOptions): Promise<Object>;
   get<Object extends KubeObject>(resource: KubeResource, name: string, options?: CallOptions): Promise<Object>;
   /** One page; the whole list when the query has no `limit`. */
   list<Object extends KubeObject>(resource: KubeResource, options?: CallOptions): Promise<ListPage<Object>>;
@@ -77,7 +82,7 @@ export function kubeCalls(
     method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
     path: string,
     options: CallOptions,
-    content: { readonly body?: string; readonly contentType?: string } = {},
+    content: Pick<HttpRequest, "body" | "contentType" | "isAnswerUnread"> = {},
   ): Promise<string> {
     const full = withQuery(path, options.query);
     return connections.send({ method, path: full, ...content }, options.timeoutMs ?? defaultTimeoutMs, options.signal);
@@ -86,7 +91,9 @@ export function kubeCalls(
   return {
     create: async (resource, object, options = {}) => {
       const path = pathOf(resource, options.subresource === undefined ? undefined : nameOf(object), options);
-      return parseObject(path, await send("POST", path, options, { body: JSON.stringify(object) }));
+      const { isAnswerUnread = false } = options;
+      const answer = await send("POST", path, options, { body: JSON.stringify(object), isAnswerUnread });
+      return isAnswerUnread ? object : parseObject(path, answer);
     },
     get: async (resource, name, options = {}) => {
       const path = pathOf(resource, name, options);

@@ -17,6 +17,8 @@ export type HttpRequest = {
   readonly path: string;
   readonly body?: string;
   readonly contentType?: string;
+  /** Nobody wants to know what a successful answer says: its body is neither kept nor decoded, and resolves as an empty text. */
+  readonly isAnswerUnread?: boolean;
 };
 
 /** Connections to one API server, kept open and shared. */
@@ -57,7 +59,7 @@ export function kubeConnections(config: KubeConfig, mostInFlight: number): KubeC
     return renewing;
   }
 
-  function sendWith(by: Access, request: HttpRequest, late: AbortSignal): Promise<string> {
+  function sendWith(by: Access, request: HttpRequest, time: CallTime): Promise<string> {
     return new Promise((resolve, reject) => {
       turns.take((release) => {
         const options = {
@@ -71,20 +73,22 @@ export function kubeConnections(config: KubeConfig, mostInFlight: number): KubeC
           },
           ...(request.body !== undefined && { body: request.body }),
         };
-        exchange(by.dispatcher, options, late).finally(release).then(resolve, reject);
+        exchange(by.dispatcher, options, time, request.isAnswerUnread === true)
+          .finally(release)
+          .then(resolve, reject);
       });
     });
   }
 
   return {
     send: (request, timeoutMs, signal) =>
-      within(timeoutMs, signal, async (late) => {
+      within(timeoutMs, signal, async (time) => {
         const first = await current();
         try {
-          return await sendWith(first, request, late);
+          return await sendWith(first, request, time);
         } catch (error) {
           if (!(error instanceof KubeError) || error.code !== 401) throw error;
-          return sendWith(await current(first), request, late);
+          return sendWith(await current(first), request, time);
         }
       }),
     [Symbol.asyncDispose]: async () => {
@@ -106,17 +110,23 @@ async function renew(config: KubeConfig, known: Access | undefined, nowMs: numbe
   return { headers, dispatcher: context.getDispatcher() ?? new Agent(), tokenAtMs: nowMs, connectedAtMs: nowMs };
 }
 
-/** Rejects at once when the time is over or the signal is aborted, whatever the work is waiting for; `late` then tells the work. One timer, and none of AbortSignal's, which cost more than the rest of a request. */
+/** The time of one call. `over` says why nobody waits for it any more; `cut` is called then, and is the work's to set. */
+type CallTime = { over: Error | undefined; cut: (why: Error) => void };
+
+const NOTHING_TO_CUT = (): void => undefined;
+
+/** Rejects at once when the time is over or the signal is aborted, whatever the work is waiting for. One timer, and no AbortSignal for each call: those cost more than the rest of a request. */
 function within<Value>(
   timeoutMs: number,
   signal: AbortSignal | undefined,
-  work: (late: AbortSignal) => Promise<Value>,
+  work: (time: CallTime) => Promise<Value>,
 ): Promise<Value> {
   return new Promise((resolve, reject) => {
-    const late = new AbortController();
-    const end = (reason: Error): void => {
-      late.abort(reason);
-      reject(reason);
+    const time: CallTime = { over: undefined, cut: NOTHING_TO_CUT };
+    const end = (why: Error): void => {
+      time.over = why;
+      time.cut(why);
+      reject(why);
     };
     const stop = (): void => end(reasonOf(signal));
     if (signal?.aborted === true) {
@@ -127,7 +137,7 @@ function within<Value>(
       end(new DOMException(`no answer within ${timeoutMs} ms`, "TimeoutError"));
     }, timeoutMs);
     signal?.addEventListener("abort", stop);
-    work(late.signal)
+    work(time)
       .finally(() => {
         clearTimeout(timer);
         signal?.removeEventListener("abort", stop);
@@ -137,26 +147,29 @@ function within<Value>(
 }
 
 /** One request and its answer. Not sent any more when it comes to its turn too late. */
-function exchange(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions, late: AbortSignal): Promise<string> {
+function exchange(
+  dispatcher: Dispatcher,
+  options: Dispatcher.DispatchOptions,
+  time: CallTime,
+  isUnread: boolean,
+): Promise<string> {
   return new Promise((resolve, reject) => {
-    late.throwIfAborted();
-    let abort = (): void => undefined;
-    const onAbort = (): void => abort();
-    late.addEventListener("abort", onAbort);
+    if (time.over !== undefined) throw time.over;
     let status = 0;
     let answerHeaders: Readonly<Record<string, string | string[] | undefined>> = {};
     let bytes = 0;
     const chunks: Buffer[] = [];
     dispatcher.dispatch(options, {
       onRequestStart: (controller) => {
-        abort = () => controller.abort(reasonOf(late));
-        if (late.aborted) abort();
+        time.cut = (why) => controller.abort(why);
+        if (time.over !== undefined) time.cut(time.over);
       },
       onResponseStart: (_controller, code, headers) => {
         status = code;
         answerHeaders = headers;
       },
       onResponseData: (controller, chunk) => {
+        if (isUnread && isSuccess(status)) return;
         bytes += chunk.length;
         chunks.push(chunk);
         if (bytes > ANSWER_BYTES_MAX) {
@@ -164,17 +177,21 @@ function exchange(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions, l
         }
       },
       onResponseEnd: () => {
-        late.removeEventListener("abort", onAbort);
+        time.cut = NOTHING_TO_CUT;
         const text = Buffer.concat(chunks).toString();
-        if (status >= 200 && status < 300) resolve(text);
+        if (isSuccess(status)) resolve(text);
         else reject(new KubeError(`${options.method} ${options.path}`, status, parseStatus(text), flat(answerHeaders)));
       },
       onResponseError: (_controller, error) => {
-        late.removeEventListener("abort", onAbort);
+        time.cut = NOTHING_TO_CUT;
         reject(error);
       },
     });
   });
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
 }
 
 function reasonOf(signal: AbortSignal | undefined): Error {

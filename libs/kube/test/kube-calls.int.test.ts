@@ -229,6 +229,15 @@ describe("with a server that plays its part", () => {
     await expect(calls.list(things)).rejects.toMatchObject({ name: "MalformedAnswerError" });
   });
 
+  it("takes a creation whose answer nobody reads for done, but not one that is refused", async () => {
+    await using server = await scriptedServer();
+    await using calls = kubeCalls(server.config);
+    server.onList(answer("<html>"), refuse(409, "AlreadyExists"));
+    const sent = { metadata: { name: "a" } };
+    expect(await calls.create(things, sent, { isAnswerUnread: true })).toBe(sent);
+    expect(await codeOf(calls.create(things, sent, { isAnswerUnread: true }))).toBe("already_exists");
+  });
+
   it("says that the server is away", async () => {
     const server = await scriptedServer();
     await server[Symbol.asyncDispose]();

@@ -7,6 +7,7 @@ import type { Member } from "./member.ts";
 /** Live calls on the pods or the services. They reject with errors that `kubeFault` knows, or with defects. */
 export type MemberCalls<M extends Member> = {
   get(namespace: string, name: string): Promise<M>;
+  /** Resolves with what was sent: what the server adds to it comes with the watch. */
   create(namespace: string, body: M): Promise<M>;
   /** A strategic merge patch, which can take one owner reference out of a list. */
   patch(namespace: string, name: string, patch: object): Promise<M>;
@@ -22,7 +23,7 @@ export function memberCalls<M extends Member & KubeObject>(
   const of = (namespace: string) => ({ apiVersion: "v1", plural, namespace });
   return {
     get: (namespace, name) => calls.get<M>(of(namespace), name),
-    create: (namespace, body) => calls.create<M>(of(namespace), body),
+    create: (namespace, body) => calls.create<M>(of(namespace), body, { isAnswerUnread: true }),
     patch: (namespace, name, body) => calls.patch<M>(of(namespace), name, { kind: "strategic", body }),
     delete: (namespace, name, preconditions) => calls.delete(of(namespace), name, { preconditions }),
   };

@@ -15,6 +15,7 @@ export type RecordEvent<Job extends JobObject> = (
 ) => void;
 
 export type CreateOutcome<M> =
+  /** `member` is what was sent, unless the answer was lost and it was looked for. */
   | { readonly did: "created"; readonly member: M }
   /** It was there already, the job's, and as wanted: an earlier attempt made it. */
   | { readonly did: "found"; readonly member: M }
