@@ -3,6 +3,19 @@ import type { Demand } from "../src/domain/demand.ts";
 import type { FreeMachine } from "../src/domain/fit.ts";
 import type { NodeSpec, ScaledNode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
+import {
+  chooseInstance,
+  findMachine,
+  findNode,
+  fits,
+  kindsOfStandby,
+  order,
+  phaseOf,
+  phases,
+  standing,
+  type World,
+} from "./loops-match.ts";
+import { roomOf } from "./loops-room.ts";
 
 /** What both ways of computing have to agree on: everything but the texts. */
 export type Outcome = {
@@ -36,7 +49,7 @@ export function computeByLoops(snapshot: ScalingSnapshot): Outcome {
   const nodes = snapshot.nodes
     .filter(({ spec, status }) => spec.terminate === undefined && phases.includes(status.phase))
     .sort((a, b) => order([+b.spec.spot - +a.spec.spot, phaseOf(a) - phaseOf(b), a.name < b.name ? -1 : 1]));
-  const { plans, made } = bindAll(snapshot, nodes);
+  const { plans, made, used } = bindAll(snapshot, nodes);
 
   const forDemand = new Map<string, Demand>();
   const complete = plans.filter((plan) => !hasFailed(plan));
@@ -48,7 +61,14 @@ export function computeByLoops(snapshot: ScalingSnapshot): Outcome {
   }
   const unbound = nodes.filter(({ name }) => !forDemand.has(name));
   const pools = [...snapshot.pools.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
-  const spares = pools.flatMap((pool) => sparesOf(pool, unbound, snapshot, made));
+  const idleSince = ({ status }: ScaledNode): number =>
+    status.boundTo === undefined ? (status.idleSinceMs ?? nowMs) : nowMs;
+  const surplus = pools.flatMap((pool) => surplusOf(pool, unbound, nowMs, idleSince));
+  const waiting = plans
+    .filter(hasFailed)
+    .map(({ group, demands, got }) => ({ group, demands, isFull: got.includes("POOL_MAX") }));
+  const { ended, promised } = roomOf({ snapshot, nodes, kept: new Map(), used, made }, waiting, unbound, surplus);
+  const spares = pools.flatMap((pool) => sparesOf(pool, unbound, snapshot, promised));
   const units = [
     ...complete.map(({ got }) => got.filter((thing): thing is Boot => typeof thing === "object" && "demand" in thing)),
     ...spares.map((spare) => [spare]),
@@ -63,15 +83,10 @@ export function computeByLoops(snapshot: ScalingSnapshot): Outcome {
       boundTo: demand?.name,
       because: demand === undefined ? ("STANDBY" as const) : ("DEMAND" as const),
     }));
-  const idleSince = ({ status }: ScaledNode): number =>
-    status.boundTo === undefined ? (status.idleSinceMs ?? nowMs) : nowMs;
 
   return {
     start,
-    stop: [
-      ...pools.flatMap((pool) => surplusOf(pool, unbound, nowMs, idleSince)),
-      ...nodes.filter(({ spec }) => !snapshot.pools.has(spec.pool)).map(({ name }) => name),
-    ],
+    stop: [...surplus, ...ended, ...nodes.filter(({ spec }) => !snapshot.pools.has(spec.pool)).map(({ name }) => name)],
     bindings: complete.flatMap(({ demands, got }) =>
       demands.flatMap((demand, index) => {
         const thing = got[index];
@@ -94,20 +109,10 @@ export function computeByLoops(snapshot: ScalingSnapshot): Outcome {
   };
 }
 
-const phases: readonly string[] = ["Available", "Created", "Creating"];
-
-function phaseOf({ status }: ScaledNode): number {
-  return phases.indexOf(status.phase);
-}
-
-function order(differences: readonly number[]): number {
-  return differences.find((difference) => difference !== 0) ?? 0;
-}
-
 function bindAll(
   snapshot: ScalingSnapshot,
   nodes: readonly ScaledNode[],
-): { plans: Plan[]; made: Map<string, number> } {
+): { plans: Plan[]; made: Map<string, number>; used: World["used"] } {
   const demands = snapshot.demands
     .filter(({ pool }) => snapshot.pools.has(pool))
     .sort((a, b) =>
@@ -136,21 +141,13 @@ function bindAll(
     const plans = names.map((name) => bindGroup(name, groups.get(name) ?? [], { snapshot, nodes, kept, used, made }));
     const failed = plans.filter((plan) => hasFailed(plan) && plan.demands.some((demand) => kept.has(demand)));
     for (const { group } of failed) givenUp.add(group);
-    if (failed.length === 0) return { plans, made };
+    if (failed.length === 0) return { plans, made, used };
   }
 }
 
 function hasFailed({ got }: Plan): boolean {
   return got.some((thing) => typeof thing === "string");
 }
-
-type World = {
-  readonly snapshot: ScalingSnapshot;
-  readonly nodes: readonly ScaledNode[];
-  readonly kept: ReadonlyMap<Demand, ScaledNode>;
-  readonly used: Set<ScaledNode | FreeMachine>;
-  readonly made: Map<string, number>;
-};
 
 function bindGroup(group: string, demands: readonly Demand[], world: World): Plan {
   const got: (ScaledNode | FreeMachine | Boot | string)[] = [];
@@ -169,50 +166,6 @@ function bindGroup(group: string, demands: readonly Demand[], world: World): Pla
     else world.made.set(demand.pool, (world.made.get(demand.pool) ?? 0) - 1);
   }
   return plan;
-}
-
-function findMachine(demand: Demand, { snapshot, used }: World): FreeMachine | undefined {
-  let found: FreeMachine | undefined;
-  for (const machine of snapshot.machines) {
-    if (used.has(machine) || machine.pool !== demand.pool) continue;
-    if (machine.instanceType !== undefined && !demand.instanceTypes.includes(machine.instanceType)) continue;
-    if (demand.spot === "Always" && machine.spot === false) continue;
-    if (demand.spot === "Never" && machine.spot === true) continue;
-    if (demand.zone !== undefined && machine.zone !== demand.zone) continue;
-    if (machine.gpus !== undefined && machine.gpus !== demand.gpus) continue;
-    if (found === undefined || machine.name < found.name) found = machine;
-  }
-  return found;
-}
-
-function findNode(demand: Demand, { snapshot, nodes, used }: World): ScaledNode | undefined {
-  const spots = chooseInstance(demand, snapshot).spots;
-  let found: ScaledNode | undefined;
-  const preference = (node: ScaledNode): number => demand.instanceTypes.indexOf(node.spec.instanceType);
-  for (const node of nodes) {
-    if (used.has(node) || !fits(node, demand, snapshot, spots)) continue;
-    if (found === undefined) found = node;
-    else if (
-      node.spec.spot === found.spec.spot &&
-      phaseOf(node) === phaseOf(found) &&
-      preference(node) < preference(found)
-    ) {
-      found = node;
-    }
-  }
-  return found;
-}
-
-function fits({ spec }: ScaledNode, demand: Demand, snapshot: ScalingSnapshot, spots: readonly boolean[]): boolean {
-  const pool = snapshot.pools.get(demand.pool);
-  const fixed = pool !== undefined && snapshot.fixedSizeVolumes.has(pool.provider);
-  if (spec.pool !== demand.pool || !demand.instanceTypes.includes(spec.instanceType)) return false;
-  if (demand.spot === "Always" && !spec.spot) return false;
-  if (demand.spot === "Never" && spec.spot) return false;
-  if (demand.zone !== undefined && spec.zone !== demand.zone) return false;
-  if (spec.gpus !== demand.gpus || spec.privateIpOnly !== demand.privateIpOnly) return false;
-  if (fixed && spec.volumeGib !== (demand.volumeGib ?? pool.volumeGib)) return false;
-  return spots.includes(spec.spot);
 }
 
 function bootFor(demand: Demand, { snapshot, made }: World): Boot | string {
@@ -237,74 +190,6 @@ function specOf(
 ): NodeSpec {
   const { name, provider } = pool;
   return { ...asked, pool: name, provider, bootImage: snapshot.bootImages.get(name) ?? "", terminate: undefined };
-}
-
-type Instance = Pick<NodeSpec, "instanceType" | "spot" | "zone">;
-
-function chooseInstance(
-  wish: Pick<Demand, "pool" | "instanceTypes" | "spot" | "zone">,
-  snapshot: ScalingSnapshot,
-): { spots: readonly boolean[]; instance: Instance | undefined } {
-  const first = wish.spot !== "Never";
-  const tried = tryKind(wish, first, snapshot);
-  if (tried.instance !== undefined || wish.spot !== "Preferred" || tried.shortSinceMs === undefined) {
-    return { spots: [first], instance: tried.instance };
-  }
-  if (snapshot.nowMs < tried.shortSinceMs + snapshot.limits.spotRequestPauseMs)
-    return { spots: [true], instance: undefined };
-  return { spots: [true, false], instance: tryKind(wish, false, snapshot).instance };
-}
-
-function tryKind(
-  wish: Pick<Demand, "pool" | "instanceTypes" | "zone">,
-  spot: boolean,
-  { pools, unavailable, bootImages, nowMs }: ScalingSnapshot,
-): { instance: Instance | undefined; shortSinceMs: number | undefined } {
-  const pool = pools.get(wish.pool);
-  if (pool === undefined || !bootImages.has(wish.pool)) return { instance: undefined, shortSinceMs: undefined };
-  let zones = wish.zone === undefined ? (pool.zones ?? [undefined]) : [wish.zone];
-  if (wish.zone !== undefined && pool.zones !== undefined && !pool.zones.includes(wish.zone)) zones = [];
-  let shortSinceMs: number | undefined;
-  for (const instanceType of wish.instanceTypes) {
-    for (const zone of zones) {
-      const covering = unavailable.filter(
-        (mark) =>
-          mark.provider === pool.provider &&
-          mark.instanceType === instanceType &&
-          mark.spot === spot &&
-          mark.untilMs > nowMs &&
-          (mark.zone === undefined || mark.zone === zone),
-      );
-      if (covering.length === 0) return { instance: { instanceType, spot, zone }, shortSinceMs: undefined };
-      const since = Math.min(...covering.map(({ sinceMs }) => sinceMs));
-      shortSinceMs = Math.max(shortSinceMs ?? since, since);
-    }
-  }
-  return { instance: undefined, shortSinceMs };
-}
-
-function kindsOfStandby(pool: PoolPolicy): { instanceType: string; spot: boolean; count: number }[] {
-  const kinds: { instanceType: string; spot: boolean; count: number }[] = [];
-  for (const { instanceType, spot, count } of pool.standby) {
-    const same = kinds.find((kind) => kind.instanceType === instanceType && kind.spot === spot);
-    if (same === undefined) kinds.push({ instanceType, spot, count });
-    else same.count += count;
-  }
-  return kinds;
-}
-
-function standing(
-  unbound: readonly ScaledNode[],
-  pool: PoolPolicy,
-  kind: { instanceType: string; spot: boolean },
-): ScaledNode[] {
-  return unbound.filter(
-    ({ spec }) =>
-      spec.pool === pool.name &&
-      spec.instanceType === kind.instanceType &&
-      spec.spot === kind.spot &&
-      spec.volumeGib === pool.volumeGib,
-  );
 }
 
 function sparesOf(

@@ -48,6 +48,11 @@ export function aDemand(name: string, differences: Partial<Demand> = {}): Demand
   };
 }
 
+/** Demands that get their nodes together. */
+export function aGang(size: number, differences: Partial<Demand> = {}): Demand[] {
+  return Array.from({ length: size }, (_, index) => aDemand(`gang/${index}`, { group: "gang", ...differences }));
+}
+
 export function aNode(
   name: string,
   differences: Partial<NodeSpec> & Partial<Pick<NodeStatus, "phase" | "boundTo" | "idleSinceMs" | "createdAtMs">> = {},

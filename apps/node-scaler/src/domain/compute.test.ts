@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
   aDemand,
+  aGang,
   aMachine,
   aNode,
   aPool,
@@ -10,46 +11,15 @@ import {
   aTermination,
   NOW,
 } from "../../test/scaling-snapshots.ts";
-import { compute, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
+import { checkPlans, type Given } from "../../test/plan-rows.ts";
+import { compute, type ScalingSnapshot } from "./compute.ts";
+import type { Demand } from "./demand.ts";
 import type { Phase } from "./node.ts";
 
-type Given = Parameters<typeof aSnapshot>[0];
-type Row = readonly [sentence: string, given: Given, expected: Partial<ReturnType<typeof show>>];
-
-/** A plan as short as it can be told. */
-function show(plan: ScalingPlan) {
-  return {
-    start: plan.start.map(({ spec, boundTo }) => {
-      const where = spec.zone === undefined ? "" : ` in ${spec.zone}`;
-      return `${spec.instanceType}${spec.spot ? " spot" : ""}${where} for ${boundTo ?? "standby"}`;
-    }),
-    stop: plan.stop.map(({ name, because }) => `${name} ${because.code}`),
-    bound: Object.fromEntries(plan.bindings),
-    updates: plan.updates.map(
-      ({ name, boundTo, idleSinceMs }) => `${name} ${boundTo ?? (idleSinceMs === NOW ? "idle from now" : "idle")}`,
-    ),
-    waits: plan.waits.map(({ group, code, demands }) => `${group} ${code} ${demands.join()}`),
-    messages: plan.waits.map(({ message }) => message),
-    ignored: plan.ignored.map(({ demand, because }) => `${demand}: ${because}`),
-  };
-}
-
-function see(given: Given) {
-  return show(compute(aSnapshot(given)));
-}
-
-function check(rows: readonly Row[]): void {
-  it.each(rows)("%s", (_sentence, given, expected) => {
-    expect(see(given)).toMatchObject(expected);
-  });
-}
-
+const named = (gang: string) => (demand: Demand, index: number) => ({ ...demand, name: `${gang}/${index}` });
 const nodesIn = (...phases: Phase[]) => phases.map((phase) => aNode(phase.toLowerCase(), { phase }));
-const gang = (size: number, differences: Parameters<typeof aDemand>[1] = {}) =>
-  Array.from({ length: size }, (_, index) => aDemand(`gang/${index}`, { group: "gang", ...differences }));
-
 describe("which nodes count", () => {
-  check([
+  checkPlans([
     [
       "nodes that are Creating, Created or Available are used",
       { nodes: nodesIn("Creating", "Created", "Available"), demands: [aDemand("d1"), aDemand("d2"), aDemand("d3")] },
@@ -83,7 +53,7 @@ describe("which nodes count", () => {
 });
 
 describe("bindings that exist", () => {
-  check([
+  checkPlans([
     [
       "a node that is bound to a waiting demand stays bound, though another would be ready sooner",
       { nodes: [aNode("n1", { phase: "Creating", boundTo: "d1" }), aNode("n2")], demands: [aDemand("d1")] },
@@ -93,6 +63,15 @@ describe("bindings that exist", () => {
       "a node that is bound to anything else is free from now on",
       { nodes: [aNode("n1", { boundTo: "gone" })] },
       { bound: {}, updates: ["n1 idle from now"] },
+    ],
+    [
+      "a node that is bound to a demand stays bound while its kind is short",
+      {
+        nodes: [aNode("n1", { phase: "Creating", boundTo: "d1" })],
+        demands: [aDemand("d1")],
+        unavailable: [aShortage()],
+      },
+      { bound: { d1: "n1" }, start: [] },
     ],
     [
       "a node that does not suit its demand any more is given to another",
@@ -116,7 +95,7 @@ describe("bindings that exist", () => {
 });
 
 describe("the order", () => {
-  check([
+  checkPlans([
     [
       "demands that want a zone come first, then the oldest, then by name",
       {
@@ -166,7 +145,7 @@ describe("what has to match", () => {
   });
   const misses = { bound: { d1: "gpu-r1-0" } };
   const fits = { bound: { d1: "n1" }, start: [] };
-  check([
+  checkPlans([
     ["the instance type", unfit({}, { instanceType: "huge" }), misses],
     ["privateIpOnly, which a demand may want", unfit({ privateIpOnly: true }), misses],
     ["privateIpOnly, which a node may have", unfit({}, { privateIpOnly: true }), misses],
@@ -197,7 +176,7 @@ describe("what has to match", () => {
 });
 
 describe("machines that the scaler did not make", () => {
-  check([
+  checkPlans([
     [
       "take demand before any node does, by name",
       {
@@ -290,7 +269,7 @@ describe("new nodes", () => {
     expect(start.map(({ name }) => name)).toEqual(["gpu-r1-1"]);
   });
 
-  check([
+  checkPlans([
     [
       "are of the next type when the preferred one is short",
       { demands: [aDemand("d1", { instanceTypes: ["large", "huge"] })], unavailable: [aShortage()] },
@@ -351,7 +330,7 @@ describe("new nodes", () => {
         waits: ["d1 BOOTING d1", "d2 POOL_MAX d2"],
         messages: [
           "waiting for 1 node of type large, booting for 0 s",
-          "1 node needed: pool gpu has 3 nodes of 4 at most",
+          "1 node needed: pool gpu has 3 nodes of 4 at most, 1 of them to end",
         ],
       },
     ],
@@ -372,7 +351,7 @@ describe("spot", () => {
     aShortage({ spot: true, sinceMs: NOW - 300_000 }),
     aShortage({ spot: true, sinceMs, instanceType: "huge" }),
   ];
-  check([
+  checkPlans([
     ["is asked for first where it is preferred", { demands: preferred }, { start: ["large spot for d1"] }],
     [
       "is asked for in every type before on-demand is",
@@ -423,7 +402,7 @@ describe("standby", () => {
     spot: false,
     ...differences,
   });
-  check([
+  checkPlans([
     [
       "is made up of new nodes",
       { pools: [aPool({ standby: [standby(2)] })] },
@@ -461,6 +440,11 @@ describe("standby", () => {
       { start: ["large for standby"] },
     ],
     [
+      "is filled in the order of its entries where the pool may not have all",
+      { pools: [aPool({ max: 1, standby: [standby(1, { instanceType: "huge" }), standby(1)] })] },
+      { start: ["huge for standby"] },
+    ],
+    [
       "comes after demand where the pool may not have both",
       { demands: [aDemand("d1")], pools: [aPool({ max: 1, standby: [standby(1)] })] },
       { start: ["large for d1"] },
@@ -473,11 +457,39 @@ describe("standby", () => {
   ]);
 });
 
+it("makes nodes on standby with the pool's volume and addresses, in no certain zone, and with as many GPUs as their type has", () => {
+  const instanceTypes = [{ name: "large", cpuMilli: undefined, memoryBytes: undefined, gpus: 4 }];
+  const pool = aPool({
+    instanceTypes,
+    standby: [{ instanceType: "large", count: 1, spot: true }],
+    privateIpOnly: true,
+  });
+  expect(compute(aSnapshot({ pools: [pool] })).start).toEqual([
+    {
+      name: "gpu-r1-0",
+      boundTo: undefined,
+      because: "STANDBY",
+      spec: {
+        pool: "gpu",
+        provider: "cloud",
+        instanceType: "large",
+        bootImage: "image-1",
+        spot: true,
+        zone: undefined,
+        gpus: 4,
+        volumeGib: 20,
+        privateIpOnly: true,
+        terminate: undefined,
+      },
+    },
+  ]);
+});
+
 describe("surplus", () => {
   const idle = (name: string, idleMs: number, createdAtMs = NOW - 1_000_000) =>
     aNode(name, { idleSinceMs: NOW - idleMs, createdAtMs });
   const standby = [{ instanceType: "large", count: 1, spot: false }];
-  check([
+  checkPlans([
     [
       "is stopped at once when the idle time is 0",
       { nodes: [aNode("n1")], pools: [aPool({ idleMs: 0 })] },
@@ -525,15 +537,15 @@ describe("surplus", () => {
 });
 
 describe("a gang", () => {
-  check([
+  checkPlans([
     [
       "gets all of its nodes",
-      { nodes: [aNode("n1")], demands: gang(3) },
+      { nodes: [aNode("n1")], demands: aGang(3) },
       { bound: { "gang/0": "n1", "gang/1": "gpu-r1-0", "gang/2": "gpu-r1-1" } },
     ],
     [
       "that can only be booted in part boots nothing and says why",
-      { demands: gang(3), pools: [aPool({ max: 2 })] },
+      { demands: aGang(3), pools: [aPool({ max: 2 })] },
       {
         start: [],
         bound: {},
@@ -544,7 +556,7 @@ describe("a gang", () => {
     [
       "that is short of one type boots nothing of the others",
       {
-        demands: [...gang(1), aDemand("gang/x", { group: "gang", instanceTypes: ["huge"] })],
+        demands: [...aGang(1), aDemand("gang/x", { group: "gang", instanceTypes: ["huge"] })],
         unavailable: [aShortage({ instanceType: "huge" })],
       },
       {
@@ -558,7 +570,7 @@ describe("a gang", () => {
     [
       "that is short of one type and has no room for another is told to be incomplete",
       {
-        demands: [...gang(2), aDemand("gang/x", { group: "gang", instanceTypes: ["huge"] })],
+        demands: [...aGang(2), aDemand("gang/x", { group: "gang", instanceTypes: ["huge"] })],
         pools: [aPool({ max: 1 })],
         unavailable: [aShortage({ instanceType: "huge" })],
       },
@@ -568,7 +580,7 @@ describe("a gang", () => {
       "that cannot be completed gives up the nodes that it holds, and others use them",
       {
         nodes: [aNode("n1", { boundTo: "gang/0" }), aNode("n2", { phase: "Claimed" })],
-        demands: [...gang(2), aDemand("younger", { createdAtMs: NOW })],
+        demands: [...aGang(2), aDemand("younger", { createdAtMs: NOW })],
         pools: [aPool({ max: 2 })],
       },
       { start: [], bound: { younger: "n1" }, updates: ["n1 younger"] },
@@ -577,14 +589,14 @@ describe("a gang", () => {
       "that cannot be completed gives up its nodes also to those that are served before it",
       {
         nodes: [aNode("n1", { boundTo: "gang/0" }), aNode("n2", { phase: "Claimed" })],
-        demands: [...gang(2), aDemand("older", { createdAtMs: 0 })],
+        demands: [...aGang(2), aDemand("older", { createdAtMs: 0 })],
         pools: [aPool({ max: 2 })],
       },
       { start: [], bound: { older: "n1" } },
     ],
     [
       "does not keep smaller demands from what it cannot use",
-      { demands: [...gang(3), aDemand("younger", { createdAtMs: NOW })], pools: [aPool({ max: 2 })] },
+      { demands: [...aGang(3), aDemand("younger", { createdAtMs: NOW })], pools: [aPool({ max: 2 })] },
       { start: ["large for younger"] },
     ],
     [
@@ -594,6 +606,41 @@ describe("a gang", () => {
         demands: [aDemand("a", { group: "gang" }), aDemand("b", { group: "gang", pool: "cpu" })],
       },
       { start: [], waits: ["gang GANG_INCOMPLETE a,b"] },
+    ],
+    [
+      "that is larger than its pool may be boots nothing, and is told how many it may have",
+      { demands: aGang(5), pools: [aPool({ max: 4 })] },
+      {
+        start: [],
+        messages: ["4 of 5 nodes that are needed together can be had: pool gpu has 0 nodes of 4 at most"],
+      },
+    ],
+    [
+      "of which there is an older one gets nothing while there is no room for both, though each would fit alone",
+      {
+        demands: [...aGang(3), ...aGang(3, { group: "older", createdAtMs: 0 }).map(named("older"))],
+        pools: [aPool({ max: 5 })],
+      },
+      { start: Array.from({ length: 3 }, (_, index) => `large for older/${index}`), bound: { "older/0": "gpu-r1-0" } },
+    ],
+    [
+      "that is half booted gives its nodes up for an older one that is half booted, too, when the pool may have less than both need",
+      {
+        demands: [...aGang(3), ...aGang(3, { group: "older", createdAtMs: 0 }).map(named("older"))],
+        nodes: [
+          aNode("n1", { boundTo: "gang/0" }),
+          aNode("n2", { boundTo: "gang/1" }),
+          aNode("n3", { boundTo: "older/0" }),
+          aNode("n4", { boundTo: "older/1" }),
+        ],
+        pools: [aPool({ max: 4 })],
+      },
+      {
+        start: [],
+        stop: [],
+        bound: { "older/0": "n1", "older/1": "n2", "older/2": "n3" },
+        updates: ["n1 older/0", "n2 older/1", "n3 older/2", "n4 idle from now"],
+      },
     ],
     [
       "does not wait for nodes of a pool that is not scaled",
@@ -631,7 +678,7 @@ describe("the boots of a round", () => {
   });
 
   it("do not split a gang that fits, which has its round when its kind begins", () => {
-    const demands = [...gang(10), ...many(30, "huge", { createdAtMs: 0 })];
+    const demands = [...aGang(10), ...many(30, "huge", { createdAtMs: 0 })];
     let turns = 0;
     for (let round = 0; round < 20; round += 1) {
       const { start } = compute(aSnapshot({ demands, seed: `round${round}` }));
@@ -644,7 +691,7 @@ describe("the boots of a round", () => {
 
   it("are a gang's alone when it is larger than a round, which loses nothing until it is complete", () => {
     let world: ScalingSnapshot = aSnapshot({
-      demands: [...gang(25), ...many(8, "huge")],
+      demands: [...aGang(25), ...many(8, "huge")],
       pools: [aPool({ idleMs: 0, max: 33 })],
     });
     let bound = 0;
@@ -666,7 +713,7 @@ describe("the boots of a round", () => {
   it("leave demand that waits for its turn the free nodes that it was given", () => {
     const nodes = [aNode("n1"), aNode("n2")];
     const plan = compute(
-      aSnapshot({ nodes, demands: [...gang(4), aDemand("d", { createdAtMs: 0, gpus: 1 })], ...limits(1) }),
+      aSnapshot({ nodes, demands: [...aGang(4), aDemand("d", { createdAtMs: 0, gpus: 1 })], ...limits(1) }),
     );
     expect(plan.bindings.get("gang/0")).toBe("n1");
     expect(plan.bindings.get("gang/1")).toBe("n2");

@@ -5,6 +5,7 @@ import { describeWait, type Wait } from "./describe-waits.ts";
 import { compareDemands, compareNodes, isUsable, type FreeMachine, type Pool } from "./fit.ts";
 import type { NodeSpec, ScaledNode } from "./node.ts";
 import { planBindings, type Group, type GroupPlan, type NewNode } from "./plan-bindings.ts";
+import { planRoom } from "./plan-room.ts";
 import { planStandby, type StandbyPlan } from "./plan-standby.ts";
 import { idleSince, planSurplus, type StopStep } from "./plan-surplus.ts";
 import type { PoolPolicy } from "./pool.ts";
@@ -86,17 +87,20 @@ export function compute(snapshot: ScalingSnapshot): ScalingPlan {
     spotRequestPauseMs: limits.spotRequestPauseMs,
     nowMs,
   };
-  const { plans, headroom } = planBindings({ groups, nodes, machines: snapshot.machines, pools, conditions });
+  const { plans, round } = planBindings({ groups, nodes, machines: snapshot.machines, pools, conditions });
 
   const bound = boundNodes(plans);
   const unbound = Map.groupBy(
     nodes.filter(({ name }) => !bound.has(name)),
     ({ spec }) => spec.pool,
   );
+  const surplus = [...pools].flatMap(([name, pool]) => planSurplus(pool, unbound.get(name) ?? [], nowMs));
+  const stopped = new Set(surplus.map(({ name }) => name));
+  const room = planRoom({ round, plans, unbound, stopped });
   const standby = new Map(
     [...pools].map(([name, pool]) => [
       name,
-      planStandby(pool, unbound.get(name) ?? [], headroom.get(name) ?? 0, conditions),
+      planStandby(pool, unbound.get(name) ?? [], room.headroom.get(name) ?? 0, conditions),
     ]),
   );
   const granted = planBoots(unitsOf(plans, standby), limits.bootsPerRound, snapshot.seed);
@@ -106,10 +110,7 @@ export function compute(snapshot: ScalingSnapshot): ScalingPlan {
 
   return {
     start,
-    stop: [
-      ...[...pools].flatMap(([name, pool]) => planSurplus(pool, unbound.get(name) ?? [], nowMs)),
-      ...stopRemoved(nodes, pools),
-    ],
+    stop: [...surplus, ...room.stop, ...stopRemoved(nodes, pools)],
     bindings: bindingsOf(plans, start),
     updates: planUpdates(nodes, bound, nowMs),
     waits,
@@ -119,10 +120,10 @@ export function compute(snapshot: ScalingSnapshot): ScalingPlan {
 }
 
 function buildPools({ nodes, pools, bootImages, fixedSizeVolumes }: ScalingSnapshot): ReadonlyMap<string, Pool> {
-  const records = new Map<string, number>();
-  for (const { spec, status } of nodes) {
-    if (status.phase !== "Terminated") records.set(spec.pool, (records.get(spec.pool) ?? 0) + 1);
-  }
+  const records = Map.groupBy(
+    nodes.filter(({ status }) => status.phase !== "Terminated"),
+    ({ spec }) => spec.pool,
+  );
   const sorted = [...pools].sort(([one], [other]) => (one < other ? -1 : 1));
   return new Map(
     sorted.map(([name, policy]) => [
@@ -131,10 +132,15 @@ function buildPools({ nodes, pools, bootImages, fixedSizeVolumes }: ScalingSnaps
         policy,
         fixedSizeVolumes: fixedSizeVolumes.has(policy.provider),
         bootImage: bootImages.get(name),
-        records: records.get(name) ?? 0,
+        records: records.get(name)?.length ?? 0,
+        ending: records.get(name)?.filter(isEnding).length ?? 0,
       },
     ]),
   );
+}
+
+function isEnding({ spec, status }: ScaledNode): boolean {
+  return spec.terminate !== undefined || status.phase === "Terminating";
 }
 
 /** Groups in the order of their first demands. */

@@ -21,6 +21,8 @@ export type Pool = {
   readonly bootImage: string | undefined;
   /** Records of its nodes, whatever their phase, less those that are Terminated. */
   readonly records: number;
+  /** How many of these are to end, or do. */
+  readonly ending: number;
 };
 
 const PHASE_RANK: Readonly<Partial<Record<Phase, number>>> = { Available: 0, Created: 1, Creating: 2 };

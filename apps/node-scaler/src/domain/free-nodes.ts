@@ -34,12 +34,9 @@ export function indexFreeNodes(nodes: readonly ScaledNode[], pools: ReadonlyMap<
   for (const node of nodes) {
     const pool = pools.get(node.spec.pool);
     if (pool === undefined) continue;
-    const { instanceType, spot, zone, gpus, privateIpOnly, volumeGib } = node.spec;
-    const kind = ringKey(pool, instanceType, spot, { gpus, privateIpOnly, volumeGib });
-    const keys = zone === undefined ? [kind] : [kind, inZone(kind, zone)];
     links.set(
       node,
-      keys.map((key) => append(ringOf(rings, key), node)),
+      keysOf(node, pool).map((key) => append(ringOf(rings, key), node)),
     );
   }
   return {
@@ -66,16 +63,44 @@ export function indexFreeNodes(nodes: readonly ScaledNode[], pools: ReadonlyMap<
 }
 
 function best(demand: Demand, pool: Pool, spot: boolean, rings: ReadonlyMap<string, Link>): ScaledNode | undefined {
-  const { gpus, privateIpOnly, zone } = demand;
-  const wanted = { gpus, privateIpOnly, volumeGib: volumeFor(demand, pool) };
   let found: ScaledNode | undefined;
   for (const instanceType of demand.instanceTypes) {
-    const kind = ringKey(pool, instanceType, spot, wanted);
-    const node = rings.get(zone === undefined ? kind : inZone(kind, zone))?.after.node;
+    const node = rings.get(wishKey(demand, pool, instanceType, spot))?.after.node;
     // Among equally ready ones the earlier type stays.
     if (node !== undefined && (found === undefined || phaseRank(node) < phaseRank(found))) found = node;
   }
   return found;
+}
+
+/** Tells which nodes at least one of the demands could be given. */
+export function indexWishes(
+  wishes: Iterable<{ readonly demand: Demand; readonly spots: readonly boolean[] }>,
+  pools: ReadonlyMap<string, Pool>,
+): (node: ScaledNode) => boolean {
+  const wanted = new Set<string>();
+  for (const { demand, spots } of wishes) {
+    const pool = pools.get(demand.pool);
+    if (pool === undefined) continue;
+    for (const instanceType of demand.instanceTypes)
+      for (const spot of spots) wanted.add(wishKey(demand, pool, instanceType, spot));
+  }
+  return (node) => {
+    const pool = pools.get(node.spec.pool);
+    return pool !== undefined && keysOf(node, pool).some((key) => wanted.has(key));
+  };
+}
+
+/** All that a demand may ask for that the node is. */
+function keysOf({ spec }: ScaledNode, pool: Pool): readonly string[] {
+  const { instanceType, spot, zone } = spec;
+  const kind = ringKey(pool, instanceType, spot, spec);
+  return zone === undefined ? [kind] : [kind, inZone(kind, zone)];
+}
+
+function wishKey(demand: Demand, pool: Pool, instanceType: string, spot: boolean): string {
+  const { gpus, privateIpOnly, zone } = demand;
+  const kind = ringKey(pool, instanceType, spot, { gpus, privateIpOnly, volumeGib: volumeFor(demand, pool) });
+  return zone === undefined ? kind : inZone(kind, zone);
 }
 
 type Matching = {

@@ -39,8 +39,8 @@ export type BindingWorld = {
 export type BindingPlan = {
   /** In the order of the groups. */
   readonly plans: readonly GroupPlan[];
-  /** How many nodes may still be made of each pool. */
-  readonly headroom: ReadonlyMap<string, number>;
+  /** What is left for others. */
+  readonly round: Round;
 };
 
 /** How often a round is decided anew at most. */
@@ -60,17 +60,19 @@ export function planBindings(world: BindingWorld): BindingPlan {
     const plans = world.groups.map((group) => planGroup(group, round));
     const holders = plans.filter(({ group }) => group.demands.some(({ name }) => round.kept.has(name)));
     const failed = holders.filter(({ lacks }) => lacks.length > 0);
-    if (failed.length === 0) return { plans, headroom: round.headroom };
+    if (failed.length === 0) return { plans, round };
     const inPart = holders.filter(({ group }) => !group.demands.every(({ name }) => round.kept.has(name)));
     for (const { group } of attempt < ATTEMPTS_MOST ? failed : inPart) released.add(group.name);
   }
 }
 
-type Round = {
+/** What there is to be given, and what is left of it while groups are served. */
+export type Round = {
   readonly pools: ReadonlyMap<string, Pool>;
   readonly kept: ReadonlyMap<string, ScaledNode>;
   readonly nodes: FreeNodes;
   readonly machines: FreeMachines;
+  /** How many nodes may still be made of each pool. */
   readonly headroom: Map<string, number>;
   readonly verdictOn: (demand: Demand, pool: Pool) => BootVerdict;
 };
@@ -110,7 +112,8 @@ function keepBindings(
   return kept;
 }
 
-function planGroup(group: Group, round: Round): GroupPlan {
+/** Takes what the group gets from the round, or nothing. */
+export function planGroup(group: Group, round: Round): GroupPlan {
   const before = { nodes: round.nodes.taken(), machines: round.machines.taken() };
   const bound = new Map<string, ScaledNode | FreeMachine>();
   const boots: NewNode[] = [];
@@ -141,12 +144,16 @@ function planDemand(demand: Demand, round: Round): Got {
   if (boot.do === "wait") return { lack: { code: "UNAVAILABLE", demand, because: boot.because } };
   const headroom = round.headroom.get(demand.pool) ?? 0;
   if (headroom === 0) {
-    const { name, max } = pool.policy;
-    return { lack: { code: "POOL_MAX", demand, because: `pool ${name} has ${pool.records} nodes of ${max} at most` } };
+    return { lack: { code: "POOL_MAX", demand, because: describeFull(pool) } };
   }
   round.headroom.set(demand.pool, headroom - 1);
   const { do: _, ...instance } = boot;
   return { boot: { boundTo: demand.name, spec: buildSpec(demand, pool, instance) } };
+}
+
+function describeFull({ policy: { name, max }, records, ending }: Pool): string {
+  const full = `pool ${name} has ${records} nodes of ${max} at most`;
+  return ending === 0 ? full : `${full}, ${ending} of them to end`;
 }
 
 function buildSpec(demand: Demand, pool: Pool, instance: Pick<NodeSpec, "instanceType" | "spot" | "zone">): NodeSpec {

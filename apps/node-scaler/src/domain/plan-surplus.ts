@@ -12,21 +12,25 @@ export type StopStep = {
  * not been idle for so long do not count as standing by here, so that each surplus node is kept for the whole of that time.
  */
 export function planSurplus(pool: Pool, unbound: readonly ScaledNode[], nowMs: number): readonly StopStep[] {
-  const { policy } = pool;
-  const standby = mergeStandby(policy.standby);
-  const idle = unbound.filter((node) => nowMs - idleSince(node, nowMs) >= policy.idleMs).sort(newestFirst);
+  const idle = unbound.filter((node) => nowMs - idleSince(node, nowMs) >= pool.policy.idleMs);
+  return sparesOf(pool, idle).map((node) => ({
+    name: node.name,
+    because: { code: "IDLE", message: describeIdle(node, nowMs) },
+  }));
+}
+
+/** Those of a pool's nodes that are more than are to stand by, the newest first. */
+export function sparesOf(pool: Pool, nodes: readonly ScaledNode[]): ScaledNode[] {
+  const standby = mergeStandby(pool.policy.standby);
   const keep = new Map(standby.map((entry) => [entry, entry.count]));
-  const kept = new Set<ScaledNode>();
-  for (const node of idle.toReversed()) {
+  const spares: ScaledNode[] = [];
+  for (const node of nodes.toSorted(oldestFirst)) {
     const entry = standby.find((candidate) => standsBy(node, candidate, pool));
     const left = entry === undefined ? 0 : (keep.get(entry) ?? 0);
-    if (entry === undefined || left === 0) continue;
-    keep.set(entry, left - 1);
-    kept.add(node);
+    if (entry === undefined || left === 0) spares.push(node);
+    else keep.set(entry, left - 1);
   }
-  return idle
-    .filter((node) => !kept.has(node))
-    .map((node) => ({ name: node.name, because: { code: "IDLE", message: describeIdle(node, nowMs) } }));
+  return spares.reverse();
 }
 
 /** A node that has only now nothing bound to it begins to be idle now. */
@@ -34,8 +38,8 @@ export function idleSince({ status }: ScaledNode, nowMs: number): number {
   return status.boundTo === undefined ? (status.idleSinceMs ?? nowMs) : nowMs;
 }
 
-function newestFirst(one: ScaledNode, other: ScaledNode): number {
-  return other.status.createdAtMs - one.status.createdAtMs || compareNames(other.name, one.name);
+function oldestFirst(one: ScaledNode, other: ScaledNode): number {
+  return one.status.createdAtMs - other.status.createdAtMs || compareNames(one.name, other.name);
 }
 
 function describeIdle(node: ScaledNode, nowMs: number): string {

@@ -1,0 +1,92 @@
+import type { Demand } from "./demand.ts";
+import { indexWishes } from "./free-nodes.ts";
+import type { ScaledNode } from "./node.ts";
+import { planGroup, type GroupPlan, type Round } from "./plan-bindings.ts";
+import { sparesOf, type StopStep } from "./plan-surplus.ts";
+
+export type RoomWorld = {
+  /** As it is once each group has got what it gets; what is promised to groups here is taken from it. */
+  readonly round: Round;
+  readonly plans: readonly GroupPlan[];
+  /** Nodes by pool that nothing is bound to. */
+  readonly unbound: ReadonlyMap<string, readonly ScaledNode[]>;
+  /** Names of those that are ended whoever waits. */
+  readonly stopped: ReadonlySet<string>;
+};
+
+export type RoomPlan = {
+  readonly stop: readonly StopStep[];
+  /** How many nodes may be made of each pool for whoever is not a demand. */
+  readonly headroom: ReadonlyMap<string, number>;
+};
+
+/**
+ * Which nodes are ended before their idle time is over, because a group waits for nodes of a pool that may have no more: only nodes that no waiting demand could be
+ * given and that do not stand by, the newest first. As many are ended as the group lacks, less those that end already, and none when all of them were not enough.
+ */
+export function planRoom(world: RoomWorld): RoomPlan {
+  const { round, plans } = world;
+  const waiting = plans.filter(({ lacks }) => lacks.length > 0);
+  if (!waiting.some(({ lacks }) => lacks.some(({ code }) => code === "POOL_MAX")))
+    return { stop: [], headroom: round.headroom };
+  const rooms = buildRooms(world, waiting);
+  const boundless = { ...round, headroom: new Map([...round.pools.keys()].map((name) => [name, Infinity])) };
+  const stop = waiting.flatMap(({ group }) => {
+    const before = { nodes: round.nodes.taken(), machines: round.machines.taken() };
+    const { boots, lacks } = planGroup(group, boundless);
+    if (lacks.length > 0) return [];
+    const lacking = [...Map.groupBy(boots, ({ spec }) => spec.pool)].map(([name, { length }]) => {
+      const room = rooms.get(name) ?? { coming: 0, spares: [] };
+      return { name, room, nodes: length, missing: Math.max(0, length - room.coming) };
+    });
+    if (lacking.some(({ room, missing }) => missing > room.spares.length)) {
+      round.nodes.rewind(before.nodes);
+      round.machines.rewind(before.machines);
+      return [];
+    }
+    return lacking.flatMap(({ name, room, nodes, missing }) => {
+      room.coming += missing - nodes;
+      const max = round.pools.get(name)?.policy.max ?? 0;
+      const message = `it makes room for ${group.name}: pool ${name} is full at ${max}, and nothing needs this node`;
+      return room.spares
+        .splice(0, missing)
+        .map((node) => ({ name: node.name, because: { code: "IDLE" as const, message } }));
+    });
+  });
+  const left = [...round.headroom].map(([name, headroom]) => {
+    return [name, Math.max(0, Math.min(headroom, rooms.get(name)?.coming ?? 0))] as const;
+  });
+  return { stop, headroom: new Map(left) };
+}
+
+type Room = {
+  /** How many nodes can be made once all that is to end has ended; less than none when the pool has more than it may. */
+  coming: number;
+  /** What can be ended, in the order in which it is. */
+  readonly spares: ScaledNode[];
+};
+
+function buildRooms({ round, unbound, stopped }: RoomWorld, waiting: readonly GroupPlan[]): ReadonlyMap<string, Room> {
+  const wishes = waiting.flatMap(({ group }) => group.demands.map((demand) => wishOf(demand, round)));
+  const isWanted = indexWishes(wishes, round.pools);
+  return new Map(
+    [...round.pools].map(([name, pool]) => {
+      const nodes = unbound.get(name) ?? [];
+      const left = nodes.filter((node) => !stopped.has(node.name));
+      // What is wanted does not stand by for long.
+      const unwanted = left.filter((node) => !isWanted(node));
+      const ending = pool.ending + nodes.length - left.length;
+      const excess = Math.max(0, pool.records - pool.policy.max);
+      const coming = (round.headroom.get(name) ?? 0) + ending - excess;
+      return [name, { coming, spares: sparesOf(pool, unwanted) }];
+    }),
+  );
+}
+
+/** While a demand waits for all that would do, anything that its policy allows may still be given to it. */
+function wishOf(demand: Demand, { pools, verdictOn }: Round): { demand: Demand; spots: readonly boolean[] } {
+  const pool = pools.get(demand.pool);
+  const verdict = pool && verdictOn(demand, pool);
+  if (verdict?.boot.do === "boot") return { demand, spots: verdict.spots };
+  return { demand, spots: demand.spot === "Preferred" ? [true, false] : [demand.spot === "Always"] };
+}

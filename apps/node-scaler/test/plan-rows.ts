@@ -1,0 +1,36 @@
+import { expect, it } from "vitest";
+import { compute, type ScalingPlan } from "../src/domain/compute.ts";
+import { aSnapshot, NOW } from "./scaling-snapshots.ts";
+
+/** What a row of a table of cases differs in from an empty world. */
+export type Given = Parameters<typeof aSnapshot>[0];
+type Row = readonly [sentence: string, given: Given, expected: Partial<ReturnType<typeof show>>];
+
+/** A plan as short as it can be told. */
+function show(plan: ScalingPlan) {
+  return {
+    start: plan.start.map(({ spec, boundTo }) => {
+      const where = spec.zone === undefined ? "" : ` in ${spec.zone}`;
+      return `${spec.instanceType}${spec.spot ? " spot" : ""}${where} for ${boundTo ?? "standby"}`;
+    }),
+    stop: plan.stop.map(({ name, because }) => `${name} ${because.code}`),
+    bound: Object.fromEntries(plan.bindings),
+    updates: plan.updates.map(
+      ({ name, boundTo, idleSinceMs }) => `${name} ${boundTo ?? (idleSinceMs === NOW ? "idle from now" : "idle")}`,
+    ),
+    waits: plan.waits.map(({ group, code, demands }) => `${group} ${code} ${demands.join()}`),
+    messages: plan.waits.map(({ message }) => message),
+    ignored: plan.ignored.map(({ demand, because }) => `${demand}: ${because}`),
+  };
+}
+
+function see(given: Given) {
+  return show(compute(aSnapshot(given)));
+}
+
+/** One test for each row: a sentence, what is given, and what of the plan has to be. */
+export function checkPlans(rows: readonly Row[]): void {
+  it.each(rows)("%s", (_sentence, given, expected) => {
+    expect(see(given)).toMatchObject(expected);
+  });
+}
