@@ -2,6 +2,7 @@ import { setMaxListeners } from "node:events";
 import { faultOf } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { guardProvider } from "../src/adapters/guard-provider.ts";
 import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
 
 /** A real counterpart of a provider, with what a test cannot do through the provider itself. */
@@ -23,11 +24,25 @@ export type ProviderWorld = AsyncDisposable & {
 const never = new AbortController().signal;
 setMaxListeners(0, never);
 
-/** What every provider promises, tried on one. Each test leaves nothing behind. */
+/** What every provider promises, tried on one as it is, and behind the guard with which the service calls it. Each test leaves nothing behind. */
 export function describeProvider(
   title: string,
   open: () => Promise<ProviderWorld>,
-  { canBeShort = true }: { readonly canBeShort?: boolean } = {},
+  options: { readonly canBeShort?: boolean } = {},
+): void {
+  describeOne(title, open, options);
+  const limits = { timeoutMs: 60_000, callsAtOnce: 10, now: () => performance.now() };
+  const openGuarded = async (): Promise<ProviderWorld> => {
+    const world = await open();
+    return { ...world, provider: guardProvider(world.provider, limits) };
+  };
+  describeOne(`${title}, guarded`, openGuarded, options);
+}
+
+function describeOne(
+  title: string,
+  open: () => Promise<ProviderWorld>,
+  { canBeShort = true }: { readonly canBeShort?: boolean },
 ): void {
   describe(`the provider ${title}`, () => {
     let world: ProviderWorld;

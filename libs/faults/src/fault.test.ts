@@ -12,7 +12,11 @@ const cases: [Fault, text: string, retryable: boolean][] = [
     true,
   ],
   [{ code: "pool_unknown", pool: "p" }, "pool p does not exist", false],
-  [{ code: "pool_capacity", pool: "p", requested: 5, capacity: 3 }, "pool p has 3 machines, 5 are needed", false],
+  [
+    { code: "pool_capacity", pool: "p", requested: 5, capacity: 3 },
+    "pool p has 3 machines at most, 5 are needed: ask for fewer, or let the pool have more",
+    false,
+  ],
   [
     { code: "pool_availability", pool: "p", requested: 2, available: 1 },
     "pool p has 1 machines free now, 2 are needed",

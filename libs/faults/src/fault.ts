@@ -72,7 +72,7 @@ export function describeFault(fault: Fault): string {
     case "pool_unknown":
       return `pool ${fault.pool} does not exist`;
     case "pool_capacity":
-      return `pool ${fault.pool} has ${fault.capacity} machines, ${fault.requested} are needed`;
+      return `pool ${fault.pool} has ${fault.capacity} machines at most, ${fault.requested} are needed: ask for fewer, or let the pool have more`;
     case "pool_availability":
       return `pool ${fault.pool} has ${fault.available} machines free now, ${fault.requested} are needed`;
     case "reservation_differs":

@@ -28,7 +28,7 @@ type ProviderKind = {
   readonly open: (block: ProviderBlock, deps: ProviderDeps) => Promise<NodeProvider>;
 };
 
-/** A machine that has not used its token by then will not boot any more. */
+/** A machine that boots for longer cannot join: how long pools let theirs boot is not known here. */
 const TOKEN_VALID_MS = 3_600_000;
 
 function kind<Shape extends z.ZodType>(

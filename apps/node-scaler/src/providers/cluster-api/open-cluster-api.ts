@@ -1,6 +1,6 @@
 import { throwFault } from "@muster/faults";
-import type { KubeCalls } from "@muster/kube";
-import { kubernetesCall } from "../kubernetes-call.ts";
+import { kubeFault, type KubeCalls } from "@muster/kube";
+import { providerCall } from "../provider-call.ts";
 import type { Boot, Instance, NodeProvider, Started } from "../provider.ts";
 import { clusterApiAccess, replicasOf } from "./access.ts";
 import { NODES_MAX, withoutNode } from "./holdings.ts";
@@ -20,7 +20,7 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
   const { controller, namespace, deployments } = settings;
   const access = clusterApiAccess(calls, { namespace, controller });
   const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
-    kubernetesCall({ doing, timeoutMs, outer }, body);
+    providerCall({ doing, timeoutMs, outer }, kubeFault, body);
 
   const start = async (boot: Boot, signal: AbortSignal): Promise<Started> => {
     const fitting = deployments.filter((deployment) => isFor(deployment, boot));

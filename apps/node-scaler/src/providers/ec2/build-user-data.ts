@@ -7,7 +7,7 @@ const NAMES = ["NODE_NAME", "POOL", "NODE_LABELS", "BOOTSTRAP_TOKEN"] as const;
 /** The largest that EC2 takes, before it is encoded. */
 export const USER_DATA_MAX_BYTES = 16 * 1024;
 
-/** What an instance runs when it boots. Throws invalid_request for a name that is not known, and for what is too large. `token`: the node's own, for joining the cluster once. */
+/** What an instance runs when it boots. Throws invalid_request for a name that is not known, and for what is too large. `token`: made for this node, for joining the cluster; whoever reads the user data can use it until it expires. */
 export function buildUserData(template: string, boot: Boot, token: string): string {
   const values: Readonly<Record<(typeof NAMES)[number], string>> = {
     NODE_NAME: boot.nodeName,

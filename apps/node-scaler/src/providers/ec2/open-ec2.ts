@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { DescribeImagesCommand, EC2Client, TerminateInstancesCommand } from "@aws-sdk/client-ec2";
 import { throwFault } from "@muster/faults";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
+import { providerCall } from "../provider-call.ts";
 import type { NodeProvider } from "../provider.ts";
 import { awsFault, codeOf } from "./aws-fault.ts";
 import { buildImageFilters, newestImage } from "./find-image.ts";
@@ -17,7 +18,7 @@ export type Ec2Deps = {
   /** Of one call of the provider, however many requests it takes. */
   readonly timeoutMs: number;
   readonly now: () => number;
-  /** A token with which this node, and no other, may join the cluster. */
+  /** A token made for this node. Whoever has it may join the cluster, as any node and any number of times, until it expires. */
   readonly mintToken: (nodeName: string, signal: AbortSignal) => Promise<string>;
 };
 
@@ -38,15 +39,8 @@ export async function openEc2({ name, settings, timeoutMs, now, mintToken }: Ec2
   const launching = { client, settings, template, mintToken, subnets, full: fullZones(now) };
   const { controller } = settings;
 
-  /** With a time limit, and errors as faults. */
-  const call = async <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> => {
-    try {
-      return await body(AbortSignal.any([outer, AbortSignal.timeout(timeoutMs)]));
-    } catch (error) {
-      outer.throwIfAborted();
-      return throwFault(awsFault(error, { provider: name, doing, timeoutMs }), { cause: error, doing });
-    }
-  };
+  const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+    providerCall({ doing, timeoutMs, outer }, (error) => awsFault(error, { provider: name, doing, timeoutMs }), body);
 
   return {
     name,
