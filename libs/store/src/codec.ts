@@ -14,3 +14,16 @@ export function protoCodec<Type extends AnyMessageType>(type: Type): Codec<Messa
     decode: (bytes) => type.decode(bytes) as MessageOf<Type>,
   };
 }
+
+/** JSON, so that `nats kv get` shows it. What is no JSON is read as undefined: who reads decides what that means. */
+export const jsonText: Codec<unknown> = {
+  encode: (value) => new TextEncoder().encode(JSON.stringify(value)),
+  decode: (bytes) => {
+    try {
+      const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
+      return value;
+    } catch {
+      return undefined;
+    }
+  },
+};

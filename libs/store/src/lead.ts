@@ -4,11 +4,12 @@ import { faultOf } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { backoffMs, pause } from "@muster/backoff";
 import { RETRY } from "./connection-events.ts";
-import { openBucket, type Bucket } from "./bucket.ts";
-import type { Codec } from "./codec.ts";
+import type { Bucket } from "./bucket.ts";
+import { jsonText, type Codec } from "./codec.ts";
 import { decideLock, type LockRecord } from "./decide-lock.ts";
-import { holdLock } from "./hold-lock.ts";
+import { holdRecord, type HeldRecord } from "./hold-record.ts";
 import { observeLock, type LockObserver } from "./observe-lock.ts";
+import { openLocks } from "./open-locks.ts";
 import { countLock } from "./telemetry.ts";
 
 export type Leadership = {
@@ -36,9 +37,6 @@ export type LeadOptions = {
 };
 
 const LOCKS_BYTES = 16 * 1024 * 1024;
-const LOCK_BYTES = 4096;
-/** A request never waits for less than this, however short the lock's time is. */
-const TIMEOUT_MS_MIN = 100;
 
 /**
  * Runs `work` while this process leads, again each time it becomes the leader, until the signal. Gives the lock up at once when stopped, so that another
@@ -51,7 +49,8 @@ export async function lead(
   work: (leadership: Leadership) => Promise<void>,
 ): Promise<void> {
   const { lock, holder, ttlMs, signal, now = () => performance.now() } = options;
-  const bucket = await openLocks(connection, ttlMs, signal);
+  const codec = lockCodec(ttlMs);
+  const bucket = await openLocks(connection, { name: buckets.locks, codec, maxBytes: LOCKS_BYTES, ttlMs, signal });
   if (bucket === undefined) return;
   const record = { holder, session: randomUUID(), ttlMs };
   await using observer = observeLock(bucket, lock, now);
@@ -66,14 +65,15 @@ export async function lead(
     const acquired = await acquireLock(context);
     if (acquired === undefined) return;
     told("leading");
-    const outcome = await holdLock({ ...context, acquired, onLost: () => told("lost") }, work);
+    const hold = { record: heldLock(context, acquired), onLost: () => told("lost"), signal, now };
+    const { heldMs } = await holdRecord(hold, (held) => work({ token: acquired.revision, ...held }));
     if (signal.aborted) return;
-    shortLeads = outcome.ledMs > ttlMs ? 0 : shortLeads + 1;
+    shortLeads = heldMs > ttlMs ? 0 : shortLeads + 1;
     if (shortLeads > 1) await pause(backoffMs(shortLeads + 1, RETRY), signal);
   }
 }
 
-export type LockContext = {
+type LockContext = {
   readonly bucket: Bucket<LockRecord>;
   readonly lock: string;
   /** What we write while we hold it. */
@@ -83,7 +83,7 @@ export type LockContext = {
   readonly now: () => number;
 };
 
-export type AcquiredLock = {
+type AcquiredLock = {
   readonly revision: number;
   /** Before the write was sent that got it. */
   readonly sentAtMs: number;
@@ -128,41 +128,31 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
   return undefined;
 }
 
-async function openLocks(
-  connection: NatsConnection,
-  ttlMs: number,
-  signal: AbortSignal,
-): Promise<Bucket<LockRecord> | undefined> {
-  const config = {
-    name: buckets.locks,
-    codec: lockCodec(ttlMs),
-    maxBytes: LOCKS_BYTES,
-    maxValueBytes: LOCK_BYTES,
-    timeoutMs: Math.max(TIMEOUT_MS_MIN, Math.ceil(ttlMs / 3)),
+function heldLock({ bucket, lock, record, observer }: LockContext, acquired: AcquiredLock): HeldRecord {
+  return {
+    ...acquired,
+    ttlMs: record.ttlMs,
+    renew: (revision) => bucket.update(lock, record, revision),
+    find: async () => {
+      const entry = await bucket.get(lock);
+      return entry?.value.session === record.session ? entry.revision : undefined;
+    },
+    giveUp: (revision) => bucket.update(lock, { ...record, holder: "" }, revision),
+    onTaken: (lose, revision) =>
+      observer.onChange(() => {
+        const seen = observer.current();
+        if (seen !== undefined && seen.revision > revision() && seen.record?.session !== record.session) lose();
+      }),
   };
-  for (let failures = 0; !signal.aborted; failures += 1) {
-    try {
-      return await openBucket(connection, config);
-    } catch (error) {
-      if (faultOf(error)?.code !== "unavailable" || connection.isClosed()) throw error;
-      await pause(backoffMs(failures + 1, RETRY), signal);
-    }
-  }
-  return undefined;
 }
 
-/** JSON, so that `nats kv get` shows it. Anything else under the key counts as held by somebody unknown, who is given our own time to show life. */
+/** Anything that is no lock's record counts as held by somebody unknown, who is given our own time to show life. */
 function lockCodec(ttlMs: number): Codec<LockRecord> {
   return {
-    encode: (record) => new TextEncoder().encode(JSON.stringify(record)),
+    encode: jsonText.encode,
     decode: (bytes) => {
-      const unknown = { holder: "unknown", session: "", ttlMs };
-      try {
-        const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
-        return isLockRecord(value) ? value : unknown;
-      } catch {
-        return unknown;
-      }
+      const value = jsonText.decode(bytes);
+      return isLockRecord(value) ? value : { holder: "unknown", session: "", ttlMs };
     },
   };
 }

@@ -1,5 +1,6 @@
 import type { Bucket } from "./bucket.ts";
 import type { LockRecord, ObservedLock } from "./decide-lock.ts";
+import { openListeners } from "./listeners.ts";
 
 /** Follows one lock through a watch. */
 export type LockObserver = AsyncDisposable & {
@@ -16,17 +17,14 @@ export type LockObserver = AsyncDisposable & {
 
 export function observeLock(bucket: Bucket<LockRecord>, lock: string, now: () => number): LockObserver {
   const stop = new AbortController();
-  const listeners = new Set<() => void>();
+  const listeners = openListeners();
   let current: ObservedLock | undefined;
   let failure: { readonly error: unknown } | undefined;
-  const tell = (): void => {
-    for (const listener of [...listeners]) listener();
-  };
   const see = (record: LockRecord | undefined, revision: number): void => {
     // A watch that is behind does not turn back what a read has shown.
     if (current !== undefined && revision <= current.revision) return;
     current = { record, revision, seenAtMs: now() };
-    tell();
+    listeners.tell();
   };
   const follow = async (): Promise<void> => {
     for await (const change of bucket.watch({ filter: lock, signal: stop.signal })) {
@@ -37,7 +35,7 @@ export function observeLock(bucket: Bucket<LockRecord>, lock: string, now: () =>
   };
   const following = follow().catch((error: unknown) => {
     failure = { error };
-    tell();
+    listeners.tell();
   });
   return {
     current: () => current,
@@ -47,25 +45,8 @@ export function observeLock(bucket: Bucket<LockRecord>, lock: string, now: () =>
       // Whatever we believed in was replaced and then deleted.
       else if (current?.record !== undefined) see(undefined, current.revision + 1);
     },
-    changed: (signal, withinMs) =>
-      new Promise((resolve) => {
-        const done = (): void => {
-          listeners.delete(done);
-          signal.removeEventListener("abort", done);
-          clearTimeout(timer);
-          resolve();
-        };
-        const timer = withinMs === undefined ? undefined : setTimeout(done, withinMs);
-        listeners.add(done);
-        signal.addEventListener("abort", done);
-        if (signal.aborted || failure !== undefined) done();
-      }),
-    onChange: (listener) => {
-      listeners.add(listener);
-      return () => {
-        listeners.delete(listener);
-      };
-    },
+    changed: (signal, withinMs) => (failure === undefined ? listeners.changed(signal, withinMs) : Promise.resolve()),
+    onChange: listeners.onChange,
     failure: () => failure,
     [Symbol.asyncDispose]: async () => {
       stop.abort();

@@ -1,6 +1,7 @@
 import { faultOf } from "@muster/faults";
 import type { Change, Entry, WatchOptions } from "./bucket.ts";
 import { compareKeys } from "./keys.ts";
+import { callListener } from "./listeners.ts";
 import { SILENCE_MS } from "./ordered.ts";
 
 /** A bucket (or a part of it) held in memory and kept current: what decisions read. */
@@ -68,7 +69,7 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
       const key = change.kind === "put" ? change.entry.key : change.key;
       if (change.kind === "put") byKey.set(key, change.entry);
       else byKey.delete(key);
-      for (const listener of [...listeners]) tell(listener, key);
+      for (const listener of [...listeners]) callListener(() => listener(key));
     }
   };
   const stopping = (): boolean => stop.signal.aborted || options.signal?.aborted === true;
@@ -112,15 +113,4 @@ function endLoudly(error: unknown): void {
   queueMicrotask(() => {
     throw error;
   });
-}
-
-/** A listener that throws is a defect of its owner: the process hears of it, the view goes on. */
-function tell(listener: (key: string) => void, key: string): void {
-  try {
-    listener(key);
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
-  }
 }

@@ -1,0 +1,139 @@
+import { faultOf } from "@muster/faults";
+import { pause } from "@muster/backoff";
+
+/** A record in a bucket that stands for something which is ours for as long as we renew it. */
+export type HeldRecord = {
+  /** The revision that made it ours. */
+  readonly revision: number;
+  /** Before the write was sent that made it ours. */
+  readonly sentAtMs: number;
+  /** It is ours this long after its last renewal. Renewed every third of it. */
+  readonly ttlMs: number;
+  /** Writes it in the place of this revision. */
+  readonly renew: (revision: number) => Promise<number>;
+  /** The revision at which it is there and ours. */
+  readonly find: () => Promise<number | undefined>;
+  /** Gives it up, if this is its revision. */
+  readonly giveUp: (revision: number) => Promise<unknown>;
+  /** Calls `lose` when somebody else is seen to have taken it from us since this revision. Returns the way to stop. */
+  readonly onTaken: (lose: () => void, revision: () => number) => () => void;
+};
+
+export type HoldContext = {
+  readonly record: HeldRecord;
+  /** Told that it is lost, unless it is being given up anyway. */
+  readonly onLost: () => void;
+  readonly signal: AbortSignal;
+  readonly now: () => number;
+};
+
+export type Held = {
+  /** Aborted as soon as it may be lost, and when we are told to stop. */
+  readonly signal: AbortSignal;
+  /** Whether it is ours at this moment, by our monotonic clock; aborts the signal when it is not. */
+  readonly isHeld: () => boolean;
+};
+
+/** Parts of the time to live until the next renewal: after one that succeeded, after one that was not answered, after one that only lagged behind. */
+const NEXT_RENEWAL = { renewed: 1 / 3, unknown: 1 / 10, behind: 0, taken: 0 } as const;
+
+/**
+ * Runs the work while the record is renewed, and gives it up afterwards. The work's signal is aborted when its time to live has passed since the last renewal that is
+ * known to have succeeded, counted from before it was sent, and at once when somebody else is seen to have taken it.
+ */
+export async function holdRecord(
+  context: HoldContext,
+  work: (held: Held) => Promise<void>,
+): Promise<{ readonly heldMs: number }> {
+  const { record, signal, now } = context;
+  const lost = new AbortController();
+  const done = new AbortController();
+  let { revision } = record;
+  let deadlineMs = record.sentAtMs + record.ttlMs;
+
+  const lose = (): void => {
+    if (lost.signal.aborted || done.signal.aborted) return;
+    lost.abort();
+    if (!signal.aborted) context.onLost();
+  };
+  const checkDeadline = (): void => {
+    const leftMs = deadlineMs - now();
+    if (leftMs <= 0) lose();
+    else timer = setTimeout(checkDeadline, leftMs);
+  };
+  const isHeld = (): boolean => {
+    if (now() >= deadlineMs) lose();
+    return !lost.signal.aborted && !done.signal.aborted;
+  };
+  let timer: NodeJS.Timeout | undefined;
+  checkDeadline();
+  const stopObserving = record.onTaken(lose, () => revision);
+
+  const over = AbortSignal.any([lost.signal, done.signal]);
+  const renew = async (): Promise<void> => {
+    let waitMs = record.ttlMs * NEXT_RENEWAL.renewed;
+    for (;;) {
+      await pause(waitMs, over);
+      // A process that was stopped for a while wakes here, perhaps before the timer.
+      if (!isHeld()) return;
+      const sentAtMs = now();
+      const renewed = await renewOnce(record, revision);
+      if (renewed.because === "taken") lose();
+      if (renewed.because === "renewed") deadlineMs = sentAtMs + record.ttlMs;
+      if (renewed.because !== "unknown") revision = renewed.revision;
+      waitMs = record.ttlMs * NEXT_RENEWAL[renewed.because];
+    }
+  };
+  const renewing = renew();
+  const startedAtMs = now();
+  try {
+    await work({ signal: AbortSignal.any([lost.signal, signal]), isHeld });
+  } catch (error) {
+    if (!(lost.signal.aborted || signal.aborted) || !isUnwinding(error)) throw error;
+  } finally {
+    done.abort();
+    await renewing;
+    clearTimeout(timer);
+    stopObserving();
+    if (!lost.signal.aborted) await release(record, revision);
+  }
+  return { heldMs: now() - startedAtMs };
+}
+
+type Renewal =
+  | { readonly because: "renewed" | "behind"; readonly revision: number }
+  | { readonly because: "taken"; readonly revision: number }
+  | { readonly because: "unknown" };
+
+/** `behind`: an earlier renewal had succeeded without our hearing of it; the next one can follow, but this proves nothing about how long the record is ours. */
+async function renewOnce(record: HeldRecord, revision: number): Promise<Renewal> {
+  try {
+    return { because: "renewed", revision: await record.renew(revision) };
+  } catch (error) {
+    if (faultOf(error)?.code !== "conflict") return { because: "unknown" };
+  }
+  try {
+    const found = await record.find();
+    return found === undefined ? { because: "taken", revision } : { because: "behind", revision: found };
+  } catch {
+    return { because: "unknown" };
+  }
+}
+
+/** Others see it at once. When it cannot be given up they wait for its time. */
+async function release(record: HeldRecord, revision: number): Promise<void> {
+  try {
+    await record.giveUp(revision);
+  } catch (error) {
+    if (faultOf(error)?.code !== "conflict") return;
+    const found = await record.find().catch(() => undefined);
+    if (found !== undefined) await record.giveUp(found).catch(() => undefined);
+  }
+}
+
+/** What work throws because it was told to stop. */
+function isUnwinding(error: unknown): boolean {
+  const code = faultOf(error)?.code;
+  if (code === "unavailable" || code === "cancelled" || code === "conflict") return true;
+  return error instanceof Error && error.name === "AbortError";
+}

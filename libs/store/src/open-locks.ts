@@ -1,0 +1,37 @@
+import type { NatsConnection } from "@nats-io/nats-core";
+import { backoffMs, pause } from "@muster/backoff";
+import { faultOf } from "@muster/faults";
+import { openBucket, type Bucket } from "./bucket.ts";
+import type { Codec } from "./codec.ts";
+import { RETRY } from "./connection-events.ts";
+
+export type LocksConfig<Value> = {
+  readonly name: string;
+  readonly codec: Codec<Value>;
+  /** Size of the whole bucket in bytes. */
+  readonly maxBytes: number;
+  /** How long what is in it lives without renewal: a request that takes a good part of that is given up. */
+  readonly ttlMs: number;
+  readonly signal: AbortSignal;
+};
+
+const RECORD_BYTES = 4096;
+/** A request never waits for less than this, however short the time to live is. */
+const TIMEOUT_MS_MIN = 100;
+
+/** Opens a bucket of locks as soon as the server answers; undefined when the signal came first. */
+export async function openLocks<Value>(
+  connection: NatsConnection,
+  { name, codec, maxBytes, ttlMs, signal }: LocksConfig<Value>,
+): Promise<Bucket<Value> | undefined> {
+  const timeoutMs = Math.max(TIMEOUT_MS_MIN, Math.ceil(ttlMs / 3));
+  for (let failures = 0; !signal.aborted; failures += 1) {
+    try {
+      return await openBucket(connection, { name, codec, maxBytes, maxValueBytes: RECORD_BYTES, timeoutMs });
+    } catch (error) {
+      if (faultOf(error)?.code !== "unavailable" || connection.isClosed()) throw error;
+      await pause(backoffMs(failures + 1, RETRY), signal);
+    }
+  }
+  return undefined;
+}
