@@ -37,8 +37,8 @@ export async function observed<Result>(
   }
 }
 
-/** Counts what becomes of a lock in this process. */
-export function countLock(lock: string, state: "waiting" | "leading" | "lost"): void {
+/** Counts what becomes of a lock, or of the sessions of a bucket, in this process. */
+export function countLock(lock: string, state: "waiting" | "leading" | "live" | "lost"): void {
   instruments().locks.add(1, { "muster.lock": lock, "muster.lock.state": state });
 }
 
@@ -52,7 +52,9 @@ function instruments(): Instruments {
       description: "Operations on buckets and logs, answers included",
       advice: { explicitBucketBoundaries: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10] },
     });
-    const locks = meter.createCounter("muster.lock.changes", { description: "Locks waited for, led under and lost" });
+    const locks = meter.createCounter("muster.lock.changes", {
+      description: "Locks waited for, led under and lost; sessions waited for, begun and lost",
+    });
     made = { by, instruments: { duration, locks } };
   }
   return made.instruments;

@@ -1,0 +1,138 @@
+import { backoffMs, pause } from "@muster/backoff";
+import { faultOf } from "@muster/faults";
+import type { Bucket } from "./bucket.ts";
+import { RETRY } from "./connection-events.ts";
+import { decideClaim, lockKey, readClaim, type ClaimRecord } from "./decide-claim.ts";
+import type { Held } from "./hold-record.ts";
+import type { ClaimsObserver } from "./observe-claims.ts";
+
+export type SessionLock = {
+  readonly key: string;
+  /** Fencing token, the revision of the write that took the lock: larger for each later holder of it. */
+  readonly token: number;
+};
+
+/** The locks of one session. */
+export type Claims = {
+  /** See `Session`. */
+  lock(key: string): Promise<SessionLock | undefined>;
+  unlock(lock: SessionLock): Promise<void>;
+  /** Gives up all that it has, trying once: what is left is free as soon as the session is. */
+  unlockAll(): Promise<void>;
+};
+
+export type ClaimContext = {
+  readonly bucket: Bucket<unknown>;
+  readonly observer: ClaimsObserver;
+  readonly session: string;
+  readonly holder: string;
+  readonly held: Held;
+};
+
+/** Locks that are taken and given up at a time: the session's own renewal waits behind no more than these. */
+const IN_FLIGHT_MAX = 64;
+
+export function openClaims(context: ClaimContext): Claims {
+  const { held } = context;
+  const inTurn = limited(IN_FLIGHT_MAX);
+  const ours = new Map<string, SessionLock>();
+  /** A lock that is being given up is taken again only afterwards, so that no attempt to delete it meets the new one. */
+  const leaving = new Map<string, Promise<void>>();
+  const forget = ({ key, token }: SessionLock): void => {
+    if (ours.get(key)?.token === token) ours.delete(key);
+  };
+  const unlock = async (lock: SessionLock): Promise<void> => {
+    for (let failures = 0; held.isHeld(); failures += 1) {
+      if ((await inTurn(() => giveUp(context, lock))) || held.signal.aborted) return;
+      await pause(backoffMs(failures + 1, RETRY), held.signal);
+    }
+  };
+  return {
+    lock: async (key) => {
+      await leaving.get(key);
+      for (let failures = 0; held.isHeld() && !held.signal.aborted; failures += 1) {
+        const known = ours.get(key);
+        if (known !== undefined) return known;
+        try {
+          const token = await inTurn(() => claim(context, key));
+          // A session that has ended meanwhile has no locks: this one is free already.
+          if (token === undefined || !held.isHeld()) return undefined;
+          const lock = { key, token };
+          ours.set(key, lock);
+          return lock;
+        } catch (error) {
+          if (faultOf(error)?.code !== "unavailable") throw error;
+        }
+        await pause(backoffMs(failures + 1, RETRY), held.signal);
+      }
+      return undefined;
+    },
+    unlock: async (lock) => {
+      forget(lock);
+      const left = unlock(lock).finally(() => leaving.get(lock.key) === left && leaving.delete(lock.key));
+      leaving.set(lock.key, left);
+      await left;
+    },
+    unlockAll: async () => {
+      let answered = true;
+      const leave = async (lock: SessionLock): Promise<void> => {
+        if (answered) answered = await giveUp(context, lock);
+      };
+      const left = [...ours.values()];
+      ours.clear();
+      await Promise.all(left.map((lock) => inTurn(() => leave(lock))));
+    },
+  };
+}
+
+/** One attempt; the token, or undefined when somebody else has the lock or was faster: the watch tells of that, and of its end. */
+async function claim(context: ClaimContext, key: string): Promise<number | undefined> {
+  const { bucket, observer, session, holder, held } = context;
+  const observed = observer.current();
+  if (observed === undefined) return undefined;
+  const decision = decideClaim(observed, key, session);
+  if (decision.do === "leave") return undefined;
+  if (decision.do === "take-from" && !(await observer.isGone(decision.session))) return undefined;
+  if (!held.isHeld()) return undefined;
+  const record: ClaimRecord = { holder, session };
+  try {
+    return decision.do === "create"
+      ? await bucket.create(lockKey(key), record)
+      : await bucket.update(lockKey(key), record, decision.revision);
+  } catch (error) {
+    const code = faultOf(error)?.code;
+    if (code !== "conflict" && code !== "already_exists") throw error;
+  }
+  // It may have been ourselves, with a write of which we did not hear.
+  const found = await bucket.get(lockKey(key));
+  return found !== undefined && readClaim(found.value) === session ? found.revision : undefined;
+}
+
+/** Whether the lock is ours no more. */
+async function giveUp({ bucket }: ClaimContext, { key, token }: SessionLock): Promise<boolean> {
+  try {
+    await bucket.delete(lockKey(key), token);
+    return true;
+  } catch (error) {
+    const code = faultOf(error)?.code;
+    if (code !== "conflict" && code !== "unavailable") throw error;
+    return code === "conflict";
+  }
+}
+
+/** Runs at most so many at a time, in the order in which they came. */
+function limited(most: number): <Result>(work: () => Promise<Result>) => Promise<Result> {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return async (work) => {
+    if (running < most) running += 1;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) running -= 1;
+      else next();
+    }
+  };
+}

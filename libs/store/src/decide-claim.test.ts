@@ -1,0 +1,104 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  decideBurial,
+  decideClaim,
+  lockKey,
+  nameOfKey,
+  readClaim,
+  readSession,
+  sessionKey,
+  type ObservedClaims,
+} from "./decide-claim.ts";
+import { buildSessionsView } from "./sessions-view.ts";
+
+const session = { holder: "a", ttlMs: 1000, about: { zone: "z" }, revision: 7, seenAtMs: 4000 };
+
+const claims: ObservedClaims = {
+  sessions: new Map([
+    ["me", session],
+    ["other", session],
+  ]),
+  locks: new Map([
+    ["held", { session: "other", revision: 11 }],
+    ["mine", { session: "me", revision: 12 }],
+    ["left", { session: "buried", revision: 13 }],
+    ["garbage", { session: undefined, revision: 14 }],
+  ]),
+};
+
+describe("deciding about a silent session", () => {
+  it("waits for the rest of its time", () => {
+    expect(decideBurial(session, 4400)).toEqual({ do: "wait", forMs: 600, because: "alive" });
+  });
+
+  it("buries it at the revision that was seen", () => {
+    expect(decideBurial(session, 5000)).toEqual({ do: "bury", revision: 7, because: "silent" });
+  });
+
+  it("never buries one before it has stopped by its own count", () => {
+    const times = fc.record({ sentAtMs: fc.nat(9999), delayMs: fc.nat(5000), afterMs: fc.nat(20_000) });
+    fc.assert(
+      fc.property(times, fc.integer({ min: 1, max: 5000 }), ({ sentAtMs, delayMs, afterMs }, ttlMs) => {
+        const seenAtMs = sentAtMs + delayMs;
+        const nowMs = seenAtMs + afterMs;
+        const decision = decideBurial({ ...session, ttlMs, seenAtMs }, nowMs);
+        if (decision.do === "bury") expect(nowMs).toBeGreaterThanOrEqual(sentAtMs + ttlMs);
+        else expect(decideBurial({ ...session, ttlMs, seenAtMs }, nowMs + decision.forMs).do).toBe("bury");
+      }),
+    );
+  });
+});
+
+describe("deciding about a lock", () => {
+  it.each([
+    ["creates one that nobody ever took", "new", { do: "create", because: "absent" }],
+    ["leaves one that somebody live has", "held", { do: "leave", because: "held" }],
+    ["takes one that it wrote itself", "mine", { do: "take", revision: 12, because: "ours" }],
+    ["takes one that nobody understands", "garbage", { do: "take", revision: 14, because: "unreadable" }],
+    [
+      "wants to know more of a holder that it does not see",
+      "left",
+      { do: "take-from", session: "buried", revision: 13, because: "not-seen" },
+    ],
+  ])("%s", (_title, lock, expected) => {
+    expect(decideClaim(claims, lock, "me")).toEqual(expected);
+  });
+
+  it("shows which are free", () => {
+    const { sessions, locks } = buildSessionsView(claims);
+    expect([...sessions.keys()]).toEqual(["me", "other"]);
+    expect(sessions.get("me")).toEqual({ id: "me", holder: "a", about: { zone: "z" } });
+    expect([...locks.values()].map(({ key, free }) => [key, free])).toEqual([
+      ["held", false],
+      ["mine", false],
+      ["left", true],
+      ["garbage", true],
+    ]);
+  });
+});
+
+describe("what stands in the bucket", () => {
+  it("is told apart by its key, and anything else is left alone", () => {
+    expect(nameOfKey(sessionKey("s-1"))).toEqual({ of: "session", session: "s-1" });
+    expect(nameOfKey(lockKey("a.b"))).toEqual({ of: "lock", lock: "a.b" });
+    for (const key of ["session", "session.", "session.a.b", "session.ä", "locks.a", "other"])
+      expect(nameOfKey(key)).toBeUndefined();
+  });
+
+  it("is read as it was written", () => {
+    const record = { holder: "a", ttlMs: 5, about: { pools: ["x"] } };
+    expect(readSession(record, 1000)).toEqual(record);
+    expect(readClaim({ holder: "a", session: "s-1" })).toBe("s-1");
+  });
+
+  it("is somebody unknown, or nobody, where nobody understands it", () => {
+    const unknown = { holder: "unknown", ttlMs: 1000, about: undefined };
+    const values = [undefined, null, 3, [], {}, { holder: "a", ttlMs: 0, about: {} }, { holder: "a", ttlMs: 5 }];
+    for (const value of values) {
+      expect(readSession(value, 1000)).toEqual(unknown);
+      expect(readClaim(value)).toBeUndefined();
+    }
+    expect(readClaim({ session: "not a key" })).toBeUndefined();
+  });
+});

@@ -1,0 +1,99 @@
+import type { Bucket, Change } from "./bucket.ts";
+import {
+  nameOfKey,
+  readClaim,
+  readSession,
+  sessionKey,
+  type ObservedClaim,
+  type ObservedClaims,
+  type ObservedSession,
+} from "./decide-claim.ts";
+import { openListeners } from "./listeners.ts";
+
+/** Follows all sessions and locks of a bucket through one watch. */
+export type ClaimsObserver = AsyncDisposable & {
+  /** undefined until the watch has caught up for the first time. */
+  current(): ObservedClaims | undefined;
+  /** Grows with every change that is told. */
+  changes(): number;
+  /** Called when a session appears or dies, when a lock changes, and when the watch ends; not when a session is renewed. Returns the way to stop. */
+  onChange(listener: () => void): () => void;
+  /** Resolves at the next such change, after the time, or when the signal is aborted. */
+  changed(signal: AbortSignal, withinMs?: number): Promise<void>;
+  /** Asks the bucket itself whether the session is buried. It stays so, as the id of a session is never used again. */
+  isGone(session: string): Promise<boolean>;
+  /** Why the watch has ended, if it has. */
+  failure(): { readonly error: unknown } | undefined;
+};
+
+/** Sessions that are known to be gone. Forgetting one costs a read. */
+const GONE_MAX = 1000;
+
+export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () => number): ClaimsObserver {
+  const stop = new AbortController();
+  const listeners = openListeners();
+  const sessions = new Map<string, ObservedSession>();
+  const locks = new Map<string, ObservedClaim>();
+  let synced = false;
+  let changes = 0;
+  let failure: { readonly error: unknown } | undefined;
+  const tell = (): void => {
+    changes += 1;
+    listeners.tell();
+  };
+  /** Whether it is news for anybody. */
+  const see = (change: Exclude<Change<unknown>, { kind: "synced" }>): boolean => {
+    const { key, revision } = change.kind === "put" ? change.entry : change;
+    const name = nameOfKey(key);
+    if (name === undefined) return false;
+    if (name.of === "lock") {
+      if (change.kind === "delete") return locks.delete(name.lock);
+      locks.set(name.lock, { session: readClaim(change.entry.value), revision });
+      return true;
+    }
+    if (change.kind === "delete") return sessions.delete(name.session);
+    const isNew = !sessions.has(name.session);
+    sessions.set(name.session, { ...readSession(change.entry.value, ttlMs), revision, seenAtMs: now() });
+    return isNew;
+  };
+  const follow = async (): Promise<void> => {
+    for await (const change of bucket.watch({ signal: stop.signal })) {
+      if (change.kind === "synced") synced = true;
+      else if (!see(change)) continue;
+      tell();
+    }
+  };
+  const following = follow().catch((error: unknown) => {
+    failure = { error };
+    tell();
+  });
+  const current: ObservedClaims = { sessions, locks };
+  return {
+    current: () => (synced ? current : undefined),
+    changes: () => changes,
+    onChange: listeners.onChange,
+    changed: (signal, withinMs) => (failure === undefined ? listeners.changed(signal, withinMs) : Promise.resolve()),
+    isGone: rememberGone(async (session) => (await bucket.get(sessionKey(session))) === undefined),
+    failure: () => failure,
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await following;
+    },
+  };
+}
+
+/** Asks once for all who want to know at the same time, and never again about one that is gone. */
+function rememberGone(ask: (session: string) => Promise<boolean>): (session: string) => Promise<boolean> {
+  const answers = new Map<string, Promise<boolean>>();
+  return (session) => {
+    const known = answers.get(session);
+    if (known !== undefined) return known;
+    const [oldest] = answers.keys();
+    if (oldest !== undefined && answers.size >= GONE_MAX) answers.delete(oldest);
+    const answer = ask(session);
+    answers.set(session, answer);
+    const forget = (): boolean => answers.delete(session);
+    answer.then((gone) => gone || forget(), forget);
+    return answer;
+  };
+}

@@ -1,0 +1,244 @@
+import { randomUUID } from "node:crypto";
+import { backoffMs, pause, TIMER_MS_MAX } from "@muster/backoff";
+import { faultOf } from "@muster/faults";
+import type { NatsConnection } from "@nats-io/nats-core";
+import type { Bucket } from "./bucket.ts";
+import { openClaims, type SessionLock } from "./claim-locks.ts";
+import { jsonText } from "./codec.ts";
+import { RETRY } from "./connection-events.ts";
+import { decideBurial, sessionKey, type About, type SessionRecord } from "./decide-claim.ts";
+import { holdRecord, type Held, type HeldRecord } from "./hold-record.ts";
+import { observeClaims, type ClaimsObserver } from "./observe-claims.ts";
+import { openLocks } from "./open-locks.ts";
+import { buildSessionsView, type SessionsView } from "./sessions-view.ts";
+import { countLock } from "./telemetry.ts";
+
+export type Session = {
+  /** Never used again: whoever begins anew is somebody else. */
+  readonly id: string;
+  /** Aborted as soon as the session may be lost, and with it all its locks; and when we are told to stop. */
+  readonly signal: AbortSignal;
+  /**
+   * Whether the session is live and at work at this moment, by our monotonic clock; aborts the signal when it is not live. A process that was frozen may run other work before the
+   * timer that aborts the signal: ask before each effect that is not fenced by a lock's token.
+   */
+  readonly isHeld: () => boolean;
+  /**
+   * Takes a lock, which is then this session's until it is unlocked or the session ends; the same again for one that it has. undefined when somebody live has it or was
+   * faster, and once the session is to end. Tries on while the server does not answer, so that no lock is left of which nobody knows.
+   * Rejects with FaultError invalid_request (key) and limit_exceeded (size of the bucket).
+   */
+  lock(key: string): Promise<SessionLock | undefined>;
+  /** Gives the lock up, if it is still this session's. Tries on while the server does not answer: a lock that is left is free as soon as the session is lost. */
+  unlock(lock: SessionLock): Promise<void>;
+  /** What is seen now; the same object until something changes. This session is in it. */
+  view(): SessionsView;
+  /** Called at once, as long as this session lives, when any session appears or dies and when any lock changes: the time to look for locks that are free. Returns the way to stop. */
+  onChange(listener: () => void): () => void;
+};
+
+export type SessionState = "waiting" | "live" | "lost";
+
+export type SessionsOptions = {
+  /** Name of the bucket that these sessions and their locks have for themselves. */
+  readonly bucket: string;
+  /** Who we are, for people. */
+  readonly holder: string;
+  /** The session and its locks are free for others this long after its last renewal. Renewed every third of it. */
+  readonly ttlMs: number;
+  /** What others see of the session: small, and JSON. */
+  readonly about: About;
+  readonly signal: AbortSignal;
+  readonly onChange?: (state: SessionState) => void;
+  /** Monotonic milliseconds. */
+  readonly now?: () => number;
+};
+
+/** Some 300,000 locks. */
+const CLAIMS_BYTES = 64 * 1024 * 1024;
+/** Until the next session, after one that was lost or could not be made. Grows with each that was short-lived: its work was taken up by others, and given back, for nothing. */
+const NEXT_SESSION = { firstMs: 500, mostMs: 30_000 };
+/** A session that lived this long was not short-lived. */
+const SETTLED_MS = 60_000;
+
+/**
+ * Runs `work` with a live session, again with a new one when it was lost, until the signal. A session has any number of locks, which cost no writes while it lives: one that
+ * falls silent loses all of them at once, and all others hear of it. When stopped, the locks and the session are given up at once.
+ * Work is never run twice at a time: the next session waits until the work of the last one has returned. Work that returns by itself gives the session up.
+ * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError limit_exceeded (`about` is too large, the bucket is full)
+ * and unavailable (the connection is closed for good).
+ */
+export async function withSessions(
+  connection: NatsConnection,
+  options: SessionsOptions,
+  work: (session: Session) => Promise<void>,
+): Promise<void> {
+  const { bucket: name, ttlMs, signal } = options;
+  const bucket = await openLocks(connection, { name, codec: jsonText, maxBytes: CLAIMS_BYTES, ttlMs, signal });
+  if (bucket !== undefined) await runSessions(bucket, options, work);
+}
+
+/** As withSessions, on a bucket that is open. */
+export async function runSessions(
+  bucket: Bucket<unknown>,
+  options: SessionsOptions,
+  work: (session: Session) => Promise<void>,
+): Promise<void> {
+  const { ttlMs, signal, now = () => performance.now() } = options;
+  await using observer = observeClaims(bucket, ttlMs, now);
+  await using _burying = burySilent(bucket, observer, now);
+  const context = { bucket, observer, options, now };
+  const told = (state: SessionState): void => {
+    countLock(bucket.name, state);
+    options.onChange?.(state);
+  };
+  for (let shortLived = 0; ;) {
+    told("waiting");
+    const started = await startSession(context);
+    if (started === undefined) return;
+    told("live");
+    const hold = { record: heldSession(context, started), onLost: () => told("lost"), signal, now };
+    const { heldMs } = await holdRecord(hold, (held) => runSession(context, started.id, held, work));
+    if (signal.aborted) return;
+    shortLived = heldMs < SETTLED_MS ? shortLived + 1 : 0;
+    await pause(backoffMs(shortLived, NEXT_SESSION), signal);
+  }
+}
+
+type SessionContext = {
+  readonly bucket: Bucket<unknown>;
+  readonly observer: ClaimsObserver;
+  readonly options: SessionsOptions;
+  readonly now: () => number;
+};
+
+type StartedSession = { readonly id: string; readonly revision: number; readonly sentAtMs: number };
+
+/** undefined when the signal came first. An attempt whose answer was lost leaves a session that nobody renews, and is buried. */
+async function startSession({ bucket, observer, options, now }: SessionContext): Promise<StartedSession | undefined> {
+  const { signal } = options;
+  for (let failures = 0; !signal.aborted;) {
+    const failure = observer.failure();
+    if (failure !== undefined) throw failure.error;
+    if (observer.current() === undefined) {
+      await observer.changed(signal);
+      continue;
+    }
+    const id = randomUUID();
+    const sentAtMs = now();
+    try {
+      return { id, revision: await bucket.create(sessionKey(id), recordOf(options)), sentAtMs };
+    } catch (error) {
+      if (faultOf(error)?.code !== "unavailable") throw error;
+      failures += 1;
+      await pause(backoffMs(failures, NEXT_SESSION), signal);
+    }
+  }
+  return undefined;
+}
+
+function recordOf({ holder, ttlMs, about }: SessionsOptions): SessionRecord {
+  return { holder, ttlMs, about };
+}
+
+function heldSession({ bucket, observer, options }: SessionContext, session: StartedSession): HeldRecord {
+  const key = sessionKey(session.id);
+  return {
+    ...session,
+    ttlMs: options.ttlMs,
+    renew: (revision) => bucket.update(key, recordOf(options), revision),
+    // Nobody else makes a session of this id, so that it is ours as long as it is there.
+    find: async () => (await bucket.get(key))?.revision,
+    giveUp: (revision) => bucket.delete(key, revision),
+    onTaken: (lose) => {
+      let seen = false;
+      const look = (): void => {
+        // A session that sees nothing of the others is of no use.
+        if (observer.failure() !== undefined) lose();
+        const wasSeen = seen;
+        seen = isSeen(observer, session.id);
+        // What the watch misses may still be there: only the bucket knows.
+        if (wasSeen && !seen)
+          observer.isGone(session.id).then(
+            (gone) => gone && lose(),
+            () => undefined,
+          );
+      };
+      look();
+      return observer.onChange(look);
+    },
+  };
+}
+
+function isSeen(observer: ClaimsObserver, session: string): boolean {
+  return observer.current()?.sessions.has(session) === true;
+}
+
+async function runSession(
+  { bucket, observer, options }: SessionContext,
+  id: string,
+  held: Held,
+  work: (session: Session) => Promise<void>,
+): Promise<void> {
+  while (!held.signal.aborted && !isSeen(observer, id)) await observer.changed(held.signal);
+  let working = true;
+  const mine: Held = { signal: held.signal, isHeld: () => working && held.isHeld() };
+  const claims = openClaims({ bucket, observer, session: id, holder: options.holder, held: mine });
+  const stops = new Set<() => void>();
+  let view: { readonly changes: number; readonly seen: SessionsView } | undefined;
+  try {
+    await work({
+      id,
+      ...mine,
+      lock: claims.lock,
+      unlock: claims.unlock,
+      view: () => {
+        const changes = observer.changes();
+        if (view?.changes !== changes) view = { changes, seen: buildSessionsView(observer.current()) };
+        return view.seen;
+      },
+      onChange: (listener) => {
+        const stop = observer.onChange(listener);
+        stops.add(stop);
+        return stop;
+      },
+    });
+  } finally {
+    working = false;
+    for (const stop of stops) stop();
+    if (held.isHeld()) await claims.unlockAll();
+  }
+}
+
+/** Deletes the keys of sessions that have fallen silent, whoever's they were: that is what frees their locks. All who follow the bucket do it; the first one succeeds. */
+function burySilent(bucket: Bucket<unknown>, observer: ClaimsObserver, now: () => number): AsyncDisposable {
+  const stop = new AbortController();
+  const bury = async (): Promise<void> => {
+    for (let failures = 0; !stop.signal.aborted && observer.failure() === undefined;) {
+      let waitMs = TIMER_MS_MAX;
+      let failed = false;
+      for (const [id, session] of observer.current()?.sessions ?? []) {
+        const decision = decideBurial(session, now());
+        if (decision.do === "wait") {
+          waitMs = Math.min(waitMs, decision.forMs);
+          continue;
+        }
+        const buried = await bucket.delete(sessionKey(id), decision.revision).then(
+          () => true,
+          () => false,
+        );
+        // It was renewed, or buried by another, which the watch tells; or the server is away.
+        if (!buried) failed = true;
+      }
+      failures = failed ? failures + 1 : 0;
+      await observer.changed(stop.signal, failed ? Math.min(waitMs, backoffMs(failures, RETRY)) : waitMs);
+    }
+  };
+  const burying = bury();
+  return {
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await burying;
+    },
+  };
+}

@@ -1,0 +1,34 @@
+import type { Session, SessionLock } from "../src/index.ts";
+
+/** What a process with sessions tells its parent. */
+export type Told = {
+  readonly state?: string;
+  readonly session?: string;
+  readonly took?: string;
+  readonly token?: number;
+  readonly answerTo?: string;
+  readonly result?: "done" | "refused";
+  readonly isHeld?: boolean;
+};
+
+/** Takes every one of these locks that is free, now and as soon as it is, while the session lives. */
+export async function takeFree(
+  session: Session,
+  keys: readonly string[],
+  tell: (told: Told) => void,
+): Promise<Map<string, SessionLock>> {
+  const has = new Map<string, SessionLock>();
+  const take = async (key: string): Promise<void> => {
+    const lock = await session.lock(key);
+    if (lock === undefined || has.has(key)) return;
+    has.set(key, lock);
+    tell({ took: key, token: lock.token });
+  };
+  const look = async (): Promise<void> => {
+    const { locks } = session.view();
+    await Promise.all(keys.filter((key) => !has.has(key) && locks.get(key)?.free !== false).map(take));
+  };
+  session.onChange(() => void look());
+  await look();
+  return has;
+}
