@@ -11,32 +11,53 @@ export function benchDay(): void {
   const work = workOfADay(SEED);
   const groups = new Set(work.map(({ demand }) => demand.group)).size;
   console.log(`A day of ${work.length} demands in ${groups} groups, seed ${SEED}`);
-  const days: Readonly<Record<string, Day>> = {
+  const days = {
     "never stop": simulateDay(work, {}, neverStop, SEED),
     "one node per demand": simulateDay(work, {}, oneNodeEach, SEED),
     "compute, idle 0": simulateDay(work, { idleMs: 0 }, compute, SEED),
     "compute, idle 5 min": simulateDay(work, {}, compute, SEED),
     "compute, idle 5 min, 50 on standby": simulateDay(work, standby(50), compute, SEED),
   };
-  console.table(Object.entries(days).map(([policy, day]) => ({ policy, ...row(day) })));
+  const wasteMost = wasted(days["never stop"]);
+  const waitMost = meanWait(days["one node per demand"]);
+  console.table(
+    Object.entries(days).map(([policy, day]) => ({
+      policy,
+      ...row(day),
+      "waste, never stop is 1": hundredths(wasted(day) / wasteMost),
+      "wait, one node per demand is 1": hundredths(meanWait(day) / waitMost),
+    })),
+  );
 }
 
-function row({ paidMs, usedMs, waitsMs, boots, mostNodes, waiting }: Day): Readonly<Record<string, number>> {
+function row(day: Day): Readonly<Record<string, number>> {
+  const { paidMs, usedMs, waitsMs, boots, mostNodes, waiting } = day;
   const sorted = waitsMs.toSorted((one, other) => one - other);
   const secondsAt = (share: number): number => Math.round((sorted[Math.floor(sorted.length * share)] ?? 0) / 1000);
-  const sum = waitsMs.reduce((one, other) => one + other, 0);
   return {
     "paid node-hours": hours(paidMs),
     used: hours(usedMs),
-    wasted: hours(paidMs - usedMs),
-    "wasted %": Math.round(((paidMs - usedMs) / paidMs) * 1000) / 10,
-    "wait mean s": Math.round(sum / waitsMs.length / 1000),
+    wasted: hours(wasted(day)),
+    "wasted %": Math.round((wasted(day) / paidMs) * 1000) / 10,
+    "wait mean s": Math.round(meanWait(day) / 1000),
     "p50 s": secondsAt(0.5),
     "p99 s": secondsAt(0.99),
     boots,
     "most nodes": mostNodes,
     "left waiting": waiting,
   };
+}
+
+function wasted({ paidMs, usedMs }: Day): number {
+  return paidMs - usedMs;
+}
+
+function meanWait({ waitsMs }: Day): number {
+  return waitsMs.reduce((one, other) => one + other, 0) / waitsMs.length;
+}
+
+function hundredths(value: number): number {
+  return Math.round(value * 100) / 100;
 }
 
 function hours(ms: number): number {
