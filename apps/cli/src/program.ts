@@ -1,5 +1,6 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import type { Cli } from "./cli.ts";
+import { CommandError } from "./command-error.ts";
 import { complete, completion, SHELLS, type Shell } from "./commands/completion.ts";
 import { dropDeadLetters, listDeadLetters, replayDeadLetters, showDeadLetter } from "./commands/dead-letters.ts";
 import { doctor } from "./commands/doctor.ts";
@@ -8,6 +9,7 @@ import { cancelWork, describeWork, explain, getPools, getReservations, getWork }
 import { logs } from "./commands/logs.ts";
 import { dumpNodes, listNodes, terminateNode } from "./commands/nodes.ts";
 import { FORMATS, print, type Format } from "./commands/output.ts";
+import { nameOf, resourceArgument, type Resource } from "./commands/resource-argument.ts";
 import { run } from "./commands/run.ts";
 import { schema } from "./commands/schema.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
@@ -130,37 +132,46 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .command("get")
     .description("List sessions, jobs, pools or reservations, or show one of them.")
     .addArgument(
-      new Argument("<resource>", "what to list").choices([
+      resourceArgument("what to list", [
         ...cli.kinds.map(({ plural }) => plural),
         ...["pools", "reservations"],
         ...nouns,
         ...["pool", "reservation"],
       ]),
     )
-    .argument("[name]", "only this one; a reservation is named by its owner: session/NAME, or NAME")
+    .argument(
+      "[name]",
+      "only this one, as in `session NAME` or `session/NAME`; a reservation is named by its owner: session/NAME, or NAME",
+    )
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\n\`jobs\` are those of all kinds.\n\nExamples:\n  muster get sessions\n  muster get jobs\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get reservations -o json`,
+      `\n\`jobs\` are those of all kinds.\n\nExamples:\n  muster get sessions\n  muster get jobs\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get job/training\n  muster get reservations -o json`,
     )
     .action(
-      answer((resource: string, name: string | undefined, { output }: OutputOption) => {
-        const kind = findKind(cli.kinds, resource);
+      answer((resource: Resource, second: string | undefined, { output }: OutputOption) => {
+        const name = nameOf(resource, second);
+        const kind = findKind(cli.kinds, resource.word);
         if (kind !== undefined) return getWork(cli, { kind, name }, output);
-        return resource.startsWith("pool") ? getPools(cli, name, output) : getReservations(cli, name, output);
+        return resource.word.startsWith("pool") ? getPools(cli, name, output) : getReservations(cli, name, output);
       }),
     );
   program
     .command("describe")
     .description("Tell all that is known of a session or job: its phases, components, warnings and result.")
-    .addArgument(new Argument("<resource>", "what to describe").choices(nouns))
-    .argument("<name>", "its name")
+    .addArgument(resourceArgument("what to describe", nouns))
+    .argument("[name]", "its name, unless it is `job/NAME`")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster describe session http-benchmark-x7k2p\n  muster describe job training`)
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster describe session http-benchmark-x7k2p\n  muster describe job training\n  muster describe job/training`,
+    )
     .action(
-      answer((noun: string, name: string, { output }: OutputOption) =>
-        describeWork(cli, findKind(cli.kinds, noun) ?? cli.kinds[0], name, output),
-      ),
+      answer((resource: Resource, second: string | undefined, { output }: OutputOption) => {
+        const name = nameOf(resource, second);
+        if (name === undefined) throw new CommandError(EXIT.usage, `the name of the ${resource.word} is missing`);
+        return describeWork(cli, findKind(cli.kinds, resource.word) ?? cli.kinds[0], name, output);
+      }),
     );
   program
     .command("pools")
@@ -171,7 +182,7 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("cancel")
     .description("End a session or job. One that is over already stays as it is.")
-    .argument("<name>", TARGET)
+    .argument("<name>", "its name; with its kind, as in job/NAME, where several have it")
     .addOption(outputOption())
     .addHelpText("after", `\nExamples:\n  muster cancel http-benchmark-x7k2p\n  muster cancel job/training`)
     .action(answer((name: string, { output }: OutputOption) => cancelWork(cli, name, output)));

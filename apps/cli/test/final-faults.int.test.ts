@@ -69,7 +69,7 @@ const COMMANDS: readonly (readonly [args: string, answers: Record<string, () => 
     ["get sessions", {}, ["listSessions"]],
     ["get session x", {}, ["getSession"]],
     ["describe session x", {}, ["getSession"]],
-    ["cancel x", {}, ["cancelSession"]],
+    ["cancel session/x", {}, ["cancelSession"]],
     ["explain x", {}, ["getSession"]],
     ["explain lease/x", {}, ["explainReservation"]],
     ["events", {}, ["listSessions"]],

@@ -1,6 +1,6 @@
 import { connectNats, serve, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { JobService, muster as proto, ReservationService } from "@muster/proto";
+import { JobService, muster as proto, ReservationService, SessionService } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { inProcess, type Ended } from "./in-process.ts";
@@ -26,6 +26,7 @@ beforeAll(async () => {
   const about = { version: "1.0.0", description: "for a test" };
   served.use(await serve(bus, JobService, HANDLERS, about));
   served.use(await serve(bus, ReservationService, LEDGER, about));
+  served.use(await serve(bus, SessionService, SESSIONS, about));
 });
 afterAll(async () => {
   await served.disposeAsync();
@@ -128,7 +129,8 @@ const HANDLERS = {
   getJobLogs: ({ key, component, offset, run, waitMs }: LogRequest) => {
     if (key?.name === "again") return readRuns({ offset, run, waitMs });
     const id = `${find(key).key?.name}/${component}`;
-    if (component === "worker-1") return throwFault({ code: "not_found", kind: "log", id });
+    if (component === "worker-1" || component.startsWith("lost-"))
+      return throwFault({ code: "not_found", kind: "log", id });
     const chunk = new TextEncoder().encode(`this is ${id}\n`).slice(offset, offset + 9);
     return Promise.resolve({ chunk, nextOffset: offset + chunk.length, complete: chunk.length < 9 });
   },
@@ -183,6 +185,19 @@ const LEDGER = {
     }
     return throwFault({ code: "not_found", kind: "reservation", id: owner?.id ?? "" });
   },
+};
+
+/** There is one session, whose name a job has, too. */
+const SESSIONS = {
+  submitSession: () => throwFault({ code: "internal", operation: "submitSession" }),
+  watchSession: () => throwFault({ code: "internal", operation: "watchSession" }),
+  cancelSession: ({ name }: { name: string }) => throwFault({ code: "not_found", kind: "session", id: name }),
+  getLogs: () => throwFault({ code: "internal", operation: "getLogs" }),
+  listSessions: () => Promise.resolve({ sessions: [] }),
+  getSession: ({ name }: { name: string }) =>
+    name === "both"
+      ? Promise.resolve({ session: { name } })
+      : throwFault({ code: "not_found", kind: "session", id: name }),
 };
 
 function reservation(
@@ -283,11 +298,16 @@ it.each<[line: string, out: RegExp]>([
     /^NAME +PHASE +TYPE +COMPLETED +RESTARTS +AGE +TOOK +WHY\n[^]*net +RUNNING +TFJob +0\/2 +0[^]*train +SUCCEEDED +Job +2\/2 +2/,
   ],
   ["get tfjobs", /^NAME[^\n]*\nnet [^\n]*$/],
+  ["get job/train", /train +SUCCEEDED +Job +2\/2/],
   ["get job train", /train +SUCCEEDED +Job +2\/2/],
   [
     "describe job train",
     /owner +job\/train-0123[^]*SUCCEEDED[^]*worker-1 +worker +workers +node-of-worker-1[^]*job train SUCCEEDED/,
   ],
+  ["describe job/train", /owner +job\/train-0123/],
+  ["__complete -- get job/tr", /^job\/train$/],
+  ["cancel train", /^job train was over already: nothing changed$/],
+  ["cancel net", /^tfjob net is being cancelled/],
   [
     "events job/train",
     /QUEUED[^]*STARTING[^]*Started +Pod\/train-worker-0: Container started[^]*BackOff +Warning[^]*\(3 times\)[^]*SUCCEEDED/,
@@ -318,6 +338,25 @@ it.each<[line: string, out: RegExp]>([
   expect(ended.err).toEqual([]);
   expect(ended.out.join("\n").replaceAll("\n\n", "\n").trimEnd()).toMatch(out);
   expect(ended.code).toBe(0);
+});
+
+it.each([
+  ["get job/train train", 2, 'error: "job/train" has a name already: "train" is one too many'],
+  ["describe job", 2, "error: the name of the job is missing"],
+  ["cancel both", 2, "error: several have the name both: session/both, job/both"],
+  ["cancel nobody", 4, "error: session nobody does not exist"],
+])("muster %s is refused", async (line, code, err) => {
+  keep(job("both", "RUNNING"));
+  const ended = await muster(line);
+  expect(ended).toMatchObject({ code, out: [] });
+  expect(ended.err[0]).toBe(err);
+});
+
+it("tells in one line of many members that have no log", async () => {
+  const names = Array.from({ length: 50 }, (_, index) => `lost-${index}`);
+  keep(job("large", "RUNNING", { members: names.map((name) => member(name, "PENDING")) }));
+  const { err } = await muster("logs job/large");
+  expect(err).toEqual(["note: 50 components have no log: lost-0, lost-1, lost-2 and 47 more"]);
 });
 
 it("finds a job of any kind by job/NAME, Muster's own where several have the name, and each by its kind", async () => {

@@ -53,13 +53,16 @@ export function buildEditorSchema(sourceText: string): string {
   });
 }
 
-/** Without what only the API server understands; a field that is not named is a mistake, unless nothing is named at all. */
+const INT32_MAX = 2 ** 31 - 1;
+
+/** Without what only the API server understands, the bound of its numbers written out; a field that is not named is a mistake, unless nothing is named at all. */
 function editable(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(editable);
   if (!isObject(value)) return value;
   const kept = Object.entries(value).filter(([key]) => !key.startsWith("x-kubernetes-") && key !== "format");
+  const bounded = value["format"] === "int32" && value["maximum"] === undefined ? { maximum: INT32_MAX } : {};
   const closed = isObject(value["properties"]) && value["type"] === "object" ? { additionalProperties: false } : {};
-  return { ...Object.fromEntries(kept.map(([key, field]) => [key, editable(field)])), ...closed };
+  return { ...Object.fromEntries(kept.map(([key, field]) => [key, editable(field)])), ...bounded, ...closed };
 }
 
 function expand(value: unknown, definitions: Schema): unknown {

@@ -29,6 +29,7 @@ import type { DemandScaling } from "../domain/scaled-node.ts";
 import { isFinished, phaseOf, type Work } from "../domain/work.ts";
 import type { Kind, Link } from "../kinds/kind.ts";
 import { findKind, type Target } from "../kinds/kinds.ts";
+import { kindOfName } from "./find-work.ts";
 import { print, type Format } from "./output.ts";
 import { oneOf } from "./target.ts";
 
@@ -111,8 +112,9 @@ export async function describeWork(cli: Cli, kind: Kind, name: string, format: F
 
 /** `muster cancel NAME` */
 export async function cancelWork(cli: Cli, target: string, format: Format): Promise<ExitCode> {
-  const { kind, name } = oneOf(cli, target);
+  const { kind: meant, name } = oneOf(cli, target);
   await using connected = await cli.connect();
+  const kind = target.includes("/") ? meant : await kindOfName(cli, connected, name);
   const work = await kind.calls(connected.link).cancel(name);
   print(cli.io, format, {
     table: () => [

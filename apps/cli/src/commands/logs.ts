@@ -35,6 +35,7 @@ export async function logs(
     });
   }
   const stop = AbortSignal.any([cli.interrupts.first, cli.io.closed]);
+  const lacking: Lack[] = [];
   using kept = keepContact(cli, connected);
   const read = (each: string, sink: Sink): Promise<void> =>
     readLog(
@@ -48,6 +49,7 @@ export async function logs(
         follow: options.follow,
         over: isFinished(work),
         stop,
+        lacks: (lack) => lacking.push(lack),
       },
       sink,
     );
@@ -61,7 +63,31 @@ export async function logs(
   } else {
     for (const each of names) await read(each, linesWithPrefix(cli, each, names));
   }
+  const lacks = describeLacks(lacking);
+  if (lacks.length > 0) cli.io.err(lacks);
   return cli.interrupts.first.aborted ? EXIT.interrupted : EXIT.ok;
+}
+
+/** A component of which nothing could be shown. */
+type Lack = { readonly component: string; readonly what: "no log" | "nothing written"; readonly why: string };
+
+const NAMES_SHOWN = 3;
+
+/** One line for all that lack the same: of a large gang there may be hundreds. */
+function describeLacks(lacking: readonly Lack[]): string[] {
+  const kinds = [
+    { what: "no log", one: "has no log", many: "have no log" },
+    { what: "nothing written", one: "has written nothing", many: "have written nothing" },
+  ] as const;
+  return kinds.flatMap(({ what, one, many }) => {
+    const those = lacking.filter((lack) => lack.what === what);
+    const [first, ...rest] = those;
+    if (first === undefined) return [];
+    if (rest.length === 0) return [`note: ${first.component} ${one}${first.why}`];
+    const shown = those.slice(0, NAMES_SHOWN).map(({ component }) => component);
+    const more = those.length - shown.length;
+    return [`note: ${those.length} components ${many}: ${shown.join(", ")}${more === 0 ? "" : ` and ${more} more`}`];
+  });
 }
 
 const WAITS = "`-f` waits until it has one";
@@ -78,6 +104,7 @@ type LogSource = {
   readonly over: boolean;
   readonly follow: boolean;
   readonly stop: AbortSignal;
+  readonly lacks: (lack: Lack) => void;
 };
 
 async function readLog(source: LogSource, sink: Sink): Promise<void> {
@@ -96,7 +123,7 @@ async function readLog(source: LogSource, sink: Sink): Promise<void> {
     from = chunk.next;
     written += chunk.bytes.length;
     if (chunk.complete || (!follow && chunk.bytes.length === 0)) {
-      if (written === 0) cli.io.err([`note: ${component} has written nothing${chunk.complete ? "" : " yet"}`]);
+      if (written === 0) source.lacks({ component, what: "nothing written", why: chunk.complete ? "" : " yet" });
       break;
     }
     if (chunk.bytes.length === 0) await cli.pause(FOLLOW_EVERY_MS, stop);
@@ -118,13 +145,13 @@ async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | 
       if (fault?.code !== "not_found") throw error;
       const work = follow ? await contact.ask(`state of ${component}`, () => calls.get(name), stop) : undefined;
       if (!follow || (work !== undefined && isFinished(work))) {
-        const message = `${component} has no log: ${describeFault(fault)}`;
+        const why = `: ${describeFault(fault)}`;
         if (source.alone)
-          throw new CommandError(EXIT.refused, message, {
+          throw new CommandError(EXIT.refused, `${component} has no log${why}`, {
             cause: error,
             ...(!follow && !source.over && { hint: WAITS }),
           });
-        cli.io.err([`note: ${message}`]);
+        source.lacks({ component, what: "no log", why });
         break;
       }
       await cli.pause(FOLLOW_EVERY_MS, stop);

@@ -13,6 +13,8 @@ it.each([
     { trouble: expect.stringMatching(/known are session, job, replica-set, lease|did you mean/) as string },
   ],
   ["job/", { trouble: 'the name is missing after "job/"' }],
+  ["job/Train", { trouble: expect.stringContaining('the name "Train" is not a DNS name') as string }],
+  ["tr*in", { trouble: expect.stringContaining("lower case letters") as string }],
   ["/x", { trouble: expect.stringContaining('"" is no kind of owner') as string }],
 ])("reads %s as an owner, or says what is wrong with it", (text, owner) => {
   expect(readOwner(text)).toEqual(owner);

@@ -1,3 +1,4 @@
+import { checkDnsSubdomain } from "@muster/names";
 import { nearestName } from "./nearest-name.ts";
 
 /** What can own machines. */
@@ -18,5 +19,7 @@ export function readOwner(
     const meant = near === undefined ? `known are ${known.join(", ")}` : `did you mean "${near}/${id}"?`;
     return { trouble: `"${word}" is no kind of owner; ${meant}` };
   }
-  return id === "" ? { trouble: `the name is missing after "${word}/"` } : { kind, id };
+  if (id === "") return { trouble: `the name is missing after "${word}/"` };
+  const wrong = checkDnsSubdomain("name", id);
+  return wrong?.code === "invalid_request" ? { trouble: `the name ${wrong.reason}` } : { kind, id };
 }

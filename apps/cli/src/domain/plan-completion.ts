@@ -56,7 +56,9 @@ export function planCompletion(
   const { arguments: shapes } = command;
   const shape = shapes[positionals.length] ?? (shapes.at(-1)?.variadic === true ? shapes.at(-1) : undefined);
   if (shape === undefined) return NOTHING;
-  return { ...words(shape.choices, current), source: sourceOf(shape.name, positionals) };
+  const named = shape.name === "resource" && current.includes("/");
+  const source = named ? { names: "work" as const, of: undefined } : sourceOf(shape.name, positionals);
+  return { ...words(shape.choices, current), source };
 }
 
 type Line = {

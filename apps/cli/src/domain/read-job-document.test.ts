@@ -34,6 +34,11 @@ it.each<[title: string, document: unknown, findings: string[]]>([
     ["spec.replicaSpecs.worker.replicas: must be a whole number from 0 to 1000, not the number 1001"],
   ],
   [
+    "more retries than an int32 holds",
+    job({ replicaSpecs: { worker: WORKER }, runPolicy: { backoffLimit: 2 ** 31 } }),
+    ["spec.runPolicy.backoffLimit: must be a whole number from 0 to 2147483647, not the number 2147483648"],
+  ],
+  [
     "a word that is none of those",
     withWorker({ restartPolicy: "Sometimes" }),
     [

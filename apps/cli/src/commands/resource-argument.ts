@@ -1,0 +1,25 @@
+import { Argument, InvalidArgumentError } from "commander";
+import { CommandError } from "../command-error.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+
+/** `job`, or as kubectl takes it, too: `job/training`. */
+export type Resource = { readonly word: string; readonly name: string | undefined };
+
+/** The first word of a command; one of the words, alone or with a name after it. */
+export function resourceArgument(description: string, words: readonly string[]): Argument {
+  return new Argument("<resource>", description).choices(words).argParser((text): Resource => {
+    const slash = text.indexOf("/");
+    const word = slash < 0 ? text : text.slice(0, slash);
+    if (!words.includes(word)) throw new InvalidArgumentError(`Allowed choices are ${words.join(", ")}.`);
+    const name = slash < 0 ? undefined : text.slice(slash + 1);
+    if (name === "") throw new InvalidArgumentError(`The name is missing after "${word}/".`);
+    return { word, name };
+  });
+}
+
+/** The name that stands with the kind, or after it. Throws CommandError when there are two. */
+export function nameOf({ word, name }: Resource, second: string | undefined): string | undefined {
+  if (name !== undefined && second !== undefined)
+    throw new CommandError(EXIT.usage, `"${word}/${name}" has a name already: "${second}" is one too many`);
+  return name ?? second;
+}
