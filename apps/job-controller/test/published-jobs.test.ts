@@ -1,13 +1,28 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parseAllDocuments } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { isManifest, kindOf, readSample, render, SAMPLES } from "./render.ts";
 
 describe("what the controller makes of", () => {
   it.each(SAMPLES)("a %s is in its golden file", async (name, file) => {
     const text = `${JSON.stringify(render(readSample(file)), undefined, 2)}\n`;
     await expect(text).toMatchFileSnapshot(`golden/${name}.txt`);
+  });
+});
+
+describe("the examples of docs/jobs.md", () => {
+  const page = readFileSync(new URL("../../../docs/jobs.md", import.meta.url), "utf8");
+  const examples = [...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = ""]): unknown => parse(text));
+
+  it("are read as they stand, and have pods", () => {
+    expect(examples).toHaveLength(2);
+    for (const example of examples) {
+      if (!isManifest(example)) throw new Error("it is no manifest");
+      const { warnings, pods } = render(example);
+      expect(warnings).toEqual([]);
+      expect(pods.length).toBeGreaterThan(0);
+    }
   });
 });
 
