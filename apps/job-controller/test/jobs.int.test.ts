@@ -118,6 +118,35 @@ for (const server of API_SERVERS) {
       await rm(directory, { recursive: true });
     });
 
+    it("is checked before it is submitted, by us and by the API server, and nothing is made", async () => {
+      const manifest = (name: string, container: object, more: object = {}): string => {
+        const template = { spec: { containers: [{ name: "main", image: "node", ...container }] } };
+        const spec = { replicaSpecs: { worker: { pool: "workers", template, ...more } } };
+        return JSON.stringify({ apiVersion: "muster.dev/v1", kind: "Job", metadata: { name }, spec });
+      };
+      const problemsOf = async (manifestJson: string): Promise<readonly string[]> => {
+        const { problems } = await world.jobs.checkJob({ manifestJson });
+        return problems.map(({ field, reason }) => `${field}: ${reason}`);
+      };
+      const answers = (): Promise<boolean> =>
+        world.jobs.listJobs({}).then(
+          () => true,
+          () => false,
+        );
+      await until("somebody answers for jobs", answers, { timeoutMs: 60_000 });
+      expect(await problemsOf(manifest("checked", {}))).toEqual([]);
+      expect(await world.get("checked")).toBeUndefined();
+      // Ours to know: the definition lets it pass.
+      const [unknown] = await problemsOf(manifest("checked", {}, { mainContainer: "side" }));
+      expect(unknown).toMatch(/^spec\.replicaSpecs\.worker\.mainContainer: .*side/);
+      // The definition's.
+      const [negative] = await problemsOf(manifest("checked", {}, { replicas: -1 }));
+      expect(negative).toMatch(/replicas/);
+      const [unnamed] = await problemsOf(manifest("Not_A_Name", {}));
+      expect(unnamed).toMatch(/name/);
+      expect(await world.get("checked")).toBeUndefined();
+    });
+
     it.each([
       ["no JSON", "{", "manifest_json"],
       ["another kind", '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}', "kind"],
