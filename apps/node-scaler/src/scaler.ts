@@ -7,22 +7,28 @@ import type { Demand, Unavailability } from "./domain/demand.ts";
 import type { HeartbeatStep } from "./domain/plan-heartbeat.ts";
 import type { ClaimStep } from "./domain/plan-claims.ts";
 import type { ReapStep, StopsTried } from "./domain/plan-reap.ts";
+import type { OpenStep } from "./domain/plan-openings.ts";
 import type { ScanStep } from "./domain/plan-scan.ts";
 import type { PoolPolicy } from "./domain/pool.ts";
 import type { BootFailure } from "./domain/transition-boot-failures.ts";
-import type { Instances, KubeNodes, Machines, PodsByNode } from "./domain/sightings.ts";
+import type { Instances, KubeNodes, Machines, PodOnNode, PodsByNode } from "./domain/sightings.ts";
 import type { NodeProvider } from "./providers/provider.ts";
 
 /** What is seen of the cluster, and what is done to its nodes. Each call rejects with FaultError, and is done already when made again. */
 export type Cluster = {
   nodes(): KubeNodes;
   pods(): PodsByNode;
+  /** Takes off the taint that nodes are born with. */
+  open(kubeNode: string): Promise<void>;
   cordon(kubeNode: string, because: string): Promise<void>;
   /** Takes back a cordon of this scaler, and nobody else's. */
   uncordon(kubeNode: string): Promise<void>;
   /** False: a disruption budget forbids it now. */
   evict(pod: { readonly namespace: string; readonly name: string; readonly uid: string }): Promise<boolean>;
-  deleteNode(kubeNode: string): Promise<void>;
+  /** What runs there as the API server knows it now, whatever has been told so far. */
+  podsOn(kubeNode: string): Promise<readonly PodOnNode[]>;
+  /** Leaves a node alone that has the name and is another. */
+  deleteNode(kubeNode: { readonly name: string; readonly uid: string }): Promise<void>;
 };
 
 /** What the loops need from outside. */
@@ -68,19 +74,24 @@ export type TakenStep =
   | ClaimStep
   | ReapStep
   | ScanStep
+  | OpenStep
   | { readonly do: "start" | "mark"; readonly node: string; readonly because: string };
 
 /** What a leader remembers. All of it may be lost: the next leader finds it out again, or waits a little longer. */
 export type Memory = {
   readonly leadingSinceMs: number;
   unavailable: readonly Unavailability[];
-  /** By provider. */
+  /** By what was asked for. */
   readonly backoffs: Map<string, BootBackoff>;
   bootFailures: readonly BootFailure[];
   /** Providers that have not said what instances they have when they were last asked. */
   readonly silences: Map<string, Silence>;
   readonly stops: Map<string, StopsTried>;
   suspects: ReadonlySet<string>;
+  /** Providers whose instances this leader has seen. */
+  readonly listed: Set<string>;
+  /** All records have once been held against the nodes and the ledger. Before that nothing is made. */
+  hasLooked: boolean;
   /** Boots under way, by the name of the node. */
   readonly booting: Map<string, Promise<void>>;
   plan: Pick<ScalingPlan, "bindings" | "waits" | "poolScaling"> | undefined;
@@ -98,6 +109,8 @@ export function makeScaler(deps: ScalerDeps): Scaler {
     silences: new Map(),
     stops: new Map(),
     suspects: new Set(),
+    listed: new Set(),
+    hasLooked: false,
     booting: new Map(),
     plan: undefined,
   };
@@ -120,6 +133,7 @@ export async function listInstances(
         const known = providers.get(provider);
         if (known === undefined) throwFault({ code: "not_found", kind: "provider in the file of pools", id: provider });
         const listed = await known.list(signal);
+        memory.listed.add(provider);
         memory.silences.delete(provider);
         return listed.map((instance) => ({ ...instance, provider }));
       } catch (error) {

@@ -16,6 +16,7 @@ export function buildBoot(more: Partial<Boot> = {}): Boot {
     volumeGib: undefined,
     privateIpOnly: false,
     labels: { pool: "elastic" },
+    taints: [{ key: "muster.dev/unopened", effect: "NoSchedule" }],
     ...more,
   };
 }

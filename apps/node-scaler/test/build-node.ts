@@ -31,6 +31,7 @@ export function buildNode(name: string, { spec, status }: NodeParts = {}): Scale
       claim: undefined,
       unhealthySinceMs: undefined,
       idleSinceMs: undefined,
+      drainingSinceMs: undefined,
       term: 1,
       trouble: undefined,
       ...status,

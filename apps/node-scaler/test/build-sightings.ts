@@ -32,7 +32,8 @@ export const silence: Instances = { all: [], silent: new Set(["cloud"]) };
 
 /** The ready Kubernetes node of the node of this name, as `buildNode` has it. */
 export function buildKubeNode(nodeName: string, parts: Partial<KubeNode> = {}): KubeNode {
-  return { name: `k-${nodeName}`, scaledNode: nodeName, ready: true, schedulable: true, ...parts };
+  const open = { ready: true, cordoned: false, unopened: false };
+  return { name: `k-${nodeName}`, scaledNode: nodeName, uid: `u-${nodeName}`, ...open, ...parts };
 }
 
 export function inCluster(...nodes: readonly KubeNode[]): KubeNodes {
@@ -43,7 +44,7 @@ export const holder = { owner: { kind: "job", id: "j" }, reservationId: "1" } as
 
 /** A machine of pool `a`. */
 export function buildMachine(nodeName: string, standing: string, held?: Machine["holder"]): Machine {
-  return { node: `k-${nodeName}`, pool: "a", standing, holder: held };
+  return { node: `k-${nodeName}`, pool: "a", standing, cordoned: standing === "CORDONED", holder: held };
 }
 
 export function inLedger(...machines: readonly Machine[]): Machines {

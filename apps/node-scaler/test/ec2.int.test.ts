@@ -96,6 +96,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     volumeGib: undefined,
     privateIpOnly: false,
     labels: { pool: "elastic" },
+    taints: [{ key: "muster.dev/unopened", effect: "NoSchedule" }],
     ...more,
   });
   const describeOne = async (instanceId: string) => {

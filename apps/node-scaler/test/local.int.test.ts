@@ -33,6 +33,7 @@ const BOOT: Boot = {
   volumeGib: 20,
   privateIpOnly: false,
   labels: { pool: "elastic", "muster.dev/node": "elastic-1" },
+  taints: [{ key: "muster.dev/unopened", effect: "NoSchedule" }],
 };
 
 /** A cloud whose machines join no cluster: what is tried here is what is said over HTTP. */

@@ -42,6 +42,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
 
   const makeNode = (name: string, spec: V1Node["spec"] = {}) =>
     calls.create<V1Node>(NODES, { apiVersion: "v1", kind: "Node", metadata: { name }, spec });
+  const uidOf = async (name: string) => (await calls.get<V1Node>(NODES, name)).metadata?.uid ?? "";
   const isCordoned = async (name: string) => (await calls.get<V1Node>(NODES, name)).spec?.unschedulable === true;
 
   it.skipIf(skip)("cordons a node with its reason, and takes that back", async () => {
@@ -64,8 +65,11 @@ describe.each(servers)("$title", ({ skip, start }) => {
 
   it.skipIf(skip)("deletes a node once, and finds nothing wrong with one that is gone", async () => {
     await makeNode("short-lived");
-    await nodes.deleteNode("short-lived");
-    await nodes.deleteNode("short-lived");
+    const kubeNode = { name: "short-lived", uid: await uidOf("short-lived") };
+    await nodes.deleteNode({ ...kubeNode, uid: "another" });
+    expect(await uidOf("short-lived")).toBe(kubeNode.uid);
+    await nodes.deleteNode(kubeNode);
+    await nodes.deleteNode(kubeNode);
     await nodes.cordon("short-lived", "IDLE");
     await nodes.uncordon("short-lived");
     const gone = await calls.get(NODES, "short-lived").catch((error: unknown) => kubeFault(error)?.code);

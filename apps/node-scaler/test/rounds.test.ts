@@ -190,8 +190,8 @@ it("cordons the second of two names under which a node has joined, and makes no 
   if (node === undefined) throw new Error("no node has joined");
   world.nodes.set("k-second", { ...node, name: "k-second" });
   await world.run(3 * MINUTE);
-  expect(world.nodes.get("k-second")?.schedulable).toBe(false);
-  expect(world.nodes.get(node.name)?.schedulable).toBe(true);
+  expect(world.nodes.get("k-second")?.cordoned).toBe(true);
+  expect(world.nodes.get(node.name)?.cordoned).toBe(false);
   expect(world.cloud.starts.size).toBe(1);
 });
 
@@ -204,6 +204,7 @@ it("never stops a node that was granted after it was listed as surplus", async (
   const [record] = world.records();
   world.policies = new Map([["a", buildPolicy({ idleMs: 0 })]]);
   world.restart();
+  await world.round("heartbeat");
   await world.round("pool");
   await world.round("pool");
   expect(world.records()[0]?.spec.terminate?.code).toBe("IDLE");
@@ -251,4 +252,49 @@ describe("what is remembered of a pool in trouble", () => {
     await world.round("scan");
     expect(troublesOf(world)).toEqual([]);
   });
+});
+
+it("leaves a node closed that joins after its boot was given up, so that nobody is given it", async () => {
+  const world = new ScalerWorld(buildPolicy());
+  world.cloud.faults.stopForgotten = 1000;
+  world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(10_000);
+  const [late] = [...world.cloud.instances.values()];
+  if (late === undefined) throw new Error("there is no instance");
+  late.joins = false;
+  await world.run(6 * MINUTE);
+  late.joins = true;
+  const name = `k-${late.boot.nodeName}`;
+  await world.run(2 * MINUTE);
+  expect(world.nodes.get(name)).toMatchObject({ ready: true, unopened: true });
+  expect(world.ledger.holderOf(name)).toBeUndefined();
+  expect(phases(world)).toContain("Claimed");
+});
+
+it("makes another node for a demand whose node the ledger does not offer", async () => {
+  const world = new ScalerWorld(buildPolicy());
+  const job = world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(25_000);
+  world.ledger.grant = () => undefined;
+  await world.run(20_000);
+  for (const node of world.nodes.values()) node.cordoned = true;
+  world.watch();
+  Reflect.deleteProperty(world.ledger, "grant");
+  await world.run(4 * MINUTE);
+  expect(world.cloud.starts.size).toBe(2);
+  expect(world.ledger.reservations.get(job)?.machines).toHaveLength(1);
+});
+
+it("makes nothing before a new leader has looked at everything once", async () => {
+  const world = new ScalerWorld(buildPolicy());
+  world.ledger.reserve("a", 1, world.nowMs);
+  await world.round("pool");
+  expect(world.records()).toEqual([]);
+  world.cloud.faults.listFails = 1;
+  await world.round("heartbeat");
+  await world.round("pool");
+  expect(world.records()).toEqual([]);
+  await world.round("heartbeat");
+  await world.round("pool");
+  expect(world.records()).toHaveLength(1);
 });

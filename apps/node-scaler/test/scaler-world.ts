@@ -102,7 +102,8 @@ export class ScalerWorld {
       const name = `k-${boot.nodeName}`;
       if (!joins || this.nowMs - startedAtMs < this.bootMs || this.nodes.has(name)) continue;
       const scaledNode = boot.labels[labels.scaledNode];
-      this.nodes.set(name, { name, scaledNode, ready: true, schedulable: true, pool: boot.pool });
+      const closed = { cordoned: false, unopened: boot.taints.length > 0 };
+      this.nodes.set(name, { name, uid: name, scaledNode, ready: true, ...closed, pool: boot.pool });
     }
     const alive = new Set([...this.cloud.instances.values()].map(({ boot }) => boot.nodeName));
     for (const node of this.nodes.values())
@@ -188,10 +189,12 @@ export class ScalerWorld {
       cluster: {
         nodes: () => this.#seen,
         pods: () => this.pods,
-        cordon: (name) => effect(() => this.#change(name, { schedulable: false })),
-        uncordon: (name) => effect(() => this.#change(name, { schedulable: true })),
+        open: (name) => effect(() => this.#change(name, { unopened: false })),
+        cordon: (name) => effect(() => this.#change(name, { cordoned: true })),
+        uncordon: (name) => effect(() => this.#change(name, { cordoned: false })),
+        podsOn: (name) => look(() => this.pods.get(name) ?? []),
         evict: ({ uid }) => effect(() => Promise.resolve(this.pods.delete(uid))),
-        deleteNode: (name) => effect(() => Promise.resolve(void this.nodes.delete(name))),
+        deleteNode: ({ name }) => effect(() => Promise.resolve(void this.nodes.delete(name))),
       },
       machines: () => look(() => this.ledger.machines()),
       demands: () => look(() => this.ledger.demands(this.policies)),

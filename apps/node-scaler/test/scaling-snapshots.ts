@@ -84,6 +84,7 @@ export function aNode(
       claim: undefined,
       unhealthySinceMs: undefined,
       idleSinceMs,
+      drainingSinceMs: undefined,
       term: 1,
       trouble: undefined,
     },

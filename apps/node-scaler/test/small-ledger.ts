@@ -13,6 +13,10 @@ type Reservation = {
   machines: readonly string[] | undefined;
 };
 
+function isOpen({ cordoned, unopened }: KubeNode): boolean {
+  return !cordoned && !unopened;
+}
+
 /** The ledger's promises in few lines: all machines or none, the oldest first, and nothing but what its own view of the nodes shows as usable. */
 export class SmallLedger {
   readonly reservations = new Map<string, Reservation>();
@@ -40,7 +44,7 @@ export class SmallLedger {
       if (reservation.machines !== undefined) continue;
       const free = this.#view.filter(
         ({ node, pool }) =>
-          pool === reservation.pool && node.ready && node.schedulable && this.holderOf(node.name) === undefined,
+          pool === reservation.pool && node.ready && isOpen(node) && this.holderOf(node.name) === undefined,
       );
       if (free.length >= reservation.size)
         reservation.machines = free.slice(0, reservation.size).map(({ node }) => node.name);
@@ -58,7 +62,8 @@ export class SmallLedger {
       return {
         node: node.name,
         pool,
-        standing: node.ready ? (node.schedulable ? standing : "CORDONED") : "NOT_READY",
+        standing: node.ready ? (isOpen(node) ? standing : "CORDONED") : "NOT_READY",
+        cordoned: node.cordoned,
         holder: holder && { owner: holder.owner, reservationId: holder.id },
       };
     });
@@ -66,7 +71,13 @@ export class SmallLedger {
     const lost = [...this.reservations.values()].flatMap(({ id, owner, pool, machines = [] }) =>
       machines
         .filter((name) => !names.has(name))
-        .map((node): Machine => ({ node, pool, standing: "LOST", holder: { owner, reservationId: id } })),
+        .map((node): Machine => ({
+          node,
+          pool,
+          standing: "LOST",
+          cordoned: false,
+          holder: { owner, reservationId: id },
+        })),
     );
     return { byNode: new Map([...known, ...lost].map((machine) => [machine.node, machine])), complete: true };
   }

@@ -1,7 +1,7 @@
 import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
 import type { NatsBus } from "@muster/bus";
 import { informer, kubeFault, listWatch, type KubeCalls } from "@muster/kube";
-import { annotations, bucketKeys, buckets, labels, muster } from "@muster/proto";
+import { annotations, bucketKeys, buckets, labels, muster, taints } from "@muster/proto";
 import { openBucket, openView, protoCodec } from "@muster/store";
 import { FaultError } from "@muster/faults";
 import type { PendingPod } from "../domain/pack-pods.ts";
@@ -75,10 +75,10 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
 
 /** Undefined: it is gone, or the mark, which has no name. */
 function readNode(state: muster.watch.v1.NodeState): KubeNode | undefined {
-  const { name, ready, schedulable, deleted } = state;
+  const { name, uid, ready, cordoned, unopened, deleted } = state;
   if (name === "" || deleted) return undefined;
   const scaledNode = state.labels[labels.scaledNode];
-  return { name, scaledNode: scaledNode === "" ? undefined : scaledNode, ready, schedulable };
+  return { name, scaledNode: scaledNode === "" ? undefined : scaledNode, uid, ready, cordoned, unopened };
 }
 
 function groupByNode(pods: readonly KeptPod[]): PodsByNode {
@@ -90,7 +90,10 @@ function groupByNode(pods: readonly KeptPod[]): PodsByNode {
 export function nodeCalls({
   calls,
   timeoutMs,
-}: Pick<ClusterOptions, "calls" | "timeoutMs">): Pick<Cluster, "cordon" | "uncordon" | "evict" | "deleteNode"> {
+}: Pick<ClusterOptions, "calls" | "timeoutMs">): Pick<
+  Cluster,
+  "open" | "cordon" | "uncordon" | "evict" | "podsOn" | "deleteNode"
+> {
   const options = { timeoutMs };
   /** Undefined: there is no such object, or another one of that name by now. */
   const unlessGone = async <Result>(call: Promise<Result>): Promise<Result | undefined> => {
@@ -104,6 +107,15 @@ export function nodeCalls({
     }
   };
   return {
+    open: async (name) => {
+      const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
+      const found = node?.spec?.taints ?? [];
+      const kept = found.filter(({ key }) => key !== taints.unopened);
+      if (node === undefined || kept.length === found.length) return;
+      // The whole list is replaced: a taint that somebody adds meanwhile must not be lost.
+      const body = { metadata: { resourceVersion: node.metadata?.resourceVersion }, spec: { taints: kept } };
+      await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));
+    },
     cordon: async (name, because) => {
       const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
       // Somebody else's cordon stays theirs.
@@ -140,8 +152,18 @@ export function nodeCalls({
         throw error;
       }
     },
-    deleteNode: async (name) => {
-      await unlessGone(calls.delete(NODES, name, options));
+    podsOn: async (name) => {
+      const query = { fieldSelector: `spec.nodeName=${name}` };
+      const { items } = await calls.list<V1Pod>({ apiVersion: "v1", plural: "pods" }, { ...options, query });
+      return items.flatMap((pod) => keepPod(pod, "").on?.pod ?? []);
+    },
+    deleteNode: async ({ name, uid }) => {
+      try {
+        await unlessGone(calls.delete(NODES, name, { ...options, preconditions: { uid } }));
+      } catch (error) {
+        // Another node has the name by now.
+        if (kubeFault(error)?.code !== "conflict") throw error;
+      }
     },
   };
 }

@@ -90,7 +90,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
         term: token,
         isHeld,
         signal,
-        seed: () => randomBytes(4).toString("hex"),
+        seed: () => randomBytes(8).toString("hex"),
         records: makeRecords({ bucket, view, now: steadyNow }),
         policies,
         poolLabel,

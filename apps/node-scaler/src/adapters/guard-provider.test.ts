@@ -1,6 +1,7 @@
 import { FaultError, faultOf } from "@muster/faults";
 import { fixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
+import { buildBoot } from "../../test/build-boot.ts";
 import type { NodeProvider } from "../providers/provider.ts";
 import { guardProvider } from "./guard-provider.ts";
 
@@ -76,3 +77,24 @@ it("asks nothing for as long as the provider wants to be left alone", async () =
 function refusal(): FaultError {
   return new FaultError({ code: "limit_exceeded", what: "calls", limit: 1, retryAfterMs: 30_000 });
 }
+
+it("lists and stops while starts wait for their turn, or are to be left alone", async () => {
+  const clock = fixedClock(0);
+  const starts = [Promise.withResolvers<never>(), Promise.withResolvers<never>()];
+  let next = 0;
+  const provider: NodeProvider = {
+    name: "cloud",
+    fixedSizeVolumes: false,
+    start: () => starts[next++]?.promise ?? Promise.reject(new Error("not asked")),
+    stop: () => Promise.resolve(),
+    list: () => Promise.resolve([]),
+    findImage: () => Promise.resolve(""),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+  const guard = guardProvider(provider, { timeoutMs: 3_600_000, callsAtOnce: 2, now: clock.now });
+  const calls = [1, 2, 3].map(() => codeOf(guard.start(buildBoot(), signal)));
+  expect(await guard.list(signal)).toEqual([]);
+  for (const start of starts) start.reject(refusal());
+  expect(await Promise.all(calls)).toEqual(["limit_exceeded", "limit_exceeded", "limit_exceeded"]);
+  await guard.stop({ instanceId: "i", nodeName: "n" }, signal);
+});

@@ -11,9 +11,31 @@ export type ProviderLimits = {
 
 /**
  * A provider whose calls have a time limit and take turns, and which is asked for nothing for as long as it has asked for that. Calls in that time reject with
- * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded.
+ * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded. Starts have turns and pauses of their own: many of them delay no other call.
  */
-export function guardProvider(provider: NodeProvider, { timeoutMs, callsAtOnce, now }: ProviderLimits): NodeProvider {
+export function guardProvider(provider: NodeProvider, limits: ProviderLimits): NodeProvider {
+  const starting = makeLane(provider.name, limits);
+  const others = makeLane(provider.name, limits);
+  return {
+    name: provider.name,
+    fixedSizeVolumes: provider.fixedSizeVolumes,
+    start: (boot, signal) => starting(`starting ${boot.nodeName}`, signal, (inner) => provider.start(boot, inner)),
+    stop: (instance, signal) =>
+      others(`stopping ${instance.nodeName}`, signal, (inner) => provider.stop(instance, inner)),
+    list: (signal) => others("listing instances", signal, (inner) => provider.list(inner)),
+    findImage: (properties, signal) =>
+      others("finding an image", signal, (inner) => provider.findImage(properties, inner)),
+    [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose](),
+  };
+}
+
+type Lane = <Result>(
+  operation: string,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<Result>,
+) => Promise<Result>;
+
+function makeLane(provider: string, { timeoutMs, callsAtOnce, now }: ProviderLimits): Lane {
   const waiting: (() => void)[] = [];
   let active = 0;
   let silentUntilMs = -Infinity;
@@ -40,16 +62,12 @@ export function guardProvider(provider: NodeProvider, { timeoutMs, callsAtOnce, 
     else next();
   };
 
-  const call = async <Result>(
-    operation: string,
-    signal: AbortSignal,
-    work: (signal: AbortSignal) => Promise<Result>,
-  ): Promise<Result> => {
+  return async (operation, signal, work) => {
     signal.throwIfAborted();
     await turn(signal);
     try {
       const leftMs = Math.ceil(silentUntilMs - now());
-      const what = `calls of provider ${provider.name}`;
+      const what = `calls of provider ${provider}`;
       if (leftMs > 0) throwFault({ code: "limit_exceeded", what, limit: 0, retryAfterMs: leftMs });
       return await limited(operation, timeoutMs, signal, work);
     } catch (error) {
@@ -59,18 +77,6 @@ export function guardProvider(provider: NodeProvider, { timeoutMs, callsAtOnce, 
     } finally {
       done();
     }
-  };
-
-  return {
-    name: provider.name,
-    fixedSizeVolumes: provider.fixedSizeVolumes,
-    start: (boot, signal) => call(`starting ${boot.nodeName}`, signal, (inner) => provider.start(boot, inner)),
-    stop: (instance, signal) =>
-      call(`stopping ${instance.nodeName}`, signal, (inner) => provider.stop(instance, inner)),
-    list: (signal) => call("listing instances", signal, (inner) => provider.list(inner)),
-    findImage: (properties, signal) =>
-      call("finding an image", signal, (inner) => provider.findImage(properties, inner)),
-    [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose](),
   };
 }
 

@@ -3,6 +3,7 @@ import { throwFault } from "@muster/faults";
 import type { NodeService } from "@muster/proto";
 import { buildPoolTroubles } from "../domain/build-pool-troubles.ts";
 import { explainDemand } from "../domain/explain-demand.ts";
+import { isWithdrawable, type ScaledNode } from "../domain/node.ts";
 import { buildTermination } from "../domain/plan-heartbeat.ts";
 import type { LoopReport } from "../loops.ts";
 import type { Scaler } from "../scaler.ts";
@@ -10,13 +11,15 @@ import { toWireNode, toWirePool, toWireTrouble, toWireUnavailable } from "./mess
 
 /** Nodes in one page, and bindings in one dump. */
 const PAGE_MAX = 500;
+/** Of an order that others come before. */
+const ATTEMPTS_MAX = 5;
 
 /** The methods of NodeService, answered by the one scaler that leads. */
 export function makeHandlers(
   scaler: Scaler,
   { leader, loops }: { readonly leader: string; readonly loops: readonly LoopReport[] },
 ): Handlers<typeof NodeService> {
-  const { memory, records, policies, term, now } = scaler;
+  const { memory, records, term, now } = scaler;
   return {
     listNodes: ({ pool, limit, continue: after }) => {
       const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
@@ -44,7 +47,7 @@ export function makeHandlers(
         nodes: records.list().length,
         bindings: bindings.slice(0, PAGE_MAX),
         bindingsMore: Math.max(0, bindings.length - PAGE_MAX),
-        troubles: buildPoolTroubles({ ...memory, policies, nowMs: now() }).map(toWireTrouble),
+        troubles: buildPoolTroubles({ ...memory, policies: scaler.policies, nowMs: now() }).map(toWireTrouble),
       });
     },
     explainDemand: ({ owner }) => {
@@ -53,16 +56,25 @@ export function makeHandlers(
       const { known, code, message, booting } = explained;
       return Promise.resolve({ known, code: code ?? "", message, booting: [...booting] });
     },
-    terminateNode: async ({ name }) => {
-      const node = records.get(name) ?? throwFault({ code: "not_found", kind: "node", id: name });
-      const terminate = buildTermination(
-        { code: "REQUESTED", message: "somebody asked for it" },
-        node,
-        policies,
-        now(),
-      );
-      const changed = await records.changeNode({ node: name, expected: node.status.phase, spec: { terminate } });
-      return { node: toWireNode(changed ?? records.get(name) ?? node) };
-    },
+    terminateNode: async ({ name, requestId }) => ({ node: toWireNode(await terminateNode(scaler, name, requestId)) }),
   };
+}
+
+/** Resolves once the order stands in the record, or the node ends for another reason that stays. */
+async function terminateNode({ records, policies, now }: Scaler, name: string, requestId: string): Promise<ScaledNode> {
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
+    const node = records.get(name) ?? throwFault({ code: "not_found", kind: "node", id: name });
+    const { terminate: ordered } = node.spec;
+    const isEnding = node.status.phase === "Terminating" || node.status.phase === "Terminated";
+    if (isEnding || (ordered !== undefined && !isWithdrawable(ordered.code))) return node;
+    const order = { code: "REQUESTED", message: "somebody asked for it", requestId } as const;
+    const terminate = buildTermination(order, node, policies, now());
+    const changed = await records.changeNode({ node: name, expected: node.status.phase, spec: { terminate } });
+    if (changed !== undefined) return changed;
+  }
+  return throwFault({
+    code: "unavailable",
+    dependency: `the record of ${name}, which keeps changing,`,
+    retryAfterMs: 0,
+  });
 }

@@ -42,6 +42,7 @@ const nodes: fc.Arbitrary<ScaledNode> = fc.record({
     ),
     unhealthySinceMs: optional(time),
     idleSinceMs: optional(time),
+    drainingSinceMs: optional(time),
     term: fc.nat(),
     trouble: optional(text),
   }),

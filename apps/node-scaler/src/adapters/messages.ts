@@ -76,6 +76,7 @@ export function toWireNode({ name, spec, status }: ScaledNode): WireNode {
     createdAtMs: status.createdAtMs,
     unhealthySinceMs: status.unhealthySinceMs ?? 0,
     idleSinceMs: status.idleSinceMs ?? 0,
+    drainingSinceMs: status.drainingSinceMs ?? 0,
     term: status.term,
     trouble: status.trouble ?? "",
   };
@@ -102,6 +103,7 @@ function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
           : { owner: { kind: holder.kind ?? "", id: holder.id ?? "" }, reservationId, reached },
       unhealthySinceMs: timeOf(message.unhealthySinceMs),
       idleSinceMs: timeOf(message.idleSinceMs),
+      drainingSinceMs: timeOf(message.drainingSinceMs),
       term: message.term,
       trouble: textOf(message.trouble),
     },
@@ -126,12 +128,13 @@ function toSpec(spec: muster.node.v1.NodeSpec.$Properties | null | undefined): N
 /** A code that a later version has brought is still an order to end the node. */
 function toTermination(message: muster.node.v1.Termination.$Properties | null | undefined): Termination | undefined {
   if (message === null || message === undefined) return undefined;
-  const { code = "", message: text, atMs, drainUntilMs } = message;
+  const { code = "", message: text, atMs, drainUntilMs, requestId } = message;
   return {
     code: isCode(code) ? code : "REQUESTED",
     message: text ?? "",
     atMs: atMs ?? 0,
     drainUntilMs: drainUntilMs ?? 0,
+    ...(requestId !== "" && requestId !== null && requestId !== undefined && { requestId }),
   };
 }
 
@@ -148,13 +151,20 @@ export function toWaiting(message: muster.reservation.v1.Reservation.$Properties
   };
 }
 
-export function toMachine({ node, pool, standing, holder }: muster.reservation.v1.MachineState.$Properties): Machine {
+export function toMachine({
+  node,
+  pool,
+  standing,
+  cordoned,
+  holder,
+}: muster.reservation.v1.MachineState.$Properties): Machine {
   const owner = holder?.owner;
   const reservationId = holder?.reservationId ?? "";
   return {
     node: node ?? "",
     pool: pool ?? "",
     standing: standing ?? "",
+    cordoned: cordoned ?? false,
     holder:
       owner === null || owner === undefined
         ? undefined

@@ -40,10 +40,12 @@ it("tells each pool what is short of its own types, and when that is asked for a
   expect(buildPoolTroubles({ ...nothing, policies, unavailable })).toHaveLength(2);
 });
 
+const asked = { provider: "cloud", instanceType: "small", spot: false, zone: undefined };
+
 it("tells every pool of a provider that fails, and not for long after its pause", () => {
-  const backoff = { failures: 2, sinceMs: NOW - 90_000, untilMs: NOW + 20_000, message: "refused" };
+  const backoff = { asked, failures: 2, sinceMs: NOW - 90_000, untilMs: NOW + 20_000, message: "refused" };
   const withBackoff = (untilMs: number) =>
-    buildPoolTroubles({ ...nothing, backoffs: new Map([["cloud", { ...backoff, untilMs }]]) });
+    buildPoolTroubles({ ...nothing, backoffs: new Map([["", { ...backoff, untilMs }]]) });
   expect(withBackoff(NOW + 20_000)).toMatchObject([
     { pool: "a", code: "PROVIDER_FAILED", message: "refused", sinceMs: NOW - 90_000, nextTryAtMs: NOW + 20_000 },
   ]);
@@ -53,7 +55,9 @@ it("tells every pool of a provider that fails, and not for long after its pause"
 
 it("tells of a provider that does not answer once, also where boots fail because of it", () => {
   const silences = new Map([["cloud", { sinceMs: NOW - 5000, message: "cloud is not available" }]]);
-  const backoffs = new Map([["cloud", { failures: 1, sinceMs: NOW - 1000, untilMs: NOW + 9000, message: "refused" }]]);
+  const backoffs = new Map([
+    ["", { asked, failures: 1, sinceMs: NOW - 1000, untilMs: NOW + 9000, message: "refused" }],
+  ]);
   expect(buildPoolTroubles({ ...nothing, silences, backoffs })).toMatchObject([
     { code: "PROVIDER_FAILED", message: "cloud is not available", sinceMs: NOW - 5000, nextTryAtMs: NOW + 9000 },
   ]);

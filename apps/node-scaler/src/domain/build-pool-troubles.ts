@@ -52,7 +52,8 @@ function troublesOfProvider(
   { silences, backoffs, nowMs }: TroubleFacts,
 ): PoolTrouble[] {
   const silence = silences.get(provider);
-  const backoff = backoffs.get(provider);
+  const ofProvider = [...backoffs.values()].filter(({ asked }) => asked.provider === provider);
+  const [backoff] = ofProvider.sort((one, other) => other.untilMs - one.untilMs);
   const paused = backoff !== undefined && nowMs < backoff.untilMs + PAUSE_KEPT_MS ? backoff : undefined;
   const found = silence ?? paused;
   if (found === undefined) return [];

@@ -18,11 +18,17 @@ export function isInUse({ status }: ScaledNode, { machines, pods }: Use): boolea
   return (pods.get(kubernetesNode) ?? []).length > 0;
 }
 
-/** Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. */
+/**
+ * Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. One that the ledger would not give away yet is on
+ * its way, as if it were booting, until the heartbeat ends it because that has lasted too long.
+ */
 export function buildComputedNodes(nodes: readonly ScaledNode[], use: Use): ScalingSnapshot["nodes"] {
-  return nodes.map((node) =>
-    isInUse(node, use) ? { ...node, status: { ...node.status, phase: "Claimed" as const } } : node,
-  );
+  return nodes.map((node) => {
+    if (isInUse(node, use)) return { ...node, status: { ...node.status, phase: "Claimed" as const } };
+    const { phase, kubernetesNode } = node.status;
+    const isOnItsWay = phase === "Available" && use.machines.byNode.get(kubernetesNode ?? "")?.standing !== "FREE";
+    return isOnItsWay ? { ...node, status: { ...node.status, phase: "Created" as const } } : node;
+  });
 }
 
 /** Machines of scaled pools that the scaler did not make, and that the ledger could grant now. */
@@ -46,30 +52,35 @@ export function buildFreeMachines(
     }));
 }
 
-/** While a pool's provider fails it is asked for nothing, as if it were short of everything. */
-export function buildPauses(
+/** While boots of one kind fail, that kind is asked for no more, as if it were short. */
+export function buildPauses(backoffs: ReadonlyMap<string, BootBackoff>, nowMs: number): Unavailability[] {
+  return [...backoffs.values()].flatMap(({ asked, sinceMs, untilMs, message }) => {
+    if (untilMs <= nowMs) return [];
+    const why = `${message}; asked again in ${Math.ceil((untilMs - nowMs) / 1000)} s`;
+    return [{ ...asked, subnet: undefined, message: why, sinceMs, untilMs }];
+  });
+}
+
+/** What a provider has is not known before it was listed once, so that nothing is made there: it could be there already. */
+export function buildUnseen(
   policies: ReadonlyMap<string, PoolPolicy>,
-  backoffs: ReadonlyMap<string, BootBackoff>,
+  listed: ReadonlySet<string>,
   nowMs: number,
 ): Unavailability[] {
-  return [...backoffs].flatMap(([provider, { sinceMs, untilMs, message }]) => {
-    if (untilMs <= nowMs) return [];
-    const types = new Set(
-      [...policies.values()]
-        .filter((policy) => policy.provider === provider)
-        .flatMap(({ instanceTypes }) => instanceTypes.map(({ name }) => name)),
-    );
-    return [...types].flatMap((instanceType) =>
-      [false, true].map((spot) => ({
-        provider,
-        instanceType,
-        spot,
-        zone: undefined,
-        subnet: undefined,
-        message: `${message}; asked again in ${Math.ceil((untilMs - nowMs) / 1000)} s`,
-        sinceMs,
-        untilMs,
-      })),
-    );
-  });
+  return [...policies.values()].flatMap(({ provider, instanceTypes }) =>
+    listed.has(provider)
+      ? []
+      : instanceTypes.flatMap(({ name: instanceType }) =>
+          [false, true].map((spot) => ({
+            provider,
+            instanceType,
+            spot,
+            zone: undefined,
+            subnet: undefined,
+            message: `the instances of ${provider} are not known yet`,
+            sinceMs: nowMs,
+            untilMs: nowMs + 1,
+          })),
+        ),
+  );
 }

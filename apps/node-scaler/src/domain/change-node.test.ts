@@ -60,7 +60,7 @@ it("changes nothing when the phase is another one than the decision was made on"
 
 it("keeps the first reason to end, and takes it away only when told so", () => {
   const node = buildNode("n", { spec: { terminate: idle } });
-  const other = { ...idle, code: "UNHEALTHY" } as const;
+  const other = { ...idle, code: "POOL_REMOVED" } as const;
   const change = { node: "n", expected: "Available" } as const;
   expect(decideChange(node, { ...change, spec: { terminate: other } }, 7)).toEqual({
     do: "nothing",
@@ -70,6 +70,27 @@ it("keeps the first reason to end, and takes it away only when told so", () => {
     do: "write",
     node: { spec: { terminate: undefined } },
   });
+});
+
+it("lets an order to end win over the end of a node that nobody needs, whichever came first, and never takes it back", () => {
+  const ordered = { ...idle, code: "REQUESTED" } as const;
+  const change = { node: "n", expected: "Available" } as const;
+  const surplus = buildNode("n", { spec: { terminate: idle } });
+  expect(decideChange(surplus, { ...change, spec: { terminate: ordered } }, 7)).toMatchObject({
+    node: { spec: { terminate: ordered } },
+  });
+  const node = buildNode("n", { spec: { terminate: ordered } });
+  expect(decideChange(node, { ...change, spec: { terminate: idle } }, 7).do).toBe("nothing");
+  expect(decideChange(node, { ...change, spec: { terminate: undefined } }, 7)).toEqual({
+    do: "nothing",
+    because: "ordered-otherwise",
+  });
+});
+
+it("counts a phase anew that a clock began which was ahead", () => {
+  const node = buildNode("n", { status: { phaseSinceMs: 1000 } });
+  const verdict = decideChange(node, { node: "n", expected: "Available" }, 7);
+  expect(verdict).toMatchObject({ do: "write", node: { status: { phaseSinceMs: 7 } } });
 });
 
 it("notes when a phase began, and writes nothing that is as before", () => {

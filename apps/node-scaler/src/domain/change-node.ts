@@ -1,5 +1,5 @@
 import type { Fault } from "@muster/faults";
-import { mayFollow, type NodeSpec, type NodeStatus, type Phase, type ScaledNode } from "./node.ts";
+import { isWithdrawable, mayFollow, type NodeSpec, type NodeStatus, type Phase, type ScaledNode } from "./node.ts";
 
 /** A change of one record, as data. It is made only while the record is in the phase that it was decided on. */
 export type NodeChange = {
@@ -12,10 +12,13 @@ export type NodeChange = {
 
 export type ChangeVerdict =
   | { readonly do: "write"; readonly node: ScaledNode }
-  | { readonly do: "nothing"; readonly because: "gone" | "phase-moved-on" | "no-difference" }
+  | { readonly do: "nothing"; readonly because: "gone" | "phase-moved-on" | "ordered-otherwise" | "no-difference" }
   | { readonly do: "refuse"; readonly fault: Fault };
 
-/** What becomes of a record. A node that is to end already keeps its first reason. */
+/**
+ * What becomes of a record. A node that is to end already keeps its first reason, unless that one counted only for as long as nobody held the node; only such a
+ * reason is taken back.
+ */
 export function decideChange(current: ScaledNode | undefined, change: NodeChange, nowMs: number): ChangeVerdict {
   if (current === undefined) return { do: "nothing", because: "gone" };
   const { phase: before } = current.status;
@@ -26,8 +29,16 @@ export function decideChange(current: ScaledNode | undefined, change: NodeChange
     return { do: "refuse", fault: { code: "invalid_request", field: `node ${current.name}`, reason } };
   }
   const wanted = change.spec ?? {};
-  const terminate =
-    wanted.terminate !== undefined && current.spec.terminate !== undefined ? { terminate: current.spec.terminate } : {};
+  const ordered = current.spec.terminate;
+  const isTakenBack = "terminate" in wanted && wanted.terminate === undefined;
+  if (isTakenBack && ordered !== undefined && !isWithdrawable(ordered.code))
+    return { do: "nothing", because: "ordered-otherwise" };
+  const keepsOrder =
+    ordered !== undefined &&
+    wanted.terminate !== undefined &&
+    wanted.terminate.code !== ordered.code &&
+    (!isWithdrawable(ordered.code) || isWithdrawable(wanted.terminate.code));
+  const terminate = keepsOrder ? { terminate: ordered } : {};
   const node: ScaledNode = {
     name: current.name,
     spec: { ...current.spec, ...wanted, ...terminate },
@@ -35,7 +46,8 @@ export function decideChange(current: ScaledNode | undefined, change: NodeChange
       ...current.status,
       ...change.status,
       phase: after,
-      phaseSinceMs: after === before ? current.status.phaseSinceMs : nowMs,
+      // One that a clock wrote which was ahead is counted anew.
+      phaseSinceMs: after === before ? Math.min(current.status.phaseSinceMs, nowMs) : nowMs,
     },
   };
   return isSame(current, node) ? { do: "nothing", because: "no-difference" } : { do: "write", node };

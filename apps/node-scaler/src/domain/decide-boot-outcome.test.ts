@@ -31,20 +31,22 @@ it("keeps the record when nobody knows what the provider did", () => {
   expect(outcome.phase).toBeUndefined();
 });
 
+const asked = { provider: "cloud", instanceType: "small", spot: false, zone: undefined };
+const failed = { asked, message: "m", retryAfterMs: 0 };
+
 it("pauses longer after each failure, up to five minutes, or as long as the provider asks for", () => {
-  const failure = { message: "m", retryAfterMs: 0 };
-  let backoff = lengthenBackoff(undefined, failure, 0);
+  let backoff = lengthenBackoff(undefined, failed, 0);
   const pauses = [backoff.untilMs];
   for (let again = 0; again < 6; again += 1) {
     const nowMs = backoff.untilMs;
-    backoff = lengthenBackoff(backoff, failure, nowMs);
+    backoff = lengthenBackoff(backoff, failed, nowMs);
     pauses.push(backoff.untilMs - nowMs);
   }
   expect(pauses).toEqual([10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]);
-  expect(lengthenBackoff(undefined, { ...failure, retryAfterMs: 60_000 }, 0).untilMs).toBe(60_000);
+  expect(lengthenBackoff(undefined, { ...failed, retryAfterMs: 60_000 }, 0).untilMs).toBe(60_000);
 });
 
 it("counts the failures of one round as one", () => {
-  const first = lengthenBackoff(undefined, { message: "m", retryAfterMs: 0 }, 0);
-  expect(lengthenBackoff(first, { message: "m", retryAfterMs: 0 }, 5)).toEqual(first);
+  const first = lengthenBackoff(undefined, failed, 0);
+  expect(lengthenBackoff(first, failed, 5)).toEqual(first);
 });

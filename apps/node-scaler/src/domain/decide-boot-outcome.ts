@@ -1,6 +1,6 @@
 import type { NodeChange } from "./change-node.ts";
 import type { ScaledNode } from "./node.ts";
-import type { Shortage } from "./unavailability.ts";
+import type { Asked, Shortage } from "./unavailability.ts";
 
 /** What the provider answered; `failed`: it may have taken effect or not. */
 export type BootAnswer =
@@ -36,13 +36,21 @@ export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer
   }
 }
 
-/** How often a provider has failed to answer boots in a row and since when, and until when no more are tried. */
+/** What was asked for; undefined zone: wherever there is room. */
+export type BootKind = Asked & { readonly zone: string | undefined };
+
+/** How often boots of one kind have failed in a row and since when, and until when no more are tried. */
 export type BootBackoff = {
+  readonly asked: BootKind;
   readonly failures: number;
   readonly sinceMs: number;
   readonly untilMs: number;
   readonly message: string;
 };
+
+export function bootKindKey({ provider, instanceType, spot, zone }: BootKind): string {
+  return `${provider}\n${instanceType}\n${spot}\n${zone ?? ""}`;
+}
 
 const FIRST_PAUSE_MS = 10_000;
 const LONGEST_PAUSE_MS = 300_000;
@@ -53,14 +61,14 @@ const LONGEST_PAUSE_MS = 300_000;
  */
 export function lengthenBackoff(
   before: BootBackoff | undefined,
-  failure: { readonly message: string; readonly retryAfterMs: number },
+  failure: { readonly asked: BootKind; readonly message: string; readonly retryAfterMs: number },
   nowMs: number,
 ): BootBackoff {
-  const { message, retryAfterMs } = failure;
+  const { asked, message, retryAfterMs } = failure;
   if (before !== undefined && nowMs < before.untilMs)
     return { ...before, untilMs: Math.max(before.untilMs, nowMs + retryAfterMs) };
   const failures = (before?.failures ?? 0) + 1;
   const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10), LONGEST_PAUSE_MS);
   const sinceMs = before?.sinceMs ?? nowMs;
-  return { failures, sinceMs, message, untilMs: nowMs + Math.max(pauseMs, retryAfterMs) };
+  return { asked, failures, sinceMs, message, untilMs: nowMs + Math.max(pauseMs, retryAfterMs) };
 }

@@ -42,7 +42,7 @@ function sight(name: string): fc.Arbitrary<Sight> {
       term: fc.constantFrom(1, 2),
       pool: fc.constantFrom("a", "a", "removed"),
       instance: maybe(fc.record({ state: fc.constantFrom("pending", "running", "stopping"), lostAtMs: maybe(time) })),
-      kubeNode: maybe(fc.record({ ready: fc.boolean(), schedulable: fc.boolean() })),
+      kubeNode: maybe(fc.record({ ready: fc.boolean(), cordoned: fc.boolean(), unopened: fc.boolean() })),
       standing: maybe(fc.constantFrom("FREE", "HELD", "OCCUPIED", "NOT_READY", "CORDONED", "LOST")),
       isHeld: fc.boolean(),
       pods: fc.array(fc.record({ isOwned: fc.boolean(), deleting: fc.boolean() }), { maxLength: 2 }),
@@ -96,7 +96,7 @@ function lookAt(all: readonly Sight[], silent: Silences) {
   const common = { nowMs: NOW, nodes, policies, instances, kubeNodes, booting };
   const ledger = silent.isLedgerSilent ? undefined : machines;
   return {
-    heartbeat: planHeartbeat({ ...common, leadingSinceMs: 0, term: 2 }),
+    heartbeat: planHeartbeat({ ...common, machines: ledger, leadingSinceMs: 0, term: 2 }),
     claims: planClaims({ ...common, machines, pods }),
     reap: planReap({ ...common, machines: ledger, pods, stops: new Map() }),
     scan: (suspects: ReadonlySet<string>) => planScan({ ...common, machines: ledger, newcomers: new Set(), suspects }),
@@ -157,12 +157,13 @@ it("ends no node that nobody needed while the ledger holds it for somebody", () 
   );
 });
 
-it("evicts and ends only once the ledger can give the node to nobody, unless it is forced and late", () => {
+it("evicts and ends only once the ledger can give the node to nobody, unless it is forced and late, or its machine is gone", () => {
   fc.assert(
     fc.property(sights, silences, (all, silent) => {
       const { reap } = lookAt(all, { ...silent, isLedgerSilent: false, isLedgerCut: false });
-      for (const { node, kubeNode, machine } of all) {
+      for (const { node, instance, kubeNode, machine } of all) {
         const { terminate } = node.spec;
+        if (terminate?.code === "VANISHED" && instance === undefined) continue;
         const isLate = terminate !== undefined && !withdrawn.includes(terminate.code) && terminate.drainUntilMs <= NOW;
         if (isLate || kubeNode === undefined || machine?.standing !== "FREE" || machine.holder !== undefined) continue;
         if (node.status.phase === "Terminating" || node.status.phase === "Terminated") continue;

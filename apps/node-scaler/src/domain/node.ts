@@ -15,7 +15,7 @@ export type TerminationCode =
 
 /**
  * The node is to end. Set once and never taken back, except for IDLE, RETURNED and POOL_REMOVED on a node that the ledger gave to somebody before it was cordoned
- * for all to see.
+ * for all to see; any other reason takes the place of one of these three.
  */
 export type Termination = {
   readonly code: TerminationCode;
@@ -24,7 +24,16 @@ export type Termination = {
   readonly atMs: number;
   /** Pods that are still there then are ended with the instance. */
   readonly drainUntilMs: number;
+  /** Id of the request that asked for it; absent: nobody did. */
+  readonly requestId?: string;
 };
+
+const WITHDRAWABLE: ReadonlySet<TerminationCode> = new Set(["IDLE", "RETURNED", "POOL_REMOVED"]);
+
+/** Whether a reason to end a node counts for nothing once somebody holds it. The others come before it, and stay. */
+export function isWithdrawable(code: TerminationCode): boolean {
+  return WITHDRAWABLE.has(code);
+}
 
 /** What was asked for; the zone is what was got, once that is known. */
 export type NodeSpec = {
@@ -71,6 +80,8 @@ export type NodeStatus = {
   readonly idleSinceMs: number | undefined;
   /** Term of the leader that wrote the record first. */
   readonly term: number;
+  /** Since then what runs on it is evicted. */
+  readonly drainingSinceMs: number | undefined;
   /** Why the latest step on it did not work. */
   readonly trouble: string | undefined;
 };

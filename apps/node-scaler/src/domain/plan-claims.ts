@@ -13,7 +13,15 @@ export type ClaimsSnapshot = {
 };
 
 export type ClaimReason =
-  "granted" | "granted-anew" | "reached" | "returned-unused" | "returned" | "clean" | "single-use" | "never-clean";
+  | "granted"
+  | "granted-anew"
+  | "reached"
+  | "returned-unused"
+  | "returned"
+  | "clean"
+  | "single-use"
+  | "never-clean"
+  | "clock-went-back";
 
 export type ClaimStep = NodeChange & { readonly do: "change"; readonly because: ClaimReason };
 
@@ -77,6 +85,8 @@ function planCleaning(
   const left = claim !== undefined && reached(claim.owner, pods);
   if (!left && machine?.standing !== "OCCUPIED")
     return { ...begin(node, "clean"), phase: "Available", status: unbound };
+  // Any write gives it a time that has been.
+  if (phaseSinceMs > nowMs) return begin(node, "clock-went-back");
   const waitedMs = nowMs - phaseSinceMs;
   if (waitedMs < policy.drainTimeoutMs) return undefined;
   return returned(`what ran on it has not ended in ${Math.round(waitedMs / 1000)} s`, "never-clean");

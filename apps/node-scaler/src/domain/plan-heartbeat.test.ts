@@ -1,6 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { buildNode, buildPolicy } from "../../test/build-node.ts";
-import { buildInstance, buildKubeNode, inCluster, listed, silence } from "../../test/build-sightings.ts";
+import {
+  buildInstance,
+  buildKubeNode,
+  buildMachine,
+  holder,
+  inCluster,
+  inLedger,
+  listed,
+  silence,
+} from "../../test/build-sightings.ts";
 import type { Phase, ScaledNode } from "./node.ts";
 import { planHeartbeat, type HeartbeatSnapshot } from "./plan-heartbeat.ts";
 
@@ -16,6 +25,7 @@ function plan(node: ScaledNode, parts: Partial<HeartbeatSnapshot> = {}) {
     policies,
     instances: listed(buildInstance("n")),
     kubeNodes: inCluster(),
+    machines: undefined,
     booting: new Set(),
     ...parts,
   });
@@ -155,4 +165,37 @@ it("does not judge nodes that are held, that are to end, or that have ended", ()
   for (const phase of ["Claimed", "Terminating", "Terminated"] as const)
     expect(plan(node(phase), late)).toBeUndefined();
   expect(plan(buildNode("n", { spec: { terminate }, status: { unhealthySinceMs: 1 } }), late)).toBeUndefined();
+});
+
+describe("a ready node that the ledger does not offer", () => {
+  const parts = { kubeNodes: inCluster(buildKubeNode("n")) };
+  const cordoned = { ...parts, machines: inLedger(buildMachine("n", "CORDONED")) };
+
+  it.each([
+    ["is cordoned", cordoned.machines],
+    ["is not known to it", inLedger()],
+  ])("is unhealthy when it %s, and ends after the health time", (_title, machines) => {
+    expect(plan(buildNode("n"), { ...parts, machines })).toMatchObject({
+      because: "not-offered",
+      status: { unhealthySinceMs: 1000 },
+    });
+    const sick = buildNode("n", { status: { unhealthySinceMs: 1000 } });
+    expect(plan(sick, { ...parts, machines, nowMs: 90_999 })).toBeUndefined();
+    expect(plan(sick, { ...parts, machines, nowMs: 91_000 })?.spec?.terminate?.code).toBe("UNHEALTHY");
+  });
+
+  it("is well again once it is offered, or somebody has it", () => {
+    const sick = buildNode("n", { status: { unhealthySinceMs: 500 } });
+    for (const machines of [
+      inLedger(buildMachine("n", "FREE")),
+      inLedger(buildMachine("n", "OCCUPIED")),
+      inLedger(buildMachine("n", "CORDONED", holder)),
+    ])
+      expect(plan(sick, { ...parts, machines })?.because).toBe("ready-again");
+  });
+
+  it("is not judged while the ledger is silent or does not know every node", () => {
+    for (const machines of [undefined, { ...inLedger(), complete: false }])
+      expect(plan(buildNode("n"), { ...parts, machines })?.because).not.toBe("not-offered");
+  });
 });

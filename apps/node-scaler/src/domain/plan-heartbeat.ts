@@ -8,6 +8,7 @@ import {
   type KubeNode,
   type KubeNodes,
   type ListedInstance,
+  type Machines,
 } from "./sightings.ts";
 
 export type HeartbeatSnapshot = {
@@ -19,12 +20,14 @@ export type HeartbeatSnapshot = {
   readonly policies: ReadonlyMap<string, PoolPolicy>;
   readonly instances: Instances;
   readonly kubeNodes: KubeNodes;
+  /** Undefined: the ledger does not answer. */
+  readonly machines: Machines | undefined;
   /** Names of nodes whose provider is being asked by this process. */
   readonly booting: ReadonlySet<string>;
 };
 
 export type HeartbeatReason =
-  "instance-seen" | "joined" | "ready" | "not-ready" | "ready-again" | "clock-went-back" | "to-end";
+  "instance-seen" | "joined" | "ready" | "not-ready" | "not-offered" | "ready-again" | "clock-went-back" | "to-end";
 
 export type HeartbeatStep = NodeChange & { readonly do: "change"; readonly because: HeartbeatReason };
 
@@ -147,19 +150,34 @@ function planHealth({ node, kubeNode }: Seen, snapshot: HeartbeatSnapshot): Hear
   const { status } = node;
   const { nowMs, kubeNodes } = snapshot;
   if (!kubeNodes.known) return undefined;
-  if (kubeNode?.ready === true) {
-    const fresh = { unhealthySinceMs: undefined, kubernetesNode: kubeNode.name };
+  const closed = kubeNode?.ready === true ? describeClosed(node, kubeNode.name, snapshot.machines) : undefined;
+  if (kubeNode?.ready === true && closed === undefined) {
+    const fresh = { unhealthySinceMs: undefined, kubernetesNode: kubeNode.name, trouble: undefined };
     const because = kubeNode.name === status.kubernetesNode ? "ready-again" : "joined";
     return { ...begin(node, because), status: fresh };
   }
   if (status.unhealthySinceMs === undefined)
-    return { ...begin(node, "not-ready"), status: { unhealthySinceMs: nowMs } };
+    return closed === undefined
+      ? { ...begin(node, "not-ready"), status: { unhealthySinceMs: nowMs } }
+      : { ...begin(node, "not-offered"), status: { unhealthySinceMs: nowMs, trouble: closed } };
   if (status.unhealthySinceMs > nowMs) return startClock(node, status.phase, nowMs);
   const sickMs = nowMs - Math.max(status.unhealthySinceMs, snapshot.leadingSinceMs);
   const limitMs = snapshot.policies.get(node.spec.pool)?.healthyTimeoutMs ?? 0;
   if (sickMs < limitMs) return undefined;
-  const what = kubeNode === undefined ? "is gone from the cluster" : "is not ready";
+  const what = closed ?? (kubeNode === undefined ? "is gone from the cluster" : "is not ready");
   return end(node, "UNHEALTHY", `${what} for ${Math.round(sickMs / 1000)} s`, snapshot);
+}
+
+/**
+ * Why a ready node is of no use to anybody: the ledger does not know it as one of its machines, or would not give it away. Undefined: it would, or somebody has it,
+ * or nobody can tell.
+ */
+function describeClosed({ status }: ScaledNode, kubeNode: string, machines: Machines | undefined): string | undefined {
+  if (status.phase !== "Available" || machines === undefined) return undefined;
+  const machine = machines.byNode.get(kubeNode);
+  if (machine === undefined) return machines.complete ? "is ready and no machine of the ledger" : undefined;
+  const isOfUse = machine.holder !== undefined || ["FREE", "OCCUPIED"].includes(machine.standing);
+  return isOfUse ? undefined : `is ready and ${machine.standing} for the ledger`;
 }
 
 /** The clock that wrote the record was ahead: what it measured is worth nothing, and the time is measured anew. */
@@ -182,10 +200,11 @@ function end(
 
 /** The order to end a node, with the time that what runs on it has. */
 export function buildTermination(
-  { code, message }: Pick<Termination, "code" | "message">,
+  { code, message, requestId }: Pick<Termination, "code" | "message"> & { readonly requestId?: string },
   { spec }: Pick<ScaledNode, "spec">,
   policies: ReadonlyMap<string, PoolPolicy>,
   nowMs: number,
 ): Termination {
-  return { code, message, atMs: nowMs, drainUntilMs: nowMs + (policies.get(spec.pool)?.drainTimeoutMs ?? DRAIN_MS) };
+  const drainUntilMs = nowMs + (policies.get(spec.pool)?.drainTimeoutMs ?? DRAIN_MS);
+  return { code, message, atMs: nowMs, drainUntilMs, ...(requestId !== undefined && { requestId }) };
 }

@@ -15,7 +15,7 @@ import type { Phase, ScaledNode, TerminationCode } from "./node.ts";
 import { nextStop, planReap, type ReapSnapshot } from "./plan-reap.ts";
 
 const ready = inCluster(buildKubeNode("n"));
-const cordoned = inCluster(buildKubeNode("n", { schedulable: false }));
+const cordoned = inCluster(buildKubeNode("n", { cordoned: true }));
 const standing = (word: string, held?: typeof holder) => inLedger(buildMachine("n", word, held));
 const pods = new Map([["k-n", [buildPod("p"), buildPod("q", { deleting: true })]]]);
 
@@ -61,15 +61,24 @@ describe("the way to the end of a node that nobody needs", () => {
       ["wait watcher-silent"],
     ],
     [
+      "waits while the ledger has seen a taint and no cordon: the taint may go",
+      { kubeNodes: cordoned, machines: inLedger({ ...buildMachine("n", "CORDONED"), cordoned: false }) },
+      ["wait cordon-not-seen"],
+    ],
+    [
+      "is cordoned although it was never opened",
+      { kubeNodes: inCluster(buildKubeNode("n", { unopened: true })), machines: standing("CORDONED") },
+      ["cordon IDLE", "wait cordon-not-seen"],
+    ],
+    [
       "is drained then",
       { kubeNodes: cordoned, machines: standing("CORDONED"), pods },
-      ["evict draining", "wait draining"],
+      ["change drain-begins", "evict draining", "wait draining"],
     ],
-    ["ends when nothing runs on it", { kubeNodes: cordoned, machines: standing("CORDONED") }, ["change drained"]],
     [
-      "ends when what runs on it does not end in time",
-      { kubeNodes: cordoned, machines: standing("CORDONED"), pods, nowMs: 120_000 },
-      ["change drain-deadline"],
+      "ends when nothing runs on it, by a look at that moment",
+      { kubeNodes: cordoned, machines: standing("CORDONED") },
+      ["look-for-pods drained", "change drained"],
     ],
     ["ends when it is in no cluster", { kubeNodes: inCluster() }, ["change not-in-cluster"]],
     ["is kept when it was granted before the cordon", { machines: standing("HELD", holder) }, ["change taken-back"]],
@@ -82,6 +91,25 @@ describe("the way to the end of a node that nobody needs", () => {
     expect(shown(node("IDLE"), parts)).toEqual(steps);
   });
 
+  it("has the whole time for its drain from the first eviction on", () => {
+    const parts = { kubeNodes: cordoned, machines: standing("CORDONED"), pods };
+    expect(plan(node("IDLE"), { ...parts, nowMs: 300_000 })[0]).toMatchObject({
+      because: "drain-begins",
+      spec: { terminate: { atMs: 0, drainUntilMs: 420_000 } },
+      status: { drainingSinceMs: 300_000 },
+    });
+    const draining = node("IDLE", "Available", { drainingSinceMs: 0 });
+    expect(shown(draining, { ...parts, nowMs: 119_999 })).toEqual(["evict draining", "wait draining"]);
+    expect(shown(draining, { ...parts, nowMs: 120_000 })).toEqual(["change drain-deadline"]);
+  });
+
+  it("has its time counted anew when a clock that was ahead has written the order", () => {
+    const terminate = { code: "IDLE", message: "", atMs: 9_000_000, drainUntilMs: 9_120_000 } as const;
+    expect(plan(buildNode("n", { spec: { terminate } }), {})).toMatchObject([
+      { because: "clock-went-back", spec: { terminate: { atMs: 1000, drainUntilMs: 121_000 } } },
+    ]);
+  });
+
   it("takes nothing from a holder, however long the deadline has passed", () => {
     for (const code of ["IDLE", "RETURNED", "POOL_REMOVED"] as const)
       for (const word of ["HELD", "CORDONED", "NOT_READY"])
@@ -92,12 +120,23 @@ describe("the way to the end of a node that nobody needs", () => {
 });
 
 describe("the way to the end of a node that is lost", () => {
+  it("is not drained when its machine is gone, unless its provider lists it again", () => {
+    const gone = { instances: listed(), pods, machines: standing("HELD", holder) };
+    const vanished = node("VANISHED", "Claimed");
+    expect(shown(vanished, gone)).toEqual(["cordon VANISHED", "change instance-gone"]);
+    expect(shown(vanished, { ...gone, instances: listed(buildInstance("n")) })).not.toContain("change instance-gone");
+    expect(shown(vanished, { ...gone, instances: silence })).not.toContain("change instance-gone");
+  });
+
   it("goes on although somebody holds it, once the ledger gives it to nobody else", () => {
-    const sick = inCluster(buildKubeNode("n", { ready: false, schedulable: false }));
-    for (const word of ["NOT_READY", "CORDONED"])
-      expect(shown(node("UNHEALTHY", "Claimed"), { kubeNodes: sick, machines: standing(word, holder) })).toEqual([
+    const sick = inCluster(buildKubeNode("n", { ready: false, cordoned: true }));
+    for (const word of ["NOT_READY", "CORDONED"]) {
+      const machines = inLedger({ ...buildMachine("n", word, holder), cordoned: true });
+      expect(shown(node("UNHEALTHY", "Claimed"), { kubeNodes: sick, machines })).toEqual([
+        "look-for-pods drained",
         "change drained",
       ]);
+    }
   });
 
   it("ends at its deadline, whoever is silent", () => {

@@ -1,5 +1,5 @@
 import type { NodeChange } from "./change-node.ts";
-import type { ScaledNode, Termination, TerminationCode } from "./node.ts";
+import { isWithdrawable, type ScaledNode, type Termination, type TerminationCode } from "./node.ts";
 import {
   instancesByNode,
   kubeNodesByRecord,
@@ -8,6 +8,7 @@ import {
   type KubeNodes,
   type ListedInstance,
   type Machines,
+  type PodOnNode,
   type PodsByNode,
 } from "./sightings.ts";
 
@@ -44,12 +45,24 @@ export type WaitReason =
   | "stopping"
   | "kept-to-be-seen";
 
+type ChangeReason =
+  | "taken-back"
+  | "not-in-cluster"
+  | "instance-gone"
+  | "drain-begins"
+  | "clock-went-back"
+  | "drained"
+  | "drain-deadline"
+  | "gone";
+
 /** Steps of one node are taken in their order; when one fails the rest of that node's wait for the next round. */
 export type ReapStep =
   | (NodeChange & {
       readonly do: "change";
-      readonly because: "taken-back" | "not-in-cluster" | "drained" | "drain-deadline" | "gone";
+      readonly because: ChangeReason;
     })
+  /** The steps after it are taken only if nothing runs on the node at that moment. */
+  | { readonly do: "look-for-pods"; readonly node: string; readonly kubeNode: string; readonly because: "drained" }
   | {
       readonly do: "cordon" | "uncordon";
       readonly node: string;
@@ -71,15 +84,18 @@ export type ReapStep =
       readonly instanceId: string;
       readonly because: "terminating" | "not-listed" | "still-listed";
     }
-  | { readonly do: "delete-kube-node"; readonly node: string; readonly kubeNode: string; readonly because: "gone" }
+  | {
+      readonly do: "delete-kube-node";
+      readonly node: string;
+      readonly kubeNode: string;
+      readonly uid: string;
+      readonly because: "gone";
+    }
   | { readonly do: "purge"; readonly node: string; readonly because: "gone" }
   | { readonly do: "wait"; readonly node: string; readonly because: WaitReason };
 
 /** A record is kept this long after the end of its node, for people to look at. */
 export const TERMINATED_KEPT_MS = 30_000;
-
-/** Reasons to end a node that count for nothing once somebody holds it. */
-const WITHDRAWN: ReadonlySet<TerminationCode> = new Set(["IDLE", "RETURNED", "POOL_REMOVED"]);
 
 /**
  * How nodes end: cordoned for all to see; once the ledger has seen it and nobody holds the node, drained; then Terminating, until the provider lists the instance
@@ -94,7 +110,8 @@ export function planReap(snapshot: ReapSnapshot): ReapStep[] {
     if (phase === "Terminated") return planPurge(node, snapshot.nowMs);
     if (phase === "Terminating") return planStop(node, byNode.get(node.name) ?? [], kubeNodes, snapshot);
     if (node.spec.terminate === undefined) return [];
-    return planDrain(node, node.spec.terminate, kubeNodes, snapshot);
+    const isListed = (byNode.get(node.name) ?? []).length > 0 || snapshot.instances.silent.has(node.spec.provider);
+    return planDrain(node, { terminate: node.spec.terminate, isListed }, kubeNodes, snapshot);
   });
 }
 
@@ -111,34 +128,53 @@ function joinedNodes(
 
 function planDrain(
   node: ScaledNode,
-  terminate: Termination,
+  { terminate, isListed }: { readonly terminate: Termination; readonly isListed: boolean },
   kubeNodes: readonly KubeNode[],
   snapshot: ReapSnapshot,
 ): ReapStep[] {
   const { nowMs, machines } = snapshot;
   const wait = (because: WaitReason): ReapStep[] => [{ do: "wait", node: node.name, because }];
   if (snapshot.booting.has(node.name)) return wait("boot-under-way");
-  const isForced = !WITHDRAWN.has(terminate.code);
+  const isForced = !isWithdrawable(terminate.code);
+  const retimed = planRetiming(node, terminate, nowMs);
+  if (retimed !== undefined) return [retimed];
   const isOverdue = isForced && nowMs >= terminate.drainUntilMs;
   const found = kubeNodes.map((kubeNode) => ({ kubeNode, machine: machines?.byNode.get(kubeNode.name) }));
   if (!isForced && found.some(({ machine }) => machine?.holder !== undefined)) return takeBack(node, kubeNodes);
 
   const cordons = kubeNodes
-    .filter(({ schedulable }) => schedulable)
+    .filter(({ cordoned }) => !cordoned)
     .map(({ name }): ReapStep => ({ do: "cordon", node: node.name, kubeNode: name, because: terminate.code }));
+  // What ran on it has ended with the machine; nobody is to be given what is left of it.
+  if (terminate.code === "VANISHED" && !isListed) return [...cordons, ...terminating(node, "instance-gone")];
   if (isOverdue) return [...cordons, ...terminating(node, "drain-deadline")];
   if (!snapshot.kubeNodes.known) return [...cordons, ...wait("watcher-silent")];
   if (kubeNodes.length === 0) return terminating(node, "not-in-cluster");
   if (machines === undefined) return [...cordons, ...wait("ledger-silent")];
   const isSeen = found.every(({ machine }) =>
-    machine === undefined ? machines.complete : ["CORDONED", "NOT_READY", "LOST"].includes(machine.standing),
+    machine === undefined ? machines.complete : machine.cordoned || machine.standing === "LOST",
   );
   if (cordons.length > 0 || !isSeen) return [...cordons, ...wait("cordon-not-seen")];
 
   const pods = kubeNodes.flatMap(({ name }) => snapshot.pods.get(name) ?? []);
-  if (pods.length === 0) return terminating(node, "drained");
+  if (pods.length === 0) {
+    const looks = kubeNodes.map(({ name }): ReapStep => {
+      return { do: "look-for-pods", node: node.name, kubeNode: name, because: "drained" };
+    });
+    return [...looks, ...terminating(node, "drained")];
+  }
+  // The provider's notice does not wait for the drain; what else ends has its whole time from the first eviction on.
+  if (node.status.drainingSinceMs === undefined && terminate.code !== "SPOT_NOTICE") {
+    const spec = { terminate: { ...terminate, drainUntilMs: nowMs + drainMsOf(terminate) } };
+    const begin = { ...change(node, "drain-begins"), spec, status: { drainingSinceMs: nowMs } };
+    return [begin, ...planEvictions(node, pods), ...wait("draining")];
+  }
   if (nowMs >= terminate.drainUntilMs) return terminating(node, "drain-deadline");
-  const evictions = pods
+  return [...planEvictions(node, pods), ...wait("draining")];
+}
+
+function planEvictions(node: ScaledNode, pods: readonly PodOnNode[]): ReapStep[] {
+  return pods
     .filter(({ deleting }) => !deleting)
     .map(({ namespace, name, uid }): ReapStep => ({
       do: "evict",
@@ -148,19 +184,32 @@ function planDrain(
       uid,
       because: "draining",
     }));
-  return [...evictions, ...wait("draining")];
+}
+
+/** A clock that was ahead wrote the order: its times are worth nothing, and how long the drain may take is counted anew. */
+function planRetiming(node: ScaledNode, terminate: Termination, nowMs: number): ReapStep | undefined {
+  if (terminate.atMs <= nowMs) return undefined;
+  const again = { ...terminate, atMs: nowMs, drainUntilMs: nowMs + drainMsOf(terminate) };
+  return { ...change(node, "clock-went-back"), spec: { terminate: again }, status: { drainingSinceMs: undefined } };
+}
+
+function drainMsOf({ atMs, drainUntilMs }: Termination): number {
+  return Math.max(0, drainUntilMs - atMs);
 }
 
 /** It was granted before anybody could see the cordon, so that it is no surplus. */
 function takeBack(node: ScaledNode, kubeNodes: readonly KubeNode[]): ReapStep[] {
   const uncordons = kubeNodes
-    .filter(({ schedulable }) => !schedulable)
+    .filter(({ cordoned }) => cordoned)
     .map(({ name }): ReapStep => ({ do: "uncordon", node: node.name, kubeNode: name, because: "held" }));
   const spec = { terminate: undefined };
-  return [...uncordons, { ...change(node, "taken-back"), spec, status: { idleSinceMs: undefined } }];
+  return [
+    ...uncordons,
+    { ...change(node, "taken-back"), spec, status: { idleSinceMs: undefined, drainingSinceMs: undefined } },
+  ];
 }
 
-function terminating(node: ScaledNode, because: "not-in-cluster" | "drained" | "drain-deadline"): ReapStep[] {
+function terminating(node: ScaledNode, because: ChangeReason): ReapStep[] {
   return [{ ...change(node, because), phase: "Terminating" }];
 }
 
@@ -190,10 +239,11 @@ function planStop(
   }
   if (instances.silent.has(provider)) return wait("provider-silent");
   return [
-    ...kubeNodes.map(({ name }): ReapStep => ({
+    ...kubeNodes.map(({ name, uid }): ReapStep => ({
       do: "delete-kube-node",
       node: node.name,
       kubeNode: name,
+      uid,
       because: "gone",
     })),
     { ...change(node, "gone"), phase: "Terminated" },
@@ -209,9 +259,9 @@ function planLate(
   kubeNodes: readonly KubeNode[],
   { machines, nowMs }: Pick<ReapSnapshot, "machines" | "nowMs">,
 ): ReapStep[] | undefined {
-  if (terminate === undefined || !WITHDRAWN.has(terminate.code)) return undefined;
+  if (terminate === undefined || !isWithdrawable(terminate.code)) return undefined;
   const isHeld = kubeNodes.some((kubeNode) => machines?.byNode.get(kubeNode.name)?.holder !== undefined);
-  const open = kubeNodes.filter(({ schedulable }) => schedulable);
+  const open = kubeNodes.filter(({ cordoned, unopened }) => !cordoned && !unopened);
   const cordons = open.map((kubeNode): ReapStep => ({
     do: "cordon",
     node: name,
@@ -230,7 +280,7 @@ function planPurge(node: ScaledNode, nowMs: number): ReapStep[] {
   return [{ do: "purge", node: node.name, because: "gone" }];
 }
 
-function change<Because extends "taken-back" | "not-in-cluster" | "drained" | "drain-deadline" | "gone">(
+function change<Because extends ChangeReason>(
   node: ScaledNode,
   because: Because,
 ): NodeChange & { readonly do: "change"; readonly because: Because } {

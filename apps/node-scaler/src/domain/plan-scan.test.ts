@@ -70,7 +70,7 @@ describe("an instance", () => {
   it("is not stopped while somebody holds its machine", () => {
     const parts = {
       instances: listed(buildInstance("x")),
-      kubeNodes: inCluster(buildKubeNode("x", { schedulable: false })),
+      kubeNodes: inCluster(buildKubeNode("x", { cordoned: true })),
     };
     expect(twice({ ...parts, machines: inLedger(buildMachine("x", "CORDONED", holder)) })).toMatchObject([
       { do: "wait", because: "orphan-held" },

@@ -46,6 +46,7 @@ export type ScanStep =
       readonly do: "delete-kube-node";
       readonly node: string;
       readonly kubeNode: string;
+      readonly uid: string;
       readonly because: "no-record" | "second-name";
     }
   | { readonly do: "wait"; readonly instanceId: string; readonly because: "orphan-held" };
@@ -129,13 +130,14 @@ function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnap
     // Before a record has its node, any may become it; while it ends, the reaper takes all of them.
     if (record !== undefined && (record.status.kubernetesNode === undefined || record.status.phase === "Terminating"))
       return [];
-    return joined.flatMap(({ name: kubeNode, ready, schedulable }): Finding[] => {
+    return joined.flatMap(({ name: kubeNode, uid, ready, cordoned, unopened }): Finding[] => {
       if (kubeNode === record?.status.kubernetesNode) return [];
       const because = record === undefined ? "no-record" : "second-name";
       const suspect = `node ${kubeNode}`;
-      if (ready) return schedulable ? [{ suspect, step: { do: "cordon", node: name, kubeNode, because } }] : [];
+      const isOpen = !cordoned && !unopened;
+      if (ready) return isOpen ? [{ suspect, step: { do: "cordon", node: name, kubeNode, because } }] : [];
       const isGone = record !== undefined || !byNode.has(name);
-      return isGone ? [{ suspect, step: { do: "delete-kube-node", node: name, kubeNode, because } }] : [];
+      return isGone ? [{ suspect, step: { do: "delete-kube-node", node: name, kubeNode, uid, because } }] : [];
     });
   });
 }

@@ -33,9 +33,9 @@ export function sparesOf(pool: Pool, nodes: readonly ScaledNode[]): ScaledNode[]
   return spares.reverse();
 }
 
-/** A node that has only now nothing bound to it begins to be idle now. */
+/** A node that has only now nothing bound to it begins to be idle now, and so does one whose time was written by a clock that was ahead. */
 export function idleSince({ status }: ScaledNode, nowMs: number): number {
-  return status.boundTo === undefined ? (status.idleSinceMs ?? nowMs) : nowMs;
+  return status.boundTo === undefined ? Math.min(status.idleSinceMs ?? nowMs, nowMs) : nowMs;
 }
 
 function oldestFirst(one: ScaledNode, other: ScaledNode): number {

@@ -27,8 +27,12 @@ export type KubeNode = {
   readonly name: string;
   /** Value of the label `muster.dev/node`. */
   readonly scaledNode: string | undefined;
+  readonly uid: string;
   readonly ready: boolean;
-  readonly schedulable: boolean;
+  /** Closed by this scaler or somebody else. */
+  readonly cordoned: boolean;
+  /** It has the taint that it was born with, so that nobody can use it yet. */
+  readonly unopened: boolean;
 };
 
 export type KubeNodes = {
@@ -43,6 +47,8 @@ export type Machine = {
   readonly pool: string;
   /** FREE, HELD, OCCUPIED, NOT_READY, CORDONED, LOST. */
   readonly standing: string;
+  /** The ledger has seen that it is cordoned: it is not granted any more, whatever becomes of it. */
+  readonly cordoned: boolean;
   readonly holder: { readonly owner: Owner; readonly reservationId: string } | undefined;
 };
 

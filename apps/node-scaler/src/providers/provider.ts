@@ -13,7 +13,11 @@ export type Boot = {
   readonly privateIpOnly: boolean;
   /** For the Kubernetes node; the pool's label and `muster.dev/node` are among them. */
   readonly labels: Readonly<Record<string, string>>;
+  /** That the Kubernetes node registers with; the scaler takes them off once the node is wanted. */
+  readonly taints: readonly StartupTaint[];
 };
+
+export type StartupTaint = { readonly key: string; readonly effect: "NoSchedule" };
 
 /** What came of it. Anything else that goes wrong is thrown as a fault: the request may have taken effect. */
 export type Started =

@@ -1,6 +1,6 @@
-import { labels } from "@muster/proto";
+import { labels, taints } from "@muster/proto";
 import { inSpan } from "@muster/tracing";
-import { decideBootOutcome, lengthenBackoff, type BootAnswer } from "../domain/decide-boot-outcome.ts";
+import { bootKindKey, decideBootOutcome, lengthenBackoff, type BootAnswer } from "../domain/decide-boot-outcome.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import type { PoolPolicy } from "../domain/pool.ts";
 import { buildMark, mark } from "../domain/unavailability.ts";
@@ -54,9 +54,11 @@ async function takeAnswer(
     memory.unavailable = mark(memory.unavailable, { ...found, untilMs: found.sinceMs + unavailableMs });
     tell.planned("pool", { do: "mark", node: node.name, because: found.message });
   }
+  const asked = { provider: policy.provider, instanceType: spec.instanceType, spot: spec.spot, zone: spec.zone };
+  const key = bootKindKey(asked);
   if (answer.kind === "failed")
-    memory.backoffs.set(policy.provider, lengthenBackoff(memory.backoffs.get(policy.provider), answer, now()));
-  else if (answer.kind === "started") memory.backoffs.delete(policy.provider);
+    memory.backoffs.set(key, lengthenBackoff(memory.backoffs.get(key), { ...answer, asked }, now()));
+  else if (answer.kind === "started") memory.backoffs.delete(key);
   const written = await records.changeNode(outcome);
   // Its record is gone or has ended meanwhile: nobody else knows of the instance before the next scans.
   if (written === undefined && answer.kind === "started" && scaler.isHeld())
@@ -77,5 +79,6 @@ function buildBoot({ name, spec }: ScaledNode, policy: PoolPolicy, poolLabel: st
     volumeGib,
     privateIpOnly,
     labels: { ...policy.labels, [poolLabel]: pool, [labels.scaledNode]: name },
+    taints: [{ key: taints.unopened, effect: "NoSchedule" }],
   };
 }

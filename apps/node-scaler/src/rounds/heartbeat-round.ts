@@ -2,6 +2,7 @@ import type { NodeChange } from "../domain/change-node.ts";
 import { planClaims, type ClaimStep } from "../domain/plan-claims.ts";
 import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
 import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
+import { planOpenings } from "../domain/plan-openings.ts";
 import { askMachines, forEachSome, listInstances, type Scaler } from "../scaler.ts";
 
 const WRITES_AT_ONCE = 32;
@@ -9,6 +10,7 @@ const WRITES_AT_ONCE = 32;
 /** Looks at the health of nodes and at who holds them, and writes it down. */
 export async function heartbeatRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies, cluster, term } = scaler;
+  const machines = await askMachines(scaler, "heartbeat");
   const instances = await listInstances(scaler, "heartbeat", providersToAsk(scaler));
   const [nowMs, watched] = [scaler.now(), records.list()];
   const steps = planHeartbeat({
@@ -19,22 +21,42 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
     policies,
     instances,
     kubeNodes: cluster.nodes(),
+    machines,
     booting: new Set(memory.booting.keys()),
   });
   memory.bootFailures = transitionBootFailures(memory.bootFailures, { nodes: watched, steps, nowMs });
   await take(scaler, steps);
-  const machines = await askMachines(scaler, "heartbeat");
+  await open(scaler);
   if (machines === undefined) return;
   const nodes = records.list();
   await take(scaler, planClaims({ nowMs: scaler.now(), nodes, policies, machines, pods: cluster.pods() }));
+  memory.hasLooked ||= cluster.nodes().known;
 }
 
-/** Only instances that are young or may be taken away have news; the scan looks at all of them, and less often. */
-function providersToAsk({ records }: Scaler): ReadonlySet<string> {
+/**
+ * Only instances that are young or may be taken away have news; the scan looks at all of them, and less often. A leader looks at each provider once before it makes
+ * anything there.
+ */
+function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<string> {
+  const unseen = [...providers.keys()].filter((name) => !memory.listed.has(name));
   const news = records
     .list()
     .filter(({ spec, status }) => status.phase === "Creating" || status.phase === "Created" || spec.spot);
-  return new Set(news.map(({ spec }) => spec.provider));
+  return new Set([...unseen, ...news.map(({ spec }) => spec.provider)]);
+}
+
+/** What was found ready in this round, or left closed by an earlier one, can be used from now on. */
+async function open({ records, cluster, isHeld, tell }: Scaler): Promise<void> {
+  await forEachSome(
+    planOpenings(records.list(), cluster.nodes()),
+    WRITES_AT_ONCE,
+    async (step) => {
+      if (!isHeld()) return;
+      tell.planned("heartbeat", step);
+      await cluster.open(step.kubeNode);
+    },
+    ({ kubeNode }, error) => tell.failed("heartbeat", `opening ${kubeNode}`, error),
+  );
 }
 
 async function take({ records, tell }: Scaler, steps: readonly (HeartbeatStep | ClaimStep)[]): Promise<void> {

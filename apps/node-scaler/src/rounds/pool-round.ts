@@ -2,6 +2,7 @@ import {
   buildComputedNodes,
   buildFreeMachines,
   buildPauses,
+  buildUnseen,
   isInUse,
   type Use,
 } from "../domain/build-scaling-snapshot.ts";
@@ -16,11 +17,12 @@ import { bootNode } from "./boot-node.ts";
 const WRITES_AT_ONCE = 32;
 
 /**
- * Looks at what is needed and what is there, and makes nodes or marks them to end. Rejects when demand or machines are not known: nothing is decided then. Boots go on
- * after the round; their records are written in it, so that the next round counts them.
+ * Looks at what is needed and what is there, and makes nodes or marks them to end. Rejects when demand or machines are not known: nothing is decided then, nor before
+ * a heartbeat of this leader has looked at everything once. Boots go on after the round; their records are written in it, so that the next round counts them.
  */
 export async function poolRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies } = scaler;
+  if (!memory.hasLooked) return;
   // Machines first: what is granted in between is then missed as a demand, and boots nothing.
   const machines = await scaler.machines();
   const [demands, bootImages] = await Promise.all([scaler.demands(), findImages(scaler)]);
@@ -33,7 +35,11 @@ export async function poolRound(scaler: Scaler): Promise<void> {
     machines: buildFreeMachines(nodes, use, policies),
     demands,
     pools: policies,
-    unavailable: [...memory.unavailable, ...buildPauses(policies, memory.backoffs, nowMs)],
+    unavailable: [
+      ...memory.unavailable,
+      ...buildPauses(memory.backoffs, nowMs),
+      ...buildUnseen(policies, memory.listed, nowMs),
+    ],
     bootImages,
     fixedSizeVolumes: new Set(
       [...scaler.providers.values()].filter((one) => one.fixedSizeVolumes).map(({ name }) => name),
@@ -124,6 +130,7 @@ function buildRecord({ name, spec, boundTo }: StartStep, term: number, nowMs: nu
       claim: undefined,
       unhealthySinceMs: undefined,
       idleSinceMs: undefined,
+      drainingSinceMs: undefined,
       term,
       trouble: undefined,
     },

@@ -35,16 +35,23 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
     async (ofNode) => {
       for (const step of ofNode) {
         scaler.tell.planned("reaper", step);
-        await take(scaler, step);
+        if (!(await take(scaler, step))) break;
       }
     },
     ([step], error) => scaler.tell.failed("reaper", `ending ${step?.node ?? ""}`, error),
   );
 }
 
-async function take(scaler: Scaler, step: ReapStep): Promise<void> {
+/** Whether the steps of the node that come after it are to be taken. */
+async function take(scaler: Scaler, step: ReapStep): Promise<boolean> {
+  if (!scaler.isHeld()) return false;
+  if (step.do === "look-for-pods") return (await scaler.cluster.podsOn(step.kubeNode)).length === 0;
+  await act(scaler, step);
+  return true;
+}
+
+async function act(scaler: Scaler, step: Exclude<ReapStep, { readonly do: "look-for-pods" }>): Promise<void> {
   const { records, cluster } = scaler;
-  if (!scaler.isHeld()) return;
   switch (step.do) {
     case "change":
       await records.changeNode(step);
@@ -59,7 +66,7 @@ async function take(scaler: Scaler, step: ReapStep): Promise<void> {
     case "stop":
       return stop(scaler, step);
     case "delete-kube-node":
-      return cluster.deleteNode(step.kubeNode);
+      return cluster.deleteNode({ name: step.kubeNode, uid: step.uid });
     case "purge":
       return records.purge(step.node);
     case "wait":

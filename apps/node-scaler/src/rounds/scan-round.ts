@@ -51,7 +51,7 @@ async function take({ records, providers, cluster, signal, isHeld }: Scaler, ste
     case "cordon":
       return cluster.cordon(step.kubeNode, step.because);
     case "delete-kube-node":
-      return cluster.deleteNode(step.kubeNode);
+      return cluster.deleteNode({ name: step.kubeNode, uid: step.uid });
     case "wait":
       return;
     default:

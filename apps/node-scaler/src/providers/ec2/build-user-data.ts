@@ -2,7 +2,7 @@ import { throwFault } from "@muster/faults";
 import type { Boot } from "../provider.ts";
 
 /** What a template may name. Each is put in where `${NAME}` stands. */
-const NAMES = ["NODE_NAME", "POOL", "NODE_LABELS", "BOOTSTRAP_TOKEN"] as const;
+const NAMES = ["NODE_NAME", "POOL", "NODE_LABELS", "NODE_TAINTS", "BOOTSTRAP_TOKEN"] as const;
 
 /** The largest that EC2 takes, before it is encoded. */
 export const USER_DATA_MAX_BYTES = 16 * 1024;
@@ -16,6 +16,7 @@ export function buildUserData(template: string, boot: Boot, token: string): stri
       .map(([key, value]) => `${key}=${value}`)
       .toSorted()
       .join(","),
+    NODE_TAINTS: boot.taints.map(({ key, effect }) => `${key}:${effect}`).join(","),
     BOOTSTRAP_TOKEN: token,
   };
   const text = template.replaceAll(/\$\{MUSTER_([A-Z_]+)\}/g, (_, name: string) => {

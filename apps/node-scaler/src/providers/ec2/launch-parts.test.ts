@@ -18,6 +18,7 @@ const boot: Boot = {
   volumeGib: undefined,
   privateIpOnly: false,
   labels: { pool: "elastic", "muster.dev/node": "elastic-1" },
+  taints: [{ key: "muster.dev/unopened", effect: "NoSchedule" }],
 };
 
 describe("user data", () => {

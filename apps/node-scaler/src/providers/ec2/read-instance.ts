@@ -9,7 +9,8 @@ const STATES: Readonly<Record<string, InstanceState>> = {
   pending: "pending",
   running: "running",
   stopping: "stopping",
-  stopped: "stopping",
+  // Unlike one that is shutting down it does not go by itself.
+  stopped: "running",
   "shutting-down": "stopping",
 };
 

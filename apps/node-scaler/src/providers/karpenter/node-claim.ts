@@ -38,6 +38,7 @@ export function buildNodeClaim(settings: KarpenterSettings, boot: Boot): NodeCla
         one("karpenter.sh/capacity-type", boot.spot ? "spot" : "on-demand"),
         ...(boot.zone === undefined ? [] : [one(ZONE, boot.zone)]),
       ],
+      startupTaints: boot.taints,
       terminationGracePeriod: settings.terminationGracePeriod,
       // The scaler ends nodes itself.
       expireAfter: "Never",
