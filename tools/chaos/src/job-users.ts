@@ -62,7 +62,7 @@ function suspend(deps: JobUserDeps, name: string, isSuspended: boolean): Promise
 
 /** With kubectl, as it were: at the API server itself, again while that is away. A job that is gone by then needs no change. */
 async function change(
-  { diary, stop }: JobUserDeps,
+  { world, diary, stop }: JobUserDeps,
   work: string,
   what: string,
   call: () => Promise<void>,
@@ -78,7 +78,8 @@ async function change(
       const fault = kubeFault(error);
       if (fault === undefined) throw error;
       note(`failed: ${describeFault(fault)}`);
-      if (fault.code === "not_found") return;
+      // An API server that has just come up may not know yet what a job is.
+      if (fault.code === "not_found" && !world.jobs.isThere(work)) return;
       if (fault.code === "invalid_request") {
         diary.refused.set(work, `${what}: ${describeFault(fault)}`);
         return;

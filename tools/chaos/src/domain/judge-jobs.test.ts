@@ -79,6 +79,7 @@ describe("judgeJobs", () => {
     ["a job ends once, and for ever", seen({ ends: ["Succeeded", "none"] })],
     ["the outcome is a right one", seen({ ends: ["Failed PodFailed"] })],
     ["the outcome is a right one", seen({ ends: ["Succeeded and Failed PodFailed"] })],
+    ["no job is left whose time is over", { left: { ...CLEAN.left, jobs: ["j001"] } }],
     ["a job stays that nobody takes away", seen({ goneMs: 3000 })],
     ["no member of a job runs twice at once", { pods: [POD, { ...AGAIN, boundPlace: 3 }] }],
     ["no member of a job runs twice at once", { pods: [{ ...POD, endPlace: undefined }, AGAIN] }],

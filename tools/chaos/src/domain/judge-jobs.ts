@@ -27,6 +27,9 @@ function judgeJob(shape: JobShape, observed: Observed): Finding[] {
   const pods = observed.pods.filter(({ kind, work }) => kind === "job" && work === name);
   return [
     ...judgeEnd(shape, job, observed, finding),
+    ...(observed.left.jobs.includes(name)
+      ? [finding("no job is left whose time is over", "it is gone", `it is there: ${job.state}`)]
+      : []),
     ...(shape.ttlS === undefined && shape.deed?.do !== "delete" && job.goneMs !== undefined
       ? [finding("a job stays that nobody takes away", "it is there", "it is gone")]
       : []),

@@ -110,7 +110,6 @@ describe("judgeRun", () => {
     ["a pod runs only on a machine that its work was granted", { pods: [{ ...POD, node: "drivers-1" }] }],
     ["no machine has two owners in the ledger", { ledger: [GRANT, { ...GRANT, reservation: "r2", work: "s002" }] }],
     ["no pod is left", { left: { ...CLEAN.left, pods: ["p"] } }],
-    ["no job is left whose time is over", { left: { ...CLEAN.left, jobs: ["j"] } }],
     ["no service and no budget of a job is left", { left: { ...CLEAN.left, objects: ["o"] } }],
     ["no reservation is left", { left: { ...CLEAN.left, reservations: ["r"] } }],
     ["no machine is held or lost", { left: { ...CLEAN.left, machines: ["m"] } }],

@@ -114,7 +114,6 @@ function judgeLeft({ left }: Observed): Finding[] {
     found.length === 0 ? [] : [{ work: undefined, rule, expected: "none", found: found.join(", ") }];
   return [
     ...nothing("no pod is left", left.pods),
-    ...nothing("no job is left whose time is over", left.jobs),
     ...nothing("no service and no budget of a job is left", left.objects),
     ...nothing("no reservation is left", left.reservations),
     ...nothing("no machine is held or lost", left.machines),
