@@ -1,0 +1,72 @@
+/** How long it takes until the locks of a session that was buried are another's, beside as many bare writes to a bucket. Run: npx node libs/store/bench/sessions.ts */
+import { natsServer, until } from "@muster/testkit";
+import { connected } from "../test/connected.ts";
+import { openBucket, withSessions, type Codec, type Session } from "../src/index.ts";
+
+const LOCKS = 1000;
+const ROUNDS = 5;
+const IN_FLIGHT = 64;
+/** Nobody is taken for dead because the machine is slow. */
+const TTL_MS = 60_000;
+
+const raw: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
+const keys = Array.from({ length: LOCKS }, (_, at) => `set-${at}`);
+
+await using server = await natsServer();
+await using connection = await connected(server);
+
+const rounds: { readonly takeoverMs: number; readonly putsMs: number }[] = [];
+for (let round = 0; round < ROUNDS; round += 1) {
+  const name = `bench-${round}`;
+  const stop = new AbortController();
+  const running: Promise<void>[] = [];
+  const begin = (holder: string): Promise<Session> => {
+    const options = { bucket: name, holder, ttlMs: TTL_MS, about: {}, signal: stop.signal };
+    const live = Promise.withResolvers<Session>();
+    running.push(
+      withSessions(connection, options, async (session) => {
+        live.resolve(session);
+        await new Promise((resolve) => {
+          session.signal.addEventListener("abort", resolve);
+        });
+      }),
+    );
+    return live.promise;
+  };
+  const dying = await begin("dying");
+  const next = await begin("next");
+  await Promise.all(keys.map((key) => dying.lock(key)));
+  await until("the next one sees them", () => next.view().locks.size === LOCKS);
+  const bucket = await openBucket(connection, { name, codec: raw });
+  const startMs = performance.now();
+  const told = new Promise<void>((resolve) => {
+    next.onChange(resolve);
+  });
+  const entry = await bucket.get(`session.${dying.id}`);
+  await bucket.delete(`session.${dying.id}`, entry?.revision ?? 0);
+  await told;
+  await Promise.all(keys.map((key) => next.lock(key)));
+  const takeoverMs = performance.now() - startMs;
+  rounds.push({ takeoverMs, putsMs: await puts(`bench-puts-${round}`) });
+  stop.abort();
+  await Promise.all(running);
+}
+const takeoverMs = middle(rounds.map((one) => one.takeoverMs));
+const ratio = middle(rounds.map((one) => one.takeoverMs / one.putsMs));
+console.log(`takeover of ${LOCKS} locks ${Math.round(takeoverMs)} ms, / as many bucket puts ${ratio.toFixed(2)}`);
+
+/** As many writes with as many in flight. */
+async function puts(name: string): Promise<number> {
+  const bucket = await openBucket(connection, { name, codec: raw });
+  const left = keys.values();
+  const startMs = performance.now();
+  const lane = async (): Promise<void> => {
+    for (const key of left) await bucket.create(key, new Uint8Array(100));
+  };
+  await Promise.all(Array.from({ length: IN_FLIGHT }, lane));
+  return performance.now() - startMs;
+}
+
+function middle(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+}
