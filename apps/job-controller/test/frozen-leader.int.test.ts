@@ -1,0 +1,79 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { until } from "@muster/testkit";
+import { API_SERVERS } from "./api-servers.ts";
+import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
+import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
+
+const MEMBERS = 50;
+const FROZEN = "frozen";
+const WRITES = {
+  who: [FROZEN],
+  verbs: ["create", "update", "patch", "delete"],
+  resources: ["pods", "services", "poddisruptionbudgets", "jobs", "jobs/status"],
+} as const;
+
+for (const server of API_SERVERS) {
+  describe.skipIf(server.skip)(`a leader that is frozen past its lease, under ${server.title}`, () => {
+    let world: FailureWorld;
+
+    beforeAll(async () => {
+      world = await failureWorld(server);
+    }, 240_000);
+
+    afterAll(() => world[Symbol.asyncDispose]());
+
+    const matched = async (rule: string): Promise<number> => {
+      const { rules } = await world.api.counters();
+      return rules.find(({ id }) => id === rule)?.matched ?? 0;
+    };
+
+    it(
+      "writes nothing once it goes on, and the other one has made each member once",
+      { timeout: 400_000 },
+      async () => {
+        // Late, so that it is stopped in the middle of the gang; the one that takes over is not.
+        await world.api.inject({ id: "writes", match: WRITES, fault: { do: "delay", ms: 50 } });
+        await world.api.inject({
+          id: "lease",
+          match: { who: [FROZEN], resources: ["leases"] },
+          fault: { do: "delay", ms: 1 },
+        });
+        const leader = await world.startReplica(FROZEN);
+        const lease = { apiVersion: "coordination.k8s.io/v1", plural: "leases", namespace: "default" };
+        await until("it leads", () => world.calls.get(lease, "muster-job-controller"), { timeoutMs: 60_000 });
+        await world.startReplica();
+        const uids = new Map<string, Set<string>>();
+        const look = async (): Promise<number> => {
+          for (const { metadata } of await world.pods("gang")) {
+            const { name = "", uid = "" } = metadata ?? {};
+            uids.set(name, (uids.get(name) ?? new Set()).add(uid));
+          }
+          return uids.size;
+        };
+        const worker = replicaType(["--run-ms=60000"], { replicas: MEMBERS, pool: "crowd" });
+        await world.create(simulatedJob("gang", { worker }));
+        await until("some members are made", async () => (await look()) > 3, { timeoutMs: 120_000, everyMs: 1 });
+        process.kill(leader.pid, "SIGSTOP");
+        const madeBefore = await look();
+        await until("the other one has made the rest", async () => (await look()) === MEMBERS, { timeoutMs: 120_000 });
+        const written = await matched("writes");
+        const asked = await matched("lease");
+        process.kill(leader.pid, "SIGCONT");
+        const hasGoneOn = async (): Promise<boolean> => isGone(leader.pid) || (await matched("lease")) >= asked + 2;
+        await until("it has found out that it does not lead", hasGoneOn, { timeoutMs: 60_000 });
+        expect(await matched("writes")).toBe(written);
+        expect(madeBefore).toBeLessThan(MEMBERS);
+        expect(await look()).toBe(MEMBERS);
+        expect([...uids.values()].filter(({ size }) => size !== 1)).toEqual([]);
+      },
+    );
+  });
+}
+
+function isGone(pid: number): boolean {
+  try {
+    return !process.kill(pid, 0);
+  } catch {
+    return true;
+  }
+}
