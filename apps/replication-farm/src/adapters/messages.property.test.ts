@@ -1,0 +1,175 @@
+import { faultOf } from "@muster/faults";
+import { muster } from "@muster/proto";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { aRoll, aSpec, placedOn } from "../domain/a-set.ts";
+import type { AuditRecord, ReplicaSet, Trouble } from "../domain/replica-set.ts";
+import type { Roll } from "../domain/roll.ts";
+import { rollCodec, setCodec, toSpec } from "./messages.ts";
+
+const whole = fc.nat();
+const word = fc.stringMatching(/^[a-z0-9-]{1,12}$/);
+const maybeWord = fc.option(word, { nil: undefined });
+
+const trouble: fc.Arbitrary<Trouble> = fc.record({
+  code: fc.constantFrom("TOO_FEW_NODES", "POD_REFUSED", "TRANSFER_FAILED"),
+  message: fc.string(),
+  sinceMs: whole,
+});
+
+const outbox: fc.Arbitrary<AuditRecord[]> = fc.array(
+  fc.record({
+    id: word,
+    eventType: fc.constantFrom("CREATED", "NODE_TRANSFER_START"),
+    details: fc.string(),
+    timestampMs: whole,
+    replicaSet: word,
+    traceparent: fc.string(),
+  }),
+);
+
+const spec = fc.record({
+  podId: word,
+  template: fc.json(),
+  nodeSelector: fc.string(),
+  pool: maybeWord,
+  replicasDesired: fc.nat({ max: 1000 }),
+  allocationStrategy: fc.constantFrom("static", "dynamic"),
+  daemon: fc.constant(false),
+  labels: fc.dictionary(word, word, { noNullPrototype: true }),
+});
+
+const set: fc.Arbitrary<ReplicaSet> = fc.record({
+  name: word,
+  uid: word,
+  spec,
+  disabled: fc.boolean(),
+  placements: fc.array(
+    fc.record({
+      node: word,
+      ordinal: fc.integer({ min: 1, max: 1e9 }),
+      templateHash: fc.string(),
+      sinceMs: whole,
+      reservation: maybeWord,
+    }),
+  ),
+  nextOrdinal: whole,
+  transfer: fc.option(
+    fc.record({
+      id: word,
+      oldNode: word,
+      newNode: maybeWord,
+      deadlineMs: whole,
+      startedAtMs: whole,
+      because: fc.string(),
+    }),
+    { nil: undefined },
+  ),
+  transfersHeld: fc.option(fc.record({ by: word, because: fc.string(), atMs: whole }), { nil: undefined }),
+  transferFailures: whole,
+  transferNotBeforeMs: whole,
+  roll: maybeWord,
+  deletion: fc.option(fc.record({ keepPods: fc.boolean(), atMs: whole }), { nil: undefined }),
+  trouble: fc.option(trouble, { nil: undefined }),
+  fence: whole,
+  generation: whole,
+  outbox,
+  createdAtMs: whole,
+  requestId: fc.string(),
+  traceparent: fc.string(),
+});
+
+const roll: fc.Arbitrary<Roll> = fc.record({
+  id: word,
+  oldSet: word,
+  newSet: word,
+  target: whole,
+  minimum: whole,
+  leaveOld: fc.boolean(),
+  delayMs: whole,
+  oldDesired: whole,
+  newDesired: whole,
+  phase: fc.constantFrom("CREATING", "RUNNING", "PAUSED", "FINISHING"),
+  lastStepAtMs: whole,
+  createdAtMs: whole,
+  fence: whole,
+  undone: whole,
+  trouble: fc.option(trouble, { nil: undefined }),
+  outbox,
+  requestId: fc.string(),
+  traceparent: fc.string(),
+});
+
+describe("messages", () => {
+  it("bring every set back as it was", () => {
+    fc.assert(
+      fc.property(set, (each) => {
+        expect(setCodec.decode(setCodec.encode(each))).toEqual({ record: each });
+      }),
+    );
+  });
+
+  it("bring every rolling update back as it was", () => {
+    fc.assert(
+      fc.property(roll, (each) => {
+        expect(rollCodec.decode(rollCodec.encode(each))).toEqual({ record: each });
+      }),
+    );
+  });
+
+  const { ReplicaSetRecord } = muster.farm.v1;
+  const stored = (change: (record: muster.farm.v1.ReplicaSetRecord) => void): Uint8Array => {
+    const record = ReplicaSetRecord.decode(setCodec.encode(placedOn(["n1"])));
+    change(record);
+    return ReplicaSetRecord.encode(record).finish();
+  };
+
+  it.each([
+    [
+      "without a number of replicas",
+      /replicas_desired: is missing/,
+      stored(({ spec: s }) => s && delete s.replicasDesired),
+    ],
+    ["without a template", /template_json: is missing/, stored(({ spec: s }) => s && (s.templateJson = ""))],
+    ["without a spec", /no spec/, stored((record) => (record.spec = null))],
+    [
+      "of an unknown strategy",
+      /allocation_strategy: 9/,
+      stored(({ spec: s }) => s && Object.assign(s, { allocationStrategy: 9 })),
+    ],
+    ["with a trouble of a later version", /no trouble/, stored((record) => (record.trouble = { code: "NEW" }))],
+    ["that is no protobuf", /./, new Uint8Array([255, 1, 2])],
+  ])("a record %s is unreadable, and no other one", (_title, reason, bytes) => {
+    const decoded = setCodec.decode(bytes);
+    expect("unreadable" in decoded && decoded.unreadable).toMatch(reason);
+  });
+
+  it("a daemon set needs no number, and has none", () => {
+    const daemon = placedOn(["n1"], { spec: aSpec({ daemon: true }) });
+    expect(setCodec.decode(setCodec.encode(daemon))).toEqual({ record: daemon });
+    expect(ReplicaSetRecord.decode(setCodec.encode(daemon)).spec?.replicasDesired ?? undefined).toBeUndefined();
+  });
+
+  it("what runs is called like the set when nothing else is said", () => {
+    const { ALLOCATION_STRATEGY_STATIC: allocationStrategy } = muster.farm.v1.AllocationStrategy;
+    expect(toSpec("web", { templateJson: "{}", replicasDesired: 0, allocationStrategy })).toMatchObject({
+      podId: "web",
+    });
+  });
+
+  it("what was asked for without a number of replicas is a fault of the request", () => {
+    let fault;
+    try {
+      toSpec("web", { templateJson: "{}" });
+    } catch (error) {
+      fault = faultOf(error);
+    }
+    expect(fault).toMatchObject({ code: "invalid_request", field: "spec.replicas_desired" });
+  });
+
+  it("a rolling update of an unknown phase is unreadable", () => {
+    const message = muster.farm.v1.RollRecord.decode(rollCodec.encode(aRoll()));
+    Object.assign(message, { phase: 9 });
+    expect(rollCodec.decode(muster.farm.v1.RollRecord.encode(message).finish())).toHaveProperty("unreadable");
+  });
+});

@@ -1,0 +1,80 @@
+import { faultOf, throwFault } from "@muster/faults";
+import { openBucket, type Bucket } from "@muster/store";
+import { OUTBOX_MAX } from "../domain/audit.ts";
+import type { AuditRecord } from "../domain/replica-set.ts";
+import type { Readable } from "./messages.ts";
+
+/** What both kinds of records have. */
+type Fenced = { readonly fence: number; readonly outbox: readonly AuditRecord[] };
+
+export type Stored<Record> = { readonly record: Record; readonly revision: number };
+
+/** A change of a record that was read, with what is audited of it. */
+export type RecordChange<Record> = {
+  readonly key: string;
+  readonly revision: number;
+  readonly next: Record;
+  readonly audits: readonly AuditRecord[];
+};
+
+/** Replica sets, or rolling updates, as they are stored. Everything rejects with FaultError as a bucket does. */
+export type Records<Record> = {
+  /** As it is stored now; undefined: there is none. */
+  get(key: string): Promise<(Readable<Record> & { readonly revision: number }) | undefined>;
+  list(): Promise<Stored<Record>[]>;
+  create(key: string, record: Record): Promise<number>;
+  /**
+   * A user's change: the record keeps the fence of its owner. Rejects with conflict when somebody else was faster, limit_exceeded while the audit stream is too far
+   * behind.
+   */
+  change(change: RecordChange<Record>): Promise<Stored<Record>>;
+  /** A change by the owner, whose fence the record carries from then on. Rejects with conflict also when a later owner has written. */
+  own(change: RecordChange<Record>, fence: number): Promise<Stored<Record>>;
+  remove(key: string, revision: number): Promise<void>;
+};
+
+const FULL_RETRY_MS = 1000;
+
+export function makeRecords<Record extends Fenced>(bucket: Bucket<Readable<Record>, Record>): Records<Record> {
+  const write = async ({ key, revision, next, audits }: RecordChange<Record>, fence: number) => {
+    if (next.outbox.length + audits.length > OUTBOX_MAX) {
+      const what = `number of audit records of ${key} that are not on their stream`;
+      throwFault({ code: "limit_exceeded", what, limit: OUTBOX_MAX, retryAfterMs: FULL_RETRY_MS });
+    }
+    const record = { ...next, fence, outbox: [...next.outbox, ...audits] };
+    return { record, revision: await bucket.update(key, record, revision) };
+  };
+  return {
+    get: async (key) => {
+      const entry = await bucket.get(key);
+      return entry && { ...entry.value, revision: entry.revision };
+    },
+    list: async () =>
+      (await bucket.list()).flatMap(({ value, revision }) =>
+        "record" in value ? [{ record: value.record, revision }] : [],
+      ),
+    create: (key, record) => bucket.create(key, record),
+    change: (change) => write(change, change.next.fence),
+    own: (change, fence) => {
+      const { key, revision, next } = change;
+      if (next.fence > fence)
+        throwFault({ code: "conflict", id: `${bucket.name}/${key}`, expectedRevision: revision, actualRevision: 0 });
+      return write(change, fence);
+    },
+    remove: (key, revision) => bucket.delete(key, revision),
+  };
+}
+
+/** Opens a bucket whose values may be unreadable. */
+export function openRecords<Record>(
+  connection: Parameters<typeof openBucket>[0],
+  name: string,
+  codec: Parameters<typeof openBucket<Readable<Record>, Record>>[1]["codec"],
+): Promise<Bucket<Readable<Record>, Record>> {
+  return openBucket(connection, { name, codec });
+}
+
+/** Whether somebody else's write came first. */
+export function isConflict(error: unknown): boolean {
+  return faultOf(error)?.code === "conflict";
+}
