@@ -1,4 +1,11 @@
-import { AckPolicy, DeliverPolicy, jetstreamManager, JsHeaders, ReplayPolicy } from "@nats-io/jetstream";
+import {
+  AckPolicy,
+  DeliverPolicy,
+  jetstreamManager,
+  JsHeaders,
+  ReplayPolicy,
+  type JetStreamManager,
+} from "@nats-io/jetstream";
 import { createInbox, Empty, nanos, nuid, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
 import { ask, onConnectionEvent } from "./connection-events.ts";
 import { toFault, unavailable } from "./jetstream-fault.ts";
@@ -35,8 +42,9 @@ const REQUEST_TIMEOUT_MS = 5000;
 const CONTROL = 100;
 
 /**
- * One pass over a stream in its order: messages, and `caught-up` once everything that was there at the beginning has been told. Goes on until the signal; rejects
- * with FaultError unavailable as soon as a message may have been missed (a gap, a lost connection, silence). What to do then is up to the caller.
+ * One pass over a stream in its order: messages, and, from the last of each subject, `caught-up` once every subject that was there at the beginning has been told.
+ * Goes on until the signal; rejects with FaultError unavailable as soon as a message may have been missed (a gap, a lost connection, silence). What to do then is
+ * up to the caller.
  */
 export async function* orderedPass(
   connection: NatsConnection,
@@ -67,7 +75,8 @@ export async function* orderedPass(
   signal.addEventListener("abort", stop);
   if (signal.aborted) stop();
   try {
-    const consumer = await ask(connection, timeoutMs, () =>
+    const untold = options.from === "last-of-each-subject" ? await subjectsOf(connection, manager, options) : undefined;
+    await ask(connection, timeoutMs, () =>
       manager.consumers.add(stream, {
         name,
         deliver_subject: inbox,
@@ -82,7 +91,7 @@ export async function* orderedPass(
         num_replicas: 1,
       }),
     );
-    yield* read(connection, mailbox.take, consumer.num_pending, options.onAlive);
+    yield* read(connection, mailbox.take, untold, options.onAlive);
   } catch (error) {
     if (signal.aborted) return;
     throw toFault(error, doing);
@@ -106,16 +115,32 @@ function startOf(
     : { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: from };
 }
 
+/**
+ * The subjects that have messages. Their number alone would not do: one that gets a new message while the old one waits is told after those that are newer than the
+ * pass, and what the server counts as pending lags behind what it has stored.
+ */
+async function subjectsOf(
+  connection: NatsConnection,
+  manager: JetStreamManager,
+  { stream, subject, timeoutMs = REQUEST_TIMEOUT_MS }: OrderedOptions,
+): Promise<Set<string>> {
+  const { state } = await ask(connection, timeoutMs, () => manager.streams.info(stream, { subjects_filter: subject }));
+  return new Set(Object.keys(state.subjects ?? {}));
+}
+
 async function* read(
   connection: NatsConnection,
   take: () => Promise<Msg>,
-  pendingAtStart: number,
+  untold: Set<string> | undefined,
   onAlive: (() => void) | undefined,
 ): AsyncGenerator<StreamMessage | { readonly kind: "caught-up" }, undefined> {
   let delivered = 0;
-  let caughtUp = pendingAtStart === 0;
+  let caughtUp = untold === undefined;
   onAlive?.();
-  if (caughtUp) yield { kind: "caught-up" };
+  if (untold?.size === 0) {
+    caughtUp = true;
+    yield { kind: "caught-up" };
+  }
   for (;;) {
     const message = await take();
     if (isControl(message)) {
@@ -125,6 +150,7 @@ async function* read(
       if (sent === undefined || sent === "") continue;
       if (Number(sent) !== delivered) throw unavailable(`message ${delivered + 1} of ${sent} was lost`);
       onAlive?.();
+      // Idle, the server has sent all there is: what has not been told has gone without a mark.
       if (!caughtUp && !isStalled(message)) {
         caughtUp = true;
         yield { kind: "caught-up" };
@@ -142,8 +168,8 @@ async function* read(
       headers: message.headers,
       sequence: position.sequence,
     };
-    // A message that is replaced while it waits is not delivered, so the count may never be reached; one of the later ones has none behind it then.
-    if (!caughtUp && (position.pending === 0 || delivered >= pendingAtStart)) {
+    untold?.delete(message.subject);
+    if (!caughtUp && untold?.size === 0) {
       caughtUp = true;
       yield { kind: "caught-up" };
     }
@@ -172,9 +198,9 @@ function isStalled(message: Msg): boolean {
 }
 
 /** `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery>.<time>.<pending>[.<token>]` */
-function positionOf(message: Msg): { readonly sequence: number; readonly delivery: number; readonly pending: number } {
+function positionOf(message: Msg): { readonly sequence: number; readonly delivery: number } {
   const tokens = (message.reply ?? "").split(".");
   const shift = tokens.length >= 11 ? 2 : 0;
   const number = (at: number): number => Number(tokens[at + shift]);
-  return { sequence: number(5), delivery: number(6), pending: number(8) };
+  return { sequence: number(5), delivery: number(6) };
 }

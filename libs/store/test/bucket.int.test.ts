@@ -231,6 +231,26 @@ describe("watching", () => {
     expect(watched.told).toEqual(["synced", "put mine.a z"]);
   });
 
+  it("tells an entry that is replaced while its turn has not come before it says that this was all", async () => {
+    const bucket = await machines();
+    // More than the server sends before the reader has taken something.
+    const ballast = "x".repeat(200_000);
+    for (let at = 0; at < 40; at++) await bucket.create(`first.${at}`, { name: ballast });
+    const before = await bucket.create("replaced", { name: "before" });
+    const stop = new AbortController();
+    const told: string[] = [];
+    for await (const change of bucket.watch({ signal: stop.signal })) {
+      if (told.length === 0) {
+        await bucket.create("new", { name: "new" });
+        await bucket.update("replaced", { name: "after" }, before);
+      }
+      told.push(line(change));
+      if (told.includes("synced") && told.includes("put replaced after")) break;
+    }
+    stop.abort();
+    expect(told.slice(40)).toEqual(["put new new", "put replaced after", "synced"]);
+  });
+
   it("tells of entries whose time is over", async () => {
     const bucket = await machines({ ttlMs: 1000 });
     const watched = collect(bucket);
