@@ -99,7 +99,9 @@ describe("instances", () => {
     ["pending", "pending"],
     ["running", "running"],
     ["shutting-down", "stopping"],
-    ["stopped", "stopping"],
+    ["stopping", "stopping"],
+    // There for as long as nobody ends it.
+    ["stopped", "running"],
     ["terminated", undefined],
   ] as const)("that are %s to EC2 are %s", (name, state) => {
     const read = readInstance({ InstanceId: "i-1", State: { Name: name } }, new Map());
