@@ -2,7 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buildMachineDeployment, type Kubelet, playClusterApi, playKarpenter, startKubelet } from "@muster/devcluster";
-import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { taints } from "@muster/proto";
 import { type TestKubeApiServer, until } from "@muster/testkit";
 import { applyAll, readManifests } from "./manifests.ts";
 
@@ -23,6 +24,10 @@ type Nodes = AsyncDisposable & {
   readonly leave: (name: string) => Promise<void>;
 };
 
+/** Of the MachineDeployments, as the manifest of the scaler's rights names it. */
+const NAMESPACE = "machines";
+/** As nodes are born, which the scaler opens. */
+const CLOSED = [{ key: taints.unopened, effect: "NoSchedule" }] as const;
 /** Other kubelets of the same machine have the first ones. */
 const FIRST_INDEX = 100;
 
@@ -39,7 +44,14 @@ async function startNodes(server: TestKubeApiServer): Promise<Nodes> {
       const options = { kubeconfig: loadKube(server.kubeconfig), access: { clientCa: server.kubeletClientCa } };
       kubelets.set(
         nodeName,
-        await startKubelet({ ...options, nodeName, nodeIndex, labels, directory: join(directory, nodeName) }),
+        await startKubelet({
+          ...options,
+          nodeName,
+          nodeIndex,
+          labels,
+          taints: CLOSED,
+          directory: join(directory, nodeName),
+        }),
       );
       return nodeName;
     },
@@ -81,15 +93,16 @@ export async function startKarpenter(server: TestKubeApiServer, fixtures: string
 export async function startClusterApi(server: TestKubeApiServer, fixtures: string): Promise<MachineMaker> {
   await using starting = new AsyncDisposableStack();
   const calls = starting.use(kubeCalls(loadKube(server.kubeconfig)));
-  const deployments = { apiVersion: "cluster.x-k8s.io/v1beta2", plural: "machinedeployments", namespace: "default" };
+  const deployments = { apiVersion: "cluster.x-k8s.io/v1beta2", plural: "machinedeployments", namespace: NAMESPACE };
   const machines = { ...deployments, plural: "machines" };
   const files = ["machinedeployments", "machines"].map((plural) =>
     join(fixtures, `cluster-api/cluster.x-k8s.io_${plural}.yaml`),
   );
   await define(calls, files, [deployments, machines]);
+  await calls.create({ apiVersion: "v1", plural: "namespaces" }, buildNamespace(NAMESPACE));
   await calls.create(deployments, buildMachineDeployment("elastic-small"));
   const nodes = starting.use(await startNodes(server));
-  const clusterApi = starting.use(playClusterApi(calls));
+  const clusterApi = starting.use(playClusterApi(calls, NAMESPACE));
   clusterApi.join = ({ metadata }) => nodes.join(metadata?.name ?? "", { pool: "elastic" });
   clusterApi.leave = nodes.leave;
   const all = starting.move();
@@ -97,13 +110,17 @@ export async function startClusterApi(server: TestKubeApiServer, fixtures: strin
     provider: {
       kind: "cluster-api",
       controller: "muster",
-      namespace: "default",
+      namespace: NAMESPACE,
       deployments: [{ name: "elastic-small", pool: "elastic", instanceType: "small" }],
     },
     joined: nodes.joined,
     wanted: async () => (await calls.list(machines)).items.length,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+function buildNamespace(name: string): KubeObject {
+  return { apiVersion: "v1", kind: "Namespace", metadata: { name } };
 }
 
 async function define(

@@ -1,13 +1,8 @@
 import { pause } from "@muster/backoff";
-import type { KubeCalls, KubeObject } from "@muster/kube";
+import type { KubeCalls, KubeObject, KubeResource } from "@muster/kube";
 import { unlessGone } from "../unless-gone.ts";
 
-const DEPLOYMENTS = {
-  apiVersion: "cluster.x-k8s.io/v1beta2",
-  plural: "machinedeployments",
-  namespace: "default",
-};
-const MACHINES = { ...DEPLOYMENTS, plural: "machines" };
+const API_VERSION = "cluster.x-k8s.io/v1beta2";
 
 const DELETE_ANNOTATION = "cluster.x-k8s.io/delete-machine";
 const EVERY_MS = 20;
@@ -30,7 +25,9 @@ export type ClusterApi = AsyncDisposable & {
 };
 
 /** Plays the part of Cluster API: makes machines for replicas, gives them nodes, and ends marked ones first, then the newest. */
-export function playClusterApi(calls: KubeCalls): ClusterApi {
+export function playClusterApi(calls: KubeCalls, namespace = "default"): ClusterApi {
+  const deployments = { apiVersion: API_VERSION, plural: "machinedeployments", namespace };
+  const machines = { ...deployments, plural: "machines" };
   const stop = new AbortController();
   const play: Omit<ClusterApi, keyof AsyncDisposable> = {
     join: (machine) => Promise.resolve(nameOf(machine)),
@@ -40,20 +37,20 @@ export function playClusterApi(calls: KubeCalls): ClusterApi {
   const scale = async (deployment: PlayedDeployment): Promise<void> => {
     const name = nameOf(deployment);
     const query = { labelSelector: `cluster.x-k8s.io/deployment-name=${name}` };
-    const { items } = await calls.list<PlayedMachine>(MACHINES, { query });
+    const { items } = await calls.list<PlayedMachine>(machines, { query });
     const live = items.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
     const missing = (deployment.spec?.replicas ?? 0) - live.length;
     for (let index = 0; index < missing && live.length + index < play.quota; index += 1) {
       made += 1;
-      await calls.create(MACHINES, buildMachine(name, `${name}-${String(made).padStart(5, "0")}`));
+      await calls.create(machines, buildMachine(name, `${name}-${String(made).padStart(5, "0")}`));
     }
     const surplus = live.toSorted(compareForDeletion).slice(0, Math.max(0, -missing));
-    for (const machine of surplus) await calls.delete(MACHINES, nameOf(machine));
-    for (const machine of items) await unlessGone(reconcile(calls, play, machine));
+    for (const machine of surplus) await calls.delete(machines, nameOf(machine));
+    for (const machine of items) await unlessGone(reconcile(calls, machines, { play, machine }));
   };
   const playing = (async () => {
     while (!stop.signal.aborted) {
-      const { items } = await calls.list<PlayedDeployment>(DEPLOYMENTS);
+      const { items } = await calls.list<PlayedDeployment>(deployments);
       for (const deployment of items) await unlessGone(scale(deployment));
       await pause(EVERY_MS, stop.signal);
     }
@@ -69,9 +66,9 @@ export function playClusterApi(calls: KubeCalls): ClusterApi {
 /** A MachineDeployment as an operator makes it for the scaler. */
 export function buildMachineDeployment(name: string, more: object = {}): KubeObject & { readonly spec: object } {
   return {
-    apiVersion: DEPLOYMENTS.apiVersion,
+    apiVersion: API_VERSION,
     kind: "MachineDeployment",
-    metadata: { name, namespace: "default" },
+    metadata: { name },
     spec: {
       clusterName: "test",
       replicas: 0,
@@ -85,11 +82,10 @@ export function buildMachineDeployment(name: string, more: object = {}): KubeObj
 
 function buildMachine(deployment: string, name: string): KubeObject & { readonly spec: object } {
   return {
-    apiVersion: MACHINES.apiVersion,
+    apiVersion: API_VERSION,
     kind: "Machine",
     metadata: {
       name,
-      namespace: "default",
       labels: { "cluster.x-k8s.io/deployment-name": deployment },
       finalizers: ["machine.cluster.x-k8s.io"],
     },
@@ -107,21 +103,21 @@ function buildMachineSpec(): object {
 
 async function reconcile(
   calls: KubeCalls,
-  play: Omit<ClusterApi, keyof AsyncDisposable>,
-  machine: PlayedMachine,
+  machines: KubeResource,
+  { play, machine }: { readonly play: Omit<ClusterApi, keyof AsyncDisposable>; readonly machine: PlayedMachine },
 ): Promise<void> {
   const name = nameOf(machine);
   const node = machine.status?.nodeRef?.name;
   if (machine.metadata?.deletionTimestamp !== undefined) {
     if (node !== undefined) await play.leave(node);
-    await calls.patch(MACHINES, name, { kind: "merge", body: { metadata: { finalizers: [] } } });
+    await calls.patch(machines, name, { kind: "merge", body: { metadata: { finalizers: [] } } });
     return;
   }
   if (node !== undefined) return;
   const joined = await play.join(machine);
   if (joined === undefined) return;
   const body = { status: { phase: "Running", nodeRef: { name: joined } } };
-  await calls.patch(MACHINES, name, { kind: "merge", body }, { subresource: "status" });
+  await calls.patch(machines, name, { kind: "merge", body }, { subresource: "status" });
 }
 
 function compareForDeletion(one: PlayedMachine, other: PlayedMachine): number {
