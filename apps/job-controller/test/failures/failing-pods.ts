@@ -171,7 +171,8 @@ export function failingPods(world: () => FailureWorld): void {
     );
     expect(row).toMatchObject({ index: 0, because: "failure-policy" });
     expect((await get(name))?.status).toMatchObject({ restarts: 0 });
-    const many = { ...row, pod: "an-earlier-one", times: 20 };
+    // So long ago that the pause after it is over, if no pod is there just now.
+    const many = { ...row, pod: "an-earlier-one", times: 20, at: "2020-01-01T00:00:00Z" };
     await patch(name, { status: { replicaStatuses: { worker: { uncounted: [many] } } } }, "status");
     const failed = await untilCondition(name, "Failed");
     expect(reasonOf(failed, "Failed")).toBe("UncountedRestartsExceeded");
