@@ -233,7 +233,7 @@ const DONE = job("train", "SUCCEEDED", {
   restarts: 2,
 });
 
-it("follows a job to its end: phases, members and machines, restarts, result", async () => {
+it("follows a job to its end: phases, members and machines, failures, result", async () => {
   ways.set("train", [GRANTED, RUNS, RESTARTED, DONE]);
   warnings.push("spec.x is ignored");
   const { code, out, err } = await muster("run -", document("train"));
@@ -244,7 +244,7 @@ it("follows a job to its end: phases, members and machines, restarts, result", a
     "RUNNING  pods of the job are running",
     "worker-0  RUNNING  on node-of-worker-0",
     "worker-1  RUNNING  on node-of-worker-1",
-    "RESTARTING  2 restarts",
+    "RESTARTING  2 failures",
     "RUNNING  pods of the job are running",
     "worker-0  SUCCEEDED  on node-of-worker-0",
     "worker-1  COMPLETED  on node-of-worker-1",
@@ -295,7 +295,7 @@ it("submits nothing when a field of a Job is unknown, and says where it stands",
 it.each<[line: string, out: RegExp]>([
   [
     "get jobs",
-    /^NAME +PHASE +TYPE +COMPLETED +RESTARTS +AGE +TOOK +WHY\n[^]*net +RUNNING +TFJob +0\/2 +0[^]*train +SUCCEEDED +Job +2\/2 +2/,
+    /^NAME +PHASE +TYPE +COMPLETED +FAILURES +AGE +TOOK +WHY\n[^]*net +RUNNING +TFJob +0\/2 +0[^]*train +SUCCEEDED +Job +2\/2 +2/,
   ],
   ["get tfjobs", /^NAME[^\n]*\nnet [^\n]*$/],
   ["get job/train", /train +SUCCEEDED +Job +2\/2/],

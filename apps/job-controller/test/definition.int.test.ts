@@ -141,6 +141,11 @@ const REFUSED: readonly [title: string, manifest: Manifest, message: string][] =
     jobManifest("a", { ...worker({}), failurePolicy: { rules: [{ ...code, replicaTypes: ["ps"] }] } }),
     "failurePolicy has to name replica types of this job",
   ],
+  ...["OnFailure", "Always"].map((restartPolicy): (typeof REFUSED)[number] => [
+    `a failure rule about exit codes of pods with restartPolicy ${restartPolicy}`,
+    jobManifest("a", { ...worker({ restartPolicy }), failurePolicy: { rules: [code] } }),
+    "onExitCodes of a failure rule can be judged only of types whose containers the kubelet does not run again",
+  ]),
   [
     "a success rule about an unknown type",
     jobManifest("a", { ...worker({}), successPolicy: { rules: [{ allOf: [{ type: "ps" }] }] } }),
@@ -234,6 +239,13 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
       });
     });
 
+    it("takes a failure rule about exit codes beside a type to which it does not apply", async () => {
+      const replicaSpecs = { worker: replicaManifest(), ps: replicaManifest({ restartPolicy: "Always" }) };
+      const failurePolicy = { rules: [{ ...code, replicaTypes: ["worker"] }] };
+      const taken = await create(jobManifest("beside", { replicaSpecs, failurePolicy }), "All");
+      expect(taken["spec"]).toMatchObject({ failurePolicy });
+    });
+
     it("stores a template as it was written", async () => {
       const port = { name: "http", containerPort: 80, protocol: "TCP" };
       const resources = { requests: { cpu: 1, memory: "1Gi" }, limits: { "nvidia.com/gpu": 1 } };
@@ -279,7 +291,7 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
           const patch = JSON.stringify({ status });
           await kubectl("patch", "mj", "shown", "--subresource=status", "--type=merge", `--patch=${patch}`);
           const [heading, row] = (await kubectl("get", "mj", "shown")).split("\n");
-          expect(heading?.split(/\s+/)).toEqual(["NAME", "STATE", "SUCCEEDED/TOTAL", "RESTARTS", "AGE"]);
+          expect(heading?.split(/\s+/)).toEqual(["NAME", "STATE", "SUCCEEDED/TOTAL", "FAILURES", "AGE"]);
           expect(row?.split(/\s+/).slice(0, 4)).toEqual(["shown", "Running", "1/2", "3"]);
           expect(await kubectl("get", "mj", "shown", "-o", "wide")).toContain("every pod is running");
           expect(await kubectl("describe", "mjob", "shown")).toContain("Backoff Limit:");

@@ -78,6 +78,7 @@ export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
     startedMs: undefined,
     finishedMs: undefined,
     containerRestarts: 0,
+    down: [],
     exits: [],
     earlierExits: [],
     conditions: [],

@@ -164,14 +164,14 @@ export function jobFromMessage(message: JobMessage): Work {
     uid: message.uid ?? "",
     revision: message.revision ?? "",
     spec,
-    columns: { type: kind, completed: `${ended.length}/${members.length}`, restarts: message.restarts ?? 0 },
+    columns: { type: kind, completed: `${ended.length}/${members.length}`, failures: message.restarts ?? 0 },
     owner: { kind: "job", id: message.ownerId ?? "" },
     facts: [
       ["kind", kind],
       ["owner", `job/${message.ownerId ?? ""}`],
       ...(message.replicas ?? []).map((each): [string, string] => [
         each.type ?? "",
-        `${plural(each.replicas ?? 0, "replica")}: ${each.active ?? 0} active, ${each.ready ?? 0} ready, ${each.succeeded ?? 0} succeeded, ${each.failed ?? 0} failed, ${plural(each.restarts ?? 0, "restart")}`,
+        `${plural(each.replicas ?? 0, "replica")}: ${each.active ?? 0} active, ${each.ready ?? 0} ready, ${each.succeeded ?? 0} succeeded, ${each.failed ?? 0} failed, ${plural(each.restarts ?? 0, "failure")} so far`,
       ]),
     ],
     events: buildJobPhases({ state, createdAtMs, conditions }),

@@ -16,7 +16,7 @@ const GAP = "  ";
 /** The columns that a reader misses least, in this order: what can be looked up, and what follows from the others. */
 const MISSED_LEAST = [
   ...["ADDRESS", "KIND", "ID", "AFTER", "TRIES", "KEPT", "CAPACITY", "PRIORITY", "TYPE", "MACHINES", "TOOK", "HELD"],
-  ...["AREA", "RESTARTS", "SUBJECT", "UNUSABLE", "WHY UNUSABLE", "POOL", "AGE", "NODE", "TIME"],
+  ...["AREA", "FAILURES", "SUBJECT", "UNUSABLE", "WHY UNUSABLE", "POOL", "AGE", "NODE", "TIME"],
 ];
 
 /**

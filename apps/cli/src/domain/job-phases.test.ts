@@ -56,9 +56,9 @@ it.each<[state: string, reason: string, outcome: Work["outcome"]]>([
   expect(outcomeOfJob(state, [condition(type, 1, { reason })])).toBe(outcome);
 });
 
-function job(phase: string, second: number, restarts = 0, more: Partial<Work> = {}): Work {
+function job(phase: string, second: number, failures = 0, more: Partial<Work> = {}): Work {
   const event = { phase, atMs: START_MS + second * 1000, description: "", reason: "" };
-  return { ...session([]), events: [event], columns: { restarts }, ...more };
+  return { ...session([]), events: [event], columns: { failures }, ...more };
 }
 
 /** What a follower sees who looks at each of these, the last time 10.5 s after the submission. */
@@ -75,12 +75,12 @@ it.each<[title: string, seen: readonly [Work, ...Work[]], events: string[]]>([
   ["nothing is later than now", [job("RUNNING", 3), job("SUCCEEDED", 10)], ["3 RUNNING", "10.5 SUCCEEDED"]],
   ["nothing is before what was seen", [job("RESTARTING", 8), job("QUEUED", 0)], ["8 RESTARTING", "8 QUEUED"]],
   [
-    "restarts that nobody saw are told",
+    "failures that nobody saw are told",
     [job("RUNNING", 3), job("RUNNING", 3, 2)],
-    ["3 RUNNING", "10.5 RESTARTING 2 restarts", "10.5 RUNNING"],
+    ["3 RUNNING", "10.5 RESTARTING 2 failures", "10.5 RUNNING"],
   ],
   [
-    "one restart more while it restarts is told",
+    "one failure more while it restarts is told",
     [job("RESTARTING", 3, 1), job("RESTARTING", 3, 2)],
     ["3 RESTARTING", "3.999 RESTARTING"],
   ],

@@ -52,7 +52,7 @@ export function buildJobPhases(job: {
   return [queued, ...earlier.filter(({ atMs }) => atMs <= current.atMs), current];
 }
 
-/** The job as it is now, after the phases in which it was seen before: its conditions forget them, and forget restarts that came and went between two looks. */
+/** The job as it is now, after the phases in which it was seen before: its conditions forget them, and forget failures after which it ran again between two looks. */
 export function continueJob(seen: Work, now: Work, nowMs: number): Work {
   return {
     ...now,
@@ -65,14 +65,14 @@ export function continueJob(seen: Work, now: Work, nowMs: number): Work {
 
 function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
   const [before, last] = [seen.events.at(-1), now.events.at(-1)];
-  const restarts = Number(now.columns["restarts"] ?? 0) - Number(seen.columns["restarts"] ?? 0);
-  if (before === undefined || last === undefined || (before.phase === last.phase && restarts <= 0)) return [];
+  const failures = Number(now.columns["failures"] ?? 0) - Number(seen.columns["failures"] ?? 0);
+  if (before === undefined || last === undefined || (before.phase === last.phase && failures <= 0)) return [];
   // The API server keeps whole seconds: it was within that second, after what we have seen before, and not later than now.
   const current = { ...last, atMs: Math.max(before.atMs, Math.min(nowMs, last.atMs + 999)) };
-  if (restarts <= 0 || now.outcome !== undefined || [before, last].some(({ phase }) => phase === "RESTARTING")) {
+  if (failures <= 0 || now.outcome !== undefined || [before, last].some(({ phase }) => phase === "RESTARTING")) {
     return [current];
   }
-  const missed = { phase: "RESTARTING", atMs: nowMs, description: plural(restarts, "restart"), reason: "" };
+  const missed = { phase: "RESTARTING", atMs: nowMs, description: plural(failures, "failure"), reason: "" };
   return [missed, { ...current, atMs: nowMs }];
 }
 

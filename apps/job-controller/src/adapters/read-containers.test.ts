@@ -96,6 +96,17 @@ describe("of a pod that failed, the job says with its own failure", () => {
     expect(conditionsAfter(status, { backoffLimit: 6 }).at(-1)).toMatchObject({ type: "Restarting", message: restart });
   });
 
+  it.each<[title: string, state: object]>([
+    ["before the kubelet looks at it", terminated(137, "OOMKilled")],
+    ["while the kubelet lets it wait", waiting("CrashLoopBackOff", BACK_OFF)],
+  ])("how a container ended that is down once too often, %s", (_title, state) => {
+    const down = container("main", state, terminated(137, "OOMKilled"), 1);
+    const said = "2 failures, and backoffLimit is 1; pod train-worker-0 is down after exit code 137: OOMKilled";
+    const status = { phase: "Running", containerStatuses: [down] };
+    expect(conditionsAfter(status, { backoffLimit: 1 }).at(-1)).toMatchObject({ type: "Failed", message: said });
+    expect(conditionsAfter(status, { backoffLimit: 2 }).map(({ type }) => type)).not.toContain("Failed");
+  });
+
   it("how a container had ended that was started again too often", () => {
     const again = container("main", { running: { startedAt: ENDED } }, terminated(137, "OOMKilled"), 3);
     const said =

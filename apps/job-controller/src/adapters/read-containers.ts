@@ -5,6 +5,8 @@ import type { ContainerEnd, PodTrouble } from "../domain/snapshot.ts";
 const WORDS_MOST = 512;
 /** What a container waits for while everything goes well. */
 const STARTING: ReadonlySet<string> = new Set(["", "ContainerCreating", "PodInitializing"]);
+/** The kubelet has lost the container, and counts its restart at once instead of when it starts again. */
+const STATUS_LOST = "ContainerStatusUnknown";
 /** Words for an end that say no more than its exit code. */
 const PLAIN_ENDS: ReadonlySet<string> = new Set(["", "Completed", "Error"]);
 
@@ -33,6 +35,13 @@ export function lastEndOf({ name, lastState }: V1ContainerStatus): ContainerEnd[
   return readEnd(name, lastState?.terminated);
 }
 
+/** How it ended, of one that is down after an end that was not good, and that `restartCount` has not in it yet; empty of any other. */
+export function downOf({ name, state, lastState }: V1ContainerStatus): ContainerEnd[] {
+  if (state?.running !== undefined) return [];
+  const end = state?.terminated ?? lastState?.terminated;
+  return end === undefined || end.exitCode === 0 || end.reason === STATUS_LOST ? [] : readEnd(name, end);
+}
+
 /** Why it does not start, or not again; undefined when nothing is wrong with it. */
 export function troubleOf({ name, state, lastState }: V1ContainerStatus): PodTrouble | undefined {
   const { reason = "", message = "" } = state?.waiting ?? {};
@@ -58,7 +67,8 @@ function readEnd(container: string, end: V1ContainerStateTerminated | undefined)
 
 function keepState(state: V1ContainerState | undefined): V1ContainerState | undefined {
   const { waiting, running, terminated } = state ?? {};
-  if (running?.startedAt !== undefined) return { running: { startedAt: running.startedAt } };
+  if (running !== undefined)
+    return { running: running.startedAt === undefined ? {} : { startedAt: running.startedAt } };
   if (terminated !== undefined) return { terminated: keepEnd(terminated) };
   const { reason, message } = waiting ?? {};
   if (reason === undefined || STARTING.has(reason)) return undefined;

@@ -85,6 +85,41 @@ describe("what rules look at of a pod", () => {
     expect(podFact(podOf(status)).containerRestarts).toBe(5);
   });
 
+  it.each<[title: string, status: object, codes: number[]]>([
+    ["one that ended badly", container("main", { exitCode: 3 }), [3]],
+    ["one that ended well", container("main", { exitCode: 0 }), []],
+    [
+      "one that waits after a bad end",
+      container("main", undefined, {
+        state: { waiting: { reason: "CrashLoopBackOff" } },
+        lastState: { terminated: { exitCode: 3 } },
+      }),
+      [3],
+    ],
+    [
+      "one of which only the end before is told",
+      container("main", undefined, { lastState: { terminated: { exitCode: 3 } } }),
+      [3],
+    ],
+    [
+      "one that runs again, though nobody says since when",
+      container("main", undefined, { state: { running: {} }, lastState: { terminated: { exitCode: 3 } } }),
+      [],
+    ],
+    [
+      "one that the kubelet has lost, and counted",
+      container("main", undefined, {
+        lastState: { terminated: { exitCode: 137, reason: "ContainerStatusUnknown" } },
+      }),
+      [],
+    ],
+    ["one that has not run yet", container("main", undefined, { state: { waiting: {} } }), []],
+  ])("goes on with containers that are down after a bad end: %s", (_title, status, codes) => {
+    const kept = podFact(keepPod(podOf({ phase: "Running", containerStatuses: [status] })));
+    expect(kept.down.map(({ code }) => code)).toEqual(codes);
+    expect(podFact(keepPod(podOf({ phase: "Failed", containerStatuses: [status] }))).down).toEqual([]);
+  });
+
   it("has exit codes once it is over, by container, and none before", () => {
     const status = {
       initContainerStatuses: [container("init", { exitCode: 0 })],

@@ -1,7 +1,7 @@
 import type { V1Affinity, V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
 import type { PodFact, PodTrouble } from "../domain/snapshot.ts";
-import { endOf, keepContainer, lastEndOf, shortened, troubleOf } from "./read-containers.ts";
+import { downOf, endOf, keepContainer, lastEndOf, shortened, troubleOf } from "./read-containers.ts";
 
 const PHASES: ReadonlySet<string> = new Set<PodFact["phase"]>(["Pending", "Running", "Succeeded", "Failed", "Unknown"]);
 /** Of the condition in which a scheduler says why it finds no place. */
@@ -59,6 +59,7 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     startedMs: lastStartMs(status?.containerStatuses ?? []),
     finishedMs: over ? lastEndMs(containers) : undefined,
     containerRestarts: containers.reduce((sum, each) => sum + each.restartCount, 0),
+    down: over ? [] : containers.flatMap(downOf),
     exits: over ? containers.flatMap(endOf) : [],
     earlierExits: containers.flatMap(lastEndOf),
     conditions,

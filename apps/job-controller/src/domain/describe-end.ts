@@ -8,8 +8,10 @@ export function describeEnd(pod: PodFact, mainContainer: string): string {
   return `pod ${pod.name} failed with ${said}${words === "" ? "" : `: ${words}`}`;
 }
 
-/** The same of a container that the kubelet has started again since; empty when there is none. */
+/** The same of a container that the kubelet is to start again, or has started again since; empty when there is none. */
 export function describeLastEnd(pod: PodFact, mainContainer: string): string {
+  const down = describeExit(pod.down, mainContainer);
+  if (down !== "") return `pod ${pod.name} is down after ${down}`;
   const said = describeExit(pod.earlierExits, mainContainer);
   return said === "" ? "" : `pod ${pod.name} was started again after ${said}`;
 }

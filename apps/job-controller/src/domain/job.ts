@@ -32,6 +32,11 @@ export type Container = {
 /** ExitCode: never by the kubelet; the controller makes the pod anew when its exit code is one to retry. */
 export type RestartPolicy = "Always" | "OnFailure" | "Never" | "ExitCode";
 
+/** Whether the kubelet runs again what failed, so that no exit code ends a pod. */
+export function runsAgainInPlace(policy: RestartPolicy): boolean {
+  return policy === "OnFailure" || policy === "Always";
+}
+
 /** One role of a gang: `replicas` pods from one template, each on a machine of its own. */
 export type ReplicaSpec = {
   /** Lower case, unique in the job, and part of every name and label: `worker`. */

@@ -148,6 +148,12 @@ describe("reading a Job", () => {
   const code = { action: "FailJob", onExitCodes: { values: [3] } };
   it.each<[title: string, manifest: unknown, field: string, reason: RegExp]>([
     ["nothing", undefined, "", /must be an object, not empty/],
+    [
+      "exit codes of what the kubelet runs again",
+      jobManifest("a", { ...worker({ restartPolicy: "OnFailure" }), failurePolicy: { rules: [code] } }),
+      "spec.failurePolicy.rules[0].onExitCodes",
+      /not of worker \(OnFailure\): use restartPolicy ExitCode or Never/,
+    ],
     ["no spec", { metadata: { name: "a" } }, "spec", /is missing/],
     ["no types", jobManifest("a", { replicaSpecs: {} }), replicas, /at least one replica type/],
     ["no replica", jobManifest("a", worker({ replicas: 0 })), replicas, /at least one replica/],

@@ -106,7 +106,7 @@ function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefa
     ...runPolicy,
     group: readGroup(spec, drafts, defaults),
     replicas: ordered.filter(isComplete),
-    failurePolicy: readFailurePolicy(spec, new Set(drafts.map(({ type }) => type))),
+    failurePolicy: readFailurePolicy(spec, drafts),
     exitCodes: readExitCodes(spec),
     success: readSuccessPolicy(spec, ordered),
   };

@@ -1,21 +1,42 @@
-import type { ExitCodeRules, FailureAction, FailureRule, ReplicaSpec, SuccessRule } from "./job.ts";
+import {
+  runsAgainInPlace,
+  type ExitCodeRules,
+  type FailureAction,
+  type FailureRule,
+  type ReplicaSpec,
+  type SuccessRule,
+} from "./job.ts";
 import { type Fields, NOT_NEGATIVE } from "./read-fields.ts";
 
 const ACTIONS: readonly FailureAction[] = ["FailJob", "RestartPod", "RestartJob", "Ignore"];
+const IN_PLACE = "can be judged only of types whose containers the kubelet does not run again by itself";
 const EXIT_CODE = { min: 1, max: 255 };
 
 /** `spec.failurePolicy` of Muster's Job. */
-export function readFailurePolicy(spec: Fields, types: ReadonlySet<string>): readonly FailureRule[] {
+export function readFailurePolicy(spec: Fields, replicas: readonly Restarted[]): readonly FailureRule[] {
   const rules = spec.object("failurePolicy")?.objects("rules") ?? [];
-  return rules.map((rule) => readFailureRule(rule, types)).filter((rule) => rule !== undefined);
+  return rules.map((rule) => readFailureRule(rule, replicas)).filter((rule) => rule !== undefined);
 }
 
-function readFailureRule(rule: Fields, types: ReadonlySet<string>): FailureRule | undefined {
+type Restarted = Pick<ReplicaSpec, "type" | "restartPolicy">;
+
+function readFailureRule(rule: Fields, replicas: readonly Restarted[]): FailureRule | undefined {
+  const types = new Set(replicas.map(({ type }) => type));
   const action = rule.oneOf("action", ACTIONS);
   if (rule.raw("action") === undefined) rule.refuse("action", `is missing; one of ${ACTIONS.join(", ")}`);
   const replicaTypes = rule.texts("replicaTypes");
   for (const type of replicaTypes) if (!types.has(type)) rule.refuse("replicaTypes", unknownType(type));
   const on = readTrigger(rule);
+  const deaf = replicas
+    .filter(({ type }) => replicaTypes.length === 0 || replicaTypes.includes(type))
+    .filter(({ restartPolicy }) => runsAgainInPlace(restartPolicy));
+  if (deaf.length > 0 && on !== undefined && "exitCodes" in on) {
+    const which = deaf.map(({ type, restartPolicy }) => `${type} (${restartPolicy})`).join(", ");
+    rule.refuse(
+      "onExitCodes",
+      `${IN_PLACE}; not of ${which}: use restartPolicy ExitCode or Never, or name others in replicaTypes`,
+    );
+  }
   return action === undefined || on === undefined ? undefined : { action, replicaTypes, on };
 }
 

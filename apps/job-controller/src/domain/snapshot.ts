@@ -32,6 +32,8 @@ export type PodFact = {
   readonly finishedMs: number | undefined;
   /** Restarts of its containers by the kubelet, all together. */
   readonly containerRestarts: number;
+  /** Of containers that are down after an end that was not good, in a pod that goes on; `containerRestarts` has it in it once they are started again. */
+  readonly down: readonly ContainerEnd[];
   /** Of containers that are not started again. */
   readonly exits: readonly ContainerEnd[];
   /** Of containers that were started again since, the last one of each. */

@@ -1,5 +1,5 @@
-import { decideFailure, endedWell } from "./decide-failure.ts";
-import type { JobSpec, ReplicaSpec } from "./job.ts";
+import { decideFailure, endedWell, isDisrupted } from "./decide-failure.ts";
+import { runsAgainInPlace, type JobSpec, type ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
 
@@ -54,10 +54,19 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
   };
 }
 
-/** Failures of this one pod that count: restarts in place, and its end. A pod that is being deleted ends for that reason. */
+/**
+ * Failures of this one pod that count, each as soon as it is seen, whoever runs again what failed: in place the kubelet, which says so only when it does, and the controller by
+ * making the pod anew.
+ */
 function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
   if (replica.failuresIgnored) return 0;
-  return pod.containerRestarts + (countsItsEnd(pod, replica, spec) ? 1 : 0);
+  return failuresInPlace(pod, replica) + (countsItsEnd(pod, replica, spec) ? 1 : 0);
+}
+
+/** What ends in a pod that is taken away ends for that reason. Under the other policies only sidecars are started again, and they are not the work. */
+function failuresInPlace(pod: PodFact, { restartPolicy }: ReplicaSpec): number {
+  if (!runsAgainInPlace(restartPolicy)) return 0;
+  return pod.containerRestarts + (pod.deleting || isDisrupted(pod) ? 0 : pod.down.length);
 }
 
 function countsItsEnd(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolean {

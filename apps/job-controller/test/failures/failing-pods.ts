@@ -121,7 +121,7 @@ export function failingPods(world: () => FailureWorld): void {
       2,
     ],
     ["ExitCode", ["--run-ms=50", "--exit=139"], { exitCodes: { permanent: [139] } }, "PermanentExitCode", 0],
-    ["OnFailure", ["--run-ms=50", "--exit=1"], { runPolicy: { backoffLimit: 0 } }, "BackoffLimitExceeded", 1],
+    ["OnFailure", ["--run-ms=50", "--exit=1"], { runPolicy: { backoffLimit: 1 } }, "BackoffLimitExceeded", 2],
   ])("ends by its restart policy %s after %s with %j as %s", async (restartPolicy, flags, more, reason, restarts) => {
     const name = `ends-${restartPolicy}-${flags[1]?.replace("--exit=", "") ?? ""}`.toLowerCase();
     const { create, untilCondition, untilReturned } = world();

@@ -1,4 +1,4 @@
-import { GANG_CODE, type JobShape, type ReplicaShape } from "./plan-jobs.ts";
+import { FLAKY, GANG_CODE, type JobShape, type ReplicaShape } from "./plan-jobs.ts";
 
 const KILL_AFTER_S = 1;
 
@@ -19,7 +19,9 @@ export function buildJob(shape: JobShape): object {
       },
       ...(winner !== undefined && { successPolicy: { rules: [{ allOf: [{ type: winner }] }] } }),
       ...(restartsAll && {
-        failurePolicy: { rules: [{ action: "RestartJob", onExitCodes: { values: [GANG_CODE] } }] },
+        failurePolicy: {
+          rules: [{ action: "RestartJob", replicaTypes: [FLAKY], onExitCodes: { values: [GANG_CODE] } }],
+        },
       }),
     },
   };

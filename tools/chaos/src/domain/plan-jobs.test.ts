@@ -118,7 +118,7 @@ describe("buildJob", () => {
     expect(limited).toMatchObject({
       spec: {
         runPolicy: { activeDeadlineSeconds: 3, ttlSecondsAfterFinished: 2 },
-        failurePolicy: { rules: [{ action: "RestartJob", onExitCodes: { values: [42] } }] },
+        failurePolicy: { rules: [{ action: "RestartJob", replicaTypes: ["flaky"], onExitCodes: { values: [42] } }] },
       },
     });
   });

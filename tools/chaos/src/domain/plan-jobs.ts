@@ -81,7 +81,7 @@ const WEIGHTS: Readonly<Record<JobIntent, number>> = {
   "pool-too-small": 5,
 };
 const WORKER = "worker";
-const FLAKY = "flaky";
+export const FLAKY = "flaky";
 /** More than a flaky member fails while the others work. */
 const PLENTY = 60;
 /** A rule of the job makes its gang anew for it. */
