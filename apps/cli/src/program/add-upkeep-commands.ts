@@ -1,0 +1,122 @@
+import { Argument, InvalidArgumentError, type Command } from "commander";
+import type { Cli } from "../cli.ts";
+import { complete, completion, SHELLS, type Shell } from "../commands/completion.ts";
+import { dropDeadLetters, listDeadLetters, replayDeadLetters, showDeadLetter } from "../commands/dead-letters.ts";
+import { doctor } from "../commands/doctor.ts";
+import { print } from "../commands/output.ts";
+import { schema } from "../commands/schema.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { findKind } from "../kinds/kinds.ts";
+import { VERSION } from "../version.ts";
+import { outputOption, type Answer, type OutputOption } from "./command-options.ts";
+
+/** Those that look after Muster itself, and after whoever types its commands. */
+export function addUpkeepCommands(program: Command, cli: Cli, answer: Answer): void {
+  addDoctor(program, cli, answer);
+  addDeadLetters(program, cli, answer);
+  addEditorAndShell(program, cli, answer);
+}
+
+function addDoctor(program: Command, cli: Cli, answer: Answer): void {
+  program
+    .command("doctor")
+    .description("Check everything that work needs, and say what to do about what is missing.")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster doctor\n  muster doctor -o json`)
+    .action(answer(({ output }: OutputOption) => doctor(cli, output)));
+  program
+    .command("version")
+    .description("Print the version of this command and of Node.")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster version -o json`)
+    .action(
+      answer(({ output }: OutputOption) => {
+        const versions = { muster: VERSION, node: process.versions.node };
+        print(cli.io, output, {
+          table: () => [`muster ${versions.muster}`, `node ${versions.node}`],
+          data: () => versions,
+        });
+        return Promise.resolve(EXIT.ok);
+      }),
+    );
+}
+
+function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
+  const letters = program
+    .command("dead-letters")
+    .description("Messages that no service could handle, and why; send them again, or take them away.")
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster dead-letters list\n  muster dead-letters show 12\n  muster dead-letters replay 12 13\n  muster dead-letters drop 14`,
+    );
+  letters
+    .command("list")
+    .description("List them, oldest first.")
+    .option("--area <area>", "only those of this area: session")
+    .addOption(outputOption())
+    .action(answer(({ area, output }: OutputOption & { area?: string }) => listDeadLetters(cli, area, output)));
+  letters
+    .command("show")
+    .description("Show one, with the message itself.")
+    .argument("<id>", "its id", letterArgument)
+    .addOption(outputOption())
+    .action(answer((id: number, { output }: OutputOption) => showDeadLetter(cli, id, output)));
+  letters
+    .command("replay")
+    .description("Send messages again to where they were first sent, once the cause is mended.")
+    .argument("<id...>", "their ids", lettersArgument)
+    .action(answer((ids: number[]) => replayDeadLetters(cli, ids)));
+  letters
+    .command("drop")
+    .description("Take them away for good.")
+    .argument("<id...>", "their ids", lettersArgument)
+    .action(answer((ids: number[]) => dropDeadLetters(cli, ids)));
+}
+
+function addEditorAndShell(program: Command, cli: Cli, answer: Answer): void {
+  program
+    .command("schema")
+    .description("Print the JSON Schema of documents, for editors and checks.")
+    .addArgument(
+      new Argument("[kind]", "of which kind")
+        .choices(cli.kinds.filter((kind) => kind.schema !== undefined).map(({ noun }) => noun))
+        .default(cli.kinds[0].noun),
+    )
+    .addHelpText(
+      "after",
+      `
+In an editor that knows yaml-language-server, as the first line of a file:
+  # yaml-language-server: $schema=/path/to/session.schema.json
+
+Examples:
+  muster schema > session.schema.json
+  muster schema job > job.schema.json`,
+    )
+    .action(answer((noun: string) => Promise.resolve(schema(cli, findKind(cli.kinds, noun) ?? cli.kinds[0]))));
+  program
+    .command("completion")
+    .description("Print the script that completes commands and names in a shell.")
+    .addArgument(new Argument("<shell>", "which shell").choices(SHELLS))
+    .addHelpText(
+      "after",
+      `
+Examples:
+  source <(muster completion bash)
+  muster completion zsh > "\${fpath[1]}/_muster"
+  muster completion fish > ~/.config/fish/completions/muster.fish`,
+    )
+    .action(answer((shell: Shell) => Promise.resolve(completion(cli, shell))));
+  program
+    .command("__complete", { hidden: true })
+    .argument("[words...]")
+    .action(answer((words: string[]) => complete(cli, program, words)));
+}
+
+function letterArgument(text: string): number {
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError("The id of a letter is a whole number.");
+  return Number(text);
+}
+
+function lettersArgument(text: string, before: number[] | undefined): number[] {
+  return [...(before ?? []), letterArgument(text)];
+}

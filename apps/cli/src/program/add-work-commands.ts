@@ -1,0 +1,166 @@
+import type { Command } from "commander";
+import type { Cli } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { events } from "../commands/events.ts";
+import { cancelWork, describeWork, explain, getPools, getReservations, getWork } from "../commands/get.ts";
+import { logs } from "../commands/logs.ts";
+import { nameOf, resourceArgument, type Resource } from "../commands/resource-argument.ts";
+import { run } from "../commands/run.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { findKind } from "../kinds/kinds.ts";
+import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
+
+/** How one is named where no kind stands before. */
+const TARGET = "name of the session; of a job job/NAME, or by its kind: tfjob/NAME";
+
+/** Those that submit sessions and jobs, and show what became of them. */
+export function addWorkCommands(program: Command, cli: Cli, answer: Answer): void {
+  addRun(program, cli, answer);
+  addQueries(program, cli, answer);
+  addLogs(program, cli, answer);
+  addReasons(program, cli, answer);
+}
+
+function addRun(program: Command, cli: Cli, answer: Answer): void {
+  type Options = OutputOption & { detach?: true; dryRun?: true; timeout?: number };
+  program
+    .command("run")
+    .description("Submit the sessions and jobs of YAML files and follow them until they are over.")
+    .argument("<file...>", "YAML files of one or more sessions or jobs; - is standard input")
+    .option("-d, --detach", "submit only, and leave them to themselves")
+    .option("--dry-run", "check the files and print what would be submitted")
+    .option("--timeout <duration>", "leave after this time, such as 10m; what was submitted goes on", durationArgument)
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `
+Progress goes to standard error, the result to standard output. Nothing is
+submitted unless every file is right. Ctrl-C cancels what was submitted and
+waits for its end; Ctrl-C again leaves at once.
+Documents are of kind Session, Job, or one of Kubeflow's: TFJob, PyTorchJob,
+MPIJob, JAXJob.
+
+Examples:
+  muster run examples/http-benchmark.yaml
+  muster run -o json examples/http-benchmark.yaml | jq '.[0].result'
+  muster run examples/training-job.yaml
+  muster run --detach a.yaml b.yaml
+  sed s/v1/v2/ bench.yaml | muster run -`,
+    )
+    .action(
+      answer((files: string[], { detach, dryRun, timeout, output }: Options) =>
+        run(cli, files, { detach: detach === true, dryRun: dryRun === true, timeoutMs: timeout, output }),
+      ),
+    );
+}
+
+function addQueries(program: Command, cli: Cli, answer: Answer): void {
+  const nouns = cli.kinds.map(({ noun }) => noun);
+  program
+    .command("get")
+    .description("List sessions, jobs, pools or reservations, or show one of them.")
+    .addArgument(
+      resourceArgument("what to list", [
+        ...cli.kinds.map(({ plural }) => plural),
+        ...["pools", "reservations"],
+        ...nouns,
+        ...["pool", "reservation"],
+      ]),
+    )
+    .argument(
+      "[name]",
+      "only this one, as in `session NAME` or `session/NAME`; a reservation is named by its owner: session/NAME, or NAME",
+    )
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `\n\`jobs\` are those of all kinds.\n\nExamples:\n  muster get sessions\n  muster get jobs\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get job/training\n  muster get reservations -o json`,
+    )
+    .action(
+      answer((resource: Resource, second: string | undefined, { output }: OutputOption) => {
+        const name = nameOf(resource, second);
+        const kind = findKind(cli.kinds, resource.word);
+        if (kind !== undefined) return getWork(cli, { kind, name }, output);
+        return resource.word.startsWith("pool") ? getPools(cli, name, output) : getReservations(cli, name, output);
+      }),
+    );
+  program
+    .command("describe")
+    .description("Tell all that is known of a session or job: its phases, components, warnings and result.")
+    .addArgument(resourceArgument("what to describe", nouns))
+    .argument("[name]", "its name, unless it is `job/NAME`")
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster describe session http-benchmark-x7k2p\n  muster describe job training\n  muster describe job/training`,
+    )
+    .action(
+      answer((resource: Resource, second: string | undefined, { output }: OutputOption) => {
+        const name = nameOf(resource, second);
+        if (name === undefined) throw new CommandError(EXIT.usage, `the name of the ${resource.word} is missing`);
+        return describeWork(cli, findKind(cli.kinds, resource.word) ?? cli.kinds[0], name, output);
+      }),
+    );
+  program
+    .command("pools")
+    .description("List the pools and their machines; the same as `get pools`.")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster pools`)
+    .action(answer(({ output }: OutputOption) => getPools(cli, undefined, output)));
+  program
+    .command("cancel")
+    .description("End a session or job. One that is over already stays as it is.")
+    .argument("<name>", "its name; with its kind, as in job/NAME, where several have it")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster cancel http-benchmark-x7k2p\n  muster cancel job/training`)
+    .action(answer((name: string, { output }: OutputOption) => cancelWork(cli, name, output)));
+}
+
+function addLogs(program: Command, cli: Cli, answer: Answer): void {
+  program
+    .command("logs")
+    .description("Print what the components of a session or job wrote, while it runs and after it is over.")
+    .argument("<name>", TARGET)
+    .argument("[component]", "only this component; without it all, each line after its component's name")
+    .option("-f, --follow", "go on until the components have ended")
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster logs http-benchmark-x7k2p driver\n  muster logs -f http-benchmark-x7k2p\n  muster logs job/training worker-0`,
+    )
+    .action(
+      answer((name: string, component: string | undefined, { follow }: { follow?: true }) =>
+        logs(cli, name, component, { follow: follow === true }),
+      ),
+    );
+}
+
+function addReasons(program: Command, cli: Cli, answer: Answer): void {
+  program
+    .command("explain")
+    .description("Say why work is where it is: a stable word, numbers, and who holds the machines that it waits for.")
+    .argument("<name>", `${TARGET}; or another owner of machines: replica-set/NAME, lease/NAME`)
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json\n  muster explain job/training`,
+    )
+    .action(answer((name: string, { output }: OutputOption) => explain(cli, name, output)));
+  program
+    .command("events")
+    .description("List what happened to sessions or jobs, oldest first.")
+    .argument("[name]", `${TARGET}; jobs: of all jobs; without it of all sessions`)
+    .option(
+      "-f, --follow",
+      "go on with what happens; ends with the work, or with Ctrl-C. With -o json a line for each event",
+    )
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster events\n  muster events -f http-benchmark-x7k2p\n  muster events job/training\n  muster events -f -o json | jq .phase`,
+    )
+    .action(
+      answer((name: string | undefined, { follow, output }: OutputOption & { follow?: true }) =>
+        events(cli, name, { follow: follow === true, output }),
+      ),
+    );
+}
