@@ -1,6 +1,6 @@
 import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { muster as wire, NodeService } from "@muster/proto";
+import { NodeService, type muster as wire } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { startSessionWorld, type SessionWorld } from "./session-world.ts";
