@@ -195,6 +195,27 @@ describe("questions", () => {
     expect(code).toBe(4);
   });
 
+  it("waits until a session comes to a state, and ends at once when it cannot come to it any more", async () => {
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("hoped-for") }).ended;
+    const cli = world.muster(["wait", "hoped-for", "--for=condition=RUN", "--timeout", "1m"]);
+    world.move("hoped-for", "RUN");
+    expect(await cli.ended).toMatchObject({ code: 0, stdout: "session/hoped-for condition met\n", stderr: "" });
+    world.move("hoped-for", "ERROR", { reason: "DRIVER_FAILED", why: "the driver ended with 3" });
+    const { code, stdout, stderr } = await world.muster(["wait", "hoped-for", "--for=condition=done"]).ended;
+    expect(stderr).toBe(
+      "error: condition done can no longer be met: session hoped-for is ERROR: DRIVER_FAILED: the driver ended with 3\nhint: `muster explain hoped-for` says why\n",
+    );
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  });
+
+  it("leaves a wait at the first interrupt", async () => {
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("left-alone") }).ended;
+    const cli = world.muster(["wait", "left-alone", "--for=condition=DONE", "--timeout", "1m"]);
+    await until("it waits", () => world.watched.has("left-alone"));
+    cli.interrupt();
+    expect(await cli.ended).toMatchObject({ code: 130, stdout: "", stderr: "" });
+  });
+
   it("lists pools and reservations", async () => {
     const pools = await world.muster(["pools"]).ended;
     expect(pools.stdout).toBe(

@@ -3,7 +3,21 @@ import { inProcess } from "./in-process.ts";
 
 const world = { url: "nats://127.0.0.1:1", token: "" };
 const COMMANDS = [
-  ...["", "run", "get", "describe", "pools", "cancel", "logs", "explain", "events", "doctor", "schema", "completion"],
+  ...[
+    "",
+    "run",
+    "get",
+    "describe",
+    "pools",
+    "cancel",
+    "logs",
+    "explain",
+    "events",
+    "doctor",
+    "schema",
+    "completion",
+    "wait",
+  ],
   ...["dead-letters", "dead-letters list", "dead-letters show", "dead-letters replay", "dead-letters drop", "version"],
   ...["nodes", "nodes list", "nodes dump", "nodes terminate"],
 ];
@@ -38,12 +52,13 @@ it.each([
   "schema",
   "completion",
   "nodes",
+  "wait",
 ])("muster %s --help has examples", async (command) => {
   const { out } = await inProcess([command, "--help"], world);
   expect(out.join("\n")).toContain(`Examples:\n  `);
 });
 
-it.each(["run", "get", "describe", "cancel", "logs", "explain", "events"])(
+it.each(["run", "get", "describe", "cancel", "logs", "explain", "events", "wait"])(
   "muster %s --help has an example with a job",
   async (command) => {
     const { out } = await inProcess([command, "--help"], world);

@@ -12,6 +12,8 @@ type Key = proto.job.v1.JobKey.$Properties | null | undefined;
 /** Jobs by kind and name. They change when a test changes them, and by the next of their ways each time that somebody waits for a change. */
 const jobs = new Map<string, Job>();
 const ways = new Map<string, Job[]>();
+/** Names of those that somebody has waited for. */
+const watched = new Set<string>();
 const warnings: string[] = [];
 /** What the members of \`again\` have written in each of their runs. */
 const runs: string[] = [];
@@ -34,7 +36,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 beforeEach(() => {
-  for (const each of [jobs, ways]) each.clear();
+  for (const each of [jobs, ways, watched]) each.clear();
   warnings.length = 0;
   manifests.length = 0;
 });
@@ -96,12 +98,13 @@ const HANDLERS = {
     { key, afterRevision, waitMs }: { key?: Key; afterRevision: string; waitMs: number },
     { signal }: { signal: AbortSignal },
   ) => {
+    watched.add(key?.name ?? "");
     const next = ways.get(key?.name ?? "")?.shift();
     if (next !== undefined) keep(next);
     const endMs = performance.now() + waitMs;
     await until(
       "the job changes, the wait is over, or nobody asks any more",
-      () => signal.aborted || find(key).revision !== afterRevision || performance.now() > endMs,
+      () => signal.aborted || jobs.size === 0 || find(key).revision !== afterRevision || performance.now() > endMs,
     );
     return { job: find(key) };
   },
@@ -328,6 +331,7 @@ it.each<[line: string, out: RegExp]>([
   ["__complete -- cancel job/tr", /^job\/train$/],
   ["__complete -- logs job/train w", /^worker-0\nworker-1$/],
   ["__complete -- get jo", /^jobs\njob$/],
+  ["__complete -- wait job/train --for condition=Su", /^condition=Suspended\ncondition=Succeeded$/],
   ["schema job", /"title": "Muster job"/],
 ])("muster %s", async (line, out) => {
   keep(DONE);
@@ -411,6 +415,86 @@ it("follows the log of a member across its runs, and says where the next one beg
       .filter((line) => line.startsWith("worker-0")),
   ).toEqual(["worker-0 | first words", "worker-0 | second"]);
   expect(all.code).toBe(0);
+});
+
+const NO_LUCK = job("train", "FAILED", {
+  conditions: [RESERVED, condition("Failed", "PodFailed", "worker-0 ended with 3", 5)],
+  finishedAtMs: START_MS + 5000,
+});
+
+it.each<[wish: string, jobs: Job[], code: number, out: RegExp, err: string[]]>([
+  ["--for=condition=Succeeded", [GRANTED, RUNS, DONE], 0, /^job\/train condition met$/, []],
+  ["--for=condition=succeeded --timeout 0s", [DONE], 0, /^job\/train condition met$/, []],
+  ["--for condition=Running -o json", [GRANTED, RUNS], 0, /^{[^]*"phase": "RUNNING"[^]*}$/, []],
+  [
+    "--for=condition=Succeeded --timeout 5m",
+    [GRANTED, NO_LUCK],
+    1,
+    /^$/,
+    [
+      "error: condition Succeeded can no longer be met: job train is FAILED: PodFailed: worker-0 ended with 3",
+      "hint: `muster explain job/train` says why",
+    ],
+  ],
+  [
+    "--for=condition=Succeeded --timeout 100ms -o json",
+    [{ ...RUNS, waitingBecause: "worker-1 does not start" }],
+    1,
+    /^{[^]*"phase": "RUNNING"[^]*}$/,
+    [
+      "error: timed out after 100ms waiting for condition Succeeded: job train is RUNNING: worker-1 does not start",
+      "hint: `muster explain job/train` says why",
+    ],
+  ],
+  [
+    "--for=condition=Complete",
+    [RUNS],
+    2,
+    /^$/,
+    [
+      'error: a job has no condition "Complete"',
+      "hint: it may have Created, MachinesReserved, PodNamesTaken, PodsWaiting, SpecUnreadable, Running, Restarting, Suspended, Succeeded, Failed",
+    ],
+  ],
+  [
+    "--for=deleted",
+    [RUNS],
+    2,
+    /^$/,
+    [
+      "error: option '--for <wish>' argument 'deleted' is invalid. It is condition=TYPE, condition=TYPE=false, or delete.",
+      "hint: add --help for the options and examples of a command",
+    ],
+  ],
+])("muster wait job/train %s", async (wish, [start, ...later], code, out, err) => {
+  if (start !== undefined) keep(start);
+  ways.set("train", later);
+  const ended = await muster(`wait job/train ${wish}`);
+  expect(ended.err.join("\n").split(/\n+/).filter(Boolean)).toEqual(err);
+  expect(ended.out.join("\n")).toMatch(out);
+  expect(ended.code).toBe(code);
+});
+
+it("waits for the end of a job of this name, and not of another that is made after it", async () => {
+  keep(DONE);
+  ways.set("train", [{ ...GRANTED, uid: "another" }]);
+  expect(await muster("wait job/train --for=delete")).toEqual({ code: 0, out: ["job/train condition met"], err: [] });
+  jobs.clear();
+  expect(await muster("wait job/train --for=delete")).toEqual({ code: 0, out: ["job/train condition met"], err: [] });
+  expect(await muster("wait job/train --for=condition=Failed")).toMatchObject({
+    code: 4,
+    err: ["error: job train does not exist", "hint: `muster get jobs` shows those that exist"],
+  });
+  keep(RUNS);
+  watched.clear();
+  const waiting = muster("wait job/train --for=condition=Failed");
+  await until("somebody watches it", () => watched.has("train"));
+  jobs.clear();
+  expect(await waiting).toEqual({
+    code: 1,
+    out: [],
+    err: ["error: job train was deleted before it met condition Failed"],
+  });
 });
 
 it("says what is missing", async () => {

@@ -77,6 +77,7 @@ const ERRAND: Kind = {
       },
     };
   },
+  conditions: ["Home"],
   calls: () => ({
     get: (name) => Promise.resolve().then(() => find(name)),
     after: ({ name }) => keep(errand(name, name === "astray" ? "failure" : "success")),

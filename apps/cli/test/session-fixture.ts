@@ -1,4 +1,4 @@
-import { outcomeOf, type Phase } from "../src/domain/session-phases.ts";
+import { conditionsOf, outcomeOf, type Phase } from "../src/domain/session-phases.ts";
 import type { ComponentStatus, Work } from "../src/domain/work.ts";
 
 /** When every session of a test was submitted. */
@@ -24,6 +24,7 @@ export function session(
     columns: { machines: components.length },
     owner: { kind: "session", id: "echo" },
     facts: [],
+    conditions: conditionsOf(phases.map((phase) => ({ phase }))),
     outcome: outcomeOf(phases.at(-1)),
     events: phases.map((phase, index) => ({ phase, atMs: START_MS + index * 1000, description: "", reason: "" })),
     components,

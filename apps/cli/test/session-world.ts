@@ -25,6 +25,8 @@ export type SessionWorld = AsyncDisposable & {
   readonly directory: string;
   /** Sessions as they were submitted, newest state. */
   readonly sessions: ReadonlyMap<string, WireSession>;
+  /** Names of those whose next change somebody has asked for. */
+  readonly watched: ReadonlySet<string>;
   readonly logs: Map<string, string>;
   /** How often a log was asked for that is AWAY. */
   readonly refusals: { count: number };
@@ -59,11 +61,12 @@ export async function startSessionWorld(): Promise<SessionWorld> {
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "session-world" }));
   const sessions = new Map<string, WireSession>();
+  const watched = new Set<string>();
   const logs = new Map<string, string>();
   const refusals = { count: 0 };
   const services = new AsyncDisposableStack();
   starting.use(services);
-  for (const service of await serveAll(bus, { sessions, logs, refusals })) services.use(service);
+  for (const service of await serveAll(bus, { sessions, watched, logs, refusals })) services.use(service);
   const children = new Set<() => void>();
   starting.defer(() => {
     for (const end of children) end();
@@ -75,6 +78,7 @@ export async function startSessionWorld(): Promise<SessionWorld> {
     token: nats.token,
     directory,
     sessions,
+    watched,
     logs,
     refusals,
     move: (name, phase, { components, why = "", reason = "", ...change } = {}) => {
@@ -165,7 +169,12 @@ function start(args: readonly string[], env: Record<string, string>, input = "")
 
 async function serveAll(
   bus: NatsBus,
-  { sessions, logs, refusals }: Pick<SessionWorld, "logs" | "refusals"> & { sessions: Map<string, WireSession> },
+  {
+    sessions,
+    watched,
+    logs,
+    refusals,
+  }: Pick<SessionWorld, "logs" | "refusals"> & { sessions: Map<string, WireSession>; watched: Set<string> },
 ): Promise<AsyncDisposable[]> {
   const find = (name: string): WireSession =>
     sessions.get(name) ?? throwFault({ code: "not_found", kind: "session", id: name });
@@ -229,6 +238,7 @@ async function serveAll(
         },
         getSession: ({ name }) => Promise.resolve({ session: find(name) }),
         watchSession: async ({ name, afterRevision, waitMs }, { signal }) => {
+          watched.add(name);
           const endMs = performance.now() + waitMs;
           await until(
             "the session changes, the wait is over, or nobody asks any more",

@@ -4,7 +4,7 @@ import { formatElapsed } from "../domain/duration.ts";
 import { buildJobPhases, outcomeOfJob } from "../domain/job-phases.ts";
 import { plural } from "../domain/plural.ts";
 import { buildSpec, type ComponentKind, type SessionSpec } from "../domain/session-document.ts";
-import { outcomeOf, type Phase } from "../domain/session-phases.ts";
+import { conditionsOf, outcomeOf, type Phase } from "../domain/session-phases.ts";
 import type { ComponentStatus, Work, WorkEvent } from "../domain/work.ts";
 
 type Wire = typeof muster.session.v1;
@@ -107,6 +107,7 @@ export function sessionFromMessage(message: SessionMessage): Work {
     owner: { kind: "session", id: message.name ?? "" },
     facts: factsOf(spec),
     events,
+    conditions: conditionsOf(events),
     outcome: outcomeOf(events.at(-1)?.phase),
     components: (message.components ?? []).map((component) => ({
       name: component.name ?? "",
@@ -175,6 +176,7 @@ export function jobFromMessage(message: JobMessage): Work {
       ]),
     ],
     events: buildJobPhases({ state, createdAtMs, conditions }),
+    conditions,
     outcome: outcomeOfJob(state, conditions),
     components: members,
     resultJson: undefined,

@@ -3,7 +3,7 @@ import { nodeCalls } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { planCompletion, type CommandShape, type NameSource, type OptionShape } from "../domain/plan-completion.ts";
-import { findKind } from "../kinds/kinds.ts";
+import { findKind, findTarget } from "../kinds/kinds.ts";
 import { oneOf } from "./target.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -75,6 +75,7 @@ function optionsOf(command: Command): OptionShape[] {
 }
 
 async function namesOf(cli: Cli, source: NameSource, current: string): Promise<string[]> {
+  if (source.names === "wishes") return wishesOf(cli, source.of);
   try {
     await using connected = await cli.connect(AbortSignal.any([cli.interrupts.first, AbortSignal.timeout(ASK_MS)]));
     const { services, link } = connected;
@@ -95,4 +96,10 @@ async function namesOf(cli: Cli, source: NameSource, current: string): Promise<s
     // A completion that prints an error would print it into the line that is being typed.
     return [];
   }
+}
+
+/** Of the kind that the word means; a word that means none is told when the command is run. */
+function wishesOf(cli: Cli, word: string): string[] {
+  const conditions = findTarget(cli.kinds, word)?.kind.conditions ?? [];
+  return ["delete", ...conditions.map((type) => `condition=${type}`)];
 }

@@ -2,7 +2,7 @@ import { FaultError, type Fault } from "@muster/faults";
 import { fixedClock } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { session } from "../../test/session-fixture.ts";
-import type { Work } from "../domain/work.ts";
+import { isFinished, type Work } from "../domain/work.ts";
 import { contact } from "./contact.ts";
 import { follow } from "./follow.ts";
 
@@ -24,6 +24,7 @@ function world(answers: (Work | Fault)[]) {
     deps: {
       contact: contact({ address: "here", hint: () => "", now: clock.now, pause, say: () => undefined }),
       changed: ({ revision }: Work) => changed.push(revision),
+      isEnough: isFinished,
       calls: {
         after: () => {
           const answer = answers.length > 1 ? answers.shift() : answers[0];

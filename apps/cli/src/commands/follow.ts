@@ -1,4 +1,4 @@
-import { isFinished, type Work } from "../domain/work.ts";
+import type { Work } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import type { Contact } from "./contact.ts";
 
@@ -6,15 +6,16 @@ export type FollowDeps = {
   readonly calls: Pick<WorkCalls, "after">;
   readonly contact: Pick<Contact, "ask">;
   readonly changed: (work: Work) => void;
+  readonly isEnough: (work: Work) => boolean;
 };
 
 /**
- * Follows work until it is over, and returns it as it is then; as it was last seen when the signal is aborted first. Rejects when it is gone, and when contact is
+ * Follows work until that is enough, and returns it as it is then; as it was last seen when the signal is aborted first. Rejects when it is gone, and when contact is
  * lost for good.
  */
 export async function follow(deps: FollowDeps, start: Work, signal: AbortSignal): Promise<Work> {
   let work = start;
-  while (!isFinished(work) && !signal.aborted) {
+  while (!deps.isEnough(work) && !signal.aborted) {
     const seen = work;
     const question = (): Promise<Work> => deps.calls.after(seen, signal);
     const next = await deps.contact.ask(`${seen.kind} ${seen.name}`, question, signal);

@@ -232,7 +232,7 @@ async function followAll(
   await Promise.all(
     submitted.map(async (work) => {
       try {
-        await follow({ calls: callsOf(cli, connected, work), contact, changed }, work, leave);
+        await follow({ calls: callsOf(cli, connected, work), contact, changed, isEnough: isFinished }, work, leave);
       } catch (error) {
         lost = lost ?? report(cli, `following ${titleOf(work)}`, error, view);
         // Contact that is lost is lost for all of them.

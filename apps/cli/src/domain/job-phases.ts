@@ -10,6 +10,12 @@ export type JobCondition = {
   readonly sinceMs: number;
 };
 
+/** Types of conditions, in the order of a life. */
+export const JOB_CONDITIONS = [
+  ...["Created", "MachinesReserved", "PodNamesTaken", "PodsWaiting", "SpecUnreadable"],
+  ...["Running", "Restarting", "Suspended", "Succeeded", "Failed"],
+];
+
 export type JobPhase = "QUEUED" | "STARTING" | "RUNNING" | "RESTARTING" | "SUSPENDED" | "SUCCEEDED" | "FAILED";
 
 /** The condition that says since when a job is in a phase, and why. */

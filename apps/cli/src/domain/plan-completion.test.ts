@@ -9,6 +9,7 @@ const COMMANDS: CommandShape[] = [
   { name: "get", options: [output], arguments: [argument("resource", ["sessions", "pools"]), argument("name")] },
   { name: "logs", options: [follow], arguments: [argument("name"), argument("component")] },
   { name: "cancel", options: [], arguments: [argument("name")] },
+  { name: "wait", options: [{ flags: ["--for"], takesValue: true, choices: [] }], arguments: [argument("name")] },
   {
     name: "letters",
     commands: [{ name: "show", options: [output], arguments: [argument("id")] }],
@@ -30,7 +31,7 @@ const plan = (...line: string[]) => planCompletion(COMMANDS, COMMON, line);
 
 describe("what can follow on a command line", () => {
   it.each<[string, string[], string[]]>([
-    ["nothing typed: every command", [""], ["run", "get", "logs", "cancel", "letters", "nodes"]],
+    ["nothing typed: every command", [""], ["run", "get", "logs", "cancel", "wait", "letters", "nodes"]],
     ["the beginning of a command", ["lo"], ["logs"]],
     ["the commands of a command", ["letters", ""], ["show"]],
     ["the options of a command of a command", ["letters", "show", "-o", "t"], ["table"]],
@@ -56,6 +57,7 @@ describe("what can follow on a command line", () => {
     [["get", "pools", ""], { names: "pools" }],
     [["nodes", "terminate", ""], { names: "nodes" }],
     [["nodes", "list", "-p", "e"], { names: "pools" }],
+    [["wait", "job/a", "--for", "c"], { names: "wishes", of: "job/a" }],
     [["get", ""], undefined],
     [["run", ""], undefined],
   ])("asks for the names that belong there: %j", (line, source) => {

@@ -15,12 +15,12 @@ export type OptionShape = {
 
 export type ArgumentShape = { readonly name: string; readonly choices: readonly string[]; readonly variadic: boolean };
 
-/** Names that only the services know: of a kind of work (undefined: the one that is meant where none is named), of pools, of nodes that were made, of the components of one. */
+/** Names that only the services know: of a kind of work (undefined: the one that is meant where none is named), of pools, of nodes that were made, of the components of one; and what one can be waited for. */
 export type NameSource =
   | { readonly names: "work"; readonly of: string | undefined }
   | { readonly names: "pools" }
   | { readonly names: "nodes" }
-  | { readonly names: "components"; readonly of: string };
+  | { readonly names: "components" | "wishes"; readonly of: string };
 
 export type Completion = {
   /** What may stand here; the ones that begin with what was typed. */
@@ -39,8 +39,7 @@ export function planCompletion(
 ): Completion {
   const current = line.at(-1) ?? "";
   const { command, positionals, open } = readLine(commands, common, line.slice(0, -1));
-  if (open !== undefined)
-    return { ...words(open.choices, current), source: open.flags.includes("--pool") ? { names: "pools" } : undefined };
+  if (open !== undefined) return { ...words(open.choices, current), source: sourceOfOption(open, positionals) };
   const options = [...(command?.options ?? []), ...common];
   if (current.startsWith("-")) {
     return words([...options.flatMap(({ flags }) => flags), "--help"], current);
@@ -90,6 +89,11 @@ function readLine(commands: readonly CommandShape[], common: readonly OptionShap
     else command = named;
   }
   return { command, positionals, open };
+}
+
+function sourceOfOption({ flags }: OptionShape, [first = ""]: readonly string[]): NameSource | undefined {
+  if (flags.includes("--pool")) return { names: "pools" };
+  return flags.includes("--for") ? { names: "wishes", of: first } : undefined;
 }
 
 function sourceOf(argument: string, positionals: readonly string[]): NameSource | undefined {

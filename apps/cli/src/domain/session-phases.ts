@@ -1,4 +1,4 @@
-import type { Outcome } from "./work.ts";
+import type { Outcome, WorkCondition, WorkEvent } from "./work.ts";
 
 const OUTCOMES = { DONE: "success", ERROR: "failure", CANCELLED: "cancelled", INTERNAL_ERROR: "failure" } as const;
 
@@ -10,4 +10,9 @@ export type Phase = (typeof PHASES)[number] | "UNKNOWN";
 export function outcomeOf(phase: Phase | undefined): Outcome | undefined {
   const terminal = TERMINAL_PHASES.find((each) => each === phase);
   return terminal === undefined ? undefined : OUTCOMES[terminal];
+}
+
+/** Each phase is a condition that is true from when the session came to it: one that it has left again is not missed by who waits for it. */
+export function conditionsOf(events: readonly Pick<WorkEvent, "phase">[]): WorkCondition[] {
+  return PHASES.map((type) => ({ type, isTrue: events.some(({ phase }) => phase === type) }));
 }

@@ -16,6 +16,8 @@ export type Work = {
   readonly facts: readonly (readonly [label: string, value: string])[];
   readonly events: readonly WorkEvent[];
   readonly components: readonly ComponentStatus[];
+  /** What can be waited for, as far as it is said of it by now. Of work that is over none changes any more. */
+  readonly conditions: readonly WorkCondition[];
   /** Undefined until it is over. */
   readonly outcome: Outcome | undefined;
   /** JSON text that it left; undefined when there is none. */
@@ -31,6 +33,8 @@ export type Work = {
 };
 
 export type Outcome = "success" | "failure" | "cancelled";
+
+export type WorkCondition = { readonly type: string; readonly isTrue: boolean };
 
 export type WorkEvent = {
   /** Word of the kind for where it went: `RUN`. UNKNOWN: a service that is newer than this CLI knows more words. */

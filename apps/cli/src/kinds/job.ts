@@ -8,7 +8,7 @@ import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "
 import { jobEventFromMessage, jobFromMessage } from "../adapters/messages.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
 import { explainJob, explainPodsLeft } from "../domain/explain-job.ts";
-import { continueJob } from "../domain/job-phases.ts";
+import { continueJob, JOB_CONDITIONS } from "../domain/job-phases.ts";
 import { nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
 import type { FieldProblem, Kind, Link, WorkCalls } from "./kind.ts";
@@ -49,6 +49,7 @@ function buildJobKind(word: Word): Kind {
       };
     },
     calls: (link) => jobCalls(word, link),
+    conditions: JOB_CONDITIONS,
     explain: explainJob,
     isPart: ({ owner }, id) => id.startsWith(`${owner.id}--`),
     explainGone: async ({ bus, stop }, nameOrId) => {

@@ -18,6 +18,8 @@ export type Kind = {
   /** Reads a document that names one of `documents`. Never throws. `known` are the names that documents may have, of all kinds. */
   readonly read: (document: unknown, known: readonly string[]) => ReadDraft;
   readonly calls: (link: Link) => WorkCalls;
+  /** Types of the conditions that its work may have. */
+  readonly conditions: readonly string[];
   /** Why it is where it is. `reservation` is undefined where the ledger holds none for it. */
   readonly explain: (work: Work, reservation: ReservationExplanation | undefined) => Explanation;
   /** Whether the ledger's owner of this id has machines for a part of the work, beside the owner that the work names. Absent: none has. */

@@ -6,6 +6,7 @@ import { buildSessionSchema } from "../domain/build-session-schema.ts";
 import { explainSession } from "../domain/explain-session.ts";
 import { readSessionDocument } from "../domain/read-session-document.ts";
 import { buildDocument } from "../domain/session-document.ts";
+import { PHASES } from "../domain/session-phases.ts";
 import type { Work } from "../domain/work.ts";
 import type { Kind, Link, WorkCalls } from "./kind.ts";
 
@@ -27,6 +28,7 @@ export const SESSION: Kind = {
     return { ok: true, draft: { name, document: buildDocument(read.document), submit } };
   },
   calls: sessionCalls,
+  conditions: PHASES,
   explain: explainSession,
 };
 

@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { InvalidArgumentError, Option, type Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { events } from "../commands/events.ts";
@@ -6,7 +6,10 @@ import { cancelWork, describeWork, explain, getPools, getReservations, getWork }
 import { logs } from "../commands/logs.ts";
 import { nameOf, resourceArgument, type Resource } from "../commands/resource-argument.ts";
 import { run } from "../commands/run.ts";
+import { wait } from "../commands/wait.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import { readWish, type Wish } from "../domain/decide-wait.ts";
+import { parseDuration } from "../domain/duration.ts";
 import { findKind } from "../kinds/kinds.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
 
@@ -19,6 +22,7 @@ export function addWorkCommands(program: Command, cli: Cli, answer: Answer): voi
   addQueries(program, cli, answer);
   addLogs(program, cli, answer);
   addReasons(program, cli, answer);
+  addWait(program, cli, answer);
 }
 
 function addRun(program: Command, cli: Cli, answer: Answer): void {
@@ -163,4 +167,60 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
         events(cli, name, { follow: follow === true, output }),
       ),
     );
+}
+
+function addWait(program: Command, cli: Cli, answer: Answer): void {
+  type Options = OutputOption & { for: Wish; timeout: number };
+  program
+    .command("wait")
+    .description("Wait until a session or job has a condition, or is deleted; in the form of kubectl wait.")
+    .argument("<name>", TARGET)
+    .addOption(
+      new Option("--for <wish>", "condition=TYPE, condition=TYPE=false, or delete")
+        .argParser(wishArgument)
+        .makeOptionMandatory(),
+    )
+    .addOption(
+      new Option("--timeout <duration>", "how long, such as 5m; 0s only looks")
+        .argParser(waitArgument)
+        .default(WAIT_MS, "30s"),
+    )
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `
+Ends with 0 once it is so. Ends with 1 when it can no longer become so, as when
+a job has failed that was to succeed, or when the time is over; says then what
+it is, and why. With -o json the work is printed as it was last seen.
+
+Of a job a condition is one of its status, such as Running, Succeeded, Failed.
+Of a session it is a state, such as RUN, DONE, ERROR, true from when the
+session came to it. Capital and small letters are the same.
+
+Examples:
+  muster wait job/training --for=condition=Succeeded --timeout 1h
+  muster wait http-benchmark-x7k2p --for=condition=DONE -o json
+  muster wait job/training --for=condition=Running=false
+  muster wait tfjob/mnist --for=delete`,
+    )
+    .action(
+      answer((name: string, { for: wish, timeout, output }: Options) =>
+        wait(cli, name, { wish, timeoutMs: timeout, output }),
+      ),
+    );
+}
+
+/** As long as kubectl waits when nothing is said. */
+const WAIT_MS = 30_000;
+
+function wishArgument(text: string): Wish {
+  const wish = readWish(text);
+  if (wish === undefined) throw new InvalidArgumentError("It is condition=TYPE, condition=TYPE=false, or delete.");
+  return wish;
+}
+
+function waitArgument(text: string): number {
+  const ms = parseDuration(text);
+  if (ms === undefined) throw new InvalidArgumentError("A duration with its unit is needed, such as 5m.");
+  return ms;
 }

@@ -1,0 +1,82 @@
+import { describe, expect, it } from "vitest";
+import { session } from "../../test/session-fixture.ts";
+import { checkWish, decideWait, describeUnmet, readWish, type WaitVerdict, type Wish } from "./decide-wait.ts";
+import type { Work } from "./work.ts";
+
+const QUEUED = session(["QUEUE"]);
+const DONE = session(["QUEUE", "RUN", "DONE"]);
+
+function job(outcome: Work["outcome"], conditions: Work["conditions"]): Work {
+  return { ...session([]), kind: "job", outcome, conditions };
+}
+
+const RUNS = job(undefined, [{ type: "Running", isTrue: true }]);
+const ENDED = job("success", [
+  { type: "Running", isTrue: false },
+  { type: "Succeeded", isTrue: true },
+]);
+const FAILED = job("failure", [{ type: "Failed", isTrue: true }]);
+
+it.each<[string, Wish | undefined]>([
+  ["delete", { for: "delete" }],
+  ["condition=Succeeded", { for: "condition", type: "Succeeded", is: true }],
+  ["condition=Running=false", { for: "condition", type: "Running", is: false }],
+  ["condition=Running=True", { for: "condition", type: "Running", is: true }],
+  ["condition=Running=maybe", undefined],
+  ["condition=Running=true=false", undefined],
+  ["condition=", undefined],
+  ["condition", undefined],
+  ["Succeeded", undefined],
+  ["", undefined],
+])("reads --for=%s", (text, wish) => {
+  expect(readWish(text)).toEqual(wish);
+});
+
+it.each<[string, string, Work, WaitVerdict]>([
+  ["a state to which the session came", "condition=DONE", DONE, "met"],
+  ["one that it has left again", "condition=RUN", DONE, "met"],
+  ["whatever its letters are", "condition=done", DONE, "met"],
+  ["one to which it may still come", "condition=RUN", QUEUED, "open"],
+  ["one to which it cannot come any more", "condition=ERROR", DONE, "never"],
+  ["a condition of a job that is true", "condition=Running", RUNS, "met"],
+  ["one that was true, and is not any more", "condition=Running", ENDED, "never"],
+  ["one that is to be false, and is", "condition=Running=false", ENDED, "met"],
+  ["one that is to be false, of which nothing is said yet", "condition=Failed=false", RUNS, "open"],
+  ["success of a job that has failed", "condition=Succeeded", FAILED, "never"],
+  ["failure of a job that has failed", "condition=Failed", FAILED, "met"],
+  ["the deletion of a job that is over", "delete", FAILED, "open"],
+])("decides about %s", (_what, text, work, verdict) => {
+  expect(decideWait(work, readWish(text)!)).toBe(verdict);
+});
+
+it.each([
+  ["condition=Suceeded", 'did you mean "Succeeded"?'],
+  ["condition=complete", "it may have Running, Succeeded"],
+])("refuses a condition that the kind does not have: %s", (text, hint) => {
+  expect(checkWish(readWish(text)!, { noun: "job", conditions: ["Running", "Succeeded"] })?.hint).toBe(hint);
+});
+
+describe("a wait in vain", () => {
+  const wish = readWish("condition=Succeeded")!;
+  const failed = { phase: "FAILED", atMs: 0, reason: "PodFailed", description: "exit code 3" };
+
+  it("says how the work ended", () => {
+    expect(describeUnmet({ ...FAILED, events: [failed] }, wish, "never", 0)).toBe(
+      "condition Succeeded can no longer be met: job echo is FAILED: PodFailed: exit code 3",
+    );
+  });
+
+  it("says for how long, and what the work waits for itself", () => {
+    const waits = { ...QUEUED, waitingBecause: "pool workers has 0 machines free" };
+    expect(describeUnmet(waits, readWish("condition=DONE=false")!, "open", 300_000)).toBe(
+      "timed out after 5m waiting for condition DONE=false: session echo is QUEUE: pool workers has 0 machines free",
+    );
+    expect(describeUnmet(RUNS, { for: "delete" }, "open", 1500)).toBe(
+      "timed out after 1s500ms waiting for deletion: job echo is UNKNOWN",
+    );
+  });
+
+  it("says that somebody has deleted the work", () => {
+    expect(describeUnmet(RUNS, wish, "deleted", 0)).toBe("job echo was deleted before it met condition Succeeded");
+  });
+});
