@@ -71,6 +71,20 @@ describe("a row of restarts that do not count", () => {
     expect(rowAfter(ended("worker-1", 42), { status: status([row()], [1]) })).toBe("none");
   });
 
+  it("ends when the job is suspended, and its pod waits for nothing when that goes on", () => {
+    const job = rule("Ignore");
+    const slots = [seen("worker", [undefined, undefined])];
+    const before = status([row({ times: 19, atMs: NOW_MS })]);
+    const suspended = { spec: { ...job, suspend: true }, status: before, replicas: slots };
+    const stopped = planJob(snapshot(suspended), POLICY).status;
+    expect(stopped.replicas[0]?.uncounted).toEqual([]);
+    const resumed = planJob(snapshot({ spec: job, status: stopped, replicas: slots }), POLICY);
+    const made = resumed.steps.flatMap((step) =>
+      step.do === "create-pods" ? step.pods.map(({ index }) => index) : [],
+    );
+    expect(made).toEqual([0, 1]);
+  });
+
   it("is not longer by a disruption that a rule counts", () => {
     const counts: JobSpec = spec({
       failurePolicy: [

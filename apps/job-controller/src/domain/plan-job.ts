@@ -94,8 +94,9 @@ function settle(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus
 }
 
 function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): JobPlan {
-  const counted = { ...begun, replicas: summariseReplicas(spec, begun, snapshot.replicas) };
-  const stopped = { ...counted, startMs: undefined, replaced: [], regrouping: false };
+  // Whoever resumes it wants it tried again: no member waits because of what was before.
+  const replicas = summariseReplicas(spec, begun, snapshot.replicas).map((each) => ({ ...each, uncounted: [] }));
+  const stopped = { ...begun, replicas, startMs: undefined, replaced: [], regrouping: false };
   const status = transitionConditions(
     withoutCondition(stopped, "MachinesReserved"),
     { type: "Suspended", status: "True", reason: "JobSuspended", message: "suspend is true" },
