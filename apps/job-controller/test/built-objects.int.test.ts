@@ -5,6 +5,7 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { API_SERVERS, type ApiServer } from "./api-servers.ts";
+import { DEFAULTS } from "./manifests.ts";
 import { kindOf, readSample, render, SAMPLES } from "./render.ts";
 
 /** Nothing is stored, and a field that the API server does not know is an error. */
@@ -61,7 +62,7 @@ describe.each(API_SERVERS)("on $title", ({ skip, start }) => {
             ),
           );
           const taken = await calls.create(resource, manifest, STRICT);
-          expect(kind?.read(taken, { ...NO_DEFAULTS, pool: "usual" })).toMatchObject({ ok: true });
+          expect(kind?.read(taken, DEFAULTS)).toMatchObject({ ok: true });
         },
       );
 
@@ -78,11 +79,3 @@ describe.each(API_SERVERS)("on $title", ({ skip, start }) => {
     });
   });
 });
-
-const NO_DEFAULTS = {
-  pool: undefined,
-  poolLabel: "pool",
-  clusterDomain: undefined,
-  scheduler: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};

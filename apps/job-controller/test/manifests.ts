@@ -1,4 +1,15 @@
+import type { KindDefaults } from "../src/domain/kind.ts";
+
 type Manifest = Readonly<Record<string, unknown>>;
+
+/** Of a controller that is told of a pool, and of nothing else. */
+export const DEFAULTS: KindDefaults = {
+  pool: "cpu",
+  poolLabel: "pool",
+  clusterDomain: undefined,
+  scheduler: undefined,
+  images: { waitForMaster: undefined, kubectlDelivery: undefined },
+};
 
 /** A job as people write it, with everything that it needs and nothing else. */
 export function jobManifest(name: string, spec: Manifest = {}): Manifest {

@@ -1,6 +1,7 @@
 import type { KubeObject, KubeResource } from "@muster/kube";
 import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
+import { DEFAULTS } from "../../test/manifests.ts";
 import { NOW_MS, POLICY, snapshot } from "../../test/samples.ts";
 import { conditionOf } from "../domain/job-status.ts";
 import { MPIJOB_KIND } from "../domain/kind-mpijob.ts";
@@ -8,13 +9,6 @@ import { planJob } from "../domain/plan-job.ts";
 import { lookForCompanions } from "./companions.ts";
 import { readJob, type JobResource } from "./read-job.ts";
 
-const DEFAULTS = {
-  pool: "p",
-  poolLabel: "pool",
-  scheduler: undefined,
-  clusterDomain: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};
 const template = { spec: { containers: [{ name: "mpi", image: "image" }] } };
 const resource: JobResource = {
   apiVersion: "kubeflow.org/v1",

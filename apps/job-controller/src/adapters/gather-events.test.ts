@@ -1,15 +1,8 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { DEFAULTS } from "../../test/manifests.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { gatherEvents } from "./gather-events.ts";
 import { readJob, type JobRow } from "./read-job.ts";
-
-const DEFAULTS = {
-  pool: undefined,
-  poolLabel: "pool",
-  clusterDomain: undefined,
-  scheduler: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};
 
 function job(uid: string): JobRow {
   return readJob({ metadata: { name: "train", namespace: "default", uid } }, JOB_KIND, DEFAULTS);

@@ -1,17 +1,11 @@
 import { expect, it } from "vitest";
+import { DEFAULTS } from "../../test/manifests.ts";
 import { ended, NOW_MS, pod, POLICY } from "../../test/samples.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import type { PodFact } from "../domain/snapshot.ts";
 import { jobMessage } from "./job-messages.ts";
 import { readJob, type JobResource } from "./read-job.ts";
 
-const DEFAULTS = {
-  pool: "p",
-  poolLabel: "pool",
-  scheduler: undefined,
-  clusterDomain: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};
 const restarting: JobResource = {
   apiVersion: "muster.dev/v1",
   kind: "Job",

@@ -1,15 +1,8 @@
 import { expect, it } from "vitest";
+import { DEFAULTS } from "../../test/manifests.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { ownWrites } from "./own-writes.ts";
 import { readJob, type JobRow } from "./read-job.ts";
-
-const DEFAULTS = {
-  pool: "p",
-  poolLabel: "pool",
-  scheduler: undefined,
-  clusterDomain: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};
 
 function at(resourceVersion: string, uid = "one"): JobRow {
   return readJob({ metadata: { name: "train", namespace: "default", uid, resourceVersion } }, JOB_KIND, DEFAULTS);

@@ -1,17 +1,10 @@
 import type { CoreV1Event } from "@kubernetes/client-node";
 import type { CallOptions, KubeObject, KubeResource, ListPage } from "@muster/kube";
 import { expect, it } from "vitest";
+import { DEFAULTS } from "../../test/manifests.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { readEvents } from "./read-events.ts";
 import { readJob } from "./read-job.ts";
-
-const DEFAULTS = {
-  pool: "p",
-  poolLabel: "pool",
-  scheduler: undefined,
-  clusterDomain: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};
 
 function jobOf(replicas: number) {
   const template = { spec: { containers: [{ name: "main", image: "image" }] } };

@@ -3,19 +3,12 @@ import { annotations } from "@muster/proto";
 import { describe, expect, it } from "vitest";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { NEW_STATUS, type JobStatus } from "../domain/job-status.ts";
-import { jobManifest } from "../../test/manifests.ts";
+import { DEFAULTS, jobManifest } from "../../test/manifests.ts";
 import { readJob, type JobResource, type JobRow } from "./read-job.ts";
 import type { StatusJson } from "./status-json.ts";
 import { writeStatus, type StatusDeps } from "./write-status.ts";
 
 const RESOURCE = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
-const DEFAULTS = {
-  pool: "cpu",
-  poolLabel: "pool",
-  clusterDomain: undefined,
-  scheduler: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};
 const REMEMBERING: JobStatus = {
   ...NEW_STATUS,
   attempt: 2,

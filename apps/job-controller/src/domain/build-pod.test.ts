@@ -1,21 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { jobManifest, replicaManifest, templateManifest } from "../../test/manifests.ts";
+import { DEFAULTS, jobManifest, replicaManifest, templateManifest } from "../../test/manifests.ts";
 import { buildPod, type PodManifest } from "./build-pod.ts";
 import { buildService, serviceOwners } from "./build-service.ts";
 import type { RestartPolicy } from "./job.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { MPIJOB_KIND } from "./kind-mpijob.ts";
 import { TFJOB_KIND } from "./kind-tfjob.ts";
-import type { Kind, KindDefaults } from "./kind.ts";
+import type { Kind } from "./kind.ts";
 import type { JobToBuild, MemberPolicy } from "./member-metadata.ts";
 
-const DEFAULTS: KindDefaults = {
-  pool: "cpu",
-  poolLabel: "pool",
-  clusterDomain: undefined,
-  scheduler: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};
 const POLICY: MemberPolicy = {
   defaults: DEFAULTS,
   schedulingGates: [],

@@ -1,19 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { jobManifest, replicaManifest, templateManifest } from "../../test/manifests.ts";
+import { DEFAULTS, jobManifest, replicaManifest, templateManifest } from "../../test/manifests.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import type { KindDefaults, ReadResult } from "./kind.ts";
 
-const DEFAULTS: KindDefaults = {
-  pool: undefined,
-  poolLabel: "pool",
-  clusterDomain: undefined,
-  scheduler: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};
+const NO_POOL = { ...DEFAULTS, pool: undefined };
 
 type Manifest = Readonly<Record<string, unknown>>;
 
-const read = (manifest: unknown, more: Partial<KindDefaults> = {}) => JOB_KIND.read(manifest, { ...DEFAULTS, ...more });
+const read = (manifest: unknown, more: Partial<KindDefaults> = {}) => JOB_KIND.read(manifest, { ...NO_POOL, ...more });
 const worker = (more: Manifest) => ({ replicaSpecs: { worker: replicaManifest(more) } });
 
 function specOf(result: ReadResult) {
@@ -313,7 +307,7 @@ it("tells each pod of a Job who it is, and where all the others are", () => {
   );
   const job = { namespace: "ml", name: "train", uid: "u" };
   const { env } = JOB_KIND.describeCluster(job, { type: "worker", index: 1 }, spec, {
-    ...DEFAULTS,
+    ...NO_POOL,
     clusterDomain: "cluster.local",
   });
   expect(Object.fromEntries(env.map(({ name, value }) => [name, value]))).toEqual({
@@ -337,7 +331,7 @@ it("tells the pods of a gang nothing of all the others, and its author so, when 
       { namespace, name, uid: "u" },
       { type: "worker", index: 0 },
       specOf(gang(replicas)),
-      DEFAULTS,
+      NO_POOL,
     )
       .env.filter((variable) => variable.name === "MUSTER_CLUSTER")
       .map(({ value }) => value.length < 131_072);

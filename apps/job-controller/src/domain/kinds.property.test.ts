@@ -1,15 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { KindDefaults, ReadResult } from "./kind.ts";
+import { DEFAULTS } from "../../test/manifests.ts";
+import type { ReadResult } from "./kind.ts";
 import { KINDS } from "./kinds.ts";
 
-const DEFAULTS: KindDefaults = {
-  pool: "cpu",
-  poolLabel: "pool",
-  clusterDomain: undefined,
-  scheduler: undefined,
-  images: { waitForMaster: "a", kubectlDelivery: "b" },
-};
+const WITH_IMAGES = { ...DEFAULTS, images: { waitForMaster: "a", kubectlDelivery: "b" } };
 
 const TYPES = ["Worker", "worker", "Master", "PS", "Chief", "Launcher", "Evaluator", "a"];
 const TYPES_OF: Readonly<Record<string, readonly string[]>> = {
@@ -118,33 +113,33 @@ describe.each(KINDS)("reading a $kind", (kind) => {
   it("never throws, gives the same twice, and does not depend on the order of keys", () => {
     fc.assert(
       fc.property(manifest, (value) => {
-        const result = kind.read(value, DEFAULTS);
-        expect(kind.read(value, DEFAULTS)).toEqual(result);
-        expect(comparable(kind.read(reversed(value), DEFAULTS))).toEqual(comparable(result));
+        const result = kind.read(value, WITH_IMAGES);
+        expect(kind.read(value, WITH_IMAGES)).toEqual(result);
+        expect(comparable(kind.read(reversed(value), WITH_IMAGES))).toEqual(comparable(result));
       }),
       { numRuns: 300 },
     );
   });
 
   it("takes any JSON at all", () => {
-    fc.assert(fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => kind.read(value, DEFAULTS).ok || true));
+    fc.assert(fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => kind.read(value, WITH_IMAGES).ok || true));
   });
 
   it("can tell every member of what it has read about the gang", () => {
     let readable = 0;
     fc.assert(
       fc.property(manifest, (value) => {
-        const result = kind.read(value, DEFAULTS);
+        const result = kind.read(value, WITH_IMAGES);
         if (!result.ok) return;
         readable += 1;
         const job = { name: "a", namespace: "b", uid: "c" };
         for (const { type, replicas: count } of result.spec.replicas) {
           for (let index = 0; index < count; index += 1) {
-            const { env } = kind.describeCluster(job, { type, index }, result.spec, DEFAULTS);
+            const { env } = kind.describeCluster(job, { type, index }, result.spec, WITH_IMAGES);
             expect(new Set(env.map(({ name }) => name)).size).toBe(env.length);
           }
         }
-        kind.companions(job, result.spec, DEFAULTS);
+        kind.companions(job, result.spec, WITH_IMAGES);
       }),
       { numRuns: 500, seed: 7 },
     );

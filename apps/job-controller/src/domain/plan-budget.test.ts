@@ -1,17 +1,10 @@
 import { expect, it } from "vitest";
+import { DEFAULTS } from "../../test/manifests.ts";
 import { POLICY, granted, pod, seen, snapshot } from "../../test/samples.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { TFJOB_KIND } from "./kind-tfjob.ts";
 import type { Kind } from "./kind.ts";
 import { planJob } from "./plan-job.ts";
-
-const DEFAULTS = {
-  pool: "p",
-  poolLabel: "pool",
-  scheduler: undefined,
-  clusterDomain: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};
 
 /** The minimum that the budget of a gang of three gets. */
 function minimumOf(

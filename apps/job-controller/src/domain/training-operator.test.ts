@@ -1,22 +1,16 @@
 import { describe, expect, it } from "vitest";
+import { DEFAULTS } from "../../test/manifests.ts";
 import { buildService, serviceOwners } from "./build-service.ts";
 import { JAXJOB_KIND } from "./kind-jaxjob.ts";
 import { MPIJOB_KIND } from "./kind-mpijob.ts";
 import { PYTORCHJOB_KIND } from "./kind-pytorchjob.ts";
 import { TFJOB_KIND } from "./kind-tfjob.ts";
-import type { Kind, KindDefaults } from "./kind.ts";
+import type { Kind } from "./kind.ts";
 import type { JobSpec, Member } from "./job.ts";
 import { memberName } from "./member-names.ts";
 
 /** What pods and tools find with the training operator 1.9, kind by kind. What differs on purpose stands in docs/kubeflow.md. */
 const JOB = { namespace: "ml", name: "j", uid: "u" };
-const DEFAULTS: KindDefaults = {
-  pool: "p",
-  poolLabel: "pool",
-  scheduler: undefined,
-  clusterDomain: undefined,
-  images: { waitForMaster: undefined, kubectlDelivery: undefined },
-};
 const KEYS = {
   labels: {
     managedBy: "m",
