@@ -23,7 +23,7 @@ export type Config = {
   readonly nodeLostMs: number;
   /** Counts alone are written to a status at most this often. */
   readonly statusEveryMs: number;
-  /** While more jobs wait than are worked on, budgets and status of a new one may wait for so long after its creation. */
+  /** While more jobs wait than are worked on, budgets and status of a new one may wait until that has been so for this long. */
   readonly postponeMostMs: number;
   readonly election: { readonly leaseMs: number; readonly renewDeadlineMs: number; readonly retryMs: number };
   readonly defaults: KindDefaults;

@@ -8,7 +8,7 @@ import { reconcile, type PassDeps } from "./reconcile.ts";
 
 const PASS_POLICY = { ...POLICY, statusEveryMs: 1000, postponeMostMs: 15_000 };
 
-type Seen = { readonly snapshot: Snapshot };
+type Seen = { readonly snapshot: Snapshot; readonly errors: readonly unknown[] };
 
 /** A world in which steps do what they say, and of which a test may say what fails. */
 function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
@@ -16,10 +16,11 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
   let now = snapshot(start);
   let failing: readonly JobStep["do"][] = [];
   const failures: string[] = [];
+  const unclaimed: Error[] = [];
   const wakes: number[] = [];
   const passes: string[][] = [];
   const deps: PassDeps<Seen> = {
-    observe: () => Promise.resolve({ snapshot: now }),
+    observe: () => Promise.resolve({ snapshot: now, errors: [...unclaimed] }),
     act: (_seen, step) => {
       if (failing.includes(step.do)) return Promise.reject(failureOf(step.do));
       did.push(step.do);
@@ -50,6 +51,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
     did,
     deps,
     failures,
+    unclaimed,
     wakes,
     passes,
     status: () => now.status,
@@ -112,6 +114,33 @@ describe("a pass", () => {
       errors: [new Error("create-service failed"), new Error("sync-budget failed")],
     });
     expect(failures).toEqual(["create-service", "sync-budget"]);
+  });
+
+  it("does everything else for a job of which a member could not be claimed, and then fails with why", async () => {
+    const { pass, did, unclaimed } = world(fresh);
+    unclaimed.push(new Error("a pod could not be adopted"));
+    await expect(pass()).rejects.toThrow("a pod could not be adopted");
+    expect(did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
+  });
+
+  it("makes many services at once, and not all of them", async () => {
+    const wanted = Array.from({ length: 40 }, (_none, index) => `train-worker-${index}`);
+    let now = 0;
+    let most = 0;
+    const { pass } = world(
+      { units: [granted("worker-0", "worker-1")], services: { present: [], wanted, settled: true } },
+      {
+        act: async (_seen, step) => {
+          if (step.do !== "create-service") return;
+          now += 1;
+          most = Math.max(most, now);
+          await new Promise(setImmediate);
+          now -= 1;
+        },
+      },
+    );
+    await pass();
+    expect(most).toBe(16);
   });
 
   it("keeps a deadline although a step always fails, and comes no oftener for one that is over", async () => {

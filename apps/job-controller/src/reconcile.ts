@@ -6,8 +6,15 @@ import type { JobPlan, JobStep } from "./domain/plan-steps.ts";
 import type { JobStatus } from "./domain/job-status.ts";
 import type { JobPolicy, Snapshot } from "./domain/snapshot.ts";
 
+/** What one look at a job has found. */
+export type Looked = {
+  readonly snapshot: Snapshot;
+  /** Why members could not be claimed or let go: the pass fails, once everything else was tried. */
+  readonly errors: readonly unknown[];
+};
+
 /** What one pass over one job needs. `Seen` is whatever stands behind a snapshot. */
-export type PassDeps<Seen extends { readonly snapshot: Snapshot }> = {
+export type PassDeps<Seen extends Looked> = {
   /** The job as it is now; undefined when there is none. */
   readonly observe: () => Promise<Seen | undefined>;
   readonly act: (seen: Seen, step: JobStep) => Promise<void>;
@@ -34,6 +41,8 @@ export type PassPolicy = JobPolicy & {
 
 /** A grant is often there at once, and then the pods follow in the same pass. */
 const ROUNDS_MOST = 3;
+/** Of the calls for one job that do not depend on each other. */
+const AT_ONCE = 16;
 /** What was postponed is looked at again after this. */
 const POSTPONE_MS = 2000;
 
@@ -47,10 +56,7 @@ type Next = { readonly requeueAfterMs?: number };
  * Returns when to look again. Idempotent: a pass that ends anywhere is made good by the next one. Rejects with the error of the step that failed, or with an
  * AggregateError of all of them, once everything else was tried; what is due at a time stays due then.
  */
-export async function reconcile<Seen extends { readonly snapshot: Snapshot }>(
-  deps: PassDeps<Seen>,
-  policy: PassPolicy,
-): Promise<Next> {
+export async function reconcile<Seen extends Looked>(deps: PassDeps<Seen>, policy: PassPolicy): Promise<Next> {
   for (let round = 1; ; round += 1) {
     const seen = await deps.observe();
     if (seen === undefined) return {};
@@ -71,16 +77,16 @@ type Round<Seen> = {
   readonly round: number;
 };
 
-async function carryOut<Seen extends { readonly snapshot: Snapshot }>(
+async function carryOut<Seen extends Looked>(
   deps: PassDeps<Seen>,
   policy: PassPolicy,
   { seen, plan, write, round }: Round<Seen>,
 ): Promise<Next | "again"> {
   if (write === "first" && (await deps.writeStatus(seen, plan.status)) === "gone") return {};
-  const onlyAsks = plan.steps.length > 0 && plan.steps.every((step) => step.do === "reserve");
+  const onlyPrepares = plan.steps.length > 0 && plan.steps.every(isPreparation);
   const isPostponed = (deps.busyForMs() ?? Infinity) < policy.postponeMostMs && hasJustBegun(seen.snapshot);
   const failures = await actAll(deps, seen, isPostponed ? plan.steps.filter(isUrgent) : plan.steps);
-  if (failures.length === 0 && onlyAsks && round < ROUNDS_MOST && write !== "first") return "again";
+  if (failures.length === 0 && onlyPrepares && round < ROUNDS_MOST && write !== "first") return "again";
   if (isPostponed && failures.length === 0) return { requeueAfterMs: POSTPONE_MS };
   // It tells what was seen, and that is so whatever has become of the steps.
   if (write !== "first") {
@@ -89,10 +95,11 @@ async function carryOut<Seen extends { readonly snapshot: Snapshot }>(
     if (isNews && (await deps.writeStatus(seen, told)) === "gone") return {};
   }
   const next = lookAgain(plan.lookAgainInMs, write === "later" ? policy.statusEveryMs : undefined);
-  if (failures.length === 0) return next;
+  const errors = [...seen.errors, ...failures.map(({ error }) => error)];
+  if (errors.length === 0) return next;
   // A deadline does not wait for a step that always fails.
   if (next.requeueAfterMs !== undefined) deps.wakeAfter(Math.max(FAILED_WAKE_LEAST_MS, next.requeueAfterMs));
-  throw asOne(failures);
+  throw asOne(errors, failures);
 }
 
 type Failure = { readonly step: JobStep; readonly error: unknown };
@@ -103,14 +110,15 @@ function isOfSilence({ step, error }: Failure): boolean {
   return step.do === "reserve" && (code === "unavailable" || code === "deadline_exceeded");
 }
 
-function asOne(failures: readonly Failure[]): unknown {
-  const [first, ...others] = failures;
-  if (others.length === 0) return first?.error;
+function asOne(errors: readonly unknown[], failures: readonly Failure[]): unknown {
+  if (errors.length === 1) return errors[0];
   const steps = failures.map(({ step }) => step.do).join(", ");
-  return new AggregateError(
-    failures.map(({ error }) => error),
-    `${failures.length} steps failed: ${steps}`,
-  );
+  return new AggregateError(errors, `${errors.length} failures${steps === "" ? "" : `, of these steps: ${steps}`}`);
+}
+
+/** Nothing wakes a job for what comes of these. */
+function isPreparation({ do: what }: JobStep): boolean {
+  return what === "reserve" || what === "create-companions";
 }
 
 /** Machines and pods first: while many jobs wait for theirs, what guards or tells of a gang of which nobody was told that it has begun waits, too, and not for long. */
@@ -123,7 +131,7 @@ function isUrgent(step: JobStep): boolean {
 }
 
 /** Every step is tried: a service that cannot be made does not keep the others from being made. Returns what went wrong. */
-async function actAll<Seen extends { readonly snapshot: Snapshot }>(
+async function actAll<Seen extends Looked>(
   deps: PassDeps<Seen>,
   seen: Seen,
   steps: readonly JobStep[],
@@ -139,14 +147,32 @@ async function actAll<Seen extends { readonly snapshot: Snapshot }>(
       return false;
     }
   };
-  // Deletions do not depend on each other, and there may be many.
-  await Promise.all(steps.filter((step) => step.do === "delete-pod").map(attempt));
+  // These do not depend on each other, and there may be many.
+  await inLanes(steps.filter(isDeletion), attempt);
+  const ofServices = steps.filter(isOfService);
   for (const step of steps) {
-    if (step.do === "delete-pod" || (await attempt(step))) continue;
+    if (step === ofServices[0]) await inLanes(ofServices, attempt);
+    if (isDeletion(step) || isOfService(step) || (await attempt(step))) continue;
     // What pods need is not there: they would start without it, or not be placed.
     if (step.do === "create-companions" || step.do === "sync-group") break;
   }
   return failures;
+}
+
+function isDeletion(step: JobStep): boolean {
+  return step.do === "delete-pod";
+}
+
+function isOfService(step: JobStep): boolean {
+  return step.do === "create-service" || step.do === "delete-service";
+}
+
+async function inLanes(steps: readonly JobStep[], attempt: (step: JobStep) => Promise<boolean>): Promise<void> {
+  const waiting = steps.values();
+  const lane = async (): Promise<void> => {
+    for (const step of waiting) await attempt(step);
+  };
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, steps.length) }, lane));
 }
 
 function lookAgain(...times: readonly (number | undefined)[]): Next {

@@ -12,6 +12,8 @@ import { JOB_KIND } from "./domain/kind-job.ts";
 const LEASE = "muster-job-controller";
 /** Per method; most of them are long polls, which cost little while they wait. */
 const REQUESTS_AT_ONCE = 2048;
+/** What decides nothing because it is too old is looked at again after this. */
+const STALE_RETRY_MS = 1000;
 /** Without its own kind there is nothing to do. */
 const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply -f deploy/crds`;
 
@@ -120,6 +122,8 @@ function runKind(
     reconcile: async (key, passSignal) => {
       // A process that was frozen may run this before the timer that takes its lead away.
       if (!lead.holds()) return {};
+      // What the API server has not told for so long decides nothing.
+      if (deps.staleness() !== undefined) return { requeueAfterMs: STALE_RETRY_MS };
       return deps.pass(runtime, key, { signal: passSignal, holds: lead.holds });
     },
     onError: (error, key, failures) => {

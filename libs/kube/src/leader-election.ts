@@ -20,7 +20,7 @@ export type Lead = {
   readonly signal: AbortSignal;
   /** Greater than that of every earlier leader: the lease's leaseTransitions. Whoever stores something for the leader refuses a smaller one. */
   readonly fencing: number;
-  /** The same as the signal, but true also for a process that was frozen and has just come back, before its timers have run. */
+  /** Whether the lead is held at this moment; right also in a process that was frozen and has just come back, before its timers have aborted the signal. */
   readonly holds: () => boolean;
 };
 

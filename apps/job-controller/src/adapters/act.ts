@@ -71,7 +71,9 @@ async function actNow(deps: ActDeps, { runtime, job, seen, signal, holds }: Acti
       return createService(deps, { runtime, job, seen, signal, holds }, step.service);
     case "delete-service": {
       const service = seen.services.get(step.service);
-      if (service !== undefined) await controller.serviceControl.deleteService(job, service);
+      if (service === undefined) return;
+      const outcome = await controller.serviceControl.deleteService(job, service);
+      if (outcome.did === "refused") throw new FaultError(outcome.fault);
       return;
     }
     case "sync-budget":

@@ -237,10 +237,10 @@ async function createJob(
   try {
     return await calls.create<JobResource>(place, resource, { query });
   } catch (error) {
-    const code = kubeFault(error)?.code;
-    if (code === "already_exists") return undefined;
-    if (code !== "not_found") return raise(error);
-    // Nothing but the kind itself can be missing where something is made.
+    const fault = kubeFault(error);
+    if (fault?.code === "already_exists") return undefined;
+    // Where something is made only its kind can be missing, or the namespace.
+    if (fault?.code !== "not_found" || fault.kind === "namespaces") return raise(error);
     const reason = `${kind.kind} is not installed in this cluster: it needs the CustomResourceDefinition ${kind.plural}.${kind.group}`;
     return throwFault({ code: "invalid_request", field: "kind", reason }, { cause: error });
   }

@@ -1,4 +1,4 @@
-/** Whether this process still leads, asked at this moment: true also for none that was frozen for longer than its lease. */
+/** Whether this process still leads, asked at this moment: false in one that was frozen for longer than its lease. */
 export type Fence = () => boolean;
 
 /** The same work, begun only while this process leads; otherwise it rejects as if its pass had been stopped. */

@@ -26,10 +26,10 @@ export type KindRuntime = AsyncDisposable & {
   readonly kind: Kind;
   readonly resource: KubeResource;
   readonly jobs: Informer<JobRow, "ownerId">;
-  /** The same no later than in so many milliseconds. */
-  wakeAfter(key: string, ms: number): void;
   /** Puts the job into the queue of whoever works now; nobody works in a process that does not lead. */
   wake(key: string, priority?: "high" | "low"): void;
+  /** The same no later than in so many milliseconds. */
+  wakeAfter(key: string, ms: number): void;
   /** A queue with every job in it, for whoever begins to work; the one before gets no more. */
   newQueue(): WorkQueue;
   readonly controller: JobController<JobRow>;

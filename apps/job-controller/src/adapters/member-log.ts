@@ -43,7 +43,7 @@ function memberLog(
   signals: Pick<LogDeps, "isFinished" | "changed">,
 ): LogDeps {
   const spec = "problems" in job.spec ? [] : job.spec.replicas;
-  const main = spec.find(({ type }) => component.startsWith(`${type}-`))?.mainContainer ?? "";
+  const main = spec.find(({ type }) => type === component.replace(/-\d+$/, ""))?.mainContainer ?? "";
   const container = wanted === "" ? main : wanted;
   const logOf = ({ id, pod }: Run): FollowedLog => ({ pod, container, run: id });
   return {

@@ -20,7 +20,7 @@ export type DeleteReason =
 export type ReleaseReason =
   "suspended" | "job-over" | "gang-restarts" | "needs-changed" | "scaled-down" | "machine-lost";
 
-/** What should happen, in this order, once the status that goes with it is written. Each may be done twice without harm. */
+/** What should happen; what others rely on stands before them. Each may be done twice without harm. */
 export type JobStep =
   | { readonly do: "reserve"; readonly unit: Unit; readonly priority: number; readonly because: Unit["because"] }
   | { readonly do: "release"; readonly unitId: string; readonly because: ReleaseReason }
@@ -61,7 +61,7 @@ export type JobStep =
   | { readonly do: "delete-job"; readonly because: "ttl-over" };
 
 export type JobPlan = {
-  /** Written first, where it differs from what is stored: the steps rely on it being remembered. */
+  /** Written before the steps where they rely on its being remembered, and else after them. */
   readonly status: JobStatus;
   readonly steps: readonly JobStep[];
   /** When to look again though nothing has changed; undefined: no need to. */

@@ -120,7 +120,7 @@ export type Snapshot = {
   readonly budget: BudgetSeen | undefined;
   /** The groups of schedulers that have such. */
   readonly groups: GroupsSeen;
-  /** Units that are wanted, and those that the ledger has of this job beside them. */
+  /** Units that the ledger has of this job; one of state `none` where it has none. */
   readonly units: readonly UnitSeen[];
   /** Nodes that are gone, or not ready for longer than the policy of the watcher allows. */
   readonly nodesLost: readonly string[];
