@@ -14,6 +14,8 @@ export type CloudFaults = {
   /** Calls of any kind that are refused with a time to wait. */
   rateLimited?: { readonly times: number; readonly retryAfterMs: number };
   listFails?: number;
+  /** Lists that are empty, whatever there is. */
+  listsNothing?: number;
 };
 
 export type CloudInstance = {
@@ -50,7 +52,7 @@ export function memoryCloud({ name, now }: { readonly name: string; readonly now
     throwFault({ code: "limit_exceeded", what: `calls of ${name}`, limit: 1, retryAfterMs: limited.retryAfterMs });
   };
   const fail = (doing: string): never => throwFault({ code: "unavailable", dependency: doing, retryAfterMs: 0 });
-  const spend = (what: "startFails" | "answerLost" | "stopForgotten" | "listFails"): boolean => {
+  const spend = (what: "startFails" | "answerLost" | "stopForgotten" | "listFails" | "listsNothing"): boolean => {
     const left = faults[what] ?? 0;
     if (left > 0) faults[what] = left - 1;
     return left > 0;
@@ -106,6 +108,7 @@ export function memoryCloud({ name, now }: { readonly name: string; readonly now
         await Promise.resolve();
         limit();
         if (spend("listFails")) fail(name);
+        if (spend("listsNothing")) return [];
         return [...instances.values()].map(toInstance);
       },
       findImage: () => Promise.resolve(""),

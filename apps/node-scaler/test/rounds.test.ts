@@ -158,6 +158,18 @@ describe("a cloud that fails", () => {
     expect(phases(world)).toEqual(["Available"]);
     expect(world.cloud.instances.size).toBe(1);
   });
+
+  it("ends nothing by listing nothing while the machines are ready", async () => {
+    const world = new ScalerWorld(buildPolicy());
+    const job = world.ledger.reserve("a", 2, world.nowMs);
+    await world.run(MINUTE);
+    world.reach(job);
+    world.cloud.faults.listsNothing = Infinity;
+    await world.run(5 * MINUTE);
+    expect(phases(world)).toEqual(["Claimed", "Claimed"]);
+    expect(world.cloud.instances.size).toBe(2);
+    expect(world.cloud.starts.size).toBe(2);
+  });
 });
 
 it("ends a node that never joins, and makes another", async () => {

@@ -163,7 +163,7 @@ it("evicts and ends only once the ledger can give the node to nobody, unless it 
       const { reap } = lookAt(all, { ...silent, isLedgerSilent: false, isLedgerCut: false });
       for (const { node, instance, kubeNode, machine } of all) {
         const { terminate } = node.spec;
-        if (terminate?.code === "VANISHED" && instance === undefined) continue;
+        if (terminate?.code === "VANISHED" && instance === undefined && kubeNode?.ready !== true) continue;
         const isLate = terminate !== undefined && !withdrawn.includes(terminate.code) && terminate.drainUntilMs <= NOW;
         if (isLate || kubeNode === undefined || machine?.standing !== "FREE" || machine.holder !== undefined) continue;
         if (node.status.phase === "Terminating" || node.status.phase === "Terminated") continue;

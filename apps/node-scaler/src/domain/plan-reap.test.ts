@@ -120,12 +120,14 @@ describe("the way to the end of a node that nobody needs", () => {
 });
 
 describe("the way to the end of a node that is lost", () => {
-  it("is not drained when its machine is gone, unless its provider lists it again", () => {
-    const gone = { instances: listed(), pods, machines: standing("HELD", holder) };
+  it("is not drained when its machine is gone, unless its provider lists it again or it is ready again", () => {
+    const dead = inCluster(buildKubeNode("n", { ready: false }));
+    const gone = { instances: listed(), kubeNodes: dead, pods, machines: standing("HELD", holder) };
     const vanished = node("VANISHED", "Claimed");
     expect(shown(vanished, gone)).toEqual(["cordon VANISHED", "change instance-gone"]);
     expect(shown(vanished, { ...gone, instances: listed(buildInstance("n")) })).not.toContain("change instance-gone");
     expect(shown(vanished, { ...gone, instances: silence })).not.toContain("change instance-gone");
+    expect(shown(vanished, { ...gone, kubeNodes: ready })).not.toContain("change instance-gone");
   });
 
   it("goes on although somebody holds it, once the ledger gives it to nobody else", () => {

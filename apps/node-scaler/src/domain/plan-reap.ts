@@ -2,6 +2,7 @@ import type { NodeChange } from "./change-node.ts";
 import { isWithdrawable, type ScaledNode, type Termination, type TerminationCode } from "./node.ts";
 import {
   instancesByNode,
+  joinedNodes,
   kubeNodesByRecord,
   type Instances,
   type KubeNode,
@@ -115,17 +116,6 @@ export function planReap(snapshot: ReapSnapshot): ReapStep[] {
   });
 }
 
-/** Under every name that it has joined with. */
-function joinedNodes(
-  { name, status }: ScaledNode,
-  byRecord: ReadonlyMap<string, readonly KubeNode[]>,
-  { byName }: KubeNodes,
-): readonly KubeNode[] {
-  const known = status.kubernetesNode === undefined ? undefined : byName.get(status.kubernetesNode);
-  const labelled = byRecord.get(name) ?? [];
-  return known === undefined || labelled.includes(known) ? labelled : [known, ...labelled];
-}
-
 function planDrain(
   node: ScaledNode,
   { terminate, isListed }: { readonly terminate: Termination; readonly isListed: boolean },
@@ -145,8 +135,9 @@ function planDrain(
   const cordons = kubeNodes
     .filter(({ cordoned }) => !cordoned)
     .map(({ name }): ReapStep => ({ do: "cordon", node: node.name, kubeNode: name, because: terminate.code }));
+  const isGone = !isListed && !kubeNodes.some(({ ready }) => ready);
   // What ran on it has ended with the machine; nobody is to be given what is left of it.
-  if (terminate.code === "VANISHED" && !isListed) return [...cordons, ...terminating(node, "instance-gone")];
+  if (terminate.code === "VANISHED" && isGone) return [...cordons, ...terminating(node, "instance-gone")];
   if (isOverdue) return [...cordons, ...terminating(node, "drain-deadline")];
   if (!snapshot.kubeNodes.known) return [...cordons, ...wait("watcher-silent")];
   if (kubeNodes.length === 0) return terminating(node, "not-in-cluster");

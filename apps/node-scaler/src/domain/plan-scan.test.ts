@@ -88,6 +88,14 @@ describe("a record", () => {
     },
   );
 
+  it("does not end because of its provider's list while its machine is ready, or nobody knows whether it is", () => {
+    const nodes = [buildNode("n", { status: { phase: "Claimed" } })];
+    const dead = inCluster(buildKubeNode("n", { ready: false }));
+    expect(twice({ nodes, kubeNodes: inCluster(buildKubeNode("n")) })).toEqual([]);
+    expect(twice({ nodes, kubeNodes: { ...dead, known: false } })).toEqual([]);
+    expect(twice({ nodes, kubeNodes: dead })).toMatchObject([{ spec: { terminate: { code: "VANISHED" } } }]);
+  });
+
   it.each(["Creating", "Terminating", "Terminated"] as const)("that is %s need not have one", (phase) => {
     expect(twice({ nodes: [buildNode("n", { status: { phase } })] })).toEqual([]);
   });

@@ -5,6 +5,7 @@ import type { PoolPolicy } from "./pool.ts";
 import {
   instanceKey,
   instancesByNode,
+  joinedNodes,
   kubeNodesByRecord,
   type Instances,
   type KubeNodes,
@@ -101,8 +102,11 @@ function belongs({ status }: ScaledNode, { instanceId }: ListedInstance): boolea
   return phase === "Terminating" || status.instanceId === undefined || status.instanceId === instanceId;
 }
 
-function findVanished({ nodes, instances, policies, nowMs }: ScanSnapshot): Finding[] {
+/** A machine that is gone turns not ready: where that cannot be seen, or is not so, it is the provider's list that is wrong. */
+function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnapshot): Finding[] {
+  if (!kubeNodes.known) return [];
   const byNode = instancesByNode(instances);
+  const byRecord = kubeNodesByRecord(kubeNodes);
   return nodes.flatMap((node) => {
     const { phase, instanceId } = node.status;
     if (!WITH_INSTANCE.has(phase) || node.spec.terminate !== undefined) return [];
@@ -112,6 +116,7 @@ function findVanished({ nodes, instances, policies, nowMs }: ScanSnapshot): Find
       byNode.get(node.name)?.some((instance) => instance.instanceId === instanceId) === true
     )
       return [];
+    if (joinedNodes(node, byRecord, kubeNodes).some(({ ready }) => ready)) return [];
     const message = "its provider does not list the instance any more";
     const terminate = buildTermination({ code: "VANISHED", message }, node, policies, nowMs);
     const step = { do: "change", node: node.name, expected: phase, spec: { terminate }, because: "vanished" } as const;

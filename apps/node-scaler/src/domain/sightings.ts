@@ -1,4 +1,4 @@
-import type { Owner } from "./node.ts";
+import type { Owner, ScaledNode } from "./node.ts";
 
 /** An instance as its provider lists it. */
 export type ListedInstance = {
@@ -84,6 +84,17 @@ export function kubeNodesByRecord({ byName }: KubeNodes): ReadonlyMap<string, re
     labelled.sort((one, other) => (one.name < other.name ? -1 : 1)),
     ({ scaledNode }) => scaledNode ?? "",
   );
+}
+
+/** The Kubernetes nodes of a record, under every name that it has joined with. */
+export function joinedNodes(
+  { name, status }: Pick<ScaledNode, "name" | "status">,
+  byRecord: ReadonlyMap<string, readonly KubeNode[]>,
+  { byName }: KubeNodes,
+): readonly KubeNode[] {
+  const known = status.kubernetesNode === undefined ? undefined : byName.get(status.kubernetesNode);
+  const labelled = byRecord.get(name) ?? [];
+  return known === undefined || labelled.includes(known) ? labelled : [known, ...labelled];
 }
 
 export function isSameOwner(one: Owner, other: Owner): boolean {
