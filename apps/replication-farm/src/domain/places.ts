@@ -23,6 +23,14 @@ export function place(snapshot: SetSnapshot, set: ReplicaSet, node: string): Rep
   return { ...set, placements, nextOrdinal: set.nextOrdinal + 1 };
 }
 
+/** The set with another ordinal for one of its places, because the pod name of that one belongs to somebody else. */
+export function renumber(set: ReplicaSet, ordinal: number): ReplicaSet {
+  const placements = set.placements.map((each) =>
+    each.ordinal === ordinal ? { ...each, ordinal: set.nextOrdinal } : each,
+  );
+  return { ...set, placements, nextOrdinal: set.nextOrdinal + 1 };
+}
+
 /** Audited with each change of the nodes: all of them, as they are after it. */
 export function retarget(set: ReplicaSet): Audit {
   const nodes = set.placements.map(({ node }) => node);

@@ -1,0 +1,113 @@
+import { backoffMs, pause } from "@muster/backoff";
+import { publishEvent, type Bus } from "@muster/bus";
+import { muster, subjects } from "@muster/proto";
+import type { Logger } from "@muster/service";
+
+export type Alert = {
+  /** Equal for what is the same trouble: lower case letters, digits, `-` and `_`, 128 characters at most. */
+  readonly incidentKey: string;
+  readonly description: string;
+  readonly urgency: "HIGH" | "LOW";
+  readonly details: Readonly<Record<string, unknown>>;
+  /** Empty: of no set. */
+  readonly replicaSet: string;
+};
+
+/** Alerts go to the log and a metric at once, and to the bus and a webhook as these can be had; none of them holds up whoever raises one. */
+export type Alerts = AsyncDisposable & {
+  /** Told once an incident, and again each REPEAT_MS as long as it is raised. */
+  raise(alert: Alert): void;
+  /** The incident is over: the next one of this key is told at once. */
+  resolve(incidentKey: string): void;
+};
+
+export type AlertsOptions = {
+  readonly bus: Bus;
+  readonly logger: Logger;
+  readonly webhook: string | undefined;
+  readonly counted: (urgency: Alert["urgency"]) => void;
+  readonly now: () => number;
+  /** Sends the text to the webhook; rejects, or answers false, when it was not taken. */
+  readonly post?: (url: string, body: string, signal: AbortSignal) => Promise<boolean>;
+};
+
+const REPEAT_MS = 3_600_000;
+/** Alerts that wait for the webhook; beyond it they are only in the log, on the bus and in the metric. */
+const QUEUE_MAX = 100;
+const ATTEMPTS_MAX = 6;
+const RETRY = { firstMs: 1000, mostMs: 60_000 };
+const POST_TIMEOUT_MS = 10_000;
+
+export function openAlerts(options: AlertsOptions): Alerts {
+  const { bus, logger, webhook, counted, now, post = postJson } = options;
+  const raisedAtMs = new Map<string, number>();
+  const queue: Alert[] = [];
+  const stop = new AbortController();
+  let sending: Promise<void> | undefined;
+
+  const drain = async (url: string): Promise<void> => {
+    for (let alert = queue.shift(); alert !== undefined && !stop.signal.aborted; alert = queue.shift())
+      await deliver(url, alert);
+    sending = undefined;
+  };
+  const deliver = async (url: string, alert: Alert): Promise<void> => {
+    const body = JSON.stringify(alert);
+    for (let attempt = 1; !stop.signal.aborted; attempt += 1) {
+      const isTaken = await post(url, body, stop.signal).catch(() => false);
+      if (isTaken) return;
+      if (attempt >= ATTEMPTS_MAX) {
+        logger.error({ incidentKey: alert.incidentKey, attempts: attempt }, "the webhook did not take an alert");
+        return;
+      }
+      await pause(backoffMs(attempt, RETRY), stop.signal);
+    }
+  };
+
+  return {
+    raise: (alert) => {
+      const { incidentKey, description, urgency, details, replicaSet } = alert;
+      const atMs = now();
+      if (atMs - (raisedAtMs.get(incidentKey) ?? -Infinity) < REPEAT_MS) return;
+      raisedAtMs.set(incidentKey, atMs);
+      counted(urgency);
+      logger[urgency === "HIGH" ? "error" : "warn"]({ incidentKey, replicaSet, details }, description);
+      const detailsJson = JSON.stringify(details);
+      const message = { incidentKey, description, urgency, detailsJson, atMs, replicaSet };
+      publish(bus, message).catch((error: unknown) =>
+        logger.warn({ incidentKey, err: error }, "an alert is not on the bus"),
+      );
+      if (webhook === undefined) return;
+      if (queue.length >= QUEUE_MAX) {
+        logger.error(
+          { incidentKey, limit: QUEUE_MAX },
+          "too many alerts wait for the webhook; this one is not sent there",
+        );
+        return;
+      }
+      queue.push(alert);
+      sending ??= drain(webhook);
+    },
+    resolve: (incidentKey) => {
+      raisedAtMs.delete(incidentKey);
+    },
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await sending;
+    },
+  };
+}
+
+async function publish(bus: Bus, message: muster.farm.v1.Alert.$Properties): Promise<void> {
+  const { incidentKey, atMs } = message;
+  await publishEvent(bus, subjects.farmAlerted(incidentKey ?? ""), muster.farm.v1.Alert, message, {
+    messageId: `${incidentKey ?? ""}-${atMs ?? 0}`,
+  });
+}
+
+async function postJson(url: string, body: string, signal: AbortSignal): Promise<boolean> {
+  const timeout = AbortSignal.any([signal, AbortSignal.timeout(POST_TIMEOUT_MS)]);
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(url, { method: "POST", body, headers, signal: timeout });
+  await response.body?.cancel();
+  return response.ok;
+}

@@ -1,0 +1,210 @@
+import { createHash, randomUUID } from "node:crypto";
+import type { NatsBus } from "@muster/bus";
+import { faultOf } from "@muster/faults";
+import { kubeCalls, loadKube } from "@muster/kube";
+import { annotations, buckets, labels, schedulingGates, streams } from "@muster/proto";
+import type { ServiceContext } from "@muster/service";
+import type { Session } from "@muster/store";
+import { traceparentOf } from "@muster/tracing";
+import type { Config } from "../config.ts";
+import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
+import { decideFailsafe } from "../domain/decide-failsafe.ts";
+import type { ReplicaSet } from "../domain/replica-set.ts";
+import { makeFarm, type Farm } from "../farm.ts";
+import type { PassDeps } from "../pass.ts";
+import type { RequestDeps } from "../requests.ts";
+import { openAlerts, type Alerts } from "./alerts.ts";
+import { openAuditLog } from "./audit-log.ts";
+import { rollCodec, setCodec } from "./messages.ts";
+import { startMetrics, type FarmMetrics } from "./metrics.ts";
+import { kubePods, type Made, type Pods } from "./pods.ts";
+import { makeRecords, openRecords } from "./records.ts";
+import { openWorld, type World } from "./views.ts";
+
+export type Deps = AsyncDisposable & {
+  readonly farm: Farm;
+  readonly requests: RequestDeps;
+  /** What is not as fresh as it should be; undefined when all is. */
+  readonly staleness: () => string | undefined;
+};
+
+const KUBE_TIMEOUT_MS = 10_000;
+const CALLS_AT_ONCE = 32;
+
+/** Opens what the service lives on; the one place that knows what stands behind each verb. */
+export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
+  const { config, logger } = context;
+  const { connection } = bus;
+  await bus.ensureStream(streams.events);
+  await bus.ensureStream(streams.audit);
+  await using undo = new AsyncDisposableStack();
+  const calls = undo.use(
+    kubeCalls(loadKube(config.kube.kubeconfig), { timeoutMs: KUBE_TIMEOUT_MS, mostInFlight: CALLS_AT_ONCE }),
+  );
+  const sets = await openRecords(connection, buckets.replicaSets, setCodec);
+  const rolls = await openRecords(connection, buckets.rolls, rollCodec);
+  const { nodesFreshMs, nodeGraceMs } = config;
+  const onProblem = (what: string, error: unknown, retryInMs: number): void =>
+    logger.warn({ err: error, what, retryInMs }, "following is interrupted");
+  const now = steadyNow;
+  const world = undo.use(await openWorld({ connection, sets, rolls, nodesFreshMs, nodeGraceMs, now, onProblem }));
+  const metrics = undo.use(
+    startMetrics(
+      () => farm.owned(),
+      () => [...world.sets(), ...world.rolls()].filter(({ read }) => "unreadable" in read).length,
+    ),
+  );
+  const counted = (urgency: "HIGH" | "LOW"): void => metrics.alerted(urgency);
+  const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted, now }));
+  undo.defer(alertUnreadable(world, alerts));
+  const policy: PodPolicy = {
+    namespace: config.kube.namespace,
+    keys: { labels, annotations, schedulingGates },
+  };
+  const pods = kubePods(calls, config.kube.namespace);
+  const setRecords = makeRecords(sets);
+  const rollRecords = makeRecords(rolls);
+  const auditLog = openAuditLog(bus);
+  const pass: PassDeps = {
+    now,
+    newId: randomUUID,
+    sets: setRecords,
+    rolls: rollRecords,
+    world,
+    auditLog,
+    pods: {
+      ...pods,
+      make: (set, place) => make(pods, policy, set, place),
+      count: async ({ name, uid }) => (await pods.list(name)).filter(({ setUid }) => setUid === uid).length,
+    },
+    templateHash,
+    failsafe: watchFailsafe(world, alerts),
+    policy: config.policy,
+    alerts,
+    tell: makeTell(context, metrics),
+  };
+  const { resyncMs, sweepMs } = config;
+  const farm = makeFarm({ pass, world, pods, logger, resyncMs, sweepMs });
+  let session: Session | undefined;
+  const opened = undo.move();
+  return {
+    farm: {
+      ...farm,
+      run: (live) => {
+        session = live;
+        return farm.run(live);
+      },
+    },
+    requests: {
+      now,
+      newId: randomUUID,
+      traceparent: traceparentOf,
+      sets: setRecords,
+      rolls: rollRecords,
+      world,
+      auditLog,
+      templateHash,
+      transferMs: config.policy.transferMs,
+      check: (set) => pods.check(buildPod(set, { node: "any", ordinal: set.nextOrdinal }, policy)),
+      farmOf: (set) => ownerOf(session, set),
+    },
+    staleness: world.staleness,
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
+}
+
+/** Who owns the set, as far as this farm sees while it has a session. */
+function ownerOf(session: Session | undefined, set: string): string {
+  const { sessions, locks } = session?.view() ?? {};
+  return sessions?.get(locks?.get(set)?.session ?? "")?.holder ?? "";
+}
+
+/** Milliseconds since 1970 that never jump while the process lives: a clock that is set must not end transfers. */
+function steadyNow(): number {
+  return Math.round(performance.timeOrigin + performance.now());
+}
+
+function templateHash({ spec }: ReplicaSet): string {
+  return createHash("sha256").update(spec.template).digest("hex").slice(0, 16);
+}
+
+async function make(
+  pods: Pods,
+  policy: PodPolicy,
+  set: ReplicaSet,
+  place: { readonly node: string; readonly ordinal: number },
+): Promise<Made> {
+  try {
+    return await pods.make(buildPod(set, place, policy));
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault?.code !== "invalid_request") throw error;
+    return { kind: "refused", message: `${fault.field}: ${fault.reason}` };
+  }
+}
+
+/** Holds from the start until something is seen to be wanted, and never again: then a set that wants nothing means it. */
+function watchFailsafe(world: World, alerts: Alerts): () => boolean {
+  let lifted = false;
+  return () => {
+    if (lifted) return false;
+    const sets = world.sets().flatMap(({ read }) => ("record" in read ? [read.record] : []));
+    const rolls = world.rolls().flatMap(({ read }) => ("record" in read ? [read.record] : []));
+    const verdict = decideFailsafe(sets, rolls);
+    if (verdict === undefined) {
+      lifted = true;
+      alerts.resolve("no-sets");
+      alerts.resolve("no-replicas");
+      return false;
+    }
+    const found = verdict === "no-sets" ? "there are no replica sets" : "no replica set wants any replica";
+    alerts.raise({
+      incidentKey: verdict,
+      description: `${found}: this farm removes nothing until one does`,
+      urgency: "HIGH",
+      details: { sets: sets.length },
+      replicaSet: "",
+    });
+    return true;
+  };
+}
+
+/** A record that nobody can read is left as it is, and told; returns the way to stop. */
+function alertUnreadable(world: World, alerts: Alerts): () => void {
+  const look = (): void => {
+    const records = [
+      ...world.sets().map(({ name, read }) => ({ kind: "set", name, read })),
+      ...world.rolls().map(({ id, read }) => ({ kind: "roll", name: id, read })),
+    ];
+    for (const { kind, name, read } of records) {
+      const incidentKey = `unreadable_${kind}_${name}`
+        .toLowerCase()
+        .replaceAll(/[^a-z0-9_-]/g, "-")
+        .slice(0, 128);
+      if ("record" in read) {
+        alerts.resolve(incidentKey);
+        continue;
+      }
+      const description = `the record of ${kind} ${name} cannot be read and nothing of it is touched: ${read.unreadable}`;
+      alerts.raise({ incidentKey, description, urgency: "HIGH", details: { kind, name }, replicaSet: name });
+    }
+  };
+  look();
+  return world.onChange(({ kind }) => {
+    if (kind === "set" || kind === "roll") look();
+  });
+}
+
+function makeTell({ logger }: ServiceContext<Config>, metrics: FarmMetrics): PassDeps["tell"] {
+  return {
+    planned: (set, what, because) => {
+      metrics.planned(what, because);
+      const level = what === "wait" || what === "roll-wait" ? "debug" : "info";
+      logger[level]({ set, do: what, because }, "planned");
+    },
+    failed: (set, what, error) => {
+      metrics.failed(what);
+      logger.warn({ set, do: what, err: error }, "not done, and tried again");
+    },
+  };
+}

@@ -1,0 +1,166 @@
+import type { Handlers } from "@muster/bus";
+import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
+import { desiredOf } from "../domain/desired-of.ts";
+import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
+import type { Roll } from "../domain/roll.ts";
+import { countHealthy } from "../pass.ts";
+import {
+  apply,
+  enable,
+  holdTransfers,
+  refuse,
+  remove,
+  requireSet,
+  scale,
+  transferNode,
+  type RequestDeps,
+  type StoredSet,
+} from "../requests.ts";
+import { changeRoll, createRoll, requireRoll } from "../roll-requests.ts";
+import { toSpec, toWireAudit, toWireRoll, toWireSet } from "./messages.ts";
+import type { Stored } from "./records.ts";
+
+const PAGE_MAX = 500;
+const AUDITS = { fallback: 100, max: 500 };
+const POLL_MS = 20_000;
+const NOT_SEEN = { health: muster.health.v1.Health.HEALTH_UNKNOWN, reason: "", message: "" };
+
+type WireReplicaSet = PropertiesOf<typeof muster.farm.v1.ReplicaSet>;
+
+/** The methods of FarmService, answered by every farm. */
+export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
+  const set = async (stored: Promise<StoredSet>) => ({ set: setMessage(deps, await stored) });
+  const roll = async (stored: Promise<Stored<Roll>>) => ({ roll: rollMessage(deps, await stored) });
+  return {
+    applyReplicaSet: async ({ requestId, name, spec, replace, dryRun }) => {
+      if (spec === null || spec === undefined) return refuse("spec", "is missing");
+      const request = { requestId, name, spec: toSpec(name, spec), replace, dryRun };
+      const applied = await apply(deps, request);
+      return { set: setMessage(deps, applied.set), outcome: applied.outcome };
+    },
+    getReplicaSet: ({ name, afterRevision }, { signal }) =>
+      set(laterThan(deps, { afterRevision, signal }, () => requireSet(deps, name))),
+    listReplicaSets: ({ limit, continue: after }) => {
+      const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
+      const sets = deps.world
+        .sets()
+        .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []))
+        .filter(({ record }) => record.name > after);
+      const page = sets.slice(0, size);
+      return Promise.resolve({
+        sets: page.map((each) => setMessage(deps, each)),
+        continue: sets.length > size ? (page.at(-1)?.record.name ?? "") : "",
+      });
+    },
+    scaleReplicaSet: ({ expected, ...request }) => set(scale(deps, { ...request, expected: expected ?? undefined })),
+    enableReplicaSet: (request) => set(enable(deps, request)),
+    deleteReplicaSet: (request) => set(remove(deps, request)),
+    transferNode: (request) => set(transferNode(deps, request)),
+    holdTransfers: (request) => set(holdTransfers(deps, request)),
+    createRoll: ({ requestId, oldSet, newSet, templateJson, replicasDesired, ...rest }) =>
+      roll(
+        createRoll(deps, {
+          requestId,
+          oldSet,
+          newSet,
+          template: templateJson,
+          replicasDesired: replicasDesired ?? undefined,
+          minimum: rest.minimumReplicas,
+          leaveOld: rest.leaveOld,
+          delayMs: rest.rollDelayMs,
+        }),
+      ),
+    getRoll: ({ id, afterRevision }, { signal }) =>
+      roll(laterThan(deps, { afterRevision, signal }, () => requireRoll(deps, id))),
+    listRolls: () => {
+      const rolls = deps.world
+        .rolls()
+        .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []));
+      return Promise.resolve({ rolls: rolls.slice(0, PAGE_MAX).map((each) => rollMessage(deps, each)) });
+    },
+    changeRoll: (request) => roll(changeRoll(deps, request)),
+    listAudit: async ({ name, limit }, { signal }) => {
+      const most = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
+      return { records: (await deps.auditLog.newest(name, most, signal)).map(toWireAudit) };
+    },
+  };
+}
+
+/** Answers once the revision is another than the caller knows, or after a while. */
+async function laterThan<Record>(
+  { world }: RequestDeps,
+  { afterRevision, signal }: { readonly afterRevision: number; readonly signal: AbortSignal },
+  read: () => Promise<Stored<Record>>,
+): Promise<Stored<Record>> {
+  const patience = AbortSignal.any([signal, AbortSignal.timeout(POLL_MS)]);
+  for (;;) {
+    const changed = Promise.withResolvers<undefined>();
+    const stop = world.onChange(({ kind }) => {
+      if (kind === "set" || kind === "roll") changed.resolve(undefined);
+    });
+    const give = (): void => changed.resolve(undefined);
+    patience.addEventListener("abort", give);
+    try {
+      const stored = await read();
+      if (afterRevision === 0 || stored.revision !== afterRevision || patience.aborted) return stored;
+      await changed.promise;
+    } finally {
+      stop();
+      patience.removeEventListener("abort", give);
+    }
+  }
+}
+
+function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): WireReplicaSet {
+  const { world } = deps;
+  const nodes = world.nodesFor(set);
+  const roll = world.rolls().find(({ id }) => id === set.roll)?.read;
+  const rolled = roll !== undefined && "record" in roll ? roll.record : undefined;
+  return {
+    record: toWireSet(set),
+    revision,
+    replicas: set.placements.map(({ node, ordinal, templateHash }) => {
+      const pod = podNameOf(set.name, ordinal);
+      const { health, reason, message } = livePod(deps, set, pod) ?? NOT_SEEN;
+      return { node, pod, health, reason, message, templateHash, eligible: nodes?.eligible.has(node) ?? true };
+    }),
+    replicasDesired: desiredOf(set, rolled, nodes?.eligible.size),
+    healthy: countHealthy(set, world.podsOf(set.name), deps.templateHash(set)),
+    eligibleNodes: nodes?.eligible.size ?? 0,
+    farm: deps.farmOf(set.name),
+  };
+}
+
+function livePod({ world }: RequestDeps, { name }: ReplicaSet, pod: string) {
+  const state = world.podState(name, pod);
+  return state?.deleted === true ? undefined : state;
+}
+
+function rollMessage(
+  deps: RequestDeps,
+  { record: roll, revision }: Stored<Roll>,
+): PropertiesOf<typeof muster.farm.v1.Roll> {
+  const countOf = (name: string) => {
+    const read = deps.world.set(name)?.read;
+    if (read === undefined || !("record" in read)) return { healthy: 0, current: 0 };
+    const { record: set } = read;
+    const healthy = countHealthy(set, deps.world.podsOf(name), deps.templateHash(set));
+    return { healthy, current: set.placements.length };
+  };
+  const [old, fresh] = [countOf(roll.oldSet), countOf(roll.newSet)];
+  return {
+    record: toWireRoll(roll),
+    revision,
+    oldHealthy: old.healthy,
+    oldCurrent: old.current,
+    newHealthy: fresh.healthy,
+    newCurrent: fresh.current,
+    waitingBecause: explainWait(roll, old.healthy + fresh.healthy),
+  };
+}
+
+function explainWait({ phase, newDesired, target, minimum }: Roll, healthy: number): string {
+  if (phase === "PAUSED") return "it is paused";
+  if (phase !== "RUNNING" || newDesired >= target) return "";
+  return healthy <= minimum ? `${healthy} replicas are healthy, and ${minimum} have to stay so` : "";
+}

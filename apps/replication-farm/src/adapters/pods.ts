@@ -1,0 +1,130 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { FaultError, throwFault, type Fault } from "@muster/faults";
+import { kubeFault, unlessFault, unlessMissing, type KubeCalls } from "@muster/kube";
+import { labels, schedulingGates } from "@muster/proto";
+import { OWNER_KIND, type PodManifest } from "../domain/build-pod.ts";
+import type { OwnedPod } from "../domain/plan-sweep.ts";
+
+/** What came of making a pod: it is there and it is the set's, its name belongs to somebody else, or the API server will never take it. */
+export type Made =
+  | { readonly kind: "made"; readonly uid: string; readonly confirmed: boolean }
+  | { readonly kind: "name-taken" }
+  | { readonly kind: "refused"; readonly message: string };
+
+/** The pods of replica sets at the API server. Everything rejects with FaultError while it is away. */
+export type Pods = {
+  make(manifest: PodManifest): Promise<Made>;
+  /** Throws invalid_request when the API server would not take the pod. */
+  check(manifest: PodManifest): Promise<void>;
+  /** Lets exactly this pod be placed; one that is gone or was replaced is left. */
+  confirm(pod: string, uid: string): Promise<void>;
+  /** Asks for the deletion of exactly this pod; one that is gone or was replaced is no error. */
+  delete(pod: string, uid: string): Promise<void>;
+  /** Takes the labels off by which exactly this pod is its set's: it stays, and is nobody's. */
+  abandon(pod: string, uid: string): Promise<void>;
+  /** All that are there now, not those of a cache; of one set when it is named. */
+  list(set?: string): Promise<OwnedPod[]>;
+};
+
+const PAGE = 500;
+const MESSAGE_CHARACTERS = 1024;
+
+export function kubePods(calls: KubeCalls, namespace: string): Pods {
+  const resource = { apiVersion: "v1", plural: "pods", namespace };
+  const patch = (pod: string, body: unknown): Promise<V1Pod | undefined> =>
+    // A conflict: the uid in the patch is no longer that of the name.
+    told(unlessFault(calls.patch<V1Pod>(resource, pod, { kind: "strategic", body }), "not_found", "conflict"));
+  return {
+    make: async (manifest) => {
+      try {
+        return madeOf(await calls.create<V1Pod>(resource, asPod(manifest)));
+      } catch (error) {
+        const fault = faultOrThrow(error);
+        if (fault.code === "already_exists") {
+          const pod = await told(unlessMissing(calls.get<V1Pod>(resource, manifest.metadata.name)));
+          return pod === undefined ? goneAgain(manifest) : adopt(pod, manifest);
+        }
+        if (fault.code === "invalid_request") return refused(`${fault.field}: ${fault.reason}`);
+        if (fault.code === "not_found") return refused(`${fault.kind} ${fault.id} does not exist`);
+        throw new FaultError(fault, { cause: error });
+      }
+    },
+    check: async (manifest) => {
+      await told(calls.create(resource, asPod(manifest), { query: { dryRun: "All" } }));
+    },
+    confirm: async (pod, uid) => {
+      const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
+      await patch(pod, { metadata: { uid }, spec });
+    },
+    delete: async (pod, uid) => {
+      await told(unlessFault(calls.delete(resource, pod, { preconditions: { uid } }), "not_found", "conflict"));
+    },
+    abandon: async (pod, uid) => {
+      const names = [labels.ownerKind, labels.owner, labels.ownerUid, labels.component, labels.replicationController];
+      await patch(pod, { metadata: { uid, labels: Object.fromEntries(names.map((name) => [name, null])) } });
+    },
+    list: async (set) => {
+      const labelSelector = `${labels.ownerKind}=${OWNER_KIND}${set === undefined ? "" : `,${labels.owner}=${set}`}`;
+      const pods: OwnedPod[] = [];
+      for (let next: string | undefined; ;) {
+        const query = { labelSelector, limit: PAGE, continue: next };
+        const page = await told(calls.list<V1Pod>(resource, { query }));
+        pods.push(...page.items.map(ownedPod));
+        next = page.continue;
+        if (next === undefined) return pods;
+      }
+    },
+  };
+}
+
+function ownedPod({ metadata }: V1Pod): OwnedPod {
+  const own = metadata?.labels ?? {};
+  return {
+    pod: metadata?.name ?? "",
+    uid: metadata?.uid ?? "",
+    set: own[labels.owner] ?? "",
+    setUid: own[labels.ownerUid] ?? "",
+    deleting: metadata?.deletionTimestamp !== undefined,
+  };
+}
+
+function madeOf({ metadata, spec }: V1Pod): Made {
+  const gates = spec?.schedulingGates ?? [];
+  const confirmed = !gates.some(({ name }) => name === schedulingGates.unconfirmed);
+  return { kind: "made", uid: metadata?.uid ?? "", confirmed };
+}
+
+function adopt(pod: V1Pod, { metadata }: PodManifest): Made {
+  const own = pod.metadata?.labels ?? {};
+  const names = [labels.ownerKind, labels.owner, labels.ownerUid];
+  return names.every((name) => own[name] === metadata.labels[name]) ? madeOf(pod) : { kind: "name-taken" };
+}
+
+/** Gone between two calls: making it again succeeds. */
+function goneAgain({ metadata }: PodManifest): never {
+  return throwFault({ code: "unavailable", dependency: `pod name ${metadata.name}`, retryAfterMs: 100 });
+}
+
+function refused(message: string): Made {
+  return { kind: "refused", message: message.slice(0, MESSAGE_CHARACTERS) };
+}
+
+/** The manifest is what the user's template says; the API server judges it. */
+function asPod(manifest: PodManifest): V1Pod {
+  return manifest as unknown as V1Pod;
+}
+
+async function told<Answer>(call: Promise<Answer>): Promise<Answer> {
+  try {
+    return await call;
+  } catch (error) {
+    throw new FaultError(faultOrThrow(error), { cause: error });
+  }
+}
+
+/** Errors that are nobody's refusal and not the network's are defects, and stay what they are. */
+function faultOrThrow(error: unknown): Fault {
+  const fault = kubeFault(error);
+  if (fault === undefined) throw error;
+  return fault;
+}

@@ -1,0 +1,113 @@
+import { backoffMs, TIMER_MS_MAX } from "@muster/backoff";
+import { faultOf, isRetryable } from "@muster/faults";
+import { passSet, type Owned, type PassDeps, type Passed } from "./pass.ts";
+
+/** The loop over one set that a farm owns. */
+export type Child = {
+  readonly fence: number;
+  /** Something about the set may have changed. */
+  wake(): void;
+  /** Stops after what is under way. */
+  stop(): Promise<void>;
+  /** Resolves when the loop has ended: told to, because the set is gone, or because it is somebody else's. Rejects with a defect. */
+  readonly done: Promise<void>;
+};
+
+const RETRY = { firstMs: 200, mostMs: 30_000 };
+
+/**
+ * Makes passes over a set: after each change of what is seen, after each write of its own, and now and then for what no change tells. Changes that come while a pass is under way are
+ * one change. What fails is tried again with a growing pause, which a change ends.
+ */
+export function startChild(
+  deps: PassDeps,
+  options: {
+    readonly name: string;
+    readonly fence: number;
+    readonly isHeld: () => boolean;
+    readonly signal: AbortSignal;
+    readonly resyncMs: number;
+  },
+): Child {
+  const { name, fence, signal, resyncMs } = options;
+  const stopping = new AbortController();
+  const ended = AbortSignal.any([signal, stopping.signal]);
+  const owned: Owned = {
+    name,
+    fence,
+    isHeld: () => !ended.aborted && options.isHeld(),
+    restarts: new Map(),
+    made: new Map(),
+    confirmed: new Set(),
+    deleted: new Set(),
+  };
+  const bell = makeBell(ended);
+  const loop = async (): Promise<void> => {
+    for (let failures = 0; owned.isHeld();) {
+      bell.reset();
+      const passed = await tryPass(deps, owned);
+      if (passed.is === "gone" || passed.is === "lost") return;
+      if (passed.is === "again") {
+        failures = 0;
+        continue;
+      }
+      failures = passed.failed ? failures + 1 : 0;
+      const untilMs = passed.failed ? backoffMs(failures, RETRY) : passed.atMs - deps.now();
+      await bell.wait(Math.min(resyncMs, Math.max(0, untilMs)));
+    }
+  };
+  const done = loop();
+  return {
+    fence,
+    wake: bell.ring,
+    stop: async () => {
+      stopping.abort();
+      await done.catch(() => undefined);
+    },
+    done,
+  };
+}
+
+async function tryPass(deps: PassDeps, owned: Owned): Promise<Passed> {
+  try {
+    return await passSet(deps, owned);
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    // Somebody else wrote first: the next pass decides on that.
+    if (fault.code === "conflict") return { is: "again" };
+    deps.tell.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
+    return { is: "settled", atMs: Number.POSITIVE_INFINITY, failed: true };
+  }
+}
+
+/** Rung before the wait or during it, it ends the wait. */
+function makeBell(signal: AbortSignal) {
+  let rung = false;
+  let wakeUp: (() => void) | undefined;
+  const ring = (): void => {
+    rung = true;
+    wakeUp?.();
+  };
+  signal.addEventListener("abort", ring);
+  return {
+    ring,
+    reset: () => {
+      rung = false;
+    },
+    wait: (ms: number): Promise<void> =>
+      new Promise((resolve) => {
+        if (rung || signal.aborted) {
+          resolve();
+          return;
+        }
+        const finish = (): void => {
+          clearTimeout(timer);
+          wakeUp = undefined;
+          resolve();
+        };
+        const timer = setTimeout(finish, Math.min(ms, TIMER_MS_MAX));
+        wakeUp = finish;
+      }),
+  };
+}

@@ -1,0 +1,128 @@
+import { throwFault } from "@muster/faults";
+import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
+
+/** Names by which all services recognise each other's pods; they come from the contracts. */
+export type PodKeys = {
+  readonly labels: Readonly<
+    Record<"managedBy" | "ownerKind" | "owner" | "ownerUid" | "component" | "replicationController" | "podId", string>
+  >;
+  readonly annotations: Readonly<Record<"traceparent", string>>;
+  readonly schedulingGates: Readonly<Record<"unconfirmed", string>>;
+};
+
+export type PodPolicy = { readonly namespace: string; readonly keys: PodKeys };
+
+/** The owner kind of pods of replica sets. */
+export const OWNER_KIND = "replica-set";
+
+type Item = Readonly<Record<string, unknown>>;
+
+export type PodManifest = {
+  readonly apiVersion: "v1";
+  readonly kind: "Pod";
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly labels: Readonly<Record<string, unknown>>;
+    readonly annotations: Readonly<Record<string, unknown>>;
+  };
+  readonly spec: Item;
+};
+
+/**
+ * The pod of one place: made from the set's template, on exactly that node, and restarted there for as long as it has the place. Its name is made of the set and the place's ordinal, so
+ * that making it twice cannot give two. Throws FaultError invalid_request for a template that is none.
+ */
+export function buildPod(
+  { name: set, uid, spec, traceparent }: Pick<ReplicaSet, "name" | "uid" | "spec" | "traceparent">,
+  { node, ordinal }: Pick<Placement, "node" | "ordinal">,
+  { namespace, keys }: PodPolicy,
+): PodManifest {
+  const template = readTemplate(spec.template);
+  const { labels, annotations, schedulingGates } = keys;
+  const name = podNameOf(set, ordinal);
+  const pod = objectAt(template, "spec");
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      namespace,
+      labels: {
+        ...objectAt(objectAt(template, "metadata"), "labels"),
+        [labels.managedBy]: "muster",
+        [labels.ownerKind]: OWNER_KIND,
+        [labels.owner]: set,
+        [labels.ownerUid]: uid,
+        [labels.component]: spec.podId,
+        [labels.replicationController]: set,
+        [labels.podId]: spec.podId,
+      },
+      annotations: {
+        ...objectAt(objectAt(template, "metadata"), "annotations"),
+        ...(traceparent !== "" && { [annotations.traceparent]: traceparent }),
+      },
+    },
+    spec: {
+      ...pod,
+      restartPolicy: "Always",
+      // Nothing runs before its maker has looked again: one that was stopped in the middle may make it when the place is long gone.
+      schedulingGates: [...listAt(pod, "schedulingGates"), { name: schedulingGates.unconfirmed }],
+      affinity: buildAffinity(objectAt(pod, "affinity"), node),
+      containers: listAt(pod, "containers").map((container) => withTrace(container, traceparent)),
+    },
+  };
+}
+
+function readTemplate(text: string): Item {
+  let template: unknown;
+  try {
+    template = JSON.parse(text);
+  } catch (cause) {
+    return throwFault({ code: "invalid_request", field: "spec.template_json", reason: "is not JSON" }, { cause });
+  }
+  return isObject(template) ? template : refuse("", "object");
+}
+
+/** By the node's own name, because its hostname label may say something else. One term that holds is enough for the scheduler, so each of them has to name the node. */
+function buildAffinity(affinity: Item, node: string): Item {
+  const required = "requiredDuringSchedulingIgnoredDuringExecution";
+  const nodeAffinity = objectAt(affinity, "nodeAffinity");
+  const demanded = listAt(objectAt(nodeAffinity, required), "nodeSelectorTerms");
+  const nodeSelectorTerms = (demanded.length > 0 ? demanded : [{}]).map((term) => ({
+    ...term,
+    matchFields: [...listAt(term, "matchFields"), { key: "metadata.name", operator: "In", values: [node] }],
+  }));
+  return { ...affinity, nodeAffinity: { ...nodeAffinity, [required]: { nodeSelectorTerms } } };
+}
+
+function withTrace(container: Item, traceparent: string): Item {
+  const env = listAt(container, "env");
+  if (traceparent === "" || env.some(({ name }) => name === "TRACEPARENT")) return container;
+  return { ...container, env: [{ name: "TRACEPARENT", value: traceparent }, ...env] };
+}
+
+function objectAt(item: Item, key: string): Item {
+  const value = item[key];
+  if (value === undefined || value === null) return {};
+  return isObject(value) ? value : refuse(key, "object");
+}
+
+function listAt(item: Item, key: string): readonly Item[] {
+  const value = item[key];
+  if (value === undefined || value === null) return [];
+  return Array.isArray(value) && value.every(isObject) ? value : refuse(key, "list of objects");
+}
+
+function refuse(key: string, wanted: string): never {
+  const what = key === "" ? "it" : `"${key}" in it`;
+  return throwFault({
+    code: "invalid_request",
+    field: "spec.template_json",
+    reason: `is not a pod template: ${what} is not an ${wanted}`.replace("an list", "a list"),
+  });
+}
+
+function isObject(value: unknown): value is Item {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

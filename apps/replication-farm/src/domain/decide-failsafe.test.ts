@@ -1,0 +1,15 @@
+import { expect, it } from "vitest";
+import { aRoll, aSet, aSpec } from "./a-set.ts";
+import { decideFailsafe } from "./decide-failsafe.ts";
+
+const none = aSet({ spec: aSpec({ replicasDesired: 0 }) });
+
+it.each([
+  ["no set", [], [], "no-sets"],
+  ["sets that all want nothing", [none, none], [], "no-replicas"],
+  ["one set that wants something", [none, aSet({ spec: aSpec({ replicasDesired: 1 }) })], [], undefined],
+  ["a daemon set", [aSet({ spec: aSpec({ daemon: true }) })], [], undefined],
+  ["a rolling update that wants something", [none], [aRoll()], undefined],
+] as const)("with %s it says so", (_title, sets, rolls, verdict) => {
+  expect(decideFailsafe(sets, rolls)).toBe(verdict);
+});

@@ -1,0 +1,193 @@
+import { pause } from "@muster/backoff";
+import { describeFault, faultOf } from "@muster/faults";
+import type { Logger } from "@muster/service";
+import type { Session } from "@muster/store";
+import type { Pods } from "./adapters/pods.ts";
+import type { World, WorldChange } from "./adapters/views.ts";
+import { startChild, type Child } from "./child.ts";
+import { readSelector } from "./domain/eligible-nodes.ts";
+import { planClaims, type LiveFarm, type OwnableSet } from "./domain/plan-claims.ts";
+import { planSweep } from "./domain/plan-sweep.ts";
+import type { PassDeps } from "./pass.ts";
+
+export type FarmDeps = {
+  readonly pass: PassDeps;
+  readonly world: World;
+  readonly pods: Pick<Pods, "list" | "delete">;
+  readonly logger: Logger;
+  readonly resyncMs: number;
+  readonly sweepMs: number;
+};
+
+export type Farm = {
+  /** Owns sets for as long as the session lives. */
+  run(session: Session): Promise<void>;
+  /** How many sets it owns now. */
+  owned(): number;
+};
+
+/** Of the lock of the one farm that sweeps. No set can have this name. */
+const SWEEP_LOCK = "_sweep";
+/** A set whose loop ended by a defect is taken up again after this. */
+const DEFECT_PAUSE_MS = 10_000;
+
+/** What a farm tells others of itself. */
+export function aboutFarm(rcSelector: string): { readonly rcSelector: string } {
+  return { rcSelector };
+}
+
+/** Shares the sets with all farms that live: each set has one owner, which makes passes over it. */
+export function makeFarm(deps: FarmDeps): Farm {
+  const children = new Map<string, Child>();
+  return {
+    owned: () => children.size,
+    run: async (session) => {
+      const releasing = new Set<string>();
+      const claiming = new Set<string>();
+      const defectUntilMs = new Map<string, number>();
+      const claim = async (name: string): Promise<void> => {
+        if (claiming.has(name) || (defectUntilMs.get(name) ?? 0) > deps.pass.now()) return;
+        claiming.add(name);
+        try {
+          const lock = await session.lock(name);
+          if (lock === undefined || !session.isHeld()) return;
+          const { isHeld, signal } = session;
+          const { resyncMs } = deps;
+          const child = startChild(deps.pass, { name, fence: lock.token, isHeld, signal, resyncMs });
+          children.set(name, child);
+          deps.logger.info({ set: name, fence: lock.token }, "a set is ours");
+          void child.done
+            .catch((error: unknown) => {
+              defectUntilMs.set(name, deps.pass.now() + DEFECT_PAUSE_MS);
+              deps.logger.error({ set: name, err: error }, "defect in the passes over a set");
+            })
+            .then(async () => {
+              children.delete(name);
+              await session.unlock(lock);
+              look();
+            });
+        } finally {
+          claiming.delete(name);
+        }
+      };
+      const release = async (name: string): Promise<void> => {
+        if (releasing.has(name)) return;
+        releasing.add(name);
+        // What follows the end of the loop gives the lock up.
+        await children.get(name)?.stop();
+        releasing.delete(name);
+      };
+      const look = (): void => {
+        if (session.signal.aborted) return;
+        const sets = ownableSets(deps.world, session, children);
+        for (const step of planClaims(session.id, liveFarms(session), sets)) {
+          const work = step.do === "claim" ? claim(step.set) : release(step.set);
+          work.catch((error: unknown) => deps.logger.warn({ set: step.set, err: error }, `${step.do} failed`));
+        }
+      };
+      const wake = (change: WorldChange): void => {
+        for (const [name, child] of children) if (concerns(deps.world, change, name)) child.wake();
+        if (change.kind === "set" || change.kind === "roll") look();
+      };
+      using stack = new DisposableStack();
+      stack.defer(session.onChange(look));
+      stack.defer(deps.world.onChange(wake));
+      look();
+      const alive = async (): Promise<void> => {
+        // For a defect's pause, and for what no change tells.
+        while (!session.signal.aborted) {
+          await pause(Math.min(deps.resyncMs, DEFECT_PAUSE_MS), session.signal);
+          look();
+        }
+      };
+      try {
+        await Promise.all([alive(), sweep(deps, session)]);
+      } finally {
+        await Promise.all([...children.values()].map((child) => child.stop()));
+        children.clear();
+      }
+    },
+  };
+}
+
+/** The sets that can be read, and the rolling updates whose own set is gone: they are run by name. */
+function ownableSets(world: World, session: Session, children: ReadonlyMap<string, Child>): OwnableSet[] {
+  const { locks } = session.view();
+  const ownerOf = (name: string): string | undefined => {
+    if (children.has(name)) return session.id;
+    const lock = locks.get(name);
+    // One of ours without a loop is on its way to be given up, or was taken by a request whose answer was late.
+    return lock === undefined || lock.free || lock.session === session.id ? undefined : lock.session;
+  };
+  const sets = new Map<string, Readonly<Record<string, string>>>();
+  for (const { name, read } of world.sets()) if ("record" in read) sets.set(name, read.record.spec.labels);
+  for (const { id, read } of world.rolls()) {
+    if (sets.has(id) || world.set(id) !== undefined || !("record" in read)) continue;
+    sets.set(id, sets.get(read.record.newSet) ?? sets.get(read.record.oldSet) ?? {});
+  }
+  return [...sets].map(([name, labels]) => ({ name, labels, owner: ownerOf(name) }));
+}
+
+function liveFarms(session: Session): LiveFarm[] {
+  return [...session.view().sessions.values()].flatMap(({ id, about }) => {
+    const text = about?.["rcSelector"];
+    if (typeof text !== "string") return [];
+    try {
+      return [{ session: id, selector: readSelector("rcSelector", text) }];
+    } catch {
+      // Of a later version, perhaps: who cannot be understood is left to himself.
+      return [];
+    }
+  });
+}
+
+/** Sets of one pod id, and those of one rolling update, wait for each other's nodes. */
+function concerns(world: World, change: WorldChange, name: string): boolean {
+  if (change.kind === "nodes" || change.name === name) return true;
+  const own = recordOf(world, name);
+  const changed = recordOf(world, change.name);
+  if (own !== undefined && own.spec.podId === changed?.spec.podId) return true;
+  const roll = world.rolls().find(({ id }) => id === name)?.read;
+  const rolled = roll !== undefined && "record" in roll ? roll.record : undefined;
+  return own?.roll === change.name || rolled?.oldSet === change.name || rolled?.newSet === change.name;
+}
+
+function recordOf(world: World, name: string) {
+  const read = world.set(name)?.read;
+  return read !== undefined && "record" in read ? read.record : undefined;
+}
+
+/** Looks for pods of sets that do not exist; one farm at a time. */
+async function sweep({ pods, pass, logger, sweepMs }: FarmDeps, session: Session): Promise<void> {
+  let suspects: ReadonlySet<string> = new Set();
+  for (;;) {
+    await pause(sweepMs, session.signal);
+    if (session.signal.aborted) return;
+    if ((await session.lock(SWEEP_LOCK)) === undefined || pass.failsafe()) {
+      suspects = new Set();
+      continue;
+    }
+    try {
+      const seen = await pods.list();
+      const names = new Set(seen.map(({ set }) => set));
+      const uids = new Map<string, string | undefined>();
+      for (const name of names) {
+        const found = name === "" ? undefined : await pass.sets.get(name);
+        if (found !== undefined) uids.set(name, "record" in found ? found.record.uid : undefined);
+      }
+      const plan = planSweep(seen, uids, suspects);
+      ({ suspects } = plan);
+      for (const { pod, uid, set } of plan.delete) {
+        if (!session.isHeld()) return;
+        logger.warn({ pod, uid, set }, "deleting a pod whose set does not exist");
+        pass.tell.planned(set, "delete", "orphan");
+        await pods.delete(pod, uid);
+      }
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined) throw error;
+      suspects = new Set();
+      logger.warn({ reason: describeFault(fault) }, "looking for pods without a set failed");
+    }
+  }
+}

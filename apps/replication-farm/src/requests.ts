@@ -1,0 +1,343 @@
+import { faultOf, throwFault, type Fault } from "@muster/faults";
+import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
+import type { AuditLog } from "./adapters/audit-log.ts";
+import type { Records, Stored } from "./adapters/records.ts";
+import type { World } from "./adapters/views.ts";
+import { buildAudits } from "./domain/audit.ts";
+import { readSelector } from "./domain/eligible-nodes.ts";
+import { findOverlap } from "./domain/find-overlap.ts";
+import { NAME_CHARACTERS_MAX, REPLICAS_MAX, type ReplicaSet, type ReplicaSetSpec } from "./domain/replica-set.ts";
+import type { Roll } from "./domain/roll.ts";
+import type { Audit } from "./domain/set-plan.ts";
+
+/** What answering users needs from outside. */
+export type RequestDeps = {
+  readonly now: () => number;
+  readonly newId: () => string;
+  /** Of the request in hand. */
+  readonly traceparent: () => string;
+  readonly sets: Records<ReplicaSet>;
+  readonly rolls: Records<Roll>;
+  readonly world: Pick<
+    World,
+    "sets" | "set" | "rolls" | "nodeSights" | "nodesFor" | "podsOf" | "podState" | "onChange"
+  >;
+  readonly auditLog: Pick<AuditLog, "newest">;
+  readonly templateHash: (set: ReplicaSet) => string;
+  readonly transferMs: number;
+  /** Rejects with invalid_request when the API server would not take a pod of the set. */
+  readonly check: (set: ReplicaSet) => Promise<void>;
+  /** Who owns the set; empty: nobody who is known. */
+  readonly farmOf: (set: string) => string;
+};
+
+export type StoredSet = Stored<ReplicaSet>;
+
+const ATTEMPTS_MAX = 3;
+const LABELS_MAX = 64;
+
+/** Throws invalid_request. */
+export function refuse(field: string, reason: string): never {
+  return throwFault({ code: "invalid_request", field, reason });
+}
+
+function require(fault: Fault | undefined): void {
+  if (fault !== undefined) throwFault(fault);
+}
+
+/** The set as it is stored. Rejects with not_found, and invalid_request when nobody can read it. */
+export async function requireSet(deps: Pick<RequestDeps, "sets">, name: string): Promise<StoredSet> {
+  require(checkDnsLabel("name", name, NAME_CHARACTERS_MAX));
+  const found = await deps.sets.get(name);
+  if (found === undefined) return throwFault({ code: "not_found", kind: "replica set", id: name });
+  if ("unreadable" in found) return refuse("name", `the record of ${name} cannot be read: ${found.unreadable}`);
+  return found;
+}
+
+type Change = { readonly next: ReplicaSet; readonly audits: readonly Audit[] };
+
+/** Makes a change on the newest record, three times at most; one that changes nothing is not written. */
+async function changeSet(
+  deps: RequestDeps,
+  { name, requestId }: { readonly name: string; readonly requestId: string },
+  change: (set: ReplicaSet) => Change | undefined,
+): Promise<StoredSet> {
+  for (let attempt = 1; ; attempt += 1) {
+    const stored = await requireSet(deps, name);
+    const wanted = change(stored.record);
+    if (wanted === undefined) return stored;
+    const traceparent = deps.traceparent();
+    const next = { ...wanted.next, requestId, traceparent };
+    const audits = buildAudits(name, wanted.audits, { nowMs: deps.now(), traceparent, newId: deps.newId });
+    try {
+      return await deps.sets.change({ key: name, revision: stored.revision, next, audits });
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict" || attempt >= ATTEMPTS_MAX) throw error;
+    }
+  }
+}
+
+export type ApplyRequest = {
+  readonly requestId: string;
+  readonly name: string;
+  readonly spec: ReplicaSetSpec;
+  readonly replace: boolean;
+  readonly dryRun: boolean;
+};
+
+export type Applied = { readonly set: StoredSet; readonly outcome: "CREATED" | "CHANGED" | "UNCHANGED" };
+
+/** Makes the set, or makes it what the spec says. */
+export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<Applied> {
+  const { name, requestId, replace, dryRun } = request;
+  const spec = checkSpec(name, request.spec);
+  const found = await deps.sets.get(name);
+  if (found === undefined) return create(deps, request, spec);
+  const { record } = await requireSet(deps, name);
+  if (isSameSpec(record.spec, spec)) return { set: { record, revision: found.revision }, outcome: "UNCHANGED" };
+  const change = (set: ReplicaSet): Change => ({
+    next: { ...set, spec: checkChange(set, spec, replace), generation: set.generation + 1 },
+    audits: [{ eventType: "CHANGED", details: summary(spec) }],
+  });
+  const { next } = change(record);
+  await checkWithCluster(deps, next, record);
+  if (dryRun) return { set: { record: next, revision: found.revision }, outcome: "CHANGED" };
+  return { set: await changeSet(deps, { name, requestId }, change), outcome: "CHANGED" };
+}
+
+async function create(deps: RequestDeps, request: ApplyRequest, spec: ReplicaSetSpec): Promise<Applied> {
+  const record = buildSet(deps, request.name, request.requestId, spec);
+  await checkWithCluster(deps, record, undefined);
+  if (request.dryRun) return { set: { record, revision: 0 }, outcome: "CREATED" };
+  return { set: { record, revision: await deps.sets.create(request.name, record) }, outcome: "CREATED" };
+}
+
+/** A set that was never there, with the audit of its making. */
+export function buildSet(deps: RequestDeps, name: string, requestId: string, spec: ReplicaSetSpec): ReplicaSet {
+  const [nowMs, traceparent] = [deps.now(), deps.traceparent()];
+  const audit: Audit = { eventType: "CREATED", details: summary(spec) };
+  return {
+    name,
+    uid: deps.newId(),
+    spec,
+    disabled: false,
+    placements: [],
+    nextOrdinal: 1,
+    transfer: undefined,
+    transfersHeld: undefined,
+    transferFailures: 0,
+    transferNotBeforeMs: 0,
+    roll: undefined,
+    deletion: undefined,
+    trouble: undefined,
+    fence: 0,
+    generation: 1,
+    outbox: buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }),
+    createdAtMs: nowMs,
+    requestId,
+    traceparent,
+  };
+}
+
+function summary({ podId, nodeSelector, replicasDesired, allocationStrategy, daemon }: ReplicaSetSpec) {
+  return {
+    pod_id: podId,
+    node_selector: nodeSelector,
+    ...(daemon ? { daemon } : { replicas_desired: replicasDesired }),
+    allocation_strategy: `${allocationStrategy}_strategy`,
+  };
+}
+
+/** The spec with its template in one form, so that other white space is no other template. */
+export function checkSpec(name: string, spec: ReplicaSetSpec): ReplicaSetSpec {
+  const { podId, nodeSelector, pool, labels, template } = spec;
+  require(checkDnsLabel("name", name, NAME_CHARACTERS_MAX));
+  require(checkDnsLabel("spec.pod_id", podId));
+  readSelector("spec.node_selector", nodeSelector);
+  if (pool !== undefined)
+    refuse(
+      "spec.pool",
+      `"${pool}": sets on machines of a pool are not served; leave it empty and select nodes by their labels`,
+    );
+  checkReplicas("spec.replicas_desired", spec.replicasDesired);
+  if (Object.keys(labels).length > LABELS_MAX) refuse("spec.labels", `has more than ${LABELS_MAX} labels`);
+  for (const [key, value] of Object.entries(labels)) {
+    require(checkLabelKey("spec.labels", key));
+    require(checkLabelValue(`spec.labels.${key}`, value));
+  }
+  return { ...spec, template: oneForm(template) };
+}
+
+export function oneForm(template: string): string {
+  try {
+    return JSON.stringify(JSON.parse(template));
+  } catch (cause) {
+    const reason = `is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`;
+    return throwFault({ code: "invalid_request", field: "spec.template_json", reason }, { cause });
+  }
+}
+
+export function checkReplicas(field: string, count: number): void {
+  if (count > REPLICAS_MAX) refuse(field, `${count} is more than ${REPLICAS_MAX}, the most that one set may have`);
+}
+
+function checkChange(set: ReplicaSet, spec: ReplicaSetSpec, replace: boolean): ReplicaSetSpec {
+  const { name, roll, deletion, placements } = set;
+  if (deletion !== undefined) refuse("name", `${name} is being deleted; wait until it is gone`);
+  refuseInRoll(set, "changed");
+  const keeps = (what: string, hint: string): never =>
+    refuse(`spec.${what}`, `cannot be changed while ${name} has ${placements.length} replicas: ${hint}`);
+  if (placements.length > 0 && roll === undefined) {
+    if (spec.podId !== set.spec.podId) keeps("pod_id", "roll it to a new set");
+    if (spec.daemon !== set.spec.daemon) keeps("daemon", "scale it to 0 before");
+    if (spec.template !== set.spec.template && !replace)
+      keeps("template_json", "roll it to a new set, or ask for `replace` to make the pods anew a few at a time");
+  }
+  return spec;
+}
+
+function refuseInRoll({ name, roll }: ReplicaSet, what: string): void {
+  if (roll !== undefined)
+    refuse("name", `${name} is in rolling update ${roll} and cannot be ${what} until that has ended`);
+}
+
+/** What only the cluster and the other sets can tell. */
+async function checkWithCluster(deps: RequestDeps, next: ReplicaSet, before: ReplicaSet | undefined): Promise<void> {
+  if (before?.spec.template !== next.spec.template || before.spec.podId !== next.spec.podId) await deps.check(next);
+  if (!next.disabled) await refuseOverlap(deps, next);
+}
+
+async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise<void> {
+  const others = (await deps.sets.list()).map(({ record }) => record);
+  const overlap = findOverlap(set, others, deps.world.nodeSights() ?? []);
+  if (overlap === undefined) return;
+  const { with: older, because, nodes } = overlap;
+  const why = {
+    "same-selector": "has the same node selector",
+    "selects-everything": "or this set selects every node",
+    "same-nodes": `selects some of the same nodes, such as ${nodes.join(", ")}`,
+  }[because];
+  refuse(
+    "spec.node_selector",
+    `replica set ${older}, which is older, runs pod id ${set.spec.podId} too and ${why}: both would fight over nodes. Choose other nodes, another pod_id, or disable ${older}`,
+  );
+}
+
+function isSameSpec(a: ReplicaSetSpec, b: ReplicaSetSpec): boolean {
+  const inOrder = ({ labels, ...rest }: ReplicaSetSpec): string =>
+    JSON.stringify([Object.entries(rest).toSorted(), Object.entries(labels).toSorted()]);
+  return inOrder(a) === inOrder(b);
+}
+
+type Named = { readonly requestId: string; readonly name: string };
+
+/** Rejects with conflict when `expected` is another number than it has. */
+export function scale(
+  deps: RequestDeps,
+  request: Named & { readonly replicasDesired: number; readonly expected: number | undefined },
+): Promise<StoredSet> {
+  const { replicasDesired, expected } = request;
+  checkReplicas("replicas_desired", replicasDesired);
+  return changeSet(deps, request, (set) => {
+    refuseDeleted(set);
+    refuseInRoll(set, "scaled");
+    if (set.spec.daemon) refuse("name", `${set.name} has a pod on each eligible node, and no number of replicas`);
+    const { replicasDesired: before } = set.spec;
+    if (before === replicasDesired) return undefined;
+    if (expected !== undefined && expected !== before)
+      throwFault({
+        code: "conflict",
+        id: `replicas_desired of ${set.name}`,
+        expectedRevision: expected,
+        actualRevision: before,
+      });
+    const details = { pod_id: set.spec.podId, from: before, to: replicasDesired };
+    return {
+      next: { ...set, spec: { ...set.spec, replicasDesired }, generation: set.generation + 1 },
+      audits: [{ eventType: "SCALED", details }],
+    };
+  });
+}
+
+export async function enable(deps: RequestDeps, request: Named & { readonly enabled: boolean }): Promise<StoredSet> {
+  const { enabled } = request;
+  if (enabled) {
+    const { record } = await requireSet(deps, request.name);
+    if (record.disabled) await refuseOverlap(deps, { ...record, disabled: false });
+  }
+  return changeSet(deps, request, (set) => {
+    refuseDeleted(set);
+    if (set.disabled === !enabled) return undefined;
+    refuseInRoll(set, enabled ? "enabled" : "disabled");
+    const eventType = enabled ? "ENABLED" : "DISABLED";
+    return { next: { ...set, disabled: !enabled }, audits: [{ eventType, details: { pod_id: set.spec.podId } }] };
+  });
+}
+
+/** A set with replicas goes only by force; its pods go with it unless they are to be kept. */
+export function remove(
+  deps: RequestDeps,
+  request: Named & { readonly keepPods: boolean; readonly force: boolean },
+): Promise<StoredSet> {
+  const { keepPods, force } = request;
+  return changeSet(deps, request, (set) => {
+    if (set.deletion !== undefined) return undefined;
+    refuseInRoll(set, "deleted");
+    const { placements, name } = set;
+    if (placements.length > 0 && !force)
+      refuse("force", `${name} has ${placements.length} replicas: scale it to 0 before, or ask for force`);
+    const details = { pod_id: set.spec.podId, keep_pods: keepPods };
+    return {
+      next: { ...set, deletion: { keepPods, atMs: deps.now() } },
+      audits: [{ eventType: "DELETED", details }],
+    };
+  });
+}
+
+/** Begins to leave a node though it is eligible. */
+export function transferNode(deps: RequestDeps, request: Named & { readonly node: string }): Promise<StoredSet> {
+  const { node } = request;
+  return changeSet(deps, request, (set) => {
+    refuseDeleted(set);
+    refuseInRoll(set, "moved");
+    const { name, transfer, placements, uid, nextOrdinal, spec } = set;
+    if (transfer?.oldNode === node) return undefined;
+    if (spec.daemon) refuse("name", `${name} has a pod on each eligible node: make the node ineligible instead`);
+    if (transfer !== undefined) refuse("node", `${name} is leaving ${transfer.oldNode}; one node is left at a time`);
+    if (!placements.some((each) => each.node === node)) refuse("node", `"${node}" has no replica of ${name}`);
+    if (set.transfersHeld !== undefined)
+      refuse("name", `transfers of ${name} are held by ${set.transfersHeld.by}: ${set.transfersHeld.because}`);
+    const nowMs = deps.now();
+    const because = "somebody asked for it";
+    const started = {
+      id: `${uid}-${nextOrdinal}`,
+      oldNode: node,
+      newNode: undefined,
+      startedAtMs: nowMs,
+      deadlineMs: nowMs + deps.transferMs,
+      because,
+    };
+    const details = { transfer_id: started.id, pod_id: spec.podId, old_node: node, new_node: "", reason: because };
+    return { next: { ...set, transfer: started }, audits: [{ eventType: "NODE_TRANSFER_START", details }] };
+  });
+}
+
+/** A transfer that is under way goes on. */
+export function holdTransfers(
+  deps: RequestDeps,
+  request: Named & { readonly hold: boolean; readonly by: string; readonly because: string },
+): Promise<StoredSet> {
+  const { hold, by, because } = request;
+  if (hold && by === "") refuse("by", "is empty: say who holds transfers back");
+  return changeSet(deps, request, (set) => {
+    refuseDeleted(set);
+    const { transfersHeld } = set;
+    if (hold ? transfersHeld?.by === by && transfersHeld.because === because : transfersHeld === undefined)
+      return undefined;
+    return { next: { ...set, transfersHeld: hold ? { by, because, atMs: deps.now() } : undefined }, audits: [] };
+  });
+}
+
+function refuseDeleted({ name, deletion }: ReplicaSet): void {
+  if (deletion !== undefined) refuse("name", `${name} is being deleted`);
+}

@@ -1,0 +1,148 @@
+import { faultOf, throwFault } from "@muster/faults";
+import type { Stored } from "./adapters/records.ts";
+import { checkSpec, checkReplicas, oneForm, buildSet, refuse, requireSet, type RequestDeps } from "./requests.ts";
+import type { ReplicaSet } from "./domain/replica-set.ts";
+import type { Roll } from "./domain/roll.ts";
+
+export type CreateRollRequest = {
+  readonly requestId: string;
+  readonly oldSet: string;
+  readonly newSet: string;
+  /** Empty: the new set exists. */
+  readonly template: string;
+  /** Undefined: as many as the old set has. */
+  readonly replicasDesired: number | undefined;
+  readonly minimum: number;
+  readonly leaveOld: boolean;
+  readonly delayMs: number;
+};
+
+const ATTEMPTS_MAX = 3;
+const DELAY_MS_MAX = 86_400_000;
+
+/** Begins to move from the old set to the new one, which is made first when a template comes along. The same request again finds what the first one made. */
+export async function createRoll(deps: RequestDeps, request: CreateRollRequest): Promise<Stored<Roll>> {
+  const { requestId, oldSet, newSet, minimum, leaveOld, delayMs } = request;
+  if (oldSet === newSet) refuse("new_set", `"${newSet}" is the old set: another name is needed`);
+  const known = await deps.rolls.get(newSet);
+  if (known !== undefined && "record" in known && known.record.requestId === requestId) return known;
+  const { record: old } = await requireSet(deps, oldSet);
+  refuseUnfit("old_set", old);
+  const target = request.replicasDesired ?? old.spec.replicasDesired;
+  checkReplicas("replicas_desired", target);
+  if (delayMs > DELAY_MS_MAX) refuse("roll_delay_ms", `${delayMs} is more than ${DELAY_MS_MAX}`);
+  const fresh = await requireNewSet(deps, request, old);
+  refuseUnfit("new_set", fresh);
+  const healthyMost = Math.max(old.disabled ? old.placements.length : old.spec.replicasDesired, target);
+  // As many as there can ever be at the same time leave nothing that could be moved.
+  if (minimum > target || (minimum > 0 && minimum >= healthyMost))
+    refuse(
+      "minimum_replicas",
+      `${minimum} can never be kept while replicas move: less than ${healthyMost} and at most ${target}, the wanted number, is needed`,
+    );
+  const roll: Roll = {
+    id: newSet,
+    oldSet,
+    newSet,
+    target,
+    minimum,
+    leaveOld,
+    delayMs,
+    oldDesired: old.spec.replicasDesired,
+    newDesired: fresh.spec.replicasDesired,
+    phase: "CREATING",
+    lastStepAtMs: 0,
+    createdAtMs: deps.now(),
+    fence: 0,
+    undone: 0,
+    trouble: undefined,
+    outbox: [],
+    requestId,
+    traceparent: deps.traceparent(),
+  };
+  return { record: roll, revision: await deps.rolls.create(newSet, roll) };
+}
+
+async function requireNewSet(deps: RequestDeps, request: CreateRollRequest, old: ReplicaSet): Promise<ReplicaSet> {
+  const { newSet: name, template, requestId } = request;
+  if (template === "") return (await requireSet(deps, name)).record;
+  const spec = checkSpec(name, { ...old.spec, template: oneForm(template), replicasDesired: 0 });
+  const made = buildSet(deps, name, requestId, spec);
+  await deps.check(made);
+  try {
+    await deps.sets.create(name, made);
+    return made;
+  } catch (error) {
+    if (faultOf(error)?.code !== "already_exists") throw error;
+    const { record } = await requireSet(deps, name);
+    // Made by this very request, of which the answer was lost.
+    if (record.requestId === requestId && record.spec.template === spec.template) return record;
+    throw error;
+  }
+}
+
+function refuseUnfit(field: string, { name, roll, deletion, spec, transfer }: ReplicaSet): void {
+  if (roll !== undefined) refuse(field, `${name} is in rolling update ${roll} already`);
+  if (deletion !== undefined) refuse(field, `${name} is being deleted`);
+  if (spec.daemon)
+    refuse(field, `${name} has a pod on each eligible node: apply the new template with \`replace\` instead`);
+  if (transfer !== undefined) refuse(field, `${name} is leaving node ${transfer.oldNode}: wait until that has ended`);
+}
+
+export type ChangeRollRequest = { readonly requestId: string; readonly id: string; readonly change: string };
+
+/** PAUSE, RESUME or UNDO. Each is done once a request: the same one again changes nothing. */
+export async function changeRoll(deps: RequestDeps, request: ChangeRollRequest): Promise<Stored<Roll>> {
+  const { requestId, id, change } = request;
+  for (let attempt = 1; ; attempt += 1) {
+    const { record: roll, revision } = await requireRoll(deps, id);
+    if (roll.requestId === requestId) return { record: roll, revision };
+    const next = changed(roll, change);
+    if (next === roll) return { record: roll, revision };
+    try {
+      const marked = { ...next, requestId, traceparent: deps.traceparent() };
+      return await deps.rolls.change({ key: id, revision, next: marked, audits: [] });
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict" || attempt >= ATTEMPTS_MAX) throw error;
+    }
+  }
+}
+
+export async function requireRoll(deps: Pick<RequestDeps, "rolls">, id: string): Promise<Stored<Roll>> {
+  const found = await deps.rolls.get(id);
+  if (found === undefined) return throwFault({ code: "not_found", kind: "rolling update", id });
+  if ("unreadable" in found)
+    return refuse("id", `the record of rolling update ${id} cannot be read: ${found.unreadable}`);
+  return found;
+}
+
+function changed(roll: Roll, change: string): Roll {
+  const { phase, id, oldSet, newSet, oldDesired, newDesired } = roll;
+  if (phase === "FINISHING") refuse("change", `rolling update ${id} is finishing and cannot be changed`);
+  if (phase === "CREATING") {
+    return throwFault({
+      code: "unavailable",
+      dependency: `rolling update ${id}, which has not begun`,
+      retryAfterMs: 500,
+    });
+  }
+  switch (change) {
+    case "PAUSE":
+      return phase === "PAUSED" ? roll : { ...roll, phase: "PAUSED" };
+    case "RESUME":
+      return phase === "RUNNING" ? roll : { ...roll, phase: "RUNNING" };
+    case "UNDO":
+      return {
+        ...roll,
+        phase: "RUNNING",
+        oldSet: newSet,
+        newSet: oldSet,
+        oldDesired: newDesired,
+        newDesired: oldDesired,
+        leaveOld: false,
+        undone: roll.undone + 1,
+      };
+    default:
+      return refuse("change", `"${change}" is none: PAUSE, RESUME or UNDO is needed`);
+  }
+}

@@ -1,0 +1,37 @@
+import { connectService, serve } from "@muster/bus";
+import { buckets, FarmService } from "@muster/proto";
+import type { ServiceContext } from "@muster/service";
+import { withSessions } from "@muster/store";
+import { openDeps } from "./adapters/deps.ts";
+import { makeHandlers } from "./adapters/handlers.ts";
+import type { Config } from "./config.ts";
+import { aboutFarm } from "./farm.ts";
+
+/** Per method; long polls cost little while they wait. */
+const REQUESTS_AT_ONCE = 1024;
+
+/** Answers users, and owns replica sets for as long as its session lives, until the signal. */
+export async function run(context: ServiceContext<Config>): Promise<void> {
+  const { config, logger, signal, instance } = context;
+  await using bus = await connectService(context);
+  await using deps = await openDeps(context, bus);
+  await using _served = await serve(bus, FarmService, makeHandlers(deps.requests), {
+    version: context.version,
+    description: "Pods that are kept on chosen nodes",
+    concurrency: REQUESTS_AT_ONCE,
+    onDefect: (method, error) => logger.error({ method, err: error }, "a request failed inside the service"),
+  });
+  context.readyWhen("world", deps.staleness);
+  await withSessions(
+    bus.connection,
+    {
+      bucket: buckets.farmLocks,
+      holder: instance,
+      ttlMs: config.sessionTtlMs,
+      about: aboutFarm(config.rcSelector),
+      signal,
+      onChange: (state) => logger.info({ state }, "session of this farm"),
+    },
+    deps.farm.run,
+  );
+}

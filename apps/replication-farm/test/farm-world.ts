@@ -1,0 +1,151 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { attachNodes } from "@muster/devcluster";
+import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { FarmService, muster } from "@muster/proto";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import type { TestApiServer } from "./api-servers.ts";
+
+const APPS = fileURLToPath(new URL("../../", import.meta.url));
+const NODES = { apiVersion: "v1", plural: "nodes" };
+const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
+
+export type FarmProcess = {
+  readonly pid: number;
+  /** SIGKILL: nothing is said to anybody. */
+  kill(): Promise<void>;
+};
+
+/** A bus, a cluster whose pods are real processes, the watcher, and as many farms as a test starts. */
+export type FarmWorld = AsyncDisposable & {
+  readonly nats: TestNats;
+  readonly bus: NatsBus;
+  readonly calls: KubeCalls;
+  readonly farms: Client<typeof FarmService>;
+  startFarm(env?: Readonly<Record<string, string>>): Promise<FarmProcess>;
+  label(node: string, labels: Readonly<Record<string, string | null>>): Promise<void>;
+  pods(set: string): Promise<V1Pod[]>;
+};
+
+/** Nodes n-0, n-1, ... without a label of their own. */
+export async function farmWorld(server: TestApiServer, nodes: number): Promise<FarmWorld> {
+  await using starting = new AsyncDisposableStack();
+  starting.use(server);
+  const { kubeconfig } = server;
+  starting.use(
+    await attachNodes({ kubeconfig, pools: [{ name: "n", nodes }], stopGraceMs: 200, ...server.nodeOptions }),
+  );
+  const nats = starting.use(await natsServer());
+  let stack = starting;
+  const start = async (app: string, more: Readonly<Record<string, string>>): Promise<ChildProcess> => {
+    const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
+      env: {
+        PATH: process.env["PATH"],
+        MUSTER_NATS_URL: nats.url,
+        MUSTER_NATS_TOKEN: nats.token,
+        MUSTER_KUBECONFIG: kubeconfig,
+        MUSTER_LOG_LEVEL: process.env["MUSTER_LOG_LEVEL"] ?? "error",
+        ...more,
+      },
+      stdio: ["ignore", "inherit", "inherit"],
+    });
+    await once(child, "spawn");
+    stack.defer(() => ended(child));
+    return child;
+  };
+  const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
+  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  await start("watcher", {});
+  const farms = client(bus, FarmService);
+  stack = starting.move();
+  return {
+    nats,
+    bus,
+    calls,
+    farms,
+    startFarm: async (env = {}) => {
+      const child = await start("replication-farm", {
+        FARM_SESSION_TTL_MS: "1500",
+        FARM_SWEEP_MS: "500",
+        FARM_TRANSFER_RETRY_MS: "200",
+        ...env,
+      });
+      return { pid: child.pid ?? 0, kill: () => ended(child) };
+    },
+    label: async (node, labels) => {
+      await calls.patch<V1Node>(NODES, node, { kind: "merge", body: { metadata: { labels } } });
+    },
+    pods: async (set) => {
+      const query = { labelSelector: `replication_controller_id=${set}` };
+      return [...(await calls.list<V1Pod>(PODS, { query })).items];
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
+  child.kill("SIGKILL");
+  await exit;
+}
+
+const { ALLOCATION_STRATEGY_DYNAMIC } = muster.farm.v1.AllocationStrategy;
+
+/** A pod that runs until it is told to end, and tells nothing; `version` makes the template another one. */
+export function templateOf(version = "1"): string {
+  const container = {
+    name: "main",
+    image: "scripted",
+    command: ["sleep", "100000"],
+    env: [{ name: "V", value: version }],
+  };
+  return JSON.stringify({ spec: { terminationGracePeriodSeconds: 1, containers: [container] } });
+}
+
+export type SpecProperties = muster.farm.v1.ReplicaSetSpec.$Properties;
+
+export function specOf(selector: string, replicasDesired: number, more: SpecProperties = {}): SpecProperties {
+  return {
+    templateJson: templateOf(),
+    nodeSelector: selector,
+    replicasDesired,
+    allocationStrategy: ALLOCATION_STRATEGY_DYNAMIC,
+    ...more,
+  };
+}
+
+type WireSet = muster.farm.v1.ReplicaSet.$Properties;
+
+export function nodesOf(set: WireSet): string[] {
+  return (set.record?.placements ?? []).map(({ node }) => node ?? "");
+}
+
+/** Waits until the set is on so many nodes and all its pods are healthy. */
+export function settledAt(world: FarmWorld, name: string, count: number): Promise<WireSet> {
+  return until(
+    `${name} has ${count} healthy replicas`,
+    async () => {
+      const { set } = await world.farms.getReplicaSet({ name }, { timeoutMs: 5000 });
+      const isThere = set?.record?.placements?.length === count && set.healthy === count && !set.record.transfer;
+      return isThere ? set : undefined;
+    },
+    { timeoutMs: 45_000, everyMs: 100 },
+  );
+}
+
+/** Waits until a farm answers, and knows this many nodes. */
+export async function ready(world: FarmWorld): Promise<void> {
+  await until(
+    "a farm answers",
+    () =>
+      world.farms.listReplicaSets({}, { timeoutMs: 2000 }).then(
+        () => true,
+        () => false,
+      ),
+    { timeoutMs: 50_000 },
+  );
+}

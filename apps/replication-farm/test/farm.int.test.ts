@@ -1,0 +1,193 @@
+import { buckets, muster, streams } from "@muster/proto";
+import { openBucket } from "@muster/store";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { API_SERVERS } from "./api-servers.ts";
+import {
+  farmWorld,
+  nodesOf,
+  ready,
+  settledAt,
+  specOf,
+  templateOf,
+  type FarmProcess,
+  type FarmWorld,
+} from "./farm-world.ts";
+
+describe.each(API_SERVERS)("replica sets on $title", ({ skip, start }) => {
+  let world: FarmWorld;
+  let farms: FarmProcess[];
+  const labelled = (label: string, ...nodes: string[]) =>
+    Promise.all(nodes.map((node) => world.label(node, { [label]: "yes" })));
+  const apply = (name: string, spec: ReturnType<typeof specOf>) =>
+    world.farms.applyReplicaSet({ requestId: name, name, spec }, { timeoutMs: 10_000 });
+  const audits = async (name: string) =>
+    (await world.farms.listAudit({ name }, { timeoutMs: 10_000 })).records.map(({ eventType }) => eventType);
+
+  beforeAll(async () => {
+    if (skip) return;
+    world = await farmWorld(await start(), 5);
+    farms = [await world.startFarm(), await world.startFarm()];
+    await ready(world);
+  }, 120_000);
+
+  afterAll(async () => {
+    if (!skip) await world[Symbol.asyncDispose]();
+  });
+
+  it.skipIf(skip)("come up on the nodes that are selected, one pod a node, and follow their number", async () => {
+    await labelled("up", "n-0", "n-1", "n-2");
+    await apply("up", specOf("up=yes", 2));
+    const set = await settledAt(world, "up", 2);
+    expect(nodesOf(set)).toEqual(["n-0", "n-1"]);
+    const pods = await world.pods("up");
+    expect(pods.map(({ spec }) => spec?.nodeName).sort()).toEqual(["n-0", "n-1"]);
+    expect(pods[0]?.metadata?.labels).toMatchObject({ pod_id: "up", "muster.dev/owner-kind": "replica-set" });
+
+    await world.farms.scaleReplicaSet({ requestId: "s1", name: "up", replicasDesired: 3 });
+    await settledAt(world, "up", 3);
+    await world.farms.scaleReplicaSet({ requestId: "s2", name: "up", replicasDesired: 1 });
+    await settledAt(world, "up", 1);
+    await until("surplus pods are gone", async () => (await world.pods("up")).length === 1);
+    expect(await audits("up")).toEqual([
+      "CREATED",
+      "REPLICATION_CONTROLLER_RETARGET",
+      "SCALED",
+      "REPLICATION_CONTROLLER_RETARGET",
+      "SCALED",
+      "REPLICATION_CONTROLLER_RETARGET",
+    ]);
+  });
+
+  it.skipIf(skip)("leave a node whose labels no longer match, once the new pod is ready", async () => {
+    await labelled("moves", "n-0", "n-1");
+    await apply("moves", specOf("moves=yes", 1));
+    expect(nodesOf(await settledAt(world, "moves", 1))).toEqual(["n-0"]);
+    await world.label("n-0", { moves: null });
+    await until("it is on the other node", async () => {
+      const set = await settledAt(world, "moves", 1);
+      return nodesOf(set).join() === "n-1";
+    });
+    const seen = await audits("moves");
+    expect(seen.filter((event) => event === "NODE_TRANSFER_START")).toHaveLength(1);
+    expect(seen.filter((event) => event === "NODE_TRANSFER_COMPLETION")).toHaveLength(1);
+  });
+
+  it.skipIf(skip)("cost nothing while nothing changes", async () => {
+    await labelled("quiet", "n-3");
+    await apply("quiet", specOf("quiet=yes", 1));
+    await settledAt(world, "quiet", 1);
+    const codec = { encode: (bytes: Uint8Array) => bytes, decode: (bytes: Uint8Array) => bytes };
+    const stored = await Promise.all(
+      [buckets.replicaSets, buckets.rolls].map((name) => openBucket(world.bus.connection, { name, codec })),
+    );
+    const sequences = async () => ({
+      revisions: await Promise.all(
+        stored.map(async (bucket) => (await bucket.list()).map(({ key, revision }) => [key, revision])),
+      ),
+      audits: (await world.bus.streamState(streams.audit.name))?.messages,
+    });
+    await until("the outbox is empty", async () => {
+      const { set } = await world.farms.getReplicaSet({ name: "quiet" });
+      return set?.record?.outbox?.length === 0;
+    });
+    const before = await sequences();
+    // Each of these wakes every set, which looks at its nodes anew.
+    for (const value of ["1", "2", "3"]) {
+      await world.label("n-4", { nothing: value });
+      await until("the farm has seen it", async () => (await world.farms.listReplicaSets({})).sets.length > 0);
+    }
+    expect(await sequences()).toEqual(before);
+  });
+
+  it.skipIf(skip)("are taken over from a farm that is killed, and nothing is made twice", async () => {
+    await labelled("kept", "n-0", "n-1", "n-2");
+    await apply("kept", specOf("kept=yes", 2));
+    const { farm } = await settledAt(world, "kept", 2);
+    const before = (await world.pods("kept")).map(({ metadata }) => metadata?.uid).sort();
+    const owner = farms.find(({ pid }) => farm?.includes(`-${pid}-`));
+    expect(owner, `the farm ${farm ?? ""} is one of ours`).toBeDefined();
+    await owner?.kill();
+    await world.farms.scaleReplicaSet({ requestId: "more", name: "kept", replicasDesired: 3 }, { timeoutMs: 20_000 });
+    const after = await settledAt(world, "kept", 3);
+    expect(after.farm).not.toBe(farm);
+    const uids = (await world.pods("kept")).map(({ metadata }) => metadata?.uid);
+    expect(uids).toHaveLength(3);
+    expect(uids).toEqual(expect.arrayContaining(before));
+    const records = (await world.farms.listAudit({ name: "kept" })).records;
+    expect(new Set(records.map(({ id }) => id)).size).toBe(records.length);
+    farms = [...farms.filter((each) => each !== owner), await world.startFarm()];
+  });
+
+  it.skipIf(skip)("are rolled to a new one with never less than the minimum healthy", async () => {
+    await labelled("rolled", "n-0", "n-1", "n-2");
+    await apply("old", specOf("rolled=yes", 3, { podId: "rolled" }));
+    await settledAt(world, "old", 3);
+    await world.farms.createRoll({
+      requestId: "r",
+      oldSet: "old",
+      newSet: "new",
+      templateJson: templateOf("2"),
+      minimumReplicas: 2,
+    });
+    const healthy: number[] = [];
+    await until(
+      "the update has ended",
+      async () => {
+        const { rolls } = await world.farms.listRolls({});
+        const roll = rolls.find(({ record }) => record?.id === "new");
+        if (roll?.record?.phase === muster.farm.v1.RollPhase.ROLL_PHASE_RUNNING)
+          healthy.push((roll.oldHealthy ?? 0) + (roll.newHealthy ?? 0));
+        return roll === undefined;
+      },
+      { timeoutMs: 50_000 },
+    );
+    const set = await settledAt(world, "new", 3);
+    expect(set.record?.spec?.replicasDesired).toBe(3);
+    expect(Math.min(...healthy)).toBeGreaterThanOrEqual(2);
+    await expect(
+      until("the old set is gone", () =>
+        world.farms.getReplicaSet({ name: "old" }).then(
+          () => false,
+          (error: unknown) => String(error).includes("does not exist"),
+        ),
+      ),
+    ).resolves.toBe(true);
+    expect(await audits("new")).toEqual(
+      expect.arrayContaining(["ROLLING_UPDATE_CREATION", "ROLLING_UPDATE_COMPLETION"]),
+    );
+  });
+
+  it.skipIf(skip)("go with their pods, or leave them to nobody", async () => {
+    await labelled("gone", "n-0");
+    for (const [name, keepPods] of [
+      ["gone", false],
+      ["left", true],
+    ] as const) {
+      await apply(name, specOf("gone=yes", 1, { podId: name }));
+      await settledAt(world, name, 1);
+      await expect(world.farms.deleteReplicaSet({ requestId: "d", name })).rejects.toThrow(/ask for force/);
+      await world.farms.deleteReplicaSet({ requestId: "d", name, keepPods, force: true });
+      await until(`${name} is gone`, () =>
+        world.farms.getReplicaSet({ name }).then(
+          () => false,
+          (error: unknown) => String(error).includes("does not exist"),
+        ),
+      );
+      expect(await world.pods(name)).toEqual([]);
+    }
+    const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
+    await expect(world.calls.get(pods, "gone-1")).rejects.toThrow();
+    expect(await world.calls.get(pods, "left-1")).toMatchObject({ spec: { nodeName: "n-0" } });
+  });
+
+  it.skipIf(skip)("are refused when an older one would fight with them over nodes", async () => {
+    await labelled("fought", "n-3");
+    await apply("older", specOf("fought=yes", 1, { podId: "same" }));
+    await expect(apply("newer", specOf("fought in (yes,no)", 1, { podId: "same" }))).rejects.toThrow(
+      /replica set older/,
+    );
+    await expect(apply("newer", specOf("fought=yes", 1, { pool: "gpu" }))).rejects.toThrow(/spec.pool/);
+    await expect(apply("newer", specOf("fought=yes", 1, { templateJson: "{}" }))).rejects.toThrow(/containers/);
+  });
+});
