@@ -41,6 +41,12 @@ it.each([
   ],
   ["a timeout of undici", Object.assign(new Error("x"), { code: "UND_ERR_HEADERS_TIMEOUT" }), "unavailable"],
   ["a deadline of ours", new DOMException("late", "TimeoutError"), "unavailable"],
+  [
+    "a deadline of ours that node:http tells as an abort",
+    abortBecause(new DOMException("late", "TimeoutError")),
+    "unavailable",
+  ],
+  ["an abort that node:http tells", abortBecause(new DOMException("stop", "AbortError")), "cancelled"],
   ["an abort", new DOMException("stop", "AbortError"), "cancelled"],
   ["a fault that is one already", new FaultError({ code: "pool_unknown", pool: "p" }), "pool_unknown"],
   ["a defect", new TypeError("x is not a function"), undefined],
@@ -49,3 +55,7 @@ it.each([
 ])("sees through %s", (_title, error, code) => {
   expect(kubeFault(error)?.code).toBe(code);
 });
+
+function abortBecause(cause: Error): Error {
+  return Object.assign(new Error("The operation was aborted", { cause }), { name: "AbortError", code: "ABORT_ERR" });
+}

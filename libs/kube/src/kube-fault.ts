@@ -64,8 +64,12 @@ function statusFault(code: number, error: Error): Fault {
 }
 
 function networkFault(error: Error): Fault | undefined {
-  if (error.name === "AbortError") return { code: "cancelled", operation: "request to the API server" };
   if (error.name === "TimeoutError") return unavailable(undefined);
+  if (error.name === "AbortError") {
+    // A signal's reason is the cause of what node:http throws.
+    if (error.cause instanceof Error && error.cause.name === "TimeoutError") return unavailable(undefined);
+    return { code: "cancelled", operation: "request to the API server" };
+  }
   const code = field(error, "code");
   if (typeof code !== "string") return undefined;
   return NETWORK_CODES.has(code) || code.startsWith("UND_ERR_") ? unavailable(undefined) : undefined;

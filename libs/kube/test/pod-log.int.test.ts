@@ -67,3 +67,12 @@ it("says as a fault that there is no such pod, and that a stream was cut", async
   };
   expect(await code(read())).toBe("unavailable");
 });
+
+it("calls a server that does not answer in time unavailable, and a reader who went away cancelled", async () => {
+  await using server = await scriptedServer();
+  server.onList(() => undefined);
+  const range = { offset: 0, limitBytes: 10 };
+  const read = (signal: AbortSignal): Promise<unknown> => readLogRange(server.config, LOG, range, signal);
+  await expect(read(AbortSignal.timeout(50))).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  await expect(read(AbortSignal.abort())).rejects.toMatchObject({ fault: { code: "cancelled" } });
+});
