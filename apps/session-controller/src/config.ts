@@ -23,10 +23,17 @@ export type Config = {
   readonly defaults: SessionDefaults;
   readonly session: SessionPolicy;
   readonly sweep: SweepPolicy & { readonly everyMs: number };
-  readonly logs: { readonly perContainerBytes: number; readonly totalBytes: number; readonly patienceMs: number };
+  readonly logs: {
+    readonly perContainerBytes: number;
+    readonly totalBytes: number;
+    readonly patienceMs: number;
+    readonly resultPatienceMs: number;
+  };
 };
 
 const DAY_MS = 86_400_000;
+/** For all logs of a session together, which its machines wait for. */
+export const LOGS_MOST_MS = 60_000;
 /**
  * For the steps of one pass, and not longer: a message may have waited unread in a process that was stopped until it was due again, so that another executor takes over
  * however fresh the record is.
@@ -78,7 +85,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         leakAgeMs: read.integer("SESSION_LEAK_AGE_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
       },
       logs: {
-        patienceMs: read.integer("SESSION_LOG_PATIENCE_MS", { fallback: 20_000, min: 0, max: 60_000 }),
+        patienceMs: read.integer("SESSION_LOG_PATIENCE_MS", { fallback: 20_000, min: 0, max: LOGS_MOST_MS }),
+        resultPatienceMs: read.integer("SESSION_RESULT_PATIENCE_MS", {
+          fallback: LOGS_MOST_MS,
+          min: 0,
+          max: LOGS_MOST_MS,
+        }),
         perContainerBytes: read.integer("SESSION_LOG_LIMIT_BYTES", { fallback: 2 ** 20, min: 1024, max: 2 ** 28 }),
         totalBytes: read.integer("SESSION_LOGS_LIMIT_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 40 }),
       },

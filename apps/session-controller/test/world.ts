@@ -88,6 +88,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
         SESSION_LOOK_AGAIN_MS: "100",
         // Scripted pods have no logs.
         SESSION_LOG_PATIENCE_MS: "100",
+        SESSION_RESULT_PATIENCE_MS: "100",
         ...env,
       });
       const answers = (): Promise<boolean> =>

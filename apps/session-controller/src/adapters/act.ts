@@ -24,6 +24,7 @@ export type ActDeps = CreatePodDeps & {
   readonly executorsMost: number;
   readonly logBytesMost: number;
   readonly logPatienceMs: number;
+  readonly resultPatienceMs: number;
 };
 
 /** Does one step of a session at the ledger or the API server. Each may be repeated: names, owners and uids make the second time harmless. */
@@ -36,7 +37,13 @@ export function act(deps: ActDeps, record: SessionRecord, step: ActStep): Promis
         return createPod(deps, record, step);
       case "collect-logs": {
         const kept = await collectLogs(
-          { logs: deps.podLogs, store: deps.logStore, limitBytes: deps.logBytesMost, patienceMs: deps.logPatienceMs },
+          {
+            logs: deps.podLogs,
+            store: deps.logStore,
+            limitBytes: deps.logBytesMost,
+            patienceMs: deps.logPatienceMs,
+            resultPatienceMs: deps.resultPatienceMs,
+          },
           record,
           step.pods,
         );

@@ -37,6 +37,7 @@ function reading(
     },
     limitBytes: 1000,
     patienceMs: 20_000,
+    resultPatienceMs: 20_000,
   };
   return { from, kept };
 }
@@ -80,7 +81,7 @@ describe("collectLogs", () => {
   it("keeps what came of a log before its reading broke off, warns, and takes nothing in it for the result", async () => {
     const readEnd = () => Promise.reject(new FaultError(away));
     const { from, kept } = reading({ readTail: beginning, readEnd });
-    const { warnings, resultJson } = await collectLogs({ ...from, patienceMs: 0 }, record, pods);
+    const { warnings, resultJson } = await collectLogs({ ...from, patienceMs: 0, resultPatienceMs: 0 }, record, pods);
     expect(kept).toHaveLength(3);
     expect(resultJson).toBe("");
     expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST", "LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
@@ -120,6 +121,37 @@ describe("collectLogs", () => {
       ],
       resultJson: '{"qps":2}',
     });
+  });
+
+  it("begins with the driver's log, and has more patience for it than for the others", async () => {
+    const asked: string[] = [];
+    const readTail: LogReading["logs"]["readTail"] = (pod) => {
+      asked.push(pod);
+      if (asked.filter((one) => one === "bench-driver").length < 2) return Promise.reject(new FaultError(away));
+      return Promise.resolve({ bytes: Buffer.from('{"qps":3}\n'), omittedBytes: 0, broken: undefined });
+    };
+    const many = Array.from({ length: 20 }, (_, index) => `bench-client-${index + 1}`).map((pod) => ({
+      pod,
+      uid: `uid-${pod}`,
+      deleting: false,
+      overdueOn: undefined,
+      containers: ["main"],
+      leftText: "",
+    }));
+    const { from } = reading({ readTail });
+    const { warnings, resultJson } = await collectLogs({ ...from, patienceMs: 0 }, record, [...many, ...pods]);
+    expect(asked[0]).toBe("bench-driver");
+    expect(resultJson).toBe('{"qps":3}');
+    expect(warnings.map(({ code }) => code)).toEqual(Array.from({ length: 22 }, () => "LOGS_LOST"));
+  });
+
+  it("warns of the result when the driver's pod is gone, and not when the driver never was", async () => {
+    const { from } = reading();
+    const codes = async (of: typeof record): Promise<string[]> =>
+      (await collectLogs(from, of, pods.slice(1))).warnings.map(({ code }) => code);
+    expect(await codes(record)).toEqual(["RESULT_LOST", "LOGS_LOST"]);
+    const components = record.components.map((one) => (one.kind === "driver" ? { ...one, podUid: "" } : one));
+    expect(await codes({ ...record, components })).toEqual([]);
   });
 
   it("reads no log again once the time for all logs is over", async () => {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
+import { LOGS_MOST_MS } from "../config.ts";
 import { MAIN_CONTAINER } from "../domain/build-pod.ts";
 import { pickResult, type DriverLog } from "../domain/pick-result.ts";
 import type { SessionRecord, Warning } from "../domain/session.ts";
@@ -12,8 +13,6 @@ export type Collected = { readonly warnings: readonly Warning[]; readonly result
 
 const ATTEMPT_MS = 10_000;
 const PAUSE_MS = { step: 500, most: 2000 };
-/** All logs of a session together: machines wait for the end of this. */
-const ALL_MS = 60_000;
 /** Each one holds up to the kept size of a log in memory. */
 const AT_ONCE = 8;
 /** Where a result is looked for in a log that broke off. */
@@ -27,23 +26,32 @@ export type LogReading = {
   readonly limitBytes: number;
   /** A log is tried for so long, which outlasts an API server that is away for a moment; then it is lost. What had come of it by then is kept. */
   readonly patienceMs: number;
+  /** The same for the driver's log, in which the result is. */
+  readonly resultPatienceMs: number;
   /** Ends all reading; by default after a time. */
   readonly deadline?: AbortSignal;
 };
 
-/** Keeps the log of every container that has started, and picks the driver's result. What cannot be kept is a warning, so that it never holds up the end of a session. */
+/**
+ * Keeps the log of every container that has started, and picks the driver's result. What cannot be kept is a warning, so that it never holds up the end of a
+ * session; also a result that the driver may have left.
+ */
 export async function collectLogs(
   reading: LogReading,
   record: SessionRecord,
   pods: readonly LivePod[],
 ): Promise<Collected> {
-  const { deadline = AbortSignal.timeout(ALL_MS) } = reading;
+  const { deadline = AbortSignal.timeout(LOGS_MOST_MS) } = reading;
   const driver = record.components.find(({ kind }) => kind === "driver");
   let driverLog: DriverLog | undefined;
-  const sources = pods.flatMap(({ pod, containers }) => containers.map((container) => ({ pod, container })));
+  const isResult = (pod: string, container: string): boolean => pod === driver?.pod && container === MAIN_CONTAINER;
+  const sources = pods
+    .flatMap(({ pod, containers }) => containers.map((container) => ({ pod, container })))
+    // However many logs there are, the one with the result has all the time.
+    .sort((a, b) => Number(isResult(b.pod, b.container)) - Number(isResult(a.pod, a.container)));
   const lost = await atMost(AT_ONCE, sources, async ({ pod, container }) => {
-    const isDriver = pod === driver?.pod && container === MAIN_CONTAINER;
-    const endMs = performance.now() + reading.patienceMs;
+    const isDriver = isResult(pod, container);
+    const endMs = performance.now() + (isDriver ? reading.resultPatienceMs : reading.patienceMs);
     try {
       const tail = await patiently(endMs, deadline, (signal) =>
         reading.logs.readTail(pod, container, reading.limitBytes, signal),
@@ -61,6 +69,8 @@ export async function collectLogs(
   const gone = record.components
     .filter(({ podUid }) => podUid !== "" && !there.has(podUid))
     .map(({ pod }) => `${pod}: the pod was gone before its log was kept`);
+  if (driver !== undefined && driver.podUid !== "" && !there.has(driver.podUid))
+    driverLog = { unreadable: "its pod was gone" };
   const file = pods.find(({ uid }) => uid === driver?.podUid)?.leftText ?? "";
   const result = pickResult(driverLog, file);
   const warnings = [

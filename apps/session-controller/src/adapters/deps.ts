@@ -172,6 +172,7 @@ function actDeps(
     executorsMost: config.executorsMost,
     logBytesMost: config.logs.perContainerBytes,
     logPatienceMs: config.logs.patienceMs,
+    resultPatienceMs: config.logs.resultPatienceMs,
   };
 }
 

@@ -355,7 +355,7 @@ describe("a session that is over", () => {
     [
       "reports with warnings when the API server stays away",
       { nowMs: late, record: running({ verdict }), trouble: "kubernetes is not available" },
-      ["finish LOGS_LOST PODS_NOT_GONE"],
+      ["finish LOGS_LOST RESULT_LOST PODS_NOT_GONE"],
     ],
     [
       "tries the release before it gives up on it",

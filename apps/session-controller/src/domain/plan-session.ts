@@ -259,7 +259,11 @@ function planGivingUp({
 }: Pick<Snapshot, "record" | "livePods" | "trouble" | "nowMs">): RecordStep {
   const warnings: Warning[] = [];
   const suffix = trouble === undefined ? "" : `: ${trouble}`;
-  if (!record.logsCollected) warnings.push({ code: "LOGS_LOST", message: shorten(`no log was kept${suffix}`) });
+  if (!record.logsCollected) {
+    warnings.push({ code: "LOGS_LOST", message: shorten(`no log was kept${suffix}`) });
+    const hadDriver = record.components.some(({ kind, podUid }) => kind === "driver" && podUid !== "");
+    if (hadDriver) warnings.push({ code: "RESULT_LOST", message: shorten(`the driver's log was not read${suffix}`) });
+  }
   if (!record.podsDeleted) {
     const names = livePods === undefined ? "which are left is not known" : livePods.map(({ pod }) => pod).join(", ");
     warnings.push({ code: "PODS_NOT_GONE", message: shorten(`not all pods are gone: ${names}${suffix}`) });
