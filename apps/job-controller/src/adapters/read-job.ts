@@ -6,7 +6,7 @@ import { MEMBERS_MOST } from "../domain/member-names.ts";
 import { typeSelector } from "../domain/member-labels.ts";
 import type { JobStatus } from "../domain/job-status.ts";
 import type { Unreadable } from "../domain/snapshot.ts";
-import { readStatus, typesOf, type StatusJson, type StatusShape } from "./status-json.ts";
+import { readStatus, totalOf, typesOf, type StatusShape } from "./status-json.ts";
 
 /** A custom resource of any kind, as the API server has it. */
 export type JobResource = KubeObject & {
@@ -22,7 +22,8 @@ export type JobResource = KubeObject & {
     readonly labels?: Readonly<Record<string, string>>;
   };
   readonly spec?: unknown;
-  readonly status?: StatusJson;
+  /** Whatever stands there: people can edit it, and older versions wrote it. */
+  readonly status?: unknown;
 };
 
 /** A job as passes know it. Read once for each version of the resource. */
@@ -66,8 +67,7 @@ function typesAndTotal(
   progress: string | undefined,
 ): Pick<StatusShape, "types" | "total"> {
   if (result.ok) return { types: result.spec.replicas.map(({ type, replicas }) => ({ type, replicas })) };
-  const total = Number(/\/(\d{1,9})$/.exec(status?.completions ?? "")?.[1] ?? 0);
-  return { types: typesOf(status, progress, MEMBERS_MOST), total };
+  return { types: typesOf(status, progress, MEMBERS_MOST), total: totalOf(status) };
 }
 
 /** Kubernetes compares versions of one resource as numbers. */

@@ -105,6 +105,80 @@ it("takes whatever else stands there for a job that nobody has looked at", () =>
   expect(readStatus(odd, "no json", SHAPE)).toEqual(NEW_STATUS);
 });
 
+it.each<[string, unknown, Partial<ReplicaStatus>]>([
+  ["no list of pods", { counted: 5 }, { counted: [] }],
+  [
+    "pods without a name",
+    { counted: [null, 3, { failures: 2 }, { pod: "a", failures: 1 }] },
+    { counted: [{ pod: "a", failures: 1 }] },
+  ],
+  ["failures that are no number", { counted: [{ pod: "a", failures: "2" }] }, { counted: [] }],
+  ["a number in place of indexes", { completedIndexes: 3 }, { completedIndexes: [] }],
+  ["a list in place of indexes", { completedIndexes: [3] }, { completedIndexes: [] }],
+  ["entries that are null", { uncounted: [null] }, { uncounted: [] }],
+  ["an index below 0", { uncounted: [{ index: -1, pod: "a", times: 1 }] }, { uncounted: [] }],
+  ["no index", { uncounted: [{ pod: "a", times: 1 }] }, { uncounted: [] }],
+  ["a half of a restart", { restarts: 1.5 }, { restarts: 0 }],
+  ["restarts beyond all measure", { restarts: 1e300 }, { restarts: 0 }],
+  ["restarts as text", { restarts: "7" }, { restarts: 0 }],
+  ["a list in place of a type", [], {}],
+  ["null in place of a type", null, {}],
+])("takes for absent what is not of its form: %s", (_, json, expected) => {
+  const nothing = { restarts: 0, completedIndexes: [], counted: [], uncounted: [] };
+  const annotated = readStatus({}, JSON.stringify({ replicas: { worker: json } }), SHAPE);
+  const own = readStatus({ replicaStatuses: { Worker: json } }, undefined, SHAPE);
+  for (const { replicas } of [annotated, own])
+    expect(replicas.find(({ type }) => type === "worker")).toMatchObject({ ...nothing, ...expected });
+});
+
+it.each<[string, object, Partial<JobStatus>]>([
+  ["a number of members", { replaced: 5 }, { replaced: [] }],
+  ["members that are no text", { replaced: [5, "worker-3"] }, { replaced: ["worker-3"] }],
+  ["a word for yes", { regrouping: "yes" }, { regrouping: false }],
+  ["an attempt that no label holds", { attempt: 1e12 }, { attempt: 0 }],
+  ["types in a list", { replicas: [{ worker: { restarts: 2 } }] }, {}],
+])("takes for absent what is not of its form in the gang: %s", (_, json, expected) => {
+  expect(readStatus({}, JSON.stringify(json), SHAPE)).toMatchObject(expected);
+  expect(readStatus(json, undefined, SHAPE)).toMatchObject(expected);
+});
+
+const NAMES = [
+  ...["replicaStatuses", "replicas", "Worker", "worker", "conditions", "type", "status", "message", "startTime"],
+  ...["restarts", "completedIndexes", "counted", "uncounted", "pod", "failures", "index", "times", "at", "because"],
+  ...["attempt", "replaced", "regrouping", "toString"],
+];
+/** Any JSON, most often with the names that are looked at. */
+const anyJson = fc.letrec<{ value: unknown }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 5, withCrossShrink: true },
+    fc.jsonValue({ maxDepth: 0 }),
+    fc.constantFrom("0-3", "True", "Running", "worker-1", "2026-01-01T00:00:00Z"),
+    fc.array(tie("value"), { maxLength: 3 }),
+    fc.dictionary(fc.constantFrom(...NAMES), tie("value"), { maxKeys: 6 }),
+  ),
+})).value;
+
+const annotation = fc.option(
+  fc.oneof(
+    anyJson.map((json) => JSON.stringify(json)),
+    fc.string(),
+  ),
+  { nil: undefined },
+);
+
+it("never throws, and gives a status that is the same when it was written and is read again", () => {
+  fc.assert(
+    fc.property(anyJson, annotation, (json, progress) => {
+      const shape = { ...SHAPE, types: [...SHAPE.types, ...typesOf(json, progress, 9)] };
+      expect(() => readStatus(json, progress, shape)).not.toThrow();
+      const read = readStatus(json, progress, SHAPE);
+      const again = readStatus(stored(statusJson(read, SHAPE)), undefined, SHAPE);
+      expect(again).toEqual(read.replicas.length === 0 ? { ...read, replicas: again.replicas } : read);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
 it("keeps what is remembered of a job whose spec cannot be read", () => {
   fc.assert(
     fc.property(status, (before) => {

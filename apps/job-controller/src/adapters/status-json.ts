@@ -1,7 +1,6 @@
 import { formatIndexes, parseIndexes } from "../domain/completed-indexes.ts";
 import {
   isRemembered,
-  NEW_STATUS,
   UNCOUNTED_REASONS,
   type Condition,
   type ConditionType,
@@ -10,6 +9,7 @@ import {
   type Uncounted,
 } from "../domain/job-status.ts";
 import { summariseState } from "../domain/summarise-state.ts";
+import { wholeSecond } from "../domain/transition-conditions.ts";
 
 /** A status as a custom resource has it. What is not there is absent; a merge patch needs it to be null. */
 export type StatusJson = {
@@ -80,15 +80,21 @@ export type StatusShape = {
  * The types that a status tells of, in place of those of a spec that cannot be read: what it remembers is needed when the spec can be read again.
  * `replicasMost`: no index is as large as that.
  */
-export function typesOf(
-  json: StatusJson | undefined,
-  annotation: string | undefined,
-  replicasMost: number,
-): StatusShape["types"] {
-  const progress = annotation === undefined ? undefined : parseProgress(annotation);
-  const keys = [...Object.keys(json?.replicaStatuses ?? {}), ...Object.keys(progress?.replicas ?? {})];
+export function typesOf(json: unknown, annotation: string | undefined, replicasMost: number): StatusShape["types"] {
+  const { replicas } = parseProgress(annotation) ?? {};
+  const keys = [...statusKeysOf(json), ...Object.keys(fieldsOf(replicas))];
   const types = new Set(keys.map((key) => key.toLowerCase()));
   return [...types].map((type) => ({ type, replicas: replicasMost }));
+}
+
+/** What a status calls the types that it tells of. */
+export function statusKeysOf(json: unknown): readonly string[] {
+  return Object.keys(fieldsOf(fieldsOf(json)["replicaStatuses"]));
+}
+
+/** How many pods a status says were asked for when it was written; 0 where it does not say. */
+export function totalOf(json: unknown): number {
+  return Number(/\/(\d{1,9})$/.exec(textOf(fieldsOf(json)["completions"]))?.[1] ?? 0);
 }
 
 const CONDITIONS: ReadonlySet<string> = new Set<ConditionType>([
@@ -140,42 +146,37 @@ export function progressJson(status: JobStatus): string | undefined {
 }
 
 /**
- * The status that was written, or one of a job that nobody has looked at. Whatever is not of the form in which we write it is taken for absent: people and older
- * versions may have written it.
+ * The status that was written, or one of a job that nobody has looked at. Never throws: whatever is not of the form in which we write it is taken for absent, and an
+ * entry of a list that misses something is left out. People and older versions may have written it.
  */
-export function readStatus(
-  json: StatusJson | undefined,
-  annotation: string | undefined,
-  shape: StatusShape,
-): JobStatus {
-  const progress = annotation === undefined ? undefined : parseProgress(annotation);
-  const gang: GangProgressJson = progress ?? json ?? {};
-  if (json === undefined && progress === undefined) return NEW_STATUS;
+export function readStatus(json: unknown, annotation: string | undefined, shape: StatusShape): JobStatus {
+  const progress = parseProgress(annotation);
+  const status = fieldsOf(json);
+  const gang = progress ?? status;
+  const counts = fieldsOf(status["replicaStatuses"]);
+  const kept = progress === undefined ? undefined : fieldsOf(progress["replicas"]);
   const types = shape.types.map(({ type, replicas }): ReplicaStatus => {
-    const counts = json?.replicaStatuses?.[shape.statusKey(type)] ?? {};
-    const kept: ReplicaProgressJson = progress === undefined ? counts : (progress.replicas?.[type] ?? {});
+    const ofType = fieldsOf(counts[shape.statusKey(type)]);
     return {
       type,
-      active: count(counts.active),
-      ready: count(counts.ready),
-      succeeded: count(counts.succeeded),
-      failed: count(counts.failed),
-      restarts: count(kept.restarts),
-      completedIndexes: parseIndexes(kept.completedIndexes ?? "", replicas),
-      counted: (kept.counted ?? []).map(({ pod, failures }) => ({ pod, failures: count(failures) })),
-      uncounted: (kept.uncounted ?? []).map(readUncounted).filter(({ index }) => index < replicas),
+      active: count(ofType["active"]),
+      ready: count(ofType["ready"]),
+      succeeded: count(ofType["succeeded"]),
+      failed: count(ofType["failed"]),
+      ...readProgress(kept === undefined ? ofType : fieldsOf(kept[type]), replicas),
     };
   });
+  const conditions = listOf(status["conditions"]).flatMap(readCondition);
   return {
-    observedGeneration: count(json?.observedGeneration),
-    conditions: (json?.conditions ?? []).flatMap(readCondition),
-    startMs: timeMs(json?.startTime),
-    completionMs: timeMs(json?.completionTime),
-    replicas: json?.replicaStatuses === undefined && progress === undefined ? [] : types,
-    attempt: count(gang.attempt),
-    attemptsCounted: count(gang.attemptsCounted),
-    replaced: gang.replaced ?? [],
-    regrouping: gang.regrouping ?? false,
+    observedGeneration: count(status["observedGeneration"]),
+    conditions: [...new Map(conditions.map((each) => [each.type, each])).values()],
+    startMs: timeMs(status["startTime"]),
+    completionMs: timeMs(status["completionTime"]),
+    replicas: status["replicaStatuses"] === undefined && progress === undefined ? [] : types,
+    attempt: count(gang["attempt"]),
+    attemptsCounted: count(gang["attemptsCounted"]),
+    replaced: listOf(gang["replaced"]).filter((each) => typeof each === "string"),
+    regrouping: gang["regrouping"] === true,
   };
 }
 
@@ -192,15 +193,38 @@ function progressOf({ restarts, completedIndexes, counted, uncounted }: ReplicaS
   };
 }
 
-function readUncounted({ index, pod, times, at, because }: UncountedJson): Uncounted {
+function readProgress(
+  { restarts, completedIndexes, counted, uncounted }: Fields,
+  replicas: number,
+): Pick<ReplicaStatus, "restarts" | "completedIndexes" | "counted" | "uncounted"> {
   return {
-    index: count(index),
-    pod,
-    times: count(times),
-    // Without a time nothing is waited for.
-    atMs: timeMs(at) ?? 0,
-    because: UNCOUNTED_REASONS.find((reason) => reason === because) ?? "disrupted",
+    restarts: count(restarts),
+    completedIndexes: parseIndexes(textOf(completedIndexes), replicas),
+    counted: listOf(counted).flatMap(readCounted),
+    uncounted: listOf(uncounted)
+      .flatMap(readUncounted)
+      .filter(({ index }) => index < replicas),
   };
+}
+
+function readCounted(json: unknown): ReplicaStatus["counted"] {
+  const { pod, failures } = fieldsOf(json);
+  return typeof pod === "string" && count(failures) > 0 ? [{ pod, failures: count(failures) }] : [];
+}
+
+function readUncounted(json: unknown): Uncounted[] {
+  const { index, pod, times, at, because } = fieldsOf(json);
+  if (typeof pod !== "string" || count(times) === 0 || (index !== 0 && count(index) === 0)) return [];
+  return [
+    {
+      index: count(index),
+      pod,
+      times: count(times),
+      // Without a time nothing is waited for.
+      atMs: timeMs(at) ?? 0,
+      because: UNCOUNTED_REASONS.find((reason) => reason === because) ?? "disrupted",
+    },
+  ];
 }
 
 function countsJson({ type, active, succeeded, failed }: ReplicaStatus, { selector }: StatusShape): ReplicaJson {
@@ -220,39 +244,59 @@ function conditionJson({ type, status, reason, message, lastUpdateMs, lastTransi
   return { type, status, reason, message, lastUpdateTime, lastTransitionTime };
 }
 
-function readCondition(json: ConditionJson): Condition[] {
-  const { type, status, reason = "", message = "" } = json;
+function readCondition(json: unknown): Condition[] {
+  const { type, status, reason, message, lastUpdateTime, lastTransitionTime } = fieldsOf(json);
   if (!isConditionType(type) || (status !== "True" && status !== "False")) return [];
   // 0 is no time: whoever looks at the whole job gives it one.
-  const lastTransitionMs = timeMs(json.lastTransitionTime) ?? timeMs(json.lastUpdateTime) ?? 0;
-  return [
-    { type, status, reason, message, lastUpdateMs: timeMs(json.lastUpdateTime) ?? lastTransitionMs, lastTransitionMs },
-  ];
+  const lastTransitionMs = timeMs(lastTransitionTime) ?? timeMs(lastUpdateTime) ?? 0;
+  const lastUpdateMs = timeMs(lastUpdateTime) ?? lastTransitionMs;
+  return [{ type, status, reason: textOf(reason), message: textOf(message), lastUpdateMs, lastTransitionMs }];
 }
 
-function isConditionType(type: string): type is ConditionType {
-  return CONDITIONS.has(type);
+function isConditionType(type: unknown): type is ConditionType {
+  return typeof type === "string" && CONDITIONS.has(type);
 }
 
-function parseProgress(text: string): ProgressJson | undefined {
+/** Undefined where nobody has written anything that could be read. */
+function parseProgress(text: string | undefined): Fields | undefined {
   try {
-    const value: unknown = JSON.parse(text);
-    // Written by us; of any other form it is as good as none.
-    return typeof value === "object" && value !== null ? value : undefined;
+    const value: unknown = JSON.parse(text ?? "");
+    return isFields(value) ? value : undefined;
   } catch {
     return undefined;
   }
 }
 
-function count(value: number | undefined): number {
-  return typeof value === "number" && value > 0 ? value : 0;
+type Fields = Readonly<Record<string, unknown>>;
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function fieldsOf(value: unknown): Fields {
+  return isFields(value) ? value : {};
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** The largest attempt that a label of a pod is read as; nothing else that we count comes near it. */
+const COUNT_MOST = 999_999_999;
+
+function count(value: unknown): number {
+  return typeof value === "number" && Number.isInteger(value) && value > 0 && value <= COUNT_MOST ? value : 0;
 }
 
 function timeJson(ms: number | undefined): string | null {
   return ms === undefined ? null : new Date(ms).toISOString().replace(/\.\d{3}Z$/, "Z");
 }
 
-function timeMs(text: string | null | undefined): number | undefined {
-  const ms = text === undefined || text === null ? NaN : Date.parse(text);
-  return Number.isNaN(ms) ? undefined : ms;
+function timeMs(text: unknown): number | undefined {
+  const ms = Date.parse(textOf(text));
+  return Number.isNaN(ms) ? undefined : wholeSecond(ms);
 }

@@ -3,7 +3,7 @@ import { annotations } from "@muster/proto";
 import type { JobStatus } from "../domain/job-status.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import type { JobResource, JobRow } from "./read-job.ts";
-import { progressJson, publicJson, readStatus, statusJson, type StatusJson } from "./status-json.ts";
+import { progressJson, publicJson, readStatus, statusJson, statusKeysOf, type StatusJson } from "./status-json.ts";
 
 export type StatusDeps = {
   readonly calls: Pick<KubeCalls, "get" | "patch">;
@@ -83,9 +83,7 @@ function patchStatus(
   status: StatusJson,
 ): Promise<JobResource> {
   // A merge keeps what it is not told about: replica types that are gone have to be named.
-  const gone = Object.keys(job.resource.status?.replicaStatuses ?? {}).filter(
-    (key) => !(key in (status.replicaStatuses ?? {})),
-  );
+  const gone = statusKeysOf(job.resource.status).filter((key) => !(key in (status.replicaStatuses ?? {})));
   const replicaStatuses = { ...status.replicaStatuses, ...Object.fromEntries(gone.map((key) => [key, null])) };
   const body = { metadata: { resourceVersion }, status: { ...status, replicaStatuses } };
   return calls.patch<JobResource>(resource, job.metadata.name, { kind: "merge", body }, { subresource: "status" });
