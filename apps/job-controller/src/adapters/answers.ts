@@ -127,12 +127,8 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       view: { job, message },
     };
   };
-  const resourceOf = (kind: Kind) => ({ apiVersion: `${kind.group}/${kind.version}`, plural: kind.plural, namespace });
-  const readLive = async (kind: Kind, name: string, signal?: AbortSignal): Promise<JobRow | undefined> => {
-    const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal !== undefined && { signal }) };
-    const resource = await unlessMissing(calls.get<JobResource>(resourceOf(kind), name, options)).catch(raise);
-    return resource && readJob(resource, kind, config.defaults);
-  };
+  const readLive = (kind: Kind, name: string, signal?: AbortSignal): Promise<JobRow | undefined> =>
+    readAtServer(deps, kind, name, signal);
   return {
     kinds: KINDS,
     defaults: config.defaults,
@@ -163,7 +159,7 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
     },
     create: async (kind, manifest, requestId) => {
       const resource = signed(manifest, requestId, namespace);
-      const created = await createJob(calls, { kind, resource, place: resourceOf(kind) });
+      const created = await createJob(calls, { kind, resource, place: placeOf(kind, namespace) });
       if (created !== undefined) return see(readJob(created, kind, config.defaults));
       const there = await readLive(kind, manifest.metadata.name);
       if (there?.metadata.annotations?.[annotations.requestId] === requestId) return see(there);
@@ -175,23 +171,45 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       const { name, resourceVersion } = job.metadata;
       const metadata = { resourceVersion, annotations: { [annotations.cancelled]: new Date().toISOString() } };
       const patch = { kind: "merge", body: { metadata } } as const;
-      const patched = await calls.patch<JobResource>(resourceOf(job.kind), name, patch).catch(raise);
+      const patched = await calls.patch<JobResource>(placeOf(job.kind, namespace), name, patch).catch(raise);
       return see(readJob(patched, job.kind, config.defaults));
     },
-    changed: async ({ view: { job } }, ms, signal) => {
-      const { name, uid } = job.metadata;
-      const cached = runtimes()
-        .find(({ kind }) => kind.kind === job.kind.kind)
-        ?.job(`${namespace}/${name}`);
-      const isSame = cached?.metadata.uid === uid;
-      // The bell has rung for it while the answer was on its way.
-      if (isSame && versionOf(cached) > versionOf(job)) return;
-      // What the cache does not show is either not there yet or gone already, and then the bell has rung, too.
-      const waitMs = isSame ? ms : Math.min(ms, UNKNOWN_WAIT_MS);
-      const over = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
-      await once(bell, ownerIdOf(job.metadata), { signal: over }).catch(() => undefined);
-    },
+    changed: ({ view: { job } }, ms, signal) => waitForChange(deps, bell, { job, ms, signal }),
   };
+}
+
+async function readAtServer(
+  { calls, config }: AnswerDeps,
+  kind: Kind,
+  name: string,
+  signal: AbortSignal | undefined,
+): Promise<JobRow | undefined> {
+  const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal !== undefined && { signal }) };
+  const place = placeOf(kind, config.kube.namespace);
+  const resource = await unlessMissing(calls.get<JobResource>(place, name, options)).catch(raise);
+  return resource && readJob(resource, kind, config.defaults);
+}
+
+async function waitForChange(
+  { runtimes, config }: AnswerDeps,
+  bell: EventEmitter,
+  { job, ms, signal }: { readonly job: JobRow; readonly ms: number; readonly signal: AbortSignal },
+): Promise<void> {
+  const { name, uid } = job.metadata;
+  const cached = runtimes()
+    .find(({ kind }) => kind.kind === job.kind.kind)
+    ?.job(`${config.kube.namespace}/${name}`);
+  const isSame = cached?.metadata.uid === uid;
+  // The bell has rung for it while the answer was on its way.
+  if (isSame && versionOf(cached) > versionOf(job)) return;
+  // What the cache does not show is either not there yet or gone already, and then the bell has rung, too.
+  const waitMs = isSame ? ms : Math.min(ms, UNKNOWN_WAIT_MS);
+  const over = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
+  await once(bell, ownerIdOf(job.metadata), { signal: over }).catch(() => undefined);
+}
+
+function placeOf({ group, version, plural }: Kind, namespace: string): KubeResource {
+  return { apiVersion: `${group}/${version}`, plural, namespace };
 }
 
 function podsLeftMessage({ machines, world, runtimes, config }: AnswerDeps): muster.job.v1.PodLeft.$Properties[] {
@@ -210,8 +228,8 @@ function jobsOfKind({ kind }: Kind): string {
 
 async function tryCreate({ calls, config }: AnswerDeps, kind: Kind, manifest: Manifest): Promise<void> {
   const { namespace } = config.kube;
-  const place = { apiVersion: `${kind.group}/${kind.version}`, plural: kind.plural, namespace };
   const resource = signed(manifest, "", namespace);
+  const place = placeOf(kind, namespace);
   if ((await createJob(calls, { kind, resource, place, dryRun: true })) !== undefined) return;
   throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name });
 }

@@ -61,15 +61,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following nodes is interrupted"),
     }),
   );
-  const machines = undo.use(
-    await openMachines({
-      bus,
-      reservations: client(bus, ReservationService),
-      now: Date.now,
-      elapsedMs: () => performance.now(),
-      ...wakers(runtimes),
-    }),
-  );
+  const machines = undo.use(await openLedger(bus, runtimes));
   const recordEvent = openEvents(undo, context, calls);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));
@@ -116,6 +108,18 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     },
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   };
+}
+
+/** What jobs have at the ledger, and what it says wakes them. */
+function openLedger(bus: NatsBus, runtimes: Runtimes): ReturnType<typeof openMachines> {
+  const reservations = client(bus, ReservationService);
+  return openMachines({
+    bus,
+    reservations,
+    now: Date.now,
+    elapsedMs: () => performance.now(),
+    ...wakers(runtimes),
+  });
 }
 
 /** Events of jobs, which end with the stack. */

@@ -75,7 +75,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   let queue = workQueue();
   void queue.shutDown();
   const wake = (key: string, priority: "high" | "low" = "high"): void => queue.add(key, priority);
-  let busySinceMs: number | undefined;
+  const busyForMs = busyMeter(() => queue.length > deps.workers);
   const ended = new AbortController();
   const writtenMs = new Map<string, number>();
   const written = ownWrites();
@@ -89,17 +89,10 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
 
   const job = (key: string): JobRow | undefined => written.newest(key, jobs.get(key));
 
+  const { pods, services, recordEvent, expectations } = deps;
   const controller = jobController<JobRow>(
     controllerInterface(kind, { job, calls, resource, read }),
-    {
-      calls,
-      pods: deps.pods,
-      services: deps.services,
-      jobs: () => jobs.list(),
-      queue: { add: wake },
-      recordEvent: deps.recordEvent,
-      expectations: deps.expectations,
-    },
+    { calls, pods, services, jobs: () => jobs.list(), queue: { add: wake }, recordEvent, expectations },
     { reconcilerSyncLoopPeriodMs: deps.syncPeriodMs, enableGangScheduling: deps.gangScheduling },
   );
   jobs.onChange(({ key, before, after }) => {
@@ -118,11 +111,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     wake,
     wakeAfter: (key, ms) => queue.addAfter(key, ms),
     distrust: written.forget,
-    busyForMs: () => {
-      const nowMs = performance.now();
-      busySinceMs = queue.length > deps.workers ? (busySinceMs ?? nowMs) : undefined;
-      return busySinceMs === undefined ? undefined : nowMs - busySinceMs;
-    },
+    busyForMs,
     newQueue: () => {
       queue = workQueue();
       for (const { metadata } of jobs.list()) queue.add(`${metadata.namespace}/${metadata.name}`);
@@ -143,6 +132,16 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
       ended.abort();
       return jobs[Symbol.asyncDispose]();
     },
+  };
+}
+
+/** For how many milliseconds it has been busy whenever that was asked. */
+function busyMeter(isBusy: () => boolean): () => number | undefined {
+  let sinceMs: number | undefined;
+  return () => {
+    const nowMs = performance.now();
+    sinceMs = isBusy() ? (sinceMs ?? nowMs) : undefined;
+    return sinceMs === undefined ? undefined : nowMs - sinceMs;
   };
 }
 

@@ -38,42 +38,13 @@ export type Pass = (
 ) => Promise<{ readonly requeueAfterMs?: number }>;
 
 /** What stands behind each verb of a pass. */
-export function makePasses(
-  context: ServiceContext<Config>,
-  { calls, world, groups, machines, nodes, recordEvent }: PassWorld,
-): Pass {
+export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld): Pass {
   const { config, logger } = context;
-  const observing: ObserveDeps = {
-    calls,
-    machines,
-    budgetOf: world.budgetOf,
-    groupsOf: groups.groupsOf,
-    podNamed: (namespace, name) => world.pods.get(`${namespace}/${name}`),
-    podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
-    lostAmong: nodes.lostAmong,
-    defaults: config.defaults,
-    now: Date.now,
-  };
-  const acting: ActDeps = {
-    calls,
-    machines,
-    policy: {
-      keys: { labels, annotations },
-      defaults: config.defaults,
-      schedulingGates: [],
-      gangScheduling: config.policy.gangScheduling,
-    },
-    warn: (job, reason, message) => recordEvent(job, "Warning", reason, message),
-  };
+  const { calls, recordEvent } = passWorld;
+  const observing = observeDeps(config, passWorld);
+  const acting = actDeps(config, passWorld);
   const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, postponeMostMs: config.postponeMostMs };
-  let isDropTold = false;
-  const onDropped = (): void => {
-    if (isDropTold) return;
-    isDropTold = true;
-    const message =
-      "the API server drops a part of the status: its definition is older, and annotations keep that part";
-    logger.warn({ definition: `${JOB_KIND.plural}.${JOB_KIND.group}` }, message);
-  };
+  const onDropped = tellDrop(logger);
   const { tell, planned, failed } = telling(recordEvent, logger, config.policy);
   return (runtime, key, { signal, holds }) => {
     const write = async ({ job }: Seen, status: JobStatus): Promise<"written" | "gone"> => {
@@ -111,6 +82,46 @@ export function makePasses(
       },
       policy,
     );
+  };
+}
+
+function observeDeps(config: Config, { calls, machines, world, groups, nodes }: PassWorld): ObserveDeps {
+  return {
+    calls,
+    machines,
+    budgetOf: world.budgetOf,
+    groupsOf: groups.groupsOf,
+    podNamed: (namespace, name) => world.pods.get(`${namespace}/${name}`),
+    podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
+    lostAmong: nodes.lostAmong,
+    defaults: config.defaults,
+    now: Date.now,
+  };
+}
+
+function actDeps(config: Config, { calls, machines, recordEvent }: PassWorld): ActDeps {
+  return {
+    calls,
+    machines,
+    policy: {
+      keys: { labels, annotations },
+      defaults: config.defaults,
+      schedulingGates: [],
+      gangScheduling: config.policy.gangScheduling,
+    },
+    warn: (job, reason, message) => recordEvent(job, "Warning", reason, message),
+  };
+}
+
+/** Once for the process: the definition is the same for every job. */
+function tellDrop(logger: ServiceContext<Config>["logger"]): () => void {
+  let isTold = false;
+  return () => {
+    if (isTold) return;
+    isTold = true;
+    const message =
+      "the API server drops a part of the status: its definition is older, and annotations keep that part";
+    logger.warn({ definition: `${JOB_KIND.plural}.${JOB_KIND.group}` }, message);
   };
 }
 
