@@ -13,7 +13,11 @@ for (const server of API_SERVERS) {
 
     beforeAll(async () => {
       world = await jobWorld(await server.start(), { workers: 2 });
-      await world.startController({ JOB_EXPLAIN_EVERY_MS: "1000" });
+      await world.startController({
+        JOB_EXPLAIN_EVERY_MS: "1000",
+        JOB_SYNC_PERIOD_MS: "1000",
+        JOB_NODE_LOST_MS: "500",
+      });
     }, 240_000);
 
     afterAll(() => world[Symbol.asyncDispose]());
@@ -37,6 +41,24 @@ for (const server of API_SERVERS) {
       const done = await world.untilCondition("picky", "Succeeded");
       expect(done.status?.conditions?.map(({ type }) => type)).not.toContain("PodsWaiting");
       await world.untilNothingLeft("picky");
+    });
+
+    it("get another machine when theirs was closed before they were put there", async () => {
+      await world.create(job("shut-out", ["true"], { nodeSelector: { open: "yes" } }));
+      await world.untilCondition("shut-out", "PodsWaiting");
+      const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
+      const own = reservations.flatMap(({ machines }) => machines ?? []).at(0)?.node ?? "";
+      await world.calls.patch(NODES, own, { kind: "merge", body: { spec: { unschedulable: true } } });
+      const { items } = await world.calls.list<V1Node>(NODES);
+      for (const { metadata } of items) {
+        const body = { metadata: { labels: { open: "yes" } } };
+        await world.calls.patch(NODES, metadata?.name ?? "", { kind: "merge", body });
+      }
+      const done = await world.untilCondition("shut-out", "Succeeded");
+      expect(done.status).toMatchObject({ restarts: 0, replaced: ["worker-0"] });
+      expect(done.status?.conditions?.map(({ type }) => type)).not.toContain("PodsWaiting");
+      await world.calls.patch(NODES, own, { kind: "merge", body: { spec: { unschedulable: null } } });
+      await world.untilNothingLeft("shut-out");
     });
 
     it("are told of while what they are set up with is not there", async () => {

@@ -1,9 +1,13 @@
 import { bucketKeys, buckets, muster } from "@muster/proto";
 import { openBucket, openView, protoCodec } from "@muster/store";
+import { isLost } from "../domain/decide-lost.ts";
 
 export type Nodes = AsyncDisposable & {
-  /** Those on which nothing can be expected to run any more: gone, or not ready for longer than the limit. None while it is not known. */
-  lostAmong(names: Iterable<string>, nowMs: number): string[];
+  /** Those that are lost to a job whose pods are on the `occupied` ones. None while it is not known. */
+  lostAmong(
+    names: Iterable<string>,
+    about: { readonly nowMs: number; readonly occupied: ReadonlySet<string> },
+  ): string[];
   /** Milliseconds since the view was last known to be current. */
   ageMs(): number;
 };
@@ -34,14 +38,12 @@ export async function openNodes(
   const mark = undo.use(await openView(marks, { filter: bucketKeys.nodesComplete, onProblem }));
   const opened = undo.move();
   return {
-    lostAmong: (names, nowMs) => {
+    lostAmong: (names, { nowMs, occupied }) => {
       const markedMs = mark.get(bucketKeys.nodesComplete)?.value.atMs ?? -Infinity;
       if (view.ageMs() > 0 || !isMarkFresh(markedMs, nowMs)) return [];
-      return [...names].filter((name) => {
-        const state = view.get(name)?.value;
-        if (state === undefined || state.deleted) return true;
-        return !state.ready && nowMs - state.observedAtMs >= lostAfterMs;
-      });
+      return [...names].filter((name) =>
+        isLost(view.get(name)?.value, { nowMs, lostAfterMs, occupied: occupied.has(name) }),
+      );
     },
     ageMs: () => Math.max(view.ageMs(), mark.ageMs()),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),

@@ -8,6 +8,7 @@ import { memberName } from "../domain/member-names.ts";
 import { lookForCompanions, NOTHING_MISSING } from "./companions.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
+import type { Nodes } from "./nodes.ts";
 import type { PodGroups } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
@@ -22,8 +23,7 @@ export type ObserveDeps = {
   readonly podNamed: (namespace: string, name: string) => V1Pod | undefined;
   /** Pods that were made for this owner id, whoever has them now. */
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
-  /** Those of the nodes on which nothing can be expected to run any more. */
-  readonly lostAmong: (nodes: Iterable<string>, nowMs: number) => string[];
+  readonly lostAmong: Nodes["lostAmong"];
   readonly defaults: KindDefaults;
   readonly now: () => number;
 };
@@ -55,7 +55,8 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   const isClaimed = new Set(pods.claimed.map((pod) => pod.metadata?.uid));
   const units = deps.machines.unitsOf(ownerIdOf(metadata));
   const machines = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : []));
-  const podNodes = pods.claimed.flatMap((pod) => pod.spec?.nodeName ?? []);
+  const made = deps.podsMadeFor(ownerIdOf(metadata));
+  const occupied = new Set([...pods.claimed, ...made].flatMap((pod) => pod.spec?.nodeName ?? []));
   const wantedServices =
     "problems" in spec ? new Map<string, ServiceOwner>() : serviceOwners({ kind, job: metadata, spec });
   const present = services.claimed.filter(({ metadata: of }) => of?.deletionTimestamp === undefined);
@@ -80,8 +81,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     replicas,
     strangers: strangers.map(podFact),
     unreadable: ignored.map(({ pod }) => podFact(pod)),
-    released: deps
-      .podsMadeFor(ownerIdOf(metadata))
+    released: made
       .filter((pod) => controllerUidOf(pod) !== metadata.uid && !isClaimed.has(pod.metadata?.uid))
       .map(podFact),
     namesTaken: namesTaken(deps, runtime.kind, job, replicas),
@@ -94,7 +94,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     budget: deps.budgetOf(metadata, controller.genLabels(metadata.name)),
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
-    nodesLost: deps.lostAmong(new Set([...machines, ...podNodes]), nowMs),
+    nodesLost: deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied }),
   };
   return {
     snapshot,

@@ -98,7 +98,8 @@ async function forceOnLostMachines(
   ids: readonly string[],
 ): Promise<void> {
   const pods = ids.flatMap((id) => world.runningFor(id));
-  const lost = nodes.lostAmong(new Set(pods.flatMap(({ node }) => node ?? [])), Date.now());
+  const occupied = new Set(pods.flatMap(({ node }) => node ?? []));
+  const lost = nodes.lostAmong(occupied, { nowMs: Date.now(), occupied });
   await each(planForced(pods, lost), ({ pod, uid }) => removeByForce(calls, namespace, { name: pod, uid }));
 }
 

@@ -122,7 +122,7 @@ export type Snapshot = {
   readonly groups: GroupsSeen;
   /** Units that the ledger has of this job; one of state `none` where it has none. */
   readonly units: readonly UnitSeen[];
-  /** Nodes that are gone, or not ready for longer than the policy of the watcher allows. */
+  /** Nodes that are lost to the job, as `isLost` has it. One that is only closed has none of its pods. */
   readonly nodesLost: readonly string[];
 };
 
