@@ -105,6 +105,30 @@ describe("a cloud that fails", () => {
     expect(phases(world)).toEqual(["Claimed"]);
   });
 
+  it("is asked less and less often for instances that it starts and that become no nodes", async () => {
+    const world = new ScalerWorld(buildPolicy());
+    world.bootMs = Infinity;
+    world.ledger.reserve("a", 4, world.nowMs);
+    await world.run(10 * MINUTE, () => {
+      for (const instance of world.cloud.instances.values()) instance.failure = "a bad image";
+    });
+    expect(world.cloud.starts.size).toBeLessThanOrEqual(28);
+    expect(world.cloud.starts.size).toBeGreaterThanOrEqual(16);
+  });
+
+  it("is asked for another type when instances of the first become no nodes", async () => {
+    const types = ["small", "large"].map((name) => ({ name, cpuMilli: 1, memoryBytes: 1, gpus: 0 }));
+    const world = new ScalerWorld(buildPolicy({ instanceTypes: types, bootTimeoutMs: MINUTE }));
+    world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(3 * MINUTE, () => {
+      for (const instance of world.cloud.instances.values()) instance.joins = instance.boot.instanceType === "large";
+    });
+    expect(world.records().map(({ spec, status }) => [spec.instanceType, status.phase])).toEqual([
+      ["large", "Claimed"],
+    ]);
+    expect(world.cloud.starts.size).toBe(2);
+  });
+
   it("is left alone for as long as it asks for", async () => {
     const world = new ScalerWorld(buildPolicy());
     world.ledger.reserve("a", 1, world.nowMs);

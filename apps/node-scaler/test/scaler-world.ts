@@ -113,13 +113,14 @@ export class ScalerWorld {
     this.#seen = { byName: new Map(copies.map(({ node }) => [node.name, node])), known: true };
   }
 
-  /** Time passes as in life: every loop in its interval, the watcher and the ledger in between. */
-  async run(ms: number): Promise<void> {
+  /** Time passes as in life: every loop in its interval, the watcher and the ledger in between, and `each` every second. */
+  async run(ms: number, each: () => void = () => undefined): Promise<void> {
     const endMs = this.nowMs + ms;
     for (let second = 1; this.nowMs < endMs; second += 1) {
       this.nowMs += 1000;
       this.watch();
       this.ledger.grant();
+      each();
       if (second % 5 === 0) await this.round("heartbeat");
       if (second % 5 === 2) await this.round("reaper");
       if (second % 7 === 0) await this.round("pool");

@@ -64,13 +64,22 @@ it("tells of a provider that does not answer once, also where boots fail because
 });
 
 it("tells of boots that failed, the oldest trouble of a pool first", () => {
-  const failure = { pool: "a", provider: "cloud", instanceType: "small", spot: false, boots: 3, latestMs: NOW };
+  const failure = {
+    pool: "a",
+    provider: "cloud",
+    instanceType: "small",
+    spot: false,
+    boots: 3,
+    latestMs: NOW,
+    pauses: 2,
+    untilMs: NOW + 9000,
+  };
   const bootFailures = [
     { ...failure, code: "BOOT_TIMEOUT", message: "has not joined", sinceMs: NOW - 900_000 },
   ] as const;
   const found = buildPoolTroubles({ ...nothing, bootFailures, unavailable: [shortage] });
   expect(found).toMatchObject([
-    { pool: "a", code: "BOOT_TIMEOUT", instanceType: "small", boots: 3, nextTryAtMs: undefined },
+    { pool: "a", code: "BOOT_TIMEOUT", instanceType: "small", boots: 3, nextTryAtMs: NOW + 9000 },
     { code: "NO_CAPACITY" },
   ]);
 });

@@ -76,11 +76,11 @@ function shortages(
     });
 }
 
-function failedBoots({ name, provider }: PoolPolicy, { bootFailures }: TroubleFacts): PoolTrouble[] {
+function failedBoots({ name, provider }: PoolPolicy, { bootFailures, nowMs }: TroubleFacts): PoolTrouble[] {
   return bootFailures
     .filter((failure) => failure.pool === name && failure.provider === provider)
-    .map(({ instanceType, spot, code, message, sinceMs, boots }) => {
+    .map(({ instanceType, spot, code, message, sinceMs, untilMs, boots }) => {
       const kind = { pool: name, provider, instanceType, spot, zone: undefined };
-      return { ...kind, code, message, sinceMs, nextTryAtMs: undefined, boots };
+      return { ...kind, code, message, sinceMs, nextTryAtMs: untilMs > nowMs ? untilMs : undefined, boots };
     });
 }

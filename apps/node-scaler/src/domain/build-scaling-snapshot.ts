@@ -5,6 +5,7 @@ import type { FreeMachine } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
 import type { Machines, PodsByNode } from "./sightings.ts";
+import type { BootFailure } from "./transition-boot-failures.ts";
 
 /** What keeps nodes from being bound or stopped although their records do not say so yet. */
 export type Use = { readonly machines: Machines; readonly pods: PodsByNode };
@@ -52,12 +53,18 @@ export function buildFreeMachines(
     }));
 }
 
-/** While boots of one kind fail, that kind is asked for no more, as if it were short. */
-export function buildPauses(backoffs: ReadonlyMap<string, BootBackoff>, nowMs: number): Unavailability[] {
-  return [...backoffs.values()].flatMap(({ asked, sinceMs, untilMs, message }) => {
+/** While boots of one kind fail, that kind is asked for no more, as if it were short; in one pool only, where it is its instances that become no nodes. */
+export function buildPauses(
+  backoffs: Iterable<BootBackoff>,
+  bootFailures: readonly BootFailure[],
+  nowMs: number,
+): Unavailability[] {
+  const ofProviders = [...backoffs].map(({ asked, ...rest }) => ({ ...asked, ...rest }));
+  const ofPools = bootFailures.map((failure) => ({ ...failure, zone: undefined }));
+  return [...ofProviders, ...ofPools].flatMap(({ untilMs, message, ...kind }) => {
     if (untilMs <= nowMs) return [];
     const why = `${message}; asked again in ${Math.ceil((untilMs - nowMs) / 1000)} s`;
-    return [{ ...asked, subnet: undefined, message: why, sinceMs, untilMs }];
+    return [{ ...kind, subnet: undefined, message: why, untilMs }];
   });
 }
 

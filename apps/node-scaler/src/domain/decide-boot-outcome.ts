@@ -68,7 +68,11 @@ export function lengthenBackoff(
   if (before !== undefined && nowMs < before.untilMs)
     return { ...before, untilMs: Math.max(before.untilMs, nowMs + retryAfterMs) };
   const failures = (before?.failures ?? 0) + 1;
-  const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10), LONGEST_PAUSE_MS);
   const sinceMs = before?.sinceMs ?? nowMs;
-  return { asked, failures, sinceMs, message, untilMs: nowMs + Math.max(pauseMs, retryAfterMs) };
+  return { asked, failures, sinceMs, message, untilMs: nowMs + Math.max(pauseMsAfter(failures), retryAfterMs) };
+}
+
+/** How long a kind is asked for no more after so many failures in a row, in milliseconds: twice as long each time, up to five minutes. */
+export function pauseMsAfter(failures: number): number {
+  return Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10), LONGEST_PAUSE_MS);
 }

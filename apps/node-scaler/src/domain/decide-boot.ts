@@ -71,7 +71,7 @@ function tryAll(
   const short: Unavailability[] = [];
   for (const instanceType of wish.instanceTypes) {
     for (const zone of zones) {
-      const shortage = shortages.find(pool.policy.provider, instanceType, spot, zone);
+      const shortage = shortages.find(pool.policy.provider, instanceType, spot, zone, pool.policy.name);
       if (shortage === undefined) return { do: "boot", instanceType, spot, zone };
       short.push(shortage);
     }

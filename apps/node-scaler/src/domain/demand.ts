@@ -22,6 +22,8 @@ export type Demand = {
 /** A kind of instance that the provider was short of. Marking again changes nothing until it has lapsed. */
 export type Unavailability = {
   readonly provider: string;
+  /** The one pool that it is about; absent: all of the provider. */
+  readonly pool?: string;
   readonly instanceType: string;
   readonly spot: boolean;
   /** Undefined: everywhere. */

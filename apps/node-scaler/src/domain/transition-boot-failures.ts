@@ -1,3 +1,4 @@
+import { pauseMsAfter } from "./decide-boot-outcome.ts";
 import type { ScaledNode } from "./node.ts";
 import type { HeartbeatStep } from "./plan-heartbeat.ts";
 
@@ -10,6 +11,10 @@ export type BootFailure = {
   readonly code: "BOOT_FAILED" | "BOOT_TIMEOUT";
   readonly message: string;
   readonly boots: number;
+  /** Pauses so far. Boots that fail during one do not lengthen it: they were begun before. */
+  readonly pauses: number;
+  /** No other is made before. */
+  readonly untilMs: number;
   readonly sinceMs: number;
   readonly latestMs: number;
 };
@@ -37,11 +42,15 @@ export function transitionBootFailures(
     if (terminate?.code !== "BOOT_FAILED" && terminate?.code !== "BOOT_TIMEOUT") continue;
     const { pool, provider, instanceType, spot } = node.spec;
     const known = failures.get(keyOf(node.spec));
+    const isPaused = known !== undefined && nowMs < known.untilMs;
+    const pauses = (known?.pauses ?? 0) + (isPaused ? 0 : 1);
     failures.set(keyOf(node.spec), {
       ...{ pool, provider, instanceType, spot },
       code: terminate.code,
       message: terminate.message,
       boots: (known?.boots ?? 0) + 1,
+      pauses,
+      untilMs: isPaused ? known.untilMs : nowMs + pauseMsAfter(pauses),
       sinceMs: known?.sinceMs ?? nowMs,
       latestMs: nowMs,
     });

@@ -54,7 +54,13 @@ export type Shortages = {
    * What is known to be short of (type, spot) in a zone, or wherever the provider would put it when the zone is undefined; undefined: it can be asked for.
    * The oldest one that covers it.
    */
-  find(provider: string, instanceType: string, spot: boolean, zone: string | undefined): Unavailability | undefined;
+  find(
+    provider: string,
+    instanceType: string,
+    spot: boolean,
+    zone: string | undefined,
+    pool?: string,
+  ): Unavailability | undefined;
   isUnavailable(provider: string, instanceType: string, spot: boolean, zone: string | undefined): boolean;
 };
 
@@ -65,17 +71,20 @@ export type Shortages = {
 export function buildShortages(memory: readonly Unavailability[], nowMs: number): Shortages {
   const everywhere = new Map<string, Unavailability>();
   const byZone = new Map<string, Unavailability>();
+  const byPool = new Map<string, Unavailability>();
   for (const entry of memory) {
     if (entry.untilMs <= nowMs) continue;
     const kind = kindOf(entry.provider, entry.instanceType, entry.spot);
-    if (entry.zone === undefined) keepOldest(everywhere, kind, entry);
+    if (entry.pool !== undefined) keepOldest(byPool, `${kind}\n${entry.pool}`, entry);
+    else if (entry.zone === undefined) keepOldest(everywhere, kind, entry);
     else keepOldest(byZone, `${kind}\n${entry.zone}`, entry);
   }
-  const find: Shortages["find"] = (provider, instanceType, spot, zone) => {
+  const find: Shortages["find"] = (provider, instanceType, spot, zone, pool) => {
     const kind = kindOf(provider, instanceType, spot);
     const general = everywhere.get(kind);
     const local = zone === undefined ? undefined : byZone.get(`${kind}\n${zone}`);
-    return oldest(general, local);
+    const own = pool === undefined ? undefined : byPool.get(`${kind}\n${pool}`);
+    return oldest(oldest(general, local), own);
   };
   return { find, isUnavailable: (...kind) => find(...kind) !== undefined };
 }

@@ -37,7 +37,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
     pools: policies,
     unavailable: [
       ...memory.unavailable,
-      ...buildPauses(memory.backoffs, nowMs),
+      ...buildPauses(memory.backoffs.values(), memory.bootFailures, nowMs),
       ...buildUnseen(policies, memory.listed, nowMs),
     ],
     bootImages,
