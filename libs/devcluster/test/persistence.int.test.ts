@@ -11,6 +11,7 @@ import { openJournal } from "../src/apiserver/journal.ts";
 import { objectStore } from "../src/apiserver/store.ts";
 import { type ApiServer, startApiServer } from "../src/index.ts";
 import { type Answer, type Api, api, configMap, nameIn, versionIn } from "./conformance/api.ts";
+import { install } from "./conformance/widgets.ts";
 
 const PROGRAM = join(import.meta.dirname, "programs/api-server.ts");
 const MAPS = "/api/v1/namespaces/default/configmaps";
@@ -113,6 +114,23 @@ describe("an API server that keeps its state", () => {
     expect((await watch.take(1)).map(({ type, object }) => [type, nameIn(object)])).toEqual([["ADDED", "missed"]]);
     await client.post(MAPS, configMap("new"));
     expect((await watch.take(1)).map(({ object }) => nameIn(object))).toEqual(["new"]);
+  });
+
+  it("never calls an object of a custom kind missing, from its first answer on", async () => {
+    const first = await start();
+    await install(first.client, { group: "x.io", plural: "widgets", kind: "Widget", schema: { type: "object" } });
+    const widgets = "/apis/x.io/v1/namespaces/default/widgets";
+    await first.client.post(widgets, { apiVersion: "x.io/v1", kind: "Widget", metadata: { name: "kept" } });
+    await kill(first.child);
+    const codes: number[] = [];
+    const ask = async (): Promise<boolean> => {
+      const answer = await first.client.get(`${widgets}/kept`).catch(() => undefined);
+      if (answer !== undefined) codes.push(answer.code);
+      return codes.length >= 20;
+    };
+    const asking = until("it has answered often", ask, { timeoutMs: 60_000 });
+    await Promise.all([start(first.port), asking]);
+    expect(new Set(codes)).toEqual(new Set([200]));
   });
 
   it("keeps its credentials, so that clients need no new kubeconfig", async () => {
