@@ -2,7 +2,6 @@ import type { KubeObject } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import type { JobSpec } from "../domain/job.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "../domain/kind.ts";
-import { MEMBERS_MOST } from "../domain/member-names.ts";
 import { typeSelector } from "../domain/member-labels.ts";
 import type { JobStatus } from "../domain/job-status.ts";
 import type { Unreadable } from "../domain/snapshot.ts";
@@ -67,7 +66,7 @@ function typesAndTotal(
   progress: string | undefined,
 ): Pick<StatusShape, "types" | "total"> {
   if (result.ok) return { types: result.spec.replicas.map(({ type, replicas }) => ({ type, replicas })) };
-  return { types: typesOf(status, progress, MEMBERS_MOST), total: totalOf(status) };
+  return { types: typesOf(status, progress).map((type) => ({ type, replicas: 0 })), total: totalOf(status) };
 }
 
 /** Kubernetes compares versions of one resource as numbers. */

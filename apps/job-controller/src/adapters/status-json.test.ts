@@ -4,6 +4,7 @@ import { JOB_KIND } from "../domain/kind-job.ts";
 import { TFJOB_KIND } from "../domain/kind-tfjob.ts";
 import { typeSelector } from "../domain/member-labels.ts";
 import {
+  isRemembered,
   NEW_STATUS,
   UNCOUNTED_REASONS,
   type Condition,
@@ -169,8 +170,6 @@ const annotation = fc.option(
 it("never throws, and gives a status that is the same when it was written and is read again", () => {
   fc.assert(
     fc.property(anyJson, annotation, (json, progress) => {
-      const shape = { ...SHAPE, types: [...SHAPE.types, ...typesOf(json, progress, 9)] };
-      expect(() => readStatus(json, progress, shape)).not.toThrow();
       const read = readStatus(json, progress, SHAPE);
       const again = readStatus(stored(statusJson(read, SHAPE)), undefined, SHAPE);
       expect(again).toEqual(read.replicas.length === 0 ? { ...read, replicas: again.replicas } : read);
@@ -180,22 +179,41 @@ it("never throws, and gives a status that is the same when it was written and is
 });
 
 it("keeps what is remembered of a job whose spec cannot be read", () => {
+  const all = (types: readonly string[]): StatusShape["types"] => types.map((type) => ({ type, replicas: 0 }));
   fc.assert(
     fc.property(status, (before) => {
       const own = stored(statusJson(before, SHAPE));
-      const shape = { ...SHAPE, types: typesOf(own, undefined, 1000), total: 21 };
+      const shape = { ...SHAPE, types: all(typesOf(own, undefined)), total: 21 };
       expect(stored(statusJson(readStatus(own, undefined, shape), shape))).toEqual(own);
       const others = stored(publicJson(before, SHAPE));
       const progress = progressJson(before);
-      const kept = { ...SHAPE, types: typesOf(others, progress, 1000) };
+      const kept = { ...SHAPE, types: all(typesOf(others, progress)) };
       expect(progressJson(readStatus(others, progress, kept))).toEqual(progress);
     }),
   );
 });
 
-it("leaves out indexes that the job does not have any more", () => {
-  const json = { replicaStatuses: { Worker: { completedIndexes: "0-2,19-400000,x" } } };
-  expect(readStatus(json, undefined, SHAPE).replicas[1]?.completedIndexes).toEqual([0, 1, 2, 19]);
+it("keeps indexes that the job does not have now, and no more than a job can have", () => {
+  const read = (completedIndexes: string): readonly number[] | undefined =>
+    readStatus({ replicaStatuses: { Worker: { completedIndexes } } }, undefined, SHAPE).replicas[1]?.completedIndexes;
+  expect(read("0-2,19-21,x")).toEqual([0, 1, 2, 19, 20, 21]);
+  expect(read("998-400000,700000-800000")).toEqual([998, 999]);
+});
+
+it("keeps what is remembered of types that the spec has not any more, and nothing else of them", () => {
+  const shape = { ...SHAPE, types: SHAPE.types.slice(0, 1) };
+  fc.assert(
+    fc.property(status, (before) => {
+      const own = readStatus(stored(statusJson(before, SHAPE)), undefined, shape);
+      const others = readStatus(stored(publicJson(before, SHAPE)), progressJson(before), shape);
+      for (const { replicas } of [own, others]) {
+        const [chief, worker] = replicas;
+        expect(chief).toMatchObject({ type: "chief", restarts: before.replicas[0]?.restarts });
+        const kept = before.replicas.filter(isRemembered).find(({ type }) => type === "worker");
+        expect(worker).toEqual(kept && { ...kept, ready: replicas === own.replicas ? kept.ready : 0 });
+      }
+    }),
+  );
 });
 
 it.each([

@@ -8,6 +8,7 @@ import {
   type ReplicaStatus,
   type Uncounted,
 } from "../domain/job-status.ts";
+import { MEMBERS_MOST } from "../domain/member-names.ts";
 import { summariseState } from "../domain/summarise-state.ts";
 import { wholeSecond } from "../domain/transition-conditions.ts";
 
@@ -76,15 +77,11 @@ export type StatusShape = {
   readonly total?: number | undefined;
 };
 
-/**
- * The types that a status tells of, in place of those of a spec that cannot be read: what it remembers is needed when the spec can be read again.
- * `replicasMost`: no index is as large as that.
- */
-export function typesOf(json: unknown, annotation: string | undefined, replicasMost: number): StatusShape["types"] {
+/** The types that a status tells of: of those that the spec has not, or not any more, it remembers what happened. */
+export function typesOf(json: unknown, annotation: string | undefined): readonly string[] {
   const { replicas } = parseProgress(annotation) ?? {};
   const keys = [...statusKeysOf(json), ...Object.keys(fieldsOf(replicas))];
-  const types = new Set(keys.map((key) => key.toLowerCase()));
-  return [...types].map((type) => ({ type, replicas: replicasMost }));
+  return [...new Set(keys.map((key) => key.toLowerCase()))];
 }
 
 /** What a status calls the types that it tells of. */
@@ -155,7 +152,7 @@ export function readStatus(json: unknown, annotation: string | undefined, shape:
   const gang = progress ?? status;
   const counts = fieldsOf(status["replicaStatuses"]);
   const kept = progress === undefined ? undefined : fieldsOf(progress["replicas"]);
-  const types = shape.types.map(({ type, replicas }): ReplicaStatus => {
+  const read = (type: string): ReplicaStatus => {
     const ofType = fieldsOf(counts[shape.statusKey(type)]);
     return {
       type,
@@ -163,16 +160,21 @@ export function readStatus(json: unknown, annotation: string | undefined, shape:
       ready: count(ofType["ready"]),
       succeeded: count(ofType["succeeded"]),
       failed: count(ofType["failed"]),
-      ...readProgress(kept === undefined ? ofType : fieldsOf(kept[type]), replicas),
+      ...readProgress(kept === undefined ? ofType : fieldsOf(kept[type])),
     };
-  });
+  };
+  const wanted = shape.types.map(({ type }) => type);
+  const others = typesOf(json, annotation).filter((type) => !wanted.includes(type));
   const conditions = listOf(status["conditions"]).flatMap(readCondition);
   return {
     observedGeneration: count(status["observedGeneration"]),
     conditions: [...new Map(conditions.map((each) => [each.type, each])).values()],
     startMs: timeMs(status["startTime"]),
     completionMs: timeMs(status["completionTime"]),
-    replicas: status["replicaStatuses"] === undefined && progress === undefined ? [] : types,
+    replicas:
+      status["replicaStatuses"] === undefined && progress === undefined
+        ? []
+        : [...wanted.map(read), ...others.map(read).filter(isRemembered)],
     attempt: count(gang["attempt"]),
     attemptsCounted: count(gang["attemptsCounted"]),
     replaced: listOf(gang["replaced"]).filter((each) => typeof each === "string"),
@@ -193,17 +195,17 @@ function progressOf({ restarts, completedIndexes, counted, uncounted }: ReplicaS
   };
 }
 
-function readProgress(
-  { restarts, completedIndexes, counted, uncounted }: Fields,
-  replicas: number,
-): Pick<ReplicaStatus, "restarts" | "completedIndexes" | "counted" | "uncounted"> {
+function readProgress({
+  restarts,
+  completedIndexes,
+  counted,
+  uncounted,
+}: Fields): Pick<ReplicaStatus, "restarts" | "completedIndexes" | "counted" | "uncounted"> {
   return {
     restarts: count(restarts),
-    completedIndexes: parseIndexes(textOf(completedIndexes), replicas),
+    completedIndexes: parseIndexes(textOf(completedIndexes), MEMBERS_MOST),
     counted: listOf(counted).flatMap(readCounted),
-    uncounted: listOf(uncounted)
-      .flatMap(readUncounted)
-      .filter(({ index }) => index < replicas),
+    uncounted: listOf(uncounted).flatMap(readUncounted),
   };
 }
 
@@ -214,7 +216,8 @@ function readCounted(json: unknown): ReplicaStatus["counted"] {
 
 function readUncounted(json: unknown): Uncounted[] {
   const { index, pod, times, at, because } = fieldsOf(json);
-  if (typeof pod !== "string" || count(times) === 0 || (index !== 0 && count(index) === 0)) return [];
+  if (typeof pod !== "string" || count(times) === 0) return [];
+  if ((index !== 0 && count(index) === 0) || count(index) >= MEMBERS_MOST) return [];
   return [
     {
       index: count(index),

@@ -11,9 +11,9 @@ import { wholeSecond } from "./transition-conditions.ts";
  * completes, or has run for as long as the policy calls calm. `status` has this pass's completed indexes in it already.
  */
 export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStatus {
-  const replicas = spec.replicas.flatMap((replica): ReplicaStatus[] => {
-    const far = status.replicas.find(({ type }) => type === replica.type);
-    if (far === undefined) return [];
+  const replicas = status.replicas.map((far): ReplicaStatus => {
+    const replica = spec.replicas.find(({ type }) => type === far.type);
+    if (replica === undefined) return { ...far, uncounted: [] };
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
     const before = new Map(far.uncounted.map((each) => [each.index, each]));
     const uncounted = slots.flatMap((pod, index): Uncounted[] => {
@@ -23,7 +23,7 @@ export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobSta
       const next = isNew ? noteOne({ index, pod, known, replica, spec }, snapshot, policy) : known;
       return next === undefined ? [] : [next];
     });
-    return [{ ...far, uncounted }];
+    return { ...far, uncounted };
   });
   return { ...status, replicas };
 }

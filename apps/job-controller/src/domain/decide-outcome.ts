@@ -131,11 +131,11 @@ function decideFailures(
 function holds(rule: SuccessRule, snapshot: Snapshot, spec: JobSpec, status: JobStatus): boolean {
   return rule.every(({ type, indexes }) => {
     const completed = status.replicas.find((replica) => replica.type === type)?.completedIndexes ?? [];
+    const replica = spec.replicas.find((each) => each.type === type);
     if (indexes === "all") {
-      const replica = spec.replicas.find((each) => each.type === type);
       return replica === undefined || membersNow(snapshot, status, replica).every((index) => completed.includes(index));
     }
-    if (indexes === "any") return completed.length > 0;
+    if (indexes === "any") return completed.some((index) => index < (replica?.replicas ?? 0));
     return indexes.every((index) => completed.includes(index));
   });
 }

@@ -50,7 +50,7 @@ export type ReplicaStatus = {
   readonly failed: number;
   /** Failures that count against backoffLimit, of pods that are gone too. Never goes down. */
   readonly restarts: number;
-  /** Indexes that have ended well, ascending; they are never run again, whatever becomes of their pods. */
+  /** Indexes that have ended well, ascending; they are never run again, whatever becomes of their pods, and of the number of replicas meanwhile. */
   readonly completedIndexes: readonly number[];
   /** How many failures of each pod that is still there are in `restarts`; pods without any are left out. */
   readonly counted: readonly { readonly pod: string; readonly failures: number }[];
@@ -66,7 +66,7 @@ export type JobStatus = {
   /** Since it has its machines, this time; the time in the queue is not counted. */
   readonly startMs: number | undefined;
   readonly completionMs: number | undefined;
-  /** In the order of the spec. */
+  /** In the order of the spec; after them types that it has not any more and of which something is remembered. */
   readonly replicas: readonly ReplicaStatus[];
   /** Counts the times that the whole gang was made anew; pods carry it, so that the earlier ones are known. */
   readonly attempt: number;

@@ -1,22 +1,27 @@
 import { decideFailure, endedWell, isDisrupted } from "./decide-failure.ts";
 import { runsAgainInPlace, type JobSpec, type ReplicaSpec } from "./job.ts";
-import type { JobStatus, ReplicaStatus } from "./job-status.ts";
+import { isRemembered, type JobStatus, type ReplicaStatus } from "./job-status.ts";
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
 
 /**
- * How far each type is. What has happened once stays: completed indexes are kept when their pods go, and each failure is counted once, however often it is seen and
- * whatever becomes of the pod.
+ * How far each type is. What has happened once stays: completed indexes are kept when their pods go, or the type has no such index any more, and each failure is counted
+ * once, however often it is seen and whatever becomes of the pod. So do types that the spec has not any more, after its own, with what is remembered of them.
  */
 export function summariseReplicas(
   spec: JobSpec,
   status: JobStatus,
   seen: readonly ReplicaSeen[],
 ): readonly ReplicaStatus[] {
-  return spec.replicas.map((replica) => {
+  const wanted = spec.replicas.map((replica) => {
     const before = status.replicas.find(({ type }) => type === replica.type);
     const slots = seen.find(({ type }) => type === replica.type)?.slots ?? [];
     return summarise({ spec, replica, before, slots, attempt: status.attempt });
   });
+  const others = status.replicas.filter((each) => spec.replicas.every(({ type }) => type !== each.type));
+  return [
+    ...wanted,
+    ...others.filter(isRemembered).map((each) => ({ ...each, active: 0, ready: 0, succeeded: 0, failed: 0 })),
+  ];
 }
 
 type Summary = {
@@ -31,7 +36,7 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
   const pods = slots.filter((pod) => pod !== undefined);
   // Pods of an earlier attempt of the gang end because of it; that is not their failure.
   const current = pods.filter((pod) => pod.attempt === attempt);
-  const completed = new Set((before?.completedIndexes ?? []).filter((index) => index < replica.replicas));
+  const completed = new Set(before?.completedIndexes);
   slots.forEach((pod, index) => {
     if (pod?.attempt === attempt && endedWell(pod, replica)) completed.add(index);
   });
@@ -42,7 +47,7 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
     type: replica.type,
     active: current.filter(isActive).length,
     ready: current.filter((pod) => isActive(pod) && pod.ready).length,
-    succeeded: completed.size,
+    succeeded: [...completed].filter((index) => index < replica.replicas).length,
     failed: current.filter((pod) => pod.phase === "Failed" && !endedWell(pod, replica)).length,
     restarts: (before?.restarts ?? 0) + fresh.reduce((sum, more) => sum + more, 0),
     completedIndexes: [...completed].sort((a, b) => a - b),

@@ -1,0 +1,49 @@
+import { expect, it } from "vitest";
+import { ended, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { decideOutcome, restartsOf } from "./decide-outcome.ts";
+import { NEW_STATUS, type JobStatus } from "./job-status.ts";
+import type { JobSpec } from "./job.ts";
+import type { ReplicaSeen } from "./snapshot.ts";
+import { summariseReplicas } from "./summarise-replicas.ts";
+
+const workers = (replicas: number): JobSpec => spec({ replicas: [replica("worker", replicas)] });
+
+function after(of: JobSpec, status: JobStatus, ...replicas: readonly ReplicaSeen[]): JobStatus {
+  return { ...status, replicas: summariseReplicas(of, status, replicas) };
+}
+
+it("keeps an index completed that the job gives up for a while", () => {
+  const three = after(workers(3), NEW_STATUS, seen("worker", [pod("worker-0"), pod("worker-1"), ended("worker-2", 0)]));
+  expect(three.replicas).toMatchObject([{ completedIndexes: [2], succeeded: 1 }]);
+  const two = after(workers(2), three, seen("worker", [pod("worker-0"), pod("worker-1")]));
+  expect(two.replicas).toMatchObject([{ completedIndexes: [2], succeeded: 0 }]);
+  const again = after(workers(3), two, seen("worker", [pod("worker-0"), pod("worker-1"), undefined]));
+  expect(again.replicas).toMatchObject([{ completedIndexes: [2], succeeded: 1 }]);
+});
+
+it("does not take an index for the one that had to complete when the job has it no more", () => {
+  const done: JobStatus = after(workers(3), NEW_STATUS, seen("worker", [undefined, undefined, ended("worker-2", 0)]));
+  const one = (count: number): JobSpec => ({ ...workers(count), success: [[{ type: "worker", indexes: "any" }]] });
+  const outcome = (count: number): string =>
+    decideOutcome(snapshot({ spec: one(count) }), one(count), after(one(count), done), POLICY).is;
+  expect(outcome(3)).toBe("succeeded");
+  expect(outcome(2)).toBe("going-on");
+});
+
+it("keeps the restarts of a type that is taken away, and gives them back to it", () => {
+  const both = spec({ replicas: [replica("worker", 1), replica("helper", 1)] });
+  const failed = ended("helper-0", 1);
+  const counted = after(both, NEW_STATUS, seen("worker", [pod("worker-0")]), seen("helper", [failed]));
+  expect(restartsOf(counted)).toBe(1);
+  const without = after(workers(1), counted, seen("worker", [pod("worker-0")]));
+  expect(restartsOf(without)).toBe(1);
+  expect(without.replicas).toMatchObject([{ type: "worker" }, { type: "helper", restarts: 1, active: 0, failed: 0 }]);
+  // Its pod has not gone yet, and is not counted a second time.
+  expect(restartsOf(after(both, without, seen("worker", [pod("worker-0")]), seen("helper", [failed])))).toBe(1);
+});
+
+it("forgets a type that is taken away and of which there is nothing to remember", () => {
+  const both = spec({ replicas: [replica("worker", 1), replica("helper", 1)] });
+  const counted = after(both, NEW_STATUS, seen("worker", [pod("worker-0")]), seen("helper", [pod("helper-0")]));
+  expect(after(workers(1), counted).replicas.map(({ type }) => type)).toEqual(["worker"]);
+});
