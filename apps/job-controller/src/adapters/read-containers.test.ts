@@ -148,6 +148,15 @@ describe("of a pod that does not start, the job says in a condition of its own",
       `container main: it ended with exit code 137: OOMKilled; ${BACK_OFF}`,
     ],
     [
+      "that it fails again and again, with no more than a code",
+      {
+        phase: "Running",
+        containerStatuses: [container("main", waiting("CrashLoopBackOff", BACK_OFF), terminated(42, "Error"), 3)],
+      },
+      "CrashLoopBackOff",
+      `container main: it ended with exit code 42; ${BACK_OFF}`,
+    ],
+    [
       "that its command is not there, while it is tried again",
       {
         phase: "Running",

@@ -47,7 +47,8 @@ export function troubleOf({ name, state, lastState }: V1ContainerStatus): PodTro
   const { reason = "", message = "" } = state?.waiting ?? {};
   if (STARTING.has(reason)) return undefined;
   const [last] = readEnd(name, lastState?.terminated);
-  const ended = last === undefined ? "" : `it ended with exit code ${last.code}${last.why && `: ${last.why}`}`;
+  const ended =
+    last === undefined ? "" : `it ended with exit code ${last.code}${last.why === undefined ? "" : `: ${last.why}`}`;
   const words = [ended, message].filter((part) => part !== "").join("; ");
   return { reason, message: shortened(`container ${name}${words && `: ${words}`}`) };
 }

@@ -1,5 +1,6 @@
 import { formatIndexes, parseIndexes } from "../domain/completed-indexes.ts";
 import {
+  CONDITION_TYPES,
   isRemembered,
   UNCOUNTED_REASONS,
   type Condition,
@@ -94,18 +95,7 @@ export function totalOf(json: unknown): number {
   return Number(/\/(\d{1,9})$/.exec(textOf(fieldsOf(json)["completions"]))?.[1] ?? 0);
 }
 
-const CONDITIONS: ReadonlySet<string> = new Set<ConditionType>([
-  "Created",
-  "Suspended",
-  "MachinesReserved",
-  "PodNamesTaken",
-  "PodsWaiting",
-  "SpecUnreadable",
-  "Running",
-  "Restarting",
-  "Succeeded",
-  "Failed",
-]);
+const CONDITIONS: ReadonlySet<string> = new Set(CONDITION_TYPES);
 
 /** Everything, as Muster's own resource keeps it. */
 export function statusJson(status: JobStatus, shape: StatusShape): StatusJson {

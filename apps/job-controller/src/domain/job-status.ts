@@ -4,17 +4,20 @@
  * SpecUnreadable while nothing is done for a job that has begun because its spec cannot be read any more. At most one of Succeeded and
  * Failed is ever True, and nothing changes after it.
  */
-export type ConditionType =
-  | "Created"
-  | "Suspended"
-  | "MachinesReserved"
-  | "PodNamesTaken"
-  | "PodsWaiting"
-  | "SpecUnreadable"
-  | "Running"
-  | "Restarting"
-  | "Succeeded"
-  | "Failed";
+export const CONDITION_TYPES = [
+  "Created",
+  "Suspended",
+  "MachinesReserved",
+  "PodNamesTaken",
+  "PodsWaiting",
+  "SpecUnreadable",
+  "Running",
+  "Restarting",
+  "Succeeded",
+  "Failed",
+] as const;
+
+export type ConditionType = (typeof CONDITION_TYPES)[number];
 
 export type Condition = {
   readonly type: ConditionType;

@@ -40,7 +40,7 @@ export function planServicesAway({ services }: Snapshot, because: "suspended" | 
   return services.present.map((service): JobStep => ({ do: "delete-service", service, because }));
 }
 
-export function planBudgetAway({ budget }: Snapshot, because: "suspended" | "job-over"): JobStep[] {
+export function planBudgetAway({ budget }: Snapshot, because: "suspended" | "handed-over" | "job-over"): JobStep[] {
   return budget === undefined ? [] : [{ do: "delete-budget", because }];
 }
 

@@ -18,7 +18,7 @@ export function planGroup(snapshot: Snapshot, spec: JobSpec, status: JobStatus, 
   return [...others, { do: "sync-group", apiVersion: kind.apiVersion, group, because }];
 }
 
-export function planGroupAway({ groups }: Snapshot, because: "suspended" | "job-over"): JobStep[] {
+export function planGroupAway({ groups }: Snapshot, because: "suspended" | "handed-over" | "job-over"): JobStep[] {
   return groups.there.map(({ apiVersion }) => deletion(apiVersion, because));
 }
 
@@ -65,6 +65,6 @@ function textOf(value: GroupWanted[keyof GroupWanted]): string {
   return JSON.stringify(typeof value === "object" ? Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)) : value);
 }
 
-function deletion(apiVersion: string, because: "suspended" | "job-over" | "not-wanted"): JobStep {
+function deletion(apiVersion: string, because: "suspended" | "handed-over" | "job-over" | "not-wanted"): JobStep {
   return { do: "delete-group", apiVersion, because };
 }

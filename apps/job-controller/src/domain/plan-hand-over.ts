@@ -21,10 +21,10 @@ export function planHandOver(snapshot: Snapshot): JobPlan {
     status,
     steps: [
       ...planForced(ours, nodesLost),
-      ...planDeletions(ours.filter(isActive), "suspended"),
-      ...planBudgetAway(snapshot, "suspended"),
-      ...planGroupAway(snapshot, "suspended"),
-      ...planReturn(own, "suspended"),
+      ...planDeletions(ours.filter(isActive), "handed-over"),
+      ...planBudgetAway(snapshot, "handed-over"),
+      ...planGroupAway(snapshot, "handed-over"),
+      ...planReturn(own, "handed-over"),
     ],
     lookAgainInMs: undefined,
   };

@@ -13,7 +13,7 @@ import { planHandOver } from "./plan-hand-over.ts";
 import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
-import type { JobPolicy, Snapshot, Unreadable } from "./snapshot.ts";
+import type { JobPolicy, Snapshot, UnitSeen, Unreadable } from "./snapshot.ts";
 import { recoverStatus } from "./recover-status.ts";
 import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
 import { transitionConditions, wasSaidLately, wholeSecond } from "./transition-conditions.ts";
@@ -143,7 +143,7 @@ function planRunning(
   const granted = gang?.state === "granted";
   const ready = granted && snapshot.companionsMissing.length === 0 && snapshot.companionsRefused === undefined;
   const pods = planPods(snapshot, spec, before, { machines: machinesOf(snapshot, before), mayCreate: ready, policy });
-  const reserved = noteNames(snapshot, noteMachines(snapshot, before, policy), granted);
+  const reserved = noteNames(snapshot, noteMachines(snapshot, before, policy));
   const troubled = noteTroubles(snapshot, reserved, policy);
   const members = snapshot.replicas.flatMap(({ slots }) => slots.filter((pod) => pod !== undefined));
   const next = decideRestart({ spec, status: before, pods: members }, policy, nowMs);
@@ -201,7 +201,7 @@ function planBudget({ budget }: Snapshot, spec: JobSpec, policy: JobPolicy): Job
 }
 
 function planBudgetAwayIf(budget: Snapshot["budget"]): JobStep[] {
-  return budget === undefined ? [] : [{ do: "delete-budget", because: "job-over" }];
+  return budget === undefined ? [] : [{ do: "delete-budget", because: "not-wanted" }];
 }
 
 /** Everything goes: the pods first, then the machines, and only then is anything asked for anew. */
@@ -290,11 +290,11 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
       // One in the future is by the clock of another leader: the deadline would be put off by as much as the clocks differ.
       const startMs = Math.min(status.startMs ?? Infinity, wholeSecond(nowMs));
       const started = { ...status, startMs };
-      const { companionsRefused } = snapshot;
-      const reserved = `${gang.nodes.size} machines are reserved`;
-      const message = companionsRefused === undefined ? reserved : `${reserved}, but ${companionsRefused}`;
-      const reason = companionsRefused === undefined ? "MachinesGranted" : "RightsMissing";
-      return transitionConditions(started, { type: "MachinesReserved", status: "True", reason, message }, nowMs);
+      const before = conditionOf(status, "MachinesReserved");
+      const change = describeGrant(snapshot, gang.nodes.size);
+      if (change.reason === "MembersWait" && before?.reason === change.reason && wasSaidLately(before, nowMs, policy))
+        return started;
+      return transitionConditions(started, { type: "MachinesReserved", status: "True", ...change }, nowMs);
     }
     case "waiting":
     case "refused": {
@@ -315,11 +315,33 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
   }
 }
 
+/** What is reserved, and what of it is not enough: a right is missing, or members wait for machines of their own. */
+function describeGrant(
+  { units, job, companionsRefused }: Snapshot,
+  machines: number,
+): { reason: string; message: string } {
+  const reserved = machines === 1 ? "1 machine is reserved" : `${machines} machines are reserved`;
+  if (companionsRefused !== undefined)
+    return { reason: "RightsMissing", message: `${reserved}, but ${companionsRefused}` };
+  const [first, ...others] = units.filter((unit) => unit.id !== ownerIdOf(job)).filter(isAwaited);
+  if (first === undefined) return { reason: "MachinesGranted", message: reserved };
+  const more = others.length === 0 ? "" : `, and ${others.length} more`;
+  const message = `${reserved}, but ${first.components.join(", ")} waits for another one: ${first.because.text}${more}`;
+  return { reason: "MembersWait", message };
+}
+
+function isAwaited(unit: UnitSeen): unit is Extract<UnitSeen, { readonly state: "waiting" | "refused" }> {
+  return unit.state === "waiting" || unit.state === "refused";
+}
+
 const NAMES_SHOWN = 3;
 
 /** Members that cannot be made because pods of others have their names; nothing but those going away helps. */
-function noteNames({ namesTaken, nowMs }: Snapshot, status: JobStatus, granted: boolean): JobStatus {
-  if (!granted || namesTaken.length === 0) return withoutCondition(status, "PodNamesTaken");
+function noteNames({ namesTaken, nowMs, units, job }: Snapshot, status: JobStatus): JobStatus {
+  const gang = units.find(({ id }) => id === ownerIdOf(job));
+  // A ledger that is silent has taken nothing back.
+  const isHeld = gang?.state === "granted" || (gang?.state === "unknown" && isTrue(status, "PodNamesTaken"));
+  if (!isHeld || namesTaken.length === 0) return withoutCondition(status, "PodNamesTaken");
   const shown = namesTaken.slice(0, NAMES_SHOWN).map(({ pod, owner }) => `pod ${pod} belongs to ${owner}`);
   const more = namesTaken.length - shown.length;
   const message = `${shown.join(", ")}${more > 0 ? `, and ${more} more` : ""}; this job needs the name`;
@@ -352,12 +374,18 @@ function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus): Job
         (pod) => pod !== undefined && pod.attempt === status.attempt && pod.phase === "Running" && !pod.deleting,
       ),
   );
-  if (!running) return status;
+  if (!running) return noteStandstill(snapshot, status);
   return transitionConditions(
     status,
     { type: "Running", status: "True", reason: "JobRunning", message: "pods of the job are running" },
     snapshot.nowMs,
   );
+}
+
+function noteStandstill({ nowMs }: Snapshot, status: JobStatus): JobStatus {
+  if (!isTrue(status, "Running")) return status;
+  const message = "no pod that decides about success is running";
+  return transitionConditions(status, { type: "Running", status: "False", reason: "NoPodRuns", message }, nowMs);
 }
 
 function earliest(timesMs: readonly number[], nowMs: number, policy: JobPolicy): number | undefined {

@@ -96,7 +96,11 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     if (pod === undefined) {
       const member = { type: replica.type, index };
       const node = machines.get(componentOf(member));
-      if (completed.has(index) || !mayCreate || node === undefined) return;
+      if (completed.has(index) || !mayCreate) return;
+      if (node === undefined) {
+        restarting ||= status.replaced.includes(componentOf(member));
+        return;
+      }
       if (taken.has(memberName(snapshot.job, member))) return;
       const untilMs = far && heldBackUntilMs(far, index, world.policy, snapshot.nowMs);
       if (untilMs === undefined) missing.push({ ...member, node });

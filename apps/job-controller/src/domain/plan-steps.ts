@@ -15,10 +15,11 @@ export type DeleteReason =
   | "failed"
   | "gang-restarts"
   | "suspended"
+  | "handed-over"
   | "job-over";
 
 export type ReleaseReason =
-  "suspended" | "job-over" | "gang-restarts" | "needs-changed" | "scaled-down" | "machine-lost";
+  "suspended" | "handed-over" | "job-over" | "gang-restarts" | "needs-changed" | "scaled-down" | "machine-lost";
 
 /** What should happen; what others rely on stands before them. Each may be done twice without harm. */
 export type JobStep =
@@ -46,7 +47,7 @@ export type JobStep =
       readonly because: "suspended" | "job-over" | "scaled-down";
     }
   | { readonly do: "sync-budget"; readonly minAvailable: number; readonly because: "missing" | "changed" }
-  | { readonly do: "delete-budget"; readonly because: "suspended" | "job-over" }
+  | { readonly do: "delete-budget"; readonly because: "suspended" | "job-over" | "handed-over" | "not-wanted" }
   | {
       readonly do: "sync-group";
       readonly apiVersion: string;
@@ -56,7 +57,7 @@ export type JobStep =
   | {
       readonly do: "delete-group";
       readonly apiVersion: string;
-      readonly because: "suspended" | "job-over" | "not-wanted";
+      readonly because: "suspended" | "job-over" | "handed-over" | "not-wanted";
     }
   | { readonly do: "delete-job"; readonly because: "ttl-over" };
 

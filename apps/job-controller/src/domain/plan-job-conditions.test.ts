@@ -1,0 +1,71 @@
+import { describe, expect, it } from "vitest";
+import { granted, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
+import { ownerIdOf } from "./build-units.ts";
+import { conditionOf, NEW_STATUS, type ConditionType, type JobStatus } from "./job-status.ts";
+import { planJob } from "./plan-job.ts";
+import type { Snapshot, UnitSeen } from "./snapshot.ts";
+
+const planned = (more: Partial<Snapshot>): JobStatus => planJob(snapshot(more), POLICY).status;
+const said = (more: Partial<Snapshot>, type: ConditionType) => conditionOf(planned(more), type);
+
+describe("a gang of which a member waits for a machine of its own", () => {
+  const own: UnitSeen = {
+    id: `${ownerIdOf(JOB)}--worker-0`,
+    state: "waiting",
+    components: ["worker-0"],
+    because: { code: "POOL_AVAILABILITY", text: "2 of pool-a requested, 0 available" },
+    sinceMs: NOW_MS,
+  };
+  const look: Partial<Snapshot> = {
+    status: { ...NEW_STATUS, replaced: ["worker-0"] },
+    units: [granted("worker-0", "worker-1"), own],
+    replicas: [seen("worker", [undefined, pod("worker-1")])],
+  };
+
+  it("is told to restart, and with its machines which member waits and why", () => {
+    expect(said(look, "Restarting")).toMatchObject({ status: "True" });
+    expect(said(look, "Running")).toBeUndefined();
+    expect(said(look, "MachinesReserved")).toMatchObject({
+      status: "True",
+      reason: "MembersWait",
+      message: "2 machines are reserved, but worker-0 waits for another one: 2 of pool-a requested, 0 available",
+    });
+  });
+
+  it("is not told anew of numbers that have changed a moment ago", () => {
+    const status = planned(look);
+    const units = [granted("worker-0", "worker-1"), { ...own, because: { code: "POOL_AVAILABILITY", text: "1 free" } }];
+    expect(conditionOf(planned({ ...look, status, units }), "MachinesReserved")?.message).toContain("0 available");
+    const nowMs = NOW_MS + POLICY.explainEveryMs;
+    expect(conditionOf(planned({ ...look, status, units, nowMs }), "MachinesReserved")?.message).toContain("1 free");
+  });
+});
+
+describe("a job that ran", () => {
+  const running = planned({ replicas: [seen("worker", [pod("worker-0"), pod("worker-1")])] });
+
+  it("is not told to run once none of its pods does", () => {
+    expect(conditionOf(running, "Running")).toMatchObject({ status: "True" });
+    const idle = pod("worker-0", { phase: "Pending", ready: false });
+    const after = planned({ status: running, replicas: [seen("worker", [idle, idle])] });
+    expect(conditionOf(after, "Running")).toMatchObject({ status: "False", reason: "NoPodRuns" });
+  });
+});
+
+it("keeps what it said of names that are taken while the ledger is silent", () => {
+  const namesTaken = [{ pod: "train-worker-0", owner: "nobody" }];
+  const status = planned({ namesTaken });
+  const silent: UnitSeen = { id: ownerIdOf(JOB), state: "unknown" };
+  expect(said({ namesTaken, status, units: [silent] }, "PodNamesTaken")).toMatchObject({ status: "True" });
+  expect(said({ namesTaken, units: [silent] }, "PodNamesTaken")).toBeUndefined();
+});
+
+it("says why it takes things away: the budget that nobody wants, what another controller has now", () => {
+  const unwanted = planJob(snapshot({ budget: 2 }), { ...POLICY, gangScheduling: false });
+  expect(unwanted.steps).toContainEqual({ do: "delete-budget", because: "not-wanted" });
+  const handedOver = planJob(
+    snapshot({ spec: spec({ managedBy: "other.example/controller" }), replicas: [seen("worker", [pod("worker-0")])] }),
+    POLICY,
+  );
+  expect(new Set(handedOver.steps.map(({ because }) => because))).toEqual(new Set(["handed-over"]));
+});
