@@ -107,6 +107,16 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       expect(await replicas(large)).toBe(2);
     });
 
+    it("does not take the end of a machine for done whose MachineDeployment was taken out of its block", async () => {
+      const order = buildBoot();
+      const instanceId = await idOf(order);
+      const without = open([{ name: await makeDeployment(), pool: "elastic", instanceType: "large" }]);
+      await expect(without.stop({ instanceId, nodeName: order.nodeName }, never)).rejects.toMatchObject({
+        fault: { code: "not_found", id: instanceId },
+      });
+      expect(await replicas(large)).toBe(1);
+    });
+
     it("gives up a node that has no machine yet", async () => {
       const kept = buildBoot();
       await provider.start(kept, never);

@@ -9,6 +9,8 @@ export type CloudFaults = {
   startFails?: number;
   /** Starts that take effect, and then fail all the same. */
   answerLost?: number;
+  /** Orders to stop that are refused. */
+  stopFails?: number;
   /** Orders to stop that are taken, and forgotten. */
   stopForgotten?: number;
   /** Calls of any kind that are refused with a time to wait. */
@@ -52,7 +54,7 @@ export function memoryCloud({ name, now }: { readonly name: string; readonly now
     throwFault({ code: "limit_exceeded", what: `calls of ${name}`, limit: 1, retryAfterMs: limited.retryAfterMs });
   };
   const fail = (doing: string): never => throwFault({ code: "unavailable", dependency: doing, retryAfterMs: 0 });
-  const spend = (what: "startFails" | "answerLost" | "stopForgotten" | "listFails" | "listsNothing"): boolean => {
+  const spend = (what: Exclude<keyof CloudFaults, "short" | "rateLimited">): boolean => {
     const left = faults[what] ?? 0;
     if (left > 0) faults[what] = left - 1;
     return left > 0;
@@ -99,6 +101,7 @@ export function memoryCloud({ name, now }: { readonly name: string; readonly now
       stop: async ({ instanceId }) => {
         await Promise.resolve();
         limit();
+        if (spend("stopFails")) throwFault({ code: "not_found", kind: "instance", id: instanceId });
         const instance = instances.get(instanceId);
         if (instance === undefined || spend("stopForgotten")) return;
         cloud.onStop(instance);

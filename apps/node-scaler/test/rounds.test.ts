@@ -149,6 +149,21 @@ describe("a cloud that fails", () => {
     expect([world.records(), [...world.cloud.instances]]).toEqual([[], []]);
   });
 
+  it("is told to stop again and again when it refuses, and the record says why", async () => {
+    const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
+    const job = world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(MINUTE);
+    world.cloud.faults.stopFails = Infinity;
+    world.cloud.faults.listsNothing = Infinity;
+    world.release(job);
+    await world.run(10 * MINUTE);
+    const refused = expect.stringContaining("i-1") as string;
+    expect(world.records()).toMatchObject([{ status: { phase: "Terminating", trouble: refused } }]);
+    world.cloud.faults.stopFails = 0;
+    await world.run(3 * MINUTE);
+    expect([world.records(), [...world.cloud.instances]]).toEqual([[], []]);
+  });
+
   it("is told to stop what it made although it had said that it could not", async () => {
     const world = new ScalerWorld(buildPolicy());
     world.cloud.faults.answerLost = 1;

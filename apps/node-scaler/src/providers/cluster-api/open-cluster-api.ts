@@ -42,7 +42,9 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
 
   const stop = async (instance: Pick<Instance, "instanceId" | "nodeName">, signal: AbortSignal): Promise<void> => {
     const deployment = deployments.find(({ name: prefix }) => instance.instanceId.startsWith(`${prefix}/`))?.name;
-    if (deployment === undefined) return;
+    // One that was taken out of the block still has its machines.
+    if (deployment === undefined)
+      return throwFault({ code: "not_found", kind: "MachineDeployment of the provider", id: instance.instanceId });
     const own = instance.instanceId.slice(deployment.length + 1);
     await access.change(deployment, signal, async (holdings) => {
       const isNode = own in holdings;
