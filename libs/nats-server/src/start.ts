@@ -1,10 +1,10 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { chmod, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { throwFault } from "@muster/faults";
+import { spawnGuarded } from "./spawn-guarded.ts";
 
 export type NatsServerOptions = {
   readonly binary: string;
@@ -47,12 +47,6 @@ const READY_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 10_000;
 
 /**
- * Becomes the server, after it has left a child behind that waits for the parent: a line says that the server has ended, the end of the pipe that the parent is gone
- * without having stopped it, whatever became of it.
- */
-const GUARDED = `( read -r _ <&3 || kill -9 $$ ) </dev/null >/dev/null 2>&1 & exec "$0" "$@" 3<&-`;
-
-/**
  * Starts a nats-server with JetStream and resolves once it answers. Disposing stops it with SIGTERM, then SIGKILL. It does not outlive this process, however that
  * ends, and hears no signal from the terminal.
  */
@@ -67,13 +61,9 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   await writeFile(file, renderConfiguration(options, portsDirectory), { mode: 0o600 });
 
   await using log = await open(join(directory, OUTPUT), "w");
-  const child = spawn("/bin/sh", ["-c", GUARDED, options.binary, "-c", file], {
-    stdio: ["ignore", log.fd, log.fd, "pipe"],
-    detached: true,
-  });
+  const child = spawnGuarded(options.binary, ["-c", file], log.fd);
   const exited = new Promise<void>((resolve) => {
     child.once("exit", (code, signal) => {
-      endGuard(child);
       options.onExit?.(code, signal);
       resolve();
     });
@@ -89,14 +79,6 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
     },
     [Symbol.asyncDispose]: () => stop(child, exited),
   };
-}
-
-function endGuard(child: ChildProcess): void {
-  const pipe = child.stdio[3];
-  if (!(pipe instanceof Writable)) return;
-  // The guard may have gone with the server.
-  pipe.on("error", () => undefined);
-  pipe.end("ended\n");
 }
 
 function renderConfiguration(options: NatsServerOptions, portsDirectory: string): string {

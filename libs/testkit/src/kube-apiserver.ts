@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
@@ -7,6 +7,7 @@ import { get } from "node:https";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { spawnGuarded } from "@muster/nats-server";
 import { type Certificate, certificateAuthority, signedCertificate } from "./certificates.ts";
 import { until } from "./until.ts";
 
@@ -37,7 +38,7 @@ export function kubeAssets(env: NodeJS.ProcessEnv = process.env): KubeAssets {
   return { found: false, reason };
 }
 
-/** Starts etcd and kube-apiserver on free loopback ports and resolves once the API answers. Disposing ends both and removes their folder. */
+/** Starts etcd and kube-apiserver on free loopback ports and resolves once the API answers. Disposing ends both and removes their folder. Neither outlives this process, however that ends. */
 export async function kubeApiServer(): Promise<TestKubeApiServer> {
   const assets = kubeAssets();
   if (!assets.found) throw new Error(assets.reason);
@@ -188,19 +189,11 @@ type Server = {
 async function start(binary: string, directory: string, flags: readonly string[]): Promise<Server> {
   const logFile = join(directory, `${binary.split("/").at(-1) ?? "server"}.log`);
   await using log = await open(logFile, "a");
-  const child = spawn(binary, flags, { stdio: ["ignore", log.fd, log.fd] });
+  const child = spawnGuarded(binary, flags, log.fd);
   const ended = (): boolean => child.exitCode !== null || child.signalCode !== null || child.pid === undefined;
-  // A test process that ends without disposing must not leave servers behind.
-  const atExit = (): void => {
-    child.kill("SIGKILL");
-  };
-  process.once("exit", atExit);
   return {
     ended,
-    kill: async () => {
-      process.off("exit", atExit);
-      await killed(child, ended);
-    },
+    kill: () => killed(child, ended),
     lastWords: async () => (await readFile(logFile, "utf8")).trim().split("\n").slice(-3).join(" | "),
   };
 }
