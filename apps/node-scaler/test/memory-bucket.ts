@@ -4,7 +4,7 @@ import type { Bucket, Entry, View } from "@muster/store";
 /** A bucket in memory with its view, which survives whoever uses it. */
 export function memoryBucket<Value>(): {
   readonly bucket: Pick<Bucket<Value>, "get" | "create" | "update" | "delete">;
-  readonly view: Pick<View<Value>, "get" | "entries">;
+  readonly view: Pick<View<Value>, "get" | "entries" | "ageMs">;
 } {
   const entries = new Map<string, Entry<Value>>();
   let revision = 0;
@@ -37,6 +37,6 @@ export function memoryBucket<Value>(): {
         entries.delete(key);
       },
     },
-    view: { get: (key) => entries.get(key), entries: () => [...entries.values()] },
+    view: { get: (key) => entries.get(key), entries: () => [...entries.values()], ageMs: () => 0 },
   };
 }

@@ -1,7 +1,7 @@
 import { connectNats } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { buckets } from "@muster/proto";
-import { openBucket, openView } from "@muster/store";
+import { openBucket, openView, type Bucket } from "@muster/store";
 import { natsServer, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { nodeCodec } from "../src/adapters/messages.ts";
@@ -10,14 +10,21 @@ import { buildNode } from "./build-node.ts";
 
 const stack = new AsyncDisposableStack();
 let open: () => Promise<ReturnType<typeof makeRecords>>;
+let openRaw: () => Promise<Bucket<Uint8Array>>;
 
 beforeAll(async () => {
   const nats = stack.use(await natsServer());
   const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   open = async () => {
-    const bucket = await openBucket(bus.connection, { name: buckets.scaledNodes, codec: nodeCodec });
+    const unreadable = new Set<string>();
+    const onDecodeError = (_: Error, key: string) => unreadable.add(key);
+    const bucket = await openBucket(bus.connection, { name: buckets.scaledNodes, codec: nodeCodec, onDecodeError });
     const view = stack.use(await openView(bucket));
-    return makeRecords({ bucket, view, now: () => 7 });
+    return makeRecords({ bucket, view, unreadable, now: () => 7 });
+  };
+  openRaw = () => {
+    const codec = { encode: (value: Uint8Array) => value, decode: (bytes: Uint8Array) => bytes };
+    return openBucket(bus.connection, { name: buckets.scaledNodes, codec });
   };
 });
 afterAll(() => stack.disposeAsync());
@@ -60,4 +67,22 @@ it("refuses phases that may not follow, and takes away only what has ended", asy
   });
   await expect(records.purge("d-1")).rejects.toThrow("a node of phase Available cannot be purged");
   await expect(records.create(buildNode("d-1"))).rejects.toThrow("exists already");
+});
+
+it("is not current while a record cannot be read, until that is written anew or gone", async () => {
+  const [records, raw] = [await open(), await openRaw()];
+  await records.checkCurrent();
+  const revision = await raw.create("e-1", new Uint8Array([255, 255, 255]));
+  const isCurrent = () =>
+    records.checkCurrent().then(
+      () => true,
+      () => false,
+    );
+  await until("it is not current", async () => !(await isCurrent()));
+  await expect(records.checkCurrent()).rejects.toThrow("the record of e-1, which cannot be read, is not available");
+  const later = await open();
+  await expect(later.checkCurrent()).rejects.toThrow("e-1");
+  await raw.delete("e-1", revision);
+  await records.checkCurrent();
+  await later.checkCurrent();
 });

@@ -211,6 +211,19 @@ describe("a cloud that fails", () => {
   });
 });
 
+it("makes nothing and takes no instance for nobody's while records may be missing", async () => {
+  const world = new ScalerWorld(buildPolicy());
+  await world.round("heartbeat");
+  world.ledger.reserve("a", 1, world.nowMs);
+  world.viewAgeMs = 1;
+  for (const loop of ["pool", "scan"] as const)
+    await expect(world.round(loop)).rejects.toThrow("the view of the records of nodes is not available");
+  expect(world.cloud.starts.size).toBe(0);
+  world.viewAgeMs = 0;
+  await world.round("pool");
+  expect(world.cloud.starts.size).toBe(1);
+});
+
 it("ends a node that never joins, and makes another", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.ledger.reserve("a", 1, world.nowMs);

@@ -44,6 +44,8 @@ export class ScalerWorld {
   /** Names of nodes that the holder's pods have come to. */
   readonly pods = new Map<string, readonly PodOnNode[]>();
   policies: ReadonlyMap<string, PoolPolicy>;
+  /** Since when the view of the records may lack some. */
+  viewAgeMs = 0;
   /** Whether the file of pools has the clouds. */
   isConfigured = true;
   readonly #store = memoryBucket<ScaledNode>();
@@ -160,7 +162,8 @@ export class ScalerWorld {
         update: (...args) => effect(() => bucket.update(...args)),
         delete: (...args) => effect(() => bucket.delete(...args)),
       },
-      view,
+      view: { ...view, ageMs: () => this.viewAgeMs },
+      unreadable: new Set(),
       now,
     });
     const { provider } = this.cloud;

@@ -65,10 +65,10 @@ export type BucketConfig<Value, Input = Value> = {
   /** Time for one request to the server; default 5000. */
   readonly timeoutMs?: number;
   /**
-   * Told about a value whose bytes do not decode, met by list or watch, which go on without it as if the key were not there. By default a process warning.
+   * Told about a value whose bytes do not decode, and its key, met by list or watch, which go on without it as if the key were not there. By default a process warning.
    * `get` of such a key rejects with a plain Error: it is a defect.
    */
-  readonly onDecodeError?: (error: Error) => void;
+  readonly onDecodeError?: (error: Error, key: string) => void;
 };
 
 const TIMEOUT_MS = 5000;
@@ -277,7 +277,7 @@ function decodeOrSkip<Value, Input>(
     return decode(opened, key, revision, bytes);
   } catch (error) {
     const report = opened.config.onDecodeError ?? ((problem: Error) => process.emitWarning(problem));
-    report(error instanceof Error ? error : new Error(String(error)));
+    report(error instanceof Error ? error : new Error(String(error)), key);
     return undefined;
   }
 }

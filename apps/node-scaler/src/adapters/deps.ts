@@ -44,10 +44,14 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   await using undo = new AsyncDisposableStack();
   const calls = undo.use(kubeCalls(kube));
   const { connection } = bus;
+  const unreadable = new Set<string>();
   const bucket = await openBucket<ScaledNode, ScaledNode>(connection, {
     name: buckets.scaledNodes,
     codec: nodeCodec,
-    onDecodeError: (problem) => logger.error({ err: problem }, "going on without a node's record"),
+    onDecodeError: (problem, key) => {
+      unreadable.add(key);
+      logger.error({ err: problem, key }, "nothing is made or taken for nobody's before this record can be read");
+    },
   });
   const view = undo.use(
     await openView(bucket, {
@@ -91,7 +95,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
         isHeld,
         signal,
         seed: () => randomBytes(8).toString("hex"),
-        records: makeRecords({ bucket, view, now: steadyNow }),
+        records: makeRecords({ bucket, view, unreadable, now: steadyNow }),
         policies,
         poolLabel,
         providers,

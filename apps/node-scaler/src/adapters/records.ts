@@ -5,6 +5,11 @@ import type { ScaledNode } from "../domain/node.ts";
 
 /** The records of nodes. Only the leader writes them. */
 export type Records = {
+  /**
+   * Resolves when nothing that is stored is missing here. Rejects with FaultError: unavailable, as long as the bucket cannot be followed or a record cannot be read. A node
+   * without a record must not be concluded from then.
+   */
+  checkCurrent(): Promise<void>;
   /** In the order of their names. Contains every write that this process was told of. */
   list(): readonly ScaledNode[];
   get(name: string): ScaledNode | undefined;
@@ -21,7 +26,9 @@ export type Records = {
 
 export type RecordsDeps = {
   readonly bucket: Pick<Bucket<ScaledNode>, "get" | "create" | "update" | "delete">;
-  readonly view: Pick<View<ScaledNode>, "get" | "entries">;
+  readonly view: Pick<View<ScaledNode>, "get" | "entries" | "ageMs">;
+  /** Keys whose values could not be read when they were met: those that can be by now, or are gone, are taken out. */
+  readonly unreadable: Set<string>;
   readonly now: () => number;
 };
 
@@ -30,7 +37,7 @@ const ATTEMPTS_MAX = 5;
 /** A write that the view has not shown yet; no node: it was taken away. */
 type Written = { readonly revision: number; readonly node: ScaledNode | undefined };
 
-export function makeRecords({ bucket, view, now }: RecordsDeps): Records {
+export function makeRecords({ bucket, view, unreadable, now }: RecordsDeps): Records {
   const written = new Map<string, Written>();
 
   /** What is newest of what the view shows and what was written here. */
@@ -53,6 +60,17 @@ export function makeRecords({ bucket, view, now }: RecordsDeps): Records {
   };
 
   return {
+    checkCurrent: async () => {
+      const missing = (dependency: string): never => throwFault({ code: "unavailable", dependency, retryAfterMs: 0 });
+      if (view.ageMs() > 0) missing("the view of the records of nodes");
+      for (const name of unreadable) {
+        await bucket.get(name).catch((error: unknown) => {
+          if (faultOf(error) !== undefined) throw error;
+          missing(`the record of ${name}, which cannot be read,`);
+        });
+        unreadable.delete(name);
+      }
+    },
     list: () => {
       const names = new Set([...view.entries().map(({ key }) => key), ...written.keys()]);
       return [...names].sort().flatMap((name) => newest(name)?.node ?? []);

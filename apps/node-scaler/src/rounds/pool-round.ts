@@ -17,12 +17,13 @@ import { bootNode } from "./boot-node.ts";
 const WRITES_AT_ONCE = 32;
 
 /**
- * Looks at what is needed and what is there, and makes nodes or marks them to end. Rejects when demand or machines are not known: nothing is decided then, nor before
+ * Looks at what is needed and what is there, and makes nodes or marks them to end. Rejects when records, demand or machines are not known: nothing is decided then, nor before
  * a heartbeat of this leader has looked at everything once. Boots go on after the round; their records are written in it, so that the next round counts them.
  */
 export async function poolRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies } = scaler;
   if (!memory.hasLooked) return;
+  await records.checkCurrent();
   // Machines first: what is granted in between is then missed as a demand, and boots nothing.
   const machines = await scaler.machines();
   const [demands, bootImages] = await Promise.all([scaler.demands(), findImages(scaler)]);

@@ -4,9 +4,10 @@ import { askMachines, forEachSome, listInstances, type Scaler } from "../scaler.
 
 const STEPS_AT_ONCE = 8;
 
-/** Compares instances, records and Kubernetes nodes, and ends what belongs to nothing. */
+/** Compares instances, records and Kubernetes nodes, and ends what belongs to nothing. Rejects when records may be missing: their instances would be nobody's. */
 export async function scanRound(scaler: Scaler): Promise<void> {
   const { memory, records, cluster, policies } = scaler;
+  await records.checkCurrent();
   const nodes = records.list();
   const before = new Set(nodes.map(({ name }) => name));
   const instances = await listInstances(scaler, "scan");
