@@ -24,7 +24,35 @@ it("the schema for editors is what the source says, and names every field of the
   expect(unknownFields(schema, { spec: { replicas: 3 } }, "")).toEqual([".spec.replicas"]);
 });
 
+it.each(readdirSync(sources).filter((name) => name.endsWith(".yaml")))(
+  "kubectl explain has words for every field of %s that is ours",
+  (name) => {
+    const written = parse(readFileSync(new URL(`../../../deploy/crds/${name}`, import.meta.url), "utf8")) as {
+      spec: { versions: readonly { schema: { openAPIV3Schema: Schema } }[] };
+    };
+    for (const { schema } of written.spec.versions) {
+      const { spec = {}, status = {} } = schema.openAPIV3Schema.properties ?? {};
+      expect([...withoutWords(spec, "spec"), ...withoutWords(status, "status")]).toEqual([]);
+    }
+  },
+);
+
+/** Fields, and entries that have fields, without a description. Those of a pod are described by Kubernetes. */
+function withoutWords(schema: Schema, path: string): readonly string[] {
+  const { description = "", properties = {}, additionalProperties, items } = schema;
+  const entry = items ?? (typeof additionalProperties === "object" ? additionalProperties : {});
+  return [
+    ...(description === "" ? [path] : []),
+    ...(path.endsWith(".template")
+      ? []
+      : Object.entries(properties).flatMap(([name, field]) => withoutWords(field, `${path}.${name}`))),
+    ...(entry.properties === undefined ? [] : withoutWords(entry, `${path}.*`)),
+  ];
+}
+
 type Schema = {
+  readonly description?: string;
+  readonly items?: Schema;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly additionalProperties?: Schema | false;
 };
