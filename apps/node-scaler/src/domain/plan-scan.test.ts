@@ -78,6 +78,53 @@ describe("an instance", () => {
   });
 });
 
+describe("an instance of nobody that has joined", () => {
+  const open = { instances: listed(buildInstance("x")), kubeNodes: inCluster(buildKubeNode("x")) };
+  const closed = { ...open, kubeNodes: inCluster(buildKubeNode("x", { cordoned: true })) };
+  const orphan = (parts: Partial<ScanSnapshot>) =>
+    twice(parts).flatMap((step) =>
+      step.do === "wait" || step.do === "stop-orphan" ? [`${step.do} ${step.because}`] : [],
+    );
+
+  it("is closed first, and stopped once the ledger has seen that", () => {
+    const machines = inLedger(buildMachine("x", "FREE"));
+    expect(twice({ ...open, machines })).toContainEqual({
+      do: "cordon",
+      node: "x",
+      kubeNode: "k-x",
+      because: "no-record",
+    });
+    expect(orphan({ ...open, machines })).toEqual(["wait cordon-not-seen"]);
+    expect(orphan({ ...closed, machines })).toEqual(["wait cordon-not-seen"]);
+    expect(orphan({ ...closed, machines: inLedger(buildMachine("x", "CORDONED")) })).toEqual(["stop-orphan no-record"]);
+  });
+
+  it("is stopped where it was never opened", () => {
+    const kubeNodes = inCluster(buildKubeNode("x", { unopened: true }));
+    const machines = inLedger({ ...buildMachine("x", "CORDONED"), cordoned: false });
+    expect(orphan({ ...open, kubeNodes, machines })).toEqual(["stop-orphan no-record"]);
+  });
+
+  it("is not stopped while the ledger or the watcher is silent, or the ledger tells of a part", () => {
+    expect(orphan({ ...closed, machines: undefined })).toEqual(["wait ledger-silent"]);
+    expect(orphan({ instances: open.instances, machines: undefined })).toEqual(["wait ledger-silent"]);
+    expect(orphan({ ...closed, kubeNodes: { ...closed.kubeNodes, known: false } })).toEqual(["wait watcher-silent"]);
+    expect(orphan({ ...closed, machines: { ...inLedger(), complete: false } })).toEqual(["wait cordon-not-seen"]);
+  });
+
+  it("is not stopped as a second one of its record while somebody holds what may be its machine", () => {
+    const nodes = [buildNode("n", { status: { phase: "Claimed" } })];
+    const instances = listed(buildInstance("n"), buildInstance("n", { instanceId: "i-2" }));
+    const parts = { nodes, instances, kubeNodes: inCluster(buildKubeNode("n")) };
+    expect(twice({ ...parts, machines: inLedger(buildMachine("n", "HELD", holder)) })).toEqual([
+      { do: "wait", instanceId: "i-2", because: "orphan-held" },
+    ]);
+    expect(twice({ ...parts, machines: inLedger(buildMachine("n", "FREE")) })).toMatchObject([
+      { do: "stop-orphan", instanceId: "i-2", because: "another-instance" },
+    ]);
+  });
+});
+
 describe("a record", () => {
   it.each(["Created", "Available", "Claimed", "Cleaning"] as const)(
     "that is %s ends when its instance is missing twice",
@@ -130,7 +177,7 @@ describe("a Kubernetes node", () => {
     const dead = inCluster(buildKubeNode("x", { ready: false }));
     expect(twice({ kubeNodes: dead })).toMatchObject([{ do: "delete-kube-node", kubeNode: "k-x" }]);
     const steps = twice({ kubeNodes: dead, instances: listed(buildInstance("x")) });
-    expect(steps.map((step) => step.do)).toEqual(["stop-orphan"]);
+    expect(steps.map((step) => step.do)).toEqual(["cordon", "wait"]);
   });
 
   it("that is the second of its record is cordoned, or goes when it is not ready", () => {

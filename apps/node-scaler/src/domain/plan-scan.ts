@@ -8,6 +8,7 @@ import {
   joinedNodes,
   kubeNodesByRecord,
   type Instances,
+  type KubeNode,
   type KubeNodes,
   type ListedInstance,
   type Machines,
@@ -41,7 +42,7 @@ export type ScanStep =
       readonly do: "cordon";
       readonly node: string;
       readonly kubeNode: string;
-      readonly because: "no-record" | "second-name";
+      readonly because: "no-record" | "another-instance" | "second-name";
     }
   | {
       readonly do: "delete-kube-node";
@@ -50,7 +51,13 @@ export type ScanStep =
       readonly uid: string;
       readonly because: "no-record" | "second-name";
     }
-  | { readonly do: "wait"; readonly instanceId: string; readonly because: "orphan-held" };
+  | {
+      readonly do: "wait";
+      readonly instanceId: string;
+      readonly because: WaitReason;
+    };
+
+type WaitReason = "orphan-held" | "ledger-silent" | "watcher-silent" | "cordon-not-seen";
 
 export type ScanPlan = { readonly steps: readonly ScanStep[]; readonly suspects: ReadonlySet<string> };
 
@@ -65,16 +72,22 @@ export function planScan(snapshot: ScanSnapshot): ScanPlan {
   const suspects = new Set(findings.map(({ suspect }) => suspect));
   for (const suspect of snapshot.suspects) if (isOfSilent(suspect, snapshot.instances)) suspects.add(suspect);
   return {
-    steps: findings.flatMap(({ suspect, step }) => (snapshot.suspects.has(suspect) ? [step] : [])),
+    steps: findings.flatMap(({ suspect, steps }) => (snapshot.suspects.has(suspect) ? steps : [])),
     suspects,
   };
 }
 
-type Finding = { readonly suspect: string; readonly step: ScanStep };
+type Finding = { readonly suspect: string; readonly steps: readonly ScanStep[] };
 
-function findOrphans({ nodes, newcomers, instances, kubeNodes, machines }: ScanSnapshot): Finding[] {
+function findOrphans(snapshot: ScanSnapshot): Finding[] {
+  const { nodes, newcomers, instances, kubeNodes } = snapshot;
   const records = new Map(nodes.map((node) => [node.name, node]));
   const byRecord = kubeNodesByRecord(kubeNodes);
+  const ownListed = new Set(
+    instances.all.flatMap(({ nodeName, instanceId }) =>
+      records.get(nodeName)?.status.instanceId === instanceId ? [nodeName] : [],
+    ),
+  );
   return instances.all.flatMap((instance): Finding[] => {
     const record = records.get(instance.nodeName);
     const isKnown =
@@ -82,17 +95,47 @@ function findOrphans({ nodes, newcomers, instances, kubeNodes, machines }: ScanS
       (record !== undefined && belongs(record, instance)) ||
       instance.state === "stopping";
     if (isKnown) return [];
-    const suspect = `instance ${instanceKey(instance)}`;
-    const { provider, instanceId, nodeName } = instance;
-    const names = [instance.kubernetesNode, ...(byRecord.get(nodeName) ?? []).map(({ name }) => name)];
-    const isHeld =
-      record === undefined &&
-      names.some((name) => name !== undefined && machines?.byNode.get(name)?.holder !== undefined);
-    // Somebody's work runs on it, record or not: it is ended when that is over.
-    if (isHeld) return [{ suspect, step: { do: "wait", instanceId, because: "orphan-held" } }];
-    const because = record === undefined ? "no-record" : "another-instance";
-    return [{ suspect, step: { do: "stop-orphan", provider, instanceId, nodeName, because } }];
+    const named = instance.kubernetesNode === undefined ? undefined : kubeNodes.byName.get(instance.kubernetesNode);
+    const labelled = byRecord.get(instance.nodeName) ?? [];
+    const joined = named === undefined ? labelled : [named, ...labelled.filter((one) => !record && one !== named)];
+    const steps = endOrphan(instance, { record, joined, isOwnListed: ownListed.has(instance.nodeName) }, snapshot);
+    return [{ suspect: `instance ${instanceKey(instance)}`, steps }];
   });
+}
+
+type Orphan = {
+  readonly record: ScaledNode | undefined;
+  /** The Kubernetes nodes that it may be. */
+  readonly joined: readonly KubeNode[];
+  /** The record has its own instance beside this one. */
+  readonly isOwnListed: boolean;
+};
+
+/** Nobody is to be given what is stopped: its nodes are closed first, and it is stopped once the ledger has seen that and nobody holds them. */
+function endOrphan(
+  { provider, instanceId, nodeName, kubernetesNode }: ListedInstance,
+  { record, joined, isOwnListed }: Orphan,
+  { kubeNodes, machines }: ScanSnapshot,
+): ScanStep[] {
+  const because = record === undefined ? "no-record" : "another-instance";
+  const wait = (why: WaitReason): ScanStep => ({ do: "wait", instanceId, because: why });
+  if (!kubeNodes.known) return [wait("watcher-silent")];
+  const closing = joined.filter(({ name }) => !isOwnListed || name !== record?.status.kubernetesNode);
+  const cordons = closing
+    .filter(({ cordoned, unopened }) => !cordoned && !unopened)
+    .map(({ name: kubeNode }): ScanStep => ({ do: "cordon", node: nodeName, kubeNode, because }));
+  if (machines === undefined) return [...cordons, wait("ledger-silent")];
+  const names = [kubernetesNode ?? "", ...joined.map(({ name }) => name)];
+  // Somebody's work runs on it, record or not: it is ended when that is over.
+  if (names.some((name) => machines.byNode.get(name)?.holder !== undefined)) return [...cordons, wait("orphan-held")];
+  const isSeen = closing.every(({ name, unopened }) => {
+    const machine = machines.byNode.get(name);
+    if (machine === undefined) return machines.complete;
+    // Only nodes of live records are opened.
+    return machine.cordoned || machine.standing === "LOST" || (unopened && machine.standing !== "FREE");
+  });
+  if (cordons.length > 0 || !isSeen) return [...cordons, wait("cordon-not-seen")];
+  return [{ do: "stop-orphan", provider, instanceId, nodeName, because }];
 }
 
 /** A record whose provider has not answered, and one that is ending, answer for every instance of their name. */
@@ -120,7 +163,7 @@ function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnap
     const message = "its provider does not list the instance any more";
     const terminate = buildTermination({ code: "VANISHED", message }, node, policies, nowMs);
     const step = { do: "change", node: node.name, expected: phase, spec: { terminate }, because: "vanished" } as const;
-    return [{ suspect: `record ${provider} ${node.name}`, step }];
+    return [{ suspect: `record ${provider} ${node.name}`, steps: [step] }];
   });
 }
 
@@ -140,9 +183,9 @@ function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnap
       const because = record === undefined ? "no-record" : "second-name";
       const suspect = `node ${kubeNode}`;
       const isOpen = !cordoned && !unopened;
-      if (ready) return isOpen ? [{ suspect, step: { do: "cordon", node: name, kubeNode, because } }] : [];
+      if (ready) return isOpen ? [{ suspect, steps: [{ do: "cordon", node: name, kubeNode, because }] }] : [];
       const isGone = record !== undefined || !byNode.has(name);
-      return isGone ? [{ suspect, step: { do: "delete-kube-node", node: name, kubeNode, uid, because } }] : [];
+      return isGone ? [{ suspect, steps: [{ do: "delete-kube-node", node: name, kubeNode, uid, because }] }] : [];
     });
   });
 }
