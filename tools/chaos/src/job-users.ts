@@ -1,4 +1,4 @@
-import { describeFault } from "@muster/faults";
+import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { kubeFault } from "@muster/kube";
 import { buildJob } from "./domain/build-job.ts";
 import type { Deed, JobShape } from "./domain/plan-jobs.ts";
@@ -40,7 +40,14 @@ async function doDeed(deps: JobUserDeps, name: string, { do: does, phase, afterM
       const request = { requestId: `cancel-${name}`, key: { kind: "Job", name } };
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
       await insist(diary, { work: name, what: "cancellation" }, stop, async () => {
-        if (world.jobs.isThere(name)) await world.jobService.cancelJob(request, options);
+        if (!world.jobs.isThere(name)) return;
+        try {
+          await world.jobService.cancelJob(request, options);
+        } catch (error) {
+          if (faultOf(error)?.code !== "not_found") throw error;
+          // Cancelled by an attempt whose answer was lost, it may have gone since: then the next look says so.
+          throwFault({ code: "unavailable", dependency: `job ${name}`, retryAfterMs: 0 }, { cause: error });
+        }
       });
       return;
     }
@@ -78,7 +85,7 @@ async function change(
       const fault = kubeFault(error);
       if (fault === undefined) throw error;
       note(`failed: ${describeFault(fault)}`);
-      // An API server that has just come up may not know yet what a job is.
+      // Believed when the observer agrees.
       if (fault.code === "not_found" && !world.jobs.isThere(work)) return;
       if (fault.code === "invalid_request") {
         diary.refused.set(work, `${what}: ${describeFault(fault)}`);

@@ -93,7 +93,8 @@ function judgeSession(shape: Shape, observed: Observed): Finding[] {
   const result = JSON.stringify({ session: name });
   const mayMiss = expectation.resultWhenDone === "perhaps" && session.resultJson === "";
   if (end.kind === "DONE" && session.resultJson !== result && !mayMiss) {
-    problems.push(finding("the result is kept", result, session.resultJson === "" ? "none" : session.resultJson));
+    const found = session.resultJson === "" ? ["none", ...session.warnings].join("; ") : session.resultJson;
+    problems.push(finding("the result is kept", result, found));
   }
   if (session.warnings.length > 0 && !hits.disturbed) {
     problems.push(finding("a session that nothing hit ends without a warning", "none", session.warnings.join("; ")));
