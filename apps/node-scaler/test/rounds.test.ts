@@ -224,6 +224,20 @@ it("makes nothing and takes no instance for nobody's while records may be missin
   expect(world.cloud.starts.size).toBe(1);
 });
 
+it("makes nothing and ends no boot while the watcher is silent", async () => {
+  const world = new ScalerWorld(buildPolicy());
+  const first = world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(20_000);
+  world.isWatcherSilent = true;
+  world.ledger.reserve("a", 4, world.nowMs);
+  await world.run(20 * MINUTE);
+  expect([phases(world), world.cloud.starts.size]).toEqual([["Created"], 1]);
+  world.isWatcherSilent = false;
+  await world.run(2 * MINUTE);
+  expect(world.ledger.reservations.get(first)?.machines).toHaveLength(1);
+  expect([phases(world).length, world.cloud.starts.size]).toEqual([5, 5]);
+});
+
 it("ends a node that never joins, and makes another", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.ledger.reserve("a", 1, world.nowMs);

@@ -46,6 +46,8 @@ export class ScalerWorld {
   policies: ReadonlyMap<string, PoolPolicy>;
   /** Since when the view of the records may lack some. */
   viewAgeMs = 0;
+  /** Whether the watcher tells of nothing that is new. */
+  isWatcherSilent = false;
   /** Whether the file of pools has the clouds. */
   isConfigured = true;
   readonly #store = memoryBucket<ScaledNode>();
@@ -110,6 +112,10 @@ export class ScalerWorld {
     const alive = new Set([...this.cloud.instances.values()].map(({ boot }) => boot.nodeName));
     for (const node of this.nodes.values())
       if (node.scaledNode !== undefined && !alive.has(node.scaledNode)) node.ready = false;
+    if (this.isWatcherSilent) {
+      this.#seen = { ...this.#seen, known: false };
+      return;
+    }
     const copies = [...this.nodes.values()].map((node) => ({ node: { ...node }, pool: node.pool }));
     this.ledger.look(copies);
     this.#seen = { byName: new Map(copies.map(({ node }) => [node.name, node])), known: true };

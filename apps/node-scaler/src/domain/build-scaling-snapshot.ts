@@ -68,14 +68,17 @@ export function buildPauses(
   });
 }
 
-/** What a provider has is not known before it was listed once, so that nothing is made there: it could be there already. */
+/**
+ * What a provider has is not known before it was listed once, and what has joined is not while the watcher is silent, so that nothing is made: it could be there
+ * already.
+ */
 export function buildUnseen(
   policies: ReadonlyMap<string, PoolPolicy>,
-  listed: ReadonlySet<string>,
+  { listed, areNodesKnown }: { readonly listed: ReadonlySet<string>; readonly areNodesKnown: boolean },
   nowMs: number,
 ): Unavailability[] {
   return [...policies.values()].flatMap(({ provider, instanceTypes }) =>
-    listed.has(provider)
+    listed.has(provider) && areNodesKnown
       ? []
       : instanceTypes.flatMap(({ name: instanceType }) =>
           [false, true].map((spot) => ({
@@ -84,7 +87,9 @@ export function buildUnseen(
             spot,
             zone: undefined,
             subnet: undefined,
-            message: `the instances of ${provider} are not known yet`,
+            message: areNodesKnown
+              ? `the instances of ${provider} are not known yet`
+              : "the watcher has not told lately which nodes there are",
             sinceMs: nowMs,
             untilMs: nowMs + 1,
           })),

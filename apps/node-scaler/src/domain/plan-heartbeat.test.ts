@@ -68,6 +68,8 @@ describe("a node that boots", () => {
   it("ends when it is not ready in time", () => {
     expect(plan(created(), { nowMs: 5 * MINUTE - 1 })?.because).toBe("instance-seen");
     expect(plan(created(), { nowMs: 5 * MINUTE })).toMatchObject(ended("BOOT_TIMEOUT"));
+    const unknown = { byName: new Map(), known: false };
+    expect(plan(created(), { nowMs: 5 * MINUTE, kubeNodes: unknown })).toMatchObject({ because: "instance-seen" });
   });
 
   it("has the whole time again under a new leader", () => {

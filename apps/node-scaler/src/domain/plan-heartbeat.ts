@@ -138,7 +138,8 @@ function planCreated(seen: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | u
   if (sinceMs > nowMs) return startClock(node, "Created", nowMs);
   const bootingMs = nowMs - Math.max(sinceMs, snapshot.leadingSinceMs);
   const limitMs = snapshot.policies.get(node.spec.pool)?.bootTimeoutMs ?? 0;
-  if (bootingMs >= limitMs) {
+  // Nobody knows whether it has joined while the watcher is silent.
+  if (snapshot.kubeNodes.known && bootingMs >= limitMs) {
     const joined = seenOfIt.kubernetesNode === undefined ? "has not joined the cluster" : "has joined and is not ready";
     return end(node, "BOOT_TIMEOUT", `${joined} after ${Math.round(bootingMs / 1000)} s`, snapshot);
   }

@@ -39,7 +39,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
     unavailable: [
       ...memory.unavailable,
       ...buildPauses(memory.backoffs.values(), memory.bootFailures, nowMs),
-      ...buildUnseen(policies, memory.listed, nowMs),
+      ...buildUnseen(policies, { listed: memory.listed, areNodesKnown: scaler.cluster.nodes().known }, nowMs),
     ],
     bootImages,
     fixedSizeVolumes: new Set(
