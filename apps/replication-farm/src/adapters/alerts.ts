@@ -23,7 +23,7 @@ export type Alerts = AsyncDisposable & {
 
 export type AlertsOptions = {
   readonly bus: Bus;
-  readonly logger: Logger;
+  readonly logger: Pick<Logger, "warn" | "error">;
   readonly webhook: string | undefined;
   readonly counted: (urgency: Alert["urgency"]) => void;
   readonly now: () => number;

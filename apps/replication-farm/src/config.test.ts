@@ -1,0 +1,16 @@
+import { describe, expect, it } from "vitest";
+import { readConfig } from "./config.ts";
+
+describe("readConfig", () => {
+  it("needs nothing", () => {
+    expect(readConfig({})).toMatchObject({ rcSelector: "", sessionTtlMs: 5000, webhook: undefined });
+  });
+
+  it.each([
+    [{ FARM_SESSION_TTL_MS: "5", FARM_RESYNC_MS: "often" }, /FARM_SESSION_TTL_MS is "5".*FARM_RESYNC_MS is "often"/],
+    [{ FARM_RC_SELECTOR: "tier in (a" }, /FARM_RC_SELECTOR: "tier in \(a" is not a label selector/],
+    [{ FARM_ALERT_WEBHOOK_URL: "file:///etc/passwd" }, /FARM_ALERT_WEBHOOK_URL: is no http or https URL/],
+  ])("refuses %j", (env, problem) => {
+    expect(() => readConfig(env)).toThrow(problem);
+  });
+});

@@ -1,0 +1,86 @@
+import { faultOf } from "@muster/faults";
+import { annotations, labels, schedulingGates } from "@muster/proto";
+import { describe, expect, it } from "vitest";
+import { aSet, aSpec } from "./a-set.ts";
+import { buildPod } from "./build-pod.ts";
+
+const POLICY = { namespace: "apps", keys: { labels, annotations, schedulingGates } };
+const PLACE = { node: "n-1", ordinal: 7 };
+const TERM = { key: "metadata.name", operator: "In", values: ["n-1"] };
+
+function build(template: unknown, traceparent = "") {
+  const text = typeof template === "string" ? template : JSON.stringify(template);
+  return buildPod(aSet({ traceparent, spec: aSpec({ podId: "proxy", template: text }) }), PLACE, POLICY);
+}
+
+describe("buildPod", () => {
+  it("names the pod after set and ordinal, and says whose it is over what the template says", () => {
+    const mine = { app: "x", [labels.owner]: "somebody", [labels.podId]: "else" };
+    const { metadata } = build({ metadata: { labels: mine, annotations: { note: "n" } }, spec: { containers: [{}] } });
+    expect(metadata).toEqual({
+      name: "web-7",
+      namespace: "apps",
+      labels: {
+        app: "x",
+        "app.kubernetes.io/managed-by": "muster",
+        "muster.dev/owner-kind": "replica-set",
+        "muster.dev/owner": "web",
+        "muster.dev/owner-uid": "u1",
+        "muster.dev/component": "proxy",
+        replication_controller_id: "web",
+        pod_id: "proxy",
+      },
+      annotations: { note: "n" },
+    });
+  });
+
+  it("runs always, on its node alone, and not before its maker has looked again", () => {
+    const gate = { name: "example.com/other" };
+    const { spec } = build({ spec: { restartPolicy: "Never", schedulingGates: [gate], containers: [] } });
+    expect(spec).toEqual({
+      restartPolicy: "Always",
+      schedulingGates: [gate, { name: schedulingGates.unconfirmed }],
+      affinity: {
+        nodeAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields: [TERM] }] },
+        },
+      },
+      containers: [],
+    });
+  });
+
+  it("names the node in each term of an affinity that the template has, and keeps the rest of it", () => {
+    const required = "requiredDuringSchedulingIgnoredDuringExecution";
+    const terms = [{ matchExpressions: [{ key: "a", operator: "Exists" }] }, {}];
+    const affinity = { nodeAffinity: { [required]: { nodeSelectorTerms: terms } }, podAffinity: { kept: true } };
+    const { spec } = build({ spec: { affinity, containers: [] } });
+    expect(spec["affinity"]).toEqual({
+      nodeAffinity: {
+        [required]: { nodeSelectorTerms: [{ ...terms[0], matchFields: [TERM] }, { matchFields: [TERM] }] },
+      },
+      podAffinity: { kept: true },
+    });
+  });
+
+  it("hands the trace of the change on, unless a container has its own", () => {
+    const own = { env: [{ name: "TRACEPARENT", value: "mine" }] };
+    const { metadata, spec } = build({ spec: { containers: [{ name: "a" }, own] } }, "00-1-2-01");
+    expect(metadata.annotations).toEqual({ [annotations.traceparent]: "00-1-2-01" });
+    expect(spec["containers"]).toEqual([{ name: "a", env: [{ name: "TRACEPARENT", value: "00-1-2-01" }] }, own]);
+  });
+
+  it.each([
+    ["{", "is not JSON"],
+    ["[]", "is not a pod template: it is not an object"],
+    [{ spec: 1 }, 'is not a pod template: "spec" in it is not an object'],
+    [{ spec: { containers: ["a"] } }, 'is not a pod template: "containers" in it is not a list of objects'],
+  ])("refuses %j as %s", (template, reason) => {
+    let fault;
+    try {
+      build(template);
+    } catch (error) {
+      fault = faultOf(error);
+    }
+    expect(fault).toEqual({ code: "invalid_request", field: "spec.template_json", reason });
+  });
+});
