@@ -16,7 +16,13 @@ import { onlyOne } from "./only-one.ts";
 /** Root of the repository. */
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../../..");
 
-export const SERVICES = ["watcher", "reservation-manager", "session-controller", "job-controller"] as const;
+export const SERVICES = [
+  "watcher",
+  "reservation-manager",
+  "session-controller",
+  "job-controller",
+  "replication-farm",
+] as const;
 /** The node-scaler is a part of the stack only where pools are elastic. */
 export type ServiceName = (typeof SERVICES)[number] | "node-scaler";
 

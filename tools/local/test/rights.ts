@@ -9,6 +9,7 @@ export const DEPLOYED = [
   "reservation-manager",
   "session-controller",
   "job-controller",
+  "replication-farm",
   "node-scaler",
 ] as const;
 type ServiceName = (typeof DEPLOYED)[number];

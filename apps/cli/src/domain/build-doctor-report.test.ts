@@ -37,6 +37,7 @@ it("finds nothing to do when everything is there", () => {
     "reservation-manager ok",
     "watcher ok",
     "job-controller ok",
+    "replication-farm ok",
     "node-scaler ok",
     "watcher's view ok",
     "pools ok",

@@ -53,6 +53,7 @@ const SERVICES = [
   { area: "reservation", app: "reservation-manager", neededFor: "everything" },
   { area: "watch", app: "watcher", neededFor: "everything" },
   { area: "job", app: "job-controller", neededFor: "jobs" },
+  { area: "farm", app: "replication-farm", neededFor: "replica sets" },
   { area: "node", app: SCALER, neededFor: "pools that may grow" },
 ] as const;
 

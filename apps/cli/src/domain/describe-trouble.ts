@@ -6,6 +6,7 @@ const SERVICES: ReadonlyMap<string, string> = new Map([
   ["job", "job-controller"],
   ["reservation", "reservation-manager"],
   ["watch", "watcher"],
+  ["farm", "replication-farm"],
   ["node", "node-scaler"],
 ]);
 
