@@ -17,6 +17,8 @@ export type FarmProcess = {
   readonly pid: number;
   /** SIGKILL: nothing is said to anybody. */
   kill(): Promise<void>;
+  /** SIGTERM: what it owns is given up. */
+  stop(): Promise<void>;
 };
 
 /** A bus, a cluster whose pods are real processes, the watcher, and as many farms as a test starts. */
@@ -73,7 +75,7 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
         FARM_TRANSFER_RETRY_MS: "200",
         ...env,
       });
-      return { pid: child.pid ?? 0, kill: () => ended(child) };
+      return { pid: child.pid ?? 0, kill: () => ended(child), stop: () => ended(child, "SIGTERM") };
     },
     label: async (node, labels) => {
       await calls.patch<V1Node>(NODES, node, { kind: "merge", body: { metadata: { labels } } });
@@ -86,10 +88,10 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
   };
 }
 
-async function ended(child: ChildProcess): Promise<void> {
+async function ended(child: ChildProcess, signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, "exit");
-  child.kill("SIGKILL");
+  child.kill(signal);
   await exit;
 }
 

@@ -119,6 +119,25 @@ describe.each(API_SERVERS)("replica sets on $title", ({ skip, start }) => {
     farms = [...farms.filter((each) => each !== owner), await world.startFarm()];
   });
 
+  it.skipIf(skip)("are handed over at once by a farm that is told to stop", async () => {
+    const patient = await world.startFarm({ FARM_SESSION_TTL_MS: "600000" });
+    const owns = async (farm: FarmProcess) =>
+      (await world.farms.listReplicaSets({})).sets.filter((each) => each.farm?.includes(`-${farm.pid}-`)).length > 0;
+    // Which farm prefers a set is said by a hash of both names.
+    let made = 0;
+    await until("the new farm owns a set", async () => {
+      made += 1;
+      await apply(`handed-${made}`, specOf(`handed=${made}`, 0));
+      return owns(patient);
+    });
+    await patient.stop();
+    await until("others own them all", async () =>
+      (await world.farms.listReplicaSets({})).sets.every(
+        ({ farm }) => farm !== "" && !farm?.includes(`-${patient.pid}-`),
+      ),
+    );
+  });
+
   it.skipIf(skip)("are rolled to a new one with never less than the minimum healthy", async () => {
     await labelled("rolled", "n-0", "n-1", "n-2");
     await apply("old", specOf("rolled=yes", 3, { podId: "rolled" }));
