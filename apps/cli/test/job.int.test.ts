@@ -348,12 +348,23 @@ it.each([
   ["get job/train train", 2, 'error: "job/train" has a name already: "train" is one too many'],
   ["describe job", 2, "error: the name of the job is missing"],
   ["cancel both", 2, "error: several have the name both: session/both, job/both"],
-  ["cancel nobody", 4, "error: session nobody does not exist"],
+  ["cancel nobody", 4, "error: no session and no job is called nobody"],
 ])("muster %s is refused", async (line, code, err) => {
   keep(job("both", "RUNNING"));
   const ended = await muster(line);
   expect(ended).toMatchObject({ code, out: [] });
   expect(ended.err[0]).toBe(err);
+});
+
+it.each(["logs", "explain", "events"])("muster %s NAME asks whether the job of this name is meant", async (command) => {
+  keep(job("training", "RUNNING"));
+  keep(job("net", "RUNNING", {}, "TFJob"));
+  expect(await muster(`${command} training`)).toMatchObject({
+    code: 4,
+    err: ["error: session training does not exist", "hint: did you mean job/training?"],
+  });
+  expect((await muster(`${command} net`)).err).toContain("hint: did you mean tfjob/net?");
+  expect((await muster(`${command} nobody`)).err).toContain("hint: `muster get sessions` shows those that exist");
 });
 
 it("tells in one line of many members that have no log", async () => {

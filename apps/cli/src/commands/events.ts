@@ -5,6 +5,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { isFinished, type Work, type WorkEvent } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import type { Target } from "../kinds/kinds.ts";
+import { askOfName } from "./find-work.ts";
 import { keepContact } from "./keep-contact.ts";
 import { print, type Format } from "./output.ts";
 import { targetOf } from "./target.ts";
@@ -19,7 +20,10 @@ export async function events(cli: Cli, target: string | undefined, options: Even
   const wanted = targetOf(cli, target ?? cli.kinds[0].plural);
   await using connected = await cli.connect();
   if (options.follow) return await followEvents(cli, connected, wanted, options.output);
-  const all = orderEvents(await read(wanted.kind.calls(connected.link), wanted.name));
+  const found = await askOfName(cli, connected, target ?? "", () =>
+    read(wanted.kind.calls(connected.link), wanted.name),
+  );
+  const all = orderEvents(found);
   print(cli.io, options.output, {
     table: (style) => (all.length === 0 ? ["no events"] : buildEventTable(all, style)),
     data: () => all.map(buildEventRecord),

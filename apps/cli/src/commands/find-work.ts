@@ -1,7 +1,8 @@
 import { faultOf } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { EXIT } from "../domain/decide-exit.ts";
+import { decideExit, EXIT } from "../domain/decide-exit.ts";
+import { describeTrouble } from "../domain/describe-trouble.ts";
 import type { Kind } from "../kinds/kind.ts";
 import { findKind } from "../kinds/kinds.ts";
 
@@ -9,26 +10,24 @@ import { findKind } from "../kinds/kinds.ts";
 const OTHERS_MS = 2000;
 
 /**
- * The kind of the one thing that has this name, of whatever kind it is. Throws CommandError when several have it; when none has, the first kind is meant. A kind that
- * does not answer has none: only the first one is expected to be there.
+ * The kind of the one thing that has this name, of whatever kind it is. Throws CommandError when several have it, or none. A kind that does not answer has none: only the
+ * first one is expected to be there.
  */
 export async function kindOfName(cli: Cli, { link }: Connected, name: string): Promise<Kind> {
   const [first] = cli.kinds;
   const brief = { ...link, stop: AbortSignal.any([link.stop, AbortSignal.timeout(OTHERS_MS)]) };
-  const found = await Promise.all(
-    cli.kinds.map(async (kind) => {
-      try {
-        return (await kind.calls(kind === first ? link : brief).get(name)).kind;
-      } catch (error) {
-        const fault = faultOf(error);
-        if (fault === undefined || (kind === first && fault.code !== "not_found")) throw error;
-        return undefined;
-      }
-    }),
+  const answers = await Promise.all(
+    cli.kinds.map((kind) => nounOf(kind, kind === first ? link : brief, name, { mayBeSilent: kind !== first })),
   );
   // Asked for a job of any kind and for one of its own, the same job answers twice.
-  const nouns = [...new Set(found.filter((noun) => noun !== undefined))];
-  const [noun = first.noun, ...others] = nouns;
+  const nouns = [...new Set(answers.filter((noun) => noun !== undefined && noun !== NONE))];
+  const [noun, ...others] = nouns;
+  if (noun === undefined) {
+    const asked = cli.kinds.filter((kind, index) => answers[index] === NONE && kind.within === undefined);
+    throw new CommandError(EXIT.refused, `no ${asked.map((kind) => kind.noun).join(" and no ")} is called ${name}`, {
+      hint: `${asked.map(({ plural }) => `\`muster get ${plural}\``).join(" and ")} show those that exist`,
+    });
+  }
   if (others.length === 0) return findKind(cli.kinds, noun) ?? first;
   throw new CommandError(
     EXIT.usage,
@@ -37,4 +36,42 @@ export async function kindOfName(cli: Cli, { link }: Connected, name: string): P
       hint: "say which one, with its kind",
     },
   );
+}
+
+/** What was asked about `text`. Where it is a name alone, and only work of another kind has it, the CommandError says which. */
+export async function askOfName<Answer>(
+  cli: Cli,
+  connected: Connected,
+  text: string,
+  question: () => Promise<Answer>,
+): Promise<Answer> {
+  try {
+    return await question();
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault?.code !== "not_found" || text.includes("/")) throw error;
+    const kind = await kindOfName(cli, connected, text).catch(() => undefined);
+    if (kind === undefined || kind === cli.kinds[0]) throw error;
+    const hint = `did you mean ${kind.noun}/${text}?`;
+    throw new CommandError(decideExit(fault).code, describeTrouble(fault), { hint, cause: error });
+  }
+}
+
+const NONE = Symbol("none has this name");
+
+/** The noun of what has the name; undefined where the kind does not answer, and may be silent. */
+async function nounOf(
+  kind: Kind,
+  link: Connected["link"],
+  name: string,
+  { mayBeSilent }: { readonly mayBeSilent: boolean },
+): Promise<string | typeof NONE | undefined> {
+  try {
+    return (await kind.calls(link).get(name)).kind;
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault?.code === "not_found") return NONE;
+    if (fault === undefined || !mayBeSilent) throw error;
+    return undefined;
+  }
 }

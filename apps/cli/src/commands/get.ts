@@ -29,7 +29,7 @@ import type { DemandScaling } from "../domain/scaled-node.ts";
 import { isFinished, phaseOf, type Work } from "../domain/work.ts";
 import type { Kind, Link } from "../kinds/kind.ts";
 import { findKind, type Target } from "../kinds/kinds.ts";
-import { kindOfName } from "./find-work.ts";
+import { askOfName, kindOfName } from "./find-work.ts";
 import { print, type Format } from "./output.ts";
 import { oneOf } from "./target.ts";
 
@@ -137,7 +137,7 @@ export async function explain(cli: Cli, text: string, format: Format): Promise<E
   await using connected = await cli.connect();
   const kind = findKind(cli.kinds, owner.kind);
   if (kind === undefined) await explainReservation(cli, connected, owner, format);
-  else await explainWork(cli, connected, kind, owner.id, format);
+  else await askOfName(cli, connected, text, () => explainWork(cli, connected, kind, owner.id, format));
   return EXIT.ok;
 }
 

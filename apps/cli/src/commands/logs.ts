@@ -8,6 +8,7 @@ import { isFinished } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import { isAborted } from "../is-aborted.ts";
 import type { Contact } from "./contact.ts";
+import { askOfName } from "./find-work.ts";
 import { keepContact } from "./keep-contact.ts";
 import { oneOf } from "./target.ts";
 
@@ -26,7 +27,7 @@ export async function logs(
   const { kind, name } = oneOf(cli, target);
   await using connected = await cli.connect();
   const calls = kind.calls(connected.link);
-  const work = await calls.get(name);
+  const work = await askOfName(cli, connected, target, () => calls.get(name));
   const names = work.components.map((each) => each.name);
   if (component !== undefined && !names.includes(component)) {
     const near = nearestName(component, names);

@@ -31,6 +31,7 @@ function buildJobKind(word: Word): Kind {
   return {
     noun,
     plural: `${noun}s`,
+    ...(!own && { within: OWN.toLowerCase() }),
     documents: [word],
     schema: own ? readSchema : undefined,
     read: (value) => {

@@ -11,6 +11,8 @@ export type Kind = {
   /** As commands name one of it: `session`. */
   readonly noun: string;
   readonly plural: string;
+  /** The noun of a kind that shows all of this one, too. Absent: none does. */
+  readonly within?: string;
   /** What `kind` says in the documents that make one. */
   readonly documents: readonly string[];
   /** Undefined where somebody else publishes it. */
