@@ -83,6 +83,7 @@ export function observe(world: World): Snapshot {
     spec: world.spec,
     status: world.status,
     replicas,
+    podsSettled: true,
     strangers: [],
     unreadable: [],
     released: [],

@@ -116,6 +116,7 @@ export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
     spec: spec(),
     status: NEW_STATUS,
     replicas: [seen("worker", [undefined, undefined])],
+    podsSettled: more.replicas?.every(({ podsSettled }) => podsSettled) ?? true,
     strangers: [],
     unreadable: [],
     released: [],

@@ -1,6 +1,7 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
 import { genExpectationPodsKey, genExpectationServicesKey, type KubeCalls } from "@muster/kube";
-import { ownerIdOf } from "../domain/build-units.ts";
+import { labels } from "@muster/proto";
+import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
 import type { ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
@@ -79,6 +80,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     spec,
     status,
     replicas,
+    podsSettled: controller.expectations.podsSatisfied(metadata.uid),
     strangers: strangers.map(podFact),
     unreadable: ignored.map(({ pod }) => podFact(pod)),
     released: made
@@ -161,18 +163,26 @@ function sortPods(
  * A pod under a member's own name is that member, whatever has become of its labels: a name cannot be edited, and no other pod can be made under it. So it is
  * looked at with the labels that it was made with.
  */
-function byOwnName({ controller, kind }: KindRuntime, job: JobRow, pods: readonly V1Pod[]): readonly V1Pod[] {
+export function byOwnName(
+  { controller, kind }: { readonly controller: Pick<KindRuntime["controller"], "genMember">; readonly kind: Kind },
+  job: JobRow,
+  pods: readonly V1Pod[],
+): readonly V1Pod[] {
   if ("problems" in job.spec) return pods;
   const names = new Map(job.spec.replicas.map(({ type }) => [`${job.metadata.name}-${type}-`, type]));
   return pods.map((pod) => {
     const [, prefix = "", index = ""] = /^(.*-)(0|[1-9]\d{0,5})$/.exec(pod.metadata?.name ?? "") ?? [];
     const replicaType = names.get(prefix);
     if (replicaType === undefined) return pod;
-    const { labels } = pod.metadata ?? {};
+    const written = pod.metadata?.labels;
     const { replicaTypeLabelKey, replicaIndexLabelKey } = kind.labelKeys;
-    if (labels?.[replicaTypeLabelKey] === replicaType && labels[replicaIndexLabelKey] === index) return pod;
+    const isWhole =
+      written?.[replicaTypeLabelKey] === replicaType &&
+      written[replicaIndexLabelKey] === index &&
+      written[labels.component] === componentOf({ type: replicaType, index: Number(index) });
+    if (isWhole) return pod;
     const made = controller.genMember(job, { replicaType, index: Number(index) }).labels;
-    return { ...pod, metadata: { ...pod.metadata, labels: { ...labels, ...made } } };
+    return { ...pod, metadata: { ...pod.metadata, labels: { ...written, ...made } } };
   });
 }
 

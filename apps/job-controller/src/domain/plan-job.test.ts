@@ -755,6 +755,12 @@ describe("a job that has begun and whose spec cannot be read any more", () => {
     expect(conditionOf(after, "Failed")?.reason).toBe("Cancelled");
     expect(steps.map(line)).toEqual(["delete train-worker-0: job-over"]);
   });
+
+  it("keeps its machines when it ends until every pod that was asked for has been seen", () => {
+    const over = { ...world, job: { ...JOB, cancelled: true }, units: [granted("worker-0", "worker-1")] };
+    expect(plan({ ...over, podsSettled: false })).not.toContainEqual(expect.stringMatching(/^release/));
+    expect(plan({ ...over, podsSettled: true })).toContainEqual(expect.stringMatching(/^release .*: job-over$/));
+  });
 });
 
 describe("a suspended job", () => {

@@ -140,7 +140,7 @@ function planRelease(snapshot: Snapshot, unit: UnitSeen, because: ReleaseReason)
 function isOccupied(snapshot: Snapshot, nodes: ReadonlyMap<string, string>): boolean {
   const names = new Set(nodes.values());
   // What was asked for and has not been seen may be running.
-  if (!snapshot.replicas.every(({ podsSettled }) => podsSettled)) return true;
+  if (!snapshot.podsSettled) return true;
   return [...podsOf(snapshot), ...snapshot.released]
     .filter(mayRun)
     .some(({ node, component }) => (node === undefined ? nodes.has(component) : names.has(node)));

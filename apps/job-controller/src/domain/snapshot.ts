@@ -98,6 +98,8 @@ export type Snapshot = {
   readonly status: JobStatus;
   /** One a replica type of the spec. */
   readonly replicas: readonly ReplicaSeen[];
+  /** Every pod of the job that was asked for or deleted has been seen, of types that the spec does not have, or that nobody can read, too. */
+  readonly podsSettled: boolean;
   /** Claimed pods of types that the spec does not have. */
   readonly strangers: readonly PodFact[];
   /** Claimed pods whose index nobody can read. They stay, until the job is over, and keep the name and the machine that they have. */

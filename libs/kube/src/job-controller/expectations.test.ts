@@ -186,6 +186,7 @@ it("do what a flat list of facts would, whatever happens in whatever order", () 
         for (const job of ["j1", "j2"]) {
           const live = facts.filter((fact) => fact.key.startsWith(job) && now() - fact.sinceMs < EXPECTATION_MS);
           expect(expectations.jobSatisfied(job, ["a", "b"])).toBe(live.length === 0);
+          expect(expectations.podsSatisfied(job)).toBe(live.every(({ key }) => !key.endsWith("/pods")));
           for (const type of ["a", "b"]) {
             const key = genExpectationPodsKey(job, type);
             const ids = (kind: Fact["kind"]) =>

@@ -32,6 +32,8 @@ export type Expectations = {
   satisfied(key: string): boolean;
   /** True when nothing is outstanding for pods and services of any of these replica types of the job. */
   jobSatisfied(jobUid: string, replicaTypes: readonly string[]): boolean;
+  /** True when no pod of the job is outstanding, of whatever replica type: also of one that its spec does not have any more. */
+  podsSatisfied(jobUid: string): boolean;
   /** What is outstanding under the key, for whoever asks why a job waits. */
   outstanding(key: string): { readonly creations: readonly string[]; readonly deletions: readonly string[] };
   /** Forgets the job. Another one of its name has another uid, and so nothing outstanding. */
@@ -135,6 +137,7 @@ export function makeExpectations(now: () => number = () => performance.now()): E
       types.every(
         (type) => satisfied(genExpectationPodsKey(uid, type)) && satisfied(genExpectationServicesKey(uid, type)),
       ),
+    podsSatisfied: (uid) => [...(jobs.get(uid)?.keys() ?? [])].every((key) => !key.endsWith("/pods") || satisfied(key)),
     outstanding: (key) => {
       const row = liveRow(key);
       return { creations: [...(row?.creations.keys() ?? [])], deletions: [...(row?.deletions.keys() ?? [])] };
