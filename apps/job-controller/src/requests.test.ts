@@ -48,6 +48,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       jobs.has(`${id}/${kind.kind}`)
         ? Promise.reject(new FaultError({ code: "already_exists", kind: kind.kind, id }))
         : Promise.resolve(),
+    maxima: () => Promise.resolve(new Map([["grows", 2]])),
     isEnding: ({ revision }) => revision === "cancelled" || revision === "over",
     markCancelled: ({ key }) => {
       counts.written += 1;
@@ -117,6 +118,24 @@ describe("a job that is checked", () => {
     ],
     ["is no job of any kind", { ...MANIFEST, kind: "Deployment" }, ["kind"]],
     ["has the name of one that is there", MANIFEST, ["metadata.name"]],
+    [
+      "asks for more machines than its pool may ever have",
+      {
+        ...MANIFEST,
+        metadata: { name: "other" },
+        spec: { replicaSpecs: { worker: { ...REPLICA, replicas: 3, pool: "grows" } } },
+      },
+      ["spec"],
+    ],
+    [
+      "asks for as many as its pool may have",
+      {
+        ...MANIFEST,
+        metadata: { name: "other" },
+        spec: { replicaSpecs: { worker: { ...REPLICA, replicas: 2, pool: "grows" } } },
+      },
+      [],
+    ],
   ])("%s, and nothing is made", async (_title, manifest, fields) => {
     const { deps, jobs } = world(["train", "Job"]);
     const { problems } = await check(deps, JSON.stringify(manifest));

@@ -1,4 +1,5 @@
-import { faultOf, throwFault, type Fault } from "@muster/faults";
+import { describeFault, faultOf, throwFault, type Fault } from "@muster/faults";
+import { findTooSmallPool } from "./domain/find-too-small-pool.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "./domain/kind.ts";
 
 /** Which job is meant; an empty kind is whichever kind has one of that name. */
@@ -24,6 +25,8 @@ export type RequestDeps<View> = {
   readonly create: (kind: Kind, manifest: Manifest, requestId: string) => Promise<Found<View>>;
   /** Whether the API server would take it; rejects as `create` does, and makes nothing. */
   readonly tryCreate: (kind: Kind, manifest: Manifest) => Promise<void>;
+  /** The most machines that pools may have, as far as it is known. */
+  readonly maxima: () => Promise<ReadonlyMap<string, number>>;
   /** Whether somebody has asked for its end already, or it is over. */
   readonly isEnding: (found: Found<View>) => boolean;
   /** A conflict when the job has changed since it was found. */
@@ -64,7 +67,10 @@ export async function submit<View>(
   return { found, warnings: read.warnings.map(inWords) };
 }
 
-/** What `submit` would say, problem by problem, without making anything. Rejects with FaultError when that cannot be known now. */
+/**
+ * What `submit` would say, problem by problem, without making anything; and that a pool can never have the machines, for which a job that is made waits, because its
+ * pool may be given more. Rejects with FaultError when that cannot be known now.
+ */
 export async function check<View>(
   deps: RequestDeps<View>,
   manifestJson: string,
@@ -73,6 +79,8 @@ export async function check<View>(
     const { manifest, kind, read } = readSubmission(deps, manifestJson);
     if (!read.ok) return { problems: read.problems, warnings: [] };
     await deps.tryCreate(kind, manifest);
+    const tooSmall = findTooSmallPool(read.spec, await deps.maxima());
+    if (tooSmall !== undefined) return { problems: [{ field: "spec", reason: describeFault(tooSmall) }], warnings: [] };
     return { problems: [], warnings: read.warnings.map(inWords) };
   } catch (error) {
     const fault = faultOf(error);

@@ -1,8 +1,9 @@
 import { client, type Bus } from "@muster/bus";
 import { JobService, ReservationService, WatchService } from "@muster/proto";
 import type { Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
+import type { Work } from "../domain/work.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
-import { explanationFromMessage, poolFromMessage, reservationFromMessage } from "./messages.ts";
+import { explanationFromMessage, jobFromMessage, poolFromMessage, reservationFromMessage } from "./messages.ts";
 
 /** What the services can be asked for beside work, in domain types. Every call rejects with FaultError and nothing else. */
 export type MusterServices = {
@@ -13,6 +14,8 @@ export type MusterServices = {
   watcherStatus(): Promise<WatcherStatus>;
   /** Kinds of job that were installed in the cluster, and are not any more. */
   kindsGone(): Promise<readonly string[]>;
+  /** Of every kind. */
+  jobs(): Promise<readonly Work[]>;
 };
 
 export type WatcherStatus = {
@@ -45,6 +48,11 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
       explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
     kindsGone: async () =>
       (await jobs.listJobs({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).kindsGone,
+    jobs: () =>
+      readPages(async (page) => {
+        const reply = await jobs.listJobs({ continue: page }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop });
+        return { items: reply.jobs.map(jobFromMessage), next: reply.continue };
+      }),
     watcherStatus: async () => {
       const { ageMs, synced, pods, nodes } = await watcher.getStatus(
         {},

@@ -33,10 +33,11 @@ async function observe(cli: Cli): Promise<Observations> {
       scaler: unknown,
       dropped: unknown,
       kindsGone: unknown,
+      jobs: unknown,
     };
   }
   await using bus = connected;
-  const [nats, replicas, watcher, pools, scaler, dropped, kindsGone] = await Promise.all([
+  const [nats, replicas, watcher, pools, scaler, dropped, kindsGone, jobs] = await Promise.all([
     see(bus.nats()),
     see(bus.replicas()),
     see(bus.services.watcherStatus()),
@@ -44,8 +45,9 @@ async function observe(cli: Cli): Promise<Observations> {
     scalerDump(bus.link),
     see(bus.dropped()),
     see(bus.services.kindsGone()),
+    see(bus.services.jobs()),
   ]);
-  return { connection, nats, replicas, watcher, pools, scaler, dropped, kindsGone };
+  return { connection, nats, replicas, watcher, pools, scaler, dropped, kindsGone, jobs };
 }
 
 async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {

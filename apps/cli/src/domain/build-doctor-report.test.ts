@@ -26,6 +26,7 @@ const healthy: Observations = {
   scaler: { trouble: "node is not available" },
   dropped: { value: [] },
   kindsGone: { value: [] },
+  jobs: { value: [] },
 };
 
 it("finds nothing to do when everything is there", () => {
@@ -175,4 +176,18 @@ it("names kinds of job that were there and are not any more, and nothing where n
     detail: expect.stringContaining("TFJob, MPIJob") as unknown,
   });
   expect(kinds({ trouble: "no replica answers" })).toBeUndefined();
+});
+
+it("warns of jobs that wait for what their pools can never have, and of no other that waits", () => {
+  const job = (name: string, reason: string) => ({
+    kind: "job",
+    name,
+    events: [{ phase: "QUEUED", atMs: 0, description: "", reason }],
+    waitingBecause: `${name} waits`,
+  });
+  const jobs = {
+    value: [job("large", "POOL_CAPACITY"), job("patient", "POOL_AVAILABILITY"), job("lost", "POOL_UNKNOWN")],
+  };
+  const check = buildChecks({ ...healthy, jobs }, NOW).find(({ status }) => status === "warning");
+  expect(check?.detail).toBe("job/large: large waits; job/lost: lost waits");
 });

@@ -1,4 +1,4 @@
-import { buildTable, type TableStyle } from "./build-table.ts";
+import { buildTable, plain, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 import { buildGrowthChecks, isElastic } from "./build-growth-checks.ts";
 import { failed, ok, warning, type Check, type Seen } from "./check.ts";
@@ -7,6 +7,7 @@ import { plural } from "./plural.ts";
 import { describeConnection, type Connection } from "./decide-connection.ts";
 import type { Pool } from "./reservation.ts";
 import type { ScalerDump } from "./scaled-node.ts";
+import type { Work } from "./work.ts";
 
 export type NatsObservation = {
   readonly version: string;
@@ -43,6 +44,7 @@ export type Observations = {
   readonly dropped: Seen<readonly DroppedSignals[]>;
   /** Kinds of job that were installed, and are not any more; trouble: nobody answers for jobs. */
   readonly kindsGone: Seen<readonly string[]>;
+  readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
 };
 
 const SCALER = "node-scaler";
@@ -61,6 +63,10 @@ const SERVICES = [
 const WATCHER_AGE_MAX_MS = 150_000;
 /** Slow consumers that are named. */
 const SLOW_MAX = 3;
+/** Jobs that can never start, and are named with their reason. */
+const JOBS_MAX = 3;
+/** The ledger's words for what no patience changes. */
+const NEVER: ReadonlySet<string | undefined> = new Set(["POOL_CAPACITY", "POOL_UNKNOWN"]);
 const LOGS = "look at its log (locally in .muster/logs)";
 
 /** Judges what was seen, one line for each thing that must be right; what cannot be known because of an earlier failure is left out. */
@@ -83,6 +89,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
     ...buildGrowthChecks(seen, nowMs),
+    ...checkJobs(seen.jobs),
     checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),
   ];
@@ -164,6 +171,24 @@ function checkPools(pools: Observations["pools"]): Check {
 function describePool(pool: Pool): string {
   const { name, available, capacity, elasticMax } = pool;
   return `${name} ${available}/${capacity}${isElastic(pool) ? ` (up to ${elasticMax})` : ""}`;
+}
+
+/** A job waits even where its pool can never have its machines as it is: nobody would learn of it otherwise. */
+function checkJobs(jobs: Observations["jobs"]): Check[] {
+  if ("trouble" in jobs) return [];
+  const stuck = jobs.value.filter(({ events }) => NEVER.has(events.at(-1)?.reason));
+  if (stuck.length === 0) return [];
+  const told = stuck
+    .slice(0, JOBS_MAX)
+    .map(({ kind, name, waitingBecause }) => `${kind}/${name}: ${plain(waitingBecause)}`);
+  const more = stuck.length - told.length;
+  return [
+    warning(
+      "jobs that cannot start",
+      `${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
+      "cancel each and run it with what there can be, or let its pool have more",
+    ),
+  ];
 }
 
 /** Signals are hints, so what is lost only delays work; a service that loses many cannot keep up. */

@@ -166,6 +166,7 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       return throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name });
     },
     tryCreate: (kind, manifest) => tryCreate(deps, kind, manifest),
+    maxima: () => machines.maxima(),
     isEnding: ({ view: { job } }) => job.cancelled || isFinished(job.status),
     markCancelled: async ({ view: { job } }) => {
       const { name, resourceVersion } = job.metadata;

@@ -17,6 +17,8 @@ export type Machines = AsyncDisposable & {
   reserve(unit: Unit, priority: number): Promise<void>;
   /** Gives a unit back, or its place in the queue. Harmless when there is nothing to give back. */
   release(unitId: string): Promise<void>;
+  /** The most machines that each pool that the node scaler scales may have; nothing of other pools, and nothing when the ledger does not say. */
+  maxima(): Promise<ReadonlyMap<string, number>>;
   /** Makes the cache equal to what the ledger says now. */
   refresh(signal: AbortSignal): Promise<void>;
   /** Nothing is known until a list that begins after this is complete: hints may have been lost while somebody else gave machines back. */
@@ -37,6 +39,8 @@ export type MachinesDeps = {
 
 const OWNER_KIND = "job";
 const PAGE = 500;
+/** Whoever checks a manifest waits for it. */
+const MAXIMA_TIMEOUT_MS = 2000;
 /** Faults with which a request can never be granted as things are. */
 const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_unknown: "POOL_UNKNOWN",
@@ -69,6 +73,7 @@ export async function openMachines(deps: MachinesDeps): Promise<Machines> {
       await deps.reservations.unreserve({ requestId: randomUUID(), owner, reservationId });
       cache.end(unitId, reservationId);
     },
+    maxima: () => readMaxima(deps),
     refresh: async (signal) => {
       const term = terms;
       await list(deps, cache, signal);
@@ -139,6 +144,24 @@ async function find({ reservations, elapsedMs }: MachinesDeps, unitId: string): 
   } catch (error) {
     if (faultOf(error)?.code === "not_found") return undefined;
     throw error;
+  }
+}
+
+async function readMaxima({ reservations }: MachinesDeps): Promise<ReadonlyMap<string, number>> {
+  try {
+    const { pools } = await reservations.listPools({}, { timeoutMs: MAXIMA_TIMEOUT_MS });
+    const scaled = pools.map(({ name, capacity, unusable, elasticMax }) => ({
+      name: name ?? "",
+      max: elasticMax ?? 0,
+      nodes: (capacity ?? 0) + (unusable ?? 0),
+    }));
+    // Nodes that the scaler did not make may be more than it would make.
+    return new Map(
+      scaled.filter(({ max }) => max > 0).map(({ name, max, nodes }) => [name, Math.max(max, nodes)] as const),
+    );
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return new Map();
   }
 }
 

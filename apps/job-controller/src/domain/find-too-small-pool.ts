@@ -1,0 +1,14 @@
+import type { Fault } from "@muster/faults";
+import { gangSize } from "./build-units.ts";
+import type { JobSpec } from "./job.ts";
+
+/** Why a job's gang can never have its machines: the first pool that may not have as many. Pools whose maximum is not known are large enough. */
+export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, number>): Fault | undefined {
+  const needed = new Map<string, number>();
+  for (const replica of spec.replicas) needed.set(replica.pool, (needed.get(replica.pool) ?? 0) + gangSize(replica));
+  for (const [pool, requested] of needed) {
+    const capacity = maxima.get(pool) ?? Infinity;
+    if (requested > capacity) return { code: "pool_capacity", pool, requested, capacity };
+  }
+  return undefined;
+}
