@@ -28,7 +28,6 @@ for (const server of API_SERVERS) {
       expect(done.status).toMatchObject({ state: "Succeeded", completions: "4/4", restarts: 0 });
       expect(done.status?.conditions?.filter(({ status }) => status === "True").map(({ type }) => type)).toEqual([
         "Created",
-        "MachinesReserved",
         "Succeeded",
       ]);
       await world.untilNothingLeft("training");

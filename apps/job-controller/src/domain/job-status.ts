@@ -1,5 +1,5 @@
 /**
- * In the order of a life. MachinesReserved is False while the ledger lets the gang wait, with the ledger's own word as its reason. PodNamesTaken is there while somebody else's
+ * In the order of a life. MachinesReserved is False while the ledger lets the gang wait, with the ledger's own word as its reason, and goes with the end, as the machines do. PodNamesTaken is there while somebody else's
  * pods have names that members need, PodsWaiting while a pod finds no place or a container does not start, with the scheduler's or the kubelet's own word as its reason,
  * SpecUnreadable while nothing is done for a job that has begun because its spec cannot be read any more. At most one of Succeeded and
  * Failed is ever True, and nothing changes after it.

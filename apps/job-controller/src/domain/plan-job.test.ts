@@ -627,12 +627,11 @@ describe("the end of a job", () => {
     }
   });
 
-  it("leaves Running false, and never both Succeeded and Failed", () => {
+  it("takes MachinesReserved away, leaves Running false, and never both Succeeded and Failed", () => {
     const running = planJob(snapshot(workers(...both)), POLICY).status;
     const ended = planJob(snapshot({ status: running, ...done }), POLICY).status;
     expect(ended.conditions.map(({ type, status }) => `${type} ${status}`)).toEqual([
       "Created True",
-      "MachinesReserved True",
       "Running False",
       "Succeeded True",
     ]);

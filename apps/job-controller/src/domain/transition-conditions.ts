@@ -11,7 +11,13 @@ export type ConditionChange = {
 const RIVALS: Partial<Record<ConditionType, ConditionType>> = { Running: "Restarting", Restarting: "Running" };
 
 /** Of no meaning once a job is over, or suspended. */
-const PASSING: ReadonlySet<ConditionType> = new Set(["Restarting", "PodNamesTaken", "PodsWaiting", "SpecUnreadable"]);
+const PASSING: ReadonlySet<ConditionType> = new Set([
+  "MachinesReserved",
+  "Restarting",
+  "PodNamesTaken",
+  "PodsWaiting",
+  "SpecUnreadable",
+]);
 
 /** Whole lists of problems, and whatever container runtimes say, go into messages. */
 const MESSAGE_LENGTH_MOST = 1024;

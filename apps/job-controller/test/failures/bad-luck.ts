@@ -31,7 +31,7 @@ export function badLuck({ world, replicas }: Replicas): void {
   /** Each index has had one pod, ever, and the job has one end. */
   async function expectOneRun(name: string): Promise<void> {
     const done = await world().untilCondition(name, "Succeeded");
-    expect(trueConditions(done)).toEqual(["Created", "MachinesReserved", "Succeeded"]);
+    expect(trueConditions(done)).toEqual(["Created", "Succeeded"]);
     expect(done.status).toMatchObject({ completions: "50/50", restarts: 0 });
     const pods = await world().pods(name);
     expect(
