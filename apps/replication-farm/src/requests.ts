@@ -4,7 +4,6 @@ import type { AuditLog } from "./adapters/audit-log.ts";
 import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import { buildAudits } from "./domain/audit.ts";
-import { readSelector } from "./domain/eligible-nodes.ts";
 import { findOverlap } from "./domain/find-overlap.ts";
 import { NAME_CHARACTERS_MAX, REPLICAS_MAX, type ReplicaSet, type ReplicaSetSpec } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
@@ -150,10 +149,9 @@ function summary({ podId, nodeSelector, replicasDesired, allocationStrategy, dae
 
 /** The spec with its template in one form, so that other white space is no other template. */
 export function checkSpec(name: string, spec: ReplicaSetSpec): ReplicaSetSpec {
-  const { podId, nodeSelector, pool, labels, template } = spec;
+  const { podId, pool, labels, template } = spec;
   require(checkDnsLabel("name", name, NAME_CHARACTERS_MAX));
   require(checkDnsLabel("spec.pod_id", podId));
-  readSelector("spec.node_selector", nodeSelector);
   if (pool !== undefined)
     refuse(
       "spec.pool",

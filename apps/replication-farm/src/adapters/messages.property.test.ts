@@ -31,7 +31,7 @@ const outbox: fc.Arbitrary<AuditRecord[]> = fc.array(
 const spec = fc.record({
   podId: word,
   template: fc.json(),
-  nodeSelector: fc.string(),
+  nodeSelector: fc.constantFrom("", "disk=ssd", "zone in (a,b),!old"),
   pool: maybeWord,
   replicasDesired: fc.nat({ max: 1000 }),
   allocationStrategy: fc.constantFrom("static", "dynamic"),
@@ -131,6 +131,7 @@ describe("messages", () => {
       stored(({ spec: s }) => s && delete s.replicasDesired),
     ],
     ["without a template", /template_json: is missing/, stored(({ spec: s }) => s && (s.templateJson = ""))],
+    ["with a selector that is none", /not a label selector/, stored(({ spec: s }) => s && (s.nodeSelector = "a in ("))],
     ["without a spec", /no spec/, stored((record) => (record.spec = null))],
     [
       "of an unknown strategy",

@@ -1,6 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { muster, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
+import { readSelector } from "../domain/eligible-nodes.ts";
 import type {
   AuditEvent,
   AuditRecord,
@@ -169,10 +170,13 @@ export function toSpec(set: string, spec: WireSpec): ReplicaSetSpec {
   const templateJson = spec.templateJson ?? "";
   const desired = spec.replicasDesired ?? (daemon ? 0 : refuse("replicas_desired", "is missing: 0 has to be said"));
   if (templateJson === "") refuse("template_json", "is missing: the JSON of a pod template is needed");
+  const nodeSelector = spec.nodeSelector ?? "";
+  // Everybody who looks at the set reads it: one that is none would stop the look at others, too.
+  readSelector("spec.node_selector", nodeSelector);
   return {
     podId: textOr(spec.podId, set),
     template: templateJson,
-    nodeSelector: spec.nodeSelector ?? "",
+    nodeSelector,
     pool: textOr(spec.pool, undefined),
     replicasDesired: daemon ? 0 : desired,
     allocationStrategy: toStrategy(spec.allocationStrategy ?? 0),
