@@ -125,11 +125,15 @@ describe.each(API_SERVERS)("replica sets on $title", ({ skip, start }) => {
       (await world.farms.listReplicaSets({})).sets.filter((each) => each.farm?.includes(`-${farm.pid}-`)).length > 0;
     // Which farm prefers a set is said by a hash of both names.
     let made = 0;
-    await until("the new farm owns a set", async () => {
-      made += 1;
-      await apply(`handed-${made}`, specOf(`handed=${made}`, 0));
-      return owns(patient);
-    });
+    await until(
+      "the new farm owns a set",
+      async () => {
+        made += 1;
+        await apply(`handed-${made}`, specOf(`handed=${made}`, 0));
+        return owns(patient);
+      },
+      { timeoutMs: 30_000, everyMs: 500 },
+    );
     await patient.stop();
     await until("others own them all", async () =>
       (await world.farms.listReplicaSets({})).sets.every(
