@@ -34,7 +34,7 @@ export function describeProvider(
   const limits = { timeoutMs: 60_000, callsAtOnce: 10, now: () => performance.now() };
   const openGuarded = async (): Promise<ProviderWorld> => {
     const world = await open();
-    return { ...world, provider: guardProvider(world.provider, limits) };
+    return { ...world, provider: guardProvider(world.provider, limits)(() => true) };
   };
   describeOne(`${title}, guarded`, openGuarded, options);
 }

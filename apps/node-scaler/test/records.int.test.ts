@@ -10,6 +10,7 @@ import { buildNode } from "./build-node.ts";
 
 const stack = new AsyncDisposableStack();
 let open: () => Promise<ReturnType<typeof makeRecords>>;
+let isHeld = true;
 let openRaw: () => Promise<Bucket<Uint8Array>>;
 
 beforeAll(async () => {
@@ -20,7 +21,7 @@ beforeAll(async () => {
     const onDecodeError = (_: Error, key: string) => unreadable.add(key);
     const bucket = await openBucket(bus.connection, { name: buckets.scaledNodes, codec: nodeCodec, onDecodeError });
     const view = stack.use(await openView(bucket));
-    return makeRecords({ bucket, view, unreadable, now: () => 7 });
+    return makeRecords({ bucket, view, unreadable, now: () => 7, isHeld: () => isHeld });
   };
   openRaw = () => {
     const codec = { encode: (value: Uint8Array) => value, decode: (bytes: Uint8Array) => bytes };
@@ -85,4 +86,24 @@ it("is not current while a record cannot be read, until that is written anew or 
   await raw.delete("e-1", revision);
   await records.checkCurrent();
   await later.checkCurrent();
+});
+
+it("writes nothing in a process that leads no more", async () => {
+  const records = await open();
+  await records.create(buildNode("f-1"));
+  await records.changeNode({ node: "f-1", expected: "Available", phase: "Terminated" });
+  await records.create(buildNode("f-2"));
+  isHeld = false;
+  const refused = "the leadership of the nodes is not available";
+  await expect(records.create(buildNode("f-3"))).rejects.toThrow(refused);
+  await expect(records.changeNode({ node: "f-2", expected: "Available", phase: "Terminating" })).rejects.toThrow(
+    refused,
+  );
+  await expect(records.purge("f-1")).rejects.toThrow(refused);
+  isHeld = true;
+  const left = (await open()).list().filter(({ name }) => name.startsWith("f-"));
+  expect(left.map(({ name, status }) => [name, status.phase])).toEqual([
+    ["f-1", "Terminated"],
+    ["f-2", "Available"],
+  ]);
 });

@@ -171,6 +171,7 @@ export class ScalerWorld {
       view: { ...view, ageMs: () => this.viewAgeMs },
       unreadable: new Set(),
       now,
+      isHeld: () => life.effectsLeft > 0,
     });
     const { provider } = this.cloud;
     const scaler = makeScaler({

@@ -7,10 +7,9 @@ import { openBucket, openView, type Leadership } from "@muster/store";
 import type { Config } from "../config.ts";
 import { packPods } from "../domain/pack-pods.ts";
 import type { ScaledNode } from "../domain/node.ts";
-import type { NodeProvider } from "../providers/provider.ts";
 import type { ScalerDeps, Tell } from "../scaler.ts";
 import { openCluster, type OpenCluster } from "./cluster.ts";
-import { guardProvider } from "./guard-provider.ts";
+import { guardProvider, type ProviderOfLeader } from "./guard-provider.ts";
 import { imageCache } from "./image-cache.ts";
 import { askDemands, askMachines } from "./ledger.ts";
 import { nodeCodec } from "./messages.ts";
@@ -48,10 +47,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const bucket = await openBucket<ScaledNode, ScaledNode>(connection, {
     name: buckets.scaledNodes,
     codec: nodeCodec,
-    onDecodeError: (problem, key) => {
-      unreadable.add(key);
-      logger.error({ err: problem, key }, "nothing is made or taken for nobody's before this record can be read");
-    },
+    onDecodeError: (problem, key) => noteUnreadable(context, unreadable, key, problem),
   });
   const view = undo.use(
     await openView(bucket, {
@@ -70,7 +66,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       onProblem: (what, error, retryInMs) => logger.warn({ err: error, what, retryInMs }, "following is interrupted"),
     }),
   );
-  const providers = await openProviders(context, undo, calls);
+  const guards = await openProviders(context, undo, calls);
   const pools = await openPoolsWriter(connection, Date.now);
   const ledger = { ledger: client(bus, ReservationService), timeoutMs };
   const policies = new Map(config.file.pools.map((policy) => [policy.name, policy]));
@@ -83,6 +79,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     staleness: () => (view.ageMs() > 0 ? "the view of the records is not current" : cluster.staleness()),
     forLeader: ({ token, isHeld, signal }) => {
       const tell = makeTell(context, metrics);
+      const providers = new Map([...guards].map(([name, ofLeader]) => [name, ofLeader(isHeld)]));
       const images = imageCache({
         ttlMs: config.imageTtlMs,
         now: steadyNow,
@@ -95,7 +92,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
         isHeld,
         signal,
         seed: () => randomBytes(8).toString("hex"),
-        records: makeRecords({ bucket, view, unreadable, now: steadyNow }),
+        records: makeRecords({ bucket, view, unreadable, now: steadyNow, isHeld }),
         policies,
         poolLabel,
         providers,
@@ -118,13 +115,18 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   return deps;
 }
 
+function noteUnreadable({ logger }: ServiceContext<Config>, unreadable: Set<string>, key: string, err: Error): void {
+  unreadable.add(key);
+  logger.error({ err, key }, "nothing is made or taken for nobody's before this record can be read");
+}
+
 async function openProviders(
   { config }: ServiceContext<Config>,
   undo: AsyncDisposableStack,
   calls: ReturnType<typeof kubeCalls>,
-): Promise<ReadonlyMap<string, NodeProvider>> {
+): Promise<ReadonlyMap<string, ProviderOfLeader>> {
   const { providerTimeoutMs: timeoutMs } = config;
-  const providers = new Map<string, NodeProvider>();
+  const providers = new Map<string, ProviderOfLeader>();
   for (const block of config.file.providers) {
     const { name } = block;
     const provider = undo.use(await openProvider(block, { name, calls, timeoutMs, now: Date.now }));

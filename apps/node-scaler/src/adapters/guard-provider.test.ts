@@ -7,7 +7,7 @@ import { guardProvider } from "./guard-provider.ts";
 
 const { signal } = new AbortController();
 
-function guarded(list: (signal: AbortSignal) => Promise<[]>, timeoutMs = 3_600_000) {
+function guarded(list: (signal: AbortSignal) => Promise<[]>, timeoutMs = 3_600_000, isHeld = () => true) {
   const clock = fixedClock(0);
   const provider: NodeProvider = {
     name: "cloud",
@@ -18,7 +18,7 @@ function guarded(list: (signal: AbortSignal) => Promise<[]>, timeoutMs = 3_600_0
     findImage: () => Promise.resolve(""),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
-  return { clock, guard: guardProvider(provider, { timeoutMs, callsAtOnce: 2, now: clock.now }) };
+  return { clock, guard: guardProvider(provider, { timeoutMs, callsAtOnce: 2, now: clock.now })(isHeld) };
 }
 
 const codeOf = (call: Promise<unknown>) =>
@@ -26,6 +26,25 @@ const codeOf = (call: Promise<unknown>) =>
     () => undefined,
     (error: unknown) => faultOf(error)?.code,
   );
+
+it("neither starts nor stops anything when it is its turn in a process that leads no more", async () => {
+  let isHeld = true;
+  const pending: PromiseWithResolvers<[]>[] = [];
+  const list = () => {
+    const call = Promise.withResolvers<[]>();
+    pending.push(call);
+    return call.promise;
+  };
+  const { guard } = guarded(list, undefined, () => isHeld);
+  const lists = [guard.list(signal), guard.list(signal)];
+  const stopped = codeOf(guard.stop({ instanceId: "i", nodeName: "n" }, signal));
+  await new Promise(setImmediate);
+  isHeld = false;
+  for (const call of pending) call.resolve([]);
+  await Promise.all(lists);
+  expect(await stopped).toBe("unavailable");
+  expect(await codeOf(guard.start(buildBoot(), signal))).toBe("unavailable");
+});
 
 it("lets no more calls through at once than it may, and the next when one has ended", async () => {
   const pending: PromiseWithResolvers<[]>[] = [];
@@ -91,7 +110,7 @@ it("lists and stops while starts wait for their turn, or are to be left alone", 
     findImage: () => Promise.resolve(""),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
-  const guard = guardProvider(provider, { timeoutMs: 3_600_000, callsAtOnce: 2, now: clock.now });
+  const guard = guardProvider(provider, { timeoutMs: 3_600_000, callsAtOnce: 2, now: clock.now })(() => true);
   const calls = [1, 2, 3].map(() => codeOf(guard.start(buildBoot(), signal)));
   expect(await guard.list(signal)).toEqual([]);
   for (const start of starts) start.reject(refusal());

@@ -1,4 +1,5 @@
 import { faultOf, throwFault } from "@muster/faults";
+import { checkHeld } from "./check-held.ts";
 import type { NodeProvider } from "../providers/provider.ts";
 
 export type ProviderLimits = {
@@ -9,24 +10,35 @@ export type ProviderLimits = {
   readonly now: () => number;
 };
 
+/** The provider as one leadership may use it. */
+export type ProviderOfLeader = (isHeld: () => boolean) => NodeProvider;
+
 /**
  * A provider whose calls have a time limit and take turns, and which is asked for nothing for as long as it has asked for that. Calls in that time reject with
  * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded. Starts have turns and pauses of their own: many of them delay no other call.
+ * Starts and stops reject with unavailable when the process leads no more once it is their turn.
  */
-export function guardProvider(provider: NodeProvider, limits: ProviderLimits): NodeProvider {
+export function guardProvider(provider: NodeProvider, limits: ProviderLimits): ProviderOfLeader {
   const starting = makeLane(provider.name, limits);
   const others = makeLane(provider.name, limits);
-  return {
+  return (isHeld) => ({
     name: provider.name,
     fixedSizeVolumes: provider.fixedSizeVolumes,
-    start: (boot, signal) => starting(`starting ${boot.nodeName}`, signal, (inner) => provider.start(boot, inner)),
+    start: (boot, signal) =>
+      starting(`starting ${boot.nodeName}`, signal, (inner) => {
+        checkHeld(isHeld);
+        return provider.start(boot, inner);
+      }),
     stop: (instance, signal) =>
-      others(`stopping ${instance.nodeName}`, signal, (inner) => provider.stop(instance, inner)),
+      others(`stopping ${instance.nodeName}`, signal, (inner) => {
+        checkHeld(isHeld);
+        return provider.stop(instance, inner);
+      }),
     list: (signal) => others("listing instances", signal, (inner) => provider.list(inner)),
     findImage: (properties, signal) =>
       others("finding an image", signal, (inner) => provider.findImage(properties, inner)),
     [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose](),
-  };
+  });
 }
 
 type Lane = <Result>(

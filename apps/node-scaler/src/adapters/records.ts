@@ -1,9 +1,10 @@
 import { faultOf, throwFault } from "@muster/faults";
 import type { Bucket, View } from "@muster/store";
+import { checkHeld } from "./check-held.ts";
 import { decideChange, type NodeChange } from "../domain/change-node.ts";
 import type { ScaledNode } from "../domain/node.ts";
 
-/** The records of nodes. Only the leader writes them. */
+/** The records of nodes. Only the leader writes them: writes of a process that leads no more reject with FaultError unavailable. */
 export type Records = {
   /**
    * Resolves when nothing that is stored is missing here. Rejects with FaultError: unavailable, as long as the bucket cannot be followed or a record cannot be read. A node
@@ -30,6 +31,8 @@ export type RecordsDeps = {
   /** Keys whose values could not be read when they were met: those that can be by now, or are gone, are taken out. */
   readonly unreadable: Set<string>;
   readonly now: () => number;
+  /** Whether this process leads at this moment. */
+  readonly isHeld: () => boolean;
 };
 
 const ATTEMPTS_MAX = 5;
@@ -37,7 +40,7 @@ const ATTEMPTS_MAX = 5;
 /** A write that the view has not shown yet; no node: it was taken away. */
 type Written = { readonly revision: number; readonly node: ScaledNode | undefined };
 
-export function makeRecords({ bucket, view, unreadable, now }: RecordsDeps): Records {
+export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDeps): Records {
   const written = new Map<string, Written>();
 
   /** What is newest of what the view shows and what was written here. */
@@ -77,6 +80,7 @@ export function makeRecords({ bucket, view, unreadable, now }: RecordsDeps): Rec
     },
     get: (name) => newest(name)?.node,
     create: async (node) => {
+      checkHeld(isHeld);
       const revision = await bucket.create(node.name, node);
       written.set(node.name, { revision, node });
     },
@@ -86,6 +90,7 @@ export function makeRecords({ bucket, view, unreadable, now }: RecordsDeps): Rec
         const verdict = decideChange(current?.node, change, now());
         if (verdict.do === "refuse") return throwFault(verdict.fault);
         if (verdict.do === "nothing" || current === undefined) return undefined;
+        checkHeld(isHeld);
         try {
           const revision = await bucket.update(change.node, verdict.node, current.revision);
           written.set(change.node, { revision, node: verdict.node });
@@ -104,6 +109,7 @@ export function makeRecords({ bucket, view, unreadable, now }: RecordsDeps): Rec
         const reason = `a node of phase ${phase} cannot be purged`;
         throwFault({ code: "invalid_request", field: `node ${name}`, reason });
       }
+      checkHeld(isHeld);
       await bucket.delete(name, current.revision);
       written.set(name, { revision: current.revision, node: undefined });
     },
