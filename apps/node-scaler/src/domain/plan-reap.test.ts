@@ -141,6 +141,21 @@ describe("the way to the end of a node that is lost", () => {
     }
   });
 
+  it("is drained from its cordon on, whoever is silent", () => {
+    const blind = { kubeNodes: { ...cordoned, known: false }, machines: undefined, pods };
+    expect(shown(node("REQUESTED", "Claimed"), blind)).toEqual(["evict draining", "wait watcher-silent"]);
+    expect(shown(node("REQUESTED", "Claimed"), { ...blind, kubeNodes: cordoned })).toEqual([
+      "evict draining",
+      "wait ledger-silent",
+    ]);
+    expect(shown(node("REQUESTED", "Claimed"), { pods })).toEqual([
+      "cordon REQUESTED",
+      "evict draining",
+      "wait cordon-not-seen",
+    ]);
+    expect(shown(node("IDLE"), blind)).toEqual(["wait watcher-silent"]);
+  });
+
   it("ends at its deadline, whoever is silent", () => {
     const blind = { kubeNodes: { ...ready, known: false }, machines: undefined };
     expect(shown(node("SPOT_NOTICE", "Claimed"), blind)).toEqual(["cordon SPOT_NOTICE", "wait watcher-silent"]);

@@ -99,7 +99,7 @@ export type ReapStep =
 export const TERMINATED_KEPT_MS = 30_000;
 
 /**
- * How nodes end: cordoned for all to see; once the ledger has seen it and nobody holds the node, drained; then Terminating, until the provider lists the instance
+ * How nodes end: cordoned for all to see; once the ledger has seen it and nobody holds the node, drained, or at once where it is forced; then Terminating, until the provider lists the instance
  * no more; then the Kubernetes node goes, and the record. A node that nobody needs and that was granted meanwhile is kept.
  */
 export function planReap(snapshot: ReapSnapshot): ReapStep[] {
@@ -139,15 +139,17 @@ function planDrain(
   // What ran on it has ended with the machine; nobody is to be given what is left of it.
   if (terminate.code === "VANISHED" && isGone) return [...cordons, ...terminating(node, "instance-gone")];
   if (isOverdue) return [...cordons, ...terminating(node, "drain-deadline")];
-  if (!snapshot.kubeNodes.known) return [...cordons, ...wait("watcher-silent")];
+  const pods = kubeNodes.flatMap(({ name }) => snapshot.pods.get(name) ?? []);
+  // Whoever holds it loses it all the same: what runs there is to have the time until the deadline, also while nobody answers.
+  const early = isForced ? planEvictions(node, pods) : [];
+  if (!snapshot.kubeNodes.known) return [...cordons, ...early, ...wait("watcher-silent")];
   if (kubeNodes.length === 0) return terminating(node, "not-in-cluster");
-  if (machines === undefined) return [...cordons, ...wait("ledger-silent")];
+  if (machines === undefined) return [...cordons, ...early, ...wait("ledger-silent")];
   const isSeen = found.every(({ machine }) =>
     machine === undefined ? machines.complete : machine.cordoned || machine.standing === "LOST",
   );
-  if (cordons.length > 0 || !isSeen) return [...cordons, ...wait("cordon-not-seen")];
+  if (cordons.length > 0 || !isSeen) return [...cordons, ...early, ...wait("cordon-not-seen")];
 
-  const pods = kubeNodes.flatMap(({ name }) => snapshot.pods.get(name) ?? []);
   if (pods.length === 0) {
     const looks = kubeNodes.map(({ name }): ReapStep => {
       return { do: "look-for-pods", node: node.name, kubeNode: name, because: "drained" };
