@@ -82,6 +82,25 @@ it("ends nodes of a pool whose nodes are used once, and no node that no pod reac
   expect(phases(world)).toEqual(["Available"]);
 });
 
+it("boots no node in the place of one that was just given back, in whatever second that was", async () => {
+  const starts: number[] = [];
+  for (let second = 0; second < 35; second += 1) {
+    const world = new ScalerWorld(buildPolicy({ max: 20 }));
+    const first = world.ledger.reserve("a", 4, world.nowMs);
+    let passed = 0;
+    await world.run(3 * MINUTE, () => {
+      passed += 1;
+      if (passed === 70 + second) world.reach(first);
+      if (passed === 90 + second) {
+        world.release(first);
+        world.ledger.reserve("a", 6, world.nowMs);
+      }
+    });
+    starts.push(world.cloud.starts.size);
+  }
+  expect(new Set(starts)).toEqual(new Set([6]));
+});
+
 describe("a cloud that fails", () => {
   it("is asked for another type when it has no more of the first, which is left alone for ten minutes", async () => {
     const types = ["small", "large"].map((name) => ({ name, cpuMilli: 1, memoryBytes: 1, gpus: 0 }));

@@ -21,13 +21,21 @@ export function isInUse({ status }: ScaledNode, { machines, pods }: Use): boolea
 
 /**
  * Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. One that the ledger would not give away yet is on
- * its way, as if it were booting, until the heartbeat ends it because that has lasted too long.
+ * its way, as if it were booting, until the heartbeat ends it because that has lasted too long. So is one that was given back and that the next heartbeat makes
+ * Available, or another would be booted in between.
  */
-export function buildComputedNodes(nodes: readonly ScaledNode[], use: Use): ScalingSnapshot["nodes"] {
+export function buildComputedNodes(
+  nodes: readonly ScaledNode[],
+  use: Use,
+  policies: ReadonlyMap<string, PoolPolicy>,
+): ScalingSnapshot["nodes"] {
   return nodes.map((node) => {
     if (isInUse(node, use)) return { ...node, status: { ...node.status, phase: "Claimed" as const } };
     const { phase, kubernetesNode } = node.status;
-    const isOnItsWay = phase === "Available" && use.machines.byNode.get(kubernetesNode ?? "")?.standing !== "FREE";
+    const isFree = use.machines.byNode.get(kubernetesNode ?? "")?.standing === "FREE";
+    const isReused = policies.get(node.spec.pool)?.reuse === true;
+    const isOnItsWay =
+      phase === "Available" ? !isFree : (phase === "Claimed" || phase === "Cleaning") && isFree && isReused;
     return isOnItsWay ? { ...node, status: { ...node.status, phase: "Created" as const } } : node;
   });
 }

@@ -32,7 +32,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   const nowMs = scaler.now();
   memory.unavailable = sweep(memory.unavailable, nowMs);
   const plan = compute({
-    nodes: buildComputedNodes(nodes, use),
+    nodes: buildComputedNodes(nodes, use, policies),
     machines: buildFreeMachines(nodes, use, policies),
     demands,
     pools: policies,
@@ -56,6 +56,11 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   await markStops(scaler, plan, nodes, nowMs);
 }
 
+/** On its way to Available, which is the heartbeat's to say. */
+function isGivenBack({ status }: ScaledNode): boolean {
+  return status.phase === "Claimed" || status.phase === "Cleaning";
+}
+
 /** By pool; a pool whose image is not known has none, and boots nothing. */
 async function findImages({ policies, bootImage, tell }: Scaler): Promise<ReadonlyMap<string, string>> {
   const found = await Promise.all(
@@ -77,7 +82,7 @@ async function writeUpdates(
   nodes: readonly ScaledNode[],
   use: Use,
 ): Promise<void> {
-  const phases = new Map(nodes.map(({ name, status }) => [name, status.phase]));
+  const phases = new Map(nodes.flatMap((node) => (isGivenBack(node) ? [] : [[node.name, node.status.phase]])));
   const inUse = nodes.filter((node) => isInUse(node, use));
   const updates = [...plan.updates, ...inUse.map(({ name }) => ({ name, boundTo: undefined, idleSinceMs: undefined }))];
   await forEachSome(
@@ -151,7 +156,7 @@ async function markStops(
     WRITES_AT_ONCE,
     async ({ name, because }) => {
       const node = byName.get(name);
-      if (node === undefined) return;
+      if (node === undefined || isGivenBack(node)) return;
       const terminate = buildTermination(because, node, policies, nowMs);
       const change = { node: name, expected: node.status.phase, spec: { terminate } };
       tell.planned("pool", { do: "mark", node: name, because: because.code });
