@@ -55,12 +55,23 @@ it("says which nodes boot for a session that waits, why none can be had, and nei
   const before = asked.length;
   await until("the scaler was asked again", () => asked.length > before + 1);
 
+  const failing = {
+    pool: "elastic",
+    code: "BOOT_FAILED",
+    instanceType: "large",
+    message: "no disk",
+    sinceMs: since,
+    boots: 17,
+  };
+  answer = { ...answer, troubles: [failing] };
+  await until("boots that fail are said", () => /; 17 boots of large .*BOOT_FAILED \(no disk\)/.test(cli.stderr()));
+
   const short = "there is no large on demand in zone a; asked for again in 560 s";
   answer = { known: true, code: "UNAVAILABLE", message: short };
   await until("what is short is said", () => cli.stderr().includes(`nodes: UNAVAILABLE: ${short}`));
   world.move("growing", "DONE", { waitingBecause: "" });
   const { code, stderr } = await cli.ended;
-  expect(stderr.match(/booting for/g)).toHaveLength(1);
+  expect(stderr.match(/booting for/g)).toHaveLength(2);
   expect(asked[0]).toMatchObject({ kind: "session" });
   expect(code).toBe(0);
 });

@@ -1,5 +1,12 @@
 import { muster } from "@muster/proto";
-import type { BootingNodes, DemandScaling, PoolScaling, ScaledNode, ScalerDump } from "../domain/scaled-node.ts";
+import type {
+  BootingNodes,
+  DemandScaling,
+  PoolScaling,
+  PoolTrouble,
+  ScaledNode,
+  ScalerDump,
+} from "../domain/scaled-node.ts";
 
 type NodeMessage = muster.node.v1.NodeRecord.$Properties;
 type ScalingMessage = muster.node.v1.PoolScaling.$Properties;
@@ -85,25 +92,35 @@ export function dumpFromMessage(message: muster.node.v1.DumpNodesReply): ScalerD
     pools: message.pools.map(scalingFromMessage),
     bindings: message.bindings.map(({ demand, node }) => ({ demand: demand ?? "", node: node ?? "" })),
     bindingsMore: message.bindingsMore,
-    troubles: message.troubles.map((trouble) => ({
-      pool: trouble.pool ?? "",
-      code: trouble.code ?? "",
-      provider: trouble.provider ?? "",
-      instanceType: trouble.instanceType ?? "",
-      spot: trouble.spot ?? false,
-      zone: trouble.zone ?? "",
-      message: trouble.message ?? "",
-      sinceMs: trouble.sinceMs ?? 0,
-      nextTryAtMs: zeroIsAbsent(trouble.nextTryAtMs),
-      boots: trouble.boots ?? 0,
-    })),
+    troubles: message.troubles.map(troubleFromMessage),
   };
 }
 
 export function demandFromMessage(message: muster.node.v1.ExplainDemandReply): DemandScaling {
   if (!message.known) return { state: "unknown" };
-  const { code, message: text, booting } = message;
-  return { state: "known", code, message: text, booting: bootingFromMessage(booting) };
+  const { code, message: text, booting, troubles } = message;
+  return {
+    state: "known",
+    code,
+    message: text,
+    booting: bootingFromMessage(booting),
+    troubles: troubles.map(troubleFromMessage),
+  };
+}
+
+function troubleFromMessage(trouble: muster.node.v1.PoolTrouble.$Properties): PoolTrouble {
+  return {
+    pool: trouble.pool ?? "",
+    code: trouble.code ?? "",
+    provider: trouble.provider ?? "",
+    instanceType: trouble.instanceType ?? "",
+    spot: trouble.spot ?? false,
+    zone: trouble.zone ?? "",
+    message: trouble.message ?? "",
+    sinceMs: trouble.sinceMs ?? 0,
+    nextTryAtMs: zeroIsAbsent(trouble.nextTryAtMs),
+    boots: trouble.boots ?? 0,
+  };
 }
 
 function bootingFromMessage(messages: readonly muster.node.v1.BootingNodes.$Properties[] | null | undefined) {

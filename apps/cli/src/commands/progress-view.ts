@@ -2,7 +2,7 @@ import type { Io } from "../cli.ts";
 import { buildProgressBlock, buildProgressLines, buildScalingLine, buildWaitLine } from "../domain/build-progress.ts";
 import type { Followed } from "../domain/build-progress.ts";
 import type { DemandScaling } from "../domain/scaled-node.ts";
-import type { Work } from "../domain/work.ts";
+import { phaseOf, type Work } from "../domain/work.ts";
 
 /** Shows how work goes on: a block that is drawn over on a terminal, appended lines everywhere else. */
 export type ProgressView = Disposable & {
@@ -56,7 +56,7 @@ function appendedView(io: Io, now: () => number): ProgressView {
     scaling: (work, scaling) => {
       const before = shown.get(keyOf(work));
       const news = newsOf(scaling);
-      if (before === undefined || before.scalingSaid === news) return;
+      if (before === undefined || before.scalingSaid === news || hasMoved(before.work, work)) return;
       shown.set(keyOf(work), { ...before, scalingSaid: news });
       io.err([buildScalingLine(work, scaling, now())]);
     },
@@ -81,12 +81,14 @@ function drawnView(io: Io, now: () => number): ProgressView {
   }, REDRAW_EVERY_MS);
   return {
     update: (work) => {
-      all.set(keyOf(work), { ...work, scaling: all.get(keyOf(work))?.scaling });
+      const before = all.get(keyOf(work));
+      const isOld = before === undefined || hasMoved(before, work);
+      all.set(keyOf(work), { ...work, scaling: isOld ? undefined : before.scaling });
       draw();
     },
     scaling: (work, scaling) => {
       const before = all.get(keyOf(work));
-      if (before !== undefined) all.set(keyOf(work), { ...before, scaling });
+      if (before !== undefined && !hasMoved(before, work)) all.set(keyOf(work), { ...before, scaling });
     },
     say: draw,
     [Symbol.dispose]: () => {
@@ -100,9 +102,15 @@ function keyOf({ kind, name }: Work): string {
   return `${kind}/${name}`;
 }
 
+/** What was said of nodes is about one phase: after the grant nobody waits for them. */
+function hasMoved(one: Work, other: Work): boolean {
+  return phaseOf(one) !== phaseOf(other);
+}
+
 /** What has to differ for a line of its own: times go on, and are no news. */
 function newsOf(scaling: DemandScaling): string {
   if (scaling.state !== "known") return scaling.state;
   const booting = scaling.booting.map(({ instanceType, spot, count }) => `${count} ${instanceType} ${spot}`);
-  return [scaling.code, ...booting].join(", ");
+  const troubles = scaling.troubles.map(({ code, instanceType, spot }) => `${code} ${instanceType} ${spot}`);
+  return [scaling.code, ...booting, ...troubles].join(", ");
 }

@@ -65,7 +65,7 @@ function scalingLines(
 ): readonly string[] {
   if (scaling === undefined) return [];
   const silence = describeSilence(pools, nowMs);
-  return [describeScaling(scaling), ...(silence === undefined ? [] : [`nodes: ${silence}`])];
+  return [describeScaling(scaling, nowMs), ...(silence === undefined ? [] : [`nodes: ${silence}`])];
 }
 
 /** The same of what holds or wants machines and is no session: all that is known of it is its reservation. */

@@ -123,16 +123,17 @@ export function bootingText(booting: readonly BootingNodes[], nowMs: number): st
 }
 
 /** What is being done about the machines that are waited for, in one line. */
-export function describeScaling(scaling: DemandScaling): string {
+export function describeScaling(scaling: DemandScaling, nowMs: number): string {
   switch (scaling.state) {
     case "unknown":
       return "nodes: the node scaler knows of no need of it that it could meet";
     case "unanswered":
       return `nodes: the node scaler does not answer: ${plain(scaling.trouble)}`;
-    case "known":
-      return scaling.code === "BOOTING"
-        ? `nodes: ${plain(scaling.message)}`
-        : `nodes: ${scaling.code}: ${plain(scaling.message)}`;
+    case "known": {
+      const { code, message, troubles } = scaling;
+      const said = code === "BOOTING" ? plain(message) : `${code}: ${plain(message)}`;
+      return `nodes: ${[said, ...troubles.map((trouble) => describePoolTrouble(trouble, nowMs))].join("; ")}`;
+    }
   }
 }
 

@@ -35,7 +35,7 @@ export function buildWaitLine(session: Work, nowMs: number): string {
 
 /** What is done about the nodes that a session waits for, as one more line of the same form. */
 export function buildScalingLine(session: Work, scaling: DemandScaling, nowMs: number): string {
-  return buildLine(session, nowMs, describeScaling(scaling));
+  return buildLine(session, nowMs, describeScaling(scaling, nowMs));
 }
 
 /** Work that is followed, and what the node scaler does about it where that is known. */
@@ -96,7 +96,7 @@ function buildSessionBlock(session: Followed, nowMs: number, style: TableStyle):
     ...(waits === "" ? [] : [paint(fit(`  waits: ${plain(waits)}`, width), "yellow", style.colours)]),
     ...(waits === "" || scaling === undefined
       ? []
-      : [paint(fit(`  ${describeScaling(scaling)}`, width), "yellow", style.colours)]),
+      : [paint(fit(`  ${describeScaling(scaling, nowMs)}`, width), "yellow", style.colours)]),
     ...buildTable(COMPONENT_HEADER, buildComponentRows(session), {
       ...style,
       columns: style.columns === undefined ? undefined : style.columns - 2,

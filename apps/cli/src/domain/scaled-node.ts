@@ -115,6 +115,8 @@ export type DemandScaling =
       readonly code: string;
       readonly message: string;
       readonly booting: readonly BootingNodes[];
+      /** Boots that failed in its pools: those on their way may fail too. */
+      readonly troubles: readonly PoolTrouble[];
     }
   /** Nobody has answered. */
   | { readonly state: "unanswered"; readonly trouble: string };

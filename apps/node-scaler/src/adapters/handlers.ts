@@ -20,6 +20,7 @@ export function makeHandlers(
   { leader, loops }: { readonly leader: string; readonly loops: readonly LoopReport[] },
 ): Handlers<typeof NodeService> {
   const { memory, records, term, now } = scaler;
+  const troubles = () => buildPoolTroubles({ ...memory, policies: scaler.policies, nowMs: now() });
   return {
     listNodes: ({ pool, limit, continue: after }) => {
       const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
@@ -47,14 +48,15 @@ export function makeHandlers(
         nodes: records.list().length,
         bindings: bindings.slice(0, PAGE_MAX),
         bindingsMore: Math.max(0, bindings.length - PAGE_MAX),
-        troubles: buildPoolTroubles({ ...memory, policies: scaler.policies, nowMs: now() }).map(toWireTrouble),
+        troubles: troubles().map(toWireTrouble),
       });
     },
     explainDemand: ({ owner }) => {
       const { kind, id } = { kind: owner?.kind ?? "", id: owner?.id ?? "" };
-      const explained = explainDemand({ kind, id }, memory.plan?.waits ?? [], records.list());
+      const explained = explainDemand({ kind, id }, memory.plan?.waits ?? [], records.list(), troubles());
       const { known, code, message, booting } = explained;
-      return Promise.resolve({ known, code: code ?? "", message, booting: [...booting] });
+      const failing = explained.troubles.map(toWireTrouble);
+      return Promise.resolve({ known, code: code ?? "", message, booting: [...booting], troubles: failing });
     },
     terminateNode: async ({ name, requestId }) => ({ node: toWireNode(await terminateNode(scaler, name, requestId)) }),
   };

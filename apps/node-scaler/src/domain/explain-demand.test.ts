@@ -20,14 +20,35 @@ it("tells of the nodes that boot for an owner, and of no other's", () => {
     booting("n-3", "session/s2/driver", 1),
     buildNode("n-4", { status: { boundTo: "session/s/client" } }),
   ];
-  expect(explainDemand(owner, [wait], nodes)).toEqual({
+  expect(explainDemand(owner, [wait], nodes, [])).toEqual({
     known: true,
     code: "BOOTING",
     message: "waiting for 2 nodes",
     booting: [{ instanceType: "small", spot: false, count: 2, sinceMs: 5 }],
+    troubles: [],
   });
 });
 
 it("says so when nothing of the owner waits", () => {
-  expect(explainDemand({ kind: "session", id: "s2" }, [wait], []).known).toBe(false);
+  expect(explainDemand({ kind: "session", id: "s2" }, [wait], [], []).known).toBe(false);
+});
+
+it("tells of the boots that failed in the pools that the owner waits for, and of no other trouble", () => {
+  const failed = {
+    pool: "a",
+    code: "BOOT_FAILED",
+    provider: "cloud",
+    instanceType: "small",
+    spot: false,
+    zone: undefined,
+    message: "no disk",
+    sinceMs: 0,
+    nextTryAtMs: undefined,
+    boots: 17,
+  } as const;
+  const others = [
+    { ...failed, pool: "b" },
+    { ...failed, code: "NO_CAPACITY" as const, boots: 0 },
+  ];
+  expect(explainDemand(owner, [wait], [], [...others, failed]).troubles).toEqual([failed]);
 });

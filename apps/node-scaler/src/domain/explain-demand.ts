@@ -1,5 +1,6 @@
 import { groupOf } from "./build-demands.ts";
 import type { BootingNodes } from "./build-pool-facts.ts";
+import type { PoolTrouble } from "./build-pool-troubles.ts";
 import type { Wait, WaitCode } from "./describe-waits.ts";
 import type { Owner, ScaledNode } from "./node.ts";
 
@@ -8,15 +9,22 @@ export type DemandExplanation = {
   readonly code: WaitCode | undefined;
   readonly message: string;
   readonly booting: readonly BootingNodes[];
+  /** Of boots that failed in pools that it waits for: those on their way may fail too. */
+  readonly troubles: readonly PoolTrouble[];
 };
 
 /** What is being done about the machines that an owner waits for. */
-export function explainDemand(owner: Owner, waits: readonly Wait[], nodes: readonly ScaledNode[]): DemandExplanation {
+export function explainDemand(
+  owner: Owner,
+  waits: readonly Wait[],
+  nodes: readonly ScaledNode[],
+  troubles: readonly PoolTrouble[],
+): DemandExplanation {
   const group = groupOf(owner);
   const wait = waits.find((candidate) => candidate.group === group);
   if (wait === undefined) {
     const message = "no need of it is known that further nodes could meet";
-    return { known: false, code: undefined, message, booting: [] };
+    return { known: false, code: undefined, message, booting: [], troubles: [] };
   }
   const mine = nodes.filter(
     ({ status }) =>
@@ -30,5 +38,6 @@ export function explainDemand(owner: Owner, waits: readonly Wait[], nodes: reado
     const sinceMs = Math.min(...nodesOfKind.map(({ status }) => status.createdAtMs));
     return [{ instanceType, spot, count: nodesOfKind.length, sinceMs }];
   });
-  return { known: true, code: wait.code, message: wait.message, booting };
+  const failing = troubles.filter(({ pool, boots }) => boots > 0 && wait.pools.includes(pool));
+  return { known: true, code: wait.code, message: wait.message, booting, troubles: failing };
 }
