@@ -126,7 +126,7 @@ it("refuses documents of several kinds together, each by the rules of its kind",
   expect(code).toBe(2);
   expect(err).toContain("error: stdin:3:14: spec.way: must be long");
   expect(err).toContain("error: stdin:5:1: document 2 (Session) lacks spec");
-  expect(err).toContainEqual(expect.stringContaining('must be one of Session, Errand; did you mean "Errand"?'));
+  expect(err).toContainEqual(expect.stringContaining('kind: "Errant" is no kind; did you mean "Errand"?'));
   expect(errands.size).toBe(0);
 });
 

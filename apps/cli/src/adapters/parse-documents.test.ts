@@ -159,9 +159,17 @@ describe("what is wrong is told with its place", () => {
     [
       "another kind",
       VALID.replace("kind: Session", "kind: Sesion"),
-      [
-        'f.yaml:2:7: kind: must be one of Session, Job, TFJob, PyTorchJob, MPIJob, JAXJob; did you mean "Session"?, not the string "Sesion"',
-      ],
+      ['f.yaml:2:7: kind: "Sesion" is no kind; did you mean "Session"?'],
+    ],
+    [
+      "a kind of Kubeflow's that is not run",
+      "apiVersion: kubeflow.org/v1\nkind: MXJob\nmetadata: { name: a }\nspec: {}\n",
+      ["f.yaml:2:7: kind: MXJob is not run; of Kubeflow's kinds are TFJob, PyTorchJob, MPIJob, JAXJob"],
+    ],
+    [
+      "a kind that nobody knows",
+      "apiVersion: v1\nkind: Deployment\n",
+      ['f.yaml:2:7: kind: "Deployment" is no kind; known are Session, Job, TFJob, PyTorchJob, MPIJob, JAXJob'],
     ],
     [
       "another version",
@@ -256,7 +264,7 @@ describe("what is wrong is told with its place", () => {
       "a kind of component that does not exist",
       withComponents("- { name: d, kind: dirver, pool: w, image: i }"),
       [
-        'f.yaml:6:24: spec.components[0].kind: must be one of driver, server, client; did you mean "driver"?, not the string "dirver"',
+        'f.yaml:6:24: spec.components[0].kind: must be one of driver, server, client, not the string "dirver"; did you mean "driver"?',
       ],
     ],
     [

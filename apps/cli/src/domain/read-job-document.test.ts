@@ -18,7 +18,7 @@ it.each<[title: string, document: unknown, findings: string[]]>([
   [
     "another version",
     job(undefined, { apiVersion: "muster.dev/v2" }),
-    ['apiVersion: must be one of muster.dev/v1; did you mean "muster.dev/v1"?, not the string "muster.dev/v2"'],
+    ['apiVersion: must be one of muster.dev/v1, not the string "muster.dev/v2"; did you mean "muster.dev/v1"?'],
   ],
   ["an unknown field", withWorker({ image: "x" }), [expect.stringContaining('unknown field "image"; known are')]],
   [

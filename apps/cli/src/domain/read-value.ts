@@ -56,7 +56,7 @@ export function valueReader(): ValueReader {
       const word = words.find((known) => known === value);
       if (word !== undefined) return word;
       const near = typeof value === "string" ? nearestName(value, words) : undefined;
-      wrongType(path, value, `one of ${words.join(", ")}${meant(near)}`);
+      report(path, `must be one of ${words.join(", ")}, not ${describeValue(value)}${meant(near)}`);
       return undefined;
     },
     integer: (path, value, { min, max }) => {

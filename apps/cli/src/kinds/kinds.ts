@@ -36,10 +36,24 @@ export function describeUnknownTarget(kinds: Kinds, text: string): string {
   return `"${word}" is no kind; ${near === undefined ? `known are ${nouns.join(", ")}` : `did you mean "${near}/${name}"?`}`;
 }
 
-/** Reads a document as what its `kind` says, and the document's kind. One that says nothing known is read as the first kind, so that all that is wrong with it is told. */
+/** Of Kubeflow, and read by nobody here. */
+const NOT_RUN = ["MXJob", "XGBoostJob", "PaddleJob"];
+
+/**
+ * Reads a document as what its `kind` says, and the document's kind. One without a kind is read as the first kind, so that all that is wrong with it is told; of one with a kind that
+ * is not known only that is.
+ */
 export function readDocument(kinds: Kinds, document: unknown): { readonly kind: Kind; readonly read: ReadDraft } {
   const known = kinds.flatMap(({ documents }) => documents);
   const word = typeof document === "object" && document !== null && "kind" in document ? document.kind : undefined;
-  const kind = kinds.find(({ documents }) => documents.some((each) => each === word)) ?? kinds[0];
-  return { kind, read: kind.read(document, known) };
+  const kind = kinds.find(({ documents }) => documents.some((each) => each === word));
+  if (kind !== undefined || typeof word !== "string") {
+    const meant = kind ?? kinds[0];
+    return { kind: meant, read: meant.read(document, known) };
+  }
+  const near = nearestName(word, known);
+  const message = NOT_RUN.includes(word)
+    ? `${word} is not run; of Kubeflow's kinds are ${known.filter((each) => /.Job$/.test(each)).join(", ")}`
+    : `"${word}" is no kind; ${near === undefined ? `known are ${known.join(", ")}` : `did you mean "${near}"?`}`;
+  return { kind: kinds[0], read: { ok: false, findings: [{ path: ["kind"], at: "value", message }] } };
 }
