@@ -1,3 +1,4 @@
+import { throwFault } from "@muster/faults";
 import { labels } from "@muster/proto";
 import { makeRecords, type Records } from "../src/adapters/records.ts";
 import type { ScaledNode, TerminationCode } from "../src/domain/node.ts";
@@ -46,6 +47,8 @@ export class ScalerWorld {
   policies: ReadonlyMap<string, PoolPolicy>;
   /** Since when the view of the records may lack some. */
   viewAgeMs = 0;
+  /** Whether the ledger does not answer. */
+  isLedgerSilent = false;
   /** Whether the watcher tells of nothing that is new. */
   isWatcherSilent = false;
   /** Whether the file of pools has the clouds. */
@@ -131,7 +134,8 @@ export class ScalerWorld {
       each();
       if (second % 5 === 0) await this.round("heartbeat");
       if (second % 5 === 2) await this.round("reaper");
-      if (second % 7 === 0) await this.round("pool");
+      // Without the ledger it rejects, and decides nothing.
+      if (second % 7 === 0 && !this.isLedgerSilent) await this.round("pool");
       if (second % 60 === 0) await this.round("scan");
     }
   }
@@ -207,7 +211,11 @@ export class ScalerWorld {
         evict: ({ uid }) => effect(() => Promise.resolve(this.pods.delete(uid))),
         deleteNode: ({ name }) => effect(() => Promise.resolve(void this.nodes.delete(name))),
       },
-      machines: () => look(() => this.ledger.machines()),
+      machines: () =>
+        look(() => {
+          if (this.isLedgerSilent) throwFault({ code: "unavailable", dependency: "the ledger", retryAfterMs: 0 });
+          return this.ledger.machines();
+        }),
       demands: () => look(() => this.ledger.demands(this.policies)),
       bootImage: () => look(() => ""),
       announcePools: () => look(() => undefined),

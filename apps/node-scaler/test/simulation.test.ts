@@ -22,10 +22,11 @@ type Step =
   | { readonly do: "vanish" | "revive" | "stay-out" | "notice" | "second-name"; readonly at: number }
   | {
       readonly do: "fault";
-      readonly fault: "startFails" | "answerLost" | "stopForgotten" | "listFails";
+      readonly fault: "startFails" | "answerLost" | "stopForgotten" | "listFails" | "listsNothing";
       readonly times: number;
     }
-  | { readonly do: "short" | "limit"; readonly times: number };
+  | { readonly do: "short" | "limit"; readonly times: number }
+  | { readonly do: "silence"; readonly of: "watcher" | "ledger" | "nobody" };
 
 const at = fc.nat(8);
 const times = fc.integer({ min: 1, max: 5 });
@@ -73,11 +74,19 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
           "answerLost" as const,
           "stopForgotten" as const,
           "listFails" as const,
+          "listsNothing" as const,
         ),
         times,
       }),
     },
     { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("short" as const, "limit" as const), times }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        do: fc.constant("silence" as const),
+        of: fc.constantFrom("watcher" as const, "ledger" as const, "nobody" as const),
+      }),
+    },
   ),
   { minLength: 5, maxLength: 60 },
 );
@@ -96,7 +105,7 @@ async function take(world: ScalerWorld, past: Past, step: Step): Promise<void> {
     case "run":
       return world.run(step.seconds * 1000);
     case "round":
-      return world.round(step.loop);
+      return step.loop === "pool" && world.isLedgerSilent ? undefined : world.round(step.loop);
     case "watch": {
       world.watch();
       return;
@@ -107,7 +116,7 @@ async function take(world: ScalerWorld, past: Past, step: Step): Promise<void> {
     }
     case "snatch":
       await world.round("heartbeat");
-      await world.round("pool");
+      if (!world.isLedgerSilent) await world.round("pool");
       ledger.reserve("a", 1, world.nowMs);
       ledger.grant();
       return;
@@ -159,6 +168,10 @@ async function take(world: ScalerWorld, past: Past, step: Step): Promise<void> {
     case "short":
       cloud.faults.short = { times: step.times };
       return;
+    case "silence":
+      world.isWatcherSilent = step.of === "watcher";
+      world.isLedgerSilent = step.of === "ledger";
+      return;
     case "limit":
       cloud.faults.rateLimited = { times: step.times, retryAfterMs: 30_000 };
   }
@@ -166,7 +179,9 @@ async function take(world: ScalerWorld, past: Past, step: Step): Promise<void> {
 
 function heal(world: ScalerWorld): void {
   const { cloud, ledger } = world;
-  Object.assign(cloud.faults, { startFails: 0, answerLost: 0, stopForgotten: 0, listFails: 0 });
+  Object.assign(cloud.faults, { startFails: 0, answerLost: 0, stopForgotten: 0, listFails: 0, listsNothing: 0 });
+  world.isWatcherSilent = false;
+  world.isLedgerSilent = false;
   delete cloud.faults.short;
   delete cloud.faults.rateLimited;
   for (const id of [...ledger.reservations.keys()]) world.release(id);
