@@ -34,7 +34,8 @@ export async function launch(deps: LaunchDeps, boot: Boot, signal: AbortSignal):
   const [earlier] = await findInstances(client, { controller: settings.controller, filters }, signal);
   if (earlier !== undefined) return { kind: "started", instanceId: earlier.instanceId, zone: earlier.zone };
 
-  const candidates = planSubnets(await subnets.list(signal), boot);
+  const candidates = planSubnets(await subnets.list(signal), boot).filter(({ zone }) => !full.has(boot, zone));
+  if (candidates.length === 0) return noRoom(settings, boot);
   const image = await readImage(client, boot.image, signal);
   const userData = buildUserData(template, boot, await mintToken(boot.nodeName, signal));
   for (const subnet of candidates) {
@@ -44,9 +45,13 @@ export async function launch(deps: LaunchDeps, boot: Boot, signal: AbortSignal):
     if (outcome.kind === "other-zone") full.add(boot, subnet.zone);
     subnets.refresh();
   }
-  const where = boot.zone === undefined ? "any subnet" : `any subnet in ${boot.zone}`;
-  const message = `no room for ${boot.spot ? "spot " : ""}${boot.instanceType} in ${where} of ${settings.subnets.join(", ")}`;
-  return { kind: "no-capacity", zone: boot.zone, subnet: undefined, message };
+  return noRoom(settings, boot);
+}
+
+function noRoom({ subnets }: Ec2Settings, { instanceType, spot, zone }: Boot): Started {
+  const where = zone === undefined ? "any subnet" : `any subnet in ${zone}`;
+  const message = `no room for ${spot ? "spot " : ""}${instanceType} in ${where} of ${subnets.join(", ")}`;
+  return { kind: "no-capacity", zone, subnet: undefined, message };
 }
 
 async function readImage(client: EC2Client, id: string, signal: AbortSignal): Promise<Image> {
