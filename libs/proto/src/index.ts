@@ -9,4 +9,11 @@ export type {
 export { annotations, labels, schedulingGates, taints } from "./labels.ts";
 export { bucketKeys, buckets, streams, subjects } from "./subjects.ts";
 export { muster } from "../generated/messages.js";
-export { FarmService, JobService, NodeService, ReservationService, SessionService, WatchService } from "../generated/services.ts";
+export {
+  FarmService,
+  JobService,
+  NodeService,
+  ReservationService,
+  SessionService,
+  WatchService,
+} from "../generated/services.ts";

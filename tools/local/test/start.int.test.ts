@@ -67,7 +67,7 @@ function left(): { pid: number; command: string }[] {
     });
 }
 
-describe.skipIf(!existsSync("/proc/self/environ"))("npm start (needs /proc to look for processes)", () => {
+describe.skipIf(!existsSync("/proc/self/environ"))("npm start (needs /proc to look for processes)", { timeout: 120_000 }, () => {
   it("runs the example, prints its result, exits with 0 and leaves no process", async () => {
     const run = start();
     expect(await run.exit, run.output()).toEqual([0, null]);

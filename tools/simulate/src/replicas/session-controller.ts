@@ -137,6 +137,7 @@ function executorDeps(parts: Parts): ExecutorDeps {
     executorsMost: CONFIG.executorsMost,
     logBytesMost: CONFIG.logs.perContainerBytes,
     logPatienceMs: CONFIG.logs.patienceMs,
+    resultPatienceMs: CONFIG.logs.resultPatienceMs,
   };
   return {
     now: Date.now,
