@@ -90,7 +90,7 @@ describe("of a pod that failed, the job says with its own failure", () => {
   ])("%s", (_title, status, message) => {
     const expected = { type: "Failed", reason: "PodFailed", message: `pod train-worker-0 failed with ${message}` };
     expect(conditionsAfter(status, { restartPolicy: "Never" }).at(-1)).toMatchObject(expected);
-    const limit = `1 failures, and backoffLimit is 0; ${expected.message}`;
+    const limit = `1 failure, and backoffLimit is 0; ${expected.message}`;
     expect(conditionsAfter(status, { backoffLimit: 0 }).at(-1)).toMatchObject({ type: "Failed", message: limit });
     const restart = `restart 1 of 6 in 5 s: ${expected.message}`;
     expect(conditionsAfter(status, { backoffLimit: 6 }).at(-1)).toMatchObject({ type: "Restarting", message: restart });

@@ -49,6 +49,20 @@ const some = [
   event("Pod", "train-worker-0", 2),
 ];
 
+it("orders what happened within one second as it was recorded", async () => {
+  const recorded = (name: string, resourceVersion: string): CoreV1Event => ({
+    ...event("Pod", name, 1000),
+    metadata: { resourceVersion },
+    reason: resourceVersion,
+  });
+  const { told } = await read(2, [
+    recorded("train-worker-0", "100"),
+    recorded("train-worker-0", "9"),
+    recorded("train-worker-1", "99"),
+  ]);
+  expect(told).toEqual(["Pod/train-worker-0 9", "Pod/train-worker-1 99", "Pod/train-worker-0 100"]);
+});
+
 it("asks for the events of a small job's members by their names", async () => {
   const { asked, told } = await read(2, some);
   expect(told).toEqual(["Job/train 1", "Pod/train-worker-0 2", "Pod/train-worker-1 3"]);

@@ -11,7 +11,7 @@ const PAGE = 500;
 /** Members that are asked for by their names, each in a question of its own. For more of them it is less work to read the events of all pods. */
 const ASKED_MOST = 32;
 
-/** The newest events of the job and of its members, in the order of time. Rejects as the API server does. */
+/** The newest events of the job and of its members, in the order of time, and within it as they were recorded. Rejects as the API server does. */
 export async function readEvents(
   calls: Pick<KubeCalls, "list">,
   job: JobRow,
@@ -47,12 +47,18 @@ export async function readEvents(
 }
 
 function keepNewest(events: CoreV1Event[]): void {
-  events.sort((a, b) => atMs(a) - atMs(b));
+  // The API server keeps whole seconds of most: within one, they are in the order in which they were written.
+  events.sort((a, b) => atMs(a) - atMs(b) || revisionOf(a) - revisionOf(b));
   events.splice(0, events.length - EVENTS_MOST);
 }
 
 function atMs({ lastTimestamp, eventTime, metadata }: CoreV1Event): number {
   return new Date(lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? 0).getTime();
+}
+
+/** Numbers of one etcd; those of a server that has others are in no order. */
+function revisionOf({ metadata }: CoreV1Event): number {
+  return Number(metadata.resourceVersion ?? 0) || 0;
 }
 
 function eventMessage(event: CoreV1Event): muster.job.v1.JobEvent.$Properties {

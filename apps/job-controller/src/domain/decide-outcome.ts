@@ -40,7 +40,7 @@ export function decideOutcome(
   if (failed?.is === "failed") return failed;
   const restarts = restartsOf(status) + (failed === undefined ? 0 : 1);
   if (spec.backoffLimit !== undefined && restarts > spec.backoffLimit) {
-    const counted = `${restarts} failures, and backoffLimit is ${spec.backoffLimit}`;
+    const counted = `${restarts} ${restarts === 1 ? "failure" : "failures"}, and backoffLimit is ${spec.backoffLimit}`;
     const message = [counted, describeFailure(snapshot, spec, status)].filter((part) => part !== "").join("; ");
     return { is: "failed", reason: "BackoffLimitExceeded", message };
   }
