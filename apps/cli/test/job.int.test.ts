@@ -516,7 +516,7 @@ it("says what is missing", async () => {
   });
   expect(await muster("logs job/train worker-7")).toMatchObject({
     code: 2,
-    err: ["error: job train has no component worker-7", 'hint: did you mean "worker-0"?'],
+    err: ["error: job train has no component worker-7", 'hint: did you mean "worker-0"? it has worker-0, worker-1'],
   });
   // It was cleaned up with its pod, and waiting for it would be in vain.
   expect(await muster("logs job/train worker-1")).toMatchObject({

@@ -83,8 +83,11 @@ async function readText(stream: AsyncIterable<unknown>, path: string, bytesMax: 
       if (size > bytesMax) break;
     }
   } catch (error) {
+    const isFolder = error instanceof Error && "code" in error && error.code === "EISDIR";
     // Node names the file once more at the end.
-    const reason = (error instanceof Error ? error.message : String(error)).replace(/, \w+( '.*')?$/, "");
+    const reason = isFolder
+      ? "it is a folder; name the files in it"
+      : (error instanceof Error ? error.message : String(error)).replace(/, \w+( '.*')?$/, "");
     throw new CommandError(EXIT.usage, `reading ${path}: ${reason}`, { cause: error });
   }
   return new TextDecoder().decode(Buffer.concat(chunks));

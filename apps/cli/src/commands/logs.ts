@@ -32,7 +32,7 @@ export async function logs(
   if (component !== undefined && !names.includes(component)) {
     const near = nearestName(component, names);
     throw new CommandError(EXIT.usage, `${kind.noun} ${name} has no component ${component}`, {
-      hint: near === undefined ? `it has ${names.join(", ")}` : `did you mean "${near}"?`,
+      hint: [...(near === undefined ? [] : [`did you mean "${near}"?`]), `it has ${listed(names)}`].join(" "),
     });
   }
   const stop = AbortSignal.any([cli.interrupts.first, cli.io.closed]);
@@ -73,6 +73,14 @@ export async function logs(
 type Lack = { readonly component: string; readonly what: "no log" | "nothing written"; readonly why: string };
 
 const NAMES_SHOWN = 3;
+
+/** Of a large gang there may be hundreds. */
+function listed(names: readonly string[]): string {
+  const more = names.length - MEMBERS_SHOWN;
+  return `${names.slice(0, MEMBERS_SHOWN).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+const MEMBERS_SHOWN = 20;
 
 /** One line for all that lack the same: of a large gang there may be hundreds. */
 function describeLacks(lacking: readonly Lack[]): string[] {
