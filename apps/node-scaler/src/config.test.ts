@@ -45,6 +45,13 @@ it("names every problem in one message", () => {
   for (const name of Object.keys(wrong)) expect(() => readConfig(wrong, sources())).toThrow(name);
 });
 
+it("names what is wrong in the file together with what is wrong in the environment", () => {
+  const env = { NODE_SCALER_HEARTBEAT_INTERVAL_MS: "8000", NODE_SCALER_FILE: "/etc/pools.yaml" };
+  const text = "pools: 1\nproviders: { a: { kind: nosuch } }";
+  for (const part of ["heartbeat interval", "pools is 1: a list is needed\n", 'a.kind is "nosuch"'])
+    expect(() => readConfig(env, sources(text))).toThrow(part);
+});
+
 describe("the rule of the intervals", () => {
   it.each([
     [7000, 7000, 3000],

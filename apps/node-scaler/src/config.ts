@@ -1,4 +1,4 @@
-import { faultOf, throwFault } from "@muster/faults";
+import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { readEnv } from "@muster/service";
 import { readPoolsFile, type PoolsFile, type ProviderKinds } from "./read-pools-file.ts";
 
@@ -39,7 +39,30 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 
 /** Reads the configuration; throws a fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>, sources: ConfigSources): Config {
-  const { path, ...config } = readEnv(env, (read) => ({
+  const problems: string[] = [];
+  const config = gather(problems, () => readVariables(env));
+  const interval = config === undefined ? undefined : checkIntervals(config);
+  if (interval !== undefined) problems.push(interval);
+  const file = gather(problems, () => readPools(env["NODE_SCALER_FILE"]?.trim(), sources));
+  if (config === undefined || file === undefined || problems.length > 0)
+    return throwFault({ code: "invalid_request", field: "configuration", reason: `\n${problems.join("\n")}` });
+  return { ...config, file };
+}
+
+/** What is read, or, where it is wrong, nothing and a problem more. */
+function gather<Part>(problems: string[], read: () => Part): Part | undefined {
+  try {
+    return read();
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault?.code !== "invalid_request") throw error;
+    problems.push(describeFault(fault));
+    return undefined;
+  }
+}
+
+function readVariables(env: Readonly<Record<string, string | undefined>>): Omit<Config, "file"> {
+  return readEnv(env, (read) => ({
     nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
     kube: { kubeconfig: read.optional("MUSTER_KUBECONFIG") },
     poolLabel: read.text("NODE_SCALER_POOL_LABEL", "pool"),
@@ -57,15 +80,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, so
     spotRequestPauseMs: read.integer("NODE_SCALER_SPOT_REQUEST_PAUSE_MS", { fallback: 60_000, min: 0, max: DAY_MS }),
     unavailableMs: read.integer("NODE_SCALER_UNAVAILABLE_MS", { fallback: 600_000, min: 0, max: DAY_MS }),
     imageTtlMs: read.integer("NODE_SCALER_IMAGE_TTL_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
-    path: read.optional("NODE_SCALER_FILE"),
   }));
-  const problem = checkIntervals(config);
-  if (problem !== undefined) throwFault({ code: "invalid_request", field: "environment", reason: problem });
-  if (env["NODE_SCALER_FILE"]?.trim() === "") {
-    const reason = "is empty: the path of the file of pools is needed; without the variable nothing is scaled";
-    throwFault({ code: "invalid_request", field: "NODE_SCALER_FILE", reason });
-  }
-  return { ...config, file: path === undefined ? { providers: [], pools: [] } : readFile(path, sources) };
+}
+
+function readPools(path: string | undefined, sources: ConfigSources): PoolsFile {
+  if (path === undefined) return { providers: [], pools: [] };
+  if (path !== "") return readFile(path, sources);
+  const reason = "is empty: the path of the file of pools is needed; without the variable nothing is scaled";
+  return throwFault({ code: "invalid_request", field: "NODE_SCALER_FILE", reason });
 }
 
 /** What is decided on in one round has to be known from the round before: hence each waits longer than what it stands on. */

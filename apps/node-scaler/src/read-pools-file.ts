@@ -263,7 +263,7 @@ function show({ path, message }: Problem, root: unknown): string {
 }
 
 function refuse(problems: readonly string[]): never {
-  const reason = problems.join("; ");
+  const reason = problems.join("\n");
   throw new FaultError({ code: "invalid_request", field: "NODE_SCALER_FILE", reason });
 }
 
