@@ -67,79 +67,83 @@ function left(): { pid: number; command: string }[] {
     });
 }
 
-describe.skipIf(!existsSync("/proc/self/environ"))("npm start (needs /proc to look for processes)", { timeout: 120_000 }, () => {
-  it("runs the example, prints its result, exits with 0 and leaves no process", async () => {
-    const run = start();
-    expect(await run.exit, run.output()).toEqual([0, null]);
-    expect(run.output()).toMatch(/requestsPerSecond +[1-9]/);
-    expect(left()).toEqual([]);
-  });
-
-  it("exits with 1 when the session fails", async () => {
-    const run = start("examples/failing-session.yaml");
-    expect(await run.exit, run.output()).toEqual([1, null]);
-    expect(left()).toEqual([]);
-  });
-
-  it.each(["nats-server", "embedded cluster", "are ready", "PROVISION", "RUN"])(
-    'leaves no process when Ctrl-C comes right after "%s"',
-    async (moment) => {
+describe.skipIf(!existsSync("/proc/self/environ"))(
+  "npm start (needs /proc to look for processes)",
+  { timeout: 120_000 },
+  () => {
+    it("runs the example, prints its result, exits with 0 and leaves no process", async () => {
       const run = start();
-      await run.seen(moment);
-      run.interrupt();
-      expect(await run.exit, run.output()).toEqual([130, null]);
+      expect(await run.exit, run.output()).toEqual([0, null]);
+      expect(run.output()).toMatch(/requestsPerSecond +[1-9]/);
       expect(left()).toEqual([]);
-    },
-  );
-
-  it("leaves no process when it is killed without a word", async () => {
-    const run = start();
-    await run.seen("RUN");
-    run.child.kill("SIGKILL");
-    await run.exit;
-    await until("everything has ended by itself", () => left().length === 0, { timeoutMs: 30_000 });
-  });
-
-  it("ends what a stack left running that was killed together with its cluster", async () => {
-    const killed = start();
-    await killed.seen("RUN");
-    const cluster = left().find(({ command }) => command.includes("devcluster/src/main.ts"));
-    process.kill(cluster?.pid ?? 0, "SIGKILL");
-    killed.child.kill("SIGKILL");
-    await killed.exit;
-    const services = /apps\/|tools\/|devcluster|nats-server/;
-    await until("only pods are left", () => left().every(({ command }) => !services.test(command)), {
-      timeoutMs: 30_000,
     });
-    const orphans = left().map(({ pid }) => pid);
-    expect(orphans.length).toBeGreaterThan(0);
-    const next = start();
-    expect(await next.exit, next.output()).toEqual([0, null]);
-    expect(left()).toEqual([]);
-    // Two whole stacks, one after the other, on whatever machine.
-  }, 180_000);
 
-  it("with --keep stays, tells the CLI and kubectl where it is, and refuses a second one beside it", async () => {
-    const run = start("--keep");
-    await run.seen("Muster is running");
-    const local = JSON.parse(await readFile(join(directory, "local.json"), "utf8")) as Record<string, string>;
-    expect(run.output()).toContain("npx muster pools");
-    for (const secret of [local["natsTokenFile"], local["kubeconfig"]]) {
-      expect((await stat(secret ?? "")).mode & 0o077).toBe(0);
-    }
-    const second = start();
-    expect(await second.exit).toEqual([1, null]);
-    expect(second.output()).toContain("runs already");
-
-    const pools = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "pools"], {
-      env: { PATH: process.env["PATH"], MUSTER_LOCAL_FILE: join(directory, "local.json") },
+    it("exits with 1 when the session fails", async () => {
+      const run = start("examples/failing-session.yaml");
+      expect(await run.exit, run.output()).toEqual([1, null]);
+      expect(left()).toEqual([]);
     });
-    expect(await once(pools, "exit")).toEqual([0, null]);
-    run.interrupt();
-    expect(await run.exit).toEqual([0, null]);
-    expect(left()).toEqual([]);
-  });
-});
+
+    it.each(["nats-server", "embedded cluster", "are ready", "PROVISION", "RUN"])(
+      'leaves no process when Ctrl-C comes right after "%s"',
+      async (moment) => {
+        const run = start();
+        await run.seen(moment);
+        run.interrupt();
+        expect(await run.exit, run.output()).toEqual([130, null]);
+        expect(left()).toEqual([]);
+      },
+    );
+
+    it("leaves no process when it is killed without a word", async () => {
+      const run = start();
+      await run.seen("RUN");
+      run.child.kill("SIGKILL");
+      await run.exit;
+      await until("everything has ended by itself", () => left().length === 0, { timeoutMs: 30_000 });
+    });
+
+    it("ends what a stack left running that was killed together with its cluster", async () => {
+      const killed = start();
+      await killed.seen("RUN");
+      const cluster = left().find(({ command }) => command.includes("devcluster/src/main.ts"));
+      process.kill(cluster?.pid ?? 0, "SIGKILL");
+      killed.child.kill("SIGKILL");
+      await killed.exit;
+      const services = /apps\/|tools\/|devcluster|nats-server/;
+      await until("only pods are left", () => left().every(({ command }) => !services.test(command)), {
+        timeoutMs: 30_000,
+      });
+      const orphans = left().map(({ pid }) => pid);
+      expect(orphans.length).toBeGreaterThan(0);
+      const next = start();
+      expect(await next.exit, next.output()).toEqual([0, null]);
+      expect(left()).toEqual([]);
+      // Two whole stacks, one after the other, on whatever machine.
+    }, 180_000);
+
+    it("with --keep stays, tells the CLI and kubectl where it is, and refuses a second one beside it", async () => {
+      const run = start("--keep");
+      await run.seen("Muster is running");
+      const local = JSON.parse(await readFile(join(directory, "local.json"), "utf8")) as Record<string, string>;
+      expect(run.output()).toContain("npx muster pools");
+      for (const secret of [local["natsTokenFile"], local["kubeconfig"]]) {
+        expect((await stat(secret ?? "")).mode & 0o077).toBe(0);
+      }
+      const second = start();
+      expect(await second.exit).toEqual([1, null]);
+      expect(second.output()).toContain("runs already");
+
+      const pools = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "pools"], {
+        env: { PATH: process.env["PATH"], MUSTER_LOCAL_FILE: join(directory, "local.json") },
+      });
+      expect(await once(pools, "exit")).toEqual([0, null]);
+      run.interrupt();
+      expect(await run.exit).toEqual([0, null]);
+      expect(left()).toEqual([]);
+    });
+  },
+);
 
 it.each([["--kubeconfig", "/nonexistent"], ["nofile.yaml"]])(
   "says at once that a file is not there: %s %s",
