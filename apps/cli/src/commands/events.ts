@@ -20,9 +20,7 @@ export async function events(cli: Cli, target: string | undefined, options: Even
   const wanted = targetOf(cli, target ?? cli.kinds[0].plural);
   await using connected = await cli.connect();
   if (options.follow) return await followEvents(cli, connected, wanted, options.output);
-  const found = await askOfName(cli, connected, target ?? "", () =>
-    read(wanted.kind.calls(connected.link), wanted.name),
-  );
+  const found = await askOfName(cli, connected, target, () => read(wanted.kind.calls(connected.link), wanted.name));
   const all = orderEvents(found);
   print(cli.io, options.output, {
     table: (style) => (all.length === 0 ? ["no events"] : buildEventTable(all, style)),

@@ -15,7 +15,7 @@ const OTHERS_MS = 2000;
  */
 export async function kindOfName(cli: Cli, { link }: Connected, name: string): Promise<Kind> {
   const [first] = cli.kinds;
-  const brief = { ...link, stop: AbortSignal.any([link.stop, AbortSignal.timeout(OTHERS_MS)]) };
+  const brief = briefly(link);
   const answers = await Promise.all(
     cli.kinds.map((kind) => nounOf(kind, kind === first ? link : brief, name, { mayBeSilent: kind !== first })),
   );
@@ -38,23 +38,30 @@ export async function kindOfName(cli: Cli, { link }: Connected, name: string): P
   );
 }
 
-/** What was asked about `text`. Where it is a name alone, and only work of another kind has it, the CommandError says which. */
+/** What was asked about `text`, of the first kind where it is a name alone. Where that kind has none, and another one has, the CommandError says which. */
 export async function askOfName<Answer>(
-  cli: Cli,
-  connected: Connected,
-  text: string,
+  { kinds }: Cli,
+  { link }: Connected,
+  text: string | undefined,
   question: () => Promise<Answer>,
 ): Promise<Answer> {
   try {
     return await question();
   } catch (error) {
     const fault = faultOf(error);
-    if (fault?.code !== "not_found" || text.includes("/")) throw error;
-    const kind = await kindOfName(cli, connected, text).catch(() => undefined);
-    if (kind === undefined || kind === cli.kinds[0]) throw error;
-    const hint = `did you mean ${kind.noun}/${text}?`;
+    if (fault?.code !== "not_found" || text === undefined || text.includes("/")) throw error;
+    const [, ...others] = kinds;
+    const brief = briefly(link);
+    const answers = await Promise.all(others.map((kind) => nounOf(kind, brief, text, { mayBeSilent: true })));
+    const noun = answers.find((answer) => answer !== undefined && answer !== NONE);
+    if (noun === undefined) throw error;
+    const hint = `did you mean ${findKind(kinds, noun)?.noun ?? noun}/${text}?`;
     throw new CommandError(decideExit(fault).code, describeTrouble(fault), { hint, cause: error });
   }
+}
+
+function briefly(link: Connected["link"]): Connected["link"] {
+  return { ...link, stop: AbortSignal.any([link.stop, AbortSignal.timeout(OTHERS_MS)]) };
 }
 
 const NONE = Symbol("none has this name");
