@@ -175,7 +175,7 @@ export function jobFromMessage(message: JobMessage): Work {
         `${plural(each.replicas ?? 0, "replica")}: ${each.active ?? 0} active, ${each.ready ?? 0} ready, ${each.succeeded ?? 0} succeeded, ${each.failed ?? 0} failed, ${plural(each.restarts ?? 0, "failure")} so far`,
       ]),
     ],
-    events: buildJobPhases({ state, createdAtMs, conditions }),
+    events: buildJobPhases({ state, createdAtMs, startedAtMs: message.startedAtMs ?? 0, conditions }),
     conditions,
     outcome: outcomeOfJob(state, conditions),
     components: members,

@@ -11,7 +11,7 @@ const CREATED = condition("Created", 0);
 const RESERVED = condition("MachinesReserved", 2);
 const RUNNING = condition("Running", 3);
 
-it.each<[title: string, state: string, conditions: JobCondition[], phases: string[]]>([
+it.each<[title: string, state: string, conditions: JobCondition[], phases: string[], startedSecond?: number]>([
   ["one that nobody has looked at", "QUEUED", [], ["0 QUEUED"]],
   [
     "one that waits, with the ledger's word",
@@ -34,14 +34,22 @@ it.each<[title: string, state: string, conditions: JobCondition[], phases: strin
     ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"],
   ],
   [
+    "one that is over, and has given its machines back",
+    "SUCCEEDED",
+    [CREATED, { ...RUNNING, isTrue: false }, condition("Succeeded", 9)],
+    ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"],
+    2,
+  ],
+  [
     "one that failed before it had machines",
     "FAILED",
     [CREATED, condition("Failed", 1)],
     ["0 QUEUED", "1 FAILED FailedReason"],
   ],
   ["one in a state of a newer service", "DREAMING", [CREATED, RESERVED], ["0 QUEUED", "2 STARTING", "2 DREAMING"]],
-])("tells the way of %s", (_title, state, conditions, phases) => {
-  const events = buildJobPhases({ state, createdAtMs: START_MS, conditions });
+])("tells the way of %s", (_title, state, conditions, phases, startedSecond) => {
+  const startedAtMs = startedSecond === undefined ? 0 : START_MS + startedSecond * 1000;
+  const events = buildJobPhases({ state, createdAtMs: START_MS, startedAtMs, conditions });
   const told = events.map(({ phase, atMs, reason }) => `${(atMs - START_MS) / 1000} ${phase} ${reason}`.trim());
   expect(told).toEqual(phases);
 });

@@ -34,9 +34,11 @@ const WITH_REASON: ReadonlySet<string> = new Set<JobPhase>(["RESTARTING", "SUSPE
 export function buildJobPhases(job: {
   readonly state: string;
   readonly createdAtMs: number;
+  /** 0: it has not had its machines. */
+  readonly startedAtMs: number;
   readonly conditions: readonly JobCondition[];
 }): WorkEvent[] {
-  const { state, createdAtMs, conditions } = job;
+  const { state, createdAtMs, startedAtMs, conditions } = job;
   const queued = { phase: "QUEUED", atMs: createdAtMs, description: "", reason: "" };
   if (state === "QUEUED") {
     // False says, with the ledger's own word, why the machines are not there.
@@ -52,7 +54,11 @@ export function buildJobPhases(job: {
         description: message,
         reason: WITH_REASON.has(phase) ? reason : "",
       }));
-  const earlier = ["STARTING", "RUNNING"].filter((phase) => phase !== state).flatMap(eventsOf);
+  const known = ["STARTING", "RUNNING"].filter((phase) => phase !== state).flatMap(eventsOf);
+  // One that is over has no machines any more, and so no condition that tells of them.
+  const isForgotten = state !== "STARTING" && startedAtMs > 0 && !known.some(({ phase }) => phase === "STARTING");
+  const started = { phase: "STARTING", atMs: startedAtMs, description: "", reason: "" };
+  const earlier = isForgotten ? [started, ...known] : known;
   const [current = { phase: state, atMs: earlier.at(-1)?.atMs ?? createdAtMs, description: "", reason: "" }] =
     eventsOf(state);
   return [queued, ...earlier.filter(({ atMs }) => atMs <= current.atMs), current];

@@ -116,7 +116,7 @@ export function badLuck({ world, replicas }: Replicas): void {
     expect(await pods("unheld")).toEqual([]);
     await startLedger();
     const done = await untilCondition("unheld", "Succeeded");
-    expect(trueConditions(done)).toEqual(["Created", "MachinesReserved", "Succeeded"]);
+    expect(trueConditions(done)).toEqual(["Created", "Succeeded"]);
   });
 
   it("gives back what a job has that was deleted while no controller ran", async () => {
