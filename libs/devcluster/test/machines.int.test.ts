@@ -264,7 +264,9 @@ describe.each([
       expect(readyOf(await nodes.readNode({ name: "n-1" }))).toBe("True");
     });
 
-    it.skipIf(simulated).each(["vanish", "end"] as const)("leaves no process of a machine at its %s", async (way) => {
+    // Simulated machines have no processes.
+    const ways = simulated ? [] : (["vanish", "end"] as const);
+    it.each(ways)("leaves no process of a machine at its %s", async (way) => {
       const id = await running("n-1");
       const command = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"];
       const containers = [{ name: "main", image: "none", command }];
