@@ -1,3 +1,4 @@
+import { backoffMs } from "@muster/backoff";
 import { buildAudits } from "./domain/audit.ts";
 import { renumber } from "./domain/places.ts";
 import { planPods, type PodStep, type Restarts } from "./domain/plan-pods.ts";
@@ -279,8 +280,8 @@ function noteRestart(owned: Owned, { set, nowMs }: SetSnapshot, pod: string): vo
 
 function pauseFor({ restarts }: Owned, ordinal: number, nowMs: number): void {
   const times = (restarts.get(ordinal)?.times ?? 0) + 1;
-  const pauseMs = Math.min(RESTART.mostMs, RESTART.firstMs * 2 ** Math.min(times - 1, 30));
-  restarts.set(ordinal, { times, notBeforeMs: nowMs + pauseMs });
+  // One farm makes all pods of a set: a spread would keep nobody from anybody.
+  restarts.set(ordinal, { times, notBeforeMs: nowMs + backoffMs(times, RESTART, () => 1) });
 }
 
 function forgetRestarts({ restarts }: Owned, { set, pods, nowMs }: SetSnapshot): void {

@@ -5,7 +5,13 @@ import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import { buildAudits } from "./domain/audit.ts";
 import { findOverlap } from "./domain/find-overlap.ts";
-import { NAME_CHARACTERS_MAX, REPLICAS_MAX, type ReplicaSet, type ReplicaSetSpec } from "./domain/replica-set.ts";
+import {
+  NAME_CHARACTERS_MAX,
+  NEW_SET,
+  REPLICAS_MAX,
+  type ReplicaSet,
+  type ReplicaSetSpec,
+} from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 import type { Audit } from "./domain/set-plan.ts";
 
@@ -48,9 +54,15 @@ function require(fault: Fault | undefined): void {
 export async function requireSet(deps: Pick<RequestDeps, "sets">, name: string): Promise<StoredSet> {
   require(checkDnsLabel("name", name, NAME_CHARACTERS_MAX));
   const found = await deps.sets.get(name);
-  if (found === undefined) return throwFault({ code: "not_found", kind: "replica set", id: name });
-  if ("unreadable" in found) return refuse("name", `the record of ${name} cannot be read: ${found.unreadable}`);
-  return found;
+  return found === undefined
+    ? throwFault({ code: "not_found", kind: "replica set", id: name })
+    : requireReadable(name, found);
+}
+
+type Found = NonNullable<Awaited<ReturnType<RequestDeps["sets"]["get"]>>>;
+
+function requireReadable(name: string, found: Found): StoredSet {
+  return "unreadable" in found ? refuse("name", `the record of ${name} cannot be read: ${found.unreadable}`) : found;
 }
 
 type Change = { readonly next: ReplicaSet; readonly audits: readonly Audit[] };
@@ -92,15 +104,15 @@ export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<A
   const spec = checkSpec(name, request.spec);
   const found = await deps.sets.get(name);
   if (found === undefined) return create(deps, request, spec);
-  const { record } = await requireSet(deps, name);
-  if (isSameSpec(record.spec, spec)) return { set: { record, revision: found.revision }, outcome: "UNCHANGED" };
+  const { record, revision } = requireReadable(name, found);
+  if (isSameSpec(record.spec, spec)) return { set: { record, revision }, outcome: "UNCHANGED" };
   const change = (set: ReplicaSet): Change => ({
     next: { ...set, spec: checkChange(set, spec, replace), generation: set.generation + 1 },
     audits: [{ eventType: "CHANGED", details: summary(spec) }],
   });
   const { next } = change(record);
   await checkWithCluster(deps, next, record);
-  if (dryRun) return { set: { record: next, revision: found.revision }, outcome: "CHANGED" };
+  if (dryRun) return { set: { record: next, revision }, outcome: "CHANGED" };
   return { set: await changeSet(deps, { name, requestId }, change), outcome: "CHANGED" };
 }
 
@@ -116,21 +128,10 @@ export function buildSet(deps: RequestDeps, name: string, requestId: string, spe
   const [nowMs, traceparent] = [deps.now(), deps.traceparent()];
   const audit: Audit = { eventType: "CREATED", details: summary(spec) };
   return {
+    ...NEW_SET,
     name,
     uid: deps.newId(),
     spec,
-    disabled: false,
-    placements: [],
-    nextOrdinal: 1,
-    transfer: undefined,
-    transfersHeld: undefined,
-    transferFailures: 0,
-    transferNotBeforeMs: 0,
-    roll: undefined,
-    deletion: undefined,
-    trouble: undefined,
-    fence: 0,
-    generation: 1,
     outbox: buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }),
     createdAtMs: nowMs,
     requestId,

@@ -1,4 +1,4 @@
-import { podNameOf, type Placement, type ReplicaSet, type ReplicaSetSpec } from "./replica-set.ts";
+import { NEW_SET, podNameOf, type Placement, type ReplicaSet, type ReplicaSetSpec } from "./replica-set.ts";
 import type { Roll } from "./roll.ts";
 import type { SetPod, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
@@ -21,21 +21,11 @@ export function aSpec(spec: Partial<ReplicaSetSpec> = {}): ReplicaSetSpec {
 
 export function aSet(set: Partial<ReplicaSet> = {}): ReplicaSet {
   return {
+    ...NEW_SET,
     name: "web",
     uid: "u1",
     spec: aSpec(),
-    disabled: false,
-    placements: [],
-    nextOrdinal: 1,
-    transfer: undefined,
-    transfersHeld: undefined,
-    transferFailures: 0,
-    transferNotBeforeMs: 0,
-    roll: undefined,
-    deletion: undefined,
-    trouble: undefined,
     fence: 1,
-    generation: 1,
     outbox: [],
     createdAtMs: 0,
     requestId: "r1",

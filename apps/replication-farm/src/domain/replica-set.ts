@@ -85,6 +85,22 @@ export type ReplicaSet = {
   readonly traceparent: string;
 };
 
+/** A set to which nothing has happened yet, and which no farm has owned. */
+export const NEW_SET = {
+  disabled: false,
+  placements: [],
+  nextOrdinal: 1,
+  transfer: undefined,
+  transfersHeld: undefined,
+  transferFailures: 0,
+  transferNotBeforeMs: 0,
+  roll: undefined,
+  deletion: undefined,
+  trouble: undefined,
+  fence: 0,
+  generation: 1,
+} satisfies Partial<ReplicaSet>;
+
 export type AuditEvent =
   | "CREATED"
   | "CHANGED"
