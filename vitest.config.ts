@@ -18,6 +18,6 @@ export default defineConfig({
     hookTimeout: 60_000,
     teardownTimeout: 20_000,
     maxWorkers: 2,
-    reporters: ["default", "./tools/repo/closing-line-reporter.ts"],
+    reporters: ["default", ["./tools/repo/closing-line-reporter.ts", { report: process.env["MUSTER_TEST_REPORT"] }]],
   },
 });

@@ -29,7 +29,10 @@ it("keeps the lock, the log and the buckets through the death of the server that
 
   const leading = lead(connection, { lock: "l", holder: "h", ttlMs: 5000, signal: stop.signal }, async (leadership) => {
     const { signal, isHeld } = leadership;
-    await using journal = await openJournal(connection, "replicated", leadership.token, { signal, isHeld });
+    // Who leads while the servers elect one among themselves is told that the stream is not there: a service would start again.
+    await using journal = await until("the log opens to its writer", () =>
+      openJournal(connection, "replicated", leadership.token, { signal, isHeld }),
+    );
     while (!journal.deposed.aborted && !stop.signal.aborted) {
       const text = String(written.length);
       await journal.transact(note(text)).then(
