@@ -27,7 +27,7 @@ export type RequestDeps = {
     World,
     "sets" | "set" | "rolls" | "nodeSights" | "nodesFor" | "podsOf" | "podState" | "onChange"
   >;
-  readonly auditLog: Pick<AuditLog, "newest">;
+  readonly auditLog: Pick<AuditLog, "page">;
   readonly templateHash: (set: ReplicaSet) => string;
   readonly transferMs: number;
   /** Rejects with invalid_request when the API server would not take a pod of the set. */

@@ -90,7 +90,14 @@ export type StoredMessage = Message & {
   readonly atMs: number;
 };
 
-export type StreamState = { readonly messages: number; readonly bytes: number };
+export type StreamState = {
+  readonly messages: number;
+  readonly bytes: number;
+  /** Of the oldest message that is there; above `lastSequence` when there is none. */
+  readonly firstSequence: number;
+  /** Of the newest message that ever was there. */
+  readonly lastSequence: number;
+};
 
 export type ConsumeOptions = {
   readonly stream: string;

@@ -89,7 +89,8 @@ export class MemoryStream {
 
   state(): StreamState {
     this.#expire(this.#timers.now());
-    return { messages: this.#messages.size, bytes: this.#bytes };
+    const [firstSequence = this.#last + 1] = this.#messages.keys();
+    return { messages: this.#messages.size, bytes: this.#bytes, firstSequence, lastSequence: this.#last };
   }
 
   /** Called by a consumer whose message has ended. */

@@ -59,8 +59,8 @@ export function natsStreams(link: NatsLink): NatsStreams {
     state: (stream) =>
       patiently(link, `looking at stream ${stream}`, async () =>
         absentAs(undefined, [JS_ERROR.streamNotFound], async () => {
-          const { messages, bytes } = (await (await manager).streams.info(stream)).state;
-          return { messages, bytes };
+          const { messages, bytes, first_seq, last_seq } = (await (await manager).streams.info(stream)).state;
+          return { messages, bytes, firstSequence: Math.max(first_seq, 1), lastSequence: last_seq };
         }),
       ),
   };

@@ -71,6 +71,14 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(seen.sequences).toEqual([3, 4, 5]);
     });
 
+    it("tells between which sequences it has messages", async () => {
+      const { name, subject } = await stream({ maxMessages: 3 });
+      expect(await bus.streamState(name)).toMatchObject({ messages: 0, firstSequence: 1, lastSequence: 0 });
+      for (let n = 1; n <= 5; n += 1) await bus.publish(subject("a"), nothing, { messageId: String(n) });
+      expect(await bus.streamState(name)).toMatchObject({ messages: 3, firstSequence: 3, lastSequence: 5 });
+      expect(await bus.streamState("MISSING")).toBeUndefined();
+    });
+
     it("holds one command a subject: one that is still queued is reported as a duplicate", async () => {
       const { subject, consuming } = await stream({ retention: "workqueue" });
       expect(await bus.publish(subject("a"), nothing, { messageId: "1" })).toEqual({ sequence: 1, duplicate: false });

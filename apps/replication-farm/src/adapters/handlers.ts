@@ -79,9 +79,12 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
       return Promise.resolve({ rolls: rolls.slice(0, PAGE_MAX).map((each) => rollMessage(deps, each)) });
     },
     changeRoll: (request) => roll(changeRoll(deps, request)),
-    listAudit: async ({ name, limit }, { signal }) => {
+    listAudit: async ({ name, limit, continue: token }, { signal }) => {
+      if (!/^\d*$/.test(token)) refuse("continue", `"${token}" is not from the previous reply`);
       const most = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
-      return { records: (await deps.auditLog.newest(name, most, signal)).map(toWireAudit) };
+      const before = token === "" ? undefined : Number(token);
+      const page = await deps.auditLog.page(name, { limit: most, before }, signal);
+      return { records: page.records.map(toWireAudit), continue: String(page.before ?? "") };
     },
   };
 }
