@@ -71,8 +71,7 @@ export function buildPauses(
   const ofPools = bootFailures.map((failure) => ({ ...failure, zone: undefined }));
   return [...ofProviders, ...ofPools].flatMap(({ untilMs, message, ...kind }) => {
     if (untilMs <= nowMs) return [];
-    const why = `${message}; asked again in ${Math.ceil((untilMs - nowMs) / 1000)} s`;
-    return [{ ...kind, subnet: undefined, message: why, untilMs }];
+    return [{ ...kind, subnet: undefined, message, untilMs }];
   });
 }
 

@@ -290,7 +290,7 @@ describe("new nodes", () => {
         start: [],
         bound: {},
         waits: ["d1 UNAVAILABLE d1"],
-        messages: ["1 node needed: there is no large, huge on demand (full); asked for again in 590 s"],
+        messages: ["1 node needed: there is no large, huge on demand (full); asked for again in 9m50s"],
       },
     ],
     [
@@ -351,6 +351,7 @@ describe("spot", () => {
     aShortage({ spot: true, sinceMs: NOW - 300_000 }),
     aShortage({ spot: true, sinceMs, instanceType: "huge" }),
   ];
+  const shortOnDemand = [aShortage({ message: "quota" }), aShortage({ instanceType: "huge" })];
   checkPlans([
     ["is asked for first where it is preferred", { demands: preferred }, { start: ["large spot for d1"] }],
     [
@@ -376,6 +377,16 @@ describe("spot", () => {
       "is given up for a free on-demand node once it has been short for the pause",
       { nodes: [aNode("n1")], demands: preferred, unavailable: short(NOW - 60_000) },
       { start: [], bound: { d1: "n1" } },
+    ],
+    [
+      "is told with its reason beside that of on-demand where neither is to be had",
+      { demands: preferred, unavailable: [...short(NOW - 60_000), ...shortOnDemand] },
+      {
+        start: [],
+        messages: [
+          "1 node needed: there is no large, huge as spot (full), no large on demand (quota), no huge on demand (full); asked for again in 9m50s",
+        ],
+      },
     ],
     [
       "is asked for again by new work when the mark has lapsed, though an on-demand node is free",
@@ -532,7 +543,7 @@ describe("surplus", () => {
 
   it("says for how long nothing has needed it", () => {
     const { stop } = compute(aSnapshot({ nodes: [idle("n1", 312_000)] }));
-    expect(stop[0]?.because).toEqual({ code: "IDLE", message: "nothing has needed it for 312 s" });
+    expect(stop[0]?.because).toEqual({ code: "IDLE", message: "nothing has needed it for 5m12s" });
   });
 });
 
@@ -563,7 +574,7 @@ describe("a gang", () => {
         start: [],
         waits: ["gang UNAVAILABLE gang/0,gang/x"],
         messages: [
-          "1 of 2 nodes that are needed together can be had: there is no huge on demand (full); asked for again in 590 s",
+          "1 of 2 nodes that are needed together can be had: there is no huge on demand (full); asked for again in 9m50s",
         ],
       },
     ],
@@ -751,7 +762,7 @@ describe("what is told of a pool", () => {
     const { poolScaling } = compute(aSnapshot({ pools, unavailable: [aShortage({ spot: true })] }));
     expect(poolScaling[0]?.blocked).toEqual({
       code: "UNAVAILABLE",
-      message: "2 nodes on standby are missing: there is no large as spot (full); asked for again in 590 s",
+      message: "2 nodes on standby are missing: there is no large as spot (full); asked for again in 9m50s",
     });
   });
 });

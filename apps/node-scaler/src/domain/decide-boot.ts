@@ -1,4 +1,5 @@
 import type { Demand, Unavailability } from "./demand.ts";
+import { describeLeft } from "./describe-duration.ts";
 import type { Pool } from "./fit.ts";
 import type { Shortages } from "./unavailability.ts";
 
@@ -29,25 +30,28 @@ export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): 
   const hindrance = hindranceOf(wish, pool);
   if (hindrance !== undefined) return { spots: [spot], boot: { do: "wait", because: hindrance } };
   const tried = tryAll(wish, spot, pool, conditions);
-  if (tried.do === "boot" || wish.spot !== "Preferred") return { spots: [spot], boot: bootOf(tried, conditions) };
+  if (tried.do === "boot") return { spots: [spot], boot: tried };
+  if (wish.spot !== "Preferred") return { spots: [spot], boot: waitFor([tried], conditions) };
   const pauseLeftMs = tried.sinceMs + conditions.spotRequestPauseMs - conditions.nowMs;
   if (pauseLeftMs > 0) {
-    const because = `${describeShortage(tried)}; on-demand is asked for in ${seconds(pauseLeftMs)} s`;
+    const because = `${describeShortages([tried])}; on-demand is asked for in ${describeLeft(pauseLeftMs)}`;
     return { spots: [true], boot: { do: "wait", because } };
   }
-  return { spots: [true, false], boot: bootOf(tryAll(wish, false, pool, conditions), conditions) };
+  const onDemand = tryAll(wish, false, pool, conditions);
+  return { spots: [true, false], boot: onDemand.do === "boot" ? onDemand : waitFor([tried, onDemand], conditions) };
 }
 
 type Short = {
   readonly do: "wait";
-  readonly instanceTypes: readonly string[];
   readonly spot: boolean;
-  readonly zones: Zones;
+  /** All that were tried, in that order. */
+  readonly kinds: readonly {
+    readonly instanceType: string;
+    readonly zone: string | undefined;
+    readonly shortage: Unavailability;
+  }[];
   /** When the last of them became short. */
   readonly sinceMs: number;
-  readonly latest: Unavailability;
-  /** When the first of them is asked for again. */
-  readonly untilMs: number;
 };
 
 /** Undefined: wherever the provider finds room. */
@@ -68,17 +72,15 @@ function tryAll(
   { shortages }: BootConditions,
 ): Extract<BootVerdict["boot"], { do: "boot" }> | Short {
   const zones = zonesFor(wish, pool);
-  const short: Unavailability[] = [];
+  const kinds: Short["kinds"][number][] = [];
   for (const instanceType of wish.instanceTypes) {
     for (const zone of zones) {
       const shortage = shortages.find(pool.policy.provider, instanceType, spot, zone, pool.policy.name);
       if (shortage === undefined) return { do: "boot", instanceType, spot, zone };
-      short.push(shortage);
+      kinds.push({ instanceType, zone, shortage });
     }
   }
-  const latest = short.reduce((one, other) => (other.sinceMs > one.sinceMs ? other : one));
-  const untilMs = Math.min(...short.map((shortage) => shortage.untilMs));
-  return { do: "wait", instanceTypes: wish.instanceTypes, spot, zones, sinceMs: latest.sinceMs, latest, untilMs };
+  return { do: "wait", spot, kinds, sinceMs: Math.max(...kinds.map(({ shortage }) => shortage.sinceMs)) };
 }
 
 function zonesFor({ zone }: Wish, { policy }: Pool): Zones {
@@ -87,18 +89,25 @@ function zonesFor({ zone }: Wish, { policy }: Pool): Zones {
   return zones === undefined || zones.includes(zone) ? [zone] : [];
 }
 
-function bootOf(tried: ReturnType<typeof tryAll>, { nowMs }: BootConditions): BootVerdict["boot"] {
-  if (tried.do === "boot") return tried;
-  return { do: "wait", because: `${describeShortage(tried)}; asked for again in ${seconds(tried.untilMs - nowMs)} s` };
+function waitFor(shorts: readonly Short[], { nowMs }: BootConditions): BootVerdict["boot"] {
+  const untilMs = Math.min(...shorts.flatMap(({ kinds }) => kinds.map(({ shortage }) => shortage.untilMs)));
+  return { do: "wait", because: `${describeShortages(shorts)}; asked for again in ${describeLeft(untilMs - nowMs)}` };
 }
 
-function describeShortage({ instanceTypes, spot, zones, latest }: Short): string {
-  const named = zones.filter((zone) => zone !== undefined);
-  const place = named.length === 0 ? "" : ` in zone ${named.join(", ")}`;
-  const cause = latest.message === "" ? "" : ` (${latest.message})`;
-  return `there is no ${instanceTypes.join(", ")} ${spot ? "as spot" : "on demand"}${place}${cause}`;
-}
+/** Causes that are told; a type that is short as spot and on demand, in two zones, has four at most. */
+const CAUSES_TOLD = 4;
 
-function seconds(durationMs: number): number {
-  return Math.ceil(durationMs / 1000);
+/** Types and zones that are short for one cause are told together. */
+function describeShortages(shorts: readonly Short[]): string {
+  const causes = shorts.flatMap(({ spot, kinds }) =>
+    [...Map.groupBy(kinds, ({ shortage }) => shortage.message)].map(([message, alike]) => {
+      const types = [...new Set(alike.map(({ instanceType }) => instanceType))];
+      const zones = [...new Set(alike.flatMap(({ zone }) => zone ?? []))];
+      const place = zones.length === 0 ? "" : ` in zone ${zones.join(", ")}`;
+      const cause = message === "" ? "" : ` (${message})`;
+      return `no ${types.join(", ")} ${spot ? "as spot" : "on demand"}${place}${cause}`;
+    }),
+  );
+  const more = causes.length - CAUSES_TOLD;
+  return `there is ${causes.slice(0, CAUSES_TOLD).join(", ")}${more > 0 ? `, and ${more} more causes` : ""}`;
 }

@@ -1,3 +1,4 @@
+import { describePassed } from "./describe-duration.ts";
 import { phaseRank, type FreeMachine } from "./fit.ts";
 import type { NodeSpec, ScaledNode } from "./node.ts";
 import type { Group, GroupPlan } from "./plan-bindings.ts";
@@ -63,7 +64,7 @@ function describeBoots(plan: GroupPlan, nowMs: number): Wait | undefined {
   return waitOf(
     plan.group,
     "BOOTING",
-    `waiting for ${types}, booting for ${Math.max(0, Math.floor((nowMs - sinceMs) / 1000))} s`,
+    `waiting for ${types}, booting for ${describePassed(nowMs - sinceMs)}`,
     booting.map(({ demand }) => demand),
   );
 }

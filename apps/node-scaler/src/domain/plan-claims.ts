@@ -1,4 +1,5 @@
 import type { NodeChange } from "./change-node.ts";
+import { describePassed } from "./describe-duration.ts";
 import type { Claim, ScaledNode } from "./node.ts";
 import { buildTermination } from "./plan-heartbeat.ts";
 import type { PoolPolicy } from "./pool.ts";
@@ -89,7 +90,7 @@ function planCleaning(
   if (phaseSinceMs > nowMs) return begin(node, "clock-went-back");
   const waitedMs = nowMs - phaseSinceMs;
   if (waitedMs < policy.drainTimeoutMs) return undefined;
-  return returned(`what ran on it has not ended in ${Math.round(waitedMs / 1000)} s`, "never-clean");
+  return returned(`what ran on it has not ended in ${describePassed(waitedMs)}`, "never-clean");
 }
 
 const unbound = { claim: undefined, boundTo: undefined, idleSinceMs: undefined, unhealthySinceMs: undefined };

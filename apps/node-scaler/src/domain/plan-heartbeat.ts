@@ -1,4 +1,5 @@
 import type { NodeChange } from "./change-node.ts";
+import { describeLeft, describePassed } from "./describe-duration.ts";
 import type { ScaledNode, Termination, TerminationCode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
@@ -101,8 +102,12 @@ function planLoss(
   if (instance?.failure !== undefined && node.status.kubernetesNode === undefined)
     return end(node, "BOOT_FAILED", instance.failure, snapshot);
   if (instance?.lostAtMs === undefined) return undefined;
-  const inS = Math.max(0, Math.round((instance.lostAtMs - snapshot.nowMs) / 1000));
-  const step = end(node, "SPOT_NOTICE", `the provider takes the instance away in ${inS} s`, snapshot);
+  const step = end(
+    node,
+    "SPOT_NOTICE",
+    `the provider takes the instance away in ${describeLeft(instance.lostAtMs - snapshot.nowMs)}`,
+    snapshot,
+  );
   const terminate = step.spec?.terminate;
   if (terminate === undefined) return step;
   // Whatever is not drained by then is lost with the instance.
@@ -141,7 +146,7 @@ function planCreated(seen: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | u
   // Nobody knows whether it has joined while the watcher is silent.
   if (snapshot.kubeNodes.known && bootingMs >= limitMs) {
     const joined = seenOfIt.kubernetesNode === undefined ? "has not joined the cluster" : "has joined and is not ready";
-    return end(node, "BOOT_TIMEOUT", `${joined} after ${Math.round(bootingMs / 1000)} s`, snapshot);
+    return end(node, "BOOT_TIMEOUT", `${joined} after ${describePassed(bootingMs)}`, snapshot);
   }
   const because = seenOfIt.kubernetesNode === status.kubernetesNode ? "instance-seen" : "joined";
   return { ...begin(node, because), spec, status: seenOfIt };
@@ -166,7 +171,7 @@ function planHealth({ node, kubeNode }: Seen, snapshot: HeartbeatSnapshot): Hear
   const limitMs = snapshot.policies.get(node.spec.pool)?.healthyTimeoutMs ?? 0;
   if (sickMs < limitMs) return undefined;
   const what = closed ?? (kubeNode === undefined ? "is gone from the cluster" : "is not ready");
-  return end(node, "UNHEALTHY", `${what} for ${Math.round(sickMs / 1000)} s`, snapshot);
+  return end(node, "UNHEALTHY", `${what} for ${describePassed(sickMs)}`, snapshot);
 }
 
 /**

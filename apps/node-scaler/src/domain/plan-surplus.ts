@@ -1,3 +1,4 @@
+import { describePassed } from "./describe-duration.ts";
 import { compareNames, type Pool } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
 import { mergeStandby, standsBy } from "./plan-standby.ts";
@@ -44,5 +45,5 @@ function oldestFirst(one: ScaledNode, other: ScaledNode): number {
 
 function describeIdle(node: ScaledNode, nowMs: number): string {
   const idleMs = nowMs - idleSince(node, nowMs);
-  return idleMs === 0 ? "nothing needs it" : `nothing has needed it for ${Math.floor(idleMs / 1000)} s`;
+  return idleMs === 0 ? "nothing needs it" : `nothing has needed it for ${describePassed(idleMs)}`;
 }
