@@ -18,9 +18,12 @@ export type ApiServerCase = {
 
 const assets = kubeAssets();
 
+/** For what does not depend on which API server it is. */
+export const EMBEDDED: ApiServerCase = { title: "the embedded API server", skip: false, start: embedded };
+
 /** The servers that a suite runs against; one that cannot be had says so in its title. */
 export const API_SERVERS: readonly ApiServerCase[] = [
-  { title: "the embedded API server", skip: false, start: embedded },
+  EMBEDDED,
   {
     title: assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`,
     skip: !assets.found,

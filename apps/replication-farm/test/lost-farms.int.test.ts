@@ -1,0 +1,153 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
+import { streams } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EMBEDDED } from "./api-servers.ts";
+import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
+import { farmWorld, type FarmProcess, type FarmWorld } from "./farm-world.ts";
+
+const NODES = ["n-0", "n-1", "n-2", "n-3", "n-4"];
+/** Longer than anybody waits for an answer. */
+const NEVER_MS = 600_000;
+
+describe("farms that are lost", () => {
+  let world: FarmWorld;
+  let store: FarmStore;
+  let api: FaultyApi;
+  let directory: string;
+
+  beforeAll(async () => {
+    const server = await EMBEDDED.start();
+    world = await farmWorld(server, NODES.length);
+    directory = await mkdtemp(join(tmpdir(), "muster-lost-farms-"));
+    api = await startFaultyApi({ kubeconfig: server.kubeconfig, directory, seed: 1 });
+    store = await farmStore(world.bus);
+  }, 120_000);
+
+  afterAll(async () => {
+    await api[Symbol.asyncDispose]();
+    await world[Symbol.asyncDispose]();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  const startFarm = async (who: string): Promise<FarmProcess> =>
+    world.startFarm({ MUSTER_KUBECONFIG: await api.kubeconfigFor(who) });
+  const label = (name: string): Promise<unknown> =>
+    Promise.all(NODES.map((node) => world.label(node, { [name]: "y" })));
+  const auditsThere = async (): Promise<number> => (await world.bus.streamState(streams.audit.name))?.messages ?? 0;
+  const matched = async (rule: string): Promise<number> =>
+    (await api.counters()).rules.find(({ id }) => id === rule)?.matched ?? 0;
+
+  /** Every record of the set from now on, until it is stopped. */
+  const followSet = (name: string) => {
+    const stop = new AbortController();
+    const fences: number[] = [];
+    const done = (async () => {
+      for await (const change of store.sets.watch({ filter: name, signal: stop.signal }))
+        if (change.kind === "put" && "record" in change.entry.value) fences.push(change.entry.value.record.fence);
+    })();
+    return {
+      stop: async (): Promise<readonly number[]> => {
+        stop.abort();
+        await done;
+        return fences;
+      },
+    };
+  };
+
+  it.each(["SIGKILL", "SIGSTOP"] as const)(
+    "in the middle of a group of places (%s) leave the rest to another, which makes each pod once",
+    async (signal) => {
+      const name = signal.toLowerCase();
+      const sleeper = await startFarm(name);
+      await label(name);
+      await api.inject(
+        { id: "writes", match: { who: [name], verbs: ["create", "delete"] }, fault: { do: "delay", ms: 1 } },
+        { id: "late", match: { who: [name], verbs: ["create"] }, fault: { do: "delay", ms: NEVER_MS }, times: 3 },
+      );
+      await store.create(name, { nodeSelector: `${name}=y`, replicasDesired: 5 });
+      await until("two pods of five are made", async () => (await world.pods(name)).length === 2, {
+        timeoutMs: 50_000,
+      });
+      const before = await store.sessions(sleeper.pid);
+      process.kill(sleeper.pid, signal);
+      const wrote = await matched("writes");
+
+      const other = await startFarm("other");
+      const uids = uidsOf(await placedAt(world, store, name, 5));
+      const { placements, nextOrdinal, fence } = await store.set(name);
+      expect(placements.map(({ node }) => node)).toEqual(NODES);
+      expect(nextOrdinal).toBe(6);
+      if (signal === "SIGSTOP") {
+        const seen = followSet(name);
+        process.kill(sleeper.pid, "SIGCONT");
+        await until("it has noticed that it was lost, and begins anew", async () => {
+          const sessions = await store.sessions(sleeper.pid);
+          return sessions.some((each) => !before.includes(each));
+        });
+        expect(await matched("writes")).toBe(wrote);
+        await store.change(name, (set) => ({ ...set, spec: { ...set.spec, replicasDesired: 4 } }));
+        await other.stop();
+        const after = uidsOf(await placedAt(world, store, name, 4));
+        expect(uids).toEqual(expect.arrayContaining(after));
+        const fences = await seen.stop();
+        expect(fences).toEqual(fences.toSorted((a, b) => a - b));
+        expect(fences[0]).toBeGreaterThanOrEqual(fence);
+      } else await other.stop();
+      await sleeper.kill();
+      await api.remove();
+    },
+    120_000,
+  );
+
+  it("by SIGKILL have their sets taken over by another, and nothing else changes", async () => {
+    const farms = [await world.startFarm(), await world.startFarm()];
+    await label("kept");
+    await store.create("kept", { nodeSelector: "kept=y", replicasDesired: 3 });
+    const uids = uidsOf(await placedAt(world, store, "kept", 3));
+    await until("all audits are on their stream", async () =>
+      (await store.sets.list()).every(({ value }) => "record" in value && value.record.outbox.length === 0),
+    );
+    const owner = await until("one of them owns it, and says so", async () => {
+      const { set } = await world.farms.getReplicaSet({ name: "kept" }, { timeoutMs: 2000 });
+      return farms.find(({ pid }) => set?.farm?.includes(`-${pid}-`));
+    });
+    const before = { set: await store.set("kept"), audits: await auditsThere() };
+    await owner.kill();
+    const after = await until("another has it", async () => {
+      const taken = await store.set("kept");
+      return taken.fence > before.set.fence && taken;
+    });
+    expect({ ...after, fence: 0 }).toEqual({ ...before.set, fence: 0 });
+    expect(uidsOf(await placedAt(world, store, "kept", 3))).toEqual(uids);
+    expect(await auditsThere()).toBe(before.audits);
+    await Promise.all(farms.map((farm) => farm.kill()));
+  }, 120_000);
+
+  it("leave their share to the others, who share it anew", async () => {
+    const names = Array.from({ length: 60 }, (_, index) => `shared-${index}`);
+    for (const name of names) await store.create(name, { nodeSelector: "nowhere=y" });
+    const farms = [await world.startFarm(), await world.startFarm()];
+    const sharedByAll = (sharers: readonly FarmProcess[]): Promise<unknown> =>
+      until(
+        `${sharers.length} farms share all sets`,
+        async () => {
+          const { sets } = await world.farms.listReplicaSets({}, { timeoutMs: 2000 });
+          const owners = sets.map(({ farm }) => sharers.find(({ pid }) => farm?.includes(`-${pid}-`))?.pid);
+          return (
+            owners.length >= names.length && !owners.includes(undefined) && new Set(owners).size === sharers.length
+          );
+        },
+        { timeoutMs: 60_000, everyMs: 100 },
+      );
+    await sharedByAll(farms);
+    farms.push(...(await Promise.all([world.startFarm(), world.startFarm(), world.startFarm()])));
+    await sharedByAll(farms);
+    await farms.shift()?.kill();
+    await sharedByAll(farms);
+    await Promise.all(farms.map((farm) => farm.kill()));
+  }, 240_000);
+});
