@@ -5,6 +5,7 @@ import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import { buildAudits } from "./domain/audit.ts";
 import { findOverlap } from "./domain/find-overlap.ts";
+import { place } from "./domain/places.ts";
 import {
   NAME_CHARACTERS_MAX,
   NEW_SET,
@@ -14,6 +15,7 @@ import {
 } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 import type { Audit } from "./domain/set-plan.ts";
+import { whyNotFree } from "./node-verdicts.ts";
 
 /** What answering users needs from outside. */
 export type RequestDeps = {
@@ -25,7 +27,7 @@ export type RequestDeps = {
   readonly rolls: Records<Roll>;
   readonly world: Pick<
     World,
-    "sets" | "set" | "rolls" | "nodeSights" | "nodesFor" | "podsOf" | "podState" | "onChange"
+    "sets" | "set" | "rolls" | "nodeSights" | "nodesFor" | "occupied" | "podsOf" | "podState" | "onChange"
   >;
   readonly auditLog: Pick<AuditLog, "page">;
   readonly templateHash: (set: ReplicaSet) => string;
@@ -293,9 +295,12 @@ export function remove(
   });
 }
 
-/** Begins to leave a node though it is eligible. */
-export function transferNode(deps: RequestDeps, request: Named & { readonly node: string }): Promise<StoredSet> {
-  const { node } = request;
+/** Begins to leave a node though it is eligible; for a node of the caller's choice, or of the farm's where that is empty. */
+export function transferNode(
+  deps: RequestDeps,
+  request: Named & { readonly node: string; readonly newNode: string },
+): Promise<StoredSet> {
+  const { node, newNode } = request;
   return changeSet(deps, request, (set) => {
     refuseDeleted(set);
     refuseInRoll(set, "moved");
@@ -306,18 +311,22 @@ export function transferNode(deps: RequestDeps, request: Named & { readonly node
     if (!placements.some((each) => each.node === node)) refuse("node", `"${node}" has no replica of ${name}`);
     if (set.transfersHeld !== undefined)
       refuse("name", `transfers of ${name} are held by ${set.transfersHeld.by}: ${set.transfersHeld.because}`);
+    const obstacle = newNode === "" ? undefined : whyNotFree(deps, set, newNode);
+    if (obstacle !== undefined) refuse("new_node", `"${newNode}" cannot be taken: ${obstacle}`);
     const nowMs = deps.now();
     const because = "somebody asked for it";
     const started = {
       id: `${uid}-${nextOrdinal}`,
       oldNode: node,
-      newNode: undefined,
+      newNode: newNode === "" ? undefined : newNode,
       startedAtMs: nowMs,
       deadlineMs: nowMs + deps.transferMs,
       because,
     };
-    const details = { transfer_id: started.id, pod_id: spec.podId, old_node: node, new_node: "", reason: because };
-    return { next: { ...set, transfer: started }, audits: [{ eventType: "NODE_TRANSFER_START", details }] };
+    const details = { transfer_id: started.id, pod_id: spec.podId, old_node: node, new_node: newNode, reason: because };
+    const templateHash = deps.templateHash(set);
+    const placed = newNode === "" ? set : place({ nowMs, templateHash, reservations: new Map() }, set, newNode);
+    return { next: { ...placed, transfer: started }, audits: [{ eventType: "NODE_TRANSFER_START", details }] };
   });
 }
 

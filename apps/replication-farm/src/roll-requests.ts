@@ -1,14 +1,16 @@
 import { faultOf, throwFault } from "@muster/faults";
 import type { Stored } from "./adapters/records.ts";
 import { checkSpec, checkReplicas, oneForm, buildSet, refuse, requireSet, type RequestDeps } from "./requests.ts";
-import type { ReplicaSet } from "./domain/replica-set.ts";
+import type { ReplicaSet, ReplicaSetSpec } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 
 export type CreateRollRequest = {
   readonly requestId: string;
   readonly oldSet: string;
   readonly newSet: string;
-  /** Empty: the new set exists. */
+  /** Of the new set, which is made. With neither this nor a template it exists. */
+  readonly spec: ReplicaSetSpec | undefined;
+  /** Of a new set that is made with everything else as the old one has it; empty: none. */
   readonly template: string;
   /** Undefined: as many as the old set has. */
   readonly replicasDesired: number | undefined;
@@ -35,10 +37,10 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
   refuseUnfit("new_set", fresh);
   const healthyMost = Math.max(old.disabled ? old.placements.length : old.spec.replicasDesired, target);
   // As many as there can ever be at the same time leave nothing that could be moved.
-  if (minimum > target || (minimum > 0 && minimum >= healthyMost))
+  if ((minimum > target && !leaveOld) || (minimum > 0 && minimum >= healthyMost))
     refuse(
       "minimum_replicas",
-      `${minimum} can never be kept while replicas move: less than ${healthyMost} and at most ${target}, the wanted number, is needed`,
+      `${minimum} can never be kept while replicas move: less than ${healthyMost}${leaveOld ? "" : ` and at most ${target}, the wanted number,`} is needed`,
     );
   const roll: Roll = {
     id: newSet,
@@ -65,8 +67,12 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
 
 async function requireNewSet(deps: RequestDeps, request: CreateRollRequest, old: ReplicaSet): Promise<ReplicaSet> {
   const { newSet: name, template, requestId } = request;
-  if (template === "") return (await requireSet(deps, name)).record;
-  const spec = checkSpec(name, { ...old.spec, template: oneForm(template), replicasDesired: 0 });
+  if (request.spec === undefined && template === "") return (await requireSet(deps, name)).record;
+  const wanted = request.spec ?? { ...old.spec, template: oneForm(template) };
+  const spec = checkSpec(name, { ...wanted, replicasDesired: 0 });
+  // Only pods of one pod id give way to each other on a node.
+  if (spec.podId !== old.spec.podId)
+    refuse("spec.pod_id", `"${spec.podId}" is not what ${old.name} runs: "${old.spec.podId}" is needed`);
   const made = buildSet(deps, name, requestId, spec);
   await deps.check(made);
   try {
@@ -139,6 +145,8 @@ function changed(roll: Roll, change: string): Roll {
         newSet: oldSet,
         oldDesired: newDesired,
         newDesired: oldDesired,
+        // What a canary was taken from gets back what it gave.
+        target: roll.leaveOld ? Math.max(roll.target, oldDesired + newDesired) : roll.target,
         leaveOld: false,
         undone: roll.undone + 1,
       };

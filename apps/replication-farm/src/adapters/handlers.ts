@@ -4,6 +4,7 @@ import { desiredOf } from "../domain/desired-of.ts";
 import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
 import type { Roll } from "../domain/roll.ts";
 import { countHealthy } from "../pass.ts";
+import { explainNodesOf } from "../node-verdicts.ts";
 import {
   apply,
   enable,
@@ -57,12 +58,25 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
     deleteReplicaSet: (request) => set(remove(deps, request)),
     transferNode: (request) => set(transferNode(deps, request)),
     holdTransfers: (request) => set(holdTransfers(deps, request)),
-    createRoll: ({ requestId, oldSet, newSet, templateJson, replicasDesired, ...rest }) =>
+    explainReplicaSet: async ({ name }) => {
+      const stored = await requireSet(deps, name);
+      const verdicts = explainNodesOf(deps, stored.record);
+      const roll = rollOf(deps, stored.record);
+      return {
+        set: setMessage(deps, stored),
+        roll: roll === undefined ? null : rollMessage(deps, roll),
+        nodesKnown: verdicts !== undefined,
+        nodes: verdicts?.slice(0, PAGE_MAX) ?? [],
+        nodesMore: Math.max(0, (verdicts?.length ?? 0) - PAGE_MAX),
+      };
+    },
+    createRoll: ({ requestId, oldSet, newSet, spec, templateJson, replicasDesired, ...rest }) =>
       roll(
         createRoll(deps, {
           requestId,
           oldSet,
           newSet,
+          spec: spec === null || spec === undefined ? undefined : toSpec(newSet, spec),
           template: templateJson,
           replicasDesired: replicasDesired ?? undefined,
           minimum: rest.minimumReplicas,
@@ -117,8 +131,6 @@ async function laterThan<Record>(
 function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): WireReplicaSet {
   const { world } = deps;
   const nodes = world.nodesFor(set);
-  const roll = world.rolls().find(({ id }) => id === set.roll)?.read;
-  const rolled = roll !== undefined && "record" in roll ? roll.record : undefined;
   return {
     record: toWireSet(set),
     revision,
@@ -127,11 +139,19 @@ function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): Wi
       const { health, reason, message } = livePod(deps, set, pod) ?? NOT_SEEN;
       return { node, pod, health, reason, message, templateHash, eligible: nodes?.eligible.has(node) ?? true };
     }),
-    replicasDesired: desiredOf(set, rolled, nodes?.eligible.size),
+    replicasDesired: desiredOf(set, rollOf(deps, set)?.record, nodes?.eligible.size),
     healthy: countHealthy(set, world.podsOf(set.name), deps.templateHash(set)),
     eligibleNodes: nodes?.eligible.size ?? 0,
     farm: deps.farmOf(set.name),
   };
+}
+
+/** The rolling update that the set is in, as far as it can be read. */
+function rollOf({ world }: RequestDeps, { roll }: ReplicaSet): Stored<Roll> | undefined {
+  const found = world.rolls().find(({ id }) => id === roll);
+  return found !== undefined && "record" in found.read
+    ? { record: found.read.record, revision: found.revision }
+    : undefined;
 }
 
 function livePod({ world }: RequestDeps, { name }: ReplicaSet, pod: string) {

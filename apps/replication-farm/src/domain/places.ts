@@ -11,7 +11,11 @@ export function findCandidates({ set, nodes, taken }: SetSnapshot): string[] {
 }
 
 /** The set with one more place. */
-export function place(snapshot: SetSnapshot, set: ReplicaSet, node: string): ReplicaSet {
+export function place(
+  snapshot: Pick<SetSnapshot, "templateHash" | "nowMs" | "reservations">,
+  set: ReplicaSet,
+  node: string,
+): ReplicaSet {
   const placement: Placement = {
     node,
     ordinal: set.nextOrdinal,

@@ -1,0 +1,56 @@
+import { expect, it } from "vitest";
+import { aSpec, placedOn } from "./a-set.ts";
+import { findNodes, readSelector, type NodeSight } from "./eligible-nodes.ts";
+import { explainNodes } from "./explain-nodes.ts";
+
+function sight(name: string, rest: Partial<NodeSight> = {}): NodeSight {
+  return { name, labels: { disk: "ssd" }, ready: true, schedulable: true, unreadySinceMs: undefined, ...rest };
+}
+
+function explained(
+  placed: readonly string[],
+  sights: readonly NodeSight[],
+  taken: Readonly<Record<string, string>> = {},
+) {
+  const set = placedOn(placed, { spec: aSpec({ nodeSelector: "disk=ssd" }) });
+  const nodes = findNodes(readSelector("f", "disk=ssd"), sights, { nowMs: 10, graceMs: 5 });
+  return explainNodes(set, sights, nodes, new Map(Object.entries(taken))).map(({ node, code, message }) =>
+    [node, code, message].join(" ").trim(),
+  );
+}
+
+it.each<[title: string, sight: NodeSight, taken: Record<string, string>, verdict: string]>([
+  ["free", sight("n"), {}, "n FREE"],
+  ["taken by another set", sight("n"), { n: "web-2" }, "n TAKEN web-2 runs pod id web there"],
+  ["not selected", sight("n", { labels: {} }), {}, "n NOT_SELECTED its labels do not match disk=ssd"],
+  ["cordoned", sight("n", { schedulable: false }), {}, "n CORDONED it is cordoned"],
+  ["not ready", sight("n", { ready: false, unreadySinceMs: 8 }), {}, "n NOT_READY it is not ready"],
+])("a node without a replica is %s", (_title, node, taken, verdict) => {
+  expect(explained([], [node], taken)).toEqual([verdict]);
+});
+
+it.each<[title: string, sights: readonly NodeSight[], verdict: string]>([
+  ["is as it should be", [sight("n")], "n REPLICA"],
+  ["is on a node that is cordoned", [sight("n", { schedulable: false })], "n REPLICA it is cordoned"],
+  [
+    "is on a node that may come back",
+    [sight("n", { ready: false, unreadySinceMs: 8 })],
+    "n REPLICA it is not ready, which it may be for a while",
+  ],
+  ["is on a node that is gone", [], "n REPLICA the node is gone"],
+])("a replica %s", (_title, sights, verdict) => {
+  expect(explained(["n"], sights)).toEqual([verdict]);
+});
+
+it("tells of a pool's machine that the set does not hold", () => {
+  const set = placedOn([], { spec: aSpec({ nodeSelector: "", pool: "workers" }) });
+  const nodes = { eligible: new Set<string>(), usable: new Set(["n"]) };
+  expect(explainNodes(set, [sight("n")], nodes, new Map())).toEqual([
+    { node: "n", code: "NOT_GRANTED", message: "the set holds no such machine of pool workers" },
+  ]);
+});
+
+it("puts what is not selected last, and orders the rest by name", () => {
+  const sights = [sight("a", { labels: {} }), sight("c"), sight("b"), sight("d")];
+  expect(explained(["d"], sights).map((line) => line.split(" ")[0])).toEqual(["d", "b", "c", "a"]);
+});

@@ -1,0 +1,54 @@
+import { matchesLabels } from "@muster/names";
+import { readSelector, type NodeSight } from "./eligible-nodes.ts";
+import type { ReplicaSet } from "./replica-set.ts";
+import type { Nodes } from "./set-snapshot.ts";
+
+/** Those that matter first: of nodes that are not selected there may be thousands. */
+const CODES = ["REPLICA", "FREE", "TAKEN", "CORDONED", "NOT_READY", "NOT_GRANTED", "NOT_SELECTED"] as const;
+
+/** REPLICA: the set has a place there. FREE: it may get one. TAKEN: by another set's pod of the same pod id. The others are not eligible. */
+export type NodeCode = (typeof CODES)[number];
+
+/** What a node is to a set, and why, for people. */
+export type NodeVerdict = { readonly node: string; readonly code: NodeCode; readonly message: string };
+
+type Judged = Omit<NodeVerdict, "node">;
+
+/** What each node is to the set, those that matter first. `taken`: node -> who else has a place or a pod of the same pod id there. */
+export function explainNodes(
+  set: ReplicaSet,
+  sights: readonly NodeSight[],
+  nodes: Nodes,
+  taken: ReadonlyMap<string, string>,
+): NodeVerdict[] {
+  const places = set.placements.map(({ node }) => node);
+  const gone = places.filter((place) => !sights.some(({ name }) => name === place));
+  const judge = (sight: NodeSight): Judged => {
+    const obstacle = findObstacle(set, sight, nodes);
+    if (places.includes(sight.name)) return judgePlace(obstacle, nodes.eligible.has(sight.name));
+    if (obstacle !== undefined) return obstacle;
+    const holder = taken.get(sight.name);
+    if (holder === undefined) return { code: "FREE", message: "" };
+    return { code: "TAKEN", message: `${holder} runs pod id ${set.spec.podId} there` };
+  };
+  return [
+    ...sights.map((sight) => ({ node: sight.name, ...judge(sight) })),
+    ...gone.map((node) => ({ node, code: "REPLICA" as const, message: "the node is gone" })),
+  ].toSorted((a, b) => CODES.indexOf(a.code) - CODES.indexOf(b.code) || (a.node < b.node ? -1 : 1));
+}
+
+/** Why the node takes no new pod of the set. */
+function findObstacle({ spec }: ReplicaSet, sight: NodeSight, { eligible }: Nodes): Judged | undefined {
+  const selector = readSelector("spec.node_selector", spec.nodeSelector);
+  if (!matchesLabels(selector, sight.labels))
+    return { code: "NOT_SELECTED", message: `its labels do not match ${spec.nodeSelector}` };
+  if (!sight.schedulable) return { code: "CORDONED", message: "it is cordoned" };
+  if (!sight.ready) return { code: "NOT_READY", message: "it is not ready" };
+  if (eligible.has(sight.name)) return undefined;
+  return { code: "NOT_GRANTED", message: `the set holds no such machine of pool ${spec.pool ?? ""}` };
+}
+
+function judgePlace(obstacle: Judged | undefined, isEligible: boolean): Judged {
+  if (obstacle === undefined) return { code: "REPLICA", message: "" };
+  return { code: "REPLICA", message: `${obstacle.message}${isEligible ? ", which it may be for a while" : ""}` };
+}

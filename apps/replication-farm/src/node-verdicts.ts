@@ -1,0 +1,34 @@
+import { throwFault } from "@muster/faults";
+import type { World } from "./adapters/views.ts";
+import { explainNodes, type NodeVerdict } from "./domain/explain-nodes.ts";
+import type { ReplicaSet } from "./domain/replica-set.ts";
+
+type Deps = { readonly world: Pick<World, "sets" | "nodeSights" | "nodesFor" | "occupied" | "podsOf"> };
+
+/** What each node is to the set; undefined while nothing is known of nodes. */
+export function explainNodesOf({ world }: Deps, set: ReplicaSet): NodeVerdict[] | undefined {
+  const sights = world.nodeSights();
+  const nodes = world.nodesFor(set);
+  if (sights === undefined || nodes === undefined) return undefined;
+  const { podId } = set.spec;
+  const own = world.podsOf(set.name);
+  const others = world.sets().flatMap(({ read }) => ("record" in read ? [read.record] : []));
+  const taken = new Map([
+    ...[...world.occupied(podId)].filter(([, pod]) => !own.has(pod)),
+    ...others
+      .filter(({ name, spec }) => name !== set.name && spec.podId === podId)
+      .flatMap(({ name, placements }) => placements.map(({ node }): [string, string] => [node, name])),
+  ]);
+  return explainNodes(set, sights, nodes, taken);
+}
+
+/** Why the set cannot get a place on this node; undefined when it can. Throws FaultError unavailable while nothing is known of nodes. */
+export function whyNotFree(deps: Deps, set: ReplicaSet, node: string): string | undefined {
+  if (set.spec.pool !== undefined) return `the ledger chooses among the machines of pool ${set.spec.pool}`;
+  const verdicts = explainNodesOf(deps, set);
+  if (verdicts === undefined) return throwFault({ code: "unavailable", dependency: "watcher", retryAfterMs: 1000 });
+  const found = verdicts.find((verdict) => verdict.node === node);
+  if (found?.code === "FREE") return undefined;
+  if (found === undefined) return "there is no such node";
+  return found.code === "REPLICA" ? `${set.name} has a replica there` : found.message;
+}
