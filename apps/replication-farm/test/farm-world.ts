@@ -27,7 +27,10 @@ export type FarmWorld = AsyncDisposable & {
   readonly bus: NatsBus;
   readonly calls: KubeCalls;
   readonly farms: Client<typeof FarmService>;
+  readonly watcher: FarmProcess;
   startFarm(env?: Readonly<Record<string, string>>): Promise<FarmProcess>;
+  /** The one that is there has to be killed before. */
+  startWatcher(): Promise<FarmProcess>;
   label(node: string, labels: Readonly<Record<string, string | null>>): Promise<void>;
   pods(set: string): Promise<V1Pod[]>;
 };
@@ -60,7 +63,7 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
   };
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
-  await start("watcher", {});
+  const watcher = processOf(await start("watcher", {}));
   const farms = client(bus, FarmService);
   stack = starting.move();
   return {
@@ -68,6 +71,8 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
     bus,
     calls,
     farms,
+    watcher,
+    startWatcher: async () => processOf(await start("watcher", {})),
     startFarm: async (env = {}) => {
       const child = await start("replication-farm", {
         FARM_SESSION_TTL_MS: "1500",
@@ -75,7 +80,7 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
         FARM_TRANSFER_RETRY_MS: "200",
         ...env,
       });
-      return { pid: child.pid ?? 0, kill: () => ended(child), stop: () => ended(child, "SIGTERM") };
+      return processOf(child);
     },
     label: async (node, labels) => {
       await calls.patch<V1Node>(NODES, node, { kind: "merge", body: { metadata: { labels } } });
@@ -86,6 +91,10 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
+}
+
+function processOf(child: ChildProcess): FarmProcess {
+  return { pid: child.pid ?? 0, kill: () => ended(child), stop: () => ended(child, "SIGTERM") };
 }
 
 async function ended(child: ChildProcess, signal: NodeJS.Signals = "SIGKILL"): Promise<void> {

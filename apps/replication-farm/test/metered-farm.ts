@@ -1,0 +1,42 @@
+import { once } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
+import type { FarmProcess, FarmWorld } from "./farm-world.ts";
+
+/** A farm whose metrics tell a test what it does while nothing is to be seen of it elsewhere. */
+export type MeteredFarm = FarmProcess & {
+  /** How many sets it owns; undefined until it has started. */
+  owned(): Promise<number | undefined>;
+  /** How often a pass has waited for this reason. */
+  waits(because: string): Promise<number>;
+};
+
+export async function startMeteredFarm(
+  world: FarmWorld,
+  env: Readonly<Record<string, string>> = {},
+): Promise<MeteredFarm> {
+  const port = await freePort();
+  const farm = await world.startFarm({ MUSTER_HTTP_ADDR: `127.0.0.1:${port}`, FARM_RESYNC_MS: "100", ...env });
+  const values = async (metric: string): Promise<{ readonly labels: string; readonly value: number }[]> => {
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    const lines = text.matchAll(new RegExp(`^${metric}(?:\\{(.*)\\})? ([0-9.e+]+)`, "gm"));
+    return [...lines].map(([, labels = "", value]) => ({ labels, value: Number(value) }));
+  };
+  return {
+    ...farm,
+    owned: async () => (await values("muster_farm_sets"))[0]?.value,
+    waits: async (because) =>
+      (await values("muster_farm_steps_total"))
+        .filter(({ labels }) => labels.includes('do="wait"') && labels.includes(`because="${because}"`))
+        .reduce((sum, { value }) => sum + value, 0),
+  };
+}
+
+/** Somebody else may take it before the farm does: then that one fails to start, and says so. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}

@@ -1,0 +1,86 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
+import { bucketKeys, buckets, muster } from "@muster/proto";
+import { openBucket, protoCodec } from "@muster/store";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EMBEDDED } from "./api-servers.ts";
+import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
+import { farmWorld, type FarmWorld } from "./farm-world.ts";
+import { startMeteredFarm, type MeteredFarm } from "./metered-farm.ts";
+
+const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
+
+describe("a farm", () => {
+  let world: FarmWorld;
+  let store: FarmStore;
+  let api: FaultyApi;
+  let directory: string;
+  let farm: MeteredFarm;
+
+  beforeAll(async () => {
+    const server = await EMBEDDED.start();
+    world = await farmWorld(server, 3);
+    directory = await mkdtemp(join(tmpdir(), "muster-farm-outages-"));
+    api = await startFaultyApi({ kubeconfig: server.kubeconfig, directory, seed: 1 });
+    store = await farmStore(world.bus);
+    await Promise.all(["n-0", "n-1", "n-2"].map((node) => world.label(node, { zone: "a" })));
+    farm = await startMeteredFarm(world, { MUSTER_KUBECONFIG: api.kubeconfig });
+    await store.create("web", { nodeSelector: "zone=a", replicasDesired: 2 });
+  }, 120_000);
+
+  afterAll(async () => {
+    await api[Symbol.asyncDispose]();
+    await world[Symbol.asyncDispose]();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  const removed = async (): Promise<number> =>
+    (await api.counters()).rules.find(({ id }) => id === "deletes")?.matched ?? 0;
+  const countDeletes = () =>
+    api.inject({ id: "deletes", match: { verbs: ["delete"], resources: ["pods"] }, fault: { do: "delay", ms: 1 } });
+
+  it("without NATS leaves all pods alone, and goes on when it is back", async () => {
+    const before = uidsOf(await placedAt(world, store, "web", 2));
+    await countDeletes();
+    const [{ metadata } = {}] = await world.pods("web");
+    await world.nats.kill();
+    await until("it has given up what it owned", async () => (await farm.owned()) === 0);
+    await world.calls.delete(PODS, metadata?.name ?? "", { preconditions: { uid: metadata?.uid ?? "" } });
+    await until("one pod is gone", async () => (await world.pods("web")).length === 1);
+    const left = uidsOf(await world.pods("web"));
+    await world.nats.start();
+    const after = uidsOf(await placedAt(world, store, "web", 2));
+    expect(after.filter((uid) => before.includes(uid))).toEqual(left);
+    expect(await removed()).toBe(0);
+    await api.remove();
+  }, 120_000);
+
+  it("concludes nothing about nodes and pods while the watcher is silent", async () => {
+    const pods = await placedAt(world, store, "web", 2);
+    const { placements } = await store.set("web");
+    await world.watcher.kill();
+    const { NodesComplete, NodeState } = muster.watch.v1;
+    const nodes = await openBucket(world.bus.connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
+    const marks = await openBucket(world.bus.connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
+    const mark = await marks.get(bucketKeys.nodesComplete);
+    await marks.update(bucketKeys.nodesComplete, { atMs: 1 }, mark?.revision ?? 0);
+    // As if it had begun to tell of its nodes, and had not come to these.
+    for (const { key, revision } of await nodes.list())
+      if (key !== bucketKeys.nodesComplete) await nodes.delete(key, revision);
+    await store.change("web", (set) => ({ ...set, spec: { ...set.spec, replicasDesired: 1 } }));
+    await countDeletes();
+    const waited = await farm.waits("nodes-unknown");
+    await until("it has looked often", async () => (await farm.waits("nodes-unknown")) > waited + 10, {
+      timeoutMs: 40_000,
+    });
+    expect((await store.set("web")).placements).toEqual(placements);
+    expect(uidsOf(await world.pods("web"))).toEqual(uidsOf(pods));
+    expect(await removed()).toBe(0);
+    await world.startWatcher();
+    const after = uidsOf(await placedAt(world, store, "web", 1));
+    expect(uidsOf(pods)).toEqual(expect.arrayContaining(after));
+  }, 120_000);
+});
