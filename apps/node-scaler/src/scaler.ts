@@ -1,4 +1,4 @@
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, faultOf } from "@muster/faults";
 import type { Records } from "./adapters/records.ts";
 import type { ScalingLimits, ScalingPlan } from "./domain/compute.ts";
 import type { Silence } from "./domain/build-pool-troubles.ts";
@@ -11,7 +11,8 @@ import type { OpenStep } from "./domain/plan-openings.ts";
 import type { ScanStep } from "./domain/plan-scan.ts";
 import type { PoolPolicy } from "./domain/pool.ts";
 import type { BootFailure } from "./domain/transition-boot-failures.ts";
-import type { Instances, KubeNodes, Machines, PodOnNode, PodsByNode } from "./domain/sightings.ts";
+import type { KubeNodes, Machines, PodOnNode, PodsByNode } from "./domain/sightings.ts";
+import type { ProviderList } from "./instance-lists.ts";
 import type { NodeProvider } from "./providers/provider.ts";
 
 /** What is seen of the cluster, and what is done to its nodes. Each call rejects with FaultError, and is done already when made again. */
@@ -55,6 +56,10 @@ export type ScalerDeps = {
   readonly publishPools: (pools: ScalingPlan["poolScaling"]) => Promise<void>;
   readonly limits: ScalingLimits;
   readonly unavailableMs: number;
+  /** How long a round waits for what a provider answers; what takes longer goes on beside the rounds. */
+  readonly patienceMs: number;
+  /** How long what a provider listed is believed, from when it was asked. */
+  readonly listFreshMs: number;
   readonly tell: Tell;
 };
 
@@ -88,12 +93,18 @@ export type Memory = {
   readonly silences: Map<string, Silence>;
   readonly stops: Map<string, StopsTried>;
   suspects: ReadonlySet<string>;
-  /** Providers whose instances this leader has seen. */
-  readonly listed: Set<string>;
+  /** By provider, as this leader has seen it. */
+  readonly lists: Map<string, ProviderList>;
+  /** Lists under way, by provider. They never reject. */
+  readonly asking: Map<string, Promise<void>>;
+  /** When the lists were asked for that the latest scan looked at. */
+  scanned: ReadonlyMap<string, number>;
   /** All records have once been held against the nodes and the ledger. Before that nothing is made. */
   hasLooked: boolean;
   /** Boots under way, by the name of the node. */
   readonly booting: Map<string, Promise<void>>;
+  /** Steps under way that end a node, by its name. They never reject. */
+  readonly ending: Map<string, Promise<void>>;
   plan: Pick<ScalingPlan, "bindings" | "waits" | "poolScaling"> | undefined;
 };
 
@@ -109,43 +120,15 @@ export function makeScaler(deps: ScalerDeps): Scaler {
     silences: new Map(),
     stops: new Map(),
     suspects: new Set(),
-    listed: new Set(),
+    lists: new Map(),
+    asking: new Map(),
+    scanned: new Map(),
     hasLooked: false,
     booting: new Map(),
+    ending: new Map(),
     plan: undefined,
   };
   return { ...deps, memory };
-}
-
-/**
- * What the providers of these names have now; all that are configured, and all that have a node, by default. One that fails is silent, and so is one that is
- * configured no more: what it has is not known.
- */
-export async function listInstances(
-  { providers, records, signal, tell, memory, now }: Scaler,
-  loop: LoopName,
-  names: Iterable<string> = [...providers.keys(), ...records.list().map(({ spec }) => spec.provider)],
-): Promise<Instances> {
-  const silent = new Set<string>();
-  const lists = await Promise.all(
-    [...new Set(names)].map(async (provider) => {
-      try {
-        const known = providers.get(provider);
-        if (known === undefined) throwFault({ code: "not_found", kind: "provider in the file of pools", id: provider });
-        const listed = await known.list(signal);
-        memory.listed.add(provider);
-        memory.silences.delete(provider);
-        return listed.map((instance) => ({ ...instance, provider }));
-      } catch (error) {
-        silent.add(provider);
-        const sinceMs = memory.silences.get(provider)?.sinceMs ?? now();
-        memory.silences.set(provider, { sinceMs, message: describeFailure(error).message });
-        tell.failed(loop, `listing the instances of ${provider}`, error);
-        return [];
-      }
-    }),
-  );
-  return { all: lists.flat(), silent };
 }
 
 /** Undefined when the ledger does not answer. */

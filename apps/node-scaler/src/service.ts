@@ -69,7 +69,8 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
     logger.warn({ err: error }, "nodes cannot be scaled now");
   } finally {
     deps.led = undefined;
-    await Promise.allSettled(scaler.memory.booting.values());
+    const { booting, ending, asking } = scaler.memory;
+    await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values()]);
   }
 }
 

@@ -25,10 +25,10 @@ export function buildInstance(nodeName: string, parts: Partial<ListedInstance> =
 }
 
 export function listed(...all: readonly ListedInstance[]): Instances {
-  return { all, silent: new Set() };
+  return { all, silent: new Set(), askedAtMs: new Map([["cloud", Infinity]]) };
 }
 
-export const silence: Instances = { all: [], silent: new Set(["cloud"]) };
+export const silence: Instances = { all: [], silent: new Set(["cloud"]), askedAtMs: new Map() };
 
 /** The ready Kubernetes node of the node of this name, as `buildNode` has it. */
 export function buildKubeNode(nodeName: string, parts: Partial<KubeNode> = {}): KubeNode {

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { buildPoolTroubles } from "../src/domain/build-pool-troubles.ts";
+import { listInstances } from "../src/instance-lists.ts";
+import type { NodeProvider } from "../src/providers/provider.ts";
 import { buildPolicy } from "./build-node.ts";
+import { memoryCloud } from "./memory-cloud.ts";
 import { ScalerWorld } from "./scaler-world.ts";
 
 const MINUTE = 60_000;
@@ -99,6 +102,72 @@ it("boots no node in the place of one that was just given back, in whatever seco
     starts.push(world.cloud.starts.size);
   }
   expect(new Set(starts)).toEqual(new Set([6]));
+});
+
+describe("a provider that does not answer", () => {
+  const never = () => new Promise<never>(() => undefined);
+  const mute: NodeProvider = {
+    name: "mute",
+    fixedSizeVolumes: false,
+    start: never,
+    stop: never,
+    list: never,
+    findImage: never,
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+
+  it("delays no node of another: it boots, is claimed and ends in its usual rounds", async () => {
+    const days = [false, true].map(async (withMute) => {
+      const standby = [{ instanceType: "small", count: 1, spot: false }];
+      const other = buildPolicy({ name: "b", provider: "mute", standby });
+      const world = new ScalerWorld(buildPolicy({ idleMs: 0 }), ...(withMute ? [other] : []));
+      if (withMute) world.others.set("mute", mute);
+      world.restart();
+      const job = world.ledger.reserve("a", 2, world.nowMs);
+      const seen: string[] = [];
+      const note = () => seen.push(phases(world).join());
+      await world.run(MINUTE, note);
+      world.release(job);
+      await world.run(2 * MINUTE, note);
+      expect(world.cloud.starts.size).toBe(2);
+      return seen;
+    });
+    const [alone, beside] = await Promise.all(days);
+    expect(alone).toContain("Claimed,Claimed");
+    expect(alone?.at(-1)).toBe("");
+    expect(beside).toEqual(alone);
+  });
+
+  it("has its last list believed for a while, and nothing concluded from it after that", async () => {
+    const world = new ScalerWorld(buildPolicy());
+    const job = world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(MINUTE);
+    world.reach(job);
+    const { provider } = world.cloud;
+    const providers = new Map([["cloud", { ...provider, list: never, stop: never }]]);
+    const blind = { ...world.scaler, providers };
+    const before = await listInstances(blind, "scan");
+    expect([before.all.length, [...before.silent]]).toEqual([1, []]);
+    world.nowMs += world.scaler.listFreshMs + 1;
+    const after = await listInstances(blind, "scan");
+    expect([after.all, [...after.silent]]).toEqual([[], ["cloud"]]);
+  });
+
+  it("does not keep the nodes of others from ending while it is told to stop one of its own", async () => {
+    const world = new ScalerWorld(
+      buildPolicy({ idleMs: 0, max: 20 }),
+      buildPolicy({ name: "b", provider: "slow", idleMs: 0, max: 20 }),
+    );
+    const slow = memoryCloud({ name: "slow", now: () => world.nowMs });
+    world.others.set("slow", { ...slow.provider, stop: never });
+    world.restart();
+    for (const pool of ["a", "b"]) world.ledger.reserve(pool, 20, world.nowMs);
+    await world.run(20_000);
+    for (const id of [...world.ledger.reservations.keys()]) world.release(id);
+    await world.run(5 * MINUTE);
+    expect(new Set(world.records().map(({ spec }) => spec.pool))).toEqual(new Set(["b"]));
+    expect(world.cloud.instances.size).toBe(0);
+  });
 });
 
 describe("a cloud that fails", () => {

@@ -8,6 +8,7 @@ import { heartbeatRound } from "../src/rounds/heartbeat-round.ts";
 import { poolRound } from "../src/rounds/pool-round.ts";
 import { reaperRound } from "../src/rounds/reaper-round.ts";
 import { scanRound } from "../src/rounds/scan-round.ts";
+import type { NodeProvider } from "../src/providers/provider.ts";
 import { makeScaler, type LoopName, type Scaler } from "../src/scaler.ts";
 import { memoryBucket } from "./memory-bucket.ts";
 import { memoryCloud, type CloudInstance } from "./memory-cloud.ts";
@@ -39,6 +40,8 @@ export class ScalerWorld {
   readonly problems: string[] = [];
   readonly ledger = new SmallLedger();
   readonly cloud = memoryCloud({ name: "cloud", now: () => this.nowMs });
+  /** Providers beside the cloud. */
+  readonly others = new Map<string, NodeProvider>();
   readonly nodes = new Map<string, Node>();
   /** How long an instance boots. */
   bootMs = 30_000;
@@ -187,9 +190,10 @@ export class ScalerWorld {
       records,
       policies: this.policies,
       poolLabel: "pool",
-      providers: new Map(
+      providers: new Map<string, NodeProvider>(
         this.isConfigured
           ? [
+              ...this.others,
               [
                 "cloud",
                 {
@@ -222,6 +226,8 @@ export class ScalerWorld {
       publishPools: () => look(() => undefined),
       limits: { bootsPerRound: 10, spotRequestPauseMs: 60_000 },
       unavailableMs: 600_000,
+      patienceMs: 10,
+      listFreshMs: 120_000,
       tell: { planned: () => undefined, failed: () => undefined, booted: () => undefined },
     });
     return [scaler, records, life];

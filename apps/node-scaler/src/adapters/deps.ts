@@ -31,6 +31,8 @@ export type Deps = AsyncDisposable & {
 };
 
 const CALLS_AT_ONCE = 10;
+/** Much less than any interval between rounds. */
+const PATIENCE_MS = 1000;
 
 /** Milliseconds since 1970 that never jump while the process lives: a clock that is set must not end nodes. */
 export const steadyNow = (): number => Math.round(performance.timeOrigin + performance.now());
@@ -107,6 +109,9 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
         publishPools: pools.publish,
         limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
         unavailableMs: config.unavailableMs,
+        patienceMs: PATIENCE_MS,
+        // A list may take a whole time limit to come, and serves for another one.
+        listFreshMs: 2 * config.providerTimeoutMs,
         tell,
       };
     },

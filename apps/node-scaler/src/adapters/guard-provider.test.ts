@@ -8,15 +8,20 @@ import { guardProvider } from "./guard-provider.ts";
 const { signal } = new AbortController();
 
 function guarded(list: (signal: AbortSignal) => Promise<[]>, timeoutMs = 3_600_000, isHeld = () => true) {
+  return makeGuard({ list }, timeoutMs, isHeld);
+}
+
+function makeGuard(parts: Partial<NodeProvider>, timeoutMs = 3_600_000, isHeld = () => true) {
   const clock = fixedClock(0);
   const provider: NodeProvider = {
     name: "cloud",
     fixedSizeVolumes: false,
     start: () => Promise.reject(new Error("not asked")),
     stop: () => Promise.resolve(),
-    list,
+    list: () => Promise.resolve([]),
     findImage: () => Promise.resolve(""),
     [Symbol.asyncDispose]: () => Promise.resolve(),
+    ...parts,
   };
   return { clock, guard: guardProvider(provider, { timeoutMs, callsAtOnce: 2, now: clock.now })(isHeld) };
 }
@@ -29,20 +34,18 @@ const codeOf = (call: Promise<unknown>) =>
 
 it("neither starts nor stops anything when it is its turn in a process that leads no more", async () => {
   let isHeld = true;
-  const pending: PromiseWithResolvers<[]>[] = [];
-  const list = () => {
-    const call = Promise.withResolvers<[]>();
+  const pending: PromiseWithResolvers<undefined>[] = [];
+  const stop = async () => {
+    const call = Promise.withResolvers<undefined>();
     pending.push(call);
-    return call.promise;
+    await call.promise;
   };
-  const { guard } = guarded(list, undefined, () => isHeld);
-  const lists = [guard.list(signal), guard.list(signal)];
-  const stopped = codeOf(guard.stop({ instanceId: "i", nodeName: "n" }, signal));
+  const { guard } = makeGuard({ stop }, undefined, () => isHeld);
+  const [first, second, third] = [1, 2, 3].map(() => codeOf(guard.stop({ instanceId: "i", nodeName: "n" }, signal)));
   await new Promise(setImmediate);
   isHeld = false;
-  for (const call of pending) call.resolve([]);
-  await Promise.all(lists);
-  expect(await stopped).toBe("unavailable");
+  for (const call of pending) call.resolve(undefined);
+  expect([await first, await second, await third]).toEqual([undefined, undefined, "unavailable"]);
   expect(await codeOf(guard.start(buildBoot(), signal))).toBe("unavailable");
 });
 
@@ -87,7 +90,7 @@ it("asks nothing for as long as the provider wants to be left alone", async () =
   });
   expect(await codeOf(guard.list(signal))).toBe("limit_exceeded");
   clock.advance(29_999);
-  expect(await codeOf(guard.stop({ instanceId: "i", nodeName: "n" }, signal))).toBe("limit_exceeded");
+  expect(await codeOf(guard.list(signal))).toBe("limit_exceeded");
   expect(calls).toBe(1);
   clock.advance(1);
   expect(await guard.list(signal)).toEqual([]);
@@ -98,22 +101,26 @@ function refusal(): FaultError {
 }
 
 it("lists and stops while starts wait for their turn, or are to be left alone", async () => {
-  const clock = fixedClock(0);
   const starts = [Promise.withResolvers<never>(), Promise.withResolvers<never>()];
   let next = 0;
-  const provider: NodeProvider = {
-    name: "cloud",
-    fixedSizeVolumes: false,
-    start: () => starts[next++]?.promise ?? Promise.reject(new Error("not asked")),
-    stop: () => Promise.resolve(),
-    list: () => Promise.resolve([]),
-    findImage: () => Promise.resolve(""),
-    [Symbol.asyncDispose]: () => Promise.resolve(),
-  };
-  const guard = guardProvider(provider, { timeoutMs: 3_600_000, callsAtOnce: 2, now: clock.now })(() => true);
+  const start = () => starts[next++]?.promise ?? Promise.reject(new Error("not asked"));
+  const { guard } = makeGuard({ start });
   const calls = [1, 2, 3].map(() => codeOf(guard.start(buildBoot(), signal)));
   expect(await guard.list(signal)).toEqual([]);
   for (const start of starts) start.reject(refusal());
   expect(await Promise.all(calls)).toEqual(["limit_exceeded", "limit_exceeded", "limit_exceeded"]);
   await guard.stop({ instanceId: "i", nodeName: "n" }, signal);
+});
+
+it("stops while lists take their time, and lists while stops do", async () => {
+  const never = () => new Promise<never>(() => undefined);
+  const { guard: slowLists } = makeGuard({ list: never });
+  const { guard: slowStops } = makeGuard({ stop: never });
+  const instance = { instanceId: "i", nodeName: "n" };
+  for (let call = 1; call <= 2; call += 1) {
+    void slowLists.list(signal);
+    void slowStops.stop(instance, signal);
+  }
+  await slowLists.stop(instance, signal);
+  expect(await slowStops.list(signal)).toEqual([]);
 });

@@ -15,11 +15,13 @@ export type ProviderOfLeader = (isHeld: () => boolean) => NodeProvider;
 
 /**
  * A provider whose calls have a time limit and take turns, and which is asked for nothing for as long as it has asked for that. Calls in that time reject with
- * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded. Starts have turns and pauses of their own: many of them delay no other call.
+ * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded. Starts and lists have turns and pauses of their own: many of them, or slow
+ * ones, delay no other call.
  * Starts and stops reject with unavailable when the process leads no more once it is their turn.
  */
 export function guardProvider(provider: NodeProvider, limits: ProviderLimits): ProviderOfLeader {
   const starting = makeLane(provider.name, limits);
+  const listing = makeLane(provider.name, limits);
   const others = makeLane(provider.name, limits);
   return (isHeld) => ({
     name: provider.name,
@@ -34,7 +36,7 @@ export function guardProvider(provider: NodeProvider, limits: ProviderLimits): P
         checkHeld(isHeld);
         return provider.stop(instance, inner);
       }),
-    list: (signal) => others("listing instances", signal, (inner) => provider.list(inner)),
+    list: (signal) => listing("listing instances", signal, (inner) => provider.list(inner)),
     findImage: (properties, signal) =>
       others("finding an image", signal, (inner) => provider.findImage(properties, inner)),
     [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose](),

@@ -82,6 +82,7 @@ function lookAt(all: readonly Sight[], silent: Silences) {
   const instances: Instances = {
     all: silent.isProviderSilent ? [] : all.flatMap(({ instance }) => instance ?? []),
     silent: new Set(silent.isProviderSilent ? ["cloud"] : []),
+    askedAtMs: new Map([["cloud", Infinity]]),
   };
   const kubeNodes: KubeNodes = {
     byName: new Map(all.flatMap(({ kubeNode }) => (kubeNode ? [[kubeNode.name, kubeNode] as const] : []))),

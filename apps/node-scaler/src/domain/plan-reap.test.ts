@@ -196,10 +196,21 @@ describe("a node that is Terminating", () => {
   });
 
   it("is never taken for gone when its provider is configured no more", () => {
-    const unknown = { all: [], silent: new Set(["cloud"]) };
+    const askedAtMs = new Map([["cloud", Infinity]]);
+    const unknown = { all: [], silent: new Set(["cloud"]), askedAtMs };
     expect(shown(ending, { ...apart, instances: unknown, stops })).toEqual(["wait provider-silent"]);
-    const elsewhere = { all: [], silent: new Set(["another"]) };
+    const elsewhere = { all: [], silent: new Set(["another"]), askedAtMs };
     expect(shown(ending, { ...apart, instances: elsewhere, stops })).toEqual(["change gone"]);
+  });
+
+  it("is not taken for gone by a list that was asked for before it came to its end", () => {
+    const late = node("IDLE", "Terminating", { phaseSinceMs: 500 });
+    const asked = (atMs: number) => ({ ...listed(), askedAtMs: new Map([["cloud", atMs]]) });
+    expect(shown(late, { ...apart, instances: asked(499), stops })).toEqual(["wait provider-silent"]);
+    expect(shown(late, { ...apart, instances: asked(501), stops })).toEqual(["change gone"]);
+    // Written by a clock that was ahead.
+    const ahead = node("IDLE", "Terminating", { phaseSinceMs: 9000 });
+    expect(shown(ahead, { ...apart, instances: asked(501), stops })).toEqual(["change gone"]);
   });
 
   it("that joins late is cordoned, and kept for whoever was given it meanwhile", () => {

@@ -2,6 +2,7 @@ import type { NodeChange } from "./change-node.ts";
 import { isWithdrawable, type ScaledNode, type Termination, type TerminationCode } from "./node.ts";
 import {
   instancesByNode,
+  isAbsenceKnown,
   joinedNodes,
   kubeNodesByRecord,
   type Instances,
@@ -230,7 +231,7 @@ function planStop(
     if (instances.silent.has(provider)) return wait("provider-silent");
     return [{ do: "stop", node: name, provider, instanceId: status.instanceId ?? "", because: "not-listed" }];
   }
-  if (instances.silent.has(provider)) return wait("provider-silent");
+  if (!isAbsenceKnown(instances, node, nowMs)) return wait("provider-silent");
   return [
     ...kubeNodes.map(({ name, uid }): ReapStep => ({
       do: "delete-kube-node",

@@ -161,6 +161,13 @@ describe("a record", () => {
     expect(planScan({ ...base, nodes, suspects: silent.suspects }).steps).toHaveLength(1);
   });
 
+  it("is not judged by lists that were asked for before it had its instance", () => {
+    const nodes = [buildNode("n", { status: { phase: "Created", phaseSinceMs: 500 } })];
+    const asked = (atMs: number) => ({ ...listed(), askedAtMs: new Map([["cloud", atMs]]) });
+    expect(twice({ nowMs: 1000, nodes, instances: asked(499) })).toEqual([]);
+    expect(twice({ nowMs: 1000, nodes, instances: asked(501) })).toHaveLength(1);
+  });
+
   it("whose instance was missing once and is back begins anew", () => {
     const nodes = [buildNode("n")];
     const first = planScan({ ...base, nodes });

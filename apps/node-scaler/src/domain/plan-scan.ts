@@ -5,6 +5,7 @@ import type { PoolPolicy } from "./pool.ts";
 import {
   instanceKey,
   instancesByNode,
+  isAbsenceKnown,
   joinedNodes,
   kubeNodesByRecord,
   type Instances,
@@ -155,7 +156,7 @@ function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnap
     if (!WITH_INSTANCE.has(phase) || node.spec.terminate !== undefined) return [];
     const { provider } = node.spec;
     if (
-      instances.silent.has(provider) ||
+      !isAbsenceKnown(instances, node, nowMs) ||
       byNode.get(node.name)?.some((instance) => instance.instanceId === instanceId) === true
     )
       return [];

@@ -18,8 +18,10 @@ export type ListedInstance = {
 /** What the providers list. */
 export type Instances = {
   readonly all: readonly ListedInstance[];
-  /** Names of providers that did not answer: nothing is known of what they have. */
+  /** Names of providers that have not answered lately: nothing is known of what they have. */
   readonly silent: ReadonlySet<string>;
+  /** When each of the others was asked: what came after that may be missing. */
+  readonly askedAtMs: ReadonlyMap<string, number>;
 };
 
 /** A Kubernetes node as the watcher tells of it. */
@@ -75,6 +77,18 @@ export function instanceKey({ provider, instanceId }: Pick<ListedInstance, "prov
 /** Instances by the name of the node that they were asked for as. */
 export function instancesByNode(instances: Instances): ReadonlyMap<string, readonly ListedInstance[]> {
   return Map.groupBy(instances.all, ({ nodeName }) => nodeName);
+}
+
+/** Whether an instance of the node that is not listed is not there: its provider was asked after the node came to its phase. */
+export function isAbsenceKnown(
+  { silent, askedAtMs }: Pick<Instances, "silent" | "askedAtMs">,
+  { spec, status }: Pick<ScaledNode, "spec" | "status">,
+  nowMs: number,
+): boolean {
+  if (silent.has(spec.provider)) return false;
+  // A clock that was ahead wrote it, that of an earlier leader: each list is later.
+  const isOlder = status.phaseSinceMs > nowMs;
+  return isOlder || (askedAtMs.get(spec.provider) ?? -Infinity) > status.phaseSinceMs;
 }
 
 /** Kubernetes nodes by the record that their label names. */

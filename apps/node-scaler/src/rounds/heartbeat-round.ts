@@ -3,7 +3,8 @@ import { planClaims, type ClaimStep } from "../domain/plan-claims.ts";
 import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
 import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
 import { planOpenings } from "../domain/plan-openings.ts";
-import { askMachines, forEachSome, listInstances, type Scaler } from "../scaler.ts";
+import { listInstances } from "../instance-lists.ts";
+import { askMachines, forEachSome, type Scaler } from "../scaler.ts";
 
 const WRITES_AT_ONCE = 32;
 
@@ -38,7 +39,7 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
  * anything there.
  */
 function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<string> {
-  const unseen = [...providers.keys()].filter((name) => !memory.listed.has(name));
+  const unseen = [...providers.keys()].filter((name) => !memory.lists.has(name));
   const news = records
     .list()
     .filter(({ spec, status }) => status.phase === "Creating" || status.phase === "Created" || spec.spot);

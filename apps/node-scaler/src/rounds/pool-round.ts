@@ -1,3 +1,5 @@
+import { within } from "@muster/backoff";
+import { throwFault } from "@muster/faults";
 import {
   buildComputedNodes,
   buildFreeMachines,
@@ -39,7 +41,11 @@ export async function poolRound(scaler: Scaler): Promise<void> {
     unavailable: [
       ...memory.unavailable,
       ...buildPauses(memory.backoffs.values(), memory.bootFailures, nowMs),
-      ...buildUnseen(policies, { listed: memory.listed, areNodesKnown: scaler.cluster.nodes().known }, nowMs),
+      ...buildUnseen(
+        policies,
+        { listed: new Set(memory.lists.keys()), areNodesKnown: scaler.cluster.nodes().known },
+        nowMs,
+      ),
     ],
     bootImages,
     fixedSizeVolumes: new Set(
@@ -62,11 +68,15 @@ function isGivenBack({ status }: ScaledNode): boolean {
 }
 
 /** By pool; a pool whose image is not known has none, and boots nothing. */
-async function findImages({ policies, bootImage, tell }: Scaler): Promise<ReadonlyMap<string, string>> {
+async function findImages({ policies, bootImage, patienceMs, tell }: Scaler): Promise<ReadonlyMap<string, string>> {
   const found = await Promise.all(
     [...policies.values()].map(async (policy): Promise<(readonly [string, string])[]> => {
       try {
-        return [[policy.name, await bootImage(policy)]];
+        const asked = bootImage(policy);
+        const operation = `finding the boot image of pool ${policy.name}`;
+        const isThere = await within(patienceMs, asked);
+        if (!isThere) throwFault({ code: "deadline_exceeded", operation, timeoutMs: patienceMs });
+        return [[policy.name, await asked]];
       } catch (error) {
         tell.failed("pool", `finding the boot image of pool ${policy.name}`, error);
         return [];

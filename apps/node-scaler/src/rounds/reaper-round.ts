@@ -1,7 +1,9 @@
+import { within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
 import { nextStop, planReap, type ReapStep } from "../domain/plan-reap.ts";
-import { askMachines, describeFailure, forEachSome, listInstances, type Scaler } from "../scaler.ts";
+import { listInstances } from "../instance-lists.ts";
+import { askMachines, describeFailure, forEachSome, type Scaler } from "../scaler.ts";
 
 const NODES_AT_ONCE = 16;
 
@@ -13,7 +15,8 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
     .filter(
       ({ spec, status }) =>
         spec.terminate !== undefined || status.phase === "Terminating" || status.phase === "Terminated",
-    );
+    )
+    .filter(({ name }) => !memory.ending.has(name));
   for (const name of memory.stops.keys()) if (records.get(name) === undefined) memory.stops.delete(name);
   if (ending.length === 0) return;
   const machines = await askMachines(scaler, "reaper");
@@ -28,18 +31,27 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
     stops: memory.stops,
     booting: new Set(memory.booting.keys()),
   });
-  const byNode = [...Map.groupBy(steps, ({ node }) => node).values()];
+  const byNode = [...Map.groupBy(steps, ({ node }) => node)];
   await forEachSome(
     byNode,
     NODES_AT_ONCE,
-    async (ofNode) => {
-      for (const step of ofNode) {
-        scaler.tell.planned("reaper", step);
-        if (!(await take(scaler, step))) break;
-      }
+    async ([node, ofNode]) => {
+      const ending = takeAll(scaler, ofNode)
+        .catch((error: unknown) => scaler.tell.failed("reaper", `ending ${node}`, error))
+        .finally(() => memory.ending.delete(node));
+      memory.ending.set(node, ending);
+      // A provider that takes its time is waited for by this node, and by no other.
+      await within(scaler.patienceMs, ending);
     },
-    ([step], error) => scaler.tell.failed("reaper", `ending ${step?.node ?? ""}`, error),
+    ([node], error) => scaler.tell.failed("reaper", `ending ${node}`, error),
   );
+}
+
+async function takeAll(scaler: Scaler, steps: readonly ReapStep[]): Promise<void> {
+  for (const step of steps) {
+    scaler.tell.planned("reaper", step);
+    if (!(await take(scaler, step))) return;
+  }
 }
 
 /** Whether the steps of the node that come after it are to be taken. */

@@ -1,6 +1,9 @@
+import { within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
 import { planScan, type ScanStep } from "../domain/plan-scan.ts";
-import { askMachines, forEachSome, listInstances, type Scaler } from "../scaler.ts";
+import type { Instances } from "../domain/sightings.ts";
+import { listInstances } from "../instance-lists.ts";
+import { askMachines, forEachSome, type Scaler } from "../scaler.ts";
 
 const STEPS_AT_ONCE = 8;
 
@@ -10,7 +13,9 @@ export async function scanRound(scaler: Scaler): Promise<void> {
   await records.checkCurrent();
   const nodes = records.list();
   const before = new Set(nodes.map(({ name }) => name));
-  const instances = await listInstances(scaler, "scan");
+  const listed = await listInstances(scaler, "scan");
+  const instances = withoutSeen(listed, memory.scanned);
+  memory.scanned = listed.askedAtMs;
   const newcomers = new Set([
     ...records.list().flatMap(({ name }) => (before.has(name) ? [] : name)),
     ...memory.booting.keys(),
@@ -27,15 +32,25 @@ export async function scanRound(scaler: Scaler): Promise<void> {
     suspects: memory.suspects,
   });
   memory.suspects = suspects;
+  const failed = ({ do: doing, because }: ScanStep, error: unknown): void =>
+    scaler.tell.failed("scan", `${doing} because of ${because}`, error);
   await forEachSome(
     steps,
     STEPS_AT_ONCE,
     async (step) => {
       scaler.tell.planned("scan", step);
-      await take(scaler, step);
+      const taking = take(scaler, step);
+      if (await within(scaler.patienceMs, taking)) await taking;
+      else void taking.catch((error: unknown) => failed(step, error));
     },
-    (step, error) => scaler.tell.failed("scan", `${step.do} because of ${step.because}`, error),
+    failed,
   );
+}
+
+/** What is wrong in two scans has to be wrong in two lists: a provider that has told nothing since the latest scan is silent in this one. */
+function withoutSeen({ all, silent, askedAtMs }: Instances, scanned: ReadonlyMap<string, number>): Instances {
+  const seen = new Set([...askedAtMs].filter(([name, atMs]) => scanned.get(name) === atMs).map(([name]) => name));
+  return { all: all.filter(({ provider }) => !seen.has(provider)), silent: new Set([...silent, ...seen]), askedAtMs };
 }
 
 async function take({ records, providers, cluster, signal, isHeld }: Scaler, step: ScanStep): Promise<void> {

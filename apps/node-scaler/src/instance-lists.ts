@@ -1,0 +1,56 @@
+import { within } from "@muster/backoff";
+import { throwFault } from "@muster/faults";
+import type { Instances, ListedInstance } from "./domain/sightings.ts";
+import { describeFailure, type LoopName, type Scaler } from "./scaler.ts";
+
+/** What a provider listed last. */
+export type ProviderList = { readonly askedAtMs: number; readonly instances: readonly ListedInstance[] };
+
+/**
+ * What the providers of these names have; all that are configured, and all that have a node, by default. Each is asked beside the rounds, once at a time: a round waits
+ * a moment for those that it asks itself, and takes what the others have said last, so that one slow provider delays the nodes of no other. Silent is who has said
+ * nothing for too long, and who is configured no more: what it has is not known.
+ */
+export async function listInstances(
+  scaler: Scaler,
+  loop: LoopName,
+  names: Iterable<string> = [...scaler.providers.keys(), ...scaler.records.list().map(({ spec }) => spec.provider)],
+): Promise<Instances> {
+  const { memory, now, listFreshMs, patienceMs } = scaler;
+  const asked = [...new Set(names)];
+  const begun = asked.filter((name) => !memory.asking.has(name)).map((name) => ask(scaler, loop, name));
+  await within(patienceMs, Promise.all(begun));
+  const lists = asked.flatMap((name): (readonly [string, ProviderList])[] => {
+    const list = memory.lists.get(name);
+    return list === undefined || now() - list.askedAtMs > listFreshMs ? [] : [[name, list]];
+  });
+  const known = new Set(lists.map(([name]) => name));
+  return {
+    all: lists.flatMap(([, { instances }]) => instances),
+    silent: new Set(asked.filter((name) => !known.has(name))),
+    askedAtMs: new Map(lists.map(([name, { askedAtMs }]) => [name, askedAtMs])),
+  };
+}
+
+/** Never rejects. */
+function ask(scaler: Scaler, loop: LoopName, name: string): Promise<void> {
+  const { memory, tell, now } = scaler;
+  const asking = list(scaler, name)
+    .catch((error: unknown) => {
+      const sinceMs = memory.silences.get(name)?.sinceMs ?? now();
+      memory.silences.set(name, { sinceMs, message: describeFailure(error).message });
+      tell.failed(loop, `listing the instances of ${name}`, error);
+    })
+    .finally(() => memory.asking.delete(name));
+  memory.asking.set(name, asking);
+  return asking;
+}
+
+async function list({ providers, memory, signal, now }: Scaler, provider: string): Promise<void> {
+  const known = providers.get(provider);
+  if (known === undefined) throwFault({ code: "not_found", kind: "provider in the file of pools", id: provider });
+  const askedAtMs = now();
+  const listed = await known.list(signal);
+  memory.lists.set(provider, { askedAtMs, instances: listed.map((instance) => ({ ...instance, provider })) });
+  memory.silences.delete(provider);
+}
