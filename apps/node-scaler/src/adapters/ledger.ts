@@ -17,14 +17,22 @@ export type LedgerOptions = {
 /** More pages than that are no list of machines but a loop. */
 const PAGES_MAX = 1000;
 
-/** What waits for machines of the scaled pools; as many reservations as the ledger tells in one answer, the first in its order. */
+/**
+ * What waits for machines of the scaled pools. Where that is more than the ledger tells in one answer, it is asked for each pool by itself, for as many as it tells: a
+ * long queue for one pool, which may be full, hides nothing that waits for another.
+ */
 export async function askDemands(
   { ledger, policies, timeoutMs }: LedgerOptions,
   signal: AbortSignal,
 ): Promise<Demand[]> {
   if (policies.size === 0) return [];
-  const { reservations } = await ledger.listDemand({ pools: [...policies.keys()] }, { timeoutMs, signal });
-  return buildDemands(reservations.map(toWaiting), policies);
+  const ask = (pools: string[]) => ledger.listDemand({ pools }, { timeoutMs, signal });
+  // One answer for all where it is whole: a kind's concurrency limit leaves room once, and not once for each pool.
+  const all = await ask([...policies.keys()]);
+  const replies =
+    all.more === 0 ? [all] : [all, ...(await Promise.all([...policies.keys()].map((pool) => ask([pool]))))];
+  const waiting = new Map(replies.flatMap(({ reservations }) => reservations.map((one) => [one.id, one] as const)));
+  return buildDemands([...waiting.values()].map(toWaiting), policies);
 }
 
 /** Every machine of every pool: a pool that is no longer scaled may have nodes of the scaler. */

@@ -1,0 +1,60 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { client, connectNats, type Client } from "@muster/bus";
+import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
+import { openBucket, protoCodec } from "@muster/store";
+import { natsServer, until } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { askDemands } from "../src/adapters/ledger.ts";
+import { openPoolsWriter } from "../src/adapters/pools-writer.ts";
+import { buildPolicy } from "./build-node.ts";
+
+const LEDGER = fileURLToPath(new URL("../../reservation-manager/src/main.ts", import.meta.url));
+/** One more than the ledger tells in one answer. */
+const WAITING = 501;
+
+const policies = new Map(["crowded", "quiet"].map((name) => [name, buildPolicy({ name, max: 1 })]));
+const timeoutMs = 60_000;
+const { signal } = new AbortController();
+const stack = new AsyncDisposableStack();
+let ledger: Client<typeof ReservationService>;
+
+beforeAll(async () => {
+  const nats = stack.use(await natsServer());
+  const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
+  const marks = await openBucket(bus.connection, {
+    name: buckets.nodes,
+    codec: protoCodec(muster.watch.v1.NodesComplete),
+  });
+  await marks.create(bucketKeys.nodesComplete, muster.watch.v1.NodesComplete.create({ atMs: Date.now() }));
+  const writer = await openPoolsWriter(bus.connection, Date.now);
+  await writer.announce(policies.values());
+  const env = { PATH: process.env["PATH"], MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
+  const child = spawn(process.execPath, [LEDGER], { stdio: ["ignore", "inherit", "ignore"], env });
+  stack.defer(async () => {
+    const exited = once(child, "exit");
+    if (child.exitCode === null && child.kill("SIGKILL")) await exited;
+  });
+  ledger = client(bus, ReservationService);
+  await until("the ledger knows the pools", async () => (await ledger.listPools({})).pools.length === 2, { timeoutMs });
+}, 120_000);
+afterAll(() => stack.disposeAsync());
+
+const reserve = (id: string, ...pools: readonly string[]) => {
+  const needs = pools.map((pool, index) => ({ component: `c-${index}`, pool }));
+  return ledger.reserve({ requestId: id, owner: { kind: "session", id }, needs, wait: true }, { timeoutMs });
+};
+
+it("sees what waits for a pool behind more than one answer of what waits for another, and each once", async () => {
+  for (let at = 0; at < WAITING; at += 1) await reserve(`s-${at}`, "crowded");
+  await reserve("behind", "quiet");
+  await reserve("both", "quiet", "crowded");
+  const demands = await askDemands({ ledger, policies, timeoutMs }, signal);
+  expect(demands.filter(({ pool }) => pool === "quiet").map(({ group }) => group)).toEqual([
+    "session/behind",
+    "session/both",
+  ]);
+  expect(demands.filter(({ group }) => group === "session/both")).toHaveLength(2);
+  expect(new Set(demands.map(({ name }) => name)).size).toBe(demands.length);
+}, 120_000);
