@@ -163,7 +163,9 @@ async function sweep({ pods, pass, logger, sweepMs }: FarmDeps, session: Session
   for (;;) {
     await pause(sweepMs, session.signal);
     if (session.signal.aborted) return;
-    if ((await session.lock(SWEEP_LOCK)) === undefined || pass.failsafe()) {
+    const failsafe = pass.failsafe();
+    if (failsafe) pass.tell.planned(SWEEP_LOCK, "wait", "failsafe");
+    if (failsafe || (await session.lock(SWEEP_LOCK)) === undefined) {
       suspects = new Set();
       continue;
     }

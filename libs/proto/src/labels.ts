@@ -47,6 +47,8 @@ export const annotations = {
   progress: "muster.dev/progress",
   /** On nodes that the node scaler has cordoned: why. A cordon without it is somebody else's, and stays. */
   cordoned: "muster.dev/cordoned",
+  /** On pods of replica sets: the sweep leaves the pod alone though its set does not exist; the value says why. */
+  kept: "muster.dev/kept",
   /** On pods: W3C traceparent of the work that the pod belongs to. */
   traceparent: "muster.dev/traceparent",
 } as const;

@@ -1,7 +1,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { FaultError, throwFault, type Fault } from "@muster/faults";
 import { kubeFault, unlessFault, unlessMissing, type KubeCalls } from "@muster/kube";
-import { labels, schedulingGates } from "@muster/proto";
+import { annotations, labels, schedulingGates } from "@muster/proto";
 import { OWNER_KIND, type PodManifest } from "../domain/build-pod.ts";
 import type { OwnedPod } from "../domain/plan-sweep.ts";
 
@@ -85,6 +85,7 @@ function ownedPod({ metadata }: V1Pod): OwnedPod {
     set: own[labels.owner] ?? "",
     setUid: own[labels.ownerUid] ?? "",
     deleting: metadata?.deletionTimestamp !== undefined,
+    kept: metadata?.annotations?.[annotations.kept] !== undefined,
   };
 }
 

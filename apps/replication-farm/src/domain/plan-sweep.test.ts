@@ -7,6 +7,7 @@ const pod = (more: Partial<OwnedPod> = {}): OwnedPod => ({
   set: "web",
   setUid: "u1",
   deleting: false,
+  kept: false,
   ...more,
 });
 const NOBODY = new Set<string>();
@@ -21,6 +22,7 @@ describe("planSweep", () => {
   it.each<[string, OwnedPod, ReadonlyMap<string, string | undefined>]>([
     ["whose set exists", pod(), new Map([["web", "u1"]])],
     ["whose set cannot be read", pod(), new Map([["web", undefined]])],
+    ["that somebody wants to stay", pod({ kept: true }), new Map()],
     ["that is on its way out", pod({ deleting: true }), new Map()],
   ])("leaves a pod %s", (_title, each, sets) => {
     expect(planSweep([each], sets, new Set(["p1"]))).toEqual({ delete: [], suspects: NOBODY });

@@ -5,6 +5,8 @@ export type OwnedPod = {
   readonly set: string;
   readonly setUid: string;
   readonly deleting: boolean;
+  /** Somebody wants it to stay, whatever became of its set. */
+  readonly kept: boolean;
 };
 
 export type SweepPlan = {
@@ -22,8 +24,8 @@ export function planSweep(
   setUids: ReadonlyMap<string, string | undefined>,
   suspectsBefore: ReadonlySet<string>,
 ): SweepPlan {
-  const isOrphan = ({ set, setUid, deleting }: OwnedPod): boolean => {
-    if (deleting) return false;
+  const isOrphan = ({ set, setUid, deleting, kept }: OwnedPod): boolean => {
+    if (deleting || kept) return false;
     return !setUids.has(set) || (setUids.get(set) ?? setUid) !== setUid;
   };
   const orphans = pods.filter(isOrphan);
