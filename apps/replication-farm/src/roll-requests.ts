@@ -148,6 +148,8 @@ function changed(roll: Roll, change: string): Roll {
         // What a canary was taken from gets back what it gave.
         target: roll.leaveOld ? Math.max(roll.target, oldDesired + newDesired) : roll.target,
         leaveOld: false,
+        // Who takes it back does not wait to see how it goes on.
+        lastStepAtMs: 0,
         undone: roll.undone + 1,
       };
     default:

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { attachNodes } from "@muster/devcluster";
+import { faultOf } from "@muster/faults";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { FarmService, muster } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
@@ -11,7 +12,7 @@ import type { TestApiServer } from "./api-servers.ts";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const NODES = { apiVersion: "v1", plural: "nodes" };
-const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
+export const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 
 export type FarmProcess = {
   readonly pid: number;
@@ -158,5 +159,20 @@ export async function ready(world: FarmWorld): Promise<void> {
         () => false,
       ),
     { timeoutMs: 50_000 },
+  );
+}
+
+/** The events of the set's trail, the oldest first, once all of them are on their stream. */
+export async function auditsOf({ farms }: FarmWorld, name: string): Promise<(string | null | undefined)[]> {
+  const isTold = async (): Promise<boolean> => (await farms.getReplicaSet({ name })).set?.record?.outbox?.length === 0;
+  await until(`all audits of ${name} are published`, isTold);
+  return (await farms.listAudit({ name })).records.map(({ eventType }) => eventType);
+}
+
+/** Whether what was asked for does not exist. */
+export function isMissing(answer: Promise<unknown>): Promise<boolean> {
+  return answer.then(
+    () => false,
+    (error: unknown) => faultOf(error)?.code === "not_found",
   );
 }

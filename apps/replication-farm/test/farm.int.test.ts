@@ -1,10 +1,13 @@
-import { buckets, muster, streams } from "@muster/proto";
+import type { V1Pod } from "@kubernetes/client-node";
+import { buckets, streams } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import {
+  auditsOf,
   farmWorld,
+  isMissing,
   nodesOf,
   ready,
   settledAt,
@@ -12,17 +15,17 @@ import {
   templateOf,
   type FarmProcess,
   type FarmWorld,
+  PODS,
 } from "./farm-world.ts";
 
-describe.each(API_SERVERS)("replica sets on $title", ({ skip, start }) => {
+describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ skip, start }) => {
   let world: FarmWorld;
   let farms: FarmProcess[];
   const labelled = (label: string, ...nodes: string[]) =>
     Promise.all(nodes.map((node) => world.label(node, { [label]: "yes" })));
   const apply = (name: string, spec: ReturnType<typeof specOf>) =>
     world.farms.applyReplicaSet({ requestId: name, name, spec }, { timeoutMs: 10_000 });
-  const audits = async (name: string) =>
-    (await world.farms.listAudit({ name }, { timeoutMs: 10_000 })).records.map(({ eventType }) => eventType);
+  const audits = (name: string) => auditsOf(world, name);
 
   beforeAll(async () => {
     if (skip) return;
@@ -157,11 +160,9 @@ describe.each(API_SERVERS)("replica sets on $title", ({ skip, start }) => {
     await until(
       "the update has ended",
       async () => {
-        const { rolls } = await world.farms.listRolls({});
-        const roll = rolls.find(({ record }) => record?.id === "new");
-        if (roll?.record?.phase === muster.farm.v1.RollPhase.ROLL_PHASE_RUNNING)
-          healthy.push((roll.oldHealthy ?? 0) + (roll.newHealthy ?? 0));
-        return roll === undefined;
+        const query = { labelSelector: "pod_id=rolled" };
+        healthy.push((await world.calls.list<V1Pod>(PODS, { query })).items.filter(isReady).length);
+        return isMissing(world.farms.getRoll({ id: "new" }));
       },
       { timeoutMs: 50_000 },
     );
@@ -169,12 +170,7 @@ describe.each(API_SERVERS)("replica sets on $title", ({ skip, start }) => {
     expect(set.record?.spec?.replicasDesired).toBe(3);
     expect(Math.min(...healthy)).toBeGreaterThanOrEqual(2);
     await expect(
-      until("the old set is gone", () =>
-        world.farms.getReplicaSet({ name: "old" }).then(
-          () => false,
-          (error: unknown) => String(error).includes("does not exist"),
-        ),
-      ),
+      until("the old set is gone", () => isMissing(world.farms.getReplicaSet({ name: "old" }))),
     ).resolves.toBe(true);
     expect(await audits("new")).toEqual(
       expect.arrayContaining(["ROLLING_UPDATE_CREATION", "ROLLING_UPDATE_COMPLETION"]),
@@ -191,17 +187,11 @@ describe.each(API_SERVERS)("replica sets on $title", ({ skip, start }) => {
       await settledAt(world, name, 1);
       await expect(world.farms.deleteReplicaSet({ requestId: "d", name })).rejects.toThrow(/ask for force/);
       await world.farms.deleteReplicaSet({ requestId: "d", name, keepPods, force: true });
-      await until(`${name} is gone`, () =>
-        world.farms.getReplicaSet({ name }).then(
-          () => false,
-          (error: unknown) => String(error).includes("does not exist"),
-        ),
-      );
+      await until(`${name} is gone`, () => isMissing(world.farms.getReplicaSet({ name })));
       expect(await world.pods(name)).toEqual([]);
     }
-    const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
-    await expect(world.calls.get(pods, "gone-1")).rejects.toThrow();
-    expect(await world.calls.get(pods, "left-1")).toMatchObject({ spec: { nodeName: "n-0" } });
+    await expect(world.calls.get(PODS, "gone-1")).rejects.toThrow();
+    expect(await world.calls.get(PODS, "left-1")).toMatchObject({ spec: { nodeName: "n-0" } });
   });
 
   it.skipIf(skip)("are refused when an older one would fight with them over nodes", async () => {
@@ -214,3 +204,8 @@ describe.each(API_SERVERS)("replica sets on $title", ({ skip, start }) => {
     await expect(apply("newer", specOf("fought=yes", 1, { templateJson: "{}" }))).rejects.toThrow(/containers/);
   });
 });
+
+function isReady({ metadata, status }: V1Pod): boolean {
+  const isReadyNow = status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True");
+  return isReadyNow === true && metadata?.deletionTimestamp === undefined;
+}
