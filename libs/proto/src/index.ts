@@ -12,6 +12,7 @@ export { muster } from "../generated/messages.js";
 export {
   FarmService,
   JobService,
+  LeaseService,
   NodeService,
   ReservationService,
   SessionService,

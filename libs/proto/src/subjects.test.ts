@@ -7,6 +7,9 @@ const builders = {
   dead: subjects.dead,
   runSession: subjects.runSession,
   sessionEventRecorded: subjects.sessionEventRecorded,
+  orderLease: subjects.orderLease,
+  leaseAnswered: subjects.leaseAnswered,
+  leaseAudited: subjects.leaseAudited,
   request: (key: string) => subjects.request("session", key),
   reservationGranted: (key: string) => subjects.reservationGranted("session", key),
   reservationReleased: (key: string) => subjects.reservationReleased("session", key),
@@ -36,6 +39,9 @@ it("binds every event and command to exactly one stream", () => {
     subjects.reservationExpired("session", "a"),
     subjects.sessionEventRecorded("a"),
     subjects.runSession("a"),
+    subjects.orderLease("a"),
+    subjects.leaseAnswered("a"),
+    subjects.leaseAudited("a"),
     subjects.dead("session"),
   ];
   const matches = (filter: string, subject: string): boolean => {

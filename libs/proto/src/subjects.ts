@@ -35,6 +35,16 @@ export const subjects = {
   farmAlerted: (incident: string) => `muster.evt.farm.${token(incident)}.alerted`,
   /** muster.audit.farm.<replica set>: what was done to a replica set. */
   farmAudited: (replicaSet: string) => `muster.audit.farm.${token(replicaSet)}`,
+  /** muster.cmd.lease.<engine>.order */
+  orderLease: (engine: string) => `muster.cmd.lease.${token(engine)}.order`,
+  /** muster.cmd.lease.*.order */
+  anyOrderLease: "muster.cmd.lease.*.order",
+  /** muster.evt.lease.<lease>.answered */
+  leaseAnswered: (lease: string) => `muster.evt.lease.${token(lease)}.answered`,
+  /** muster.evt.lease.*.answered */
+  anyLeaseAnswered: "muster.evt.lease.*.answered",
+  /** muster.audit.lease.<lease>: what happened to a lease. */
+  leaseAudited: (lease: string) => `muster.audit.lease.${token(lease)}`,
   /** muster.dead.<area>: payload and fault of what could not be handled. */
   dead: (area: string) => `muster.dead.${token(area)}`,
 } as const;
@@ -43,6 +53,7 @@ export const subjects = {
 export const streams = {
   events: { name: "MUSTER_EVENTS", subjects: ["muster.evt.>"], retention: "limits" },
   sessionCommands: { name: "MUSTER_SESSION_COMMANDS", subjects: ["muster.cmd.session.*.run"], retention: "workqueue" },
+  leaseOrders: { name: "MUSTER_LEASE_ORDERS", subjects: ["muster.cmd.lease.*.order"], retention: "workqueue" },
   /** The log of the ledger, which `openLog` of libs/store makes and keeps. */
   ledger: { name: "MUSTER_LEDGER", subjects: ["muster.log.reservation"] },
   audit: {
@@ -83,6 +94,8 @@ export const buckets = {
   replicaSets: "muster-replica-sets",
   /** <roll> -> farm.v1.RollRecord; written by the replication farm. */
   rolls: "muster-rolls",
+  /** <lease> -> provision.v1.LeaseRecord; written by the provision engine. */
+  leases: "muster-leases",
   /** Sessions of farms, and which session owns which replica set; written by whoever takes part. */
   farmLocks: "muster-farm-locks",
   /** <log> -> snapshot of an event-sourced log; written by the log's writer. */
