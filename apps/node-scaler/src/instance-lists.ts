@@ -7,27 +7,25 @@ import { describeFailure, type LoopName, type Scaler } from "./scaler.ts";
 export type ProviderList = { readonly askedAtMs: number; readonly instances: readonly ListedInstance[] };
 
 /**
- * What the providers of these names have; all that are configured, and all that have a node, by default. Each is asked beside the rounds, once at a time: a round waits
- * a moment for those that it asks itself, and takes what the others have said last, so that one slow provider delays the nodes of no other. Silent is who has said
+ * What all providers have that are configured, or that have a node. Those of these names, all by default, are asked anew: beside the rounds, and once at a time. A round
+ * waits a moment for those that it asks itself, and takes what the others have said last, so that one slow provider delays the nodes of no other. Silent is who has said
  * nothing for too long, and who is configured no more: what it has is not known.
  */
-export async function listInstances(
-  scaler: Scaler,
-  loop: LoopName,
-  names: Iterable<string> = [...scaler.providers.keys(), ...scaler.records.list().map(({ spec }) => spec.provider)],
-): Promise<Instances> {
-  const { memory, now, listFreshMs, patienceMs } = scaler;
-  const asked = [...new Set(names)];
-  const begun = asked.filter((name) => !memory.asking.has(name)).map((name) => ask(scaler, loop, name));
+export async function listInstances(scaler: Scaler, loop: LoopName, names?: Iterable<string>): Promise<Instances> {
+  const { memory, now, listFreshMs, patienceMs, providers, records } = scaler;
+  const all = [...new Set([...providers.keys(), ...records.list().map(({ spec }) => spec.provider)])];
+  const begun = [...new Set(names ?? all)]
+    .filter((name) => !memory.asking.has(name))
+    .map((name) => ask(scaler, loop, name));
   await within(patienceMs, Promise.all(begun));
-  const lists = asked.flatMap((name): (readonly [string, ProviderList])[] => {
+  const lists = all.flatMap((name): (readonly [string, ProviderList])[] => {
     const list = memory.lists.get(name);
     return list === undefined || now() - list.askedAtMs > listFreshMs ? [] : [[name, list]];
   });
   const known = new Set(lists.map(([name]) => name));
   return {
     all: lists.flatMap(([, { instances }]) => instances),
-    silent: new Set(asked.filter((name) => !known.has(name))),
+    silent: new Set(all.filter((name) => !known.has(name))),
     askedAtMs: new Map(lists.map(([name, { askedAtMs }]) => [name, askedAtMs])),
   };
 }

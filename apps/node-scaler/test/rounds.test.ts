@@ -337,12 +337,17 @@ it("ends a node that never joins, and makes another", async () => {
   expect(phases(world)).toEqual(["Claimed"]);
 });
 
-it("drains and ends a node that the provider is about to take away, and another takes its place", async () => {
-  const standby = [{ instanceType: "small", count: 1, spot: true }];
+it.each([
+  ["as spot, with the next heartbeat", true, 10_000],
+  ["on demand, with the next scan", false, 70_000],
+])("ends a node that the provider is about to take away %s, and another takes its place", async (_, spot, withinMs) => {
+  const standby = [{ instanceType: "small", count: 1, spot }];
   const world = new ScalerWorld(buildPolicy({ standby }));
-  await world.run(MINUTE);
-  for (const instance of world.cloud.instances.values()) instance.lostAtMs = world.nowMs + 2 * MINUTE;
+  await world.run(70_000);
+  for (const instance of world.cloud.instances.values()) instance.lostAtMs = world.nowMs + 10 * MINUTE;
   const [first] = world.records();
+  await world.run(withinMs);
+  expect(world.records()[0]?.spec.terminate?.code).toBe("SPOT_NOTICE");
   await world.run(2 * MINUTE);
   expect(phases(world)).toEqual(["Available"]);
   expect(world.records()[0]?.name).not.toBe(first?.name);

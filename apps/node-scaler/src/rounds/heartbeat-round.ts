@@ -35,7 +35,8 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
 }
 
 /**
- * Only instances that are young or may be taken away have news; the scan looks at all of them, and less often. A leader looks at each provider once before it makes
+ * Only instances that are young or may be taken away have news at any time; the scan asks for all of them, less often, and a notice in its list is met by the next
+ * heartbeat. A leader looks at each provider once before it makes
  * anything there.
  */
 function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<string> {
