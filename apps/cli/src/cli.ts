@@ -16,6 +16,8 @@ export type Cli = {
   /** This many random letters and digits, fit for a DNS label. */
   readonly randomLetters: (count: number) => string;
   readonly randomId: () => string;
+  /** Who calls, for people: `ada@laptop`. */
+  readonly caller: () => string;
   readonly interrupts: Interrupts;
   /** Where `connect` goes, and why. */
   readonly connection: () => Connection;

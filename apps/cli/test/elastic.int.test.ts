@@ -37,11 +37,12 @@ const LEDGER: Handlers<typeof ReservationService> = {
 const scaler = (
   answer: wire.node.v1.ExplainDemandReply.$Properties,
   scalings: wire.node.v1.PoolScaling.$Properties[] = [],
+  troubles: wire.node.v1.PoolTrouble.$Properties[] = [],
 ): Promise<AsyncDisposable> => {
   const handlers: Handlers<typeof NodeService> = {
     listNodes: notAsked,
     terminateNode: notAsked,
-    dumpNodes: () => Promise.resolve({ pools: scalings }),
+    dumpNodes: () => Promise.resolve({ pools: scalings, troubles }),
     explainDemand: (request) => {
       asked.push(request.owner);
       return Promise.resolve(answer);
@@ -162,6 +163,23 @@ describe("muster pools, where one may grow", () => {
       elasticMax: 8,
       scaling: { booting: [{ count: 2, spot: true }], blocked: { code: "UNAVAILABLE" } },
     });
+  });
+
+  it("tells below the table of boots that fail in the pools that it shows", async () => {
+    const failing = { pool: "elastic", code: "BOOT_FAILED", instanceType: "large", message: "no disk", boots: 3 };
+    const troubles = [
+      { ...failing, sinceMs: now - 3_600_000 },
+      { ...failing, pool: "other" },
+    ];
+    await using _scaler = await scaler({}, [], troubles);
+    const { out } = await muster("pools");
+    expect(out.slice(3)).toEqual([
+      "",
+      "pool elastic: 3 boots of large on demand in a row became no node since 1h00m ago: BOOT_FAILED (no disk)",
+    ]);
+    expect((await muster("get", "pools", "drivers")).out).toHaveLength(2);
+    const [, elastic] = JSON.parse((await muster("pools", "-o", "json")).out.join("\n")) as object[];
+    expect(elastic).toMatchObject({ scaling: { troubles: [{ code: "BOOT_FAILED", boots: 3 }] } });
   });
 
   it("says for how long the scaler was not heard, when that is long", async () => {

@@ -53,6 +53,9 @@ const NODES: readonly wire.node.v1.NodeRecord.$Properties[] = [
 let server: TestNats;
 let bus: NatsBus;
 const ended: string[] = [];
+const callers: string[] = [];
+/** What the dump says of a leader that has not decided yet. */
+let undecided = "";
 const served = new AsyncDisposableStack();
 
 const HANDLERS: Handlers<typeof NodeService> = {
@@ -95,9 +98,12 @@ const HANDLERS: Handlers<typeof NodeService> = {
       ],
       bindings: [{ demand: "r-7", node: "e-1" }],
       bindingsMore: 3,
+      undecided,
+      ...(undecided !== "" && { pools: [] }),
     }),
   explainDemand: () => Promise.resolve({}),
-  terminateNode: ({ name }) => {
+  terminateNode: ({ name, requestedBy }) => {
+    callers.push(requestedBy);
     const node = NODES.find((one) => one.name === name) ?? throwFault({ code: "not_found", kind: "node", id: name });
     ended.push(name);
     return Promise.resolve({ node });
@@ -116,6 +122,8 @@ afterAll(async () => {
 });
 beforeEach(() => {
   ended.length = 0;
+  callers.length = 0;
+  undecided = "";
 });
 
 const muster = (args: readonly string[], answer?: string) =>
@@ -185,6 +193,13 @@ describe("muster nodes dump", () => {
     expect(code).toBe(0);
   });
 
+  it("says why a leader has decided nothing yet, and not that there is nothing to decide", async () => {
+    undecided = "the watcher has not told lately which nodes there are";
+    const text = (await muster(["nodes", "dump"])).out.join("\n");
+    expect(text).toContain(`\nnothing is made or ended yet: ${undecided}\n`);
+    expect(text).toContain("\nhow pools are scaled is not decided yet");
+  });
+
   it("gives programs the same", async () => {
     const { out } = await muster(["nodes", "dump", "-o", "json"]);
     expect(JSON.parse(out.join("\n"))).toMatchObject({
@@ -206,7 +221,7 @@ describe("muster nodes terminate", () => {
       const { code, err } = await muster(["nodes", "terminate", "e-1"], answer);
       expect([code, err.at(0), err.at(-1)]).toEqual([
         130,
-        expect.stringMatching(/^End node e-1\?/),
+        expect.stringMatching(/^End node e-1 \(CLAIMED, held by session\/bench\)\?/),
         "nothing was done",
       ]);
     }
@@ -216,6 +231,17 @@ describe("muster nodes terminate", () => {
       "node e-1 is to end: it is CLAIMED, held by session/bench; `muster nodes` shows how far it is",
     ]);
     expect([code, ended]).toEqual([0, ["e-1"]]);
+    expect(callers).toEqual([expect.stringMatching(/^.+@.+$/)]);
+  });
+
+  it("asks nobody about a node that does not exist, and says which name is near", async () => {
+    const { code, err } = await muster(["nodes", "terminate", "e-11"], "y");
+    expect(err).toEqual(["error: node e-11 does not exist", 'hint: did you mean "e-1"?']);
+    expect((await muster(["nodes", "terminate", "other"], "y")).err).toEqual([
+      "error: node other does not exist",
+      "hint: `muster nodes` shows those that exist",
+    ]);
+    expect([code, ended]).toEqual([4, []]);
   });
 
   it("asks nobody with --yes, and goes no further where there is no terminal", async () => {

@@ -257,6 +257,13 @@ describe.each([
       await gone("n-1");
     });
 
+    it("takes no on-demand machine away", async () => {
+      await running("n-1");
+      const refused = await cloud.loseSpot("n-1", 60_000).catch((error: unknown) => error);
+      expect(String(refused)).toMatch(/n-1 is an on-demand machine/);
+      expect(listed("n-1")).not.toHaveProperty("lostAtMs");
+    });
+
     it("lets a machine vanish without a word: its node still says that it is ready", async () => {
       await running("n-1");
       await cloud.vanish("n-1");

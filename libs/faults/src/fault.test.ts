@@ -37,8 +37,10 @@ const cases: [Fault, text: string, retryable: boolean][] = [
     "the value is over its limit of 10",
     false,
   ],
+  [{ code: "unavailable", dependency: "nats", retryAfterMs: 10_000 }, "nats is not available; try again in 10 s", true],
   [{ code: "unavailable", dependency: "nats", retryAfterMs: 0 }, "nats is not available", true],
   [{ code: "deadline_exceeded", operation: "reserve", timeoutMs: 50 }, "reserve took longer than 50 ms", true],
+  [{ code: "deadline_exceeded", operation: "reserve", timeoutMs: 2540 }, "reserve took longer than 2.5 s", true],
   [{ code: "cancelled", operation: "reserve" }, "reserve was cancelled", false],
   [{ code: "internal", operation: "reserve" }, "reserve failed inside the service; its log says why", false],
 ];

@@ -82,7 +82,7 @@ export function describeFault(fault: Fault): string {
     case "unavailable":
       return `${fault.dependency} is not available${retryHint(fault.retryAfterMs)}`;
     case "deadline_exceeded":
-      return `${fault.operation} took longer than ${fault.timeoutMs} ms`;
+      return `${fault.operation} took longer than ${describeTime(fault.timeoutMs)}`;
     case "cancelled":
       return `${fault.operation} was cancelled`;
     case "internal":
@@ -117,5 +117,9 @@ export function isRetryable(fault: Fault): boolean {
 }
 
 function retryHint(retryAfterMs: number): string {
-  return retryAfterMs > 0 ? `; try again in ${retryAfterMs} ms` : "";
+  return retryAfterMs > 0 ? `; try again in ${describeTime(retryAfterMs)}` : "";
+}
+
+function describeTime(ms: number): string {
+  return ms < 1000 ? `${ms} ms` : `${Math.round(ms / 100) / 10} s`;
 }

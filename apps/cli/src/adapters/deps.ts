@@ -1,5 +1,6 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { hostname, userInfo } from "node:os";
 import { connectNats, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { streams } from "@muster/proto";
@@ -42,6 +43,7 @@ export function makeCli(options: {
     pause,
     randomLetters: (count) => Array.from({ length: count }, () => LETTERS.charAt(randomInt(LETTERS.length))).join(""),
     randomId: randomUUID,
+    caller,
     connection,
     connect: async (stop = interrupts.first) => {
       const listeners = new Set<LinkListener>();
@@ -153,6 +155,15 @@ async function natsApi(connection: NatsBus["connection"], subject: string): Prom
     return { trouble: error === undefined ? undefined : (error.description ?? "refused"), ...(state && { state }) };
   } catch (error) {
     return { trouble: `no answer: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
+
+function caller(): string {
+  try {
+    return `${userInfo().username}@${hostname()}`;
+  } catch {
+    // A user without a name, as in many containers.
+    return `user ${process.getuid?.() ?? ""}@${hostname()}`;
   }
 }
 

@@ -11,7 +11,8 @@ export type NodeCalls = {
   /** Of one pool, or of all. */
   list(pool: string | undefined): Promise<ScaledNode[]>;
   dump(): Promise<ScalerDump>;
-  terminate(name: string): Promise<ScaledNode>;
+  /** `by` is told with the reason. */
+  terminate(name: string, by: string): Promise<ScaledNode>;
 };
 
 /** What is only a part of an answer is not waited for as long as an answer. */
@@ -27,8 +28,8 @@ export function nodeCalls({ bus, stop }: Link): NodeCalls {
         return { items: reply.nodes.map(nodeFromMessage), next: reply.continue };
       }),
     dump: async () => dumpFromMessage(await nodes.dumpNodes({}, options)),
-    terminate: async (name) => {
-      const { node } = await nodes.terminateNode({ requestId: crypto.randomUUID(), name }, options);
+    terminate: async (name, requestedBy) => {
+      const { node } = await nodes.terminateNode({ requestId: crypto.randomUUID(), name, requestedBy }, options);
       return nodeFromMessage(node ?? {});
     },
   };

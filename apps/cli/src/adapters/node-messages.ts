@@ -93,6 +93,7 @@ export function dumpFromMessage(message: muster.node.v1.DumpNodesReply): ScalerD
     bindings: message.bindings.map(({ demand, node }) => ({ demand: demand ?? "", node: node ?? "" })),
     bindingsMore: message.bindingsMore,
     troubles: message.troubles.map(troubleFromMessage),
+    undecided: message.undecided,
   };
 }
 

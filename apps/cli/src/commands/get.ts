@@ -78,8 +78,10 @@ async function withScaling({ link }: Connected, pools: readonly Pool[]): Promise
   const dump = await scalerDump(link);
   return pools.map((pool) => {
     if (pool.elasticMax === 0) return { ...pool, scaling: undefined };
-    if ("trouble" in dump) return { ...pool, scaling: dump };
-    return { ...pool, scaling: { trouble: undefined, ...dump.value.pools.find((one) => one.pool === pool.name) } };
+    if ("trouble" in dump) return { ...pool, scaling: { ...dump, troubles: [] } };
+    const scaling = dump.value.pools.find((one) => one.pool === pool.name);
+    const troubles = dump.value.troubles.filter((trouble) => trouble.pool === pool.name);
+    return { ...pool, scaling: { trouble: undefined, troubles, ...scaling } };
   });
 }
 

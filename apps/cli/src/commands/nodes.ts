@@ -1,9 +1,11 @@
-import { nodeCalls } from "../adapters/node-calls.ts";
+import { nodeCalls, type NodeCalls } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildNodeTable, buildScalerDump, troubleOf } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
+import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { nearestName } from "../domain/nearest-name.ts";
 import type { ScaledNode } from "../domain/scaled-node.ts";
 import { print, type Format } from "./output.ts";
 
@@ -34,25 +36,39 @@ export async function dumpNodes(cli: Cli, format: Format): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** `muster nodes terminate NAME`: asks somebody at a terminal first, unless `sure`. */
+/** `muster nodes terminate NAME`: asks somebody at a terminal first, unless `sure`; about a node that does not exist it asks nobody. */
 export async function terminateNode(
   cli: Cli,
   name: string,
   { sure, format }: { readonly sure: boolean; readonly format: Format },
 ): Promise<ExitCode> {
-  if (!sure && !(await confirm(cli, name))) {
+  await using connected = await cli.connect();
+  const calls = nodeCalls(connected.link);
+  if (!sure && !(await confirm(cli, await findNode(calls, name)))) {
     cli.io.err(["nothing was done"]);
     return EXIT.interrupted;
   }
-  await using connected = await cli.connect();
-  const node = await nodeCalls(connected.link).terminate(name);
+  const node = await calls.terminate(name, cli.caller());
   print(cli.io, format, { table: () => [describeEnd(node)], data: () => buildRecord(node) });
   return EXIT.ok;
 }
 
-async function confirm(cli: Cli, name: string): Promise<boolean> {
+async function findNode(calls: NodeCalls, name: string): Promise<ScaledNode> {
+  const nodes = await calls.list(undefined);
+  const found = nodes.find((node) => node.name === name);
+  if (found !== undefined) return found;
+  const near = nearestName(
+    name,
+    nodes.map((node) => node.name),
+  );
+  throw new CommandError(EXIT.refused, `node ${name} does not exist`, {
+    hint: near === undefined ? "`muster nodes` shows those that exist" : `did you mean "${near}"?`,
+  });
+}
+
+async function confirm(cli: Cli, node: ScaledNode): Promise<boolean> {
   const answer = await cli.io.ask(
-    `End node ${name}? It is drained first; what still runs on it then is stopped. [y/N] `,
+    `End node ${node.name} (${describeState(node)})? It is drained first; what still runs on it then is stopped. [y/N] `,
     cli.interrupts.first,
   );
   if (answer === undefined)
@@ -62,7 +78,10 @@ async function confirm(cli: Cli, name: string): Promise<boolean> {
   return /^\s*y(?:es)?\s*$/i.test(answer);
 }
 
-function describeEnd({ name, phase, holder }: ScaledNode): string {
-  const whose = holder === "" ? "" : `, held by ${holder}`;
-  return `node ${name} is to end: it is ${phase}${whose}; \`muster nodes\` shows how far it is`;
+function describeEnd(node: ScaledNode): string {
+  return `node ${node.name} is to end: it is ${describeState(node)}; \`muster nodes\` shows how far it is`;
+}
+
+function describeState({ phase, holder }: ScaledNode): string {
+  return holder === "" ? phase : `${phase}, held by ${plain(holder)}`;
 }

@@ -33,7 +33,13 @@ it.each([
     "wait, or give pool elastic another instance type or zone in the file of pools",
   ],
   [
-    "boots that fail",
+    "boots that the provider gives up",
+    { ...shortage, code: "BOOT_FAILED", zone: "", message: "no disk", nextTryAtMs: undefined, boots: 3 },
+    "3 boots of large on demand in a row became no node since 2m05s ago: BOOT_FAILED (no disk)",
+    "what stands in brackets are the words of provider aws; where they do not help, look at an instance of type large in its console",
+  ],
+  [
+    "boots that take too long",
     { ...shortage, code: "BOOT_TIMEOUT", zone: "", message: "has not joined", nextTryAtMs: undefined, boots: 3 },
     "3 boots of large on demand in a row became no node since 2m05s ago: BOOT_TIMEOUT (has not joined)",
     "look at the console of an instance of type large",

@@ -57,6 +57,7 @@ function adviceFor({ code, pool, provider, instanceType }: PoolTrouble): string 
     case "NO_CAPACITY":
       return `wait, or give pool ${pool} another instance type or zone in the file of pools`;
     case "BOOT_FAILED":
+      return `what stands in brackets are the words of provider ${provider}; where they do not help, look at an instance of type ${instanceType} in its console, and at what docs/elastic-pools.md says of BOOT_FAILED; \`muster nodes -p ${pool} --all\` shows those that failed`;
     case "BOOT_TIMEOUT":
       return `look at the console of an instance of type ${instanceType}: why does it not join? A slow one needs a longer bootTimeout in pool ${pool}; \`muster nodes -p ${pool}\` shows those that boot`;
     case "PROVIDER_FAILED":

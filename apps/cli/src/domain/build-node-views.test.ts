@@ -8,7 +8,7 @@ const node: ScaledNode = {
   ...{ boundTo: "session/benchmark/0", holder: "", terminate: undefined },
   ...{ unhealthySinceMs: undefined, idleSinceMs: undefined, trouble: "" },
 };
-const trouble = "provider aws is not available; try again in 10000 ms";
+const trouble = "provider aws is not available; try again in 10 s";
 
 it("tells below the table what its rows had to cut", () => {
   const nodes = [node, { ...node, name: "elastic-2", trouble }];

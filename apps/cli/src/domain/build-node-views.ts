@@ -3,7 +3,7 @@ import { describePoolTrouble } from "./describe-pool-trouble.ts";
 import { formatElapsed } from "./duration.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
-import type { BootingNodes, DemandScaling, PoolScaling, ScaledNode, ScalerDump } from "./scaled-node.ts";
+import type { BootingNodes, DemandScaling, PoolScaling, PoolTrouble, ScaledNode, ScalerDump } from "./scaled-node.ts";
 
 const NODE_HEADER = ["NAME", "POOL", "TYPE", "SPOT", "ZONE", "PHASE", "AGE", "HELD BY / BOUND TO", "TROUBLE"];
 
@@ -36,9 +36,10 @@ export function troubleOf({ terminate, trouble }: ScaledNode): string {
 }
 
 export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableStyle): string[] {
-  const { loops, pools, unavailable, bindings, bindingsMore, troubles } = dump;
+  const { loops, pools, unavailable, bindings, bindingsMore, troubles, undecided } = dump;
   return [
     `leader ${orDash(plain(dump.leader))}, term ${dump.term}, ${plural(dump.nodes, "node")}`,
+    ...(undecided === "" ? [] : [`nothing is made or ended yet: ${plain(undecided)}`]),
     "",
     ...buildTable(
       LOOP_HEADER,
@@ -46,7 +47,9 @@ export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableSty
       style,
     ),
     "",
-    ...(pools.length === 0 ? ["no pool is scaled"] : buildTable(POOL_HEADER, pools.map(poolRow(nowMs)), style)),
+    ...(pools.length === 0
+      ? [undecided === "" ? "no pool is scaled" : "how pools are scaled is not decided yet"]
+      : buildTable(POOL_HEADER, pools.map(poolRow(nowMs)), style)),
     ...(unavailable.length === 0
       ? []
       : [
@@ -57,9 +60,7 @@ export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableSty
             style,
           ),
         ]),
-    ...(troubles.length === 0
-      ? []
-      : ["", ...troubles.map((trouble) => `pool ${trouble.pool}: ${describePoolTrouble(trouble, nowMs)}`)]),
+    ...(troubles.length === 0 ? [] : ["", ...buildTroubleLines(troubles, nowMs)]),
     ...(bindings.length === 0
       ? []
       : [
@@ -74,6 +75,10 @@ export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableSty
   ];
 }
 
+export function buildTroubleLines(troubles: readonly PoolTrouble[], nowMs: number): string[] {
+  return troubles.map((trouble) => `pool ${plain(trouble.pool)}: ${describePoolTrouble(trouble, nowMs)}`);
+}
+
 const LOOP_HEADER = ["LOOP", "EVERY", "ROUNDS", "FAILED", "LAST", "TOOK", "MEAN", "ERROR"];
 const POOL_HEADER = ["POOL", "MAX", "STANDBY", "BOOTING", "BLOCKED"];
 const UNAVAILABLE_HEADER = ["UNAVAILABLE", "PROVIDER", "SPOT", "WHERE", "SINCE", "AGAIN IN", "WHY"];
@@ -85,10 +90,14 @@ function loopRow(loop: ScalerDump["loops"][number], nowMs: number): Cell[] {
     String(loop.rounds),
     String(loop.failures),
     loop.lastStartedAtMs === undefined ? "never" : `${formatElapsed(nowMs - loop.lastStartedAtMs)} ago`,
-    `${loop.lastDurationMs}ms`,
-    `${loop.meanDurationMs}ms`,
+    tookText(loop.lastDurationMs),
+    tookText(loop.meanDurationMs),
     { text: loop.error, colour: "red" },
   ];
+}
+
+function tookText(ms: number): string {
+  return ms < 1000 ? `${ms}ms` : formatElapsed(ms);
 }
 
 function poolRow(nowMs: number) {

@@ -1,12 +1,12 @@
 import { formatElapsed } from "./duration.ts";
 import { buildComponentRows, buildPhases, COMPONENT_HEADER } from "./build-progress.ts";
 import { buildRecord, isoTime } from "./build-record.ts";
-import { bootingText } from "./build-node-views.ts";
+import { bootingText, buildTroubleLines } from "./build-node-views.ts";
 import { buildSummary } from "./build-result.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf } from "./paint.ts";
 import type { Pool, Reservation } from "./reservation.ts";
-import type { PoolScaling } from "./scaled-node.ts";
+import type { PoolScaling, PoolTrouble } from "./scaled-node.ts";
 import { parseOrText } from "./session-document.ts";
 import { ageOf, endOf, isFinished, phaseOf, type Work } from "./work.ts";
 
@@ -34,9 +34,16 @@ function describeEnd(work: Work): string {
 
 /** A pool; where it may grow also what is known of that, or why nothing is. */
 export type ShownPool = Pool & {
-  readonly scaling: (Partial<PoolScaling> & { readonly trouble: string | undefined }) | undefined;
+  readonly scaling:
+    | (Partial<PoolScaling> & {
+        /** Why the scaler does not answer. */
+        readonly trouble: string | undefined;
+        readonly troubles: readonly PoolTrouble[];
+      })
+    | undefined;
 };
 
+/** What keeps a pool from its nodes stands below the table. */
 export function buildPoolTable(pools: readonly ShownPool[], nowMs: number, style: TableStyle): string[] {
   const elastic = pools.some(({ scaling }) => scaling !== undefined);
   const rows = pools.map((pool) => [
@@ -46,7 +53,14 @@ export function buildPoolTable(pools: readonly ShownPool[], nowMs: number, style
     pool.unusableByReason.map(({ reason, count }) => `${count} ${reason}`).join(", "),
   ]);
   const header = ["POOL", "AVAILABLE", "CAPACITY", "HELD", "UNUSABLE", "WAITING"];
-  return buildTable([...header, ...(elastic ? ["MAX", "BOOTING"] : []), "WHY UNUSABLE"], rows, style);
+  const troubles = buildTroubleLines(
+    pools.flatMap(({ scaling }) => scaling?.troubles ?? []),
+    nowMs,
+  );
+  return [
+    ...buildTable([...header, ...(elastic ? ["MAX", "BOOTING"] : []), "WHY UNUSABLE"], rows, style),
+    ...(troubles.length === 0 ? [] : ["", ...troubles]),
+  ];
 }
 
 /** The most that it may become, and what boots; the word for why nodes that are needed are not made stands with it. */

@@ -103,6 +103,8 @@ export type ScalerDump = {
   readonly bindings: readonly { readonly demand: string; readonly node: string }[];
   readonly bindingsMore: number;
   readonly troubles: readonly PoolTrouble[];
+  /** Why it has decided nothing yet; empty: it has. */
+  readonly undecided: string;
 };
 
 /** What is being done about the machines that an owner waits for. */

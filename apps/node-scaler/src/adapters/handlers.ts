@@ -11,6 +11,8 @@ import { toWireNode, toWirePool, toWireTrouble, toWireUnavailable } from "./mess
 
 /** Nodes in one page, and bindings in one dump. */
 const PAGE_MAX = 500;
+/** Of the name of whoever asks. */
+const CALLER_CHARS = 100;
 /** Of an order that others come before. */
 const ATTEMPTS_MAX = 5;
 
@@ -49,6 +51,7 @@ export function makeHandlers(
         bindings: bindings.slice(0, PAGE_MAX),
         bindingsMore: Math.max(0, bindings.length - PAGE_MAX),
         troubles: troubles().map(toWireTrouble),
+        undecided: describeUndecided(scaler) ?? "",
       });
     },
     explainDemand: ({ owner }) => {
@@ -58,18 +61,33 @@ export function makeHandlers(
       const failing = explained.troubles.map(toWireTrouble);
       return Promise.resolve({ known, code: code ?? "", message, booting: [...booting], troubles: failing });
     },
-    terminateNode: async ({ name, requestId }) => ({ node: toWireNode(await terminateNode(scaler, name, requestId)) }),
+    terminateNode: async (request) => ({ node: toWireNode(await terminateNode(scaler, request)) }),
   };
 }
 
+/** Why there is no plan of this leader yet; undefined: there is one. */
+function describeUndecided({ memory, cluster }: Scaler): string | undefined {
+  if (memory.plan !== undefined) return undefined;
+  if (memory.hasLooked) return "the first round that decides has not ended";
+  return cluster.nodes().known
+    ? "the ledger has not told its machines to this leader"
+    : "the watcher has not told lately which nodes there are";
+}
+
+type Order = { readonly name: string; readonly requestId: string; readonly requestedBy: string };
+
 /** Resolves once the order stands in the record, or the node ends for another reason that stays. */
-async function terminateNode({ records, policies, now }: Scaler, name: string, requestId: string): Promise<ScaledNode> {
+async function terminateNode(
+  { records, policies, now }: Scaler,
+  { name, requestId, requestedBy }: Order,
+): Promise<ScaledNode> {
+  const who = requestedBy === "" ? "somebody" : requestedBy.slice(0, CALLER_CHARS);
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
     const node = records.get(name) ?? throwFault({ code: "not_found", kind: "node", id: name });
     const { terminate: ordered } = node.spec;
     const isEnding = node.status.phase === "Terminating" || node.status.phase === "Terminated";
     if (isEnding || (ordered !== undefined && !isWithdrawable(ordered.code))) return node;
-    const order = { code: "REQUESTED", message: "somebody asked for it", requestId } as const;
+    const order = { code: "REQUESTED", message: `${who} asked for it`, requestId } as const;
     const terminate = buildTermination(order, node, policies, now());
     const changed = await records.changeNode({ node: name, expected: node.status.phase, spec: { terminate } });
     if (changed !== undefined) return changed;

@@ -186,8 +186,15 @@ export class Fleet {
         this.#rules = this.#rules.filter(({ rule }) => command.ids !== undefined && !command.ids.includes(rule.id));
         break;
       case "lose-spot": {
+        const { nodeName } = command;
+        if (!this.#named(nodeName).order.spot)
+          throwFault({
+            code: "invalid_request",
+            field: "nodeName",
+            reason: `${nodeName} is an on-demand machine: only spot is lost`,
+          });
         const toldAtMs = this.#options.now();
-        this.#change(command.nodeName, { loss: { toldAtMs, atMs: toldAtMs + command.noticeMs } });
+        this.#change(nodeName, { loss: { toldAtMs, atMs: toldAtMs + command.noticeMs } });
         break;
       }
       case "vanish":
@@ -343,9 +350,13 @@ export class Fleet {
     this.#rules = next;
   }
 
-  #change(nodeName: string, change: Partial<Machine>): void {
+  #named(nodeName: string): Machine {
     const machine = [...this.#machines.values()].find(({ order }) => order.nodeName === nodeName);
-    if (machine === undefined) return throwFault({ code: "not_found", kind: "machine", id: nodeName });
+    return machine ?? throwFault({ code: "not_found", kind: "machine", id: nodeName });
+  }
+
+  #change(nodeName: string, change: Partial<Machine>): void {
+    const machine = this.#named(nodeName);
     this.#machines.set(machine.instanceId, { ...machine, ...change });
     this.#changed().catch((error: unknown) => this.#options.onError(error, "keeping machines"));
   }
