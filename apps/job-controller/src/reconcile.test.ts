@@ -19,6 +19,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
   const unclaimed: Error[] = [];
   const wakes: number[] = [];
   const passes: string[][] = [];
+  const recorded: string[][] = [];
   const deps: PassDeps<Seen> = {
     observe: () => Promise.resolve({ snapshot: now, errors: [...unclaimed] }),
     act: (_seen, step) => {
@@ -32,6 +33,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
       now = { ...now, status };
       return Promise.resolve("written" as const);
     },
+    recorded: () => recorded.push([...did]) && undefined,
     planned: () => undefined,
     failed: (_seen, step) => {
       failures.push(step.do);
@@ -54,6 +56,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
     unclaimed,
     wakes,
     passes,
+    recorded,
     status: () => now.status,
     fail: (...steps: JobStep["do"][]) => {
       failing = steps;
@@ -96,6 +99,21 @@ describe("a pass", () => {
     expect((await pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
     expect((await pass()).did).toEqual(["write"]);
     expect((await pass()).did).toEqual([]);
+  });
+
+  it("says that ends of pods are written down once their counts are, before anything that follows from them", async () => {
+    const failed = { ...fresh, units: [granted("worker-0", "worker-1")], budget: 2 };
+    const slots = [pod("worker-0"), ended("worker-1", 1, { finishedMs: 0 })];
+    const { pass, recorded } = world({ ...failed, replicas: [seen("worker", slots)] });
+    expect((await pass()).did).toContain("delete-pod");
+    expect(recorded).toEqual([["write"]]);
+  });
+
+  it("says nothing of ends of pods when they could not be written down", async () => {
+    const refusing = { writeStatus: () => Promise.reject(new Error("conflict")) };
+    const { pass, recorded } = world({ replicas: [seen("worker", [ended("worker-0", 0), undefined])] }, refusing);
+    await expect(pass()).rejects.toThrow("conflict");
+    expect(recorded).toEqual([]);
   });
 
   it("makes good in the next one what failed, without doing the rest again", async () => {

@@ -20,6 +20,8 @@ export type PassDeps<Seen extends Looked> = {
   readonly act: (seen: Seen, step: JobStep) => Promise<void>;
   /** Rejects with a conflict when somebody else has written since. `gone`: there is no such job any more, and nothing is left to do for it. */
   readonly writeStatus: (seen: Seen, status: JobStatus) => Promise<"written" | "gone">;
+  /** The status has, as far as this pass could say it, what became of the pods that were seen. */
+  readonly recorded: (seen: Seen, status: JobStatus) => void;
   readonly planned: (seen: Seen, plan: JobPlan) => void;
   /** Told of each step that could not be done. */
   readonly failed: (seen: Seen, step: JobStep, error: unknown) => void;
@@ -83,6 +85,8 @@ async function carryOut<Seen extends Looked>(
   { seen, plan, write, round }: Round<Seen>,
 ): Promise<Next | "again"> {
   if (write === "first" && (await deps.writeStatus(seen, plan.status)) === "gone") return {};
+  // Counts and completed indexes are never among what is written later.
+  deps.recorded(seen, plan.status);
   const onlyPrepares = plan.steps.length > 0 && plan.steps.every(isPreparation);
   const isPostponed = (deps.busyForMs() ?? Infinity) < policy.postponeMostMs && hasJustBegun(seen.snapshot);
   const failures = await actAll(deps, seen, isPostponed ? plan.steps.filter(isUrgent) : plan.steps);

@@ -63,6 +63,8 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, lead: Lead)
   logger.info({ fencing: lead.fencing }, "leading");
   // Whoever led before has given machines back, and a hint of that may have been lost on its way here.
   deps.machines.distrust();
+  // Whoever led before has written down what it had seen.
+  using _ends = deps.world.rememberEnds();
   const running = new Map<KindRuntime, Promise<void>>();
   const failed = Promise.withResolvers<never>();
   const cut = new AbortController();

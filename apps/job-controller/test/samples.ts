@@ -71,6 +71,7 @@ export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
     phase: "Running",
     ready: true,
     deleting: false,
+    endedFirst: false,
     node: `node-${component}`,
     pinned: undefined,
     trouble: undefined,

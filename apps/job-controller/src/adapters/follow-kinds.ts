@@ -93,6 +93,7 @@ function start(
   runtime.jobs.onChange(({ before, after }) => {
     const job = after ?? before;
     if (job !== undefined) jobChanged(ownerIdOf(job.metadata));
+    if (before !== undefined && before.metadata.uid !== after?.metadata.uid) world.ends.forgetJob(before.metadata.uid);
   });
   runtimes.set(kind.kind, runtime);
   return async () => {

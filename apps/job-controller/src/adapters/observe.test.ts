@@ -20,10 +20,10 @@ const podNamed = (name: string, written: Readonly<Record<string, string>>): V1Po
 it.each(Object.keys(MADE))("looks at a pod under a member's name with the label %s that was taken from it", (key) => {
   const { [key]: _, ...left } = MADE;
   for (const written of [left, { ...left, [key]: "other" }])
-    expect(byOwnName(runtime, job, [podNamed("train-worker-1", written)])).toEqual([podNamed("train-worker-1", MADE)]);
+    expect(byOwnName(runtime, job, podNamed("train-worker-1", written))).toEqual(podNamed("train-worker-1", MADE));
 });
 
 it("leaves a pod of any other name as it is", () => {
   const other = podNamed("by-hand", {});
-  expect(byOwnName(runtime, job, [other])).toEqual([other]);
+  expect(byOwnName(runtime, job, other)).toEqual(other);
 });

@@ -4,12 +4,13 @@ import { labels } from "@muster/proto";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
-import type { ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
+import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
 import { memberName } from "../domain/member-names.ts";
 import { lookForCompanions, NOTHING_MISSING } from "./companions.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import type { Nodes } from "./nodes.ts";
+import type { PodEnds } from "./pod-ends.ts";
 import type { PodGroups } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
@@ -25,6 +26,7 @@ export type ObserveDeps = {
   /** Pods that were made for this owner id, whoever has them now. */
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   readonly lostAmong: Nodes["lostAmong"];
+  readonly endsOf: PodEnds["of"];
   readonly defaults: KindDefaults;
   readonly now: () => number;
 };
@@ -39,7 +41,11 @@ export type Observation = {
   /** What was wrong with single members; the others were claimed. */
   readonly errors: readonly Error[];
   readonly ignored: readonly Ignored[];
+  /** Pods that have ended, and that is remembered until it is written down. */
+  readonly ends: readonly SeenEnd[];
 };
+
+type SeenEnd = { readonly pod: PodFact; readonly isGone: boolean };
 
 /** A pod that nobody can tell the index of. */
 export type Ignored = { readonly pod: V1Pod; readonly because: string };
@@ -52,8 +58,13 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   const canAdopt = controller.recheckDeletionTimestamp(job);
   const pods = await controller.getPodsForJob(job, canAdopt);
   const services = await controller.getServicesForJob(job, canAdopt);
-  const { replicas, strangers, ignored } = sortPods(runtime, job, pods.claimed);
   const isClaimed = new Set(pods.claimed.map((pod) => pod.metadata?.uid));
+  const ends = deps
+    .endsOf(metadata.uid)
+    .map(({ pod, isGone }) => ({ pod: isGone ? deleted(pod, nowMs) : pod, isGone }));
+  const gone = ends.flatMap(({ pod, isGone }) => (isGone && !isClaimed.has(pod.metadata?.uid) ? [pod] : []));
+  const factOf = factsWith(ends.map(({ pod }) => pod));
+  const { replicas, strangers, ignored } = sortPods(runtime, job, { pods: [...pods.claimed, ...gone], factOf });
   const units = deps.machines.unitsOf(ownerIdOf(metadata));
   const machines = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : []));
   const made = deps.podsMadeFor(ownerIdOf(metadata));
@@ -81,8 +92,8 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     status,
     replicas,
     podsSettled: controller.expectations.podsSatisfied(metadata.uid),
-    strangers: strangers.map(podFact),
-    unreadable: ignored.map(({ pod }) => podFact(pod)),
+    strangers: strangers.map(factOf),
+    unreadable: ignored.map(({ pod }) => factOf(pod)),
     released: made
       .filter((pod) => controllerUidOf(pod) !== metadata.uid && !isClaimed.has(pod.metadata?.uid))
       .map(podFact),
@@ -106,6 +117,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     companions: named,
     errors: [...pods.errors, ...services.errors],
     ignored,
+    ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(runtime, job, pod)), isGone })),
   };
 }
 
@@ -130,16 +142,26 @@ function namesTaken(
   });
 }
 
+/** What is left of a pod is its end. */
+function deleted(pod: V1Pod, nowMs: number): V1Pod {
+  return { ...pod, metadata: { ...pod.metadata, deletionTimestamp: new Date(nowMs) } };
+}
+
+function factsWith(ends: readonly V1Pod[]): (pod: V1Pod) => PodFact {
+  const endedFirst = new Set(ends.map(({ metadata }) => metadata?.uid));
+  return (pod) => ({ ...podFact(pod), endedFirst: endedFirst.has(pod.metadata?.uid) });
+}
+
 function sortPods(
   runtime: KindRuntime,
   job: JobRow,
-  claimed: readonly V1Pod[],
+  { pods, factOf }: { readonly pods: readonly V1Pod[]; readonly factOf: (pod: V1Pod) => PodFact },
 ): { replicas: ReplicaSeen[]; strangers: V1Pod[]; ignored: Ignored[] } {
   const { metadata } = job;
   const { controller } = runtime;
   const ignored: Ignored[] = [];
   const specs = "problems" in job.spec ? [] : job.spec.replicas;
-  const members = byOwnName(runtime, job, claimed);
+  const members = pods.map((pod) => byOwnName(runtime, job, pod));
   const rest = new Set(members);
   const replicas = specs.map(({ type, replicas: count }): ReplicaSeen => {
     const ofType = controller.filterPodsForReplicaType(members, type);
@@ -148,9 +170,9 @@ function sortPods(
     ignored.push(...slices.ignored.map(({ member, because }) => ({ pod: member, because })));
     return {
       type,
-      slots: slices.slots.map((pod) => (pod === undefined ? undefined : podFact(pod))),
+      slots: slices.slots.map((pod) => (pod === undefined ? undefined : factOf(pod))),
       surplus: slices.surplus.map(({ member, because }) => ({
-        pod: podFact(member),
+        pod: factOf(member),
         because: because === "duplicate" ? "duplicate-index" : "index-out-of-range",
       })),
       podsSettled: controller.expectations.satisfied(genExpectationPodsKey(metadata.uid, type)),
@@ -166,24 +188,21 @@ function sortPods(
 export function byOwnName(
   { controller, kind }: { readonly controller: Pick<KindRuntime["controller"], "genMember">; readonly kind: Kind },
   job: JobRow,
-  pods: readonly V1Pod[],
-): readonly V1Pod[] {
-  if ("problems" in job.spec) return pods;
-  const names = new Map(job.spec.replicas.map(({ type }) => [`${job.metadata.name}-${type}-`, type]));
-  return pods.map((pod) => {
-    const [, prefix = "", index = ""] = /^(.*-)(0|[1-9]\d{0,5})$/.exec(pod.metadata?.name ?? "") ?? [];
-    const replicaType = names.get(prefix);
-    if (replicaType === undefined) return pod;
-    const written = pod.metadata?.labels;
-    const { replicaTypeLabelKey, replicaIndexLabelKey } = kind.labelKeys;
-    const isWhole =
-      written?.[replicaTypeLabelKey] === replicaType &&
-      written[replicaIndexLabelKey] === index &&
-      written[labels.component] === componentOf({ type: replicaType, index: Number(index) });
-    if (isWhole) return pod;
-    const made = controller.genMember(job, { replicaType, index: Number(index) }).labels;
-    return { ...pod, metadata: { ...pod.metadata, labels: { ...written, ...made } } };
-  });
+  pod: V1Pod,
+): V1Pod {
+  if ("problems" in job.spec) return pod;
+  const [, prefix = "", index = ""] = /^(.*-)(0|[1-9]\d{0,5})$/.exec(pod.metadata?.name ?? "") ?? [];
+  const replicaType = job.spec.replicas.find(({ type }) => prefix === `${job.metadata.name}-${type}-`)?.type;
+  if (replicaType === undefined) return pod;
+  const written = pod.metadata?.labels;
+  const { replicaTypeLabelKey, replicaIndexLabelKey } = kind.labelKeys;
+  const isWhole =
+    written?.[replicaTypeLabelKey] === replicaType &&
+    written[replicaIndexLabelKey] === index &&
+    written[labels.component] === componentOf({ type: replicaType, index: Number(index) });
+  if (isWhole) return pod;
+  const made = controller.genMember(job, { replicaType, index: Number(index) }).labels;
+  return { ...pod, metadata: { ...pod.metadata, labels: { ...written, ...made } } };
 }
 
 function controllerUidOf({ metadata }: V1Pod): string | undefined {

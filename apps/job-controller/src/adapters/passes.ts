@@ -4,6 +4,7 @@ import { annotations, labels } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import type { Config } from "../config.ts";
 import type { JobStatus } from "../domain/job-status.ts";
+import { isEndRecorded } from "../domain/is-end-recorded.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { reconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
@@ -40,7 +41,7 @@ export type Pass = (
 /** What stands behind each verb of a pass. */
 export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld): Pass {
   const { config, logger } = context;
-  const { calls, recordEvent } = passWorld;
+  const { calls, recordEvent, world } = passWorld;
   const observing = observeDeps(config, passWorld);
   const acting = actDeps(config, passWorld);
   const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, postponeMostMs: config.postponeMostMs };
@@ -71,6 +72,15 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
           signal.throwIfAborted();
           return write(seen, status);
         },
+        recorded: ({ job, ends, snapshot }, status) => {
+          const written = ends.filter(({ pod }) => isEndRecorded(pod, snapshot.spec, status));
+          world.ends.forget(
+            job.metadata.uid,
+            written.map(({ pod }) => pod.uid),
+          );
+          // Nothing else tells that their members may be made anew.
+          if (written.some(({ isGone }) => isGone)) runtime.wake(key);
+        },
         planned,
         failed: (seen, step, error) => {
           if (!signal.aborted) failed(seen, step, error);
@@ -94,6 +104,7 @@ function observeDeps(config: Config, { calls, machines, world, groups, nodes }: 
     podNamed: (namespace, name) => world.pods.get(`${namespace}/${name}`),
     podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     lostAmong: nodes.lostAmong,
+    endsOf: world.ends.of,
     defaults: config.defaults,
     now: Date.now,
   };

@@ -52,6 +52,8 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     phase: isPhase(phase) ? phase : "Unknown",
     ready: conditions.some((each) => each.type === "Ready" && each.status === "True"),
     deleting: metadata.deletionTimestamp !== undefined,
+    // Only whoever has seen it end can tell.
+    endedFirst: false,
     node: spec?.nodeName,
     pinned: spec?.nodeName === undefined ? machineOf(spec) : undefined,
     trouble: over ? undefined : troubleOfPod(status),

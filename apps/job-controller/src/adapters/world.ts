@@ -6,12 +6,17 @@ import type { Config } from "../config.ts";
 import { KINDS } from "../domain/kinds.ts";
 import type { BudgetSeen, PodFact } from "../domain/snapshot.ts";
 import { mayRun } from "../domain/summarise-replicas.ts";
+import { podEnds, type PodEnds } from "./pod-ends.ts";
 import { keepPod, podFact } from "./read-pod.ts";
 
 /** What jobs are made of, as the API server has it. */
 export type World = AsyncDisposable & {
   readonly pods: Informer<V1Pod, "claimant" | "owner">;
   readonly services: Informer<V1Service, "claimant">;
+  /** Of the pods that this process has seen end while it led. */
+  readonly ends: Pick<PodEnds, "of" | "forget" | "forgetJob">;
+  /** Begins to remember ends of pods, until it is disposed of. */
+  rememberEnds(): Disposable;
   /** Resolves once every cache is complete; rejects with FaultError cancelled when disposed before that. */
   readonly synced: Promise<unknown>;
   /** The same as it is now. */
@@ -53,6 +58,13 @@ export function openWorld(
     },
     onError,
   });
+  const ends = podEnds((most) =>
+    logger.warn(
+      { most },
+      "more pods have ended than are remembered: an end that somebody deletes now may count as none",
+    ),
+  );
+  pods.onChange(ends.seen);
   const services = informer<V1Service, V1Service, "claimant">({
     source: listWatch<V1Service>(kube, `${core}/services`),
     project: ({ metadata }) => ({ ...(metadata !== undefined && { metadata }) }),
@@ -74,6 +86,8 @@ export function openWorld(
   return {
     pods,
     services,
+    ends,
+    rememberEnds: () => ends.begin(pods.list()),
     synced,
     isComplete: () => caches.every((cache) => Number.isFinite(cache.listAgeMs())),
     unread: () => (Number.isFinite(pods.listAgeMs()) ? [] : ["pods"]),

@@ -1,5 +1,5 @@
 import { decideEndMs } from "./decide-end-time.ts";
-import { decideFailure, endedWell, isDisrupted } from "./decide-failure.ts";
+import { decideFailure, endedByItself, endedWell, isDisrupted } from "./decide-failure.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus, Uncounted, UncountedReason } from "./job-status.ts";
 import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
@@ -60,7 +60,7 @@ function whyUncounted(
   if (endedWell(pod, replica)) return undefined;
   if (mayRun(pod) && !pod.deleting)
     return nodesLost.includes(pod.node ?? pod.pinned ?? "") ? "machine-lost" : undefined;
-  if (pod.deleting && !isDisrupted(pod)) return undefined;
+  if (pod.deleting && !endedByItself(pod) && !isDisrupted(pod)) return undefined;
   const verdict = decideFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && !verdict.counts ? verdict.because : undefined;
 }

@@ -65,13 +65,20 @@ export function isDisrupted(pod: PodFact): boolean {
   return pod.conditions.some(({ type, status }) => type === "DisruptionTarget" && status === "True");
 }
 
+/** Whether its end is its own: of a pod that was told to go while it ran nobody can say how it would have ended, and a process that stops politely has not finished. */
+export function endedByItself({ phase, deleting, endedFirst }: PodFact): boolean {
+  return (phase === "Succeeded" || phase === "Failed") && (!deleting || endedFirst);
+}
+
 /**
- * Whether its main container ended well although the pod failed: another container that was ended with it, such as a sidecar, says nothing about the work. A pod that
- * has a reason of its own for its end was told to stop, and a process that stops politely has not finished.
+ * Whether it ended by itself, and its main container well, although the pod may have failed: another container that was ended with it, such as a sidecar, says nothing
+ * about the work. A pod that has a reason of its own for its end was told to stop.
  */
 export function endedWell(pod: PodFact, replica: ReplicaSpec): boolean {
-  if (pod.phase === "Succeeded") return true;
-  return pod.phase === "Failed" && pod.reason === "" && !isDisrupted(pod) && exitCode(pod, replica.mainContainer) === 0;
+  if (!endedByItself(pod)) return false;
+  return (
+    pod.phase === "Succeeded" || (pod.reason === "" && !isDisrupted(pod) && exitCode(pod, replica.mainContainer) === 0)
+  );
 }
 
 function byRule(rule: FailureRule, pod: PodFact, replica: ReplicaSpec): FailureVerdict {

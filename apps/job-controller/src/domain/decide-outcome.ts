@@ -1,6 +1,6 @@
 import { componentOf } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
-import { decideFailure, endedWell, type FailReason } from "./decide-failure.ts";
+import { decideFailure, endedByItself, endedWell, type FailReason } from "./decide-failure.ts";
 import { describeEnd, describeLastEnd } from "./describe-end.ts";
 import type { JobSpec, SuccessRule } from "./job.ts";
 import { conditionOf, type JobStatus, type UncountedReason } from "./job-status.ts";
@@ -112,7 +112,7 @@ function decideFailures(
   for (const replica of spec.replicas) {
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
     for (const pod of slots) {
-      if (pod?.phase !== "Failed" || pod.deleting || pod.attempt !== status.attempt) continue;
+      if (pod?.phase !== "Failed" || !endedByItself(pod) || pod.attempt !== status.attempt) continue;
       if (endedWell(pod, replica)) continue;
       const verdict = decideFailure(pod, replica, spec);
       if (verdict.action === "fail-job") return { is: "failed", reason: verdict.reason, message: verdict.message };

@@ -1,6 +1,6 @@
 import { componentOf } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
-import { decideFailure, endedWell } from "./decide-failure.ts";
+import { decideFailure, endedByItself, endedWell } from "./decide-failure.ts";
 import { heldBackUntilMs, memberPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
@@ -110,7 +110,10 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
       }
       return;
     }
-    if (pod.deleting) return;
+    if (pod.deleting) {
+      restarting ||= pod.phase === "Failed" && endedByItself(pod) && !completed.has(index);
+      return;
+    }
     if (completed.has(index)) {
       // A pod that ended well stays, for its logs; one that was made although its index had ended does not.
       if (!endedWell(pod, replica)) steps.push(deletion(pod, "already-completed"));

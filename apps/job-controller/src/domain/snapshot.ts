@@ -19,7 +19,10 @@ export type PodFact = {
   readonly attempt: number;
   readonly phase: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
   readonly ready: boolean;
+  /** Going away, or gone already: then only its end is left, which no pass has written down. */
   readonly deleting: boolean;
+  /** Its end was seen before anybody asked for its deletion, and is not known to be in the status. */
+  readonly endedFirst: boolean;
   readonly node: string | undefined;
   /** The machine that it was made for, as long as it is on none; undefined: it has one, or may be put anywhere. */
   readonly pinned: string | undefined;

@@ -1,4 +1,4 @@
-import { decideFailure, endedWell, isDisrupted } from "./decide-failure.ts";
+import { decideFailure, endedByItself, endedWell, isDisrupted } from "./decide-failure.ts";
 import { runsAgainInPlace, type JobSpec, type ReplicaSpec } from "./job.ts";
 import { isRemembered, type JobStatus, type ReplicaStatus } from "./job-status.ts";
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
@@ -75,7 +75,7 @@ function failuresInPlace(pod: PodFact, { restartPolicy }: ReplicaSpec): number {
 }
 
 function countsItsEnd(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolean {
-  if (pod.phase !== "Failed" || pod.deleting || endedWell(pod, replica)) return false;
+  if (pod.phase !== "Failed" || !endedByItself(pod) || endedWell(pod, replica)) return false;
   const verdict = decideFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && verdict.counts;
 }

@@ -22,6 +22,29 @@ export function failingPods(world: () => FailureWorld): void {
     await world().untilReturned(job);
   });
 
+  it("knows how pods ended that somebody deletes in the moment of their end", async () => {
+    const { create, untilRunning, untilCondition, untilPasses, get, removeWhole } = world();
+    const name = "seized";
+    const job = await create(
+      simulatedJob(name, { worker: replicaType([], { replicas: 6, restartPolicy: "OnFailure" }) }),
+    );
+    const names = Array.from({ length: 6 }, (_, index) => `${name}-worker-${index}`);
+    await Promise.all(names.map((pod) => untilRunning(pod)));
+    const [first = "", ...others] = names;
+    const failed = await untilRunning(first);
+    await endAndDelete(world(), first, 1);
+    await untilRunning(first, failed.metadata?.uid);
+    expect((await get(name))?.status).toMatchObject({ restarts: 1, completions: "0/6" });
+    await Promise.all(others.map((pod) => endAndDelete(world(), pod, 0)));
+    await until("five of six are done", async () => (await get(name))?.status?.completions === "5/6");
+    await untilPasses(name, 2);
+    expect((await world().pods(name)).map(({ metadata }) => metadata?.name)).toEqual([first]);
+    await endAndDelete(world(), first, 0);
+    expect((await untilCondition(name, "Succeeded")).status).toMatchObject({ restarts: 1, completions: "6/6" });
+    await world().untilReturned(job);
+    await removeWhole(name);
+  });
+
   it("makes a pod anew that its budget lets be evicted, under its index, and counts nothing", async () => {
     const { create, calls, untilRunning, untilPod, get, removeWhole } = world();
     const name = "let-go";
@@ -244,4 +267,14 @@ function evict({ calls }: FailureWorld, name: string): Promise<boolean> {
       return false;
     },
   );
+}
+
+/** Ends a pod with this code as its kubelet would, and deletes it at once. */
+async function endAndDelete({ calls }: FailureWorld, name: string, exitCode: number): Promise<void> {
+  const at = new Date().toISOString();
+  const state = { terminated: { exitCode, startedAt: at, finishedAt: at } };
+  const containerStatuses = [{ name: "main", image: "none", imageID: "", ready: false, restartCount: 0, state }];
+  const status = { phase: exitCode === 0 ? "Succeeded" : "Failed", containerStatuses };
+  await calls.patch(PODS, name, { kind: "merge", body: { status } }, { subresource: "status" });
+  await calls.delete(PODS, name, { gracePeriodSeconds: 0 });
 }

@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest";
+import { ended, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { isEndRecorded } from "./is-end-recorded.ts";
+import type { JobSpec } from "./job.ts";
+import { NEW_STATUS, type JobStatus } from "./job-status.ts";
+import { planJob } from "./plan-job.ts";
+import type { JobPlan } from "./plan-steps.ts";
+import type { PodFact, Snapshot } from "./snapshot.ts";
+import { summariseState } from "./summarise-state.ts";
+
+const GONE = { deleting: true, endedFirst: true };
+const RESTART_JOB = {
+  action: "RestartJob",
+  replicaTypes: [],
+  on: { exitCodes: "In", values: [3], container: undefined },
+} as const;
+
+function look(member: PodFact | undefined, of: JobSpec, status: JobStatus = NEW_STATUS, more: Partial<Snapshot> = {}) {
+  const replicas = [seen("worker", [pod("worker-0"), member])];
+  return planJob(snapshot({ spec: of, status, replicas, budget: 2, ...more }), POLICY);
+}
+
+function counts({ status }: JobPlan): string {
+  const [worker] = status.replicas;
+  return `${summariseState(status, 2).state}, ${worker?.restarts} counted, completed [${worker?.completedIndexes.join()}]`;
+}
+
+const made = ({ steps }: JobPlan): readonly number[] =>
+  steps.flatMap((step) => (step.do === "create-pods" ? step.pods.map(({ index }) => index) : []));
+
+const backoff = (backoffLimit: number): JobSpec => spec({ backoffLimit });
+const never = spec({ replicas: [replica("worker", 2, { restartPolicy: "Never" })] });
+
+describe("a pod that ended, and that somebody took away before a pass had seen it", () => {
+  it.each<[what: string, PodFact, JobSpec, string]>([
+    ["has completed its index", ended("worker-1", 0, GONE), spec(), "Running, 0 counted, completed [1]"],
+    ["has failed, and that counts", ended("worker-1", 1, GONE), backoff(3), "Restarting, 1 counted, completed []"],
+    ["fails the job beyond its budget", ended("worker-1", 1, GONE), backoff(0), "Failed, 1 counted, completed []"],
+    ["fails a job without restarts", ended("worker-1", 1, GONE), never, "Failed, 0 counted, completed []"],
+    [
+      "counts for nothing when it was told to go before it ended, however well that was",
+      ended("worker-1", 0, { deleting: true }),
+      spec(),
+      "Running, 0 counted, completed []",
+    ],
+    [
+      "counts for nothing when it was told to go before it failed",
+      ended("worker-1", 1, { deleting: true }),
+      backoff(0),
+      "Running, 0 counted, completed []",
+    ],
+    [
+      "counts for nothing when it never said how it ended",
+      pod("worker-1", { deleting: true }),
+      backoff(0),
+      "Running, 0 counted, completed []",
+    ],
+  ])("%s", (_what, member, of, said) => {
+    const first = look(member, of);
+    expect(counts(first)).toBe(said);
+    expect(made(first)).toEqual([]);
+  });
+
+  it("is counted once, also when its count was written and nobody heard of that", () => {
+    const failed = ended("worker-1", 1, GONE);
+    const first = look(failed, backoff(3));
+    expect(counts(look(failed, backoff(3), first.status))).toBe("Restarting, 1 counted, completed []");
+    expect(counts(look(undefined, backoff(3), first.status))).toContain("1 counted");
+  });
+
+  it("is made anew once its failure is written down, and never when it had completed", () => {
+    const failed = look(ended("worker-1", 1, GONE), backoff(3));
+    expect(made(look(undefined, backoff(3), failed.status))).toEqual([1]);
+    const done = look(ended("worker-1", 0, GONE), spec());
+    expect(made(look(undefined, spec(), done.status))).toEqual([]);
+  });
+
+  it("makes the whole gang anew when its rule says so, after the pause for which it is kept in mind", () => {
+    const of = spec({ failurePolicy: [RESTART_JOB] });
+    const member = ended("worker-1", 3, GONE);
+    const now = look(member, of);
+    expect(now.status.attempt).toBe(0);
+    expect(isEndRecorded(member, of, now.status)).toBe(false);
+    const nowMs = snapshot().nowMs + POLICY.restartBackoffMs;
+    const later = look(member, of, now.status, { nowMs });
+    expect(later.status.attempt).toBe(1);
+    expect(isEndRecorded(member, of, later.status)).toBe(true);
+  });
+
+  it("is kept in mind while nobody can read the spec that says what its end means", () => {
+    const member = ended("worker-1", 1, GONE);
+    const unreadable = { ok: false, problems: [{ field: "spec", reason: "no" }], managedBy: undefined } as const;
+    expect(isEndRecorded(member, unreadable, NEW_STATUS)).toBe(false);
+    expect(isEndRecorded(member, spec(), NEW_STATUS)).toBe(true);
+  });
+});
