@@ -1,0 +1,188 @@
+import { describe, expect, it } from "vitest";
+import { both, conditions, line, NONE, plan, status, waiting, workers, workersDone } from "../../test/planned-job.ts";
+import { ended, granted, JOB, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { conditionOf, type JobStatus } from "./job-status.ts";
+import { planJob } from "./plan-job.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+describe("the end of a job", () => {
+  const done = workers(ended("worker-0", 0), ended("worker-1", 0));
+  const over = (more: Partial<Snapshot> = {}): JobStatus => planJob(snapshot({ ...done, ...more }), POLICY).status;
+
+  it("is success when its rule holds, even where another pod failed for good", () => {
+    const world = {
+      spec: spec({
+        replicas: [replica("chief", 1), replica("worker", 1, { restartPolicy: "Never" })],
+        success: [[{ type: "chief", indexes: "all" }]],
+      }),
+      replicas: [seen("chief", [ended("chief-0", 0)]), seen("worker", [ended("worker-0", 1)])],
+    };
+    expect(conditions(world)).toContain("Succeeded: JobSucceeded");
+  });
+
+  it.each([
+    ["one index", [0], [0], true],
+    ["another index", [1], [0], false],
+    ["any index", "any", [1], true],
+    ["all indexes", "all", [1], false],
+  ] as const)("may be decided by %s", (_title, indexes, completed, succeeded) => {
+    const world = {
+      spec: spec({ success: [[{ type: "worker", indexes }]] }),
+      status: workersDone(...completed),
+      ...workers(...both),
+    };
+    expect(conditions(world).includes("Succeeded: JobSucceeded")).toBe(succeeded);
+  });
+
+  it("is final: neither success nor failure, nor its time, is changed by what comes after", () => {
+    const succeeded = over();
+    const failing = workers(ended("worker-0", 1), ended("worker-1", 1));
+    for (const world of [failing, { spec: spec({ suspend: true }) }, { nodesLost: ["node-worker-0"] }]) {
+      const later = planJob(snapshot({ status: succeeded, nowMs: NOW_MS + 99_000, ...world }), POLICY).status;
+      expect(later.conditions).toEqual(succeeded.conditions);
+      expect(later.completionMs).toBe(succeeded.completionMs);
+    }
+  });
+
+  it("takes MachinesReserved away, leaves Running false, and never both Succeeded and Failed", () => {
+    const running = planJob(snapshot(workers(...both)), POLICY).status;
+    const ended = planJob(snapshot({ status: running, ...done }), POLICY).status;
+    expect(ended.conditions.map(({ type, status }) => `${type} ${status}`)).toEqual([
+      "Created True",
+      "Running False",
+      "Succeeded True",
+    ]);
+  });
+
+  it.each<[string, Parameters<typeof spec>[0], Partial<Snapshot>, string[]]>([
+    [
+      "deletes what runs",
+      { cleanPodPolicy: "Running" },
+      workers(both[0], ended("worker-1", 0)),
+      ["delete train-worker-0: job-over"],
+    ],
+    [
+      "deletes everything",
+      { cleanPodPolicy: "All" },
+      workers(both[0], ended("worker-1", 0)),
+      ["delete train-worker-0: job-over", "delete train-worker-1: job-over"],
+    ],
+    [
+      "deletes no pod, and keeps the machines while one runs",
+      { cleanPodPolicy: "None" },
+      workers(both[0], ended("worker-1", 0)),
+      [],
+    ],
+    ["gives machines back although ended pods are kept", { cleanPodPolicy: "None" }, done, ["release gang: job-over"]],
+    [
+      "deletes services although no pod is left",
+      { cleanPodPolicy: "All" },
+      { services: { present: ["train"], wanted: ["train"], settled: true } },
+      ["delete-service train: job-over", "release gang: job-over"],
+    ],
+    ["deletes the budget", {}, { ...done, budget: 2 }, ["delete-budget: job-over", "release gang: job-over"]],
+    [
+      "deletes the job when its time after the end is over",
+      { ttlAfterFinishedMs: 5000 },
+      { ...done, units: [], nowMs: NOW_MS + 5000 },
+      ["delete-job: ttl-over"],
+    ],
+    ["keeps the job until then", { ttlAfterFinishedMs: 5000 }, { ...done, units: [], nowMs: NOW_MS + 4999 }, []],
+    [
+      "keeps the job for a clock that is behind the one that wrote its end",
+      { ttlAfterFinishedMs: 5000 },
+      { ...done, units: [], nowMs: NOW_MS - 60_000 },
+      [],
+    ],
+  ])("%s, as its policy says", (_title, policy, world, steps) => {
+    expect(plan({ spec: spec(policy), status: over(), budget: undefined, ...world })).toEqual(steps);
+  });
+
+  it("comes at the deadline to the second, counted from when it had its machines", () => {
+    const limited = spec({ activeDeadlineMs: 60_000 });
+    const started = status({ startMs: NOW_MS - 59_000 });
+    const before = planJob(snapshot({ spec: limited, status: started, ...workers(...both) }), POLICY);
+    expect(before.lookAgainInMs).toBe(1000);
+    expect(conditions({ spec: limited, status: started, nowMs: NOW_MS + 1000, ...workers(...both) })).toContain(
+      "Failed: DeadlineExceeded",
+    );
+    expect(conditions({ spec: limited, units: [waiting()], nowMs: NOW_MS + 1e9 })).not.toContain(
+      "Failed: DeadlineExceeded",
+    );
+  });
+
+  it("names the budget rather than the deadline when both are over", () => {
+    const world = {
+      spec: spec({ backoffLimit: 0, activeDeadlineMs: 1000 }),
+      status: status({ startMs: 0 }),
+      ...workers(ended("worker-0", 1), both[1]),
+    };
+    expect(conditions(world)).toContain("Failed: BackoffLimitExceeded");
+  });
+
+  it("is Failed with every problem of a spec that could never be read", () => {
+    const problems = [
+      { field: "spec.a", reason: "is required" },
+      { field: "spec.b", reason: "must be positive" },
+    ] as const;
+    const unreadable = { ok: false, problems, managedBy: undefined } as const;
+    const broken = planJob(snapshot({ spec: unreadable, replicas: [], units: [NONE] }), POLICY);
+    const failed = conditionOf(broken.status, "Failed");
+    expect(failed).toMatchObject({
+      status: "True",
+      reason: "InvalidSpec",
+      message: "the spec is invalid: spec.a: is required; spec.b: must be positive",
+    });
+    expect(broken.steps).toEqual([]);
+  });
+});
+
+describe("a job that has begun and whose spec cannot be read any more", () => {
+  const problems = [{ field: "spec.a", reason: "no pool of machines" }] as const;
+  const unreadable = { ok: false, problems, managedBy: undefined } as const;
+  const world = { spec: unreadable, replicas: [], units: [NONE] };
+
+  it.each<[string, Partial<Snapshot>]>([
+    ["pods", { strangers: [pod("worker-0")] }],
+    ["machines", { units: [granted("worker-0", "worker-1")] }],
+    ["a start time", { status: status({ startMs: 5000 }) }],
+  ])("keeps everything while it has %s, and says so", (_title, more) => {
+    const { status: after, steps } = planJob(snapshot({ ...world, ...more }), POLICY);
+    expect(steps).toEqual([]);
+    expect(conditionOf(after, "Failed")).toBeUndefined();
+    expect(conditionOf(after, "SpecUnreadable")).toMatchObject({
+      status: "True",
+      reason: "InvalidSpec",
+      message:
+        "pods and machines stay as they are until the spec can be read again; put right the spec or the controller's configuration, or cancel the job: spec.a: no pool of machines",
+    });
+  });
+
+  it("goes on as if nothing had been when it can be read again", () => {
+    const before = planJob(snapshot(workers(...both)), POLICY).status;
+    const kept = planJob(snapshot({ ...world, status: before, strangers: both }), POLICY).status;
+    const after = planJob(snapshot({ status: kept, budget: 2, ...workers(...both) }), POLICY);
+    expect(after).toMatchObject({ status: before, steps: [] });
+  });
+
+  it("ends when somebody asks for it", () => {
+    const job = { ...JOB, cancelled: true };
+    const { status: after, steps } = planJob(snapshot({ ...world, job, strangers: [pod("worker-0")] }), POLICY);
+    expect(conditionOf(after, "Failed")?.reason).toBe("Cancelled");
+    expect(steps.map(line)).toEqual(["delete train-worker-0: job-over"]);
+  });
+
+  it("keeps its machines when it ends until every pod that was asked for has been seen", () => {
+    const over = { ...world, job: { ...JOB, cancelled: true }, units: [granted("worker-0", "worker-1")] };
+    expect(plan({ ...over, podsSettled: false })).not.toContainEqual(expect.stringMatching(/^release/));
+    expect(plan({ ...over, podsSettled: true })).toContainEqual(expect.stringMatching(/^release .*: job-over$/));
+  });
+});
+
+it("ends a job as cancelled when somebody asks for it, suspended or not, unless it is over", () => {
+  const job = { ...JOB, cancelled: true };
+  expect(conditions({ job, ...workers(...both) })).toContain("Failed: Cancelled");
+  expect(conditions({ job, spec: spec({ suspend: true }) })).toContain("Failed: Cancelled");
+  const succeeded = planJob(snapshot(workers(ended("worker-0", 0), ended("worker-1", 0))), POLICY).status;
+  expect(conditions({ job, status: succeeded })).not.toContain("Failed: Cancelled");
+});

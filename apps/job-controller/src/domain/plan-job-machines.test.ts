@@ -1,0 +1,254 @@
+import { describe, expect, it } from "vitest";
+import {
+  both,
+  conditions,
+  GANG,
+  NONE,
+  plan,
+  status,
+  succeeded,
+  waiting,
+  workers,
+  workersDone,
+} from "../../test/planned-job.ts";
+import { ended, granted, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
+import { conditionOf } from "./job-status.ts";
+import { planJob } from "./plan-job.ts";
+import type { Snapshot, UnitSeen } from "./snapshot.ts";
+
+describe("machines", () => {
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    ["are asked for as one, before any pod", { units: [NONE], budget: undefined }, ["reserve worker-0+worker-1: gang"]],
+    [
+      "are asked for when the ledger has not heard of the job",
+      { units: [], budget: undefined },
+      ["reserve worker-0+worker-1: gang"],
+    ],
+    ["are waited for without a pod", { units: [waiting()], budget: undefined }, []],
+    [
+      "are not asked for while the ledger is silent",
+      { units: [{ id: GANG, state: "unknown" }], budget: undefined },
+      [],
+    ],
+    [
+      "are asked for again a while after they were refused",
+      { units: [waiting({ state: "refused", sinceMs: NOW_MS - 30_000 })], budget: undefined },
+      ["reserve worker-0+worker-1: gang"],
+    ],
+    [
+      "are not asked for again at once",
+      { units: [waiting({ state: "refused", sinceMs: NOW_MS - 29_999 })], budget: undefined },
+      [],
+    ],
+    [
+      "are asked for anew when the job grew while it waited",
+      { units: [waiting({ components: ["worker-0"] })], budget: undefined },
+      [`release gang: needs-changed`],
+    ],
+    [
+      "once granted get their pods, all of them",
+      {},
+      ["create worker-0 on node-worker-0, worker-1 on node-worker-1: missing"],
+    ],
+    [
+      "are given back when the job is being deleted, once its pods are gone",
+      { job: { ...JOB, deleting: true } },
+      ["release gang: job-over"],
+    ],
+    [
+      "are kept while a pod of a deleted job may run",
+      { job: { ...JOB, deleting: true }, ...workers(pod("worker-0", { deleting: true }), undefined) },
+      [],
+    ],
+    [
+      "are kept while a pod that was asked for has not been seen",
+      { job: { ...JOB, deleting: true }, replicas: [seen("worker", [undefined, undefined], { podsSettled: false })] },
+      [],
+    ],
+    [
+      "of a waiting job that is being deleted are withdrawn at once",
+      { job: { ...JOB, deleting: true }, units: [waiting()] },
+      ["release gang: job-over"],
+    ],
+  ])("%s", (_title, world, steps) => {
+    expect(plan(world)).toEqual(steps);
+  });
+
+  it("say in a condition why they are waited for, and that they came", () => {
+    expect(conditions({ units: [waiting()] })).toEqual([
+      "Created: JobCreated",
+      "not MachinesReserved: POOL_AVAILABILITY",
+    ]);
+    expect(conditions({})).toEqual(["Created: JobCreated", "MachinesReserved: MachinesGranted"]);
+  });
+
+  it("do not have their numbers written with every change", () => {
+    const first = planJob(snapshot({ units: [waiting()] }), POLICY).status;
+    const other = waiting({ because: { code: "POOL_AVAILABILITY", text: "2 of pool-a requested, 0 available" } });
+    expect(planJob(snapshot({ units: [other], status: first }), POLICY).status).toEqual(first);
+    const later = planJob(
+      snapshot({ units: [other], status: first, nowMs: NOW_MS + POLICY.explainEveryMs }),
+      POLICY,
+    ).status;
+    expect(conditionOf(later, "MachinesReserved")?.message).toBe("2 of pool-a requested, 0 available");
+  });
+});
+
+describe("a machine that is lost", () => {
+  const lost = { nodesLost: ["node-worker-1"] };
+  const replaced = status({ replaced: ["worker-1"] });
+  const unbound = (pinned: string) => pod("worker-1", { phase: "Pending", ready: false, node: undefined, pinned });
+  const own = (state: "waiting" | "granted", sinceMs = NOW_MS): UnitSeen =>
+    state === "granted"
+      ? { id: `${GANG}--worker-1`, state, nodes: new Map([["worker-1", "node-other"]]) }
+      : {
+          ...waiting({ sinceMs }),
+          id: `${GANG}--worker-1`,
+          state,
+          components: ["worker-1"],
+          because: { code: "POOL_AVAILABILITY", text: "" },
+          sinceMs,
+        };
+
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    [
+      "is replaced by one more, and its pod deleted",
+      { ...lost, ...workers(...both) },
+      ["reserve worker-1: machine-lost", "delete train-worker-1: machine-lost"],
+    ],
+    [
+      "is not waited for again when it comes back",
+      { status: replaced, ...workers(both[0], undefined) },
+      ["reserve worker-1: machine-lost"],
+    ],
+    [
+      "has its member made on the other one, once the first pod is gone",
+      {
+        ...lost,
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("granted")],
+        ...workers(both[0], undefined),
+      },
+      ["create worker-1 on node-other: missing"],
+    ],
+    [
+      "has a pod that was made for it and is on no machine yet deleted, so that it is made anew where its member is now",
+      {
+        ...lost,
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("granted")],
+        ...workers(both[0], unbound("node-worker-1")),
+      },
+      ["delete train-worker-1: machine-lost"],
+    ],
+    [
+      "and is back has such a pod deleted, too, once its member is somewhere else",
+      {
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("granted")],
+        ...workers(both[0], unbound("node-worker-1")),
+      },
+      ["delete train-worker-1: machine-lost"],
+    ],
+    [
+      "has nothing to do with a pod that is pinned where its member is",
+      {
+        ...lost,
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("granted")],
+        ...workers(both[0], unbound("node-other")),
+      },
+      [],
+    ],
+    [
+      "is not seen in pods that are on no machine yet while the ledger is silent",
+      { units: [{ id: GANG, state: "unknown" }], ...workers(both[0], unbound("node-elsewhere")) },
+      [],
+    ],
+    [
+      "has its member not made twice while the first pod is still there",
+      {
+        ...lost,
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("granted")],
+        ...workers(both[0], pod("worker-1", { deleting: true })),
+      },
+      ["remove train-worker-1 by force: machine-lost"],
+    ],
+    [
+      "has its pod removed by force also when the job is over",
+      {
+        ...lost,
+        status: status({ conditions: [succeeded] }),
+        units: [],
+        budget: undefined,
+        ...workers(undefined, pod("worker-1", { deleting: true })),
+      },
+      ["remove train-worker-1 by force: machine-lost"],
+    ],
+    [
+      "lets the others run on while the replacement is waited for",
+      {
+        ...lost,
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("waiting")],
+        ...workers(both[0], undefined),
+      },
+      [],
+    ],
+    [
+      "that was a replacement itself is given back and asked for anew",
+      {
+        nodesLost: ["node-other"],
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("granted")],
+        ...workers(both[0], undefined),
+      },
+      ["release gang--worker-1: machine-lost"],
+    ],
+    [
+      "has the whole gang give back its machines when no other one comes in time, so that two gangs cannot wait for each other for ever",
+      {
+        ...lost,
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("waiting", NOW_MS - POLICY.replacementWaitMs)],
+        ...workers(both[0], undefined),
+      },
+      ["delete train-worker-0: gang-restarts", "release gang--worker-1: gang-restarts"],
+    ],
+    [
+      "leads to all machines being asked for anew once all were given back",
+      {
+        status: status({ replaced: ["worker-1"], regrouping: true, attempt: 1 }),
+        units: [granted("worker-0", "worker-1")],
+        ...workers(undefined, undefined),
+      },
+      ["release gang: gang-restarts"],
+    ],
+  ])("%s", (_title, world, steps) => {
+    expect(plan(world)).toEqual(steps);
+  });
+
+  it("asks for no machine of who has ended well when all are asked for anew, and keeps their pods", () => {
+    const done = { ...workersDone(0), attempt: 1 };
+    const world = { status: done, ...workers(ended("worker-0", 0), undefined) };
+    expect(plan({ ...world, units: [NONE], budget: undefined })).toEqual(["reserve worker-1: gang"]);
+    expect(plan({ ...world, units: [granted("worker-1")] })).toEqual(["create worker-1 on node-worker-1: missing"]);
+  });
+
+  it("does not begin the deadline anew when all machines are asked for anew", () => {
+    const startMs = NOW_MS - 100_000;
+    const regrouping = status({ startMs, regrouping: true, attempt: 1 });
+    const gone = planJob(snapshot({ status: regrouping, units: [NONE] }), POLICY).status;
+    expect(gone).toMatchObject({ regrouping: false, startMs });
+    expect(conditions({ status: gone, spec: spec({ activeDeadlineMs: 100_000 }), units: [waiting()] })).toContain(
+      "Failed: DeadlineExceeded",
+    );
+  });
+
+  it("does not eat the budget", () => {
+    const world = { spec: spec({ backoffLimit: 0 }), ...lost, ...workers(...both) };
+    expect(conditions(world)).toContain("Restarting: JobRestarting");
+    expect(planJob(snapshot(world), POLICY).status.replicas[0]?.restarts).toBe(0);
+  });
+});

@@ -1,0 +1,271 @@
+import { describe, expect, it } from "vitest";
+import { both, conditions, line, plan, status, workers, workersDone } from "../../test/planned-job.ts";
+import { ended, granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { planJob } from "./plan-job.ts";
+import type { Snapshot } from "./snapshot.ts";
+import { summariseState } from "./summarise-state.ts";
+
+describe("pods", () => {
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    ["that are there are not made again", workers(...both), []],
+    [
+      "that are missing are made, and no others",
+      workers(both[0], undefined),
+      ["create worker-1 on node-worker-1: missing"],
+    ],
+    [
+      "that were ordered and not seen yet are not ordered again",
+      { replicas: [seen("worker", [undefined, undefined], { podsSettled: false })] },
+      [],
+    ],
+    [
+      "of another type are made although one type waits for its orders to be seen",
+      {
+        spec: spec({ replicas: [replica("ps", 1), replica("worker", 1)] }),
+        units: [granted("ps-0", "worker-0")],
+        replicas: [seen("ps", [undefined], { podsSettled: false }), seen("worker", [undefined])],
+      },
+      ["create worker-0 on node-worker-0: missing"],
+    ],
+    [
+      "that are twins of another, or beyond the count, are deleted",
+      {
+        replicas: [
+          seen("worker", both, {
+            surplus: [
+              { pod: pod("worker-1", { name: "twin" }), because: "duplicate-index" },
+              { pod: pod("worker-7"), because: "index-out-of-range" },
+              { pod: pod("worker-8", { deleting: true }), because: "index-out-of-range" },
+            ],
+          }),
+        ],
+      },
+      ["delete twin: duplicate-index", "delete train-worker-7: index-out-of-range"],
+    ],
+    ["that are going away are waited for", workers(both[0], pod("worker-1", { deleting: true })), []],
+    [
+      "that ended well are not run again, whatever becomes of them",
+      { status: workersDone(1), ...workers(both[0], undefined) },
+      [],
+    ],
+    [
+      "of an index that had ended well before do not run",
+      { status: workersDone(1), ...workers(both[0], pod("worker-1")) },
+      ["delete train-worker-1: already-completed"],
+    ],
+    [
+      "of a type that the spec does not have any more are deleted",
+      { strangers: [pod("chief-0")], ...workers(...both) },
+      ["delete train-chief-0: type-removed"],
+    ],
+  ])("%s", (_title, world, steps) => {
+    expect(plan(world)).toEqual(steps);
+  });
+
+  it("are made only once what they depend on is so far", () => {
+    const order = (wanted: "Ready" | "Complete", server: ReturnType<typeof pod> | undefined): string[] =>
+      plan({
+        spec: spec({
+          replicas: [replica("server", 1), replica("worker", 1, { dependsOn: [{ type: "server", status: wanted }] })],
+        }),
+        units: [granted("server-0", "worker-0")],
+        replicas: [seen("server", [server]), seen("worker", [undefined])],
+      });
+    const made = ["create worker-0 on node-worker-0: missing"];
+    expect(order("Ready", undefined)).toEqual(["create server-0 on node-server-0: missing"]);
+    expect(order("Ready", pod("server-0", { ready: false }))).toEqual([]);
+    expect(order("Ready", pod("server-0"))).toEqual(made);
+    expect(order("Ready", ended("server-0", 0))).toEqual(made);
+    expect(order("Complete", pod("server-0"))).toEqual([]);
+    expect(order("Complete", ended("server-0", 0))).toEqual(made);
+  });
+
+  it("wait for the objects that they need beside them", () => {
+    expect(plan({ companionsMissing: ["ConfigMap/train-config"] })).toEqual(["create ConfigMap/train-config: missing"]);
+  });
+});
+
+describe("a pod that failed", () => {
+  const failing = (code: number, more: Parameters<typeof ended>[2] = {}) =>
+    workers(both[0], ended("worker-1", code, { finishedMs: NOW_MS - 10_000, ...more }));
+  const withPolicy = (restartPolicy: "Always" | "OnFailure" | "Never" | "ExitCode") =>
+    spec({ replicas: [replica("worker", 2, { restartPolicy })] });
+
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    ["is deleted to be made anew after the pause", failing(1), ["delete train-worker-1: failed"]],
+    ["is kept until then", failing(1, { finishedMs: NOW_MS - 9999 }), []],
+    [
+      "ends the job when its type is never restarted",
+      { spec: withPolicy("Never"), ...failing(1) },
+      ["delete train-worker-0: job-over", "delete-budget: job-over"],
+    ],
+    [
+      "ends the job with an exit code that is not retried",
+      { spec: withPolicy("ExitCode"), ...failing(1) },
+      ["delete train-worker-0: job-over", "delete-budget: job-over"],
+    ],
+    [
+      "is made anew with an exit code of 128 or more",
+      { spec: withPolicy("ExitCode"), ...failing(139) },
+      ["delete train-worker-1: failed"],
+    ],
+    [
+      "is made anew without an exit code",
+      { spec: withPolicy("ExitCode"), ...failing(1, { exits: [] }) },
+      ["delete train-worker-1: failed"],
+    ],
+    [
+      "is made anew with a code that the job calls retryable",
+      { spec: { ...withPolicy("ExitCode"), exitCodes: { retryable: [1], permanent: [] } }, ...failing(1) },
+      ["delete train-worker-1: failed"],
+    ],
+    [
+      "ends the job with a code that the job calls permanent",
+      { spec: { ...withPolicy("ExitCode"), exitCodes: { retryable: [], permanent: [139] } }, ...failing(139) },
+      ["delete train-worker-0: job-over", "delete-budget: job-over"],
+    ],
+    [
+      "because it was preempted is made anew although its type is never restarted",
+      { spec: withPolicy("Never"), ...failing(137, { conditions: [{ type: "DisruptionTarget", status: "True" }] }) },
+      ["delete train-worker-1: failed"],
+    ],
+    ["is let go when it is going already", failing(1, { deleting: true }), []],
+  ])("%s", (_title, world, steps) => {
+    expect(plan(world)).toEqual(steps);
+  });
+
+  it("waits twice as long with every failure of its type, up to a limit", () => {
+    const pauses = [0, 1, 2, 3, 40].map((restarts) => {
+      const [worker] = workersDone().replicas;
+      if (worker === undefined) throw new Error("the sample has a worker");
+      const before = status({ replicas: [{ ...worker, restarts }] });
+      return planJob(snapshot({ status: before, ...failing(1, { finishedMs: NOW_MS }) }), POLICY).lookAgainInMs;
+    });
+    expect(pauses).toEqual([10_000, 20_000, 40_000, 80_000, 360_000]);
+  });
+
+  it("says which restart it is and when it comes, again when that was long ago, and what it is once it has come", () => {
+    const [worker] = workersDone().replicas;
+    if (worker === undefined) throw new Error("the sample has a worker");
+    const budget = { spec: spec({ backoffLimit: 6 }) };
+    let before = status({ replicas: [{ ...worker, restarts: 2 }] });
+    const told = [0, 29_000, 31_000, 39_000, 40_000].map((laterMs) => {
+      const world = { ...budget, ...failing(1, { finishedMs: NOW_MS }), nowMs: NOW_MS + laterMs, status: before };
+      before = planJob(snapshot(world), POLICY).status;
+      return summariseState(before, 2);
+    });
+    expect(told.map(({ message }) => message)).toEqual([
+      "restart 3 of 6 in 40 s: pod train-worker-1 failed with exit code 1",
+      "restart 3 of 6 in 40 s: pod train-worker-1 failed with exit code 1",
+      "restart 3 of 6 in 9 s: pod train-worker-1 failed with exit code 1",
+      "restart 3 of 6 in 9 s: pod train-worker-1 failed with exit code 1",
+      "restart 3 of 6: pod train-worker-1 failed with exit code 1",
+    ]);
+    expect(told[0]).toMatchObject({ state: "Restarting", restarts: 3 });
+  });
+
+  it("is counted once, however often it is seen, and by its restarts in place too", () => {
+    const world = failing(1, { containerRestarts: 2 });
+    const once = planJob(snapshot(world), POLICY).status;
+    expect(once.replicas[0]).toMatchObject({ restarts: 3, counted: [{ pod: "uid-worker-1", failures: 3 }] });
+    expect(planJob(snapshot({ ...world, status: once }), POLICY).status.replicas).toEqual(once.replicas);
+  });
+
+  it("stays counted when its pod is gone and another one is there", () => {
+    const once = planJob(snapshot(failing(1)), POLICY).status;
+    const again = planJob(
+      snapshot({ status: once, ...workers(both[0], ended("worker-1", 1, { uid: "another" })) }),
+      POLICY,
+    ).status;
+    expect(again.replicas[0]).toMatchObject({ restarts: 2, counted: [{ pod: "another", failures: 1 }] });
+  });
+
+  it("ends the job when it is one more than backoffLimit", () => {
+    const limit = (backoffLimit: number) => conditions({ spec: spec({ backoffLimit }), ...failing(1) });
+    expect(limit(0)).toContain("Failed: BackoffLimitExceeded");
+    expect(limit(1)).toContain("Restarting: JobRestarting");
+  });
+
+  describe("under a failure policy", () => {
+    const rule = (action: "FailJob" | "RestartPod" | "RestartJob" | "Ignore") =>
+      spec({
+        backoffLimit: 1,
+        failurePolicy: [{ action, replicaTypes: [], on: { exitCodes: "In", values: [42], container: undefined } }],
+      });
+
+    it.each([
+      ["ends the job when a rule says so", "FailJob", "Failed: FailurePolicy", 0, 0],
+      ["is made anew and counted when a rule says so", "RestartPod", "Restarting: JobRestarting", 1, 0],
+      ["is made anew without counting when a rule says Ignore", "Ignore", "Restarting: JobRestarting", 0, 0],
+      ["has the whole gang made anew, counted once", "RestartJob", "Restarting: JobRestarting", 0, 1],
+    ] as const)("%s", (_title, action, condition, restarts, attempts) => {
+      const plan = planJob(snapshot({ spec: rule(action), ...failing(42) }), POLICY);
+      expect(conditions({ spec: rule(action), ...failing(42) })).toContain(condition);
+      expect(plan.status.replicas[0]?.restarts).toBe(restarts);
+      expect(plan.status.attemptsCounted).toBe(attempts);
+    });
+
+    it("falls back to the restart policy when no rule matches", () => {
+      expect(plan({ spec: rule("FailJob"), ...failing(41) })).toEqual(["delete train-worker-1: failed"]);
+    });
+
+    it("may look at a pod's condition instead of its exit code", () => {
+      const byCondition = spec({
+        failurePolicy: [
+          { action: "FailJob", replicaTypes: ["worker"], on: { podCondition: "DisruptionTarget", status: "True" } },
+        ],
+      });
+      const world = failing(1, { conditions: [{ type: "DisruptionTarget", status: "True" }] });
+      expect(conditions({ spec: byCondition, ...world })).toContain("Failed: FailurePolicy");
+    });
+
+    it("has nothing of the next attempt begin beside the one before", () => {
+      const first = planJob(snapshot({ spec: rule("RestartJob"), ...failing(42) }), POLICY);
+      expect(first.steps.map(line)).toContain("delete train-worker-0: gang-restarts");
+      const half = {
+        spec: rule("RestartJob"),
+        status: first.status,
+        budget: 2,
+        ...workers(pod("worker-0", { deleting: true }), undefined),
+      };
+      expect(plan(half)).toEqual([]);
+      expect(plan({ ...half, ...workers(undefined, undefined) })).toEqual([
+        "create worker-0 on node-worker-0, worker-1 on node-worker-1: missing",
+      ]);
+    });
+
+    it("gives the gang a pause before it is made anew", () => {
+      const plan = planJob(
+        snapshot({ spec: rule("RestartJob"), budget: 2, ...failing(42, { finishedMs: NOW_MS - 1000 }) }),
+        POLICY,
+      );
+      expect(plan.steps).toEqual([]);
+      expect(plan.lookAgainInMs).toBe(9000);
+    });
+  });
+});
+
+describe("clocks that differ", () => {
+  const failedAt = (finishedMs: number) =>
+    workers(pod("worker-0"), ended("worker-1", 1, { createdMs: NOW_MS, finishedMs }));
+
+  it.each([
+    ["far ahead", NOW_MS + 86_400_000],
+    ["far behind", NOW_MS - 86_400_000],
+  ])("neither leave out nor lengthen the pause after a failure on a node whose clock is %s", (_title, finishedMs) => {
+    const { steps, lookAgainInMs } = planJob(snapshot({ budget: 2, ...failedAt(finishedMs) }), POLICY);
+    expect(steps).toEqual([]);
+    expect(lookAgainInMs).toBe(POLICY.restartBackoffMs);
+  });
+
+  it("put no deadline off: a start in the future, by the clock of another leader, is now", () => {
+    const late = { spec: spec({ activeDeadlineMs: 5000 }), status: status({ startMs: NOW_MS + 86_400_000 }) };
+    const { status: after, lookAgainInMs } = planJob(
+      snapshot({ budget: 2, ...late, ...workers(pod("worker-0"), pod("worker-1")) }),
+      POLICY,
+    );
+    expect(after.startMs).toBe(Math.floor(NOW_MS / 1000) * 1000);
+    expect(lookAgainInMs).toBeGreaterThan(0);
+    expect(lookAgainInMs).toBeLessThanOrEqual(5000);
+  });
+});

@@ -1,0 +1,92 @@
+import { JOB, NOW_MS, pod, POLICY, seen, snapshot } from "./samples.ts";
+import { ownerIdOf } from "../src/domain/build-units.ts";
+import { NEW_STATUS, type JobStatus } from "../src/domain/job-status.ts";
+import { planJob } from "../src/domain/plan-job.ts";
+import type { JobStep } from "../src/domain/plan-steps.ts";
+import type { Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
+
+/** The unit of its gang, by its id, and what may become of it. */
+export const GANG = ownerIdOf(JOB);
+export const NONE: UnitSeen = { id: GANG, state: "none" };
+export const waiting = (more: Partial<Extract<UnitSeen, { state: "waiting" | "refused" }>> = {}): UnitSeen => ({
+  id: GANG,
+  state: "waiting",
+  components: ["worker-0", "worker-1"],
+  because: { code: "POOL_AVAILABILITY", text: "2 of pool-a requested, 1 available" },
+  sinceMs: NOW_MS - 1000,
+  ...more,
+});
+/** Its pods, as they run. */
+export const both = [pod("worker-0"), pod("worker-1")];
+
+/** One line a step: what, of what, why. */
+export function line(step: JobStep): string {
+  switch (step.do) {
+    case "reserve":
+      return `reserve ${step.unit.needs.map(({ component }) => component).join("+")}: ${step.because}`;
+    case "release":
+      return `release ${step.unitId.replace(GANG, "gang")}: ${step.because}`;
+    case "create-pods":
+      return `create ${step.pods.map(({ type, index, node }) => `${type}-${index} on ${node}`).join(", ")}: ${step.because}`;
+    case "delete-pod":
+      return `delete ${step.pod}: ${step.because}`;
+    case "force-pod":
+      return `remove ${step.pod} by force: ${step.because}`;
+    case "create-service":
+    case "delete-service":
+      return `${step.do} ${step.service}: ${step.because}`;
+    case "sync-budget":
+      return `budget of ${step.minAvailable}: ${step.because}`;
+    case "create-companions":
+      return `create ${step.names.join(", ")}: ${step.because}`;
+    case "sync-group":
+      return `group of ${step.group.minMember}: ${step.because}`;
+    case "delete-group":
+    case "delete-budget":
+    case "delete-job":
+      return `${step.do}: ${step.because}`;
+  }
+}
+
+/** What is planned, for the job of `samples.ts` as far as nothing else is said: one line a step. */
+export function plan(more: Partial<Snapshot>): string[] {
+  return planJob(snapshot({ budget: 2, ...more }), POLICY).steps.map(line);
+}
+
+/** The true conditions, and the reasons of those that are not. */
+export function conditions(more: Partial<Snapshot>): string[] {
+  return planJob(snapshot(more), POLICY).status.conditions.map(({ type, status, reason }) =>
+    status === "True" ? `${type}: ${reason}` : `not ${type}: ${reason}`,
+  );
+}
+
+/** The condition of a job that is over. */
+export const succeeded = {
+  type: "Succeeded",
+  status: "True",
+  reason: "JobSucceeded",
+  message: "",
+  lastUpdateMs: NOW_MS,
+  lastTransitionMs: NOW_MS,
+} as const;
+/** What is there of its two workers. */
+export const workers = (...slots: Parameters<typeof seen>[1]) => ({ replicas: [seen("worker", slots)] });
+/** A status of which this is known. */
+export const status = (more: Partial<JobStatus> = {}): JobStatus => ({ ...NEW_STATUS, ...more });
+/** A status in which these indexes have ended well. */
+export const workersDone = (...completedIndexes: number[]): JobStatus =>
+  status({
+    replicas: [
+      {
+        type: "worker",
+        active: 0,
+        ready: 0,
+        succeeded: 0,
+        failed: 0,
+        restarts: 0,
+        completedIndexes,
+        counted: [],
+        uncounted: [],
+      },
+    ],
+  });
