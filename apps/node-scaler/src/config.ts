@@ -34,6 +34,7 @@ export type ConfigSources = {
   readonly kinds: ProviderKinds;
 };
 
+const POOL_LABEL = "pool";
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
@@ -43,7 +44,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, so
   const config = gather(problems, () => readVariables(env));
   const interval = config === undefined ? undefined : checkIntervals(config);
   if (interval !== undefined) problems.push(interval);
-  const file = gather(problems, () => readPools(env["NODE_SCALER_FILE"]?.trim(), sources));
+  const poolLabel = config?.poolLabel ?? POOL_LABEL;
+  const file = gather(problems, () => readPools(env["NODE_SCALER_FILE"]?.trim(), { ...sources, poolLabel }));
   if (config === undefined || file === undefined || problems.length > 0)
     return throwFault({ code: "invalid_request", field: "configuration", reason: `\n${problems.join("\n")}` });
   return { ...config, file };
@@ -65,7 +67,7 @@ function readVariables(env: Readonly<Record<string, string | undefined>>): Omit<
   return readEnv(env, (read) => ({
     nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
     kube: { kubeconfig: read.optional("MUSTER_KUBECONFIG") },
-    poolLabel: read.text("NODE_SCALER_POOL_LABEL", "pool"),
+    poolLabel: read.text("NODE_SCALER_POOL_LABEL", POOL_LABEL),
     lockTtlMs: read.integer("NODE_SCALER_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 10 * MINUTE_MS }),
     nodesFreshMs: read.integer("NODE_SCALER_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
     intervals: {
@@ -83,7 +85,9 @@ function readVariables(env: Readonly<Record<string, string | undefined>>): Omit<
   }));
 }
 
-function readPools(path: string | undefined, sources: ConfigSources): PoolsFile {
+type FileSources = ConfigSources & { readonly poolLabel: string };
+
+function readPools(path: string | undefined, sources: FileSources): PoolsFile {
   if (path === undefined) return { providers: [], pools: [] };
   if (path !== "") return readFile(path, sources);
   const reason = "is empty: the path of the file of pools is needed; without the variable nothing is scaled";
@@ -99,16 +103,16 @@ function checkIntervals({ intervals, clientTimeoutMs }: Pick<Config, "intervals"
   return `the rule "pool interval > heartbeat interval > client time limit" is broken: ${names} would be ${found}`;
 }
 
-function readFile(path: string, { readText, kinds }: ConfigSources): PoolsFile {
+function readFile(path: string, sources: FileSources): PoolsFile {
   let text: string;
   try {
-    text = readText(path);
+    text = sources.readText(path);
   } catch (error) {
     const reason = `${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
     return throwFault({ code: "invalid_request", field: "NODE_SCALER_FILE", reason }, { cause: error });
   }
   try {
-    return readPoolsFile(text, { kinds, readText });
+    return readPoolsFile(text, sources);
   } catch (error) {
     const fault = faultOf(error);
     if (fault?.code !== "invalid_request") throw error;

@@ -7,7 +7,7 @@ const kinds = {
   local: { settings: z.strictObject({ kind: z.literal("local"), url: z.url() }) },
   karpenter: { settings: z.strictObject({ kind: z.literal("karpenter"), nodeClass: z.string().default("default") }) },
 };
-const sources = { kinds, readText: () => "" };
+const sources = { kinds, readText: () => "", poolLabel: "pool" };
 
 const providers = "providers: { here: { kind: local, url: 'http://127.0.0.1:1' } }\n";
 

@@ -33,6 +33,7 @@ const NODES_MAX = 10_000;
 const TYPES_MAX = 50;
 /** Names of nodes begin with it, and are names of Kubernetes nodes and values of labels. */
 const POOL_NAME_MAX = 50;
+const OWN_LABELS = "muster.dev/";
 
 /** Reads the text of the file of pools; throws one fault that names every problem with its path, its value, and what would be right. */
 export function readPoolsFile(
@@ -41,6 +42,8 @@ export function readPoolsFile(
     readonly kinds: ProviderKinds;
     /** Text of a file that a provider names; throws when it cannot be read. */
     readonly readText: (path: string) => string;
+    /** The label of nodes whose value is the name of their pool. */
+    readonly poolLabel: string;
   },
 ): PoolsFile {
   const document = parseDocument(text, { prettyErrors: true, uniqueKeys: true });
@@ -52,7 +55,7 @@ export function readPoolsFile(
   const providers = isRecord(value) && isRecord(value["providers"]) ? value["providers"] : {};
   const blocks = Object.entries(providers).map(([name, block]) => readBlock(name, block, sources));
   found.push(...blocks.flatMap(({ problems }) => problems));
-  if (parsed.success) found.push(...checkTogether(parsed.data.pools, Object.keys(providers)));
+  found.push(...checkTogether(readPools(value), { providers: Object.keys(providers), poolLabel: sources.poolLabel }));
   if (found.length > 0) refuse(found.map((problem) => show(problem, value)));
   if (!parsed.success) throw new Error("a file without problems that does not parse");
   return { providers: blocks.map(({ block }) => block), pools: parsed.data.pools };
@@ -187,26 +190,51 @@ function checkFiles(
   });
 }
 
+type PlacedPool = { readonly at: number; readonly policy: PoolPolicy };
+
+/** The pools in which nothing is wrong by itself, so that what is wrong between them is told together with what is wrong in others. */
+function readPools(value: unknown): readonly PlacedPool[] {
+  const written: unknown = isRecord(value) ? value["pools"] : undefined;
+  if (!Array.isArray(written)) return [];
+  return written.flatMap((one: unknown, at): PlacedPool[] => {
+    const parsed = pool.safeParse(one);
+    return parsed.success ? [{ at, policy: parsed.data }] : [];
+  });
+}
+
+type Surroundings = { readonly providers: readonly string[]; readonly poolLabel: string };
+
 /** What no field says by itself. */
-function checkTogether(pools: readonly PoolPolicy[], providers: readonly string[]): readonly Problem[] {
+function checkTogether(pools: readonly PlacedPool[], around: Surroundings): readonly Problem[] {
+  return pools.flatMap(({ at, policy }, index) => {
+    const problems = checkPool(policy, around).map(({ path, message }) => ({ path: ["pools", at, ...path], message }));
+    const isTwice = pools.findIndex((other) => other.policy.name === policy.name) < index;
+    return isTwice ? [{ path: ["pools", at, "name"], message: "another pool has this name" }, ...problems] : problems;
+  });
+}
+
+function checkPool(
+  { provider, instanceTypes, standby, max, labels: ofNodes }: PoolPolicy,
+  { providers, poolLabel }: Surroundings,
+): readonly Problem[] {
   const problems: Problem[] = [];
   const add = (path: readonly PropertyKey[], message: string): void => void problems.push({ path, message });
-  for (const [at, { name, provider, instanceTypes, standby, max }] of pools.entries()) {
-    if (pools.findIndex((other) => other.name === name) < at) add(["pools", at, "name"], "another pool has this name");
-    if (!providers.includes(provider))
-      add(
-        ["pools", at, "provider"],
-        providers.length === 0 ? "no provider is configured" : `one of ${providers.join(", ")} is needed`,
-      );
-    const types = instanceTypes.map((type) => type.name);
-    for (const [index, type] of types.entries())
-      if (types.indexOf(type) < index) add(["pools", at, "instanceTypes", index, "name"], "stands here twice");
-    for (const [index, spec] of standby.entries())
-      if (!types.includes(spec.instanceType))
-        add(["pools", at, "standby", index, "instanceType"], `one of ${types.join(", ")} is needed`);
-    const wanted = standby.reduce((sum, spec) => sum + spec.count, 0);
-    if (wanted > max) add(["pools", at, "standby"], `${wanted} nodes are more than max, which is ${max}`);
-  }
+  if (!providers.includes(provider))
+    add(
+      ["provider"],
+      providers.length === 0 ? "no provider is configured" : `one of ${providers.join(", ")} is needed`,
+    );
+  const types = instanceTypes.map((type) => type.name);
+  for (const [index, type] of types.entries())
+    if (types.indexOf(type) < index) add(["instanceTypes", index, "name"], "stands here twice");
+  for (const [index, spec] of standby.entries())
+    if (!types.includes(spec.instanceType))
+      add(["standby", index, "instanceType"], `one of ${types.join(", ")} is needed`);
+  const wanted = standby.reduce((sum, spec) => sum + spec.count, 0);
+  if (wanted > max) add(["standby"], `${wanted} nodes are more than max, which is ${max}`);
+  for (const key of Object.keys(ofNodes))
+    if (key === poolLabel || key.startsWith(OWN_LABELS))
+      add(["labels", key], "the scaler itself gives nodes this label");
   return problems;
 }
 

@@ -41,6 +41,12 @@ it.each([
   ["zones that are no list", pool("zones: a"), 'pools[0].zones is "a": a list is needed'],
   ["zones without one", pool("zones: []"), "pools[0].zones is []: must not be empty"],
   ["an image that is a name", pool("bootImage: x"), 'pools[0].bootImage is "x": a map of fields is needed'],
+  ["a label that is the pool's", pool("labels: { pool: b }"), 'pools[0].labels.pool is "b": the scaler itself gives'],
+  [
+    "a label of Muster's own",
+    pool("labels: { muster.dev/node: b }"),
+    'labels.muster.dev/node is "b": the scaler itself gives nodes this label',
+  ],
   ["labels that are a list", pool("labels: [a]"), "pools[0].labels: a map of fields is needed"],
   ["a flag that is a word", pool("reuse: maybe"), 'pools[0].reuse is "maybe": true or false is needed'],
   [
@@ -103,6 +109,22 @@ it.each([
   ["MUSTER_NATS_URL", "here", "MUSTER_NATS_URL"],
 ])("names the variable %s when it is %s", (name, value, problem) => {
   expect(problemOf("{}", { NODE_SCALER_FILE: FILE, [name]: value })).toContain(problem);
+});
+
+it("names what is wrong in one pool together with what is wrong between others, and one variable a line", () => {
+  const types = "instanceTypes: [{ name: small }]";
+  const good = `{ name: a, provider: here, max: 1, ${types} }`;
+  const text = `${provider(LOCAL)}\npools: [${good}, { name: a, provider: there, max: 1, ${types} }, { name: c }]`;
+  const env = { NODE_SCALER_FILE: FILE, NODE_SCALER_BOOTS_PER_ROUND: "0", MUSTER_NATS_URL: "here" };
+  const lines = problemOf(text, env).split("\n");
+  for (const begin of [
+    "MUSTER_NATS_URL is",
+    "NODE_SCALER_BOOTS_PER_ROUND is",
+    'pools[1].name is "a": another pool has this name',
+    'pools[1].provider is "there": one of here is needed',
+    "pools[2].max: is missing",
+  ])
+    expect(lines.filter((line) => line.includes(begin))).toHaveLength(1);
 });
 
 it("takes what is right", () => {

@@ -25,7 +25,11 @@ it.each(PAGES)("every file of pools in %s is taken as it stands", async (page) =
   const examples = await examplesOf(page);
   expect(examples).not.toHaveLength(0);
   for (const example of examples) {
-    const { providers, pools } = readPoolsFile(example, { kinds: PROVIDER_KINDS, readText: () => "text" });
+    const { providers, pools } = readPoolsFile(example, {
+      kinds: PROVIDER_KINDS,
+      readText: () => "text",
+      poolLabel: "pool",
+    });
     expect([providers.length, pools.length]).toEqual([1, 1]);
   }
 });

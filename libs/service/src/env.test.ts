@@ -25,9 +25,14 @@ it("takes defaults for what is absent or empty", () => {
 it("names every problem, with the value and what would be right, in one message", () => {
   const env = { MUSTER_NATS_URL: "here", LOCK_TTL_MS: "5s", TRACED: "yes", LEVEL: "mid" };
   expect(() => readEnv(env, build)).toThrow(
-    'environment: MUSTER_NATS_URL is "here"; a URL such as nats://127.0.0.1:4222 is needed; ' +
-      'LOCK_TTL_MS is "5s"; a whole number from 100 to 60000 is needed; NAME is missing; ' +
-      'TRACED is "yes"; true or false is needed; LEVEL is "mid"; one of low, high is needed',
+    [
+      "environment: ",
+      'MUSTER_NATS_URL is "here"; a URL such as nats://127.0.0.1:4222 is needed',
+      'LOCK_TTL_MS is "5s"; a whole number from 100 to 60000 is needed',
+      "NAME is missing",
+      'TRACED is "yes"; true or false is needed',
+      'LEVEL is "mid"; one of low, high is needed',
+    ].join("\n"),
   );
 });
 

@@ -17,7 +17,7 @@ export type EnvReader = {
  *
  *   readEnv(env, (read) => ({ natsUrl: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222") }))
  *
- * Throws one FaultError (invalid_request) that names every wrong or missing variable, its value and what would be right. An empty variable counts as absent.
+ * Throws one FaultError (invalid_request) that names every wrong or missing variable, one a line, its value and what would be right. An empty variable counts as absent.
  */
 export function readEnv<Config>(
   env: Readonly<Record<string, string | undefined>>,
@@ -25,7 +25,10 @@ export function readEnv<Config>(
 ): Config {
   const problems: string[] = [];
   const config = build(reader(env, problems));
-  if (problems.length > 0) throwFault({ code: "invalid_request", field: "environment", reason: problems.join("; ") });
+  if (problems.length > 0) {
+    const lines = problems.length === 1 ? problems : ["", ...problems];
+    throwFault({ code: "invalid_request", field: "environment", reason: lines.join("\n") });
+  }
   return config;
 }
 
