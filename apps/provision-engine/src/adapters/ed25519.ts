@@ -1,0 +1,61 @@
+import { createPrivateKey, createPublicKey, sign, verify, type KeyObject } from "node:crypto";
+import { throwFault } from "@muster/faults";
+import { PUBLIC_KEY_BYTES, userIdOf } from "../domain/user-id.ts";
+
+/** Signs with one key. Nothing of the private key can be read from it. */
+export type Signer = {
+  readonly publicKey: Uint8Array;
+  /** The public key in base58. */
+  readonly userId: string;
+  /** 64 bytes; always the same for the same content. */
+  sign(content: Uint8Array): Uint8Array;
+};
+
+const SEED_BYTES = 32;
+const PRIVATE_KEY_BYTES = 64;
+const SIGNATURE_BYTES = 64;
+
+// What stands before the key itself in the DER of an ed25519 key.
+const PKCS8_HEAD = Buffer.from("302e020100300506032b657004220420", "hex");
+const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
+
+/**
+ * From hexadecimal text: a seed of 32 bytes, or the 64 bytes of seed and public key that belong together. Throws FaultError invalid_request, which names
+ * the field and never the key.
+ */
+export function readSigner(field: string, text: string): Signer {
+  const hex = text.trim();
+  const bytes = /^(?:[0-9a-f]{2})*$/i.test(hex) ? Buffer.from(hex, "hex") : Buffer.alloc(0);
+  if (bytes.length !== SEED_BYTES && bytes.length !== PRIVATE_KEY_BYTES) {
+    return throwFault({
+      code: "invalid_request",
+      field,
+      reason: `is no private key: ${SEED_BYTES} or ${PRIVATE_KEY_BYTES} bytes in hexadecimal are needed`,
+    });
+  }
+  const signer = signerOf(bytes.subarray(0, SEED_BYTES));
+  if (bytes.length === PRIVATE_KEY_BYTES && !bytes.subarray(SEED_BYTES).equals(signer.publicKey))
+    return throwFault({
+      code: "invalid_request",
+      field,
+      reason: "its public half does not belong to its private half",
+    });
+  return signer;
+}
+
+function signerOf(seed: Uint8Array): Signer {
+  const key = createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: "der", type: "pkcs8" });
+  const publicKey = rawPublicKey(createPublicKey(key));
+  return { publicKey, userId: userIdOf(publicKey), sign: (content) => new Uint8Array(sign(null, content, key)) };
+}
+
+function rawPublicKey(key: KeyObject): Uint8Array {
+  return new Uint8Array(key.export({ format: "der", type: "spki" }).subarray(SPKI_HEAD.length));
+}
+
+/** Whether the owner of the public key signed the content. What is no key or no signature verifies nothing. */
+export function verifySignature(publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array): boolean {
+  if (publicKey.length !== PUBLIC_KEY_BYTES || signature.length !== SIGNATURE_BYTES) return false;
+  const key = createPublicKey({ key: Buffer.concat([SPKI_HEAD, publicKey]), format: "der", type: "spki" });
+  return verify(null, content, key, signature);
+}

@@ -1,0 +1,46 @@
+import { faultOf } from "@muster/faults";
+import { expect, it } from "vitest";
+import { buildTag } from "./build-tag.ts";
+import { filesystemName, splitId, workloadIdFromFilesystem } from "./lease-ids.ts";
+
+const faultFrom = (attempt: () => unknown): unknown => {
+  try {
+    attempt();
+  } catch (error) {
+    return faultOf(error);
+  }
+  return undefined;
+};
+const tooLarge = "18446744073709551616";
+
+it("splits an id into two unsigned 64-bit numbers", () => {
+  expect(splitId("123-1")).toEqual({ reservation: 123n, workload: 1n });
+  expect(splitId("18446744073709551615-0")).toEqual({ reservation: 2n ** 64n - 1n, workload: 0n });
+});
+
+it.each([
+  ["", '"" has no hyphen: <number>-<number> is needed'],
+  ["123", '"123" has no hyphen: <number>-<number> is needed'],
+  ["-1", 'the first half of "-1" is no unsigned 64-bit number: ""'],
+  ["x-1", 'the first half of "x-1" is no unsigned 64-bit number: "x"'],
+  ["1-", 'the second half of "1-" is no unsigned 64-bit number: ""'],
+  ["1-2-3", 'the second half of "1-2-3" is no unsigned 64-bit number: "2-3"'],
+  ["1--2", 'the second half of "1--2" is no unsigned 64-bit number: "-2"'],
+  [`${tooLarge}-1`, `the first half of "${tooLarge}-1" is no unsigned 64-bit number: "${tooLarge}"`],
+])("says which half of %j is wrong", (id, reason) => {
+  expect(faultFrom(() => splitId(id))).toEqual({ code: "invalid_request", field: "id", reason });
+});
+
+it("finds the reservation in the name of a file system", () => {
+  expect(filesystemName({ id: "12-3" })).toBe("12-3");
+  expect(workloadIdFromFilesystem("12-3")).toBe(12n);
+  expect(workloadIdFromFilesystem("12")).toBe(12n);
+  const reason = 'the beginning of "fcvms" is no unsigned 64-bit number: "fcvms"';
+  const fault = faultFrom(() => workloadIdFromFilesystem("fcvms"));
+  expect(fault).toEqual({ code: "invalid_request", field: "id", reason });
+});
+
+it("prints the notes of a tag in the order of their keys", () => {
+  expect(buildTag({ b: "2", a: "1" })).toBe("a: 1, b: 2");
+  expect(buildTag({})).toBe("");
+});

@@ -1,0 +1,34 @@
+import { throwFault } from "@muster/faults";
+
+const UINT64_MAX = 2n ** 64n - 1n;
+const DECIMAL = /^\d{1,20}$/;
+
+/** Both halves of `<reservation>-<workload>`, split at the first hyphen. Throws FaultError invalid_request, which names the half that is wrong. */
+export function splitId(id: string): { readonly reservation: bigint; readonly workload: bigint } {
+  const at = id.indexOf("-");
+  if (at < 0) return refuse(`"${id}" has no hyphen: <number>-<number> is needed`);
+  return {
+    reservation: uint64("the first half", id, id.slice(0, at)),
+    workload: uint64("the second half", id, id.slice(at + 1)),
+  };
+}
+
+/** Name of the file system of a lease: its id. */
+export function filesystemName(order: { readonly id: string }): string {
+  return order.id;
+}
+
+/** The number before the first hyphen of a file system's name. Throws FaultError invalid_request where there is none. */
+export function workloadIdFromFilesystem(filesystem: string): bigint {
+  return uint64("the beginning", filesystem, filesystem.split("-", 1)[0] ?? "");
+}
+
+function uint64(part: string, whole: string, text: string): bigint {
+  const value = DECIMAL.test(text) ? BigInt(text) : undefined;
+  if (value !== undefined && value <= UINT64_MAX) return value;
+  return refuse(`${part} of "${whole}" is no unsigned 64-bit number: "${text}"`);
+}
+
+function refuse(reason: string): never {
+  return throwFault({ code: "invalid_request", field: "id", reason });
+}

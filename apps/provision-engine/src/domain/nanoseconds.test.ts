@@ -1,0 +1,73 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { isNilResult } from "./is-nil-result.ts";
+import {
+  DURATION_NS_MAX,
+  durationOf,
+  endOf,
+  isOver,
+  nsFrom,
+  parseRfc3339,
+  timestampOf,
+  waitMsUntil,
+} from "./nanoseconds.ts";
+
+const anyNs = fc.bigInt({ min: -DURATION_NS_MAX, max: DURATION_NS_MAX });
+const timerMsMax = 2 ** 31 - 1;
+
+it("keeps every nanosecond of times and durations, also beyond 2^53", () => {
+  expect(durationOf(DURATION_NS_MAX)).toEqual({ seconds: 9_223_372_036, nanos: 854_775_807 });
+  fc.assert(
+    fc.property(anyNs, (ns) => {
+      expect(nsFrom(durationOf(ns))).toBe(ns);
+      expect(nsFrom(timestampOf(ns))).toBe(ns);
+      expect(timestampOf(ns).nanos).toBeGreaterThanOrEqual(0);
+    }),
+  );
+});
+
+it("is over strictly after the end", () => {
+  const endsAt = endOf({ createdNs: 1_000n, durationNs: 500n });
+  expect([1_499n, 1_500n, 1_501n].map((now) => isOver(endsAt, now))).toEqual([false, false, true]);
+});
+
+it("waits until it is over, and no longer than a timer holds", () => {
+  const ns = fc.bigInt({ min: 0n, max: 10n ** 14n });
+  expect(waitMsUntil(0n, 1n, timerMsMax)).toBe(0);
+  expect(waitMsUntil(DURATION_NS_MAX, 0n, timerMsMax)).toBe(timerMsMax);
+  fc.assert(
+    fc.property(ns, ns, (endsAt, now) => {
+      const waitMs = waitMsUntil(endsAt, now, timerMsMax);
+      expect(isOver(endsAt, now + BigInt(waitMs) * 1_000_000n)).toBe(true);
+      if (waitMs > 0) expect(isOver(endsAt, now + BigInt(waitMs - 1) * 1_000_000n)).toBe(false);
+    }),
+  );
+});
+
+it.each([
+  ["1970-01-01T00:00:00Z", 0n],
+  ["0001-01-01T00:00:00Z", -62_135_596_800_000_000_000n],
+  ["2021-02-25T10:11:12.123456789Z", 1_614_247_872_123_456_789n],
+  ["2021-02-25T12:11:12.1+02:00", 1_614_247_872_100_000_000n],
+  ["1969-12-31T23:59:59.5Z", -500_000_000n],
+  ["2021-02-30T00:00:00Z", undefined],
+  ["2021-13-01T00:00:00Z", undefined],
+  ["2021-02-25 10:11:12Z", undefined],
+  ["2021-02-25T10:11:12", undefined],
+  ["", undefined],
+])("reads the time %j", (text, ns) => {
+  expect(parseRfc3339(text)).toBe(ns);
+});
+
+describe("a result", () => {
+  it.each([
+    [0n, "", true],
+    [0n, "null", true],
+    [-62_135_596_800_000_000_000n, "null", true],
+    [1n, "null", false],
+    [0n, "{}", false],
+    [0n, " null", false],
+  ])("of the time %s with the data %j was never produced: %s", (createdNs, data, nil) => {
+    expect(isNilResult({ createdNs, data })).toBe(nil);
+  });
+});

@@ -1,0 +1,24 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { legacyNetworkId, networkId } from "./network-id.ts";
+
+it.each([
+  ["1", "tf_devnet", "Fm5zFVbdL8av8"],
+  ["1", "tf_mainnet", "WYPjeU7vWXkXt"],
+  ["12", "net", "FbM5ReFKF3cdp"],
+  ["1", "2net", "FbM5ReFKF3cdp"],
+])("finds the network of old of user %s called %s", (user, name, id) => {
+  expect(legacyNetworkId(user, name)).toBe(id);
+});
+
+it("gives each user and name another id, which fits the name of a namespace", () => {
+  expect(networkId("12", "net")).not.toBe(networkId("1", "2net"));
+  const text = fc.string({ unit: fc.constantFrom("1", "2", ":", "a", "é") });
+  fc.assert(
+    fc.property(text, text, text, text, (user, name, otherUser, otherName) => {
+      const id = networkId(user, name);
+      expect(`muster-${id}`).toMatch(/^[a-z][a-z0-9-]{0,61}[a-z0-9]$/);
+      expect(id === networkId(otherUser, otherName)).toBe(user === otherUser && name === otherName);
+    }),
+  );
+});
