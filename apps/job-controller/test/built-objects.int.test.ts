@@ -1,10 +1,10 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { kubeCalls, type KubeCalls, type KubeObject, loadKube } from "@muster/kube";
-import { until } from "@muster/testkit";
+import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { API_SERVERS, type ApiServer } from "./api-servers.ts";
+import { API_SERVERS } from "./api-servers.ts";
 import { DEFAULTS } from "./manifests.ts";
 import { kindOf, readSample, render, SAMPLES } from "./render.ts";
 
@@ -24,7 +24,7 @@ const FILES = [
 
 describe.each(API_SERVERS)("on $title", ({ skip, start }) => {
   describe.skipIf(skip)("", () => {
-    let server: ApiServer;
+    let server: TestApiServer;
     let calls: KubeCalls;
     beforeAll(async () => {
       server = await start();

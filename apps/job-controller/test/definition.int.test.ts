@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { ApiException, CustomObjectsApi, KubeConfig } from "@kubernetes/client-node";
-import { until } from "@muster/testkit";
+import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { API_SERVERS, type ApiServer } from "./api-servers.ts";
+import { API_SERVERS } from "./api-servers.ts";
 import { jobManifest, replicaManifest, templateManifest } from "./manifests.ts";
 
 type Manifest = Readonly<Record<string, unknown>>;
@@ -182,7 +182,7 @@ const FROZEN: readonly [title: string, spec: Manifest, message: string][] = [
 
 describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) => {
   describe.skipIf(skip)("", () => {
-    let server: ApiServer;
+    let server: TestApiServer;
     let jobs: CustomObjectsApi;
     let made = 0;
     beforeAll(async () => {

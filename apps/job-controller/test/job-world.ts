@@ -7,9 +7,8 @@ import { client, connectNats, type Client } from "@muster/bus";
 import { attachNodes } from "@muster/devcluster";
 import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, ReservationService } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { natsServer, until, type TestNats, type TestApiServer } from "@muster/testkit";
 import { parse } from "yaml";
-import type { ApiServer } from "./api-servers.ts";
 import type { StatusJson } from "../src/adapters/status-json.ts";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
@@ -69,7 +68,7 @@ export type JobWorld = AsyncDisposable & {
 
 /** Starts everything but controllers, and takes the API server along when it is disposed. */
 export async function jobWorld(
-  server: ApiServer,
+  server: TestApiServer,
   pools: Readonly<Record<string, number>>,
   { startNodes, definitions = ["muster.dev_jobs.yaml"] }: WorldOptions = {},
 ): Promise<JobWorld> {

@@ -133,7 +133,7 @@ for (const server of API_SERVERS) {
         );
       }
       expect(await kubectl("delete", kind.resource, name, "--timeout=60s")).toContain(`"${name}" deleted`);
-      if (server.hasRoles) await kubectl("delete", "pods", "--all", "--grace-period=0", "--force");
+      if (server.isReal) await kubectl("delete", "pods", "--all", "--grace-period=0", "--force");
       await world.untilNothingLeft(name);
     });
 
@@ -163,7 +163,7 @@ for (const server of API_SERVERS) {
         });
       }
       await kubectl("delete", "pytorchjobs", "scaled", "--timeout=60s");
-      if (server.hasRoles) await kubectl("delete", "pods", "--all", "--grace-period=0", "--force");
+      if (server.isReal) await kubectl("delete", "pods", "--all", "--grace-period=0", "--force");
       await world.untilNothingLeft("scaled");
     });
   });

@@ -118,7 +118,7 @@ for (const server of API_SERVERS) {
     const play = async (example: Example, end: End): Promise<void> => {
       const { name } = example.metadata;
       const own = await mkdtemp(join(folder, "job-"));
-      const parts = partsOf(example, end, { ...world, hasExec: !server.hasRoles });
+      const parts = partsOf(example, end, { ...world, hasExec: !server.isReal });
       const program = [process.execPath, PROGRAM, JSON.stringify({ folder: own, parts })];
       const job = withPrograms(example, (_type, { command, args }) =>
         isSilentWorker(example, { command, args }) ? undefined : program,
@@ -159,7 +159,7 @@ for (const server of API_SERVERS) {
       }
       const resource = { apiVersion: example.apiVersion, plural, namespace: NAMESPACE };
       await world.calls.delete(resource, name, { propagationPolicy: "Background" });
-      if (server.hasRoles) await collect(world, name);
+      if (server.isReal) await collect(world, name);
       else await until("its companions are gone", async () => (await companionsOf(world, name)).length === 0);
       await world.untilNothingLeft(name);
       await until("nothing of it is left", async () => (await world.pods(name)).length === 0);

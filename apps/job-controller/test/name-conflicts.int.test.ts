@@ -40,7 +40,7 @@ for (const server of API_SERVERS) {
         propagationPolicy: "Background",
       });
       // What a garbage collector does, for an API server that has none.
-      if (server.hasRoles) {
+      if (server.isReal) {
         const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
         for (const { metadata } of await world.pods("twin"))
           await world.calls.delete(pods, metadata?.name ?? "", { gracePeriodSeconds: 0 });

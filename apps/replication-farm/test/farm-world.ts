@@ -7,8 +7,7 @@ import { attachNodes } from "@muster/devcluster";
 import { faultOf } from "@muster/faults";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { FarmService, muster } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
-import type { TestApiServer } from "./api-servers.ts";
+import { natsServer, until, type TestNats, type TestApiServer } from "@muster/testkit";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const NODES = { apiVersion: "v1", plural: "nodes" };

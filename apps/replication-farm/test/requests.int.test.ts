@@ -2,9 +2,9 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { attachNodes } from "@muster/devcluster";
 import { muster, type FarmService } from "@muster/proto";
 import type { Client } from "@muster/bus";
-import { until } from "@muster/testkit";
+import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { API_SERVERS, type TestApiServer } from "./api-servers.ts";
+import { API_SERVERS } from "./api-servers.ts";
 import {
   auditsOf,
   farmWorld,

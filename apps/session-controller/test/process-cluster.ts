@@ -1,7 +1,7 @@
 import { CoreV1Api } from "@kubernetes/client-node";
 import { attachNodes } from "@muster/devcluster";
 import { kubeClient, loadKube } from "@muster/kube";
-import type { TestApiServer } from "./api-servers.ts";
+import type { TestApiServer } from "@muster/testkit";
 import type { TestCluster } from "./world.ts";
 
 /** A cluster whose pods are real processes, with real logs. Disposing takes the API server along. */

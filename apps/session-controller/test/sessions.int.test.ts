@@ -147,7 +147,7 @@ for (const server of API_SERVERS) {
     });
 
     // The embedded API server has no policies that refuse a pod, so there is nothing to try there.
-    if (server.real)
+    if (server.isReal)
       it("ends with the API server's words when it will not have a pod", async () => {
         const limits = [{ type: "Pod", max: { cpu: "1" } }];
         await world.cluster.api.createNamespacedLimitRange({

@@ -19,9 +19,9 @@ import {
   type KubeCalls,
   type KubeObject,
 } from "@muster/kube";
-import { until } from "@muster/testkit";
+import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { apiServers, type TestApiServer } from "./api-servers.ts";
+import { API_SERVERS } from "./api-servers.ts";
 import {
   belongsTo,
   GANG,
@@ -37,7 +37,7 @@ import {
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 const PROGRAM = join(import.meta.dirname, "programs/gang-operator.ts");
 
-describe.each(apiServers())("the job controller against $title", ({ skip, start }) => {
+describe.each(API_SERVERS)("the job controller against $title", ({ skip, start }) => {
   if (skip) {
     it.skip("is not tried", () => undefined);
     return;

@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { CoreV1Api, type KubeConfig, Log } from "@kubernetes/client-node";
 import { loadKube } from "@muster/kube";
-import { until } from "@muster/testkit";
+import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Kubelet, startKubelet } from "../src/index.ts";
-import { apiServers, type TestApiServer } from "./api-servers.ts";
+import { API_SERVERS } from "./api-servers.ts";
 import { httpServer, podActions } from "./kubelet-world.ts";
 
-for (const { title, skip, start } of apiServers()) {
+for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`what the kubelet asks of containers, against ${title}`, () => {
     let server: TestApiServer;
     let config: KubeConfig;
@@ -34,7 +34,7 @@ for (const { title, skip, start } of apiServers()) {
         nodeIndex: 0,
         directory,
         labels: { pool: "a" },
-        ...server.kubelet,
+        ...server.nodeOptions,
         stopGraceMs: 200,
         onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
       });

@@ -6,13 +6,13 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { CoreV1Api, type KubeConfig, type V1PodSpec } from "@kubernetes/client-node";
 import { kubeFault, loadKube } from "@muster/kube";
-import { until } from "@muster/testkit";
+import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Kubelet, startKubelet } from "../src/index.ts";
-import { apiServers, type TestApiServer } from "./api-servers.ts";
+import { API_SERVERS } from "./api-servers.ts";
 import { podActions, processesOf } from "./kubelet-world.ts";
 
-for (const { title, skip, start } of apiServers()) {
+for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`the kubelet against ${title}`, () => {
     let server: TestApiServer;
     let config: KubeConfig;
@@ -36,7 +36,7 @@ for (const { title, skip, start } of apiServers()) {
         nodeIndex: 0,
         directory,
         labels: { pool: "a" },
-        ...server.kubelet,
+        ...server.nodeOptions,
         now: () => Date.now() + aheadMs,
         stopGraceMs: 200,
         onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),

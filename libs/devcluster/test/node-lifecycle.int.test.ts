@@ -1,13 +1,13 @@
 import { CoreV1Api, type V1Node, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
 import { loadKube } from "@muster/kube";
-import { until } from "@muster/testkit";
+import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type SimulatedNodes, startSimulatedNodes } from "../src/index.ts";
-import { apiServers, type TestApiServer } from "./api-servers.ts";
+import { API_SERVERS } from "./api-servers.ts";
 
 const namespace = "default";
 
-for (const { title, skip, start } of apiServers()) {
+for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`the life of nodes against ${title}`, () => {
     let server: TestApiServer;
     let api: CoreV1Api;
@@ -22,7 +22,7 @@ for (const { title, skip, start } of apiServers()) {
       nodes = await startSimulatedNodes({
         kubeconfig: server.kubeconfig,
         pools: { a: 3 },
-        ...server.kubelet,
+        ...server.nodeOptions,
         nodeGraceMs: 1_500,
         leaseEveryMs: 300,
         now: () => Date.now() + aheadMs,

@@ -1,11 +1,11 @@
 import { CoreV1Api, type KubeConfig, type V1Node, type V1PodSpec } from "@kubernetes/client-node";
 import { loadKube } from "@muster/kube";
-import { until } from "@muster/testkit";
+import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startScheduler } from "../src/index.ts";
-import { apiServers, type TestApiServer } from "./api-servers.ts";
+import { API_SERVERS } from "./api-servers.ts";
 
-for (const { title, skip, start } of apiServers()) {
+for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`the scheduler against ${title}`, () => {
     let server: TestApiServer;
     let config: KubeConfig;

@@ -1,12 +1,12 @@
 import { CoreV1Api, type KubeConfig, Log, type V1Container, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
 import { kubeClient, listWatch, loadKube } from "@muster/kube";
-import { until } from "@muster/testkit";
+import { until, type TestApiServer } from "@muster/testkit";
 import { PassThrough } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type SimulatedNodes, startSimulatedNodes } from "../src/index.ts";
-import { apiServers, type TestApiServer } from "./api-servers.ts";
+import { API_SERVERS } from "./api-servers.ts";
 
-for (const { title, skip, start } of apiServers()) {
+for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`simulated nodes against ${title}`, () => {
     let server: TestApiServer;
     let config: KubeConfig;
@@ -25,7 +25,7 @@ for (const { title, skip, start } of apiServers()) {
       nodes = await startSimulatedNodes({
         kubeconfig: server.kubeconfig,
         pools: { drivers: 2, workers: { nodes: 3, labels: { zone: "z1" }, capacity: { cpu: "64", pods: "200" } } },
-        ...server.kubelet,
+        ...server.nodeOptions,
         now: () => Date.now() + aheadMs,
         onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
       });

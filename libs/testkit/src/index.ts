@@ -8,3 +8,5 @@ export { kubeApiServer, kubeAssets } from "./kube-apiserver.ts";
 export type { KubeAssets, TestKubeApiServer } from "./kube-apiserver.ts";
 export { otlpCollector } from "./otlp-collector.ts";
 export type { OtlpCollector, ReceivedSpan } from "./otlp-collector.ts";
+export { apiServers } from "./api-servers.ts";
+export type { ApiServerCase, StartEmbedded, TestApiServer } from "./api-servers.ts";

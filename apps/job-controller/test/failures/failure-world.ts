@@ -4,9 +4,8 @@ import { join } from "node:path";
 import type { CoreV1Event, V1Pod } from "@kubernetes/client-node";
 import { startFaultyApi, startSimulatedNodes, type FaultyApi, type SimulatedNodes } from "@muster/devcluster";
 import { kubeFault, type KubeObject, type KubeResource } from "@muster/kube";
-import { otlpCollector, until, type OtlpCollector } from "@muster/testkit";
+import { otlpCollector, until, type OtlpCollector, type ApiServerCase } from "@muster/testkit";
 import { ownerIdOf } from "../../src/domain/build-units.ts";
-import type { ApiServerCase } from "../api-servers.ts";
 import { jobWorld, type Controller, type JobWorld, type TestJob } from "../job-world.ts";
 
 export const NAMESPACE = "default";
@@ -89,7 +88,7 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
     removeWhole: async (name) => {
       const job = await world.get(name);
       await world.remove(name);
-      if (server.hasRoles && job !== undefined) await collect(world, job);
+      if (server.isReal && job !== undefined) await collect(world, job);
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };

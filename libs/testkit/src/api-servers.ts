@@ -1,0 +1,70 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { kubeApiServer, kubeAssets } from "./kube-apiserver.ts";
+
+/** An API server without nodes, for one suite. */
+export type TestApiServer = AsyncDisposable & {
+  /** The file. */
+  readonly kubeconfig: string;
+  /** What nodes need so that they and this server know each other. */
+  readonly nodeOptions: {
+    readonly access: { readonly bearerToken?: string; readonly clientCa?: string };
+    readonly certificate?: { readonly cert: string; readonly key: string };
+  };
+};
+
+export type ApiServerCase = {
+  readonly title: string;
+  readonly skip: boolean;
+  /** It decides who may do what, and so knows roles. Such a one has no garbage collector by itself. */
+  readonly isReal: boolean;
+  readonly start: () => Promise<TestApiServer>;
+};
+
+/** Starts the embedded API server with its files in this directory. Handed in, because what it is made of is tested with this library. */
+export type StartEmbedded = (options: { readonly directory: string }) => Promise<
+  AsyncDisposable & {
+    readonly kubeconfig: string;
+    readonly kubelet?: {
+      readonly token: string;
+      readonly certificate: { readonly cert: string; readonly key: string };
+    };
+  }
+>;
+
+/** The servers that a suite runs against, the embedded one first; one that cannot be had says so in its title. */
+export function apiServers(startEmbedded: StartEmbedded): readonly [embedded: ApiServerCase, real: ApiServerCase] {
+  const assets = kubeAssets();
+  const real = assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`;
+  return [
+    { title: "the embedded API server", skip: false, isReal: false, start: () => inDirectory(startEmbedded) },
+    { title: real, skip: !assets.found, isReal: true, start: startReal },
+  ];
+}
+
+async function inDirectory(startEmbedded: StartEmbedded): Promise<TestApiServer> {
+  const directory = await mkdtemp(join(tmpdir(), "muster-apiserver-"));
+  const server = await startEmbedded({ directory });
+  const { kubeconfig, kubelet } = server;
+  return {
+    kubeconfig,
+    nodeOptions:
+      kubelet === undefined
+        ? { access: {} }
+        : { access: { bearerToken: kubelet.token }, certificate: kubelet.certificate },
+    [Symbol.asyncDispose]: async () => {
+      await server[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startReal(): Promise<TestApiServer> {
+  const server = await kubeApiServer();
+  return {
+    kubeconfig: server.kubeconfig,
+    nodeOptions: { access: { clientCa: server.kubeletClientCa } },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
+}
