@@ -33,14 +33,13 @@ export function makeCache<Object extends KubeObject, Kept>(
   onPoison: (error: unknown) => void,
   indexes: Readonly<Record<string, IndexBy<Kept>>> = {},
 ): Cache<Object, Kept> {
-  const rows = new Map<string, Row<Kept>>();
-  const indexed = new Map<string, KeyIndex<Kept>>(Object.entries(indexes).map(([name, by]) => [name, keyIndex(by)]));
+  const rows = indexedRows(indexes);
 
   function read(object: Object): Row<Kept> | undefined {
     try {
       const { metadata } = object;
       const kept = project(object);
-      for (const index of indexed.values()) index.check(kept);
+      rows.check(kept);
       return { uid: metadata?.uid ?? "", resourceVersion: metadata?.resourceVersion ?? "", kept };
     } catch (error) {
       onPoison(error);
@@ -48,32 +47,50 @@ export function makeCache<Object extends KubeObject, Kept>(
     }
   }
 
-  function set(key: string, row: Row<Kept>): CacheChange<Kept>[] {
-    const old = rows.get(key);
-    if (old?.uid === row.uid && old.resourceVersion === row.resourceVersion) return [];
-    rows.set(key, row);
-    for (const index of indexed.values()) index.move(key, old?.kept, row.kept);
-    // Another uid is another object of the same name: the end of the first one happened, even if nobody told.
-    if (old !== undefined && old.uid !== row.uid) {
-      return [
-        { key, before: old.kept, after: undefined },
-        { key, before: undefined, after: row.kept },
-      ];
-    }
-    return [{ key, before: old?.kept, after: row.kept }];
-  }
+  return {
+    get: (key) => rows.get(key),
+    list: () => rows.list(),
+    byIndex: (name, value) => rows.byIndex(name, value),
+    put: (object) => {
+      const key = keyOf(object);
+      const row = read(object);
+      return row === undefined ? [] : rows.set(key, row);
+    },
+    remove: (object) => rows.drop(keyOf(object)),
+    replace: () => {
+      const listed = new Map<string, Row<Kept> | undefined>();
+      return {
+        add: (items) => {
+          for (const object of items) listed.set(keyOf(object), read(object));
+        },
+        finish: () => [
+          ...rows
+            .keys()
+            .filter((key) => !listed.has(key))
+            .flatMap((key) => rows.drop(key)),
+          ...[...listed].flatMap(([key, row]) => (row === undefined ? [] : rows.set(key, row))),
+        ],
+      };
+    },
+  };
+}
 
-  function drop(key: string): CacheChange<Kept>[] {
-    const old = rows.get(key);
-    if (old === undefined) return [];
-    rows.delete(key);
-    for (const index of indexed.values()) index.move(key, old.kept, undefined);
-    return [{ key, before: old.kept, after: undefined }];
-  }
+type IndexedRows<Kept> = Pick<Cache<KubeObject, Kept>, "get" | "list" | "byIndex"> & {
+  keys(): readonly string[];
+  /** Throws what an index throws for it. */
+  check(kept: Kept): void;
+  set(key: string, row: Row<Kept>): CacheChange<Kept>[];
+  drop(key: string): CacheChange<Kept>[];
+};
 
+/** Rows by their keys, and under every value of every index, always in step. */
+function indexedRows<Kept>(indexes: Readonly<Record<string, IndexBy<Kept>>>): IndexedRows<Kept> {
+  const rows = new Map<string, Row<Kept>>();
+  const indexed = new Map<string, KeyIndex<Kept>>(Object.entries(indexes).map(([name, by]) => [name, keyIndex(by)]));
   return {
     get: (key) => rows.get(key)?.kept,
     list: () => [...rows.values()].map((row) => row.kept),
+    keys: () => [...rows.keys()],
     byIndex: (name, value) => {
       const index = indexed.get(name);
       if (index === undefined) throw new Error(`no index ${name}`);
@@ -82,23 +99,29 @@ export function makeCache<Object extends KubeObject, Kept>(
         return row === undefined ? [] : [row.kept];
       });
     },
-    put: (object) => {
-      const key = keyOf(object);
-      const row = read(object);
-      return row === undefined ? [] : set(key, row);
+    check: (kept) => {
+      for (const index of indexed.values()) index.check(kept);
     },
-    remove: (object) => drop(keyOf(object)),
-    replace: () => {
-      const listed = new Map<string, Row<Kept> | undefined>();
-      return {
-        add: (items) => {
-          for (const object of items) listed.set(keyOf(object), read(object));
-        },
-        finish: () => [
-          ...[...rows.keys()].filter((key) => !listed.has(key)).flatMap(drop),
-          ...[...listed].flatMap(([key, row]) => (row === undefined ? [] : set(key, row))),
-        ],
-      };
+    set: (key, row) => {
+      const old = rows.get(key);
+      if (old?.uid === row.uid && old.resourceVersion === row.resourceVersion) return [];
+      rows.set(key, row);
+      for (const index of indexed.values()) index.move(key, old?.kept, row.kept);
+      // Another uid is another object of the same name: the end of the first one happened, even if nobody told.
+      if (old !== undefined && old.uid !== row.uid) {
+        return [
+          { key, before: old.kept, after: undefined },
+          { key, before: undefined, after: row.kept },
+        ];
+      }
+      return [{ key, before: old?.kept, after: row.kept }];
+    },
+    drop: (key) => {
+      const old = rows.get(key);
+      if (old === undefined) return [];
+      rows.delete(key);
+      for (const index of indexed.values()) index.move(key, old.kept, undefined);
+      return [{ key, before: old.kept, after: undefined }];
     },
   };
 }

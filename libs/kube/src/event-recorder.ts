@@ -70,28 +70,16 @@ export function eventRecorder(options: EventRecorderOptions): EventRecorder {
   const correlation = eventCorrelation({ ...DEFAULT_EVENT_LIMITS, ...options.limits }, clock.now);
   const queue = workQueue({ limits: RETRY, clock });
   const stored = new WeakMap<Occurrence, Stored>();
-  const count = { written: 0, spared: 0, dropped: 0, failed: 0 };
+  const count = { written: 0, spared: 0, failed: 0 };
   const late = new AbortController();
-  let untold = 0;
+  const losses = lossCount(onDropped);
   let open = true;
-
-  function waiting(): number {
-    const { ready, delayed } = queue.stats();
-    return ready + delayed;
-  }
-  function drop(events: number): void {
-    count.dropped += events;
-    untold += events;
-  }
-  function tellDropped(): void {
-    if (untold > 0) onDropped?.(untold);
-    untold = 0;
-  }
+  const waiting = (): number => queue.stats().ready + queue.stats().delayed;
 
   async function write(key: string): Promise<void> {
     const occurrence = correlation.get(key);
     if (occurrence === undefined) {
-      drop(1);
+      losses.add(1);
       return;
     }
     try {
@@ -99,9 +87,7 @@ export function eventRecorder(options: EventRecorderOptions): EventRecorder {
       count.written += 1;
       queue.forget(key);
     } catch (error) {
-      const fault = kubeFault(error);
-      const again = fault !== undefined && isRetryable(fault) && queue.numRequeues(key) < ATTEMPTS_MAX;
-      if (again && open) {
+      if (open && isWorthAnother(error, queue.numRequeues(key))) {
         queue.addRateLimited(key);
         return;
       }
@@ -115,7 +101,7 @@ export function eventRecorder(options: EventRecorderOptions): EventRecorder {
     for (let key = await queue.get(); key !== undefined; key = await queue.get()) {
       await write(key);
       queue.done(key);
-      if (waiting() < waitingMax / 2) tellDropped();
+      if (waiting() < waitingMax / 2) losses.tell();
     }
   });
 
@@ -124,10 +110,10 @@ export function eventRecorder(options: EventRecorderOptions): EventRecorder {
       if (!open) return;
       const { occurrence, write: mayWrite } = correlation.observe(target, event, wallClock());
       if (!mayWrite) count.spared += 1;
-      else if (waiting() >= waitingMax) drop(1);
+      else if (waiting() >= waitingMax) losses.add(1);
       else queue.add(occurrence.key);
     },
-    stats: () => ({ ...count }),
+    stats: () => ({ ...count, dropped: losses.total() }),
     [Symbol.asyncDispose]: async () => {
       open = false;
       const delayedEvents = queue.stats().delayed;
@@ -135,17 +121,39 @@ export function eventRecorder(options: EventRecorderOptions): EventRecorder {
       const over = new AbortController();
       const limit = pauseBy(clock, options.flushMs ?? FLUSH_MS, over.signal).then(() => {
         if (over.signal.aborted) return;
-        drop(queue.length);
+        losses.add(queue.length);
         late.abort(new DOMException("the time to write events is over", "AbortError"));
         void queue.shutDown();
       });
       await drained;
       over.abort();
       await Promise.all([limit, ...writing]);
-      drop(delayedEvents);
-      tellDropped();
+      losses.add(delayedEvents);
+      losses.tell();
     },
   };
+}
+
+/** Events that were lost, and how many of them `onDropped` was not told of yet. */
+function lossCount(onDropped: EventRecorderOptions["onDropped"]) {
+  let total = 0;
+  let untold = 0;
+  return {
+    total: () => total,
+    add: (events: number): void => {
+      total += events;
+      untold += events;
+    },
+    tell: (): void => {
+      if (untold > 0) onDropped?.(untold);
+      untold = 0;
+    },
+  };
+}
+
+function isWorthAnother(error: unknown, attempts: number): boolean {
+  const fault = kubeFault(error);
+  return fault !== undefined && isRetryable(fault) && attempts < ATTEMPTS_MAX;
 }
 
 /** Creates the event, or brings the one that was created up to date; one that has expired meanwhile is created anew. */

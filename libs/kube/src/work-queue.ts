@@ -55,10 +55,8 @@ const HIGH_IN_A_ROW = 8;
 /** A rate-limited queue that never gives one key to two workers. Throws a plain Error for limits that are no positive numbers. */
 export function workQueue({ limits, clock = systemClock }: WorkQueueOptions = {}): WorkQueue {
   const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now);
-  const ready = readyKeys(clock.now);
-  const inWork = new Set<string>();
-  const again = new Map<string, Priority>();
-  const waiting = new Set<(key: string | undefined) => void>();
+  const turns = keyTurns(clock.now);
+  const idle = idleWorkers();
   const count = { adds: 0, dones: 0, retries: 0 };
   const quiet = Promise.withResolvers<undefined>();
   let open = true;
@@ -66,29 +64,14 @@ export function workQueue({ limits, clock = systemClock }: WorkQueueOptions = {}
 
   function add(key: string, priority: Priority): void {
     if (!open) return;
-    const known = inWork.has(key) ? again.get(key) : ready.priorityOf(key);
-    if (known === undefined) count.adds += 1;
-    else if (known === "high" || priority === "low") return;
-    if (inWork.has(key)) again.set(key, priority);
-    else ready.put(key, priority);
-    handOut();
-  }
-
-  function handOut(): void {
-    for (const take of waiting) {
-      const key = ready.take();
-      if (key === undefined) return;
-      waiting.delete(take);
-      inWork.add(key);
-      take(key);
-    }
+    if (turns.put(key, priority) === "new") count.adds += 1;
+    idle.serve(turns.take);
   }
 
   function settle(): void {
-    if (open || ready.size > 0) return;
-    for (const take of waiting) take(undefined);
-    waiting.clear();
-    if (inWork.size === 0) quiet.resolve(undefined);
+    if (open || turns.ready > 0) return;
+    idle.dismiss();
+    if (turns.inWork === 0) quiet.resolve(undefined);
   }
 
   return {
@@ -106,51 +89,103 @@ export function workQueue({ limits, clock = systemClock }: WorkQueueOptions = {}
     forget: (key) => limiter.forget(key),
     numRequeues: (key) => limiter.failures(key),
     get: (signal) => {
-      if (!open && ready.size === 0) return Promise.resolve(undefined);
-      const taken = waitIn(waiting, signal);
-      handOut();
+      if (!open && turns.ready === 0) return Promise.resolve(undefined);
+      const taken = idle.wait(signal);
+      idle.serve(turns.take);
       return taken;
     },
     done: (key) => {
-      if (!inWork.delete(key)) throw new Error(`done with ${key}, which nobody had`);
+      turns.done(key);
       count.dones += 1;
-      const next = again.get(key);
-      again.delete(key);
-      if (next !== undefined) ready.put(key, next);
-      handOut();
+      idle.serve(turns.take);
       settle();
     },
     get length() {
-      return ready.size;
+      return turns.ready;
     },
-    stats: () => ({ ...count, ...ready.stats(), delayed: delayed.size, inWork: inWork.size }),
+    stats: () => ({ ...count, ...turns.stats(), delayed: delayed.size }),
     shutDown: async ({ drain = false } = {}) => {
       open = false;
       delayed.clear();
-      if (!drain) {
-        ready.clear();
-        again.clear();
-      }
+      if (!drain) turns.clear();
       settle();
       await quiet.promise;
     },
   };
 }
 
-/** Resolves with what one of the others hands to it, or with undefined when the signal takes it out of the line. */
-function waitIn(waiting: Set<(key: string | undefined) => void>, signal?: AbortSignal): Promise<string | undefined> {
-  if (signal?.aborted === true) return Promise.resolve(undefined);
-  return new Promise((resolve) => {
-    const take = (key: string | undefined): void => {
-      signal?.removeEventListener("abort", abandon);
-      resolve(key);
-    };
-    const abandon = (): void => {
-      if (waiting.delete(take)) resolve(undefined);
-    };
-    signal?.addEventListener("abort", abandon, { once: true });
-    waiting.add(take);
-  });
+/** Keys that are ready or in work, each once: one that comes again while it is in work has its turn after that. */
+function keyTurns(now: () => number) {
+  const ready = readyKeys(now);
+  const inWork = new Set<string>();
+  const again = new Map<string, Priority>();
+  return {
+    get ready() {
+      return ready.size;
+    },
+    get inWork() {
+      return inWork.size;
+    },
+    stats: () => ({ ...ready.stats(), inWork: inWork.size }),
+    put: (key: string, priority: Priority): "new" | "known" => {
+      const before = inWork.has(key) ? again.get(key) : ready.priorityOf(key);
+      if (before === "high" || (before !== undefined && priority === "low")) return "known";
+      if (inWork.has(key)) again.set(key, priority);
+      else ready.put(key, priority);
+      return before === undefined ? "new" : "known";
+    },
+    take: (): string | undefined => {
+      const key = ready.take();
+      if (key !== undefined) inWork.add(key);
+      return key;
+    },
+    done: (key: string): void => {
+      if (!inWork.delete(key)) throw new Error(`done with ${key}, which nobody had`);
+      const next = again.get(key);
+      again.delete(key);
+      if (next !== undefined) ready.put(key, next);
+    },
+    /** Those in work stay in work, and have no further turn. */
+    clear: (): void => {
+      ready.clear();
+      again.clear();
+    },
+  };
+}
+
+/** Workers that wait for a key, first come first served. */
+function idleWorkers() {
+  const waiting = new Set<(key: string | undefined) => void>();
+  return {
+    /** Resolves with the key that it is given, or with undefined when it is dismissed, or the signal takes it out of the line. */
+    wait: (signal?: AbortSignal): Promise<string | undefined> => {
+      if (signal?.aborted === true) return Promise.resolve(undefined);
+      return new Promise((resolve) => {
+        const take = (key: string | undefined): void => {
+          signal?.removeEventListener("abort", abandon);
+          resolve(key);
+        };
+        const abandon = (): void => {
+          if (waiting.delete(take)) resolve(undefined);
+        };
+        signal?.addEventListener("abort", abandon, { once: true });
+        waiting.add(take);
+      });
+    },
+    /** Gives each of them a key, as long as there are any of both. */
+    serve: (nextKey: () => string | undefined): void => {
+      for (const take of waiting) {
+        const key = nextKey();
+        if (key === undefined) return;
+        waiting.delete(take);
+        take(key);
+      }
+    },
+    dismiss: (): void => {
+      for (const take of waiting) take(undefined);
+      waiting.clear();
+    },
+  };
 }
 
 type Entry = { readonly key: string; readonly priority: Priority; readonly sinceMs: number };

@@ -62,13 +62,61 @@ type Row = { readonly creations: Until; readonly deletions: Until };
 
 /** No expectations yet. `now` is in milliseconds and never goes back. */
 export function makeExpectations(now: () => number = () => performance.now()): Expectations {
+  const rows = expectedRows(now);
+  const { raise, lower, live, drop } = rows;
+  const satisfied = (key: string): boolean => live(key) === undefined;
+  return {
+    set: (key, expected) => {
+      drop(key);
+      raise(key, expected);
+    },
+    raise,
+    lower,
+    shorten: (key, creation, ms) => shorten(rows.get(key)?.creations, creation, now() + ms),
+    creationObserved: (key, name) => lower(key, { creations: [name] }),
+    deletionObserved: (uid) => {
+      const key = rows.keyOfDeletion(uid);
+      if (key !== undefined) lower(key, { deletions: [uid] });
+    },
+    satisfied,
+    jobSatisfied: (uid, types) =>
+      types.every(
+        (type) => satisfied(genExpectationPodsKey(uid, type)) && satisfied(genExpectationServicesKey(uid, type)),
+      ),
+    podsSatisfied: (uid) => rows.keysOf(uid).every((key) => !key.endsWith("/pods") || satisfied(key)),
+    outstanding: (key) => {
+      const row = live(key);
+      return { creations: [...(row?.creations.keys() ?? [])], deletions: [...(row?.deletions.keys() ?? [])] };
+    },
+    deleteJob: (uid) => {
+      for (const key of rows.keysOf(uid)) drop(key);
+    },
+    size: () => rows.size(),
+  };
+}
+
+type ExpectedRows = Pick<Expectations, "raise" | "lower" | "size"> & {
+  get(key: string): Row | undefined;
+  /** The row without what has run out; undefined when nothing is left of it. */
+  live(key: string): Row | undefined;
+  drop(key: string): void;
+  keysOf(jobUid: string): readonly string[];
+  keyOfDeletion(uid: string): string | undefined;
+};
+
+/** What is outstanding, by job and key, and each deletion under one key only. No row is empty. */
+function expectedRows(now: () => number): ExpectedRows {
   const jobs = new Map<string, Map<string, Row>>();
   const deletionKeys = new Map<string, string>();
   let forgetAtMs = -Infinity;
 
+  function get(key: string): Row | undefined {
+    return jobs.get(jobUidOf(key))?.get(key);
+  }
+
   function raise(key: string, expected: Outstanding): void {
     const untilMs = now() + EXPECTATION_MS;
-    const row = liveRow(key) ?? { creations: new Map(), deletions: new Map() };
+    const row = live(key) ?? { creations: new Map(), deletions: new Map() };
     for (const name of expected.creations ?? []) row.creations.set(name, untilMs);
     for (const uid of expected.deletions ?? []) {
       const other = deletionKeys.get(uid);
@@ -79,26 +127,21 @@ export function makeExpectations(now: () => number = () => performance.now()): E
     if (isEmpty(row)) return;
     const uid = jobUidOf(key);
     const rows = jobs.get(uid);
-    if (rows !== undefined) {
-      rows.set(key, row);
-      return;
-    }
     // A pass that was under way when its job was deleted may leave rows that nobody asks for again. Among many jobs it takes time to find them.
-    if (now() >= forgetAtMs) forgetExpired();
-    jobs.set(uid, new Map([[key, row]]));
+    if (rows === undefined && now() >= forgetAtMs) forgetExpired();
+    jobs.set(uid, (rows ?? new Map<string, Row>()).set(key, row));
   }
 
   function lower(key: string, expected: Outstanding): void {
-    const row = jobs.get(jobUidOf(key))?.get(key);
+    const row = get(key);
     if (row === undefined) return;
     for (const name of expected.creations ?? []) row.creations.delete(name);
     for (const uid of expected.deletions ?? []) if (row.deletions.delete(uid)) deletionKeys.delete(uid);
     if (isEmpty(row)) drop(key);
   }
 
-  /** The row without what has run out; undefined when nothing is left of it. */
-  function liveRow(key: string): Row | undefined {
-    const row = jobs.get(jobUidOf(key))?.get(key);
+  function live(key: string): Row | undefined {
+    const row = get(key);
     if (row === undefined) return undefined;
     const over = (until: Until): string[] => [...until].flatMap(([id, untilMs]) => (now() >= untilMs ? [id] : []));
     lower(key, { creations: over(row.creations), deletions: over(row.deletions) });
@@ -115,37 +158,18 @@ export function makeExpectations(now: () => number = () => performance.now()): E
 
   function forgetExpired(): void {
     forgetAtMs = now() + FORGET_EVERY_MS;
-    for (const key of [...jobs.values()].flatMap((rows) => [...rows.keys()])) liveRow(key);
+    for (const key of [...jobs.values()].flatMap((rows) => [...rows.keys()])) live(key);
   }
 
-  const satisfied = (key: string): boolean => liveRow(key) === undefined;
   return {
-    set: (key, expected) => {
-      drop(key);
-      raise(key, expected);
-    },
+    get,
     raise,
     lower,
-    shorten: (key, creation, ms) => shorten(jobs.get(jobUidOf(key))?.get(key)?.creations, creation, now() + ms),
-    creationObserved: (key, name) => lower(key, { creations: [name] }),
-    deletionObserved: (uid) => {
-      const key = deletionKeys.get(uid);
-      if (key !== undefined) lower(key, { deletions: [uid] });
-    },
-    satisfied,
-    jobSatisfied: (uid, types) =>
-      types.every(
-        (type) => satisfied(genExpectationPodsKey(uid, type)) && satisfied(genExpectationServicesKey(uid, type)),
-      ),
-    podsSatisfied: (uid) => [...(jobs.get(uid)?.keys() ?? [])].every((key) => !key.endsWith("/pods") || satisfied(key)),
-    outstanding: (key) => {
-      const row = liveRow(key);
-      return { creations: [...(row?.creations.keys() ?? [])], deletions: [...(row?.deletions.keys() ?? [])] };
-    },
-    deleteJob: (uid) => {
-      for (const key of jobs.get(uid)?.keys() ?? []) drop(key);
-    },
-    size: () => [...jobs.values()].reduce((sum, rows) => sum + rows.size, 0),
+    live,
+    drop,
+    keysOf: (jobUid) => [...(jobs.get(jobUid)?.keys() ?? [])],
+    keyOfDeletion: (uid) => deletionKeys.get(uid),
+    size: () => [...jobs.values()].reduce((sum, each) => sum + each.size, 0),
   };
 }
 

@@ -46,13 +46,20 @@ export type MemberControlDeps<M extends Member, Job extends JobObject> = {
 
 /** Creates and deletes members of one kind, and tells about each in an event of the job. */
 export function memberControl<M extends Member, Job extends JobObject>(
-  kind: "Pod" | "Service",
-  { calls, recordEvent }: MemberControlDeps<M, Job>,
+  kind: MemberKind,
+  deps: MemberControlDeps<M, Job>,
 ): MemberControl<M, Job> {
-  const failed = (job: Job, verb: "Create" | "Delete", doing: string, fault: Fault) => {
-    recordEvent(job, "Warning", `Failed${verb}${kind}`, `Error ${doing}: ${describeFault(fault)}`);
-    return { did: "refused", fault } as const;
-  };
+  return { create: memberCreation(kind, deps), delete: memberDeletion(kind, deps) };
+}
+
+type MemberKind = "Pod" | "Service";
+
+function memberCreation<M extends Member, Job extends JobObject>(
+  kind: MemberKind,
+  { calls, recordEvent }: MemberControlDeps<M, Job>,
+): MemberControl<M, Job>["create"] {
+  const failed = (job: Job, doing: string, fault: Fault) =>
+    refused(recordEvent, job, `FailedCreate${kind}`, `Error ${doing}`, fault);
 
   /** What has the name of the member that was to be created. */
   async function inItsPlace(job: Job, wanted: M, doing: string): Promise<CreateOutcome<M>> {
@@ -86,7 +93,7 @@ export function memberControl<M extends Member, Job extends JobObject>(
 
   async function create(job: Job, member: M): Promise<CreateOutcome<M>> {
     const wrong = whatIsWrong(member);
-    if (wrong !== undefined) return failed(job, "Create", `creating: ${member.metadata?.name ?? ""}`, wrong);
+    if (wrong !== undefined) return failed(job, `creating: ${member.metadata?.name ?? ""}`, wrong);
     return send(job, member, "first");
   }
 
@@ -101,30 +108,46 @@ export function memberControl<M extends Member, Job extends JobObject>(
       const fault = expected(error);
       if (isOutcomeUnknown(error))
         return time === "first" ? await settle(job, member, fault) : { did: "unknown", fault };
-      if (fault.code !== "already_exists") return failed(job, "Create", doing, fault);
+      if (fault.code !== "already_exists") return failed(job, doing, fault);
     }
-    return inItsPlace(job, member, doing).catch((error: unknown) => failed(job, "Create", doing, expected(error)));
+    return inItsPlace(job, member, doing).catch((error: unknown) => failed(job, doing, expected(error)));
   }
 
-  return {
-    create,
-    delete: async (job, member) => {
-      const { namespace = "", name = "", uid = "" } = member.metadata ?? {};
-      try {
-        const there = await calls.get(namespace, name);
-        if (there.metadata?.uid !== uid) return { did: "gone" };
-        if (isDeleting(there)) return { did: "leaving" };
-        await calls.delete(namespace, name, { uid });
-        recordEvent(job, "Normal", `SuccessfulDelete${kind}`, `Deleted ${kind.toLowerCase()}: ${name}`);
-        return { did: "deleted" };
-      } catch (error) {
-        const fault = expected(error);
-        if (isNotFound(error) || isConflict(error)) return { did: "gone" };
-        if (isOutcomeUnknown(error)) return { did: "unknown", fault };
-        return failed(job, "Delete", `deleting: ${name}`, fault);
-      }
-    },
+  return create;
+}
+
+function memberDeletion<M extends Member, Job extends JobObject>(
+  kind: MemberKind,
+  { calls, recordEvent }: MemberControlDeps<M, Job>,
+): MemberControl<M, Job>["delete"] {
+  return async (job, member) => {
+    const { namespace = "", name = "", uid = "" } = member.metadata ?? {};
+    try {
+      const there = await calls.get(namespace, name);
+      if (there.metadata?.uid !== uid) return { did: "gone" };
+      if (isDeleting(there)) return { did: "leaving" };
+      await calls.delete(namespace, name, { uid });
+      recordEvent(job, "Normal", `SuccessfulDelete${kind}`, `Deleted ${kind.toLowerCase()}: ${name}`);
+      return { did: "deleted" };
+    } catch (error) {
+      const fault = expected(error);
+      if (isNotFound(error) || isConflict(error)) return { did: "gone" };
+      if (isOutcomeUnknown(error)) return { did: "unknown", fault };
+      return refused(recordEvent, job, `FailedDelete${kind}`, `Error deleting: ${name}`, fault);
+    }
   };
+}
+
+/** Tells of it, too. */
+function refused<Job extends JobObject>(
+  recordEvent: RecordEvent<Job>,
+  job: Job,
+  reason: string,
+  doing: string,
+  fault: Fault,
+): { readonly did: "refused"; readonly fault: Fault } {
+  recordEvent(job, "Warning", reason, `${doing}: ${describeFault(fault)}`);
+  return { did: "refused", fault };
 }
 
 /** The job's own, alive, with every label that it was to have: these say which replica it is, and of which template. */
