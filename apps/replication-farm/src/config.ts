@@ -14,6 +14,8 @@ export type Config = {
   readonly nodesFreshMs: number;
   /** How long a node that is not ready stays eligible where the set is. */
   readonly nodeGraceMs: number;
+  /** A pod that should have ended on a node that has not been ready for so long is removed without that one's word. */
+  readonly nodeLostMs: number;
   /** Between looks at a set that nothing has happened to. */
   readonly resyncMs: number;
   readonly sweepMs: number;
@@ -32,6 +34,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     sessionTtlMs: read.integer("FARM_SESSION_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     nodesFreshMs: read.integer("FARM_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
     nodeGraceMs: read.integer("FARM_NODE_GRACE_MS", { fallback: 60_000, min: 0, max: DAY_MS }),
+    nodeLostMs: read.integer("FARM_NODE_LOST_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
     resyncMs: read.integer("FARM_RESYNC_MS", { fallback: 30_000, min: 100, max: DAY_MS }),
     sweepMs: read.integer("FARM_SWEEP_MS", { fallback: 60_000, min: 100, max: DAY_MS }),
     policy: {

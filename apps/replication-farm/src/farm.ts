@@ -177,13 +177,13 @@ async function sweep({ pods, pass, logger, sweepMs }: FarmDeps, session: Session
         const found = name === "" ? undefined : await pass.sets.get(name);
         if (found !== undefined) uids.set(name, "record" in found ? found.record.uid : undefined);
       }
-      const plan = planSweep(seen, uids, suspects);
+      const plan = planSweep(seen, uids, suspects, pass.now(), pass.force);
       ({ suspects } = plan);
-      for (const { pod, uid, set } of plan.delete) {
+      for (const { pod, force } of plan.delete) {
         if (!session.isHeld()) return;
-        logger.warn({ pod, uid, set }, "deleting a pod whose set does not exist");
-        pass.tell.planned(set, "delete", "orphan");
-        await pods.delete(pod, uid);
+        logger.warn({ pod: pod.pod, uid: pod.uid, set: pod.set, force }, "deleting a pod whose set does not exist");
+        pass.tell.planned(pod.set, "delete", force ? "orphan-on-lost-node" : "orphan");
+        await pods.delete(pod.pod, pod.uid, force);
       }
     } catch (error) {
       const fault = faultOf(error);

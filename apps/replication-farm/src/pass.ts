@@ -1,9 +1,11 @@
 import { backoffMs } from "@muster/backoff";
+import type { ForcePolicy } from "@muster/health";
 import { buildAudits } from "./domain/audit.ts";
 import { renumber } from "./domain/places.ts";
 import { planPods, type PodStep, type Restarts } from "./domain/plan-pods.ts";
 import { planRoll, type RolledSet } from "./domain/plan-roll.ts";
 import { planSet } from "./domain/plan-set.ts";
+import type { OwnedPod } from "./domain/plan-sweep.ts";
 import { podNameOf, type AuditRecord, type ReplicaSet } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 import type { Audit } from "./domain/set-plan.ts";
@@ -13,6 +15,7 @@ import type { AuditLog } from "./adapters/audit-log.ts";
 import type { Made } from "./adapters/pods.ts";
 import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
+import { forcePods } from "./force-pods.ts";
 
 /** What the passes over sets need from outside. */
 export type PassDeps = {
@@ -25,15 +28,16 @@ export type PassDeps = {
   readonly pods: {
     make(set: ReplicaSet, place: { readonly node: string; readonly ordinal: number }): Promise<Made>;
     confirm(pod: string, uid: string): Promise<void>;
-    delete(pod: string, uid: string): Promise<void>;
+    delete(pod: string, uid: string, force: boolean): Promise<void>;
     abandon(pod: string, uid: string): Promise<void>;
-    /** How many pods of the set are there now. */
-    count(set: ReplicaSet): Promise<number>;
+    /** Those that are there now, not those of a cache. */
+    list(set: ReplicaSet): Promise<readonly OwnedPod[]>;
   };
   readonly templateHash: (set: ReplicaSet) => string;
   /** What is known looks like the loss of everything. */
   readonly failsafe: () => boolean;
   readonly policy: SetPolicy;
+  readonly force: ForcePolicy;
   readonly alerts: Pick<Alerts, "raise" | "resolve">;
   readonly tell: {
     planned(set: string, what: string, because: string): void;
@@ -88,6 +92,7 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   for (const wait of waits) deps.tell.planned(owned.name, "wait", wait);
   const acted = await passPods(deps, owned, set, snapshot);
   if (acted.is !== "settled" || acted.failed) return acted;
+  await forcePods(deps, owned, snapshot);
   return (
     (await removeDeleted(deps, owned, set, snapshot)) ?? {
       ...acted,
@@ -222,7 +227,7 @@ async function act(
     }
     case "delete":
       if (step.because === "ended") noteRestart(owned, snapshot, step.pod);
-      await deps.pods.delete(step.pod, step.uid);
+      await deps.pods.delete(step.pod, step.uid, false);
       owned.deleted.add(step.uid);
       return "done";
     case "abandon":
@@ -303,7 +308,7 @@ async function removeDeleted(
 ): Promise<Passed | undefined> {
   const { deletion, placements, transfer, roll, outbox } = record;
   if (deletion === undefined || placements.length > 0 || transfer !== undefined || roll !== undefined) return undefined;
-  if (pods.size > 0 || outbox.length > 0 || (await deps.pods.count(record)) > 0) return undefined;
+  if (pods.size > 0 || outbox.length > 0 || (await deps.pods.list(record)).length > 0) return undefined;
   if (!owned.isHeld()) return { is: "lost" };
   await deps.sets.remove(owned.name, revision);
   deps.tell.planned(owned.name, "remove-record", "deleted");

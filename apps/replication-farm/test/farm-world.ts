@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
-import { attachNodes } from "@muster/devcluster";
+import { attachNodes, type AttachedNodes } from "@muster/devcluster";
 import { faultOf } from "@muster/faults";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { FarmService, muster } from "@muster/proto";
@@ -28,6 +28,8 @@ export type FarmWorld = AsyncDisposable & {
   readonly calls: KubeCalls;
   readonly farms: Client<typeof FarmService>;
   readonly watcher: FarmProcess;
+  /** Of the nodes, in their order. */
+  readonly kubelets: AttachedNodes["nodes"];
   startFarm(env?: Readonly<Record<string, string>>): Promise<FarmProcess>;
   /** The one that is there has to be killed before. */
   startWatcher(): Promise<FarmProcess>;
@@ -40,7 +42,7 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
   await using starting = new AsyncDisposableStack();
   starting.use(server);
   const { kubeconfig } = server;
-  starting.use(
+  const { nodes: kubelets } = starting.use(
     await attachNodes({ kubeconfig, pools: [{ name: "n", nodes }], stopGraceMs: 200, ...server.nodeOptions }),
   );
   const nats = starting.use(await natsServer());
@@ -72,6 +74,7 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
     calls,
     farms,
     watcher,
+    kubelets,
     startWatcher: async () => processOf(await start("watcher", {})),
     startFarm: async (env = {}) => {
       const child = await start("replication-farm", {

@@ -72,14 +72,11 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     rolls: rollRecords,
     world,
     auditLog,
-    pods: {
-      ...pods,
-      make: (set, place) => make(pods, policy, set, place),
-      count: async ({ name, uid }) => (await pods.list(name)).filter(({ setUid }) => setUid === uid).length,
-    },
+    pods: podsOfSets(pods, policy),
     templateHash,
     failsafe: watchFailsafe(world, alerts),
     policy: config.policy,
+    force: { nodeLostMs: config.nodeLostMs },
     alerts,
     tell: makeTell(context, metrics),
   };
@@ -126,6 +123,14 @@ function steadyNow(): number {
 
 function templateHash({ spec }: ReplicaSet): string {
   return createHash("sha256").update(spec.template).digest("hex").slice(0, 16);
+}
+
+function podsOfSets(pods: Pods, policy: PodPolicy): PassDeps["pods"] {
+  return {
+    ...pods,
+    make: (set, place) => make(pods, policy, set, place),
+    list: async ({ name, uid }) => (await pods.list(name)).filter(({ setUid }) => setUid === uid),
+  };
 }
 
 async function make(

@@ -1,7 +1,9 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { FaultError, throwFault, type Fault } from "@muster/faults";
+import type { NodeSeen } from "@muster/health";
 import { kubeFault, unlessFault, unlessMissing, type KubeCalls } from "@muster/kube";
 import { annotations, labels, schedulingGates } from "@muster/proto";
+import { overdueNodes } from "./overdue-nodes.ts";
 import { OWNER_KIND, type PodManifest } from "../domain/build-pod.ts";
 import type { OwnedPod } from "../domain/plan-sweep.ts";
 
@@ -18,8 +20,8 @@ export type Pods = {
   check(manifest: PodManifest): Promise<void>;
   /** Lets exactly this pod be placed; one that is gone or was replaced is left. */
   confirm(pod: string, uid: string): Promise<void>;
-  /** Asks for the deletion of exactly this pod; one that is gone or was replaced is no error. */
-  delete(pod: string, uid: string): Promise<void>;
+  /** Asks for the deletion of exactly this pod, forced without its node's word; one that is gone or was replaced is no error. */
+  delete(pod: string, uid: string, force: boolean): Promise<void>;
   /** Takes the labels off by which exactly this pod is its set's: it stays, and is nobody's. */
   abandon(pod: string, uid: string): Promise<void>;
   /** All that are there now, not those of a cache; of one set when it is named. */
@@ -56,8 +58,9 @@ export function kubePods(calls: KubeCalls, namespace: string): Pods {
       const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
       await patch(pod, { metadata: { uid }, spec });
     },
-    delete: async (pod, uid) => {
-      await told(unlessFault(calls.delete(resource, pod, { preconditions: { uid } }), "not_found", "conflict"));
+    delete: async (pod, uid, force) => {
+      const options = { preconditions: { uid }, ...(force && { gracePeriodSeconds: 0 }) };
+      await told(unlessFault(calls.delete(resource, pod, options), "not_found", "conflict"));
     },
     abandon: async (pod, uid) => {
       const names = [labels.ownerKind, labels.owner, labels.ownerUid, labels.component, labels.replicationController];
@@ -69,7 +72,8 @@ export function kubePods(calls: KubeCalls, namespace: string): Pods {
       for (let next: string | undefined; ;) {
         const query = { labelSelector, limit: PAGE, continue: next };
         const page = await told(calls.list<V1Pod>(resource, { query }));
-        pods.push(...page.items.map(ownedPod));
+        const overdue = await told(overdueNodes(calls, page.items, Date.now()));
+        pods.push(...page.items.map((pod) => ownedPod(pod, overdue.get(pod.metadata?.uid ?? ""))));
         next = page.continue;
         if (next === undefined) return pods;
       }
@@ -77,7 +81,7 @@ export function kubePods(calls: KubeCalls, namespace: string): Pods {
   };
 }
 
-function ownedPod({ metadata }: V1Pod): OwnedPod {
+function ownedPod({ metadata }: V1Pod, overdueOn: NodeSeen | undefined): OwnedPod {
   const own = metadata?.labels ?? {};
   return {
     pod: metadata?.name ?? "",
@@ -85,6 +89,7 @@ function ownedPod({ metadata }: V1Pod): OwnedPod {
     set: own[labels.owner] ?? "",
     setUid: own[labels.ownerUid] ?? "",
     deleting: metadata?.deletionTimestamp !== undefined,
+    overdueOn,
     kept: metadata?.annotations?.[annotations.kept] !== undefined,
   };
 }

@@ -8,32 +8,47 @@ const pod = (more: Partial<OwnedPod> = {}): OwnedPod => ({
   setUid: "u1",
   deleting: false,
   kept: false,
+  overdueOn: undefined,
   ...more,
 });
 const NOBODY = new Set<string>();
+const NOW = 1_000_000;
+const look = (
+  pods: readonly OwnedPod[],
+  sets: ReadonlyMap<string, string | undefined>,
+  suspects: ReadonlySet<string>,
+) => planSweep(pods, sets, suspects, NOW, { nodeLostMs: 300_000 });
 
 describe("planSweep", () => {
   it("deletes the pod of a set that does not exist at the second look, not at the first", () => {
-    const first = planSweep([pod()], new Map(), NOBODY);
+    const first = look([pod()], new Map(), NOBODY);
     expect(first).toEqual({ delete: [], suspects: new Set(["p1"]) });
-    expect(planSweep([pod()], new Map(), first.suspects).delete).toEqual([pod()]);
+    expect(look([pod()], new Map(), first.suspects).delete).toEqual([{ pod: pod(), force: false }]);
   });
 
   it.each<[string, OwnedPod, ReadonlyMap<string, string | undefined>]>([
     ["whose set exists", pod(), new Map([["web", "u1"]])],
     ["whose set cannot be read", pod(), new Map([["web", undefined]])],
     ["that somebody wants to stay", pod({ kept: true }), new Map()],
-    ["that is on its way out", pod({ deleting: true }), new Map()],
   ])("leaves a pod %s", (_title, each, sets) => {
-    expect(planSweep([each], sets, new Set(["p1"]))).toEqual({ delete: [], suspects: NOBODY });
+    expect(look([each], sets, new Set(["p1"]))).toEqual({ delete: [], suspects: NOBODY });
   });
 
   it("takes the pod of an earlier set of the same name for an orphan", () => {
-    expect(planSweep([pod()], new Map([["web", "u2"]]), new Set(["p1"])).delete).toEqual([pod()]);
+    expect(look([pod()], new Map([["web", "u2"]]), new Set(["p1"])).delete).toEqual([{ pod: pod(), force: false }]);
   });
 
   it("begins anew with a pod that belonged to a set in between", () => {
-    const between = planSweep([pod()], new Map([["web", "u1"]]), new Set(["p1"]));
-    expect(planSweep([pod()], new Map(), between.suspects).delete).toEqual([]);
+    const between = look([pod()], new Map([["web", "u1"]]), new Set(["p1"]));
+    expect(look([pod()], new Map(), between.suspects).delete).toEqual([]);
+  });
+
+  it("waits for a pod that is on its way out, unless its node will never tell of its end", () => {
+    const leaving = pod({ deleting: true });
+    const suspects = new Set(["p1"]);
+    expect(look([leaving], new Map(), suspects)).toEqual({ delete: [], suspects });
+    const stuck = pod({ deleting: true, overdueOn: { state: "gone" } });
+    expect(look([stuck], new Map(), NOBODY).delete).toEqual([]);
+    expect(look([stuck], new Map(), suspects).delete).toEqual([{ pod: stuck, force: true }]);
   });
 });

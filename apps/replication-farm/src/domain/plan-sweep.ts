@@ -1,3 +1,5 @@
+import { decideForce, type ForcePolicy, type NodeSeen } from "@muster/health";
+
 /** A pod that says that it is some set's. */
 export type OwnedPod = {
   readonly pod: string;
@@ -5,13 +7,16 @@ export type OwnedPod = {
   readonly set: string;
   readonly setUid: string;
   readonly deleting: boolean;
+  /** Its node, once its time to end is over; undefined: it may still end, or nothing is known of the node. */
+  readonly overdueOn: NodeSeen | undefined;
   /** Somebody wants it to stay, whatever became of its set. */
   readonly kept: boolean;
 };
 
 export type SweepPlan = {
-  readonly delete: readonly OwnedPod[];
-  /** Uids of those that are deleted if they are still orphans at the next look. */
+  /** `force`: without the word of the node. */
+  readonly delete: readonly { readonly pod: OwnedPod; readonly force: boolean }[];
+  /** Uids of those that are deleted if they are orphans at the next look, too. */
   readonly suspects: ReadonlySet<string>;
 };
 
@@ -23,14 +28,20 @@ export function planSweep(
   pods: readonly OwnedPod[],
   setUids: ReadonlyMap<string, string | undefined>,
   suspectsBefore: ReadonlySet<string>,
+  nowMs: number,
+  policy: ForcePolicy,
 ): SweepPlan {
-  const isOrphan = ({ set, setUid, deleting, kept }: OwnedPod): boolean => {
-    if (deleting || kept) return false;
+  const isOrphan = ({ set, setUid, kept }: OwnedPod): boolean => {
+    if (kept) return false;
     return !setUids.has(set) || (setUids.get(set) ?? setUid) !== setUid;
   };
   const orphans = pods.filter(isOrphan);
+  const due = orphans.filter(({ uid }) => suspectsBefore.has(uid));
   return {
-    delete: orphans.filter(({ uid }) => suspectsBefore.has(uid)),
-    suspects: new Set(orphans.filter(({ uid }) => !suspectsBefore.has(uid)).map(({ uid }) => uid)),
+    delete: due.flatMap((pod): SweepPlan["delete"] => {
+      if (!pod.deleting) return [{ pod, force: false }];
+      return decideForce(pod.overdueOn, nowMs, policy) === undefined ? [] : [{ pod, force: true }];
+    }),
+    suspects: new Set(orphans.map(({ uid }) => uid)),
   };
 }

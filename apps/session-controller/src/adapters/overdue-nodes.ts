@@ -1,5 +1,5 @@
 import type { CoreV1Api, V1Pod } from "@kubernetes/client-node";
-import type { NodeSeen } from "../domain/decide-force.ts";
+import type { NodeSeen } from "@muster/health";
 import { atMost } from "./at-most.ts";
 import { faultOrThrow } from "./pods.ts";
 

@@ -1,4 +1,4 @@
-import { decideForce, type ForceReason } from "./decide-force.ts";
+import { decideForce, type ForceReason } from "@muster/health";
 import { decideVerdict } from "./decide-verdict.ts";
 import { explainWait } from "./explain-wait.ts";
 import {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import type { NodeSeen } from "./decide-force.ts";
+import type { NodeSeen } from "@muster/health";
 import { planSweep, type SweepSnapshot } from "./plan-sweep.ts";
 
 const POLICY = { leakAgeMs: 1000, nodeLostMs: 1000 };

@@ -1,4 +1,4 @@
-import { decideForce, type ForcePolicy, type ForceReason, type NodeSeen } from "./decide-force.ts";
+import { decideForce, type ForcePolicy, type ForceReason, type NodeSeen } from "@muster/health";
 import { isQueuedAtLedger, queuedUntilMs, type SessionRecord } from "./session.ts";
 
 /** What a sweep needs to know of a session. */

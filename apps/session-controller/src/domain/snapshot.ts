@@ -1,5 +1,5 @@
 import type { Fault } from "@muster/faults";
-import type { ForcePolicy, NodeSeen } from "./decide-force.ts";
+import type { ForcePolicy, NodeSeen } from "@muster/health";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 

@@ -1,0 +1,76 @@
+import type { V1Node } from "@kubernetes/client-node";
+import { labels } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { API_SERVERS } from "./api-servers.ts";
+import { farmStore, placedAt, type FarmStore } from "./farm-store.ts";
+import { farmWorld, templateOf, type FarmWorld } from "./farm-world.ts";
+
+const NODES = { apiVersion: "v1", plural: "nodes" };
+const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
+const LOST = { FARM_NODE_GRACE_MS: "100", FARM_NODE_LOST_MS: "100", FARM_RESYNC_MS: "300" };
+
+describe.each(API_SERVERS)("a node that dies, under $title", ({ skip, start }) => {
+  let world: FarmWorld;
+  let store: FarmStore;
+
+  beforeAll(async () => {
+    if (skip) return;
+    world = await farmWorld(await start(), 4);
+    store = await farmStore(world.bus);
+    await world.startFarm(LOST);
+  }, 120_000);
+
+  afterAll(async () => {
+    if (!skip) await world[Symbol.asyncDispose]();
+  });
+
+  /** As the node life cycle does after a while; until then nobody knows. */
+  const die = async (index: number): Promise<void> => {
+    await world.kubelets[index]?.die();
+    const lastTransitionTime = new Date().toISOString();
+    const body = { status: { conditions: [{ type: "Ready", status: "Unknown", lastTransitionTime }] } };
+    const patch = { kind: "strategic", body } as const;
+    await world.calls.patch<V1Node>(NODES, `n-${index}`, patch, { subresource: "status" });
+  };
+
+  it.skipIf(skip)("is left by its sets, and their pods on it are removed without its word", async () => {
+    await Promise.all(["n-0", "n-1"].map((node) => world.label(node, { moves: "yes" })));
+    await store.create("moves", { nodeSelector: "moves=yes", replicasDesired: 1 });
+    await placedAt(world, store, "moves", 1);
+    await die(0);
+    await until("it is on the other node", async () => {
+      const { placements, transfer } = await store.set("moves");
+      return transfer === undefined && placements.map(({ node }) => node).join() === "n-1";
+    });
+    await placedAt(world, store, "moves", 1);
+  });
+
+  it.skipIf(skip)("holds up neither the end of a set that is deleted nor the sweep", async () => {
+    await world.label("n-2", { goes: "yes" });
+    await store.create("goes", { nodeSelector: "goes=yes", replicasDesired: 1 });
+    await placedAt(world, store, "goes", 1);
+    const own = { [labels.ownerKind]: "replica-set", [labels.owner]: "nobody", [labels.ownerUid]: "u" };
+    const { spec } = JSON.parse(templateOf()) as { spec: object };
+    const metadata = { name: "orphan", labels: own };
+    await world.calls.create(PODS, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata,
+      spec: { ...spec, nodeName: "n-2" },
+    });
+    await die(2);
+    await store.change("goes", (set) => ({ ...set, deletion: { keepPods: false, atMs: 1 } }));
+    await until("its record is gone", async () => (await store.sets.get("goes")) === undefined, { timeoutMs: 40_000 });
+    expect(await world.pods("goes")).toEqual([]);
+    await until(
+      "the orphan is gone",
+      () =>
+        world.calls.get(PODS, "orphan").then(
+          () => false,
+          () => true,
+        ),
+      { timeoutMs: 40_000 },
+    );
+  });
+});
