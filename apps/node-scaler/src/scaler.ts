@@ -72,6 +72,8 @@ export type Tell = {
   readonly failed: (loop: LoopName, doing: string, error: unknown) => void;
   /** An instance was asked for; how it ended. */
   readonly booted: (outcome: "started" | "short" | "failed", tookMs: number) => void;
+  /** The provider of a pool could not make its nodes. */
+  readonly wrong: (pool: string, problems: readonly string[]) => void;
 };
 
 export type TakenStep =
@@ -91,6 +93,8 @@ export type Memory = {
   bootFailures: readonly BootFailure[];
   /** Providers that have not said what instances they have when they were last asked. */
   readonly silences: Map<string, Silence>;
+  /** Pools that their providers cannot make nodes of. */
+  readonly wrongPools: Map<string, Silence>;
   readonly stops: Map<string, StopsTried>;
   suspects: ReadonlySet<string>;
   /** By provider, as this leader has seen it. */
@@ -118,6 +122,7 @@ export function makeScaler(deps: ScalerDeps): Scaler {
     backoffs: new Map(),
     bootFailures: [],
     silences: new Map(),
+    wrongPools: new Map(),
     stops: new Map(),
     suspects: new Set(),
     lists: new Map(),

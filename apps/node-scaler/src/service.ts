@@ -5,6 +5,7 @@ import type { ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
 import { openDeps, steadyNow, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
+import { checkPools } from "./check-pools.ts";
 import type { Config } from "./config.ts";
 import { emptyReport, runLoop, type LoopReport } from "./loops.ts";
 import { heartbeatRound } from "./rounds/heartbeat-round.ts";
@@ -60,9 +61,10 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
         logger.error({ method, err: error }, "a request failed inside the service");
       },
     });
-    await Promise.all(
-      loops.map(([report, round]) => runLoop(report, () => round(scaler), loopDeps(context, deps, leadership))),
-    );
+    await Promise.all([
+      checkPools(scaler),
+      ...loops.map(([report, round]) => runLoop(report, () => round(scaler), loopDeps(context, deps, leadership))),
+    ]);
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;

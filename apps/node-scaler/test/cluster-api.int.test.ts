@@ -7,10 +7,12 @@ import type { Machine } from "../src/providers/cluster-api/plan-machines.ts";
 import { clusterApiSettings } from "../src/providers/cluster-api/settings.ts";
 import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
 import { buildBoot } from "./build-boot.ts";
+import { buildPolicy } from "./build-node.ts";
 import { CONTROL_PLANES, type ControlPlane } from "./control-plane.ts";
 
 const DEPLOYMENTS = { apiVersion: "cluster.x-k8s.io/v1beta2", plural: "machinedeployments", namespace: "default" };
 const MACHINES = { ...DEPLOYMENTS, plural: "machines" };
+const type = (name: string) => ({ name, cpuMilli: undefined, memoryBytes: undefined, gpus: 0 });
 const never = new AbortController().signal;
 describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
   describe.skipIf(skip)("", () => {
@@ -146,6 +148,24 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       await provider.stop(stranger, never);
       await until("nothing is left", async () => (await provider.list(never)).length === 0);
       expect(await machines(large)).toEqual([]);
+    });
+
+    it("says before the first boot what a pool lacks", async () => {
+      const pool = buildPolicy({
+        name: "elastic",
+        instanceTypes: [type("large"), type("huge")],
+        zones: ["zone-a", "z"],
+      });
+      expect(await provider.checkPool(pool, never)).toEqual([
+        "no MachineDeployment makes huge for pool elastic",
+        "no MachineDeployment makes nodes in z for pool elastic",
+      ]);
+      const foreign = await makeDeployment({ replicas: 2 });
+      const other = open(["none", foreign].map((name) => ({ name, pool: "elastic", instanceType: "large" })));
+      expect(await other.checkPool(buildPolicy({ name: "elastic", instanceTypes: [type("large")] }), never)).toEqual([
+        "there is no MachineDeployment none",
+        expect.stringContaining("has 2 replicas that the scaler did not ask for"),
+      ]);
     });
 
     it("says what cannot be made", async () => {

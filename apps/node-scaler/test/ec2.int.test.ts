@@ -17,6 +17,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openEc2 } from "../src/providers/ec2/open-ec2.ts";
 import { ec2Settings } from "../src/providers/ec2/settings.ts";
 import type { Boot, NodeProvider } from "../src/providers/provider.ts";
+import { buildPolicy } from "./build-node.ts";
 import { type Ec2Double, moto, startEc2 } from "./moto.ts";
 
 const never = new AbortController().signal;
@@ -227,6 +228,22 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     const listing = provider.list(stop.signal);
     stop.abort();
     await expect(listing).rejects.toMatchObject({ name: "AbortError" });
+  });
+
+  it("says before the first boot which types, zones and addresses there are not", async () => {
+    const type = (name: string) => ({ name, cpuMilli: undefined, memoryBytes: undefined, gpus: 0 });
+    const types = ["m5.large", "m5.nosuch"].map(type);
+    const zones = [subnets[0]?.zone ?? "", "eu-central-1z"];
+    const provider = await open({ subnets: subnets.filter(({ isPublic }) => isPublic).map(({ id }) => id) });
+    expect(await provider.checkPool(buildPolicy({ instanceTypes: types, zones }), never)).toEqual([
+      "there is no instance type m5.nosuch in the region",
+      "no subnet lies in zone eu-central-1z",
+    ]);
+    expect(await provider.checkPool(buildPolicy({ instanceTypes: [type("m5.large")] }), never)).toEqual([]);
+    const hidden = buildPolicy({ instanceTypes: [type("m5.large")], privateIpOnly: true });
+    expect(await provider.checkPool(hidden, never)).toEqual([
+      "all subnets give public addresses, and privateIpOnly is set",
+    ]);
   });
 
   it("finds the newest image, and says when there is none", async () => {

@@ -6,8 +6,22 @@ import { openKarpenter } from "../src/providers/karpenter/open-karpenter.ts";
 import { karpenterSettings } from "../src/providers/karpenter/settings.ts";
 import type { NodeProvider } from "../src/providers/provider.ts";
 import { buildBoot } from "./build-boot.ts";
+import { buildPolicy } from "./build-node.ts";
 import { CONTROL_PLANES, type ControlPlane } from "./control-plane.ts";
 
+const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
+/** As little of AWS' node class as there may be. */
+const NODE_CLASS = {
+  apiVersion: DEFINITIONS.apiVersion,
+  kind: "CustomResourceDefinition",
+  metadata: { name: "ec2nodeclasses.karpenter.k8s.aws" },
+  spec: {
+    group: "karpenter.k8s.aws",
+    scope: "Cluster",
+    names: { plural: "ec2nodeclasses", singular: "ec2nodeclass", kind: "EC2NodeClass", listKind: "EC2NodeClassList" },
+    versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: { type: "object" } } }],
+  },
+};
 const never = new AbortController().signal;
 describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
   describe.skipIf(skip)("", () => {
@@ -100,6 +114,27 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
       await provider.stop(instance, never);
       await until("it is gone", async () => (await listed(order.nodeName)) === undefined);
       await provider.stop(instance, never);
+    });
+
+    it("says before the first boot what a pool lacks", async () => {
+      const wrong = (pool = buildPolicy()) => provider.checkPool(pool, never);
+      expect(await wrong()).toEqual(["the cluster knows no node class of kind EC2NodeClass in karpenter.k8s.aws"]);
+      await world.calls.create(DEFINITIONS, NODE_CLASS);
+      const resource = { apiVersion: "karpenter.k8s.aws/v1", plural: "ec2nodeclasses" };
+      await until("node classes are served", () =>
+        world.calls.list(resource).then(
+          () => true,
+          () => false,
+        ),
+      );
+      expect(await wrong()).toEqual(["there is no EC2NodeClass default"]);
+      await world.calls.create(resource, {
+        apiVersion: resource.apiVersion,
+        kind: "EC2NodeClass",
+        metadata: { name: "default" },
+      });
+      expect(await wrong()).toEqual([]);
+      expect(await wrong(buildPolicy({ volumeGib: 20 }))).toMatchObject([expect.stringContaining("volume")]);
     });
 
     it("says what a NodeClaim cannot", async () => {

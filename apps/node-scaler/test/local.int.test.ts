@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { openLocal } from "../src/providers/local/open-local.ts";
 import { localSettings } from "../src/providers/local/settings.ts";
 import type { Boot, NodeProvider } from "../src/providers/provider.ts";
+import { buildPolicy } from "./build-node.ts";
 import { describeProvider } from "./provider-conformance.ts";
 
 const never = new AbortController().signal;
@@ -156,6 +157,14 @@ describe("the provider local", () => {
     expect(await faultFrom(provider.start(boot, never))).toMatchObject({ code: "unavailable" });
     expect(await provider.start(boot, never)).toMatchObject({ kind: "started" });
     expect((await provider.list(never)).filter(({ nodeName }) => nodeName === boot.nodeName)).toHaveLength(1);
+  });
+
+  it("says before the first boot which types there are not", async () => {
+    const instanceTypes = ["small", "huge"].map((name) => ({ name, cpuMilli: 1, memoryBytes: 1, gpus: 0 }));
+    expect(await provider.checkPool(buildPolicy({ instanceTypes }), never)).toEqual([
+      "there is no instance type huge; one of small, large is needed",
+    ]);
+    expect(await provider.checkPool(buildPolicy(), never)).toEqual([]);
   });
 
   it("refuses a name that is there with other properties", async () => {

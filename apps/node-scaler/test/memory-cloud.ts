@@ -16,6 +16,8 @@ export type CloudFaults = {
   /** Calls of any kind that are refused with a time to wait. */
   rateLimited?: { readonly times: number; readonly retryAfterMs: number };
   listFails?: number;
+  /** What is wrong with its pools. */
+  wrong?: readonly string[];
   /** Lists that are empty, whatever there is. */
   listsNothing?: number;
 };
@@ -54,7 +56,7 @@ export function memoryCloud({ name, now }: { readonly name: string; readonly now
     throwFault({ code: "limit_exceeded", what: `calls of ${name}`, limit: 1, retryAfterMs: limited.retryAfterMs });
   };
   const fail = (doing: string): never => throwFault({ code: "unavailable", dependency: doing, retryAfterMs: 0 });
-  const spend = (what: Exclude<keyof CloudFaults, "short" | "rateLimited">): boolean => {
+  const spend = (what: Exclude<keyof CloudFaults, "short" | "rateLimited" | "wrong">): boolean => {
     const left = faults[what] ?? 0;
     if (left > 0) faults[what] = left - 1;
     return left > 0;
@@ -115,6 +117,11 @@ export function memoryCloud({ name, now }: { readonly name: string; readonly now
         return [...instances.values()].map(toInstance);
       },
       findImage: () => Promise.resolve(""),
+      checkPool: async () => {
+        await Promise.resolve();
+        limit();
+        return faults.wrong ?? [];
+      },
       [Symbol.asyncDispose]: () => Promise.resolve(),
     },
   };

@@ -113,6 +113,7 @@ describe("a provider that does not answer", () => {
     stop: never,
     list: never,
     findImage: never,
+    checkPool: never,
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 

@@ -228,7 +228,7 @@ export class ScalerWorld {
       unavailableMs: 600_000,
       patienceMs: 10,
       listFreshMs: 120_000,
-      tell: { planned: () => undefined, failed: () => undefined, booted: () => undefined },
+      tell: { planned: () => undefined, failed: () => undefined, booted: () => undefined, wrong: () => undefined },
     });
     return [scaler, records, life];
   }

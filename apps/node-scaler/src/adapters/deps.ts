@@ -153,5 +153,6 @@ function makeTell({ logger }: ServiceContext<Config>, metrics: ScalerMetrics): T
       logger.warn({ loop, doing, err: error }, "not done, and tried again");
     },
     booted: metrics.booted,
+    wrong: (pool, problems) => logger.error({ pool, problems }, "the provider cannot make nodes of this pool"),
   };
 }

@@ -20,6 +20,7 @@ function makeGuard(parts: Partial<NodeProvider>, timeoutMs = 3_600_000, isHeld =
     stop: () => Promise.resolve(),
     list: () => Promise.resolve([]),
     findImage: () => Promise.resolve(""),
+    checkPool: () => Promise.resolve([]),
     [Symbol.asyncDispose]: () => Promise.resolve(),
     ...parts,
   };

@@ -39,6 +39,8 @@ export function guardProvider(provider: NodeProvider, limits: ProviderLimits): P
     list: (signal) => listing("listing instances", signal, (inner) => provider.list(inner)),
     findImage: (properties, signal) =>
       others("finding an image", signal, (inner) => provider.findImage(properties, inner)),
+    checkPool: (pool, signal) =>
+      others(`checking pool ${pool.name}`, signal, (inner) => provider.checkPool(pool, inner)),
     [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose](),
   });
 }

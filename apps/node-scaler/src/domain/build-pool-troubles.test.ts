@@ -9,6 +9,7 @@ const nothing: TroubleFacts = {
   unavailable: [],
   backoffs: new Map(),
   silences: new Map(),
+  wrongPools: new Map(),
   bootFailures: [],
   nowMs: NOW,
 };

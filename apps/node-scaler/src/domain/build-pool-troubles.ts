@@ -29,6 +29,8 @@ export type TroubleFacts = {
   readonly unavailable: readonly Unavailability[];
   readonly backoffs: ReadonlyMap<string, BootBackoff>;
   readonly silences: ReadonlyMap<string, Silence>;
+  /** By pool: what is wrong with it in its provider's eyes. */
+  readonly wrongPools: ReadonlyMap<string, Silence>;
   readonly bootFailures: readonly BootFailure[];
   readonly nowMs: number;
 };
@@ -39,13 +41,22 @@ const PAUSE_KEPT_MS = 60_000;
 /** What is wrong with each pool, as far as the leader remembers; by pool, the oldest first. */
 export function buildPoolTroubles(facts: TroubleFacts): PoolTrouble[] {
   return [...facts.policies.values()].flatMap((policy) =>
-    [...troublesOfProvider(policy, facts), ...shortages(policy, facts), ...failedBoots(policy, facts)].sort(
-      (one, other) => one.sinceMs - other.sinceMs,
-    ),
+    [
+      ...wrongs(policy, facts),
+      ...troublesOfProvider(policy, facts),
+      ...shortages(policy, facts),
+      ...failedBoots(policy, facts),
+    ].sort((one, other) => one.sinceMs - other.sinceMs),
   );
 }
 
 const WHOLE_POOL = { instanceType: undefined, spot: false, zone: undefined, boots: 0 } as const;
+
+function wrongs({ name: pool, provider }: PoolPolicy, { wrongPools }: TroubleFacts): PoolTrouble[] {
+  const wrong = wrongPools.get(pool);
+  if (wrong === undefined) return [];
+  return [{ ...WHOLE_POOL, pool, provider, code: "PROVIDER_FAILED", ...wrong, nextTryAtMs: undefined }];
+}
 
 function troublesOfProvider(
   { name: pool, provider }: PoolPolicy,

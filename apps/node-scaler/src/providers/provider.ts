@@ -1,3 +1,5 @@
+import type { PoolPolicy } from "../domain/pool.ts";
+
 /** What a provider is asked to boot. */
 export type Boot = {
   /** Name of the node's record: unique for ever. Starting one name twice gives one instance. */
@@ -63,4 +65,6 @@ export type NodeProvider = AsyncDisposable & {
   list(signal: AbortSignal): Promise<readonly Instance[]>;
   /** The newest image that has these properties; empty where the provider chooses by itself. `not_found` when there is none. */
   findImage(properties: Readonly<Record<string, string>>, signal: AbortSignal): Promise<string>;
+  /** Why it could make no nodes of the pool, or not all kinds, as far as that can be known before one is asked for; empty: nothing stands in the way. */
+  checkPool(pool: PoolPolicy, signal: AbortSignal): Promise<readonly string[]>;
 };

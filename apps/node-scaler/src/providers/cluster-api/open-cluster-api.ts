@@ -1,8 +1,9 @@
-import { throwFault } from "@muster/faults";
+import { describeFault, throwFault } from "@muster/faults";
 import { kubeFault, type KubeCalls } from "@muster/kube";
+import type { PoolPolicy } from "../../domain/pool.ts";
 import { providerCall } from "../provider-call.ts";
 import type { Boot, Instance, NodeProvider, Started } from "../provider.ts";
-import { clusterApiAccess, replicasOf } from "./access.ts";
+import { clusterApiAccess, type ClusterApiAccess, replicasOf } from "./access.ts";
 import { NODES_MAX, withoutNode } from "./holdings.ts";
 import { idOf, planMachines } from "./plan-machines.ts";
 import type { ClusterApiSettings, DeploymentSettings } from "./settings.ts";
@@ -71,10 +72,48 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
       call("listing machines", outer, async (signal) =>
         (await Promise.all(deployments.map((deployment) => listOne(deployment, signal)))).flat(),
       ),
+    checkPool: (pool, outer) =>
+      call(`checking pool ${pool.name}`, outer, async (signal) => {
+        const own = deployments.filter((deployment) => deployment.pool === pool.name);
+        const wrong = await Promise.all(own.map((deployment) => findProblem(access, deployment, signal)));
+        return [...findMissing(pool, own), ...wrong.flatMap((problem) => problem ?? [])];
+      }),
     // The MachineDeployment's template says it.
     findImage: () => Promise.resolve(""),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
+}
+
+async function findProblem(
+  access: ClusterApiAccess,
+  { name }: DeploymentSettings,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    await access.read(name, signal);
+    return undefined;
+  } catch (error) {
+    const fault = kubeFault(error);
+    if (fault?.code === "not_found") return `there is no MachineDeployment ${name}`;
+    if (fault?.code === "invalid_request") return describeFault(fault);
+    throw error;
+  }
+}
+
+/** What the pool may ask for, and no MachineDeployment of its block makes. */
+function findMissing(
+  { name, instanceTypes, spot, zones }: PoolPolicy,
+  own: readonly DeploymentSettings[],
+): readonly string[] {
+  const kinds = own.filter((one) => spot === "Preferred" || one.spot === (spot === "Always"));
+  const what = spot === "Always" ? "spot " : "";
+  const types = instanceTypes
+    .filter((type) => !kinds.some(({ instanceType }) => instanceType === type.name))
+    .map((type) => `no MachineDeployment makes ${what}${type.name} for pool ${name}`);
+  const places = (zones ?? [])
+    .filter((zone) => !kinds.some((one) => one.zone === zone))
+    .map((zone) => `no MachineDeployment makes nodes in ${zone} for pool ${name}`);
+  return [...types, ...places];
 }
 
 function isFor({ pool, instanceType, spot, zone }: DeploymentSettings, boot: Boot): boolean {

@@ -6,6 +6,7 @@ import { providerCall } from "../provider-call.ts";
 import type { NodeProvider } from "../provider.ts";
 import { awsFault, codeOf } from "./aws-fault.ts";
 import { buildImageFilters, newestImage } from "./find-image.ts";
+import { findProblems } from "./find-problems.ts";
 import { findInstances } from "./find-instances.ts";
 import { fullZones } from "./full-zones.ts";
 import { launch } from "./launch.ts";
@@ -63,6 +64,8 @@ export async function openEc2({ name, settings, timeoutMs, now, mintToken }: Ec2
         if (newest !== undefined) return newest;
         return throwFault({ code: "not_found", kind: "image", id: JSON.stringify(properties) });
       }),
+    checkPool: (pool, outer) =>
+      call(`checking pool ${pool.name}`, outer, (signal) => findProblems({ client, subnets }, pool, signal)),
     [Symbol.asyncDispose]: () => {
       client.destroy();
       return Promise.resolve();

@@ -1,6 +1,6 @@
 import { pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
-import { type KubeCalls, kubeFault, unlessMissing } from "@muster/kube";
+import { type KubeCalls, kubeFault, type KubeObject, unlessMissing } from "@muster/kube";
 import { providerCall } from "../provider-call.ts";
 import type { Boot, NodeProvider, Started } from "../provider.ts";
 import {
@@ -70,6 +70,14 @@ export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDep
         const { items } = await calls.list<NodeClaim>(NODE_CLAIMS, { signal, query: { labelSelector } });
         return items.map(readNodeClaim);
       }),
+    checkPool: (pool, outer) =>
+      call(`checking pool ${pool.name}`, outer, async (signal) => {
+        const claims = calls.list<NodeClaim>(NODE_CLAIMS, { signal, query: { labelSelector, limit: "1" } });
+        if ((await unlessMissing(claims)) === undefined)
+          return ["the cluster knows no NodeClaims: Karpenter is needed"];
+        const wrong = [findUnsupported(pool), await findNodeClassProblem(calls, settings, signal)];
+        return wrong.filter((problem) => problem !== undefined);
+      }),
     // The node class chooses.
     findImage: () => Promise.resolve(""),
     [Symbol.asyncDispose]: () => Promise.resolve(),
@@ -99,8 +107,30 @@ async function awaitLaunch(
   return started;
 }
 
+const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
+
+/** Which instance types there are only the cloud knows: Karpenter says of a NodeClaim that it can launch nothing. */
+async function findNodeClassProblem(
+  calls: KubeCalls,
+  { nodeClass: { group, kind, name } }: KarpenterSettings,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  // By Kubernetes' convention, which every cloud's node class follows.
+  const plural = kind.toLowerCase().endsWith("s") ? `${kind.toLowerCase()}es` : `${kind.toLowerCase()}s`;
+  const found = await unlessMissing(calls.get<Definition>(DEFINITIONS, `${plural}.${group}`, { signal }));
+  const version = found?.spec?.versions?.find(({ storage }) => storage === true)?.name;
+  if (version === undefined) return `the cluster knows no node class of kind ${kind} in ${group}`;
+  const resource = { apiVersion: `${group}/${version}`, plural };
+  const there = await unlessMissing(calls.get(resource, name, { signal }));
+  return there === undefined ? `there is no ${kind} ${name}` : undefined;
+}
+
+type Definition = KubeObject & {
+  readonly spec?: { readonly versions?: readonly { readonly name: string; readonly storage?: boolean }[] };
+};
+
 /** What a NodeClaim cannot say; the node class says it for all its nodes. */
-function findUnsupported({ volumeGib, privateIpOnly }: Boot): string | undefined {
+function findUnsupported({ volumeGib, privateIpOnly }: Pick<Boot, "volumeGib" | "privateIpOnly">): string | undefined {
   if (volumeGib !== undefined) return "the size of volumes stands in the node class: leave out `volume` of the pool";
   if (privateIpOnly) return "addresses are the node class's business: leave out `privateIpOnly` of the pool";
   return undefined;

@@ -20,6 +20,7 @@ export const shapes = {
   machine,
   machines: z.object({ instances: z.array(machine) }),
   images: z.object({ images: z.array(z.object({ id: z.string().min(1), createdAtMs: z.number().optional() })) }),
+  types: z.object({ types: z.array(z.object({ name: z.string() })) }),
   refusal: z.object({
     error: z.object({ code: z.string(), message: z.string(), zone: z.string().min(1).optional() }),
   }),

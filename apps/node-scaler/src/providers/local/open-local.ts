@@ -55,6 +55,15 @@ export async function openLocal({ name, settings, timeoutMs }: LocalDeps): Promi
       const newest = newestImage(answer.body.images);
       return newest ?? throwFault({ code: "not_found", kind: "image", id: JSON.stringify(properties) }, { doing });
     },
+    checkPool: async ({ name: pool, instanceTypes }, signal) => {
+      const doing = `checking pool ${pool}`;
+      const answer = await call({ doing, method: "GET", path: "types" }, shapes.types, signal);
+      if (answer.kind === "refused") return refused(answer, name, doing);
+      const known = answer.body.types.map((type) => type.name);
+      return instanceTypes
+        .filter((type) => !known.includes(type.name))
+        .map((type) => `there is no instance type ${type.name}; one of ${known.join(", ")} is needed`);
+    },
     [Symbol.asyncDispose]: () => {
       closed.abort();
       return Promise.resolve();

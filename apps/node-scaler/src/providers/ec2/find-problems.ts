@@ -1,0 +1,46 @@
+import { DescribeInstanceTypesCommand, type EC2Client } from "@aws-sdk/client-ec2";
+import type { PoolPolicy } from "../../domain/pool.ts";
+import { codeOf } from "./aws-fault.ts";
+import { planSubnets } from "./plan-subnets.ts";
+import type { SubnetCache } from "./subnet-cache.ts";
+
+/** Why instances of the pool could never be started: types that the region does not have, zones and addresses that no subnet has. */
+export async function findProblems(
+  { client, subnets }: { readonly client: EC2Client; readonly subnets: SubnetCache },
+  { instanceTypes, zones, privateIpOnly }: PoolPolicy,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const names = instanceTypes.map(({ name }) => name);
+  const [unknown, all] = await Promise.all([findUnknownTypes(client, names, signal), subnets.list(signal)]);
+  // How many addresses are free changes; whether there are any is for the launch to find out.
+  const fitting = planSubnets(
+    all.map((subnet) => ({ ...subnet, freeAddresses: 1 })),
+    { zone: undefined, privateIpOnly },
+  );
+  const places = (zones ?? [])
+    .filter((zone) => !fitting.some((subnet) => subnet.zone === zone))
+    .map((zone) => `no ${privateIpOnly ? "private " : ""}subnet lies in zone ${zone}`);
+  if (fitting.length === 0) places.push("all subnets give public addresses, and privateIpOnly is set");
+  return [...unknown.map((name) => `there is no instance type ${name} in the region`), ...places];
+}
+
+async function findUnknownTypes(
+  client: EC2Client,
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const unknown = await Promise.all(
+    names.map(async (name) => {
+      // One by one: an answer that names what is wrong does so in words alone.
+      const query = new DescribeInstanceTypesCommand({ InstanceTypes: [name as never] });
+      try {
+        const { InstanceTypes = [] } = await client.send(query, { abortSignal: signal });
+        return InstanceTypes.length === 0 ? [name] : [];
+      } catch (error) {
+        if (codeOf(error) === "InvalidInstanceType") return [name];
+        throw error;
+      }
+    }),
+  );
+  return unknown.flat();
+}
