@@ -7,7 +7,7 @@ describe("readConfig", () => {
   });
 
   it.each([
-    [{ FARM_SESSION_TTL_MS: "5", FARM_RESYNC_MS: "often" }, /FARM_SESSION_TTL_MS is "5".*FARM_RESYNC_MS is "often"/],
+    [{ FARM_SESSION_TTL_MS: "5", FARM_RESYNC_MS: "often" }, /FARM_SESSION_TTL_MS is "5"[^]*FARM_RESYNC_MS is "often"/],
     [{ FARM_RC_SELECTOR: "tier in (a" }, /FARM_RC_SELECTOR: "tier in \(a" is not a label selector/],
     [{ FARM_ALERT_WEBHOOK_URL: "file:///etc/passwd" }, /FARM_ALERT_WEBHOOK_URL: is no http or https URL/],
   ])("refuses %j", (env, problem) => {
