@@ -1,0 +1,47 @@
+import type { LeaseRecord, Order } from "./lease.ts";
+
+/** A lease for tests: active, of a debug workload, with all of it told. */
+export function aLease({
+  order = {},
+  ...changes
+}: Partial<Omit<LeaseRecord, "order">> & { order?: Partial<Order> } = {}): LeaseRecord {
+  const ordered = anOrder(order);
+  return {
+    order: ordered,
+    source: "nats",
+    phase: "ACTIVE",
+    run: 1,
+    result: undefined,
+    expiresAtNs: ordered.createdNs + ordered.durationNs,
+    renewal: undefined,
+    ending: undefined,
+    attempts: 0,
+    notBeforeNs: 0n,
+    trouble: "",
+    feedback: { result: false, deleted: false, number: 0, attempts: 0, notBeforeNs: 0n },
+    outbox: [],
+    events: 0,
+    endedAtNs: undefined,
+    fence: 1,
+    requestId: "",
+    traceparent: "",
+    ...changes,
+  };
+}
+
+export function anOrder(changes: Partial<Order> = {}): Order {
+  return {
+    id: "1-1",
+    engine: "main",
+    user: "user",
+    type: "debug",
+    data: "{}",
+    createdNs: 1_000n,
+    durationNs: 1_000_000n,
+    reference: undefined,
+    version: 0,
+    signature: new Uint8Array(64),
+    signatureFormat: "muster-lease-v1",
+    ...changes,
+  };
+}

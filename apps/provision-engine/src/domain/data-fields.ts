@@ -1,0 +1,30 @@
+import { describeFault, type Fault } from "@muster/faults";
+import { checkEnvName, checkLabelValue } from "@muster/names";
+import { z } from "zod";
+
+/** Largest disk: 1 PiB. */
+const DISK_GIB_MAX = 1_048_576;
+const TEXT_CHARACTERS_MAX = 4096;
+const LEASE_ID = /^\d{1,20}-\d{1,20}$/;
+
+/** A text that a check of libs/names has nothing against. */
+function checked(check: (field: string, text: string) => Fault | undefined) {
+  return z.string().superRefine((text, context) => {
+    const fault = check("", text);
+    if (fault === undefined) return;
+    const message = fault.code === "invalid_request" ? fault.reason : describeFault(fault);
+    context.addIssue({ code: "custom", message });
+  });
+}
+
+/** Pools are values of labels. */
+export const poolName = checked(checkLabelValue).min(1);
+export const envName = checked(checkEnvName);
+export const text = z.string().max(TEXT_CHARACTERS_MAX);
+export const sizeGib = z.int().min(1).max(DISK_GIB_MAX);
+export const diskType = z.enum(["ssd", "hdd"]);
+export const port = z.int().min(1).max(65_535);
+export const leaseId = z.string().regex(LEASE_ID, "the id of a lease is needed: <number>-<number>");
+
+/** Of a user's network. Not a name in Kubernetes: that is made from it. */
+export const networkName = z.string().min(1).max(63);

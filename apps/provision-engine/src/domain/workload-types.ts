@@ -1,0 +1,31 @@
+import { CONTAINER } from "./data-container.ts";
+import { DEBUG } from "./data-debug.ts";
+import { KUBERNETES } from "./data-kubernetes.ts";
+import { MACHINE } from "./data-machine.ts";
+import { NETWORK } from "./data-network.ts";
+import { VOLUME } from "./data-volume.ts";
+import { ZDB } from "./data-zdb.ts";
+import type { Order } from "./lease.ts";
+import type { Claim, Read, WorkloadType } from "./workload-type.ts";
+
+/** Every type of workload that there is. A new one is a file and a line here. */
+const TYPES: readonly WorkloadType[] = [NETWORK, VOLUME, CONTAINER, ZDB, KUBERNETES, MACHINE, DEBUG];
+
+const BY_NAME: ReadonlyMap<string, WorkloadType> = new Map(TYPES.map((each) => [each.type, each]));
+
+export function findWorkloadType(type: string): WorkloadType | undefined {
+  return BY_NAME.get(type);
+}
+
+/** What an order takes and needs, or all that is wrong with its type and data. */
+export function readClaim(order: Pick<Order, "type" | "data">): Read<Claim> {
+  const found = findWorkloadType(order.type);
+  if (found !== undefined) return found.claim(order.data);
+  return { ok: false, problems: [{ field: "type", reason: `of reservation not supported: ${order.type}` }] };
+}
+
+/** Orders that came together, in the order in which they are best begun: what others need first, else as they came. Unknown types come last. */
+export function sortByRank<Item>(items: readonly Item[], typeOf: (item: Item) => string): Item[] {
+  const rank = (item: Item): number => findWorkloadType(typeOf(item))?.rank ?? TYPES.length + 1;
+  return items.toSorted((a, b) => rank(a) - rank(b));
+}
