@@ -1,4 +1,4 @@
-import { backoffMs, TIMER_MS_MAX } from "@muster/backoff";
+import { backoffMs, makeBell } from "@muster/backoff";
 import { faultOf, isRetryable } from "@muster/faults";
 import { passSet, type Owned, type PassDeps, type Passed } from "./pass.ts";
 
@@ -41,7 +41,7 @@ export function startChild(
     confirmed: new Set(),
     deleted: new Set(),
   };
-  const bell = makeBell(ended);
+  const bell = makeBell();
   const loop = async (): Promise<void> => {
     for (let failures = 0; owned.isHeld();) {
       bell.reset();
@@ -53,7 +53,7 @@ export function startChild(
       }
       failures = passed.failed ? failures + 1 : 0;
       const untilMs = passed.failed ? backoffMs(failures, RETRY) : passed.atMs - deps.now();
-      await bell.wait(Math.min(resyncMs, Math.max(0, untilMs)));
+      await bell.wait(Math.min(resyncMs, Math.max(0, untilMs)), ended);
     }
   };
   const done = loop();
@@ -79,35 +79,4 @@ async function tryPass(deps: PassDeps, owned: Owned): Promise<Passed> {
     deps.tell.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
     return { is: "settled", atMs: Number.POSITIVE_INFINITY, failed: true };
   }
-}
-
-/** Rung before the wait or during it, it ends the wait. */
-function makeBell(signal: AbortSignal) {
-  let rung = false;
-  let wakeUp: (() => void) | undefined;
-  const ring = (): void => {
-    rung = true;
-    wakeUp?.();
-  };
-  signal.addEventListener("abort", ring);
-  return {
-    ring,
-    reset: () => {
-      rung = false;
-    },
-    wait: (ms: number): Promise<void> =>
-      new Promise((resolve) => {
-        if (rung || signal.aborted) {
-          resolve();
-          return;
-        }
-        const finish = (): void => {
-          clearTimeout(timer);
-          wakeUp = undefined;
-          resolve();
-        };
-        const timer = setTimeout(finish, Math.min(ms, TIMER_MS_MAX));
-        wakeUp = finish;
-      }),
-  };
 }

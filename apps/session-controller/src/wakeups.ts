@@ -64,19 +64,6 @@ function tell(mailboxes: Mailboxes, session: string, hint: Partial<Wakeup>): boo
   return told !== undefined;
 }
 
-/** Wakes one who waits for the time to pass, before it has; the wait is true then. A ring that nobody waits for ends the next wait at once. */
-export type Bell = { ring(): void; wait(ms: number, signal: AbortSignal): Promise<boolean> };
-
-export function createBell(): Bell {
-  const mailbox = new Mailbox();
-  return {
-    ring: () => {
-      mailbox.tell({ podsChanged: true });
-    },
-    wait: async (ms, signal) => (await mailbox.wait({ ms, knownRevision: 0, signal })).podsChanged,
-  };
-}
-
 const NOTHING: Wakeup = { revision: 0, podsChanged: false, granted: false };
 /** What a timer can hold; whoever waits longer looks once more in between. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;

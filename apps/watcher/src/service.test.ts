@@ -1,3 +1,4 @@
+import { makeBell } from "@muster/backoff";
 import { fixedClock } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { bucketKeys } from "@muster/proto";
@@ -7,7 +8,6 @@ import { publication } from "./adapters/publication.ts";
 import type { WatchedNode } from "./domain/node-state.ts";
 import type { PodState, WatchedPod } from "./domain/pod-state.ts";
 import { keepPublished, pass, type WatcherDeps } from "./service.ts";
-import { makeWakeup } from "./wakeup.ts";
 import { fakeBucket } from "../test/fake-bucket.ts";
 
 const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDeletedMs: 10_000 };
@@ -24,7 +24,7 @@ async function fakeWorld({ marked = true } = {}) {
   let version = 1;
   let sees = true;
   let current = true;
-  const wakeup = makeWakeup();
+  const wakeup = makeBell();
 
   function replica(): WatcherDeps {
     const podSide = publication(podBucket, podBucket.view(), () => undefined);

@@ -19,7 +19,7 @@ export type WatcherDeps = {
   /** Told when the watcher begins to be unable to see. */
   blind: (reason: string) => void;
   /** Resolves when something has changed, at the latest after the time, or at the signal. */
-  wait: (longestMs: number, signal: AbortSignal) => Promise<void>;
+  wait: (longestMs: number, signal: AbortSignal) => Promise<unknown>;
   monotonicMs: () => number;
 };
 

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { makeBell, type Bell } from "@muster/backoff";
 import { client, publishEvent, type NatsBus } from "@muster/bus";
 import { followLogs, loadKube, type LogFollowers } from "@muster/kube";
 import {
@@ -21,7 +22,7 @@ import type { OwnedReservation, SessionDigest } from "../domain/plan-sweep.ts";
 import type { ExecutorDeps, Stored } from "../executor.ts";
 import type { RequestDeps } from "../requests.ts";
 import type { SweepDeps } from "../sweep.ts";
-import { createBell, createWakeups, type Bell, type Wakeups } from "../wakeups.ts";
+import { createWakeups, type Wakeups } from "../wakeups.ts";
 import { act, explainWaiting, release, type ActDeps } from "./act.ts";
 import { followViews, hearGrant, type HintDeps } from "./hints.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
@@ -88,7 +89,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const index = await openView(digests, { signal, onProblem });
   const pods = await openView(podStates, { filter: "session.>", signal, onProblem });
   const wakeups = createWakeups();
-  const leftover = createBell();
+  const leftover = makeBell();
   const hints: HintDeps = {
     logger,
     wakeups,

@@ -1,3 +1,4 @@
+import type { Bell } from "@muster/backoff";
 import { describeFault, faultOf } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import type { muster } from "@muster/proto";
@@ -5,7 +6,7 @@ import type { View } from "@muster/store";
 import type { SessionDigest } from "../domain/plan-sweep.ts";
 import { isFinished, isQueuedAtLedger, type SessionRecord } from "../domain/session.ts";
 import type { Stored } from "../executor.ts";
-import type { Bell, Wakeups } from "../wakeups.ts";
+import type { Wakeups } from "../wakeups.ts";
 import { grantedSession } from "./messages.ts";
 
 /** What hints are turned into. */

@@ -1,4 +1,5 @@
 import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
+import { makeBell } from "@muster/backoff";
 import type { NatsBus } from "@muster/bus";
 import { informer, listWatch, type Informer, type InformerTiming } from "@muster/kube";
 import { bucketKeys, buckets, labels } from "@muster/proto";
@@ -10,7 +11,6 @@ import type { NodesMark } from "../domain/plan-mark.ts";
 import type { PublishStep } from "../domain/plan-publish.ts";
 import type { PodState, WatchedPod } from "../domain/pod-state.ts";
 import type { WatcherDeps, WriteOutcome } from "../service.ts";
-import { makeWakeup } from "../wakeup.ts";
 import { watchedNode, watchedPod } from "./kube-objects.ts";
 import { type NodeRecord, nodeRecordCodec, podCodec } from "./messages.ts";
 import { nodesPublication } from "./nodes-publication.ts";
@@ -49,7 +49,7 @@ export async function openWatcher(
   const { logger, bus, kube, timing = {} } = world;
   const follow: Follow = { kube, logger, timing, relistEveryMs: config.kube.relistEveryMs };
   await using stack = new AsyncDisposableStack();
-  const wakeup = makeWakeup();
+  const wakeup = makeBell();
   const pods = stack.use(followPods(follow));
   const nodes = stack.use(followNodes(follow));
   // The first list of an empty cluster changes nothing, and still tells that what was published is gone.

@@ -1,0 +1,39 @@
+import { TIMER_MS_MAX } from "./backoff.ts";
+
+/** Wakes one who waits for the time to pass, before it has. A ring that nobody waits for ends the next wait at once. */
+export type Bell = {
+  ring(): void;
+  /** Rings until now end no wait. */
+  reset(): void;
+  /** Resolves at a ring, after `ms`, or at the signal; true: it was rung. One waits at a time. */
+  wait(ms: number, signal: AbortSignal): Promise<boolean>;
+};
+
+export function makeBell(): Bell {
+  let rung = false;
+  let wake: (() => void) | undefined;
+  return {
+    ring: () => {
+      rung = true;
+      wake?.();
+    },
+    reset: () => {
+      rung = false;
+    },
+    wait: async (ms, signal) => {
+      if (!rung && !signal.aborted) {
+        const { promise, resolve } = Promise.withResolvers<undefined>();
+        wake = () => resolve(undefined);
+        const timer = setTimeout(wake, Math.min(ms, TIMER_MS_MAX));
+        signal.addEventListener("abort", wake, { once: true });
+        await promise;
+        clearTimeout(timer);
+        signal.removeEventListener("abort", wake);
+        wake = undefined;
+      }
+      const wasRung = rung;
+      rung = false;
+      return wasRung;
+    },
+  };
+}
