@@ -1,4 +1,4 @@
-import { FaultError, faultOf } from "@muster/faults";
+import { type Fault, FaultError, faultOf } from "@muster/faults";
 import { fixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { buildBoot } from "../../test/build-boot.ts";
@@ -83,17 +83,26 @@ it("waits for no call longer than its time limit, also when the provider does no
   expect(await codeOf(guard.list(signal))).toBe("deadline_exceeded");
 });
 
-it("asks nothing for as long as the provider wants to be left alone", async () => {
+const left = { dependency: "cloud", retryAfterMs: 30_000 };
+it.each<readonly [string, Fault, number]>([
+  ["its limit", { code: "limit_exceeded", what: "calls", limit: 1, retryAfterMs: 30_000 }, 30_000],
+  ["that it has too much to do", { code: "unavailable", ...left }, 30_000],
+  ["that it is not there", { code: "unavailable", ...left, retryAfterMs: 0 }, 0],
+  ["nothing in time", { code: "deadline_exceeded", operation: "listing", timeoutMs: 30_000 }, 0],
+  ["that the request is wrong", { code: "invalid_request", field: "x", reason: "y" }, 0],
+])("asks nothing for as long as a provider that says %s wants to be left alone", async (_, fault, pauseMs) => {
   let calls = 0;
   const { guard, clock } = guarded(() => {
     calls += 1;
-    return calls === 1 ? Promise.reject(refusal()) : Promise.resolve([]);
+    return calls === 1 ? Promise.reject(new FaultError(fault)) : Promise.resolve([]);
   });
-  expect(await codeOf(guard.list(signal))).toBe("limit_exceeded");
-  clock.advance(29_999);
-  expect(await codeOf(guard.list(signal))).toBe("limit_exceeded");
-  expect(calls).toBe(1);
-  clock.advance(1);
+  expect(await codeOf(guard.list(signal))).toBe(fault.code);
+  if (pauseMs > 0) {
+    clock.advance(pauseMs - 1);
+    expect(await codeOf(guard.list(signal))).toBe("limit_exceeded");
+    expect(calls).toBe(1);
+    clock.advance(1);
+  }
   expect(await guard.list(signal)).toEqual([]);
 });
 

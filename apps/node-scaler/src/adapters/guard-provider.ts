@@ -88,7 +88,9 @@ function makeLane(provider: string, { timeoutMs, callsAtOnce, now }: ProviderLim
       return await limited(operation, timeoutMs, signal, work);
     } catch (error) {
       const fault = faultOf(error);
-      if (fault?.code === "limit_exceeded") silentUntilMs = Math.max(silentUntilMs, now() + fault.retryAfterMs);
+      // Not each kind of provider can tell that it was asked too often from that it has too much to do.
+      if (fault !== undefined && "retryAfterMs" in fault)
+        silentUntilMs = Math.max(silentUntilMs, now() + fault.retryAfterMs);
       throw error;
     } finally {
       done();
