@@ -24,7 +24,8 @@ export function roomOf(
   const { snapshot, made } = world;
   if (!waiting.some(({ isFull }) => isFull)) return { ended: [], promised: made };
   const spares = sparesOf(world, waiting, unbound, surplus);
-  const used = new Set<ScaledNode | FreeMachine>(world.used);
+  const leaving = unbound.filter(({ name }) => surplus.includes(name));
+  const used = new Set<ScaledNode | FreeMachine>([...world.used, ...leaving]);
   const ended: string[] = [];
   const promised = new Map<string, number>();
   for (const { demands } of waiting) {

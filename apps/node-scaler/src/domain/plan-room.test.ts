@@ -33,6 +33,15 @@ describe("room in a pool that is full of nodes that nobody waits for", () => {
       { stop: ["n1 IDLE"] },
     ],
     [
+      "is made in the same round for a gang that could only be given a node that ends in it",
+      {
+        nodes: [aNode("idle", { spot: true, idleSinceMs: NOW - 400_000 }), aNode("private", { privateIpOnly: true })],
+        demands: [aDemand("g/0", { group: "g" }), aDemand("g/1", { group: "g", spot: "Preferred" })],
+        pools: full(2),
+      },
+      { stop: ["idle IDLE", "private IDLE"], start: [] },
+    ],
+    [
       "is used once what was ended is gone, and then no more is ended",
       { nodes: [wrong("n1")], demands: [aDemand("d1")], pools: full(2) },
       { stop: [], start: ["large for d1"] },

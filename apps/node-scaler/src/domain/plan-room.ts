@@ -1,5 +1,5 @@
 import type { Demand } from "./demand.ts";
-import { indexWishes } from "./free-nodes.ts";
+import { indexFreeNodes, indexWishes } from "./free-nodes.ts";
 import type { ScaledNode } from "./node.ts";
 import { planGroup, type GroupPlan, type Round } from "./plan-bindings.ts";
 import { sparesOf, type StopStep } from "./plan-surplus.ts";
@@ -8,7 +8,7 @@ export type RoomWorld = {
   /** As it is once each group has got what it gets; what is promised to groups here is taken from it. */
   readonly round: Round;
   readonly plans: readonly GroupPlan[];
-  /** Nodes by pool that nothing is bound to. */
+  /** Nodes by pool that nothing is bound to, in the order of `compareNodes`. */
   readonly unbound: ReadonlyMap<string, readonly ScaledNode[]>;
   /** Names of those that are ended whoever waits. */
   readonly stopped: ReadonlySet<string>;
@@ -30,22 +30,25 @@ export function planRoom(world: RoomWorld): RoomPlan {
   if (!waiting.some(({ lacks }) => lacks.some(({ code }) => code === "POOL_MAX")))
     return { stop: [], headroom: round.headroom };
   const rooms = buildRooms(world, waiting);
-  const boundless = { ...round, headroom: new Map([...round.pools.keys()].map((name) => [name, Infinity])) };
+  // Nobody is promised what ends in this round.
+  const left = [...world.unbound.values()].flat().filter(({ name }) => !world.stopped.has(name));
+  const nodes = indexFreeNodes(left, round.pools);
+  const boundless = { ...round, nodes, headroom: new Map([...round.pools.keys()].map((name) => [name, Infinity])) };
   const stop = waiting.flatMap(({ group }) => {
-    const before = { nodes: round.nodes.taken(), machines: round.machines.taken() };
+    const before = { nodes: nodes.taken(), machines: round.machines.taken() };
     const { boots, lacks } = planGroup(group, boundless);
     if (lacks.length > 0) return [];
-    const lacking = [...Map.groupBy(boots, ({ spec }) => spec.pool)].map(([name, { length }]) => {
+    const lacking = [...Map.groupBy(boots, ({ spec }) => spec.pool)].map(([name, { length: made }]) => {
       const room = rooms.get(name) ?? { coming: 0, spares: [] };
-      return { name, room, nodes: length, missing: Math.max(0, length - room.coming) };
+      return { name, room, made, missing: Math.max(0, made - room.coming) };
     });
     if (lacking.some(({ room, missing }) => missing > room.spares.length)) {
-      round.nodes.rewind(before.nodes);
+      nodes.rewind(before.nodes);
       round.machines.rewind(before.machines);
       return [];
     }
-    return lacking.flatMap(({ name, room, nodes, missing }) => {
-      room.coming += missing - nodes;
+    return lacking.flatMap(({ name, room, made, missing }) => {
+      room.coming += missing - made;
       const max = round.pools.get(name)?.policy.max ?? 0;
       const message = `it makes room for ${group.name}: pool ${name} is full at ${max}, and nothing needs this node`;
       return room.spares
@@ -53,10 +56,10 @@ export function planRoom(world: RoomWorld): RoomPlan {
         .map((node) => ({ name: node.name, because: { code: "IDLE" as const, message } }));
     });
   });
-  const left = [...round.headroom].map(([name, headroom]) => {
-    return [name, Math.max(0, Math.min(headroom, rooms.get(name)?.coming ?? 0))] as const;
+  const headroom = [...round.headroom].map(([name, free]) => {
+    return [name, Math.max(0, Math.min(free, rooms.get(name)?.coming ?? 0))] as const;
   });
-  return { stop, headroom: new Map(left) };
+  return { stop, headroom: new Map(headroom) };
 }
 
 type Room = {
