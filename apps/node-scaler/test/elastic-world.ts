@@ -1,9 +1,10 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import type { V1Node } from "@kubernetes/client-node";
 import { client, connectNats, type Client } from "@muster/bus";
 import { startDevCluster } from "@muster/devcluster";
@@ -13,6 +14,8 @@ import { natsServer, until } from "@muster/testkit";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const MAX = 6;
+/** Of one of whom nobody but the ledger is asked. */
+const OWNER_KIND = "lease";
 
 export type Replica = { readonly kill: () => Promise<void>; readonly stop: () => Promise<void> };
 
@@ -22,10 +25,14 @@ export type ElasticWorld = AsyncDisposable & {
   readonly ledger: Client<typeof ReservationService>;
   readonly nodes: Client<typeof NodeService>;
   startScaler(): Promise<Replica>;
-  /** Asks for machines of the elastic pool for a job of this name; returns the id of its reservation. */
+  /** Asks for machines of the elastic pool for an owner of this name; returns the id of its reservation. */
   reserve(name: string, size: number): Promise<string>;
   untilGranted(name: string): Promise<readonly string[]>;
   release(name: string, reservationId: string): Promise<void>;
+  /** What `muster` prints for these words. */
+  muster(...words: readonly string[]): Promise<string>;
+  /** Makes machines that are ordered from now on boot for so long, or as they do where it is undefined. */
+  slowBoots(ms: number | undefined): Promise<void>;
   /** Names of machines that the cloud has. */
   machines(): readonly string[];
   kubeNodes(): Promise<readonly string[]>;
@@ -80,7 +87,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
   await start("watcher");
   await start("reservation-manager");
   const ledger = client(bus, ReservationService);
-  const owner = (name: string) => ({ kind: "job", id: name });
+  const owner = (name: string) => ({ kind: OWNER_KIND, id: name });
   stack = starting.move();
   return {
     calls,
@@ -118,6 +125,15 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
       ),
     release: async (name, reservationId) => {
       await ledger.unreserve({ requestId: `${name}-release`, owner: owner(name), reservationId });
+    },
+    muster: async (...words) => {
+      const env = { PATH: process.env["PATH"], MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
+      const { stdout } = await promisify(execFile)(process.execPath, [`${APPS}cli/src/main.ts`, ...words], { env });
+      return stdout;
+    },
+    slowBoots: async (ms) => {
+      if (ms === undefined) await cloud.remove();
+      else await cloud.inject({ id: "slow", match: {}, fault: { do: "boot-delay", from: ms, to: ms } });
     },
     machines: () => cloud.list().flatMap(({ nodeName, state }) => (state === "gone" ? [] : nodeName)),
     kubeNodes: async () => {

@@ -39,6 +39,24 @@ describe("a gang of four", () => {
   });
 });
 
+describe("a node that is of no use for a while", () => {
+  it("is told as on its way since then, and not since it was made", async () => {
+    const world = new ScalerWorld(buildPolicy({ healthyTimeoutMs: 10 * MINUTE }));
+    const first = world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(20 * MINUTE);
+    world.release(first);
+    await world.run(MINUTE);
+    for (const node of world.nodes.values()) node.ready = false;
+    await world.run(10_000);
+    world.ledger.reserve("b", 1, world.nowMs);
+    await world.run(30_000);
+    const { plan } = world.scaler.memory;
+    expect(plan?.waits[0]?.message).toMatch(/^waiting for 1 node of type small, booting for [1-4]\d s$/);
+    const sinceMs = plan?.poolScaling[0]?.booting[0]?.sinceMs ?? 0;
+    expect(world.nowMs - sinceMs).toBeLessThan(MINUTE);
+  });
+});
+
 it("leaves every instance alone whose pool and provider are configured no more, until they are again", async () => {
   const policy = buildPolicy({ idleMs: 0 });
   const world = new ScalerWorld(policy);

@@ -47,7 +47,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
   it("tells what it does about a request, its loops and its nodes", async () => {
     const reservation = await world.reserve("told", 6);
     const explained = await until("it boots", async () => {
-      const reply = await world.nodes.explainDemand({ owner: { kind: "job", id: "told" } });
+      const reply = await world.nodes.explainDemand({ owner: { kind: "lease", id: "told" } });
       return reply.known && reply;
     });
     expect(["BOOTING", "GANG_INCOMPLETE", "POOL_MAX"]).toContain(explained.code);
@@ -58,6 +58,24 @@ describe("the node scaler, with the ledger and the watcher", () => {
     expect(await liveNodes(1)).toHaveLength(6);
     await world.release("told", reservation);
   }, 120_000);
+
+  it("tells by `muster explain` how many nodes of which type boot for whoever waits, and for how long", async () => {
+    await untilNothingIsLeft();
+    await world.slowBoots(3_600_000);
+    const reservation = await world.reserve("slow", 2);
+    const told = await until(
+      "it says that they boot",
+      async () => {
+        const text = await world.muster("explain", "lease/slow");
+        return /^nodes: .*booting.*$/m.exec(text)?.[0];
+      },
+      { timeoutMs: 60_000 },
+    );
+    expect(told).toMatch(/^nodes: waiting for 2 nodes of type small, booting for \d+ s$/);
+    await world.slowBoots(undefined);
+    await world.release("slow", reservation);
+    await untilNothingIsLeft();
+  }, 180_000);
 
   it("ends a node that somebody wants to end, and knows none that there is not", async () => {
     const reservation = await world.reserve("asked", 1);

@@ -1,5 +1,5 @@
 import type { Wait } from "./describe-waits.ts";
-import type { Pool } from "./fit.ts";
+import { bootingSinceMs, type Pool } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
 import type { NewNode } from "./plan-bindings.ts";
 import { mergeStandby, type StandbyPlan } from "./plan-standby.ts";
@@ -49,9 +49,9 @@ export function buildPoolFacts(
       sinceMs: Math.min(before?.sinceMs ?? sinceMs, sinceMs),
     });
   };
-  for (const { spec, status } of nodes) {
-    if (status.phase === "Available") continue;
-    add(spec.instanceType, spec.spot, status.createdAtMs);
+  for (const node of nodes) {
+    if (node.status.phase === "Available") continue;
+    add(node.spec.instanceType, node.spec.spot, bootingSinceMs(node));
   }
   for (const { spec } of started) add(spec.instanceType, spec.spot, nowMs);
   return {

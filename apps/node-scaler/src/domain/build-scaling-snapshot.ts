@@ -21,7 +21,7 @@ export function isInUse({ status }: ScaledNode, { machines, pods }: Use): boolea
 
 /**
  * Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. One that the ledger would not give away yet is on
- * its way, as if it were booting, until the heartbeat ends it because that has lasted too long. So is one that was given back and that the next heartbeat makes
+ * its way, as if it were booting since then, until the heartbeat ends it because that has lasted too long. So is one that was given back and that the next heartbeat makes
  * Available, or another would be booted in between.
  */
 export function buildComputedNodes(
@@ -36,7 +36,9 @@ export function buildComputedNodes(
     const isReused = policies.get(node.spec.pool)?.reuse === true;
     const isOnItsWay =
       phase === "Available" ? !isFree : (phase === "Claimed" || phase === "Cleaning") && isFree && isReused;
-    return isOnItsWay ? { ...node, status: { ...node.status, phase: "Created" as const } } : node;
+    if (!isOnItsWay) return node;
+    const unhealthySinceMs = node.status.unhealthySinceMs ?? node.status.phaseSinceMs;
+    return { ...node, status: { ...node.status, phase: "Created" as const, unhealthySinceMs } };
   });
 }
 

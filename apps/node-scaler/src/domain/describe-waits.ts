@@ -1,5 +1,5 @@
 import { describePassed } from "./describe-duration.ts";
-import { phaseRank, type FreeMachine } from "./fit.ts";
+import { bootingSinceMs, phaseRank, type FreeMachine } from "./fit.ts";
 import type { NodeSpec, ScaledNode } from "./node.ts";
 import type { Group, GroupPlan } from "./plan-bindings.ts";
 
@@ -52,7 +52,7 @@ function describeBoots(plan: GroupPlan, nowMs: number): Wait | undefined {
   const booting: { readonly demand: string; readonly spec: NodeSpec; readonly sinceMs: number }[] = [];
   for (const [demand, node] of plan.bound) {
     if (isReady(node)) continue;
-    booting.push({ demand, spec: node.spec, sinceMs: node.status.createdAtMs });
+    booting.push({ demand, spec: node.spec, sinceMs: bootingSinceMs(node) });
   }
   for (const { boundTo, spec } of plan.boots)
     if (boundTo !== undefined) booting.push({ demand: boundTo, spec, sinceMs: nowMs });

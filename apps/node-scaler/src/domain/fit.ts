@@ -37,6 +37,11 @@ export function phaseRank({ status }: ScaledNode): number {
   return PHASE_RANK[status.phase] ?? Number.MAX_SAFE_INTEGER;
 }
 
+/** Since when a node is on its way: since it was made, or since it turned out to be of no use after it had been. */
+export function bootingSinceMs({ status }: ScaledNode): number {
+  return status.unhealthySinceMs ?? status.createdAtMs;
+}
+
 /** Spot first, since it costs less; then those that are ready sooner. Total: names are unique. */
 export function compareNodes(one: ScaledNode, other: ScaledNode): number {
   return (
