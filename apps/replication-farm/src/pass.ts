@@ -23,7 +23,7 @@ export type PassDeps = {
   readonly newId: () => string;
   readonly sets: Records<ReplicaSet>;
   readonly rolls: Records<Roll>;
-  readonly world: Pick<World, "nodesFor" | "podsOf" | "occupied" | "takenFrom" | "rolls">;
+  readonly world: Pick<World, "nodesFor" | "podsOf" | "occupied" | "takenFrom" | "contestFor" | "rolls">;
   readonly auditLog: Pick<AuditLog, "publish">;
   readonly pods: {
     make(set: ReplicaSet, place: { readonly node: string; readonly ordinal: number }): Promise<Made>;
@@ -164,6 +164,7 @@ function snapshotOf(deps: PassDeps, owned: Owned, set: ReplicaSet, roll: Roll | 
     roll,
     nodes: deps.world.nodesFor(set),
     taken: deps.world.takenFrom(set),
+    contest: deps.world.contestFor(set),
     reservations: new Map(),
     pods: podsOf(deps, owned, set),
     templateHash: deps.templateHash(set),

@@ -78,6 +78,18 @@ describe("a farm that finds nothing to be wanted", () => {
     expect(await isThere("corrupt-1")).toBe(true);
   });
 
+  it("gives the nodes of two sets of one pod id that were made at the same moment to one of them", async () => {
+    await Promise.all(["n-0", "n-1", "n-2"].map((node) => world.label(node, { twin: "yes" })));
+    // No request has compared them, as when both were looked at before either was there.
+    await store.create("twin-b", { podId: "twin", nodeSelector: "twin", replicasDesired: 2 });
+    await store.create("twin-a", { podId: "twin", nodeSelector: "twin=yes", replicasDesired: 2 });
+    await alerted("overlap_twin-b");
+    await placedAt(world, store, "twin-a", 2);
+    await placedAt(world, store, "twin-b", 0);
+    expect((await store.set("twin-b")).trouble).toMatchObject({ code: "OVERLAP" });
+    expect((await store.set("twin-a")).trouble).toBeUndefined();
+  });
+
   it("stays where it was with a daemon set for which no node is eligible any more", async () => {
     await store.create("daemon", { nodeSelector: "zone=a", daemon: true });
     const uids = uidsOf(await placedAt(world, store, "daemon", 3));

@@ -77,6 +77,7 @@ const set: fc.Arbitrary<ReplicaSet> = fc.record({
   createdAtMs: whole,
   requestId: fc.string(),
   traceparent: fc.string(),
+  sharesWith: maybeWord,
 });
 
 const roll: fc.Arbitrary<Roll> = fc.record({

@@ -102,7 +102,7 @@ function readable<Type extends typeof wire.ReplicaSetRecord | typeof wire.RollRe
 }
 
 export function toWireSet(set: ReplicaSet): WireSet {
-  const { spec, placements, transfer, deletion, trouble, roll, outbox, transfersHeld, ...rest } = set;
+  const { spec, placements, transfer, deletion, trouble, roll, outbox, transfersHeld, sharesWith, ...rest } = set;
   return {
     ...rest,
     spec: toWireSpec(spec),
@@ -112,6 +112,7 @@ export function toWireSet(set: ReplicaSet): WireSet {
     deletion: deletion ?? null,
     trouble: trouble ?? null,
     roll: roll ?? "",
+    sharesWith: sharesWith ?? "",
     outbox: outbox.map(toWireAudit),
   };
 }
@@ -146,6 +147,7 @@ function toSet(message: muster.farm.v1.ReplicaSetRecord): ReplicaSet {
     createdAtMs,
     requestId,
     traceparent,
+    sharesWith: message.sharesWith === "" ? undefined : message.sharesWith,
   };
 }
 

@@ -3,6 +3,7 @@ import { bucketKeys, buckets, muster } from "@muster/proto";
 import { openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
 import type { Health } from "@muster/health";
 import { OWNER_KIND } from "../domain/build-pod.ts";
+import { findContest, type Contest } from "../domain/find-overlap.ts";
 import { findNodes, readSelector, type NodeSight } from "../domain/eligible-nodes.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import type { Roll } from "../domain/roll.ts";
@@ -31,6 +32,8 @@ export type World = AsyncDisposable & {
   occupied(podId: string): ReadonlyMap<string, string>;
   /** Nodes with a live pod of the set's pod id, or a place for one, by another set. */
   takenFrom(set: ReplicaSet): ReadonlySet<string>;
+  /** What the set leaves to older ones of its pod id. */
+  contestFor(set: ReplicaSet): Contest;
   onChange(listener: (change: WorldChange) => void): () => void;
   /** What is not as fresh as it should be; undefined when all is. */
   staleness(): string | undefined;
@@ -103,6 +106,10 @@ export async function openWorld(options: WorldOptions): Promise<World> {
           .filter(({ owner }) => owner?.id !== name)
           .map(({ node }) => node),
       ]);
+    },
+    contestFor: (set) => {
+      const others = sets.entries().flatMap(({ value }) => ("record" in value ? [value.record] : []));
+      return findContest(set, others, nodeSights() ?? []);
     },
     onChange: (listener) => {
       const stops = [

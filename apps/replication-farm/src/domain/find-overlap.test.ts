@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { aSet, aSpec } from "./a-set.ts";
+import { aSet, aSpec, placedOn } from "./a-set.ts";
 import type { NodeSight } from "./eligible-nodes.ts";
-import { findOverlap } from "./find-overlap.ts";
+import { findContest, findOverlap } from "./find-overlap.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
 const nodes: NodeSight[] = [
@@ -26,10 +26,46 @@ describe("two sets of one pod id", () => {
     expect(found).toEqual(overlap === undefined ? undefined : { with: "old", ...(overlap as object) });
   });
 
+  it("share their nodes on purpose after a rolling update that left both", () => {
+    expect(findOverlap(set("new", ""), [set("old", "", { sharesWith: "new" })], nodes)).toBeUndefined();
+    expect(findOverlap(set("old", "", { sharesWith: "new" }), [set("new", "")], nodes)).toBeUndefined();
+  });
+
   it("do not meet when they have other pod ids, or machines of a pool each", () => {
     const other = aSet({ name: "old", spec: aSpec({ podId: "db", nodeSelector: "" }) });
     expect(findOverlap(set("new", ""), [other], nodes)).toBeUndefined();
     const pooled = (name: string): ReplicaSet => aSet({ name, spec: aSpec({ nodeSelector: "", pool: "p" }) });
     expect(findOverlap(pooled("new"), [pooled("old")], nodes)).toBeUndefined();
+  });
+});
+
+describe("of sets that overlap nevertheless", () => {
+  const older = set("older", "disk=ssd", { createdAtMs: 1 });
+  const newer = set("newer", "zone=1", { createdAtMs: 2 });
+
+  it("the older one has the nodes that both select, and of two of one moment the one that comes first by its name", () => {
+    expect(findContest(newer, [older], nodes).nodes).toEqual(new Map([["a", "older"]]));
+    expect(findContest(older, [newer], nodes).nodes).toEqual(new Map());
+    const twin = { ...newer, createdAtMs: 1 };
+    expect(findContest(older, [twin], nodes).nodes).toEqual(new Map([["a", "newer"]]));
+    expect(findContest(twin, [older], nodes).nodes).toEqual(new Map());
+  });
+
+  it("the newer one leaves the nodes where the older one is, or that it is short of, and no others", () => {
+    const both = placedOn(["a", "b"], { name: "newer", spec: newer.spec, createdAtMs: 2 });
+    const yieldsTo = (other: ReplicaSet): string[] => [...findContest(both, [other], nodes).yields];
+    expect(yieldsTo(older)).toEqual([]);
+    expect(yieldsTo({ ...older, spec: { ...older.spec, replicasDesired: 3 } })).toEqual(["a"]);
+    expect(yieldsTo({ ...older, spec: { ...older.spec, daemon: true } })).toEqual(["a"]);
+    expect(yieldsTo({ ...older, placements: placedOn(["a"]).placements })).toEqual(["a"]);
+  });
+
+  it.each<[string, Partial<ReplicaSet>]>([
+    ["is disabled", { disabled: true }],
+    ["is in a rolling update", { roll: "r" }],
+    ["is deleted", { deletion: { keepPods: false, atMs: 1 } }],
+    ["shares them on purpose", { sharesWith: "older" }],
+  ])("none yields to another when it %s", (_case, rest) => {
+    expect(findContest({ ...newer, ...rest }, [older], nodes).nodes).toEqual(new Map());
   });
 });

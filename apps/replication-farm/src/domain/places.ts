@@ -2,11 +2,13 @@ import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
 import type { Audit } from "./set-plan.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";
 
-/** Eligible nodes that have none of this pod id, in the order of their names. */
-export function findCandidates({ set, nodes, taken }: SetSnapshot): string[] {
+/** Eligible nodes that have none of this pod id and are not an older set's, in the order of their names. */
+export function findCandidates({ set, nodes, taken, contest }: SetSnapshot): string[] {
   const own = new Set(set.placements.map(({ node }) => node));
   return [...(nodes?.eligible ?? [])]
-    .filter((node) => nodes?.usable.has(node) === true && !own.has(node) && !taken.has(node))
+    .filter(
+      (node) => nodes?.usable.has(node) === true && !own.has(node) && !taken.has(node) && !contest.nodes.has(node),
+    )
     .toSorted();
 }
 

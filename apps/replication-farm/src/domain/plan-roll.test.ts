@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aRoll, aSet, aSpec, placedOn, POLICY } from "./a-set.ts";
 import { planPods } from "./plan-pods.ts";
+import { findContest } from "./find-overlap.ts";
 import { planRoll, type RolledSet, type RollSnapshot } from "./plan-roll.ts";
 import { planSet } from "./plan-set.ts";
 import { podNameOf, type ReplicaSet } from "./replica-set.ts";
@@ -165,12 +166,15 @@ class World {
   #look(set: ReplicaSet): SetSnapshot {
     const others = [...this.sets.values()].filter(({ name }) => name !== set.name);
     const all = new Set(this.nodes);
+    const sight = { labels: { disk: "ssd" }, ready: true, schedulable: true, unreadySinceMs: undefined };
+    const sights = this.nodes.map((name) => ({ name, ...sight }));
     return {
       nowMs: 0,
       set,
       roll: set.roll === undefined ? undefined : this.roll,
       nodes: { eligible: all, usable: all },
       taken: new Set(others.flatMap(({ placements }) => placements.map(({ node }) => node))),
+      contest: findContest(set, others, sights),
       reservations: new Map(),
       pods: new Map(this.pods.filter((pod) => pod.set === set.name).map((pod) => [pod.name, pod])),
       templateHash: "h1",

@@ -129,7 +129,8 @@ function planFinish({ roll, nowMs }: RollSnapshot, old: ReplicaSet, fresh: Repli
   if (old.roll === roll.id) {
     if (roll.leaveOld) {
       const desired = old.disabled ? old.spec.replicasDesired : roll.oldDesired;
-      return { do: "write-set", next: freed(old, desired), because: "finished", audits: [] };
+      const next = { ...freed(old, desired), sharesWith: fresh.name };
+      return { do: "write-set", next, because: "finished", audits: [] };
     }
     if (old.placements.length > 0) return { do: "wait", because: "old-pods-there" };
     const next = { ...freed(old, 0), deletion: old.deletion ?? { keepPods: false, atMs: nowMs } };

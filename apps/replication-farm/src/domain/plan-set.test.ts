@@ -201,6 +201,26 @@ describe("a daemon set", () => {
   });
 });
 
+describe("a set that overlaps with an older one", () => {
+  const contest = { nodes: new Map([["a", "older"]]), yields: new Set(["a"]) };
+
+  it("leaves the other one's nodes, takes none of them, and says whose they are when it is short", () => {
+    const left = planSet(aSnapshot(placedOn(["a", "b"]), ["a", "b"], { contest }), POLICY).change;
+    expect(left).toMatchObject({
+      because: "overlap",
+      next: { placements: [{ node: "b" }] },
+      audits: [{ eventType: "REPLICATION_CONTROLLER_RETARGET" }],
+    });
+    const short = planSet(aSnapshot(left?.next ?? aSet(), ["a", "b"], { contest }), POLICY).change;
+    expect(short?.next.trouble?.code).toBe("OVERLAP");
+    expect(short?.next.trouble?.message).toMatch(/^replica set older, which is older, .*such as a$/);
+    const enough = planSet(aSnapshot(short?.next ?? aSet(), ["a", "b", "c"], { contest }), POLICY).change?.next;
+    expect(enough?.placements.map(({ node }) => node)).toEqual(["b", "c"]);
+    const settled = planSet(aSnapshot(enough ?? aSet(), ["a", "b", "c"], { contest }), POLICY).change;
+    expect(settled).toMatchObject({ because: "trouble-changed", next: { trouble: undefined } });
+  });
+});
+
 describe("a set in a rolling update", () => {
   it("has as many places as the update says", () => {
     const set = placedOn(["a", "b", "c"], { roll: "web-2" });

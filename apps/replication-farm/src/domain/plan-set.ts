@@ -5,6 +5,7 @@ import type { Placement, ReplicaSet, Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
+const NODES_NAMED_MAX = 3;
 /** Nodes that one write places, takes away or makes anew. */
 export const GROUP_NODES = 5;
 
@@ -25,8 +26,8 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const steps = set.disabled
     ? [planTransfer]
     : set.spec.daemon
-      ? [planDaemon, planTemplate]
-      : [planCount, planTransfer, planTemplate];
+      ? [planYield, planDaemon, planTemplate]
+      : [planYield, planCount, planTransfer, planTemplate];
   for (const step of steps) {
     const plan = step(snapshot, policy);
     waits.push(...plan.waits);
@@ -40,6 +41,13 @@ function planDeletion(set: ReplicaSet): SetPlan {
   // The places go at once, so that nothing is made any more; how the pods go is another matter.
   const next = { ...set, placements: [], transfer: undefined };
   return { change: { next, because: "deleted", audits: [retarget(next)] }, waits: [] };
+}
+
+/** What is left here is not taken again as long as the older set is there. */
+function planYield(snapshot: SetSnapshot): SetPlan {
+  const { set, contest } = snapshot;
+  const places = set.placements.filter(({ node }) => contest.yields.has(node));
+  return takeAway(snapshot, places.slice(0, GROUP_NODES), "overlap");
 }
 
 function planCount(snapshot: SetSnapshot): SetPlan {
@@ -85,12 +93,16 @@ function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
   return takeAway(snapshot, order.slice(0, Math.min(surplus, GROUP_NODES)));
 }
 
-function takeAway(snapshot: SetSnapshot, placements: readonly Placement[]): SetPlan {
+function takeAway(
+  snapshot: SetSnapshot,
+  placements: readonly Placement[],
+  because: "too-many" | "overlap" = "too-many",
+): SetPlan {
   if (placements.length === 0) return waitFor();
   if (snapshot.failsafe) return waitFor("failsafe");
   const gone = new Set(placements);
   const next = { ...snapshot.set, placements: snapshot.set.placements.filter((each) => !gone.has(each)) };
-  return { change: { next, because: "too-many", audits: [retarget(next)] }, waits: [] };
+  return { change: { next, because, audits: [retarget(next)] }, waits: [] };
 }
 
 /** Pods of an earlier template are made anew, so that no more than a group is not ready at a time. */
@@ -129,12 +141,26 @@ function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan 
   return { change: { next: { ...set, trouble }, because: "trouble-changed", audits: [] }, waits };
 }
 
+function overlapOf(
+  { spec }: ReplicaSet,
+  older: string,
+  contested: readonly (readonly [string, string])[],
+): Omit<Trouble, "sinceMs"> {
+  const nodes = contested.slice(0, NODES_NAMED_MAX).map(([node]) => node);
+  const message = `replica set ${older}, which is older, runs pod id ${spec.podId} too and has the nodes that both select, such as ${nodes.join(", ")}`;
+  return { code: "OVERLAP", message };
+}
+
 function findTrouble(
-  { set, roll, nodes }: SetSnapshot,
+  { set, roll, nodes, contest }: SetSnapshot,
   waits: readonly SetWait[],
 ): Omit<Trouble, "sinceMs"> | undefined {
   if (waits.includes("no-eligible-nodes"))
     return { code: "NO_ELIGIBLE_NODES", message: "no node is eligible, so that the pods stay where they are" };
+  const contested = [...contest.nodes].filter(([node]) => nodes?.eligible.has(node)).toSorted();
+  const isShort = set.spec.daemon || waits.includes("too-few-nodes");
+  const [first] = contested;
+  if (isShort && first !== undefined && !set.disabled) return overlapOf(set, first[1], contested);
   // In an update the other set's nodes become free one by one.
   if (!waits.includes("too-few-nodes") || roll !== undefined) return undefined;
   const desired = desiredOf(set, roll, nodes?.eligible.size);

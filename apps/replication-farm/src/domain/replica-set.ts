@@ -83,6 +83,8 @@ export type ReplicaSet = {
   readonly createdAtMs: number;
   readonly requestId: string;
   readonly traceparent: string;
+  /** The other set of a rolling update that left both: they share their nodes on purpose. */
+  readonly sharesWith: string | undefined;
 };
 
 /** A set to which nothing has happened yet, and which no farm has owned. */
@@ -99,6 +101,7 @@ export const NEW_SET = {
   trouble: undefined,
   fence: 0,
   generation: 1,
+  sharesWith: undefined,
 } satisfies Partial<ReplicaSet>;
 
 export type AuditEvent =

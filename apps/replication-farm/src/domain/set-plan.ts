@@ -3,6 +3,7 @@ import type { AuditEvent, ReplicaSet } from "./replica-set.ts";
 export type SetChangeReason =
   | "too-few"
   | "too-many"
+  | "overlap"
   | "deleted"
   | "template-changed"
   | "node-ineligible"

@@ -1,4 +1,5 @@
 import type { Health } from "@muster/health";
+import type { Contest } from "./find-overlap.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 import type { Roll } from "./roll.ts";
 
@@ -29,6 +30,7 @@ export type SetSnapshot = {
   readonly nodes: Nodes | undefined;
   /** Nodes that have a pod of the same pod id, or a place for one, by another set. */
   readonly taken: ReadonlySet<string>;
+  readonly contest: Contest;
   /** With a pool: node -> reservation of the machines that the set holds. */
   readonly reservations: ReadonlyMap<string, string>;
   /** Of this set, by name. */
