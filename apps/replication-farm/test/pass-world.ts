@@ -1,0 +1,113 @@
+import { connectNats, type NatsBus } from "@muster/bus";
+import { bucketKeys, buckets, muster, streams } from "@muster/proto";
+import { openBucket, protoCodec } from "@muster/store";
+import { natsServer, until } from "@muster/testkit";
+import { openAuditLog } from "../src/adapters/audit-log.ts";
+import { rollCodec, setCodec } from "../src/adapters/messages.ts";
+import { makeRecords, openRecords, type Records } from "../src/adapters/records.ts";
+import { openWorld, type World } from "../src/adapters/views.ts";
+import { POLICY } from "../src/domain/a-set.ts";
+import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import type { Roll } from "../src/domain/roll.ts";
+import { passSet, type Owned, type PassDeps, type Passed } from "../src/pass.ts";
+
+const wire = muster.watch.v1;
+
+/** What a farm's passes see and do, without a farm: a NATS server whose buckets say what the test puts there, and an API server that only counts. */
+export type PassWorld = AsyncDisposable & {
+  readonly world: World;
+  readonly sets: Records<ReplicaSet>;
+  readonly rolls: Records<Roll>;
+  putNode(name: string, state?: Partial<muster.watch.v1.NodeState.$Properties>): Promise<void>;
+  /** The pod of one of the set's places. */
+  putPod(set: ReplicaSet, ordinal: number, state?: Partial<muster.watch.v1.PodState.$Properties>): Promise<void>;
+  /** Says that all nodes are known. */
+  complete(): Promise<void>;
+  /** One pass by the owner of the set, who remembers what the passes before it did. */
+  pass(name: string): Promise<Passed>;
+  /** All that was ever written, stored or asked for: writes of both buckets, audits, events, pods, alerts. */
+  writes(): Promise<number>;
+};
+
+const FENCE = 1;
+
+export async function passWorld(): Promise<PassWorld> {
+  await using starting = new AsyncDisposableStack();
+  const nats = starting.use(await natsServer());
+  const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "passes" }));
+  const { connection } = bus;
+  await bus.ensureStream(streams.events);
+  await bus.ensureStream(streams.audit);
+  const setBucket = await openRecords(connection, buckets.replicaSets, setCodec);
+  const rollBucket = await openRecords(connection, buckets.rolls, rollCodec);
+  const nodes = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodeState) });
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodesComplete) });
+  const pods = await openBucket(connection, { name: buckets.pods, codec: protoCodec(wire.PodState) });
+  const options = { connection, sets: setBucket, rolls: rollBucket, nodesFreshMs: 3_600_000, nodeGraceMs: 0 };
+  const world = starting.use(await openWorld({ ...options, now: Date.now, onProblem: () => undefined }));
+  let asked = 0;
+  const ask = (): Promise<void> => {
+    asked += 1;
+    return Promise.resolve();
+  };
+  const note = (): void => void ask();
+  const [sets, rolls] = [makeRecords(setBucket), makeRecords(rollBucket)];
+  const deps: PassDeps = {
+    now: Date.now,
+    newId: () => crypto.randomUUID(),
+    sets,
+    rolls,
+    world,
+    auditLog: openAuditLog(bus),
+    pods: {
+      make: () => ask().then(() => ({ kind: "refused", message: "nothing is made here" })),
+      confirm: ask,
+      delete: ask,
+      abandon: ask,
+      list: () => Promise.resolve([]),
+    },
+    templateHash: () => "h1",
+    failsafe: () => false,
+    policy: POLICY,
+    force: { nodeLostMs: 3_600_000 },
+    alerts: { raise: note, resolve: note },
+    tell: { planned: () => undefined, failed: note },
+  };
+  const owned = new Map<string, Owned>();
+  const stack = starting.move();
+  return {
+    world,
+    sets,
+    rolls,
+    putNode: async (name, state = {}) => {
+      await nodes.create(name, new wire.NodeState({ name, uid: name, ready: true, schedulable: true, ...state }));
+    },
+    putPod: async (set, ordinal, state = {}) => {
+      const pod = podNameOf(set.name, ordinal);
+      const node = set.placements.find((place) => place.ordinal === ordinal)?.node ?? "";
+      const health = muster.health.v1.Health.HEALTH_READY;
+      const owner = { kind: "replica-set", id: set.name };
+      const told = { owner, component: set.spec.podId, pod, uid: pod, node, health, ...state };
+      await pods.create(`replica-set.${set.name}.${pod}`, new wire.PodState(told));
+    },
+    complete: async () => {
+      await marks.create(bucketKeys.nodesComplete, new wire.NodesComplete({ atMs: Date.now() }));
+      await until("the nodes are known", () => world.nodeSights() !== undefined);
+    },
+    pass: (name) => {
+      const nobody = { restarts: new Map(), made: new Map(), confirmed: new Set<string>(), deleted: new Set<string>() };
+      const owner = owned.get(name) ?? { name, fence: FENCE, isHeld: () => true, ...nobody };
+      owned.set(name, owner);
+      return passSet(deps, owner);
+    },
+    writes: async () => asked + (await storedIn(bus)),
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+/** How many messages the streams behind sets, rolling updates, audits and events have ever taken. */
+async function storedIn(bus: NatsBus): Promise<number> {
+  const names = [`KV_${buckets.replicaSets}`, `KV_${buckets.rolls}`, streams.audit.name, streams.events.name];
+  const states = await Promise.all(names.map((name) => bus.streamState(name)));
+  return states.reduce((sum, state) => sum + (state?.lastSequence ?? 0), 0);
+}

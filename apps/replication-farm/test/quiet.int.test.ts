@@ -1,0 +1,153 @@
+import { muster } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { aPlacement, aRoll, aSet, aSpec, placedOn } from "../src/domain/a-set.ts";
+import type { ReplicaSet, Transfer, TroubleCode } from "../src/domain/replica-set.ts";
+import type { Roll } from "../src/domain/roll.ts";
+import { passWorld, type PassWorld } from "./pass-world.ts";
+
+const { HEALTH_NOT_READY } = muster.health.v1.Health;
+const NODES = ["n1", "n2", "n3"];
+const PASSES = 10;
+const LATER_MS = Date.now() + 3_600_000;
+
+const transfer = (oldNode: string, newNode: string | undefined): Transfer => ({
+  id: "t",
+  oldNode,
+  newNode,
+  deadlineMs: LATER_MS,
+  startedAtMs: 0,
+  because: "a test asked for it",
+});
+
+/** Each has a pod id of its own, so that none is in another's way. */
+const named = (name: string, set: ReplicaSet, spec: Partial<ReplicaSet["spec"]> = {}): ReplicaSet => ({
+  ...set,
+  name,
+  uid: name,
+  spec: { ...set.spec, podId: name, nodeSelector: "n=yes", ...spec },
+});
+
+type AtRest = {
+  readonly set: ReplicaSet;
+  /** Not ready; all others are. */
+  readonly unready?: readonly number[];
+  /** Not made, because the node takes none. */
+  readonly missing?: readonly number[];
+  readonly deleting?: readonly number[];
+  readonly trouble?: TroubleCode;
+};
+
+const STATES: readonly AtRest[] = [
+  { set: named("well", placedOn(NODES)) },
+  { set: named("empty", aSet()) },
+  { set: named("disabled", placedOn(["n1"], { disabled: true, spec: aSpec({ replicasDesired: 3 }) })) },
+  { set: named("short", placedOn(NODES, { spec: aSpec({ replicasDesired: 7 }) })), trouble: "TOO_FEW_NODES" },
+  { set: named("starting", placedOn(NODES)), unready: [1, 3] },
+  { set: named("static", placedOn(["gone"]), { allocationStrategy: "static" }) },
+  {
+    set: named("held", placedOn(["gone"], { transfersHeld: { by: "ann", because: "a copy", atMs: 1 } })),
+  },
+  { set: named("pausing", placedOn(["gone"], { transferFailures: 3, transferNotBeforeMs: LATER_MS })) },
+  { set: named("others-ill", placedOn(["gone", "n1"])), unready: [2] },
+  {
+    set: named(
+      "moving",
+      placedOn(["gone", "n1"], { transfer: transfer("gone", "n1"), spec: aSpec({ replicasDesired: 1 }) }),
+    ),
+    unready: [2],
+  },
+  { set: named("seeking", placedOn(NODES, { transfer: transfer("n1", undefined) })) },
+  { set: named("daemon", placedOn(NODES), { daemon: true, replicasDesired: 0 }) },
+  {
+    set: named("daemon-nowhere", placedOn(NODES), { daemon: true, nodeSelector: "no=where" }),
+    trouble: "NO_ELIGIBLE_NODES",
+  },
+  {
+    set: named("renewing", { ...placedOn(NODES), placements: renewing() }, { nodeSelector: "", replicasDesired: 8 }),
+    unready: [4, 5, 6, 7, 8],
+  },
+  { set: named("node-away", placedOn(["tainted"]), { allocationStrategy: "static" }), missing: [1] },
+  {
+    set: named("deleted", aSet({ ...placedOn(["n1"]), placements: [], deletion: { keepPods: false, atMs: 1 } })),
+    deleting: [1],
+  },
+  { set: named("roll-old", placedOn(["n1", "n2"], { roll: "roll-new" }), { podId: "rolled" }) },
+  { set: named("roll-new", placedOn(["n3"], { roll: "roll-new" }), { podId: "rolled" }), unready: [1] },
+  { set: named("paused-old", placedOn(["n1", "n2"], { roll: "paused-new" }), { podId: "paused" }) },
+  { set: named("paused-new", placedOn(["n3"], { roll: "paused-new" }), { podId: "paused" }) },
+];
+
+const ROLLS: readonly Roll[] = [
+  aRoll({ id: "roll-new", oldSet: "roll-old", newSet: "roll-new", oldDesired: 2, newDesired: 1, minimum: 2 }),
+  aRoll({
+    id: "paused-new",
+    oldSet: "paused-old",
+    newSet: "paused-new",
+    oldDesired: 2,
+    newDesired: 1,
+    phase: "PAUSED",
+  }),
+];
+
+/** Three places of an earlier template, and a whole group that has just been made anew. */
+function renewing() {
+  const earlier = NODES.map((node, index) => aPlacement(node, index + 1, "h0"));
+  const anew = ["m1", "m2", "m3", "m4", "m5"].map((node, index) => aPlacement(node, index + 4));
+  return [...anew, ...earlier];
+}
+
+it("sets at rest, in whatever state, are passed over without a write, a pod, an audit or an event", async () => {
+  await using world = await passWorld();
+  await fill(world);
+  await settle(world);
+  for (const { set, trouble } of STATES) {
+    const found = await world.sets.get(set.name);
+    expect(found, set.name).toMatchObject({
+      record: { trouble: trouble && { code: trouble }, transfer: set.transfer },
+    });
+    if (found !== undefined && "record" in found) {
+      const nodes = (of: ReplicaSet) => of.placements.map(({ node, ordinal }) => `${node} ${ordinal}`);
+      expect(nodes(found.record), set.name).toEqual(nodes(set));
+    }
+  }
+  const before = await world.writes();
+  for (let pass = 0; pass < PASSES; pass += 1)
+    for (const { set } of STATES)
+      expect(await world.pass(set.name), set.name).toMatchObject({ is: "settled", failed: false });
+  expect((await world.writes()) - before).toBe(0);
+});
+
+async function fill(world: PassWorld): Promise<void> {
+  for (const node of [...NODES, "m1", "m2", "m3", "m4", "m5"])
+    await world.putNode(node, node.startsWith("n") ? { labels: { n: "yes" } } : {});
+  await world.putNode("tainted", { labels: { n: "yes" }, schedulable: false });
+  await world.complete();
+  for (const roll of ROLLS) await world.rolls.create(roll.id, roll);
+  for (const { set, unready = [], missing = [], deleting = [] } of STATES) {
+    await world.sets.create(set.name, set);
+    for (const { ordinal } of set.placements) {
+      if (missing.includes(ordinal)) continue;
+      await world.putPod(set, ordinal, unready.includes(ordinal) ? { health: HEALTH_NOT_READY } : {});
+    }
+    for (const ordinal of deleting) await world.putPod(set, ordinal, { deleting: true, node: "n1" });
+  }
+  await until("all of it is seen", () => {
+    const pods = STATES.flatMap(({ set }) => [...world.world.podsOf(set.name).keys()]);
+    const wanted = STATES.reduce(
+      (sum, { set, missing = [], deleting = [] }) => sum + set.placements.length - missing.length + deleting.length,
+      0,
+    );
+    return (
+      world.world.sets().length === STATES.length &&
+      world.world.rolls().length === ROLLS.length &&
+      pods.length === wanted
+    );
+  });
+}
+
+/** Troubles are noted, and whatever else there is to be done once. */
+async function settle(world: PassWorld): Promise<void> {
+  for (const { set } of STATES)
+    await until(`${set.name} is settled`, async () => (await world.pass(set.name)).is === "settled");
+}
