@@ -48,7 +48,7 @@ describe("a node that is of no use for a while", () => {
     await world.run(MINUTE);
     for (const node of world.nodes.values()) node.ready = false;
     await world.run(10_000);
-    world.ledger.reserve("b", 1, world.nowMs);
+    world.ledger.reserve("a", 1, world.nowMs);
     await world.run(30_000);
     const { plan } = world.scaler.memory;
     expect(plan?.waits[0]?.message).toMatch(/^waiting for 1 node of type small, booting for [1-4]\d s$/);
