@@ -224,7 +224,7 @@ async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise<void> 
   );
 }
 
-function isSameSpec(a: ReplicaSetSpec, b: ReplicaSetSpec): boolean {
+export function isSameSpec(a: ReplicaSetSpec, b: ReplicaSetSpec): boolean {
   const inOrder = ({ labels, ...rest }: ReplicaSetSpec): string =>
     JSON.stringify([Object.entries(rest).toSorted(), Object.entries(labels).toSorted()]);
   return inOrder(a) === inOrder(b);

@@ -1,6 +1,15 @@
 import { faultOf, throwFault } from "@muster/faults";
 import type { Stored } from "./adapters/records.ts";
-import { checkSpec, checkReplicas, oneForm, buildSet, refuse, requireSet, type RequestDeps } from "./requests.ts";
+import {
+  buildSet,
+  checkReplicas,
+  checkSpec,
+  isSameSpec,
+  oneForm,
+  refuse,
+  requireSet,
+  type RequestDeps,
+} from "./requests.ts";
 import type { ReplicaSet, ReplicaSetSpec } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 
@@ -33,8 +42,6 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
   const target = request.replicasDesired ?? old.spec.replicasDesired;
   checkReplicas("replicas_desired", target);
   if (delayMs > DELAY_MS_MAX) refuse("roll_delay_ms", `${delayMs} is more than ${DELAY_MS_MAX}`);
-  const fresh = await requireNewSet(deps, request, old);
-  refuseUnfit("new_set", fresh);
   const healthyMost = Math.max(old.disabled ? old.placements.length : old.spec.replicasDesired, target);
   // As many as there can ever be at the same time leave nothing that could be moved.
   if ((minimum > target && !leaveOld) || (minimum > 0 && minimum >= healthyMost))
@@ -42,6 +49,9 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
       "minimum_replicas",
       `${minimum} can never be kept while replicas move: less than ${healthyMost}${leaveOld ? "" : ` and at most ${target}, the wanted number,`} is needed`,
     );
+  // Last, so that a request that is refused leaves no set behind.
+  const fresh = await requireNewSet(deps, request, old);
+  refuseUnfit("new_set", fresh);
   const roll: Roll = {
     id: newSet,
     oldSet,
@@ -81,9 +91,9 @@ async function requireNewSet(deps: RequestDeps, request: CreateRollRequest, old:
   } catch (error) {
     if (faultOf(error)?.code !== "already_exists") throw error;
     const { record } = await requireSet(deps, name);
-    // Made by this very request, of which the answer was lost.
-    if (record.requestId === requestId && record.spec.template === spec.template) return record;
-    throw error;
+    // Made by a request of which the answer was lost, or by one that got no further.
+    if (record.placements.length === 0 && isSameSpec(record.spec, spec)) return record;
+    return throwFault({ code: "already_exists", kind: "replica set", id: name }, { cause: error });
   }
 }
 
