@@ -3,6 +3,8 @@ import type { Cli } from "./cli.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { shortenWords } from "./domain/shorten.ts";
 import { addNodeCommands } from "./program/add-node-commands.ts";
+import { addRollCommands, refuseWord } from "./program/add-roll-commands.ts";
+import { addSetCommands } from "./program/add-set-commands.ts";
 import { addUpkeepCommands } from "./program/add-upkeep-commands.ts";
 import { addWorkCommands } from "./program/add-work-commands.ts";
 import { VERSION } from "./version.ts";
@@ -24,6 +26,22 @@ Environment:
   MUSTER_LOCAL_FILE  where the local stack says how to reach it; default
                      .muster/local.json in the repository
   NO_COLOR           not empty: no colours`;
+
+/** What kubectl has, and what it is called here. */
+const KUBECTLS = [
+  ["create", "`muster apply -f FILE` makes replica sets, `muster run FILE` sessions and jobs"],
+  ["edit", "change the file, and `muster apply -f FILE`"],
+  ["patch", "change the file, and `muster apply -f FILE`; `muster scale NAME --replicas N` changes the number alone"],
+  ["replace", "`muster apply -f FILE --replace`"],
+  [
+    "drain",
+    "`kubectl cordon NODE`: dynamic replica sets leave it; `muster transfer NAME --from NODE` moves one replica",
+  ],
+  [
+    "cordon",
+    "`kubectl cordon NODE`: dynamic replica sets leave it; `muster transfer NAME --from NODE` moves one replica",
+  ],
+] as const;
 
 export type Program = {
   /** Runs the command that the arguments name. Rejects with CommanderError when they name none. */
@@ -57,8 +75,11 @@ export function buildProgram(
       exitCode = await action(...args);
     };
   addWorkCommands(program, cli, answer);
+  addSetCommands(program, cli, answer);
+  addRollCommands(program, cli, answer);
   addNodeCommands(program, cli, answer);
   addUpkeepCommands(program, cli, answer);
+  for (const [word, hint] of KUBECTLS) refuseWord(program, word, hint);
   return {
     parse: async (args) => {
       await program.parseAsync(args, { from: "user" });

@@ -8,6 +8,7 @@ import { until } from "@muster/testkit";
 import { afterEach, expect, it } from "vitest";
 import { parseDocuments } from "../src/adapters/parse-documents.ts";
 import { readSessionDocument } from "../src/domain/read-session-document.ts";
+import { KINDS, readWork } from "../src/kinds/kinds.ts";
 import type { ComponentSpec, SessionSpec } from "../src/domain/session-document.ts";
 
 const examples = join(import.meta.dirname, "../../../examples");
@@ -90,10 +91,12 @@ it("the failing session's server says why and exits with 3", async () => {
 });
 
 function readExample(name: string): SessionSpec {
-  const { documents, problems } = parseDocuments(name, readFileSync(join(examples, name), "utf8"));
+  const { documents, problems } = parseDocuments(name, readFileSync(join(examples, name), "utf8"), (each) =>
+    readWork(KINDS, each),
+  );
   expect(problems).toEqual([]);
   expect(documents).toHaveLength(1);
-  const read = readSessionDocument(documents[0]!.draft.document);
+  const read = readSessionDocument(documents[0]!.value.draft.document);
   if (!read.ok) throw new Error("an example that is written in full is no session");
   return read.document.spec;
 }

@@ -20,6 +20,8 @@ const COMMANDS = [
   ],
   ...["dead-letters", "dead-letters list", "dead-letters show", "dead-letters replay", "dead-letters drop", "version"],
   ...["nodes", "nodes list", "nodes dump", "nodes terminate"],
+  ...["apply", "scale", "transfer", "enable", "disable", "delete", "audit"],
+  ...["roll", "roll start", "roll status", "roll get", "roll pause", "roll resume", "roll undo"],
 ];
 
 it.each(COMMANDS)("muster %s --help fits into 80 columns and asks nobody", async (command) => {
@@ -33,28 +35,16 @@ it.each(COMMANDS)("muster %s --help fits into 80 columns and asks nobody", async
 
 it("has a test for every command", async () => {
   const { out } = await inProcess(["--help"], world);
-  const listed = [...out.join("\n").matchAll(/^ {2}([a-z][a-z-]+) /gm)].map(([, name]) => name);
+  const listed = [...out.join("\n").matchAll(/^ {2}([a-z][a-z-]+)[ |]/gm)].map(([, name]) => name);
   const commands = listed.filter((name) => name !== "help");
   expect(commands.length).toBeGreaterThan(10);
   expect(COMMANDS).toEqual(expect.arrayContaining(commands));
 });
 
-it.each([
-  "run",
-  "get",
-  "describe",
-  "pools",
-  "cancel",
-  "logs",
-  "explain",
-  "events",
-  "doctor",
-  "schema",
-  "completion",
-  "nodes",
-  "wait",
-])("muster %s --help has examples", async (command) => {
-  const { out } = await inProcess([command, "--help"], world);
+const HAVE_EXAMPLES = COMMANDS.filter((command) => command !== "" && !/^dead-letters /.test(command));
+
+it.each(HAVE_EXAMPLES)("muster %s --help has examples", async (command) => {
+  const { out } = await inProcess([...command.split(" "), "--help"], world);
   expect(out.join("\n")).toContain(`Examples:\n  `);
 });
 
@@ -65,3 +55,24 @@ it.each(["run", "get", "describe", "cancel", "logs", "explain", "events", "wait"
     expect(out.join("\n").split("Examples:")[1]).toMatch(new RegExp(`muster ${command} .*job`));
   },
 );
+
+it.each(["get", "describe", "explain", "wait"])(
+  "muster %s --help has an example with a replica set",
+  async (command) => {
+    const { out } = await inProcess([command, "--help"], world);
+    expect(out.join("\n").split("Examples:")[1]).toMatch(new RegExp(`muster ${command} .*(?:rs|replica-set)`));
+  },
+);
+
+it.each<[line: string, hint: RegExp]>([
+  ["edit rs web", /muster apply -f FILE/],
+  ["drain node-1 --force", /kubectl cordon/],
+  ["rollout restart web", /muster apply -f FILE --replace/],
+  ["rollout history web", /muster audit/],
+  ["delete job/train", /muster cancel job\/train/],
+  ["delete session s", /muster cancel session\/s/],
+])("muster %s, which kubectl has, names the command that does it", async (line, hint) => {
+  const { code, err } = await inProcess(line.split(" "), world);
+  expect(err.join("\n")).toMatch(hint);
+  expect(code).toBe(2);
+});

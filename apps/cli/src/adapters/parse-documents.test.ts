@@ -5,8 +5,16 @@ import { readSessionDocument } from "../domain/read-session-document.ts";
 import type { SessionDocument } from "../domain/session-document.ts";
 import { anySession } from "../../test/any-session.ts";
 import { SESSION_LIMITS } from "@muster/session-limits";
+import { KINDS, readWork, type ReadWork } from "../kinds/kinds.ts";
 import { buildDocument } from "../domain/session-document.ts";
-import { describeProblem, DOCUMENTS_MAX, FILE_BYTES_MAX, parseDocuments, type Placed } from "./parse-documents.ts";
+import {
+  describeProblem,
+  DOCUMENTS_MAX,
+  FILE_BYTES_MAX,
+  parseDocuments,
+  type Parsed,
+  type Placed,
+} from "./parse-documents.ts";
 
 const VALID = `apiVersion: muster.dev/v1
 kind: Session
@@ -35,19 +43,23 @@ function withComponents(...lines: string[]): string {
   return head + lines.map((line) => `    ${line}\n`).join("");
 }
 
+function parse(file: string, text: string): Parsed<ReadWork> {
+  return parseDocuments(file, text, (document) => readWork(KINDS, document));
+}
+
 /** The session that a document asks for: what is submitted is what `--dry-run` writes. */
-function sessionOf({ draft }: Placed): SessionDocument | undefined {
+function sessionOf({ value: { draft } }: Placed<ReadWork>): SessionDocument | undefined {
   const read = readSessionDocument(draft.document);
   return read.ok ? read.document : undefined;
 }
 
 function problemsOf(text: string): string[] {
-  return parseDocuments("f.yaml", text).problems.map(describeProblem);
+  return parse("f.yaml", text).problems.map(describeProblem);
 }
 
 describe("a correct file", () => {
   it("becomes sessions with everything that it says, and nothing that it leaves to the services", () => {
-    const { documents, problems } = parseDocuments("f.yaml", VALID);
+    const { documents, problems } = parse("f.yaml", VALID);
     expect(problems).toEqual([]);
     expect(documents.map(sessionOf)).toEqual([
       {
@@ -90,16 +102,13 @@ describe("a correct file", () => {
   });
 
   it("may hold several documents, and empty ones between them", () => {
-    const { documents, problems } = parseDocuments(
-      "f",
-      `---\n${VALID}---\n---\n${VALID.replace("echo", "other")}...\n`,
-    );
+    const { documents, problems } = parse("f", `---\n${VALID}---\n---\n${VALID.replace("echo", "other")}...\n`);
     expect(problems).toEqual([]);
-    expect(documents.map(({ draft }) => draft.name)).toEqual([{ exact: "echo" }, { exact: "other" }]);
+    expect(documents.map(({ value }) => value.draft.name)).toEqual([{ exact: "echo" }, { exact: "other" }]);
   });
 
   it("expands replicas into components with a number each", () => {
-    const { documents } = parseDocuments(
+    const { documents } = parse(
       "f",
       withComponents("- { name: server, kind: server, pool: w, image: i, replicas: 3 }", DRIVER),
     );
@@ -112,7 +121,7 @@ describe("a correct file", () => {
   });
 
   it("may say a thing once with an anchor and merge it into other mappings", () => {
-    const { documents, problems } = parseDocuments(
+    const { documents, problems } = parse(
       "f",
       withComponents(
         "- &server { name: a, kind: server, pool: w, image: i }",
@@ -131,8 +140,8 @@ describe("a correct file", () => {
   });
 
   it("asks for a generated name with generateName", () => {
-    const { documents } = parseDocuments("f", VALID.replace("name: echo", "generateName: echo-"));
-    expect(documents[0]?.draft.name).toEqual({ prefix: "echo-" });
+    const { documents } = parse("f", VALID.replace("name: echo", "generateName: echo-"));
+    expect(documents[0]?.value.draft.name).toEqual({ prefix: "echo-" });
   });
 });
 
@@ -321,7 +330,7 @@ describe("what is wrong is told with its place", () => {
     ],
   ])("%s", (_title, text, problems) => {
     expect(problemsOf(text)).toEqual(problems);
-    expect(parseDocuments("f.yaml", text).documents).toEqual([]);
+    expect(parse("f.yaml", text).documents).toEqual([]);
   });
 
   it("names every problem of a file at once, in the order of lines", () => {
@@ -334,7 +343,7 @@ describe("what is wrong is told with its place", () => {
   });
 
   it("gives no documents at all when one of several is wrong", () => {
-    expect(parseDocuments("f", `${VALID}---\nkind: Session\n`).documents).toEqual([]);
+    expect(parse("f", `${VALID}---\nkind: Session\n`).documents).toEqual([]);
   });
 });
 
@@ -373,7 +382,7 @@ function aliasBomb(): string {
 }
 
 it("says of a file that is not text only that", () => {
-  const { problems } = parseDocuments("f", `\u007fELF\0\0${"\ufffd\n".repeat(5000)}`);
+  const { problems } = parse("f", `\u007fELF\0\0${"\ufffd\n".repeat(5000)}`);
   expect(problems).toEqual([{ file: "f", line: 1, column: 1, message: "the file is not text; a YAML file is needed" }]);
 });
 
@@ -420,7 +429,7 @@ describe("for any input", () => {
   ])("never throws, and gives either documents or problems: %s", (_title, texts) => {
     fc.assert(
       fc.property(texts, (text) => {
-        const { documents, problems } = parseDocuments("f", text);
+        const { documents, problems } = parse("f", text);
         expect(documents.length > 0).toBe(problems.length === 0);
         const lines = text.split("\n").length;
         for (const { line, column } of problems) {
@@ -436,7 +445,7 @@ describe("for any input", () => {
     fc.assert(
       fc.property(fc.array(anySession(), { minLength: 1, maxLength: 3 }), (documents) => {
         const text = documents.map((document) => stringify(buildDocument(document))).join("---\n");
-        const parsed = parseDocuments("f", text);
+        const parsed = parse("f", text);
         expect(parsed.problems).toEqual([]);
         expect(parsed.documents.map(sessionOf)).toEqual(documents);
       }),

@@ -17,8 +17,6 @@ import {
 } from "yaml";
 import type { Finding } from "../domain/read-value.ts";
 import { shortenWords } from "../domain/shorten.ts";
-import type { Draft, Kind } from "../kinds/kind.ts";
-import { KINDS, readDocument, type Kinds } from "../kinds/kinds.ts";
 
 /** A file with more text than this is refused before it is read as YAML. */
 export const FILE_BYTES_MAX = 1024 * 1024;
@@ -35,19 +33,26 @@ export type Place = { readonly file: string; readonly line: number; readonly col
 /** What is wrong with a file, and where. */
 export type Problem = Place & { readonly message: string };
 
-/** What a document asks for, of which kind, and where its name stands. */
-export type Placed = {
-  readonly kind: Kind;
-  readonly draft: Draft;
+/** What was read from plain data, or all that is wrong with it. */
+export type ReadDocument<Value> =
+  { readonly ok: true; readonly value: Value } | { readonly ok: false; readonly findings: readonly Finding[] };
+
+/** What a document asks for, and where its name stands. */
+export type Placed<Value> = {
+  readonly value: Value;
   readonly place: Place;
   /** Where a field such as `spec.components[0].name` stands, or the nearest part of the document around it. */
   readonly placeOf: (field: string) => Place;
 };
 
-export type Parsed = { readonly documents: readonly Placed[]; readonly problems: readonly Problem[] };
+export type Parsed<Value> = { readonly documents: readonly Placed<Value>[]; readonly problems: readonly Problem[] };
 
-/** Reads the documents of one YAML text. Every problem of the text is told at once, in the order of lines; never throws. */
-export function parseDocuments(file: string, text: string, kinds: Kinds = KINDS): Parsed {
+/** Reads the documents of one YAML text, each by `read`. Every problem of the text is told at once, in the order of lines; never throws. */
+export function parseDocuments<Value>(
+  file: string,
+  text: string,
+  read: (document: unknown) => ReadDocument<Value>,
+): Parsed<Value> {
   // Whoever reads the file stops a little after the limit, so how large it is is not known.
   if (Buffer.byteLength(text) > FILE_BYTES_MAX)
     return onlyProblem(file, `the file has more than ${FILE_BYTES_MAX} bytes, which are the most that are read`);
@@ -58,7 +63,7 @@ export function parseDocuments(file: string, text: string, kinds: Kinds = KINDS)
   if (count > DOCUMENTS_MAX)
     return onlyProblem(file, `the file has ${count} documents; ${DOCUMENTS_MAX} at most are read`);
 
-  const documents: Placed[] = [];
+  const documents: Placed<Value>[] = [];
   const problems: Problem[] = [];
   const placeOf = (offset: number): Place => {
     const { line, col } = lines.linePos(offset);
@@ -81,12 +86,12 @@ export function parseDocuments(file: string, text: string, kinds: Kinds = KINDS)
   for (const [index, yamlDocument] of [...composer.compose(tokens, false, text.length)].entries()) {
     if (isEmpty(yamlDocument)) continue;
     const title = count > 1 ? `document ${index + 1}` : "the document";
-    const read = readYamlDocument(yamlDocument, kinds, title, report);
-    if (read === undefined) continue;
+    const found = readYamlDocument(yamlDocument, read, title, report);
+    if (found === undefined) continue;
     const at = { path: ["metadata", "name"], at: "value" } as const;
     const placeOfField = (field: string): Place =>
       placeOf(offsetOf(yamlDocument, { path: readPath(field), at: "value" }));
-    documents.push({ ...read, place: placeOf(offsetOf(yamlDocument, at)), placeOf: placeOfField });
+    documents.push({ ...found, place: placeOf(offsetOf(yamlDocument, at)), placeOf: placeOfField });
   }
   if (documents.length === 0 && problems.length === 0) report(0, "the file holds no document");
   problems.sort((a, b) => a.line - b.line || a.column - b.column);
@@ -104,27 +109,27 @@ export function describePlace({ file, line, column }: Place): string {
 
 type Report = (offset: number, message: string) => void;
 
-function readYamlDocument(
+function readYamlDocument<Value>(
   document: Document.Parsed,
-  kinds: Kinds,
+  read: (document: unknown) => ReadDocument<Value>,
   title: string,
   report: Report,
-): Pick<Placed, "kind" | "draft"> | undefined {
+): { readonly value: Value } | undefined {
   const troubles: readonly YAMLError[] = [...document.errors, ...document.warnings];
   for (const trouble of troubles) report(trouble.pos[0], describeYamlError(trouble));
   if (troubles.length > 0) return undefined;
-  let value: unknown;
+  let plain: unknown;
   try {
-    value = document.toJS({ maxAliasCount: ALIASES_MAX });
+    plain = document.toJS({ maxAliasCount: ALIASES_MAX });
   } catch (error) {
     // The library throws for aliases without an anchor, and for more aliases than allowed.
     report(document.range[0], error instanceof Error ? error.message : String(error));
     return undefined;
   }
-  const { kind, read } = readDocument(kinds, value);
-  if (read.ok) return { kind, draft: read.draft };
-  for (const finding of read.findings)
-    report(offsetOf(document, finding), describeFinding(finding, title + named(value)));
+  const found = read(plain);
+  if (found.ok) return found;
+  for (const finding of found.findings)
+    report(offsetOf(document, finding), describeFinding(finding, title + named(plain)));
   return undefined;
 }
 
@@ -241,6 +246,6 @@ function nestingOf(document: CST.Token): number {
   return deepest;
 }
 
-function onlyProblem(file: string, message: string): Parsed {
+function onlyProblem(file: string, message: string): Parsed<never> {
   return { documents: [], problems: [{ file, line: 1, column: 1, message }] };
 }

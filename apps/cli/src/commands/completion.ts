@@ -1,6 +1,10 @@
 import type { Command } from "commander";
+import { farmCalls } from "../adapters/farm-calls.ts";
 import { nodeCalls } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
+import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
+import { isRollWord, isSetWord } from "../domain/replica-set.ts";
+import type { Link } from "../kinds/kind.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { planCompletion, type CommandShape, type NameSource, type OptionShape } from "../domain/plan-completion.ts";
 import { findKind, findTarget } from "../kinds/kinds.ts";
@@ -52,8 +56,9 @@ export async function complete(cli: Cli, program: Command, line: readonly string
 }
 
 function shapesOf(program: Command): CommandShape[] {
+  const visible = new Set(program.createHelp().visibleCommands(program));
   return program.commands
-    .filter((command) => !command.name().startsWith("__"))
+    .filter((command) => visible.has(command))
     .map((command) => ({
       name: command.name(),
       commands: shapesOf(command),
@@ -80,6 +85,7 @@ async function namesOf(cli: Cli, source: NameSource, current: string): Promise<s
     await using connected = await cli.connect(AbortSignal.any([cli.interrupts.first, AbortSignal.timeout(ASK_MS)]));
     const { services, link } = connected;
     if (source.names === "pools") return (await services.pools()).map(({ name }) => name);
+    if (source.names === "sets" || source.names === "rolls") return await farmNames(link, source.names);
     if (source.names === "nodes") return (await nodeCalls(link).list(undefined)).map(({ name }) => name);
     if (source.names === "components") {
       const { kind, name } = oneOf(cli, source.of);
@@ -87,6 +93,8 @@ async function namesOf(cli: Cli, source: NameSource, current: string): Promise<s
     }
     const [noun = "", rest] = current.split("/", 2);
     if (source.of === undefined && rest !== undefined) {
+      if (isSetWord(noun)) return (await farmNames(link, "sets")).map((name) => `${noun}/${name}`);
+      if (isRollWord(noun)) return (await farmNames(link, "rolls")).map((name) => `${noun}/${name}`);
       const named = findKind(cli.kinds, noun);
       return named === undefined ? [] : (await named.calls(link).list()).map(({ name }) => `${noun}/${name}`);
     }
@@ -98,8 +106,18 @@ async function namesOf(cli: Cli, source: NameSource, current: string): Promise<s
   }
 }
 
+async function farmNames(link: Link, of: "sets" | "rolls"): Promise<string[]> {
+  const farms = farmCalls(link);
+  return of === "sets" ? (await farms.list()).map(({ name }) => name) : (await farms.rolls()).map(({ id }) => id);
+}
+
 /** Of the kind that the word means; a word that means none is told when the command is run. */
 function wishesOf(cli: Cli, word: string): string[] {
-  const conditions = findTarget(cli.kinds, word)?.kind.conditions ?? [];
+  const [before = ""] = word.split("/");
+  const conditions = isSetWord(before)
+    ? SET_CONDITIONS
+    : isRollWord(before)
+      ? ROLL_CONDITIONS
+      : (findTarget(cli.kinds, word)?.kind.conditions ?? []);
   return ["delete", ...conditions.map((type) => `condition=${type}`)];
 }

@@ -24,13 +24,16 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
 import { orderReservations } from "../domain/order-reservations.ts";
 import { readOwner } from "../domain/owner.ts";
+import { isSetWord, SET_NOUN } from "../domain/replica-set.ts";
 import type { Pool, ReservationExplanation } from "../domain/reservation.ts";
 import type { DemandScaling } from "../domain/scaled-node.ts";
 import { isFinished, phaseOf, type Work } from "../domain/work.ts";
 import type { Kind, Link } from "../kinds/kind.ts";
 import { findKind, type Target } from "../kinds/kinds.ts";
 import { askOfName, kindOfName } from "./find-work.ts";
+import { askOfSet } from "./farm-questions.ts";
 import { print, type Format } from "./output.ts";
+import { explainReplicaSet } from "./replica-sets.ts";
 import { oneOf } from "./target.ts";
 
 /** `muster get KIND [NAME]` */
@@ -131,15 +134,33 @@ export async function cancelWork(cli: Cli, target: string, format: Format): Prom
 
 /** `muster explain NAME`: of work that the command knows why it is where it is; of any other owner what the ledger knows of its machines. */
 export async function explain(cli: Cli, text: string, format: Format): Promise<ExitCode> {
+  const slash = text.indexOf("/");
+  const isSet = slash > 0 && isSetWord(text.slice(0, slash));
   const owner = readOwner(
-    text,
+    isSet ? `${SET_NOUN}${text.slice(slash)}` : text,
     cli.kinds.map(({ noun }) => noun),
   );
   if ("trouble" in owner) throw new CommandError(EXIT.usage, owner.trouble);
   await using connected = await cli.connect();
+  if (isSet) return await explainSetOrOwner(cli, connected, owner, format);
   const kind = findKind(cli.kinds, owner.kind);
   if (kind === undefined) await explainReservation(cli, connected, owner, format);
   else await askOfName(cli, connected, text, () => explainWork(cli, connected, kind, owner.id, format));
+  return EXIT.ok;
+}
+
+/** The ledger knows the machines of a set by names of their own. */
+async function explainSetOrOwner(
+  cli: Cli,
+  connected: Connected,
+  owner: { readonly kind: string; readonly id: string },
+  format: Format,
+): Promise<ExitCode> {
+  const code = await explainReplicaSet(cli, connected, owner.id, format);
+  if (code !== undefined) return code;
+  if ((await explanationOf(connected.services, owner.kind, owner.id)) === undefined)
+    await askOfSet(connected, owner.id, (farms) => farms.get(owner.id));
+  await explainReservation(cli, connected, owner, format);
   return EXIT.ok;
 }
 

@@ -1,5 +1,7 @@
 import { Argument, InvalidArgumentError } from "commander";
 import { CommandError } from "../command-error.ts";
+import { nearestName } from "../domain/nearest-name.ts";
+import { isRollWord, isSetWord } from "../domain/replica-set.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 
 /** `job`, or as kubectl takes it, too: `job/training`. */
@@ -10,11 +12,21 @@ export function resourceArgument(description: string, words: readonly string[]):
   return new Argument("<resource>", description).choices(words).argParser((text): Resource => {
     const slash = text.indexOf("/");
     const word = slash < 0 ? text : text.slice(0, slash);
-    if (!words.includes(word)) throw new InvalidArgumentError(`Allowed choices are ${words.join(", ")}.`);
+    if (!words.includes(word) && !isWordOf(words, word)) {
+      const near = nearestName(word, words);
+      throw new InvalidArgumentError(
+        near === undefined ? `Allowed choices are ${words.join(", ")}.` : `Did you mean ${near}?`,
+      );
+    }
     const name = slash < 0 ? undefined : text.slice(slash + 1);
     if (name === "") throw new InvalidArgumentError(`The name is missing after "${word}/".`);
     return { word, name };
   });
+}
+
+/** Sets and rolling updates go by several names. */
+function isWordOf(words: readonly string[], word: string): boolean {
+  return (isSetWord(word) && words.some(isSetWord)) || (isRollWord(word) && words.some(isRollWord));
 }
 
 /** The name that stands with the kind, or after it. Throws CommandError when there are two. */

@@ -1,15 +1,7 @@
 import { inSpan } from "@muster/tracing";
 import { SpanStatusCode } from "@opentelemetry/api";
 import { faultOf } from "@muster/faults";
-import {
-  describePlace,
-  describeProblem,
-  FILE_BYTES_MAX,
-  parseDocuments,
-  type Placed,
-  type Place,
-  type Problem,
-} from "../adapters/parse-documents.ts";
+import type { Placed, Problem } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { plain } from "../domain/build-table.ts";
@@ -17,16 +9,16 @@ import { buildSummary } from "../domain/build-result.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { formatDuration } from "../domain/duration.ts";
-import { plural } from "../domain/plural.ts";
 import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
 import { isFinished, type Work } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
-import { findKind } from "../kinds/kinds.ts";
+import { findKind, readWork, type ReadWork } from "../kinds/kinds.ts";
 import { explainError } from "../explain-error.ts";
 import { follow } from "./follow.ts";
 import { keepContact } from "./keep-contact.ts";
 import { print, toYaml, type Format } from "./output.ts";
 import { progressView, type ProgressView } from "./progress-view.ts";
+import { readFiles, refuseProblems } from "./read-files.ts";
 import { showFailedLogs } from "./show-failed-logs.ts";
 import { shortTarget } from "./target.ts";
 import { watchScaling } from "./watch-scaling.ts";
@@ -38,19 +30,20 @@ export type RunOptions = {
   readonly output: Format;
 };
 
-type Named = Placed & { readonly name: string };
+type Named = Placed<ReadWork> & { readonly name: string };
 
-/** Problems of a file that are shown; the first ones usually explain the rest. */
-const PROBLEMS_MAX = 50;
 /** Each takes up to ten seconds: long enough for a service to be replaced. */
 const SUBMIT_ATTEMPTS = 3;
 
 /** `muster run FILE...`: submits what the files ask for and follows it until it is over. */
 export async function run(cli: Cli, files: readonly string[], options: RunOptions): Promise<ExitCode> {
-  const documents = await readDocuments(cli, files);
+  const documents = await readFiles(cli, files, {
+    read: (document) => readWork(cli.kinds, document),
+    titleOf: ({ kind, draft: { name } }) => ("exact" in name ? `${kind.noun} ${name.exact}` : undefined),
+  });
   if (options.dryRun) {
     await checkDry(cli, documents);
-    const plain = documents.map(({ draft }) => draft.document);
+    const plain = documents.map(({ value }) => value.draft.document);
     if (options.output === "json") print(cli.io, "json", { table: () => [], data: () => plain });
     else cli.io.out([plain.map(toYaml).join("\n---\n")]);
     return EXIT.ok;
@@ -63,56 +56,25 @@ export async function run(cli: Cli, files: readonly string[], options: RunOption
   });
 }
 
-async function readDocuments(cli: Cli, files: readonly string[]): Promise<Placed[]> {
-  const documents: Placed[] = [];
-  const problems: Problem[] = [];
-  const firstOf = new Map<string, Place>();
-  for (const file of files) {
-    const parsed = parseDocuments(file === "-" ? "stdin" : file, await cli.io.read(file, FILE_BYTES_MAX), cli.kinds);
-    problems.push(...parsed.problems);
-    for (const placed of parsed.documents) {
-      documents.push(placed);
-      const { kind, draft, place } = placed;
-      if (!("exact" in draft.name)) continue;
-      const name = `${kind.noun} ${draft.name.exact}`;
-      const first = firstOf.get(name);
-      if (first === undefined) firstOf.set(name, place);
-      else problems.push({ ...place, message: `${name} is given twice, first at ${describePlace(first)}` });
-    }
-  }
-  refuseProblems(cli, problems);
-  return documents;
-}
-
-function nameOf(cli: Cli, { draft: { name } }: Placed): string {
+function nameOf(cli: Cli, { value }: Placed<ReadWork>): string {
+  const { name } = value.draft;
   return "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH);
-}
-
-/** Throws when there are any, after it has told them. */
-function refuseProblems(cli: Cli, problems: readonly Problem[]): void {
-  if (problems.length === 0) return;
-  const more = problems.length - PROBLEMS_MAX;
-  cli.io.err(problems.slice(0, PROBLEMS_MAX).map((problem) => `error: ${describeProblem(problem)}`));
-  if (more > 0) cli.io.err([`error: ${plural(more, "more problem")}`]);
-  throw new CommandError(EXIT.usage, `${plural(problems.length, "problem")} found`, {
-    hint: "nothing was submitted; examples/ has files that are right",
-  });
 }
 
 /** What services know beyond the files. Throws when they would refuse anything. */
 async function checkAll(cli: Cli, { link }: Connected, named: readonly Named[]): Promise<void> {
   const problems: Problem[] = [];
-  for (const { draft, name, placeOf } of named) {
-    const found = (await draft.check?.(link, name)) ?? [];
+  for (const { value, name, placeOf } of named) {
+    const found = (await value.draft.check?.(link, name)) ?? [];
     for (const { field, reason } of found) problems.push({ ...placeOf(field), message: `${field}: ${reason}` });
   }
   refuseProblems(cli, problems);
 }
 
 /** A dry run goes without services when none can be reached, and says so. */
-async function checkDry(cli: Cli, documents: readonly Placed[]): Promise<void> {
+async function checkDry(cli: Cli, documents: readonly Placed<ReadWork>[]): Promise<void> {
   const named = documents.map((placed) => ({ ...placed, name: nameOf(cli, placed) }));
-  if (named.every(({ draft }) => draft.check === undefined)) return;
+  if (named.every(({ value }) => value.draft.check === undefined)) return;
   try {
     await using connected = await cli.connect();
     await checkAll(cli, connected, named);
@@ -167,14 +129,14 @@ async function submitAll(
       submitted.push(work);
       cli.io.err(work.warnings.map(({ message }) => `warning: ${titleOf(work)}: ${plain(message)}`));
     } catch (error) {
-      refused = refused ?? report(cli, `submitting ${each.kind.noun} ${each.name}`, error);
+      refused = refused ?? report(cli, `submitting ${each.value.kind.noun} ${each.name}`, error);
     }
   }
   return { submitted, refused };
 }
 
 /** An attempt that nobody answered may have taken effect; the request id makes the next one find what it made. */
-async function submit(cli: Cli, { link }: Connected, { kind, draft, name }: Named): Promise<Work> {
+async function submit(cli: Cli, { link }: Connected, { value: { kind, draft }, name }: Named): Promise<Work> {
   const requestId = cli.randomId();
   for (let attempt = 1; ; attempt++) {
     try {

@@ -4,7 +4,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { Kind } from "../kinds/kind.ts";
 
 /** `muster schema [KIND]`: the JSON Schema of its documents, which is the text of schemas/KIND.schema.json. */
-export function schema(cli: Cli, { schema: read }: Kind): ExitCode {
+export function schema(cli: Cli, read: Kind["schema"]): ExitCode {
   if (read !== undefined) cli.io.out([writeSchema(read()).trimEnd()]);
   return EXIT.ok;
 }

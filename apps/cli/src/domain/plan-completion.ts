@@ -1,3 +1,5 @@
+import { isRollWord, isSetWord } from "./replica-set.ts";
+
 /** A command as far as completing it needs. */
 export type CommandShape = {
   readonly name: string;
@@ -15,11 +17,13 @@ export type OptionShape = {
 
 export type ArgumentShape = { readonly name: string; readonly choices: readonly string[]; readonly variadic: boolean };
 
-/** Names that only the services know: of a kind of work (undefined: the one that is meant where none is named), of pools, of nodes that were made, of the components of one; and what one can be waited for. */
+/** Names that only the services know: of a kind of work (undefined: the one that is meant where none is named), of pools, of nodes that were made, of replica sets, of rolling updates, of the components of one; and what one can be waited for. */
 export type NameSource =
   | { readonly names: "work"; readonly of: string | undefined }
   | { readonly names: "pools" }
   | { readonly names: "nodes" }
+  | { readonly names: "sets" }
+  | { readonly names: "rolls" }
   | { readonly names: "components" | "wishes"; readonly of: string };
 
 export type Completion = {
@@ -100,8 +104,12 @@ function sourceOf(argument: string, positionals: readonly string[]): NameSource 
   const [first = ""] = positionals;
   if (argument === "component") return { names: "components", of: first };
   if (argument === "node") return { names: "nodes" };
+  if (argument === "set") return { names: "sets" };
+  if (argument === "roll") return { names: "rolls" };
   if (argument !== "name") return undefined;
   if (first.startsWith("pool")) return { names: "pools" };
+  if (isSetWord(first)) return { names: "sets" };
+  if (isRollWord(first)) return { names: "rolls" };
   return { names: "work", of: first === "" ? undefined : first };
 }
 

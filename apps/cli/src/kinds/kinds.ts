@@ -1,6 +1,10 @@
-import type { Kind, ReadDraft } from "./kind.ts";
 import { nearestName } from "../domain/nearest-name.ts";
+import { readSetDocument } from "../domain/read-set-document.ts";
+import type { Finding } from "../domain/read-value.ts";
+import { SET_KIND, type SetDocument } from "../domain/set-document.ts";
+import type { ReadDocument } from "../adapters/parse-documents.ts";
 import { JOBS } from "./job.ts";
+import type { Draft, Kind } from "./kind.ts";
 import { SESSION } from "./session.ts";
 
 /** Every kind that the command knows. The first is meant where none is named. */
@@ -36,24 +40,60 @@ export function describeUnknownTarget(kinds: Kinds, text: string): string {
   return `"${word}" is no kind; ${near === undefined ? `known are ${nouns.join(", ")}` : `did you mean "${near}/${name}"?`}`;
 }
 
+/** What the command reads, and does with something else than `muster run`. */
+const ELSEWHERE = new Map<string, string>([
+  ["PinnedReplicaSet", "a PinnedReplicaSet is kept until it is deleted, and never over: use `muster apply -f FILE`"],
+]);
+
 /** Of Kubeflow, and read by nobody here. */
 const NOT_RUN = ["MXJob", "XGBoostJob", "PaddleJob"];
 
+/** Work that a document asks for, and its kind. */
+export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
+
 /**
- * Reads a document as what its `kind` says, and the document's kind. One without a kind is read as the first kind, so that all that is wrong with it is told; of one with a kind that
- * is not known only that is.
+ * Reads a document as what its `kind` says. One without a kind is read as the first kind, so that all that is wrong with it is told; of one with a kind that is not known only
+ * that is.
  */
-export function readDocument(kinds: Kinds, document: unknown): { readonly kind: Kind; readonly read: ReadDraft } {
+export function readWork(kinds: Kinds, document: unknown): ReadDocument<ReadWork> {
   const known = kinds.flatMap(({ documents }) => documents);
-  const word = typeof document === "object" && document !== null && "kind" in document ? document.kind : undefined;
+  const word = wordOf(document);
   const kind = kinds.find(({ documents }) => documents.some((each) => each === word));
   if (kind !== undefined || typeof word !== "string") {
     const meant = kind ?? kinds[0];
-    return { kind: meant, read: meant.read(document, known) };
+    const read = meant.read(document, known);
+    return read.ok ? { ok: true, value: { kind: meant, draft: read.draft } } : read;
   }
+  return refuseKind(ELSEWHERE.get(word) ?? describeUnknownKind(word, known));
+}
+
+function describeUnknownKind(word: string, known: readonly string[]): string {
+  if (NOT_RUN.includes(word))
+    return `${word} is not run; of Kubeflow's kinds are ${known.filter((each) => /.Job$/.test(each)).join(", ")}`;
   const near = nearestName(word, known);
-  const message = NOT_RUN.includes(word)
-    ? `${word} is not run; of Kubeflow's kinds are ${known.filter((each) => /.Job$/.test(each)).join(", ")}`
-    : `"${word}" is no kind; ${near === undefined ? `known are ${known.join(", ")}` : `did you mean "${near}"?`}`;
-  return { kind: kinds[0], read: { ok: false, findings: [{ path: ["kind"], at: "value", message }] } };
+  return `"${word}" is no kind; ${near === undefined ? `known are ${known.join(", ")}` : `did you mean "${near}"?`}`;
+}
+
+/** Those of Kubernetes that somebody may have in mind. */
+const KUBERNETES = ["ReplicaSet", "Deployment", "DaemonSet", "StatefulSet", "ReplicationController"];
+
+/** Reads a document as a replica set. One without a kind is read as one, too. */
+export function readSet(kinds: Kinds, document: unknown): ReadDocument<SetDocument> {
+  const word = wordOf(document);
+  if (word === undefined || word === SET_KIND || typeof word !== "string") {
+    const read = readSetDocument(document);
+    return read.ok ? { ok: true, value: read.document } : read;
+  }
+  const work = kinds.find(({ documents }) => documents.includes(word));
+  if (work !== undefined) return refuseKind(`a ${word} is run, and is over one day: use \`muster run FILE\``);
+  if (KUBERNETES.includes(word)) return refuseKind(`${word} is of Kubernetes, and kubectl's; ours is ${SET_KIND}`);
+  return refuseKind(describeUnknownKind(word, [SET_KIND]));
+}
+
+function wordOf(document: unknown): unknown {
+  return typeof document === "object" && document !== null && "kind" in document ? document.kind : undefined;
+}
+
+function refuseKind(message: string): { readonly ok: false; readonly findings: readonly Finding[] } {
+  return { ok: false, findings: [{ path: ["kind"], at: "value", message }] };
 }

@@ -6,6 +6,9 @@ import { doctor } from "../commands/doctor.ts";
 import { print } from "../commands/output.ts";
 import { schema } from "../commands/schema.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import { isSetWord } from "../domain/replica-set.ts";
+import { buildSetSchema } from "../domain/set-document.ts";
+import type { Kind } from "../kinds/kind.ts";
 import { findKind } from "../kinds/kinds.ts";
 import { VERSION } from "../version.ts";
 import { outputOption, type Answer, type OutputOption } from "./command-options.ts";
@@ -73,13 +76,26 @@ function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
     .action(answer((ids: number[]) => dropDeadLetters(cli, ids)));
 }
 
+const SCHEMA_OF_SETS = "pinned-replica-set";
+
+/** By its noun, or as `kind` says it in documents. */
+function readSchemaKind(kinds: readonly Kind[], text: string): string {
+  if (isSetWord(text)) return SCHEMA_OF_SETS;
+  const nouns = kinds.map(({ noun }) => noun);
+  const noun = nouns.find((each) => each === text.toLowerCase());
+  if (noun !== undefined) return noun;
+  throw new InvalidArgumentError(`Allowed choices are ${[...nouns, SCHEMA_OF_SETS].join(", ")}.`);
+}
+
 function addEditorAndShell(program: Command, cli: Cli, answer: Answer): void {
+  const kindsWithSchema = cli.kinds.filter((kind) => kind.schema !== undefined);
   program
     .command("schema")
     .description("Print the JSON Schema of documents, for editors and checks.")
     .addArgument(
       new Argument("[kind]", "of which kind")
-        .choices(cli.kinds.filter((kind) => kind.schema !== undefined).map(({ noun }) => noun))
+        .choices([...kindsWithSchema.map(({ noun }) => noun), SCHEMA_OF_SETS])
+        .argParser((text: string) => readSchemaKind(kindsWithSchema, text))
         .default(cli.kinds[0].noun),
     )
     .addHelpText(
@@ -90,9 +106,15 @@ In an editor that knows yaml-language-server, as the first line of a file:
 
 Examples:
   muster schema > session.schema.json
-  muster schema job > job.schema.json`,
+  muster schema job > job.schema.json
+  muster schema PinnedReplicaSet`,
     )
-    .action(answer((noun: string) => Promise.resolve(schema(cli, findKind(cli.kinds, noun) ?? cli.kinds[0]))));
+    .action(
+      answer((noun: string) => {
+        const read = noun === SCHEMA_OF_SETS ? buildSetSchema : findKind(cli.kinds, noun)?.schema;
+        return Promise.resolve(schema(cli, read));
+      }),
+    );
   program
     .command("completion")
     .description("Print the script that completes commands and names in a shell.")

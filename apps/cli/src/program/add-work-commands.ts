@@ -3,13 +3,18 @@ import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { events } from "../commands/events.ts";
 import { cancelWork, describeWork, explain, getPools, getReservations, getWork } from "../commands/get.ts";
+import { setNameOf } from "../commands/farm-questions.ts";
 import { logs } from "../commands/logs.ts";
 import { nameOf, resourceArgument, type Resource } from "../commands/resource-argument.ts";
+import { describeSet, getSets, waitForSet } from "../commands/replica-sets.ts";
+import { showRoll, waitForRoll } from "../commands/rolls.ts";
 import { run } from "../commands/run.ts";
-import { wait } from "../commands/wait.ts";
-import { EXIT } from "../domain/decide-exit.ts";
+import { wait, type WaitOptions } from "../commands/wait.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { readWish, type Wish } from "../domain/decide-wait.ts";
 import { parseDuration } from "../domain/duration.ts";
+import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
+import { isRollWord, isSetWord } from "../domain/replica-set.ts";
 import { findKind } from "../kinds/kinds.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
 
@@ -39,7 +44,8 @@ function addRun(program: Command, cli: Cli, answer: Answer): void {
       "after",
       `
 Progress goes to standard error, the result to standard output. Nothing is
-submitted unless every file is right. Ctrl-C cancels what was submitted and
+submitted unless every file is right. Replica sets are applied: muster apply.
+Ctrl-C cancels what was submitted and
 waits for its end; Ctrl-C again leaves at once.
 Documents are of kind Session, Job, or one of Kubeflow's: TFJob, PyTorchJob,
 MPIJob, JAXJob.
@@ -62,13 +68,13 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
   const nouns = cli.kinds.map(({ noun }) => noun);
   program
     .command("get")
-    .description("List sessions, jobs, pools or reservations, or show one of them.")
+    .description("List sessions, jobs, replica sets, rolling updates, pools or reservations, or show one.")
     .addArgument(
       resourceArgument("what to list", [
         ...cli.kinds.map(({ plural }) => plural),
-        ...["pools", "reservations"],
+        ...["replica-sets", "rs", "rolls", "pools", "reservations"],
         ...nouns,
-        ...["pool", "reservation"],
+        ...["replica-set", "roll", "pool", "reservation"],
       ]),
     )
     .argument(
@@ -78,11 +84,13 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\n\`jobs\` are those of all kinds.\n\nExamples:\n  muster get sessions\n  muster get jobs\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get job/training\n  muster get reservations -o json`,
+      `\n\`jobs\` are those of all kinds.\n\nExamples:\n  muster get sessions\n  muster get jobs\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get job/training\n  muster get rs\n  muster get replica-set web -o yaml\n  muster get reservations -o json`,
     )
     .action(
       answer((resource: Resource, second: string | undefined, { output }: OutputOption) => {
         const name = nameOf(resource, second);
+        if (isSetWord(resource.word)) return getSets(cli, name, output);
+        if (isRollWord(resource.word)) return showRoll(cli, name, { follow: false, timeoutMs: undefined, output });
         const kind = findKind(cli.kinds, resource.word);
         if (kind !== undefined) return getWork(cli, { kind, name }, output);
         return resource.word.startsWith("pool") ? getPools(cli, name, output) : getReservations(cli, name, output);
@@ -90,18 +98,19 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     );
   program
     .command("describe")
-    .description("Tell all that is known of a session or job: its phases, components, warnings and result.")
-    .addArgument(resourceArgument("what to describe", nouns))
+    .description("Tell all that is known of a session, job or replica set.")
+    .addArgument(resourceArgument("what to describe", [...nouns, "replica-set", "rs"]))
     .argument("[name]", "its name, unless it is `job/NAME`")
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster describe session http-benchmark-x7k2p\n  muster describe job training\n  muster describe job/training`,
+      `\nExamples:\n  muster describe session http-benchmark-x7k2p\n  muster describe job training\n  muster describe job/training\n  muster describe rs web`,
     )
     .action(
       answer((resource: Resource, second: string | undefined, { output }: OutputOption) => {
         const name = nameOf(resource, second);
         if (name === undefined) throw new CommandError(EXIT.usage, `the name of the ${resource.word} is missing`);
+        if (isSetWord(resource.word)) return describeSet(cli, name, output);
         return describeWork(cli, findKind(cli.kinds, resource.word) ?? cli.kinds[0], name, output);
       }),
     );
@@ -141,12 +150,12 @@ function addLogs(program: Command, cli: Cli, answer: Answer): void {
 function addReasons(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("explain")
-    .description("Say why work is where it is: a stable word, numbers, and who holds the machines that it waits for.")
-    .argument("<name>", `${TARGET}; or another owner of machines: replica-set/NAME, lease/NAME`)
+    .description("Say why something is where it is: a stable word, numbers, and who or what it waits for.")
+    .argument("<name>", `${TARGET}; replica-set/NAME; or another owner of machines: lease/NAME`)
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json\n  muster explain job/training`,
+      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json\n  muster explain job/training\n  muster explain replica-set/web`,
     )
     .action(answer((name: string, { output }: OutputOption) => explain(cli, name, output)));
   program
@@ -173,8 +182,10 @@ function addWait(program: Command, cli: Cli, answer: Answer): void {
   type Options = OutputOption & { for: Wish; timeout: number };
   program
     .command("wait")
-    .description("Wait until a session or job has a condition, or is deleted; in the form of kubectl wait.")
-    .argument("<name>", TARGET)
+    .description(
+      "Wait until a session, job, replica set or rolling update has a condition, or is gone; as kubectl wait.",
+    )
+    .argument("<name>", `${TARGET}; replica-set/NAME, roll/NAME`)
     .addOption(
       new Option("--for <wish>", "condition=TYPE, condition=TYPE=false, or delete")
         .argParser(wishArgument)
@@ -195,19 +206,28 @@ it is, and why. With -o json the work is printed as it was last seen.
 
 Of a job a condition is one of its status, such as Running, Succeeded, Failed.
 Of a session it is a state, such as RUN, DONE, ERROR, true from when the
-session came to it. Capital and small letters are the same.
+session came to it. Of a replica set it is ${SET_CONDITIONS.slice(0, 3).join(", ")},
+${SET_CONDITIONS.slice(3).join(", ")}; of a roll ${ROLL_CONDITIONS.join(", ")}.
+Capital and small letters are the same.
 
 Examples:
   muster wait job/training --for=condition=Succeeded --timeout 1h
   muster wait http-benchmark-x7k2p --for=condition=DONE -o json
   muster wait job/training --for=condition=Running=false
-  muster wait tfjob/mnist --for=delete`,
+  muster wait tfjob/mnist --for=delete
+  muster wait replica-set/web --for=condition=Ready --timeout 5m`,
     )
     .action(
       answer((name: string, { for: wish, timeout, output }: Options) =>
-        wait(cli, name, { wish, timeoutMs: timeout, output }),
+        waitForAny(cli, name, { wish, timeoutMs: timeout, output }),
       ),
     );
+}
+
+function waitForAny(cli: Cli, text: string, options: WaitOptions): Promise<ExitCode> {
+  const word = text.includes("/") ? text.slice(0, text.indexOf("/")) : "";
+  if (isSetWord(word)) return waitForSet(cli, setNameOf(text), options);
+  return isRollWord(word) ? waitForRoll(cli, setNameOf(text), options) : wait(cli, text, options);
 }
 
 /** As long as kubectl waits when nothing is said. */

@@ -1,0 +1,104 @@
+import { client } from "@muster/bus";
+import { FarmService } from "@muster/proto";
+import type { ExplainedSet, ReplicaSet, Roll, SetAudit } from "../domain/replica-set.ts";
+import type { SetDocument, SetSpec } from "../domain/set-document.ts";
+import type { Link } from "../kinds/kind.ts";
+import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
+import {
+  auditFromMessage,
+  explainedFromMessage,
+  rollFromMessage,
+  setFromMessage,
+  setSpecToMessage,
+} from "./farm-messages.ts";
+
+export type Outcome = "created" | "changed" | "unchanged";
+
+export type RollRequest = {
+  readonly oldSet: string;
+  readonly newSet: string;
+  /** Of the new set, which is made; undefined: it exists. */
+  readonly spec: SetSpec | undefined;
+  /** Undefined: as many as the old one has. */
+  readonly replicas: number | undefined;
+  readonly minimum: number;
+  readonly leaveOld: boolean;
+  readonly delayMs: number;
+};
+
+/** What the farms can be asked for. Every call rejects with FaultError and nothing else. */
+export type FarmCalls = {
+  apply(
+    document: SetDocument,
+    options: { readonly replace: boolean; readonly dryRun: boolean },
+  ): Promise<{ readonly set: ReplicaSet; readonly outcome: Outcome }>;
+  get(name: string): Promise<ReplicaSet>;
+  list(): Promise<ReplicaSet[]>;
+  explain(name: string): Promise<ExplainedSet>;
+  scale(name: string, replicas: number, expected: number | undefined): Promise<ReplicaSet>;
+  enable(name: string, enabled: boolean): Promise<ReplicaSet>;
+  delete(name: string, options: { readonly force: boolean; readonly keepPods: boolean }): Promise<ReplicaSet>;
+  /** `to` empty: the farm chooses. */
+  transfer(name: string, from: string, to: string): Promise<ReplicaSet>;
+  hold(name: string, hold: { readonly by: string; readonly because: string } | undefined): Promise<ReplicaSet>;
+  audit(name: string, limit: number): Promise<SetAudit[]>;
+  roll(request: RollRequest): Promise<Roll>;
+  getRoll(id: string): Promise<Roll>;
+  rolls(): Promise<Roll[]>;
+  changeRoll(id: string, change: "PAUSE" | "RESUME" | "UNDO"): Promise<Roll>;
+};
+
+export function farmCalls({ bus, stop }: Link): FarmCalls {
+  const farms = client(bus, FarmService);
+  const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+  const again = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
+  const setOf = ({ set }: { set?: Parameters<typeof setFromMessage>[0] | null }): ReplicaSet =>
+    setFromMessage(set ?? {});
+  const rollOf = ({ roll }: { roll?: Parameters<typeof rollFromMessage>[0] | null }): Roll =>
+    rollFromMessage(roll ?? {});
+  return {
+    apply: async ({ name, spec }, how) => {
+      const reply = await farms.applyReplicaSet({ ...again(), name, spec: setSpecToMessage(spec), ...how }, options);
+      return { set: setOf(reply), outcome: outcomeOf(reply.outcome) };
+    },
+    get: async (name) => setOf(await farms.getReplicaSet({ name }, options)),
+    list: () =>
+      readPages(async (page) => {
+        const reply = await farms.listReplicaSets({ continue: page }, options);
+        return { items: reply.sets.map(setFromMessage), next: reply.continue };
+      }),
+    explain: async (name) => explainedFromMessage(await farms.explainReplicaSet({ name }, options)),
+    scale: async (name, replicasDesired, expected) => {
+      const request = { ...again(), name, replicasDesired, ...(expected !== undefined && { expected }) };
+      return setOf(await farms.scaleReplicaSet(request, options));
+    },
+    enable: async (name, enabled) => setOf(await farms.enableReplicaSet({ ...again(), name, enabled }, options)),
+    delete: async (name, how) => setOf(await farms.deleteReplicaSet({ ...again(), name, ...how }, options)),
+    transfer: async (name, node, newNode) =>
+      setOf(await farms.transferNode({ ...again(), name, node, newNode }, options)),
+    hold: async (name, hold) =>
+      setOf(await farms.holdTransfers({ ...again(), name, hold: hold !== undefined, ...hold }, options)),
+    audit: async (name, limit) => (await farms.listAudit({ name, limit }, options)).records.map(auditFromMessage),
+    roll: async ({ oldSet, newSet, spec, replicas, minimum, leaveOld, delayMs }) => {
+      const request = {
+        ...again(),
+        oldSet,
+        newSet,
+        ...(spec !== undefined && { spec: setSpecToMessage(spec) }),
+        ...(replicas !== undefined && { replicasDesired: replicas }),
+        minimumReplicas: minimum,
+        leaveOld,
+        rollDelayMs: delayMs,
+      };
+      return rollOf(await farms.createRoll(request, options));
+    },
+    getRoll: async (id) => rollOf(await farms.getRoll({ id }, options)),
+    rolls: async () => (await farms.listRolls({}, options)).rolls.map(rollFromMessage),
+    changeRoll: async (id, change) => rollOf(await farms.changeRoll({ ...again(), id, change }, options)),
+  };
+}
+
+function outcomeOf(word: string): Outcome {
+  if (word === "CREATED") return "created";
+  return word === "UNCHANGED" ? "unchanged" : "changed";
+}

@@ -1,0 +1,103 @@
+import { faultOf, type Fault } from "@muster/faults";
+import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
+import type { Connected } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { decideExit, EXIT } from "../domain/decide-exit.ts";
+import { describeTrouble } from "../domain/describe-trouble.ts";
+import { nearestName } from "../domain/nearest-name.ts";
+import { isRollWord, isSetWord, SET_NOUN, type ReplicaSet } from "../domain/replica-set.ts";
+
+/** The set that `NAME`, `rs/NAME` or `rs NAME` means. Throws CommandError for another kind. */
+export function setNameOf(first: string, second?: string): string {
+  const slash = first.indexOf("/");
+  const [word, name] =
+    second === undefined
+      ? slash < 0
+        ? [SET_NOUN, first]
+        : [first.slice(0, slash), first.slice(slash + 1)]
+      : [first, second];
+  if (!isSetWord(word) && !isRollWord(word))
+    throw new CommandError(EXIT.usage, `"${word}" is no ${SET_NOUN}; did you mean ${SET_NOUN}/${name}?`);
+  if (name === "") throw new CommandError(EXIT.usage, `the name is missing after "${word}/"`);
+  return name;
+}
+
+/** What was asked of a set of this name. A refusal is told in words of the command, with what to do next. */
+export async function askOfSet<Answer>(
+  { link }: Connected,
+  name: string,
+  question: (farms: FarmCalls) => Promise<Answer>,
+): Promise<Answer> {
+  const farms = farmCalls(link);
+  try {
+    return await question(farms);
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    const hint = (await hintFor(farms, name, fault).catch(() => undefined)) ?? decideExit(fault).hint;
+    const message = fault.code === "invalid_request" ? reasonOf(fault) : describeTrouble(fault);
+    throw new CommandError(decideExit(fault).code, message, { ...(hint !== undefined && { hint }), cause: error });
+  }
+}
+
+/** Fields of messages, as options and documents name them. Of what only says which set is meant the name is left out. */
+const WORDS = new Map<string, string>([
+  ...["name", "force", "node", "id", "change", "old_set"].map((field): [string, string] => [field, ""]),
+  ["new_set", "the new set"],
+  ["new_node", "--to"],
+  ["by", "--because"],
+  ["replicas_desired", "--replicas"],
+  ["minimum_replicas", "--minimum"],
+  ["roll_delay_ms", "--delay"],
+]);
+
+function reasonOf({ field, reason }: Extract<Fault, { code: "invalid_request" }>): string {
+  const word = WORDS.get(field) ?? documentField(field);
+  return word === "" ? reason : `${word}: ${reason}`;
+}
+
+/** Fields that the farm names as its messages do, in the names of documents. */
+export function documentField(field: string): string {
+  const known = new Map([
+    ["name", "metadata.name"],
+    ["spec.pod_id", "spec.podId"],
+    ["spec.node_selector", "spec.nodeSelector"],
+    ["spec.template_json", "spec.template"],
+    ["spec.replicas_desired", "spec.replicas"],
+    ["spec.allocation_strategy", "spec.allocationStrategy"],
+    ["spec.labels", "metadata.labels"],
+  ]).get(field);
+  if (known !== undefined) return known;
+  // What the API server says of a pod.
+  return /^spec\.(?!pool$|daemon$|labels\.)/.test(field) ? `spec.template.${field}` : field;
+}
+
+async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<string | undefined> {
+  if (fault.code === "not_found") {
+    const near = nearestName(
+      name,
+      (await farms.list()).map((set) => set.name),
+    );
+    return near === undefined ? "`muster get replica-sets` shows those that exist" : `did you mean "${near}"?`;
+  }
+  if (fault.code === "conflict") return `\`muster get replica-set ${name}\` shows how it is now`;
+  if (fault.code === "already_exists")
+    return `give the new set another name, or roll to the one that is there: \`muster roll ${name} --to ${fault.id}\``;
+  // An option that has a word of its own says itself what is wrong with it.
+  if (fault.code !== "invalid_request" || (WORDS.get(fault.field) ?? fault.field).startsWith("--")) return undefined;
+  if (fault.field === "force")
+    return `\`muster delete ${name} --force\` deletes its pods too, \`muster delete ${name} --orphan\` leaves them running`;
+  return hintOf(await farms.get(name));
+}
+
+/** What stands in the way of a change, by how the set is now. */
+function hintOf({ name, roll, deletion, transfer, held, replicas }: ReplicaSet): string {
+  if (deletion !== undefined) return `\`muster wait replica-set/${name} --for=delete\` waits until it is gone`;
+  if (roll !== "") return `\`muster roll status ${roll}\` follows it, \`muster roll undo ${roll}\` goes back`;
+  if (held !== undefined) return `\`muster transfer ${name} --release\` lets transfers go on`;
+  if (transfer !== undefined) return `\`muster explain replica-set/${name}\` says how far its transfer is`;
+  const nodes = replicas.map(({ node }) => node);
+  return nodes.length === 0
+    ? `\`muster explain replica-set/${name}\` says how it is`
+    : `${name} is on ${nodes.slice(0, 5).join(", ")}${nodes.length > 5 ? ", ..." : ""}; \`muster explain replica-set/${name}\` says more`;
+}

@@ -1,0 +1,61 @@
+import {
+  describePlace,
+  describeProblem,
+  FILE_BYTES_MAX,
+  parseDocuments,
+  type Place,
+  type Placed,
+  type Problem,
+  type ReadDocument,
+} from "../adapters/parse-documents.ts";
+import type { Cli } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { plural } from "../domain/plural.ts";
+
+/** Problems of a file that are shown; the first ones usually explain the rest. */
+const PROBLEMS_MAX = 50;
+
+/** The documents of all files. Throws CommandError, after it has told every problem, when one of them is wrong or two have one title. */
+export async function readFiles<Value>(
+  cli: Cli,
+  files: readonly string[],
+  {
+    read,
+    titleOf,
+  }: {
+    readonly read: (document: unknown) => ReadDocument<Value>;
+    /** By which no two may be called; undefined where the name is yet to be made. */
+    readonly titleOf: (value: Value) => string | undefined;
+  },
+): Promise<Placed<Value>[]> {
+  const documents: Placed<Value>[] = [];
+  const problems: Problem[] = [];
+  const firstOf = new Map<string, Place>();
+  for (const file of files) {
+    const parsed = parseDocuments(file === "-" ? "stdin" : file, await cli.io.read(file, FILE_BYTES_MAX), read);
+    problems.push(...parsed.problems);
+    for (const placed of parsed.documents) {
+      documents.push(placed);
+      const { value, place } = placed;
+      const title = titleOf(value);
+      const first = title === undefined ? undefined : firstOf.get(title);
+      if (title === undefined) continue;
+      if (first === undefined) firstOf.set(title, place);
+      else problems.push({ ...place, message: `${title} is given twice, first at ${describePlace(first)}` });
+    }
+  }
+  refuseProblems(cli, problems);
+  return documents;
+}
+
+/** Throws when there are any, after it has told them. */
+export function refuseProblems(cli: Cli, problems: readonly Problem[]): void {
+  if (problems.length === 0) return;
+  const more = problems.length - PROBLEMS_MAX;
+  cli.io.err(problems.slice(0, PROBLEMS_MAX).map((problem) => `error: ${describeProblem(problem)}`));
+  if (more > 0) cli.io.err([`error: ${plural(more, "more problem")}`]);
+  throw new CommandError(EXIT.usage, `${plural(problems.length, "problem")} found`, {
+    hint: "nothing was submitted; examples/ has files that are right",
+  });
+}

@@ -1,0 +1,140 @@
+import { isoTime } from "./build-record.ts";
+import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { formatDuration, formatElapsed } from "./duration.ts";
+import { colourOf } from "./paint.ts";
+import { plural } from "./plural.ts";
+import { phaseOfSet, type ReplicaSet, type Replica, type Roll, type SetAudit } from "./replica-set.ts";
+
+const REPLICAS = ["NODE", "POD", "HEALTH", "WHY"] as const;
+
+export function buildSetTable(sets: readonly ReplicaSet[], nowMs: number, style: TableStyle): string[] {
+  const rows = sets.map((set): Cell[] => {
+    const phase = phaseOfSet(set);
+    return [
+      set.name,
+      { text: phase, colour: colourOf(phase) },
+      ...[set.desired, set.replicas.length, set.healthy, set.eligibleNodes].map(String),
+      formatElapsed(nowMs - set.createdAtMs),
+      whyOf(set),
+    ];
+  });
+  return buildTable(["NAME", "PHASE", "WANTED", "PLACED", "READY", "ELIGIBLE", "AGE", "WHY"], rows, style);
+}
+
+/** Why it is not as it should be, in a few words; empty when it is. */
+function whyOf({ roll, transfer, trouble, held, farm }: ReplicaSet): string {
+  if (farm === "") return "no farm owns it";
+  if (roll !== "") return `in rolling update ${roll}`;
+  if (transfer !== undefined) return describeMove(transfer);
+  if (trouble !== undefined) return `${trouble.code}: ${trouble.message}`;
+  return held === undefined ? "" : `transfers are held by ${held.by}`;
+}
+
+export function describeMove({ oldNode, newNode }: { readonly oldNode: string; readonly newNode: string }): string {
+  return newNode === "" ? `leaves ${oldNode}, and seeks another node` : `leaves ${oldNode} for ${newNode}`;
+}
+
+/** All that is known of one, for people. */
+export function buildSetDescription(set: ReplicaSet, style: TableStyle): string[] {
+  const { spec, transfer, held, trouble, deletion } = set;
+  const rows: (readonly [string, string])[] = [
+    ["uid", set.uid],
+    ["phase", phaseOfSet(set)],
+    ["created", isoTime(set.createdAtMs) ?? ""],
+    ["replicas", describeCounts(set)],
+    ["pod id", spec.podId],
+    ["nodes", describeNodes(set)],
+    ["strategy", spec.daemon ? "daemon: a pod on each eligible node" : spec.allocationStrategy],
+    ["owned by", set.farm === "" ? "no farm" : set.farm],
+    ...(set.roll === "" ? [] : [["rolling update", set.roll] as const]),
+    ...(transfer === undefined ? [] : [["transfer", `${describeMove(transfer)}: ${transfer.because}`] as const]),
+    ...(held === undefined ? [] : [["transfers held", `by ${held.by}: ${held.because}`] as const]),
+    ...(trouble === undefined ? [] : [["trouble", `${trouble.code}: ${trouble.message}`] as const]),
+    ...(deletion === undefined ? [] : [["deletion", deletion.keepPods ? "the pods stay" : "with its pods"] as const]),
+  ];
+  return [
+    ...buildTable(["REPLICA-SET", plain(set.name)], rows, style),
+    "",
+    ...buildReplicaTable(set.replicas, style),
+    "",
+    `\`muster audit ${set.name}\` shows what was done to it`,
+  ];
+}
+
+export function describeCounts({ desired, replicas, healthy }: ReplicaSet): string {
+  return `${desired} wanted, ${replicas.length} placed, ${healthy} ready`;
+}
+
+function describeNodes({ spec, eligibleNodes }: ReplicaSet): string {
+  const which =
+    spec.pool !== "" ? `machines of pool ${spec.pool}` : spec.nodeSelector === "" ? "all" : spec.nodeSelector;
+  return `${which}; ${eligibleNodes} eligible`;
+}
+
+export function buildReplicaTable(replicas: readonly Replica[], style: TableStyle): string[] {
+  if (replicas.length === 0) return ["no replicas"];
+  return buildTable(
+    REPLICAS,
+    replicas.map(({ node, pod, health, eligible, reason, message }): Cell[] => [
+      node,
+      pod,
+      { text: health, colour: colourOf(health) },
+      [eligible ? "" : "its node is no longer eligible", reason, message].filter((each) => each !== "").join(": "),
+    ]),
+    style,
+  );
+}
+
+/** The stable form for `-o json` and `-o yaml`, beside what `buildRecord` makes of it. */
+export function withPhase(set: ReplicaSet): ReplicaSet & { readonly kind: string; readonly phase: string } {
+  return { kind: "replica-set", phase: phaseOfSet(set), ...set };
+}
+
+export function buildRollTable(rolls: readonly Roll[], nowMs: number, style: TableStyle): string[] {
+  const rows = rolls.map((roll): Cell[] => [
+    roll.id,
+    { text: roll.phase, colour: colourOf(roll.phase) },
+    `${roll.oldSet} -> ${roll.newSet}`,
+    `${roll.oldHealthy}/${roll.oldDesired}`,
+    `${roll.newHealthy}/${roll.target}`,
+    String(roll.minimum),
+    formatElapsed(nowMs - roll.createdAtMs),
+    whyRollWaits(roll),
+  ]);
+  return buildTable(["NAME", "PHASE", "SETS", "OLD", "NEW", "MINIMUM", "AGE", "WHY"], rows, style);
+}
+
+export function whyRollWaits({ trouble, waitingBecause }: Roll): string {
+  return trouble === undefined ? waitingBecause : `${trouble.code}: ${trouble.message}`;
+}
+
+/** How far it is, as one line. */
+export function buildRollLine(roll: Roll): string {
+  const { id, phase, oldSet, newSet, newHealthy, newCurrent, target, oldHealthy, oldCurrent, minimum } = roll;
+  const counts = `${newSet} has ${newCurrent} of ${target}, ${newHealthy} ready; ${oldSet} has ${oldCurrent}, ${oldHealthy} ready`;
+  const why = whyRollWaits(roll);
+  return `roll ${id} ${phase}: ${counts}; at least ${minimum} stay ready${why === "" ? "" : ` (${why})`}`;
+}
+
+/** What was agreed when it began. */
+export function describeRoll(roll: Roll): string {
+  const { oldSet, newSet, target, minimum, leaveOld, delayMs } = roll;
+  const pace = delayMs === 0 ? "" : `, ${formatDuration(delayMs)} between two steps`;
+  const end = leaveOld ? `${oldSet} stays, with what is left` : `${oldSet} goes at the end`;
+  return `${oldSet} -> ${newSet}: ${plural(target, "replica")}, at least ${minimum} ready at all times${pace}; ${end}`;
+}
+
+export function buildAuditTable(audits: readonly SetAudit[], style: TableStyle): string[] {
+  return buildTable(
+    ["TIME", "EVENT", "DETAILS"],
+    audits.map(({ atMs, event, details }) => [isoTime(atMs) ?? "", event, describeDetails(details)]),
+    style,
+  );
+}
+
+function describeDetails(details: SetAudit["details"]): string {
+  return Object.entries(details)
+    .filter(([, value]) => value !== "")
+    .map(([name, value]) => `${name}=${Array.isArray(value) ? value.join(",") : String(value)}`)
+    .join(" ");
+}

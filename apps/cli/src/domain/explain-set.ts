@@ -1,0 +1,191 @@
+import type { Explanation } from "./build-explanation.ts";
+import { buildRollLine, describeCounts, describeMove } from "./build-set-views.ts";
+import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { formatElapsed } from "./duration.ts";
+import { colourOf, paint } from "./paint.ts";
+import { plural } from "./plural.ts";
+import { isSettled, phaseOfSet, type ExplainedSet, type ReplicaSet, type Roll } from "./replica-set.ts";
+
+/** Nodes that are shown one by one. */
+const NODES_SHOWN_MAX = 50;
+
+/** Why a set is as it is: the first of what stands in its way, a stable word, and what can be done. */
+export function explainSet(explained: ExplainedSet, nowMs: number): Explanation {
+  const { set, roll } = explained;
+  return explainState(set, roll) ?? explainPlaces(explained, nowMs) ?? explainWell(set);
+}
+
+function explainState(set: ReplicaSet, roll: Roll | undefined): Explanation | undefined {
+  const { name, deletion, farm, disabled } = set;
+  if (deletion !== undefined) {
+    const pods = deletion.keepPods ? "its pods stay" : `${plural(set.replicas.length, "replica")} left`;
+    return { code: "DELETING", message: `it is being deleted: ${pods}`, next: "" };
+  }
+  if (farm === "")
+    return {
+      code: "NO_FARM",
+      message: "no farm owns it now, so that nothing is done about it; another one takes it over within seconds",
+      next: "`muster doctor` shows the farms; one with FARM_RC_SELECTOR owns only sets whose labels match",
+    };
+  if (roll !== undefined)
+    return {
+      code: "IN_ROLL",
+      message: buildRollLine(roll),
+      next: `\`muster roll status ${roll.id}\` follows it, \`muster roll undo ${roll.id}\` goes back`,
+    };
+  if (set.transfer !== undefined) {
+    const { because, givenUpAtMs } = set.transfer;
+    const by = new Date(givenUpAtMs).toISOString();
+    return {
+      code: "TRANSFERRING",
+      message: `it ${describeMove(set.transfer)}: ${because}; the old pod goes once the new one is ready, or all is taken back at ${by}`,
+      next: "",
+    };
+  }
+  if (disabled)
+    return {
+      code: "DISABLED",
+      message: `it is disabled: nothing is added, removed or made new (${describeCounts(set)})`,
+      next: `\`muster enable ${name}\` lets it go on`,
+    };
+  return undefined;
+}
+
+function explainPlaces({ set, nodesKnown, nodes }: ExplainedSet, nowMs: number): Explanation | undefined {
+  const { desired, replicas, trouble } = set;
+  if (!nodesKnown)
+    return {
+      code: "NODES_UNKNOWN",
+      message: "the watcher is silent, so that nothing is concluded about nodes, and nothing is moved",
+      next: "`muster doctor` checks the watcher",
+    };
+  if (trouble !== undefined && trouble.code !== "TOO_FEW_NODES")
+    return { code: trouble.code, message: trouble.message, next: adviceFor(trouble.code, set, nowMs) };
+  if (replicas.length < desired) {
+    const missing = desired - replicas.length;
+    const free = nodes.filter(({ code }) => code === "FREE").length;
+    if (free >= missing) return { code: "PLACING", message: `${describeCounts(set)}; the rest follows now`, next: "" };
+    return {
+      code: "TOO_FEW_NODES",
+      message: `${describeCounts(set)}: ${plural(missing, "node")} more would do, ${free} of them ${free === 1 ? "is" : "are"} free (${countNodes(nodes)})`,
+      next: adviceFor("TOO_FEW_NODES", set, nowMs),
+    };
+  }
+  if (replicas.length > desired)
+    return { code: "REMOVING", message: `${describeCounts(set)}; what is too much is removed now`, next: "" };
+  const ill = replicas.filter(({ health }) => health !== "READY");
+  const [first] = ill;
+  if (first !== undefined) {
+    const why = [first.health, first.reason, first.message].filter((each) => each !== "").join(": ");
+    return {
+      code: "NOT_HEALTHY",
+      message: `${describeCounts(set)}; ${first.pod} on ${first.node} is ${why}${ill.length > 1 ? `; ${ill.length - 1} more are not ready` : ""}`,
+      next: `\`kubectl describe pod ${first.pod}\` and \`kubectl logs ${first.pod}\` say more`,
+    };
+  }
+  if (set.healthy < desired)
+    return {
+      code: "RENEWING",
+      message: `${describeCounts(set)}: pods of the earlier template are made anew`,
+      next: "",
+    };
+  return explainLeaving(set, nowMs);
+}
+
+/** Replicas on nodes that are no longer eligible. */
+function explainLeaving(set: ReplicaSet, nowMs: number): Explanation | undefined {
+  const leaving = set.replicas.filter(({ eligible }) => !eligible).map(({ node }) => node);
+  if (leaving.length === 0) return undefined;
+  const where = `${leaving.join(", ")} ${leaving.length === 1 ? "is" : "are"} no longer eligible`;
+  if (set.spec.allocationStrategy === "Static")
+    return {
+      code: "STATIC",
+      message: `${where}, and a Static set is never moved`,
+      next: `\`muster transfer ${set.name} --from ${leaving[0] ?? "NODE"}\` moves it once`,
+    };
+  if (set.held !== undefined)
+    return {
+      code: "TRANSFERS_HELD",
+      message: `${where}, and transfers are held by ${set.held.by}: ${set.held.because}`,
+      next: `\`muster transfer ${set.name} --release\` lets them go on`,
+    };
+  const pauseMs = set.transferNotBeforeAtMs - nowMs;
+  const when = pauseMs > 0 ? `in ${formatElapsed(pauseMs)}, after ${plural(set.transferFailures, "failure")}` : "next";
+  return { code: "LEAVING", message: `${where}; the transfer to another node begins ${when}`, next: "" };
+}
+
+function explainWell(set: ReplicaSet): Explanation {
+  return isSettled(set)
+    ? { code: "READY", message: describeCounts(set), next: "" }
+    : { code: "CHANGING", message: describeCounts(set), next: "" };
+}
+
+function adviceFor(code: string, set: ReplicaSet, nowMs: number): string {
+  const { name, spec } = set;
+  switch (code) {
+    case "TOO_FEW_NODES":
+      if (spec.pool !== "") return "`muster get reservations` shows the machines that it waits for";
+      return `label, uncordon or add a node for ${spec.nodeSelector === "" ? "it" : spec.nodeSelector}, or \`muster scale ${name} --replicas ${set.replicas.length}\``;
+    case "NO_ELIGIBLE_NODES":
+      return `check nodeSelector ${spec.nodeSelector} against \`kubectl get nodes --show-labels\``;
+    case "TRANSFER_FAILED": {
+      const pauseMs = set.transferNotBeforeAtMs - nowMs;
+      return `it is tried again${pauseMs > 0 ? ` in ${formatElapsed(pauseMs)}` : ""}; \`muster audit ${name}\` shows what was tried`;
+    }
+    case "POD_REFUSED":
+      return "mend the template and `muster apply -f FILE --replace`";
+    case "OVERLAP":
+      return `\`muster get replica-sets\` shows the other set; give one of them other nodes, or \`muster delete ${name}\``;
+    default:
+      return "";
+  }
+}
+
+function countNodes(nodes: ExplainedSet["nodes"]): string {
+  const counts = new Map<string, number>();
+  for (const { code } of nodes) counts.set(code, (counts.get(code) ?? 0) + 1);
+  return counts.size === 0 ? "no nodes" : [...counts].map(([code, count]) => `${count} ${code}`).join(", ");
+}
+
+/** The explanation for people: the sentence, then each node that matters. */
+export function buildSetExplanation(explained: ExplainedSet, nowMs: number, style: TableStyle): string[] {
+  const { set, nodesKnown } = explained;
+  const { code, message, next } = explainSet(explained, nowMs);
+  const phase = phaseOfSet(set);
+  const nodes = buildNodeRows(explained);
+  return [
+    `replica-set ${set.name} ${paint(phase, colourOf(phase), style.colours)}: ${code}`,
+    `  ${plain(message)}`,
+    ...(next === "" ? [] : [`next: ${next}`]),
+    `owner: ${set.farm === "" ? "no farm" : set.farm}`,
+    ...(nodesKnown
+      ? ["", ...(nodes.length > 0 ? buildTable(["NODE", "WHAT", "POD", "HEALTH", "WHY"], nodes, style) : ["no nodes"])]
+      : []),
+    ...describeOthers(explained, nodes.length),
+  ];
+}
+
+function buildNodeRows({ set, nodes }: ExplainedSet): Cell[][] {
+  return nodes
+    .filter(({ code }) => code !== "NOT_SELECTED")
+    .slice(0, NODES_SHOWN_MAX)
+    .map(({ node, code, message }) => {
+      const replica = set.replicas.find((each) => each.node === node);
+      const { pod = "-", health = "-" } = replica ?? {};
+      return [node, code, pod, { text: health, colour: colourOf(health) }, message || (replica?.message ?? "")];
+    });
+}
+
+function describeOthers({ set, nodes, nodesMore }: ExplainedSet, shown: number): string[] {
+  const unselected = nodes.filter(({ code }) => code === "NOT_SELECTED");
+  const hidden = nodes.length - unselected.length - shown;
+  const named = unselected.slice(0, 3).map(({ node }) => node);
+  return [
+    ...(hidden > 0 ? [`and ${plural(hidden, "more node")}; -o json shows them`] : []),
+    ...(unselected.length > 0
+      ? [
+          `${plural(unselected.length + nodesMore, "other node")} (${named.join(", ")}${unselected.length > 3 ? ", ..." : ""}) ${unselected.length + nodesMore === 1 ? "does" : "do"} not match ${set.spec.nodeSelector}`,
+        ]
+      : []),
+  ];
+}

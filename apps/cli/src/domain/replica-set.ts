@@ -1,0 +1,131 @@
+import type { SetSpec } from "./set-document.ts";
+
+/** How every text names one, and what stands before the slash in `replica-set/NAME`. */
+export const SET_NOUN = "replica-set";
+
+/** By which people name the kind: those of kubectl, too. */
+const SET_WORDS = ["replica-set", "replica-sets", "rs", "pinned-replica-set", "pinned-replica-sets", "prs"];
+const ROLL_WORDS = ["roll", "rolls", "rollout", "rollouts"];
+
+/** Whether the word means replica sets, however its letters and hyphens are written. */
+export function isSetWord(word: string): boolean {
+  return isAmong(SET_WORDS, word);
+}
+
+export function isRollWord(word: string): boolean {
+  return isAmong(ROLL_WORDS, word);
+}
+
+function isAmong(words: readonly string[], word: string): boolean {
+  const bare = (text: string): string => text.toLowerCase().replaceAll("-", "");
+  return words.some((each) => bare(each) === bare(word));
+}
+
+export type Replica = {
+  readonly node: string;
+  readonly pod: string;
+  /** READY, NOT_READY, FAILED, SUCCEEDED or UNKNOWN. */
+  readonly health: string;
+  readonly reason: string;
+  readonly message: string;
+  /** Its node is still eligible. */
+  readonly eligible: boolean;
+};
+
+export type NodeTransfer = {
+  readonly oldNode: string;
+  /** Empty: none is found yet. */
+  readonly newNode: string;
+  readonly because: string;
+  readonly startedAtMs: number;
+  readonly givenUpAtMs: number;
+};
+
+export type Trouble = { readonly code: string; readonly message: string; readonly sinceMs: number };
+
+/** A set as a farm tells it. */
+export type ReplicaSet = {
+  readonly name: string;
+  readonly uid: string;
+  readonly revision: number;
+  readonly generation: number;
+  readonly spec: SetSpec;
+  /** What it should have now: its own number, or what its rolling update says. */
+  readonly desired: number;
+  readonly healthy: number;
+  readonly eligibleNodes: number;
+  /** In the order of the nodes' names. */
+  readonly replicas: readonly Replica[];
+  /** That owns it; empty: none does now. */
+  readonly farm: string;
+  readonly disabled: boolean;
+  readonly transfer: NodeTransfer | undefined;
+  readonly held: { readonly by: string; readonly because: string; readonly atMs: number } | undefined;
+  /** Transfers that failed since one succeeded, and when the next may begin. */
+  readonly transferFailures: number;
+  readonly transferNotBeforeAtMs: number;
+  /** Id of its rolling update; empty: none. */
+  readonly roll: string;
+  readonly deletion: { readonly keepPods: boolean; readonly atMs: number } | undefined;
+  readonly trouble: Trouble | undefined;
+  readonly createdAtMs: number;
+};
+
+/** A rolling update as a farm tells it. */
+export type Roll = {
+  readonly id: string;
+  readonly revision: number;
+  readonly oldSet: string;
+  readonly newSet: string;
+  /** CREATING, RUNNING, PAUSED or FINISHING. */
+  readonly phase: string;
+  readonly target: number;
+  readonly minimum: number;
+  readonly leaveOld: boolean;
+  readonly delayMs: number;
+  readonly oldDesired: number;
+  readonly newDesired: number;
+  readonly oldCurrent: number;
+  readonly newCurrent: number;
+  readonly oldHealthy: number;
+  readonly newHealthy: number;
+  /** How often old and new have changed places. */
+  readonly undone: number;
+  readonly waitingBecause: string;
+  readonly trouble: Trouble | undefined;
+  readonly createdAtMs: number;
+};
+
+export type NodeVerdict = { readonly node: string; readonly code: string; readonly message: string };
+
+/** A set, and what each node is to it. */
+export type ExplainedSet = {
+  readonly set: ReplicaSet;
+  readonly roll: Roll | undefined;
+  readonly nodesKnown: boolean;
+  readonly nodes: readonly NodeVerdict[];
+  readonly nodesMore: number;
+};
+
+export type SetAudit = {
+  readonly id: string;
+  readonly event: string;
+  readonly atMs: number;
+  readonly details: Readonly<Record<string, unknown>>;
+  readonly traceparent: string;
+};
+
+/** One word for how a set is. */
+export function phaseOfSet(set: ReplicaSet): string {
+  if (set.deletion !== undefined) return "DELETING";
+  if (set.roll !== "") return "ROLLING";
+  if (set.disabled) return "DISABLED";
+  if (set.transfer !== undefined) return "TRANSFERRING";
+  if (set.trouble !== undefined) return "TROUBLED";
+  return isSettled(set) ? "READY" : "CHANGING";
+}
+
+/** All replicas that it should have are healthy, and nothing is under way. */
+export function isSettled(set: ReplicaSet): boolean {
+  return set.healthy >= set.desired && set.replicas.length === set.desired && set.transfer === undefined;
+}

@@ -1,0 +1,128 @@
+import type { Schema } from "./build-session-schema.ts";
+import { API_VERSION } from "./session-document.ts";
+
+/** What `kind` says in the document of a set. Not ReplicaSet, so that nobody takes it for the one of Kubernetes. */
+export const SET_KIND = "PinnedReplicaSet";
+export const STRATEGIES = ["Dynamic", "Static"] as const;
+export type Strategy = (typeof STRATEGIES)[number];
+
+/** Of one set. */
+export const SET_REPLICAS_MAX = 1000;
+/** A pod's name adds a hyphen and a number. */
+export const SET_NAME_MAX = 50;
+export const SET_LABELS_MAX = 64;
+
+/** What somebody wants of a set. */
+export type SetSpec = {
+  /** Empty: the set's name. */
+  readonly podId: string;
+  /** Of a daemon set undefined: a pod on each eligible node. */
+  readonly replicas: number | undefined;
+  readonly daemon: boolean;
+  /** Kubernetes label selector; empty: every node, or every machine of the pool. */
+  readonly nodeSelector: string;
+  /** Empty: any node. */
+  readonly pool: string;
+  readonly allocationStrategy: Strategy;
+  /** A pod template: metadata and spec. */
+  readonly template: Readonly<Record<string, unknown>>;
+  readonly labels: Readonly<Record<string, string>>;
+};
+
+export type SetDocument = { readonly name: string; readonly spec: SetSpec };
+
+/** The document with everything that was left out written in full. */
+export function buildSetDocument({ name, spec }: SetDocument): Record<string, unknown> {
+  const { labels, podId, replicas, daemon, nodeSelector, pool, allocationStrategy, template } = spec;
+  return {
+    apiVersion: API_VERSION,
+    kind: SET_KIND,
+    metadata: { name, ...(Object.keys(labels).length > 0 && { labels }) },
+    spec: {
+      podId: podId === "" ? name : podId,
+      ...(daemon ? { daemon } : { replicas }),
+      ...(pool === "" ? { nodeSelector } : { pool }),
+      allocationStrategy,
+      template,
+    },
+  };
+}
+
+const LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
+/** JSON Schema (2020-12) of one document, for editors. What the cluster knows of pod templates the replication farm checks. */
+export function buildSetSchema(): Schema {
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "Muster pinned replica set",
+    description: "Pods that are kept on chosen nodes, one a node, each pinned to its node.",
+    ...closed(["apiVersion", "kind", "metadata", "spec"], {
+      apiVersion: { const: API_VERSION },
+      kind: { const: SET_KIND },
+      metadata: closed(["name"], {
+        name: { type: "string", pattern: LABEL, maxLength: SET_NAME_MAX, description: "Pods are called NAME-NUMBER." },
+        labels: { ...texts("On the set, for the selectors of farms."), maxProperties: SET_LABELS_MAX },
+      }),
+      spec: spec(),
+    }),
+  };
+}
+
+function spec(): Schema {
+  return {
+    allOf: [
+      { oneOf: [{ required: ["replicas"] }, { required: ["daemon"] }] },
+      { oneOf: [{ required: ["nodeSelector"] }, { required: ["pool"] }] },
+    ],
+    ...closed(["template"], {
+      replicas: { type: "integer", minimum: 0, maximum: SET_REPLICAS_MAX, description: "So many pods, one a node." },
+      daemon: { const: true, description: "A pod on each eligible node, instead of a number of replicas." },
+      podId: {
+        type: "string",
+        pattern: LABEL,
+        maxLength: 63,
+        description: "What runs; a node has one of it at most, whatever sets it belongs to. Default: the set's name.",
+      },
+      nodeSelector: {
+        description: 'The nodes that may be used: a label selector such as "zone in (a, b),disk=ssd", or labels.',
+        oneOf: [{ type: "string" }, texts("All of these labels.")],
+      },
+      pool: { type: "string", minLength: 1, maxLength: 63, description: "Machines that the ledger gives to the set." },
+      allocationStrategy: {
+        enum: STRATEGIES,
+        default: "Dynamic",
+        description: "Dynamic: a node that is no longer eligible is exchanged for another one. Static: never.",
+      },
+      template: {
+        description: "A pod template, as in Deployments.",
+        ...closed(["spec"], {
+          metadata: closed([], { labels: texts("On each pod."), annotations: texts("On each pod.") }),
+          spec: {
+            type: "object",
+            required: ["containers"],
+            properties: {
+              containers: {
+                type: "array",
+                minItems: 1,
+                items: {
+                  type: "object",
+                  required: ["name", "image"],
+                  properties: { name: { type: "string" }, image: { type: "string" } },
+                },
+              },
+              restartPolicy: { const: "Always" },
+            },
+          },
+        }),
+      },
+    }),
+  };
+}
+
+function closed(required: readonly string[], properties: Readonly<Record<string, Schema>>): Schema {
+  return { type: "object", additionalProperties: false, ...(required.length > 0 && { required }), properties };
+}
+
+function texts(description: string): Schema {
+  return { type: "object", additionalProperties: { type: "string" }, description };
+}
