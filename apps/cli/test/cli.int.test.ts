@@ -326,7 +326,8 @@ it("writes every time of every command in ISO 8601, never as milliseconds", asyn
     expect(stdout, line).not.toMatch(/: 1[67]\d{11}\b/);
   }
   await world.muster(["dead-letters", "drop", String(letter)]).ended;
-});
+  // Each of its lines starts a process.
+}, 240_000);
 
 describe("muster explain of other owners", () => {
   it("says what the ledger knows of a lease", async () => {
