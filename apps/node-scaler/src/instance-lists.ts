@@ -44,11 +44,16 @@ function ask(scaler: Scaler, loop: LoopName, name: string): Promise<void> {
   return asking;
 }
 
-async function list({ providers, memory, signal, now }: Scaler, provider: string): Promise<void> {
+async function list({ providers, memory, signal, now, wallNow }: Scaler, provider: string): Promise<void> {
   const known = providers.get(provider);
   if (known === undefined) throwFault({ code: "not_found", kind: "provider in the file of pools", id: provider });
   const askedAtMs = now();
   const listed = await known.list(signal);
-  memory.lists.set(provider, { askedAtMs, instances: listed.map((instance) => ({ ...instance, provider })) });
+  const aheadMs = wallNow() - now();
+  const instances = listed.map((instance): ListedInstance => {
+    const { lostAtMs } = instance;
+    return { ...instance, provider, lostAtMs: lostAtMs === undefined ? undefined : lostAtMs - aheadMs };
+  });
+  memory.lists.set(provider, { askedAtMs, instances });
   memory.silences.delete(provider);
 }

@@ -36,6 +36,8 @@ export type Cluster = {
 export type ScalerDeps = {
   /** Milliseconds since 1970 that never jump while the process lives. */
   readonly now: () => number;
+  /** Milliseconds since 1970 as others count them. */
+  readonly wallNow: () => number;
   /** Fencing token of this leadership. */
   readonly term: number;
   /** Whether this process leads at this moment: asked before each effect that no revision fences. */

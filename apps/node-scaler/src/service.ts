@@ -3,7 +3,7 @@ import { faultOf, isRetryable } from "@muster/faults";
 import { NodeService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
-import { openDeps, steadyNow, type Deps } from "./adapters/deps.ts";
+import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import { checkPools } from "./check-pools.ts";
 import type { Config } from "./config.ts";
@@ -76,10 +76,10 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
   }
 }
 
-function loopDeps({ logger }: ServiceContext<Config>, { metrics }: Deps, { signal }: Leadership) {
+function loopDeps({ logger }: ServiceContext<Config>, { metrics, clock }: Deps, { signal }: Leadership) {
   return {
     signal,
-    now: steadyNow,
+    now: clock.now,
     ended: (report: LoopReport, error: unknown) => {
       const { name, lastDurationMs } = report;
       metrics.round(name, lastDurationMs, error !== undefined);

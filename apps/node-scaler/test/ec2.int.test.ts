@@ -74,6 +74,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
       }),
       timeoutMs: options.timeoutMs ?? 20_000,
       now: options.now ?? (() => 0),
+      unavailableMs: 600_000,
       mintToken: (nodeName) => Promise.resolve(`token-of-${nodeName}`),
     });
     opened.push(provider);

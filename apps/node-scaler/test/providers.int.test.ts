@@ -108,7 +108,14 @@ describe.skipIf(!moto.found)(moto.found ? "on moto_server" : `on moto_server (sk
       const block = { kind: "ec2", region, controller, subnets, userDataFile, endpoint: ec2.endpoint };
       const settings = ec2Settings.parse(block);
       const mintToken = () => Promise.resolve("token");
-      const deps = { name: "aws", settings, timeoutMs: 20_000, now: () => performance.now(), mintToken };
+      const deps = {
+        name: "aws",
+        settings,
+        timeoutMs: 20_000,
+        now: () => performance.now(),
+        unavailableMs: 600_000,
+        mintToken,
+      };
       return starting.use(await openEc2(deps));
     };
     const [provider, other] = [await open("own"), await open("other")];

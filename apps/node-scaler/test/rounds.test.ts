@@ -372,6 +372,23 @@ it.each([
   expect(world.records()[0]?.name).not.toBe(first?.name);
 });
 
+it.each([
+  ["before", 60 * MINUTE],
+  ["back", -60 * MINUTE],
+])("gives what runs on a node the time of the notice, also when the clock was set %s", async (_, aheadMs) => {
+  const standby = [{ instanceType: "small", count: 1, spot: true }];
+  const world = new ScalerWorld(buildPolicy({ standby }));
+  await world.run(70_000);
+  world.wallAheadMs = aheadMs;
+  for (const instance of world.cloud.instances.values()) instance.lostAtMs = world.nowMs + aheadMs + MINUTE;
+  await world.round("heartbeat");
+  expect(world.records()[0]?.spec.terminate).toMatchObject({
+    code: "SPOT_NOTICE",
+    atMs: world.nowMs,
+    drainUntilMs: world.nowMs + MINUTE,
+  });
+});
+
 it("cordons the second of two names under which a node has joined, and makes no other node", async () => {
   const standby = [{ instanceType: "small", count: 1, spot: false }];
   const world = new ScalerWorld(buildPolicy({ standby }));

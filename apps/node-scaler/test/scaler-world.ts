@@ -43,6 +43,8 @@ export class ScalerWorld {
   /** Providers beside the cloud. */
   readonly others = new Map<string, NodeProvider>();
   readonly nodes = new Map<string, Node>();
+  /** How much the clock that others go by has been set. */
+  wallAheadMs = 0;
   /** How long an instance boots. */
   bootMs = 30_000;
   /** Names of nodes that the holder's pods have come to. */
@@ -183,6 +185,7 @@ export class ScalerWorld {
     const { provider } = this.cloud;
     const scaler = makeScaler({
       now,
+      wallNow: () => this.nowMs + this.wallAheadMs,
       term: life.term,
       isHeld: () => life.effectsLeft > 0,
       signal: new AbortController().signal,

@@ -3,11 +3,12 @@ import { client, type NatsBus } from "@muster/bus";
 import { kubeCalls, loadKube } from "@muster/kube";
 import { buckets, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { openBucket, openView, type Leadership } from "@muster/store";
+import { openBucket, openView, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import { packPods } from "../domain/pack-pods.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import type { ScalerDeps, Tell } from "../scaler.ts";
+import { steadyClock, type Clock } from "./clock.ts";
 import { openCluster, type OpenCluster } from "./cluster.ts";
 import { guardProvider, type ProviderOfLeader } from "./guard-provider.ts";
 import { imageCache } from "./image-cache.ts";
@@ -15,13 +16,14 @@ import { askDemands, askMachines } from "./ledger.ts";
 import { nodeCodec } from "./messages.ts";
 import { startMetrics, type ScalerMetrics } from "./metrics.ts";
 import { openPoolsWriter } from "./pools-writer.ts";
-import { openProvider } from "./providers.ts";
-import { makeRecords, type Records } from "./records.ts";
+import { openProvider, type ProviderDeps } from "./providers.ts";
+import { makeRecords, type Records, type RecordsDeps } from "./records.ts";
 
 /** What every replica follows, whether it leads or not. */
 export type Deps = AsyncDisposable & {
   readonly cluster: OpenCluster;
   readonly metrics: ScalerMetrics;
+  readonly clock: Clock;
   /** What a leadership needs; its records begin with what is stored. */
   readonly forLeader: (leadership: Leadership) => ScalerDeps;
   /** What is not as fresh as it should be; undefined when all is. */
@@ -34,28 +36,19 @@ const CALLS_AT_ONCE = 10;
 /** Much less than any interval between rounds. */
 const PATIENCE_MS = 1000;
 
-/** Milliseconds since 1970 that never jump while the process lives: a clock that is set must not end nodes. */
-export const steadyNow = (): number => Math.round(performance.timeOrigin + performance.now());
-
 /** Opens what the service lives on; the one place that knows what stands behind each verb. */
-export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
+export async function openDeps(
+  context: ServiceContext<Config>,
+  bus: NatsBus,
+  clock: Clock = steadyClock(),
+): Promise<Deps> {
   const { config, logger } = context;
   const { poolLabel, nodesFreshMs, clientTimeoutMs: timeoutMs } = config;
   const kube = loadKube(config.kube.kubeconfig);
   await using undo = new AsyncDisposableStack();
   const calls = undo.use(kubeCalls(kube));
   const { connection } = bus;
-  const unreadable = new Set<string>();
-  const bucket = await openBucket<ScaledNode, ScaledNode>(connection, {
-    name: buckets.scaledNodes,
-    codec: nodeCodec,
-    onDecodeError: (problem, key) => noteUnreadable(context, unreadable, key, problem),
-  });
-  const view = undo.use(
-    await openView(bucket, {
-      onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following the records is interrupted"),
-    }),
-  );
+  const { bucket, view, unreadable } = await openStored(context, undo, connection);
   const cluster = undo.use(
     await openCluster({
       kube,
@@ -64,12 +57,12 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       poolLabel,
       nodesFreshMs,
       timeoutMs,
-      now: Date.now,
+      now: clock.wallNow,
       onProblem: (what, error, retryInMs) => logger.warn({ err: error, what, retryInMs }, "following is interrupted"),
     }),
   );
-  const guards = await openProviders(context, undo, calls);
-  const pools = await openPoolsWriter(connection, Date.now);
+  const guards = await openProviders(context, undo, { calls, clock });
+  const pools = await openPoolsWriter(connection, clock.wallNow);
   const ledger = { ledger: client(bus, ReservationService), timeoutMs };
   const policies = new Map(config.file.pools.map((policy) => [policy.name, policy]));
   const metrics = undo.use(startMetrics(() => deps.led?.list()));
@@ -77,6 +70,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const deps: Deps = {
     cluster,
     metrics,
+    clock,
     led: undefined,
     staleness: () => (view.ageMs() > 0 ? "the view of the records is not current" : cluster.staleness()),
     forLeader: ({ token, isHeld, signal }) => {
@@ -84,17 +78,18 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       const providers = new Map([...guards].map(([name, ofLeader]) => [name, ofLeader(isHeld)]));
       const images = imageCache({
         ttlMs: config.imageTtlMs,
-        now: steadyNow,
+        now: clock.now,
         ask: async (name, properties) => (await providers.get(name)?.findImage(properties, signal)) ?? "",
         stale: (provider, error) => tell.failed("pool", `looking for a newer image of ${provider}`, error),
       });
       return {
-        now: steadyNow,
+        now: clock.now,
+        wallNow: clock.wallNow,
         term: token,
         isHeld,
         signal,
         seed: () => randomBytes(8).toString("hex"),
-        records: makeRecords({ bucket, view, unreadable, now: steadyNow, isHeld }),
+        records: makeRecords({ bucket, view, unreadable, now: clock.now, isHeld }),
         policies,
         poolLabel,
         providers,
@@ -120,6 +115,27 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   return deps;
 }
 
+/** The records as they are stored. */
+async function openStored(
+  context: ServiceContext<Config>,
+  undo: AsyncDisposableStack,
+  connection: NatsBus["connection"],
+): Promise<Pick<RecordsDeps, "bucket" | "unreadable"> & { readonly view: View<ScaledNode> }> {
+  const unreadable = new Set<string>();
+  const bucket = await openBucket<ScaledNode, ScaledNode>(connection, {
+    name: buckets.scaledNodes,
+    codec: nodeCodec,
+    onDecodeError: (problem, key) => noteUnreadable(context, unreadable, key, problem),
+  });
+  const view = undo.use(
+    await openView(bucket, {
+      onProblem: (error, retryInMs) =>
+        context.logger.warn({ err: error, retryInMs }, "following the records is interrupted"),
+    }),
+  );
+  return { bucket, view, unreadable };
+}
+
 function noteUnreadable({ logger }: ServiceContext<Config>, unreadable: Set<string>, key: string, err: Error): void {
   unreadable.add(key);
   logger.error({ err, key }, "nothing is made or taken for nobody's before this record can be read");
@@ -128,15 +144,15 @@ function noteUnreadable({ logger }: ServiceContext<Config>, unreadable: Set<stri
 async function openProviders(
   { config }: ServiceContext<Config>,
   undo: AsyncDisposableStack,
-  calls: ReturnType<typeof kubeCalls>,
+  around: Pick<ProviderDeps, "calls" | "clock">,
 ): Promise<ReadonlyMap<string, ProviderOfLeader>> {
-  const { providerTimeoutMs: timeoutMs } = config;
+  const { providerTimeoutMs: timeoutMs, unavailableMs } = config;
   const providers = new Map<string, ProviderOfLeader>();
   for (const block of config.file.providers) {
     const { name } = block;
-    const provider = undo.use(await openProvider(block, { name, calls, timeoutMs, now: Date.now }));
-    const now = (): number => performance.now();
-    providers.set(name, guardProvider(provider, { timeoutMs, callsAtOnce: CALLS_AT_ONCE, now }));
+    const provider = undo.use(await openProvider(block, { ...around, name, timeoutMs, unavailableMs }));
+    const limits = { timeoutMs, callsAtOnce: CALLS_AT_ONCE, now: around.clock.now };
+    providers.set(name, guardProvider(provider, limits));
   }
   return providers;
 }

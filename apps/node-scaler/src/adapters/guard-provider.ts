@@ -6,7 +6,7 @@ export type ProviderLimits = {
   /** For one call, the wait for its turn not counted. */
   readonly timeoutMs: number;
   readonly callsAtOnce: number;
-  /** Monotonic milliseconds. */
+  /** Milliseconds that never jump. */
   readonly now: () => number;
 };
 

@@ -9,6 +9,7 @@ import { openLocal } from "../providers/local/open-local.ts";
 import { localSettings } from "../providers/local/settings.ts";
 import type { NodeProvider } from "../providers/provider.ts";
 import type { ProviderBlock } from "../read-pools-file.ts";
+import type { Clock } from "./clock.ts";
 import { mintBootstrapToken } from "./mint-bootstrap-token.ts";
 
 /** What providers are opened with, beside their own settings. */
@@ -18,7 +19,9 @@ export type ProviderDeps = {
   readonly calls: KubeCalls;
   /** Of one call. */
   readonly timeoutMs: number;
-  readonly now: () => number;
+  readonly clock: Clock;
+  /** How long a kind of instance that was short is not asked for. */
+  readonly unavailableMs: number;
 };
 
 type ProviderKind = {
@@ -54,12 +57,13 @@ export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
   ec2: kind(ec2Settings, ["userDataFile"], async (settings, deps) => {
     // The SDK is large, and nobody without EC2 needs it.
     const { openEc2 } = await import("../providers/ec2/open-ec2.ts");
-    const { calls, now } = deps;
+    const { calls, clock } = deps;
     return openEc2({
       ...deps,
+      now: clock.now,
       settings,
       mintToken: (nodeName, signal) =>
-        mintBootstrapToken(calls, { nodeName, nowMs: now(), validMs: TOKEN_VALID_MS }, signal),
+        mintBootstrapToken(calls, { nodeName, nowMs: clock.wallNow(), validMs: TOKEN_VALID_MS }, signal),
     });
   }),
 };

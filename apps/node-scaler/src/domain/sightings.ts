@@ -11,6 +11,7 @@ export type ListedInstance = {
   readonly zone: string | undefined;
   readonly addresses: readonly string[];
   readonly kubernetesNode: string | undefined;
+  /** The provider takes it away then, by the scaler's own clock. */
   readonly lostAtMs: number | undefined;
   readonly failure: string | undefined;
 };

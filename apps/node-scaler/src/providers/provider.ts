@@ -46,7 +46,7 @@ export type Instance = {
   readonly addresses: readonly string[];
   /** Undefined: not joined, or the provider does not know; the label `muster.dev/node` tells it too. */
   readonly kubernetesNode: string | undefined;
-  /** The provider will take it away then. */
+  /** The provider will take it away then, by the clock that everybody goes by. */
   readonly lostAtMs: number | undefined;
   /** It can never become a node, in the provider's words. Undefined: it may. */
   readonly failure: string | undefined;

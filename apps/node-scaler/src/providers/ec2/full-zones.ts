@@ -1,6 +1,3 @@
-/** As long as the scaler itself remembers that a type is short. */
-const REMEMBERED_MS = 600_000;
-
 type Kind = { readonly instanceType: string; readonly spot: boolean };
 
 /** Which zones had no room for which kind of instance, so that each node of a batch does not find it out anew. Spot and on-demand are apart. */
@@ -10,14 +7,15 @@ export type FullZones = {
   add(kind: Kind, zone: string): void;
 };
 
-export function fullZones(now: () => number): FullZones {
+/** Each for so long, which is as long as the scaler itself remembers that a type is short. */
+export function fullZones(now: () => number, rememberedMs: number): FullZones {
   const untilMs = new Map<string, number>();
   const keyOf = ({ instanceType, spot }: Kind, zone: string): string => `${instanceType}/${spot}/${zone}`;
   const has = (kind: Kind, zone: string): boolean => (untilMs.get(keyOf(kind, zone)) ?? -Infinity) > now();
   return {
     has,
     add: (kind, zone) => {
-      if (!has(kind, zone)) untilMs.set(keyOf(kind, zone), now() + REMEMBERED_MS);
+      if (!has(kind, zone)) untilMs.set(keyOf(kind, zone), now() + rememberedMs);
     },
   };
 }

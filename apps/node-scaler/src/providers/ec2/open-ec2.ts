@@ -18,7 +18,10 @@ export type Ec2Deps = {
   readonly settings: Ec2Settings;
   /** Of one call of the provider, however many requests it takes. */
   readonly timeoutMs: number;
+  /** Never jumps. */
   readonly now: () => number;
+  /** How long a zone that was full is not tried. */
+  readonly unavailableMs: number;
   /** A token made for this node. Whoever has it may join the cluster, as any node and any number of times, until it expires. */
   readonly mintToken: (nodeName: string, signal: AbortSignal) => Promise<string>;
 };
@@ -28,7 +31,14 @@ const ATTEMPTS_MAX = 3;
 const NOT_THERE = /\.(NotFound|Malformed)$/;
 
 /** Nodes that are EC2 instances, on demand or spot. Throws when the template of user data cannot be read. */
-export async function openEc2({ name, settings, timeoutMs, now, mintToken }: Ec2Deps): Promise<NodeProvider> {
+export async function openEc2({
+  name,
+  settings,
+  timeoutMs,
+  now,
+  unavailableMs,
+  mintToken,
+}: Ec2Deps): Promise<NodeProvider> {
   const template = await readFile(settings.userDataFile, "utf8");
   const client = new EC2Client({
     region: settings.region,
@@ -37,7 +47,7 @@ export async function openEc2({ name, settings, timeoutMs, now, mintToken }: Ec2
     ...(settings.endpoint === undefined ? {} : { endpoint: settings.endpoint }),
   });
   const subnets = subnetCache(client, settings.subnets, now);
-  const launching = { client, settings, template, mintToken, subnets, full: fullZones(now) };
+  const launching = { client, settings, template, mintToken, subnets, full: fullZones(now, unavailableMs) };
   const { controller } = settings;
 
   const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>

@@ -1,0 +1,15 @@
+import { expect, it } from "vitest";
+import { steadyClock } from "./clock.ts";
+
+it("goes on as if nothing had happened when the wall clock is set", () => {
+  let [wallMs, tickedMs] = [1_000_000, 50];
+  const clock = steadyClock(
+    () => wallMs,
+    () => tickedMs,
+  );
+  expect([clock.now(), clock.wallNow()]).toEqual([1_000_000, 1_000_000]);
+  [wallMs, tickedMs] = [5_000_000, 150];
+  expect([clock.now(), clock.wallNow()]).toEqual([1_000_100, 5_000_000]);
+  wallMs = 0;
+  expect([clock.now(), clock.wallNow()]).toEqual([1_000_100, 0]);
+});

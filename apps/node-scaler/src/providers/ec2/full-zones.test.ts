@@ -1,0 +1,17 @@
+import { fixedClock } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { fullZones } from "./full-zones.ts";
+
+it("remembers a full zone for as long as it is told to, spot and on-demand apart, and no longer when it is full again", () => {
+  const clock = fixedClock(0);
+  const full = fullZones(clock.now, 5000);
+  const spot = { instanceType: "large", spot: true };
+  const onDemand = { instanceType: "large", spot: false };
+  full.add(spot, "a");
+  expect([full.has(spot, "a"), full.has(onDemand, "a"), full.has(spot, "b")]).toEqual([true, false, false]);
+  clock.advance(4999);
+  full.add(spot, "a");
+  expect(full.has(spot, "a")).toBe(true);
+  clock.advance(1);
+  expect(full.has(spot, "a")).toBe(false);
+});
