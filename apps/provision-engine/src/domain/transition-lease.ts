@@ -1,0 +1,234 @@
+import { assertNever } from "@muster/faults";
+import type { Ending, FeedbackPending, LeaseEventType, LeaseRecord, Renewal, Result } from "./lease.ts";
+import { isOver } from "./nanoseconds.ts";
+
+/** What happens to a lease. */
+export type LeaseChange =
+  /** Its order came again. */
+  | { readonly kind: "resent" }
+  | { readonly kind: "renewed"; readonly renewal: Renewal }
+  /** With CRASHED, the error that stays to be seen. */
+  | { readonly kind: "ending"; readonly ending: Omit<Ending, "atNs">; readonly result?: Result }
+  | { readonly kind: "provisioning" }
+  | { readonly kind: "provisioned"; readonly result: Result }
+  | { readonly kind: "provision-failed"; readonly result: Result }
+  | { readonly kind: "decommissioned" }
+  /** An attempt of the present phase failed, and is made again. */
+  | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint }
+  /** The feedback of this number has arrived. */
+  | { readonly kind: "told"; readonly number: number }
+  | { readonly kind: "telling-delayed"; readonly number: number; readonly notBeforeNs: bigint }
+  /** The outbox up to and with this event is on its stream. */
+  | { readonly kind: "published"; readonly upTo: string };
+
+export type LeaseTransition = {
+  /** Undefined: nothing changes. */
+  readonly next: LeaseRecord | undefined;
+  readonly because: string;
+};
+
+/** One step in the life of a lease. What does not fit its phase changes nothing: it comes late, or twice. */
+export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs: bigint): LeaseTransition {
+  switch (change.kind) {
+    case "resent":
+      return transitionResent(record, nowNs);
+    case "renewed":
+      return transitionRenewed(record, change.renewal, nowNs);
+    case "ending":
+      return transitionEnding(record, change, nowNs);
+    case "provisioning":
+      return record.phase === "ORDERED"
+        ? become({ ...fresh(record), phase: "PROVISIONING" }, "it is provisioned")
+        : nothing(record);
+    case "provisioned":
+      return transitionProvisioned(record, change.result, nowNs);
+    case "provision-failed":
+      return transitionFailed(record, change.result, nowNs);
+    case "decommissioned":
+      return record.phase === "DECOMMISSIONING" ? end(record, nowNs) : nothing(record);
+    case "delayed":
+      return transitionDelayed(record, change);
+    case "told":
+    case "telling-delayed":
+      return transitionFeedback(record, change);
+    case "published": {
+      const at = record.outbox.findIndex(({ id }) => id === change.upTo);
+      return at < 0
+        ? stay("it is not in the outbox")
+        : become({ ...record, outbox: record.outbox.slice(at + 1) }, "its history is on the stream");
+    }
+    default:
+      return assertNever(change);
+  }
+}
+
+/** Adds a thing that happened, to be published. */
+export function withEvent(record: LeaseRecord, eventType: LeaseEventType, message: string, atNs: bigint): LeaseRecord {
+  const { order, traceparent } = record;
+  const events = record.events + 1;
+  const event = { id: `${order.id}.${events}`, lease: order.id, eventType, message, atNs, traceparent };
+  return { ...record, events, outbox: [...record.outbox, event] };
+}
+
+function transitionResent(record: LeaseRecord, nowNs: bigint): LeaseTransition {
+  switch (record.phase) {
+    case "ORDERED":
+    case "PROVISIONING":
+      return stay("it is being provisioned, and is told then");
+    case "DECOMMISSIONING":
+      return stay("it is being taken down, and that is told then");
+    case "ACTIVE":
+      return tellAgain(record, { result: true, deleted: false }, nowNs);
+    case "ENDED":
+      return tellAgain(record, { result: isError(record), deleted: true }, nowNs);
+    case "FAILED":
+      if (isOver(record.expiresAtNs, nowNs)) return tellAgain(record, { result: true, deleted: true }, nowNs);
+      return become(
+        withEvent(
+          {
+            ...fresh(record),
+            phase: "ORDERED",
+            run: record.run + 1,
+            result: undefined,
+            ending: undefined,
+            endedAtNs: undefined,
+            // What the earlier run came to is not to arrive after what this one comes to.
+            feedback: feedbackOf(record, { result: false, deleted: false }),
+          },
+          "ORDERED",
+          "again, after it had failed",
+          nowNs,
+        ),
+        "it had failed, and is tried again",
+      );
+  }
+}
+
+function tellAgain(record: LeaseRecord, what: Tell, nowNs: bigint): LeaseTransition {
+  const told = { ...record, feedback: feedbackOf(record, what) };
+  return become(withEvent(told, "RESENT", "its order came again", nowNs), "what it came to is told again");
+}
+
+function transitionRenewed(record: LeaseRecord, renewal: Renewal, nowNs: bigint): LeaseTransition {
+  const { phase, expiresAtNs } = record;
+  if (phase !== "ORDERED" && phase !== "PROVISIONING" && phase !== "ACTIVE") return nothing(record);
+  if (isOver(expiresAtNs, nowNs)) return stay("it is over");
+  if (renewal.sequence <= (record.renewal?.sequence ?? 0)) return stay("a renewal of this sequence was there before");
+  if (renewal.expiresAtNs <= expiresAtNs) return stay("it ends later anyway");
+  const next = { ...record, renewal, expiresAtNs: renewal.expiresAtNs };
+  return become(withEvent(next, "RENEWED", `sequence ${renewal.sequence}`, nowNs), "it was renewed");
+}
+
+function transitionEnding(
+  record: LeaseRecord,
+  change: Extract<LeaseChange, { kind: "ending" }>,
+  nowNs: bigint,
+): LeaseTransition {
+  const ending: Ending = { ...change.ending, atNs: nowNs };
+  const isWanted = ending.cause === "REQUESTED" || ending.cause === "WITHDRAWN";
+  switch (record.phase) {
+    case "ORDERED":
+      return end({ ...record, ending }, nowNs);
+    case "PROVISIONING":
+    case "ACTIVE": {
+      const feedback = feedbackOf(record, { result: false, deleted: false });
+      const result = change.result ?? record.result;
+      const next: LeaseRecord = { ...fresh(record), phase: "DECOMMISSIONING", ending, result, feedback };
+      return become(withEvent(next, "ENDING", describeEnding(ending), nowNs), "it ends");
+    }
+    case "DECOMMISSIONING":
+      // Else its order could be sent again, and would run.
+      if (isWanted && record.ending?.cause === "PROVISION_FAILED")
+        return become({ ...record, ending }, "it ends for good");
+      return nothing(record);
+    case "FAILED":
+      return isWanted ? end({ ...record, ending }, nowNs) : nothing(record);
+    case "ENDED":
+      return nothing(record);
+  }
+}
+
+function transitionProvisioned(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {
+  if (record.phase !== "PROVISIONING") return nothing(record);
+  const feedback = feedbackOf(record, { result: true, deleted: false });
+  const next: LeaseRecord = { ...fresh(record), phase: "ACTIVE", result, feedback };
+  return become(withEvent(next, "PROVISIONED", "", nowNs), "it is there");
+}
+
+function transitionFailed(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {
+  const { phase } = record;
+  if (phase !== "ORDERED" && phase !== "PROVISIONING") return nothing(record);
+  const ending: Ending = { cause: "PROVISION_FAILED", message: result.message, atNs: nowNs, request: undefined };
+  const failed = withEvent({ ...fresh(record), result, ending }, "FAILED", result.message, nowNs);
+  if (phase === "PROVISIONING")
+    return become({ ...failed, phase: "DECOMMISSIONING" }, "it failed, and what is there of it goes");
+  return become(over(failed, "FAILED", nowNs), "it failed before anything was there");
+}
+
+function transitionDelayed(
+  record: LeaseRecord,
+  { message, notBeforeNs }: Extract<LeaseChange, { kind: "delayed" }>,
+): LeaseTransition {
+  if (record.phase !== "PROVISIONING" && record.phase !== "DECOMMISSIONING") return nothing(record);
+  return become({ ...record, attempts: record.attempts + 1, notBeforeNs, trouble: message }, "it is tried again later");
+}
+
+function transitionFeedback(
+  record: LeaseRecord,
+  change: Extract<LeaseChange, { kind: "told" | "telling-delayed" }>,
+): LeaseTransition {
+  const { feedback } = record;
+  if (change.number !== feedback.number || !(feedback.result || feedback.deleted))
+    return stay("something else is to be told now");
+  if (change.kind === "told")
+    return become({ ...record, feedback: { ...feedback, ...TOLD } }, "its source knows what it came to");
+  const { notBeforeNs } = change;
+  const delayed = { ...feedback, attempts: feedback.attempts + 1, notBeforeNs };
+  return become({ ...record, feedback: delayed }, "its source is told later");
+}
+
+/** Nothing of it is there any more. */
+function end(record: LeaseRecord, nowNs: bigint): LeaseTransition {
+  const { ending } = record;
+  const phase = ending?.cause === "PROVISION_FAILED" ? "FAILED" : "ENDED";
+  const message = ending === undefined ? "" : describeEnding(ending);
+  return become(withEvent(over(record, phase, nowNs), "DECOMMISSIONED", message, nowNs), "nothing of it is there");
+}
+
+function over(record: LeaseRecord, phase: "ENDED" | "FAILED", nowNs: bigint): LeaseRecord {
+  const feedback = feedbackOf(record, { result: isError(record), deleted: true });
+  return { ...fresh(record), phase, endedAtNs: nowNs, feedback };
+}
+
+type Tell = Pick<FeedbackPending, "result" | "deleted">;
+
+const TOLD = { result: false, deleted: false, attempts: 0, notBeforeNs: 0n };
+
+function feedbackOf({ feedback }: LeaseRecord, what: Tell): FeedbackPending {
+  return { ...TOLD, ...what, number: feedback.number + 1 };
+}
+
+/** Without what belongs to the attempts of the phase that it leaves. */
+function fresh(record: LeaseRecord): LeaseRecord {
+  return { ...record, attempts: 0, notBeforeNs: 0n, trouble: "" };
+}
+
+function isError({ result }: LeaseRecord): boolean {
+  return result?.state === "error";
+}
+
+function describeEnding({ cause, message }: Ending): string {
+  return message === "" ? cause : `${cause}: ${message}`;
+}
+
+function become(next: LeaseRecord, because: string): LeaseTransition {
+  return { next, because };
+}
+
+function stay(because: string): LeaseTransition {
+  return { next: undefined, because };
+}
+
+function nothing({ phase }: LeaseRecord): LeaseTransition {
+  return stay(`it is ${phase}`);
+}

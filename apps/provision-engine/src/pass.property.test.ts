@@ -1,0 +1,127 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { DURATION_NS, leaseWorld, type Weather } from "../test/lease-world.ts";
+import { countLeases } from "./domain/count-leases.ts";
+import { planFeedback } from "./domain/plan-feedback.ts";
+
+type World = ReturnType<typeof leaseWorld>;
+type Step = { readonly name: string; readonly run: (world: World) => void | Promise<void> };
+
+const IDS = ["1-1", "1-2"];
+const id = fc.constantFrom(...IDS);
+const of = (name: string, run: (world: World, lease: string) => void | Promise<void>): fc.Arbitrary<Step> =>
+  id.map((lease) => ({ name: `${name} ${lease}`, run: (world) => run(world, lease) }));
+
+const weather = fc.constantFrom<Weather>("well", "refused", "failing", "half-made");
+const common: fc.WeightedArbitrary<Step>[] = [
+  { weight: 4, arbitrary: of("order", (world, lease) => world.order(lease)) },
+  { weight: 1, arbitrary: of("renew", (world, lease) => world.renew(lease)) },
+  { weight: 1, arbitrary: of("end", (world, lease) => world.end(lease)) },
+  { weight: 1, arbitrary: of("crash", (world, lease) => world.crashWorkload(lease)) },
+  { weight: 1, arbitrary: of("tell", (world, lease) => world.tell(lease, true)) },
+  { weight: 1, arbitrary: of("lose feedback of", (world, lease) => world.tell(lease, false)) },
+  { weight: 1, arbitrary: of("publish", (world, lease) => world.publish(lease)) },
+  { weight: 6, arbitrary: of("pass over", (world, lease) => world.pass(lease)) },
+  { weight: 12, arbitrary: fc.nat({ max: 9 }).map((at) => ({ name: `step ${at}`, run: (world) => world.step(at) })) },
+  {
+    weight: 2,
+    arbitrary: fc.integer({ min: 1, max: 30 }).map((ms) => ({ name: `wait ${ms}`, run: (world) => world.wait(ms) })),
+  },
+  { weight: 2, arbitrary: weather.map((next) => ({ name: next, run: (world) => world.weather(next) })) },
+  { weight: 2, arbitrary: fc.constant<Step>({ name: "kill", run: (world) => world.kill() }) },
+];
+const depose: fc.WeightedArbitrary<Step> = {
+  weight: 2,
+  arbitrary: fc.constant<Step>({ name: "depose", run: (world) => world.depose() }),
+};
+const steps = (arbitraries: readonly fc.WeightedArbitrary<Step>[]) =>
+  fc.array(fc.oneof(...arbitraries), { maxLength: 80, size: "max" });
+
+async function play(world: World, made: readonly Step[]): Promise<void> {
+  for (const { run } of made) {
+    await run(world);
+    world.check();
+  }
+  expect(world.broken, made.map(({ name }) => name).join(", ")).toEqual([]);
+}
+
+/** All is well from here on: what is wanted is there, nothing else is, and everybody was told. */
+async function settles(world: World): Promise<void> {
+  await world.calm(IDS);
+  world.sweep();
+  const records = [...world.records.values()].map(({ record }) => record);
+  for (const record of records) {
+    expect(["ACTIVE", "ENDED", "FAILED"]).toContain(record.phase);
+    expect(planFeedback(record, 2n ** 62n)).toEqual({ tell: "nothing" });
+  }
+  expect(countLeases(records).debug).toBe(world.copies.size);
+  expect(new Set(world.published).size).toBe(world.published.length);
+}
+
+/** Every lease ends by itself, and an order that was recorded brings nothing back. */
+async function ends(world: World): Promise<void> {
+  world.wait(Number(DURATION_NS / 1_000_000n) * 90);
+  for (const lease of IDS) world.order(lease);
+  await world.calm(IDS);
+  world.sweep();
+  expect(world.copies.size).toBe(0);
+  world.wait(1000);
+  await world.calm(IDS);
+  expect(world.records.size).toBe(0);
+  for (const lease of IDS) world.order(lease);
+  await world.calm(IDS);
+  expect(world.copies.size).toBe(0);
+  expect(world.records.size).toBe(0);
+  expect(world.broken).toEqual([]);
+}
+
+it("never has a lease there that is not to be, or none that is, whatever dies between two calls", async () => {
+  await fc.assert(
+    fc.asyncProperty(steps(common), async (made) => {
+      const world = leaseWorld();
+      await play(world, made);
+      await settles(world);
+      await ends(world);
+    }),
+    { numRuns: 150 },
+  );
+});
+
+it("keeps what is active, and is left with nothing else after a sweep, also while leaders are deposed unnoticed", async () => {
+  await fc.assert(
+    fc.asyncProperty(steps([...common, depose]), async (made) => {
+      const world = leaseWorld();
+      await play(world, made);
+      await settles(world);
+      await ends(world);
+    }),
+    { numRuns: 150 },
+  );
+});
+
+it("does not let a deposed leader, which still takes down a run that failed, take down the next one", async () => {
+  const world = leaseWorld();
+  const steps = async (count: number, choice: number): Promise<void> => {
+    for (let step = 0; step < count; step++) await world.step(choice);
+  };
+  world.weather("half-made");
+  world.order("1-1");
+  await world.pass("1-1");
+  // Reads, writes PROVISIONING, makes half of it, writes DECOMMISSIONING; the call that takes it down is the oldest one under way from here on.
+  await steps(4, 0);
+  world.depose();
+  world.weather("well");
+  await world.pass("1-1");
+  // Reads, takes it down, writes FAILED.
+  await steps(3, 1);
+  expect(world.records.get("1-1")?.record.phase).toBe("FAILED");
+  world.order("1-1");
+  await world.pass("1-1");
+  // Reads, writes PROVISIONING, makes it, writes ACTIVE.
+  await steps(4, 1);
+  expect(world.records.get("1-1")?.record.phase).toBe("ACTIVE");
+  await steps(1, 0);
+  expect(world.copies.has("1-1")).toBe(true);
+  await settles(world);
+  expect(world.broken).toEqual([]);
+});

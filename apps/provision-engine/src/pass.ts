@@ -1,0 +1,122 @@
+import { assertNever, faultOf } from "@muster/faults";
+import { buildResult } from "./domain/build-result.ts";
+import type { Admission } from "./domain/decide-admission.ts";
+import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
+import type { LeaseRecord, Order, Result } from "./domain/lease.ts";
+import { planLease, type LeasePlan, type LeasePolicy } from "./domain/plan-lease.ts";
+import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
+import type { Claim } from "./domain/workload-type.ts";
+
+/** What came of one call for a workload. `retryable`: the same call may succeed later. */
+export type Outcome =
+  | { readonly ok: true; readonly data: string }
+  | { readonly ok: false; readonly message: string; readonly retryable: boolean };
+
+export type Stored = { readonly record: LeaseRecord; readonly revision: number };
+
+export type PassDeps = {
+  /** The engine's own fencing token. */
+  readonly fence: number;
+  readonly now: () => bigint;
+  readonly read: (id: string) => Promise<Stored | undefined>;
+  /** Replaces this revision. Rejects with FaultError conflict when somebody else was faster, or a later leader has written. */
+  readonly write: (stored: Stored, next: LeaseRecord) => Promise<Stored>;
+  readonly remove: (stored: Stored) => Promise<void>;
+  /**
+   * Counts what was admitted from its answer on, and not only from the write that follows: other leases are decided about in between.
+   */
+  readonly admit: (order: Order, claim: Claim) => Admission;
+  /** Makes what is missing of the lease, and finds what is there. Resolves also when it fails, and within its deadline. */
+  readonly provision: (record: LeaseRecord) => Promise<Outcome>;
+  /** Removes what is there of the lease, of this run or an earlier one; that nothing is there is success. */
+  readonly decommission: (record: LeaseRecord) => Promise<Outcome>;
+  readonly sign: (result: Omit<Result, "signature">) => Result;
+};
+
+export type PassPolicy = LeasePolicy & {
+  readonly retry: RetryPolicy;
+  /** After so many failures an order that could be tried again has failed. */
+  readonly provisionAttemptsMax: number;
+};
+
+/** When the lease is to be looked at again, unless something changes before; undefined: only then. */
+export type PassEnd = { readonly againAfterNs: bigint | undefined; readonly because: string };
+
+/** Of one pass; the longest way is from an order to a lease that is over, and to its record's end. */
+const STEPS_MAX = 20;
+
+/**
+ * Does for one lease what there is to do, until it has to wait. Each step is decided from the record as it is stored, so a pass that dies is gone on with by the next
+ * one. Of one lease there must be one pass at a time; one of a leader that was deposed changes nothing in the record once its successor has.
+ */
+export async function passLease(deps: PassDeps, policy: PassPolicy, id: string, signal: AbortSignal): Promise<PassEnd> {
+  let stored = await deps.read(id);
+  for (let step = 0; stored !== undefined && step < STEPS_MAX && !signal.aborted; step++) {
+    const { record } = stored;
+    if (record.fence > deps.fence) return { againAfterNs: undefined, because: "another engine leads" };
+    const admit = (claim: Claim): Admission => deps.admit(record.order, claim);
+    const plan = planLease({ record, nowNs: deps.now(), admit }, policy);
+    if (plan.do === "wait") return { againAfterNs: plan.untilNs, because: plan.because };
+    try {
+      stored = await execute(deps, policy, stored, plan);
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict") throw error;
+      // A user's change came first: what is to be done now may be something else.
+      stored = await deps.read(id);
+    }
+  }
+  return stored === undefined
+    ? { againAfterNs: undefined, because: "there is no such lease" }
+    : { againAfterNs: deps.now(), because: "it is not finished" };
+}
+
+async function execute(
+  deps: PassDeps,
+  policy: PassPolicy,
+  stored: Stored,
+  plan: Exclude<LeasePlan, { do: "wait" }>,
+): Promise<Stored | undefined> {
+  const { record } = stored;
+  switch (plan.do) {
+    case "change":
+      return apply(deps, stored, plan.change);
+    case "fail":
+      return apply(deps, stored, { kind: "provision-failed", result: signed(deps, record, { error: plan.message }) });
+    case "provision":
+      return apply(deps, stored, changeBy(deps, policy, record, await deps.provision(record)));
+    case "decommission": {
+      const outcome = await deps.decommission(record);
+      return apply(
+        deps,
+        stored,
+        outcome.ok ? { kind: "decommissioned" } : delay(deps, policy, record, outcome.message),
+      );
+    }
+    case "remove":
+      await deps.remove(stored);
+      return undefined;
+    default:
+      return assertNever(plan);
+  }
+}
+
+function changeBy(deps: PassDeps, policy: PassPolicy, record: LeaseRecord, outcome: Outcome): LeaseChange {
+  if (outcome.ok) return { kind: "provisioned", result: signed(deps, record, { data: outcome.data }) };
+  const again = outcome.retryable && record.attempts + 1 < policy.provisionAttemptsMax;
+  if (again) return delay(deps, policy, record, outcome.message);
+  return { kind: "provision-failed", result: signed(deps, record, { error: outcome.message }) };
+}
+
+function delay({ now }: PassDeps, { retry }: PassPolicy, { attempts }: LeaseRecord, message: string): LeaseChange {
+  return { kind: "delayed", message, notBeforeNs: decideRetry(attempts + 1, now(), retry) };
+}
+
+function signed({ sign, now }: PassDeps, { order }: LeaseRecord, outcome: Parameters<typeof buildResult>[1]): Result {
+  return sign(buildResult(order, outcome, now()));
+}
+
+/** A change that no longer fits is none, and the record is looked at anew. */
+async function apply(deps: PassDeps, stored: Stored, change: LeaseChange): Promise<Stored | undefined> {
+  const { next } = transitionLease(stored.record, change, deps.now());
+  return next === undefined ? deps.read(stored.record.order.id) : deps.write(stored, next);
+}

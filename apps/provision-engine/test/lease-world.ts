@@ -1,0 +1,243 @@
+import { FaultError } from "@muster/faults";
+import { aLease, anOrder } from "../src/domain/a-lease.ts";
+import type { LeaseRecord, Phase } from "../src/domain/lease.ts";
+import { isOver } from "../src/domain/nanoseconds.ts";
+import { planFeedback } from "../src/domain/plan-feedback.ts";
+import { transitionLease, withEvent, type LeaseChange } from "../src/domain/transition-lease.ts";
+import { passLease, type Outcome, type PassDeps, type PassPolicy, type Stored } from "../src/pass.ts";
+
+const NS_PER_MS = 1_000_000n;
+const POLICY: PassPolicy = {
+  tombstoneNs: 20n * NS_PER_MS,
+  retry: { firstMs: 1, mostMs: 4 },
+  provisionAttemptsMax: 3,
+};
+
+/** Of an order, and so of its lease unless it is renewed. */
+export const DURATION_NS = 50n * NS_PER_MS;
+
+export type Weather = "well" | "refused" | "failing" | "half-made";
+
+/** Where a lease may go from a phase in one write. */
+const EDGES: Readonly<Record<Phase, readonly Phase[]>> = {
+  ORDERED: ["ORDERED", "PROVISIONING", "ENDED", "FAILED"],
+  PROVISIONING: ["PROVISIONING", "ACTIVE", "DECOMMISSIONING"],
+  ACTIVE: ["ACTIVE", "DECOMMISSIONING"],
+  DECOMMISSIONING: ["DECOMMISSIONING", "ENDED", "FAILED"],
+  ENDED: ["ENDED"],
+  FAILED: ["FAILED", "ORDERED", "ENDED"],
+};
+
+/** One call of a pass that waits to be let through. */
+type Gate = { readonly fence: number; readonly open: () => void };
+
+/**
+ * A bucket, a cluster and engines of which any may be stopped between two calls, for ever or for a while. What every moment must hold is checked where it could be
+ * broken; whoever breaks it finds it in `broken`.
+ */
+export function leaseWorld() {
+  let nowNs = 1_000n;
+  let revision = 0;
+  let fence = 1;
+  let zombies = false;
+  let weather: Weather = "well";
+  let gates: Gate[] = [];
+  const running = new Map<string, Promise<unknown>>();
+  const records = new Map<string, Stored>();
+  /** What is there of leases, under the one name of each; the run that it was last made for. */
+  const copies = new Map<string, number>();
+  const published: string[] = [];
+  const broken: string[] = [];
+
+  const require = (held: boolean, what: string): void => {
+    if (!held) broken.push(what);
+  };
+  const put = (next: LeaseRecord, before: LeaseRecord | undefined): Stored => {
+    const { id } = next.order;
+    if (before !== undefined)
+      require(EDGES[before.phase].includes(next.phase), `${id}: ${before.phase} -> ${next.phase}`);
+    const stored = { record: next, revision: ++revision };
+    records.set(id, stored);
+    return stored;
+  };
+  /** Somebody's change of a record as it stands, beside the engine. */
+  const change = (id: string, made: LeaseChange): void => {
+    const found = records.get(id)?.record;
+    const next = found && transitionLease(found, made, nowNs).next;
+    if (next !== undefined) put(next, found);
+  };
+
+  const depsOf = (own: number, id: string): PassDeps => {
+    const gate = async <Value>(effect: () => Value): Promise<Value> => {
+      await new Promise<void>((open) => gates.push({ fence: own, open }));
+      return effect();
+    };
+    const current = ({ record, revision: expectedRevision }: Stored): void => {
+      const found = records.get(record.order.id);
+      const isOvertaken = found === undefined || found.revision !== expectedRevision || found.record.fence > own;
+      if (isOvertaken) throw new FaultError({ code: "conflict", id, expectedRevision, actualRevision: 0 });
+    };
+    return {
+      fence: own,
+      now: () => nowNs,
+      read: () => gate(() => records.get(id)),
+      write: (stored, next) =>
+        gate(() => {
+          current(stored);
+          return put({ ...next, fence: own }, stored.record);
+        }),
+      remove: (stored) =>
+        gate(() => {
+          current(stored);
+          require(isOver(
+            stored.record.order.createdNs + stored.record.order.durationNs,
+            nowNs,
+          ), `${id} is forgotten early`);
+          records.delete(id);
+        }),
+      admit: () => ({ admit: "yes", because: "all is free" }),
+      provision: (record) => {
+        require(!isOver(record.expiresAtNs, nowNs), `${id} is begun after its end`);
+        const made = weather;
+        return gate((): Outcome => {
+          if (made === "refused") return { ok: false, message: "no", retryable: false };
+          if (made === "failing") return { ok: false, message: "not now", retryable: true };
+          copies.set(id, Math.max(record.run, copies.get(id) ?? 0));
+          return made === "half-made"
+            ? { ok: false, message: "half of it", retryable: false }
+            : { ok: true, data: `"${id}"` };
+        });
+      },
+      decommission: (record) => {
+        const made = weather;
+        return gate((): Outcome => {
+          if (made === "failing") return { ok: false, message: "not now", retryable: true };
+          if ((copies.get(id) ?? 0) <= record.run) copies.delete(id);
+          return { ok: true, data: "null" };
+        });
+      },
+      sign: (result) => ({ ...result, signature: new Uint8Array(64) }),
+    };
+  };
+
+  const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  const world = {
+    broken,
+    records,
+    copies,
+    published,
+    order: (id: string): void => {
+      const found = records.get(id)?.record;
+      if (found !== undefined) {
+        change(id, { kind: "resent" });
+        return;
+      }
+      // Always the same order, as somebody who recorded it would send it.
+      const order = anOrder({ id, createdNs: 1_000n, durationNs: DURATION_NS });
+      if (isOver(order.createdNs + order.durationNs, nowNs)) return;
+      put(withEvent(aLease({ order, phase: "ORDERED", fence: 0 }), "ORDERED", "", nowNs), undefined);
+    },
+    renew: (id: string): void => {
+      const found = records.get(id)?.record;
+      if (found === undefined) return;
+      const sequence = (found.renewal?.sequence ?? 0) + 1;
+      const { engine, user, signature } = found.order;
+      const expiresAtNs = found.expiresAtNs + DURATION_NS;
+      change(id, { kind: "renewed", renewal: { id, engine, user, signature, expiresAtNs, sequence } });
+    },
+    end: (id: string): void => {
+      change(id, { kind: "ending", ending: { cause: "REQUESTED", message: "", request: undefined } });
+    },
+    crashWorkload: (id: string): void => {
+      const { type } = anOrder();
+      const result = {
+        id,
+        type,
+        createdNs: nowNs,
+        state: "error" as const,
+        message: "4 exits",
+        data: "null",
+        signature: new Uint8Array(),
+      };
+      if (records.get(id)?.record.phase !== "ACTIVE") return;
+      change(id, { kind: "ending", ending: { cause: "CRASHED", message: "4 exits", request: undefined }, result });
+    },
+    tell: (id: string, arrives: boolean): void => {
+      const found = records.get(id)?.record;
+      const plan = found && planFeedback(found, nowNs);
+      if (plan?.tell !== "now") return;
+      const { number } = plan;
+      change(
+        id,
+        arrives ? { kind: "told", number } : { kind: "telling-delayed", number, notBeforeNs: nowNs + NS_PER_MS },
+      );
+    },
+    publish: (id: string): void => {
+      const last = records.get(id)?.record.outbox.at(-1);
+      if (last === undefined) return;
+      published.push(...(records.get(id)?.record.outbox.map((event) => event.id) ?? []));
+      change(id, { kind: "published", upTo: last.id });
+    },
+    wait: (ms: number): void => {
+      nowNs += BigInt(ms) * NS_PER_MS;
+    },
+    weather: (next: Weather): void => {
+      weather = next;
+    },
+    /** The leading engine begins a pass, unless it is in one over this lease. */
+    pass: async (id: string): Promise<void> => {
+      const key = `${fence} ${id}`;
+      if (running.has(key)) return;
+      const pass = passLease(depsOf(fence, id), POLICY, id, new AbortController().signal);
+      running.set(key, pass);
+      void pass.catch((error: unknown) => broken.push(String(error))).finally(() => running.delete(key));
+      await settle();
+    },
+    /** One of the calls that are on their way, of whichever engine, is made. */
+    step: async (choice: number): Promise<void> => {
+      const [gate] = gates.splice(choice % Math.max(gates.length, 1), 1);
+      gate?.open();
+      await settle();
+    },
+    /** The leading engine dies in the middle of whatever it does. */
+    kill: (): void => {
+      gates = gates.filter((gate) => gate.fence !== fence);
+      fence += 1;
+    },
+    /** Another engine takes over while the leading one does not know. */
+    depose: (): void => {
+      zombies ||= gates.some((gate) => gate.fence === fence);
+      fence += 1;
+    },
+    /** What has no lease that may have it, looked at while nothing is under way. */
+    sweep: (): void => {
+      for (const id of copies.keys()) {
+        const phase = records.get(id)?.record.phase;
+        if (phase === undefined || phase === "ENDED" || phase === "FAILED") copies.delete(id);
+      }
+    },
+    check: (): void => {
+      for (const [id, { record }] of records) {
+        if (record.phase === "ACTIVE") require(copies.has(id), `${id} is ACTIVE and not there`);
+        const isToBeGone = record.phase === "ORDERED" || record.phase === "ENDED" || record.phase === "FAILED";
+        // An engine that was deposed in the middle of a call may still make something late: that is what the sweep is for.
+        if (isToBeGone && !zombies) require(!copies.has(id), `${id} is ${record.phase} and still there`);
+      }
+    },
+    /** Everything on its way arrives, all is well, and passes are made until they change nothing more. */
+    calm: async (ids: readonly string[]): Promise<void> => {
+      weather = "well";
+      for (let round = 0; round < 6; round++) {
+        while (gates.length > 0) await world.step(0);
+        world.wait(5);
+        for (const id of ids) {
+          await world.pass(id);
+          while (gates.length > 0) await world.step(0);
+          world.tell(id, true);
+          world.publish(id);
+        }
+      }
+    },
+  };
+  return world;
+}
