@@ -15,9 +15,10 @@ import {
   type RecordEvent,
   type WorkQueue,
 } from "@muster/kube";
-import { labels } from "@muster/proto";
-import { componentOf, ownerIdOf } from "../domain/build-units.ts";
+import { annotations, labels } from "@muster/proto";
+import { ownerIdOf } from "../domain/build-units.ts";
 import type { Kind, KindDefaults } from "../domain/kind.ts";
+import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
 import { ownWrites } from "./own-writes.ts";
 import { readJob, type JobResource, type JobRow } from "./read-job.ts";
 
@@ -63,6 +64,7 @@ export type KindDeps = {
 };
 
 const CONTROLLER_NAME = "muster-job-controller";
+const KEYS = { labels, annotations };
 /** Owner kind of jobs, in the ledger and on pods. */
 export const OWNER_KIND = "job";
 
@@ -177,11 +179,8 @@ function controllerInterface(
       const further = "problems" in job.spec ? {} : kind.labels(job.metadata, member, job.spec);
       return {
         ...further,
-        [labels.managedBy]: "muster",
-        [labels.ownerKind]: OWNER_KIND,
-        [labels.owner]: ownerIdOf(job.metadata),
-        [labels.ownerUid]: job.metadata.uid,
-        [labels.component]: componentOf(member),
+        ...ownerLabels({ job: job.metadata }, KEYS),
+        ...componentLabel(member, KEYS),
       };
     },
     getJobFromInformerCache: (namespace, name) => source.job(`${namespace}/${name}`),

@@ -33,7 +33,10 @@ export function ownerReference({ kind, job }: JobToBuild) {
 }
 
 /** By which Muster's services know whose a member is; the labels of the kind are beside them. */
-export function ownerLabels({ job }: JobToBuild, { labels }: MemberKeys): Readonly<Record<string, string>> {
+export function ownerLabels(
+  { job }: Pick<JobToBuild, "job">,
+  { labels }: MemberKeys,
+): Readonly<Record<string, string>> {
   return {
     [labels.managedBy]: "muster",
     [labels.ownerKind]: "job",
