@@ -25,7 +25,7 @@ for (const server of API_SERVERS) {
         status: "True",
         reason: "NameConflict",
         message:
-          "pod twin-worker-0 belongs to JAXJob twin, pod twin-worker-1 belongs to JAXJob twin; this job needs the name",
+          "pod twin-worker-0 belongs to JAXJob twin, pod twin-worker-1 belongs to JAXJob twin; this job needs the name and waits for it: delete what has it, or give this job another name",
       });
       expect(waiting.status).toMatchObject({ state: "Starting", message: condition?.message });
       const explained = await until("users are told", async () => {

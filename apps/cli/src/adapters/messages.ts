@@ -1,7 +1,7 @@
 import { annotations, muster } from "@muster/proto";
 import type { Holder, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import { formatElapsed } from "../domain/duration.ts";
-import { buildJobPhases, outcomeOfJob } from "../domain/job-phases.ts";
+import { buildJobPhases, outcomeOfJob, type ToldEvent } from "../domain/job-phases.ts";
 import { plural } from "../domain/plural.ts";
 import { buildSpec, type ComponentKind, type SessionSpec } from "../domain/session-document.ts";
 import { conditionsOf, outcomeOf, type Phase } from "../domain/session-phases.ts";
@@ -220,6 +220,11 @@ export function jobEventFromMessage(message: muster.job.v1.JobEvent.$Properties)
   const description = `${message.object ?? ""}: ${message.message ?? ""}${count > 1 ? ` (${count} times)` : ""}`;
   const type = message.type ?? "Normal";
   return { phase: message.reason ?? "", atMs: message.atMs ?? 0, description, reason: type === "Normal" ? "" : type };
+}
+
+/** The same as it was told. */
+export function toldEventFrom({ atMs, object, reason, message }: muster.job.v1.JobEvent.$Properties): ToldEvent {
+  return { atMs: atMs ?? 0, object: object ?? "", reason: reason ?? "", message: message ?? "" };
 }
 
 export function poolFromMessage(message: PoolMessage): Pool {

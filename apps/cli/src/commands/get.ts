@@ -17,8 +17,11 @@ import {
   buildExplanation,
   buildOwnerExplanation,
   explainOwner,
+  explainPodsLeft,
   waitsForNodes,
+  withGoneHolders,
   type Explanation,
+  type PodLeft,
 } from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { nearestName } from "../domain/nearest-name.ts";
@@ -107,7 +110,10 @@ export async function getReservations(cli: Cli, owner: string | undefined, forma
 /** `muster describe KIND NAME` */
 export async function describeWork(cli: Cli, kind: Kind, name: string, format: Format): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const work = await kind.calls(connected.link).get(name);
+  const calls = kind.calls(connected.link);
+  const now = await calls.get(name);
+  // What is there is told though nobody can say what was.
+  const work = (await unlessFault(calls.recall?.(now))) ?? now;
   print(cli.io, format, {
     table: (style) => buildDescription(work, cli.now(), style),
     data: () => buildWorkRecord(work),
@@ -180,7 +186,11 @@ async function explainWork(cli: Cli, connected: Connected, kind: Kind, name: str
   }
   const reservation = isFinished(work) ? undefined : await reservationOf(connected.services, kind, work);
   const scaling = await scalingFor(connected.link, reservation);
-  const explanation = kind.explain(work, reservation);
+  const explanation = withGoneHolders(
+    kind.explain(work, reservation),
+    reservation,
+    await leftInTheWay(cli, connected, reservation),
+  );
   print(cli.io, format, {
     table: (style) => buildExplanation({ work, explanation, reservation, scaling }, cli.now(), style),
     data: () => buildRecord({ [work.kind]: name, phase: phaseOf(work), ...explanation, reservation, scaling }),
@@ -196,9 +206,33 @@ async function workOrOwner(connected: Connected, kind: Kind, name: string): Prom
     return await kind.calls(connected.link).get(name);
   } catch (error) {
     if (faultOf(error)?.code !== "not_found" || kind.isPart === undefined) throw error;
-    const left = await kind.explainGone?.(connected.link, name);
-    if (left !== undefined) return left;
+    const left = (await kind.podsLeft?.(connected.link)) ?? [];
+    const gone = explainPodsLeft(left.filter((each) => each.name === name || each.owner.endsWith(`/${name}`)));
+    if (gone !== undefined) return gone;
     if ((await explanationOf(connected.services, kind.noun, name)) === undefined) throw error;
+    return undefined;
+  }
+}
+
+/** Of kinds that have machines which this reservation waits for; none of those whose service does not answer. */
+async function leftInTheWay(
+  { kinds }: Cli,
+  { link }: Connected,
+  reservation: ReservationExplanation | undefined,
+): Promise<readonly PodLeft[]> {
+  if (reservation === undefined || reservation.code === "") return [];
+  const holders = reservation.pools.flatMap((pool) => pool.holders.map(({ owner }) => owner));
+  const asked = kinds.filter(({ noun }) => holders.some((owner) => owner.startsWith(`${noun}/`)));
+  const left = await Promise.all(asked.map(({ podsLeft }) => unlessFault(podsLeft?.(link))));
+  return left.flatMap((each) => each ?? []);
+}
+
+/** Undefined in place of a fault. */
+async function unlessFault<Answer>(answer: Promise<Answer> | undefined): Promise<Answer | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
     return undefined;
   }
 }

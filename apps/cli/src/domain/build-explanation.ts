@@ -29,6 +29,36 @@ export function waitsForNodes({ code, pools }: ReservationExplanation): boolean 
   return code !== "" && code !== "CONCURRENCY_LIMIT" && pools.some(({ elasticMax }) => elasticMax > 0);
 }
 
+/** A pod that has outlived its work, and keeps a machine: `owner` is `KIND/ID` of the ledger, `pod` is `NAMESPACE/NAME`, `node` is empty while it has none. */
+export type PodLeft = { readonly owner: string; readonly name: string; readonly pod: string; readonly node: string };
+
+/** Why machines are held for work that is gone; undefined where no pod is left of it. */
+export function explainPodsLeft(left: readonly PodLeft[]): Explanation | undefined {
+  if (left.length === 0) return undefined;
+  const places = left.map(({ pod, node }) => `pod ${pod} is still on ${node === "" ? "its way to a machine" : node}`);
+  const message = `its job is gone; ${plain(places.join(", "))}: delete it`;
+  return { code: "JOB_GONE", message, next: deletionOf(left) };
+}
+
+/** The explanation of who waits, and which of those that have the machines are gone: their pods are for people to delete. */
+export function withGoneHolders(
+  explanation: Explanation,
+  reservation: ReservationExplanation | undefined,
+  left: readonly PodLeft[],
+): Explanation {
+  const holders = reservation?.pools.flatMap((pool) => pool.holders.map(({ owner }) => owner)) ?? [];
+  // What it has by a single member has an id of its own.
+  const inTheWay = left.filter(({ owner }) => holders.some((each) => each === owner || each.startsWith(`${owner}--`)));
+  if (reservation === undefined || reservation.code === "" || inTheWay.length === 0) return explanation;
+  const gone = inTheWay.map(({ owner, pod }) => `${owner} is gone, and its pod ${pod} still keeps a machine`);
+  const next = [deletionOf(inTheWay), explanation.next].filter((part) => part !== "").join("; ");
+  return { ...explanation, message: `${explanation.message}; ${plain(gone.join(", "))}`, next };
+}
+
+function deletionOf(left: readonly PodLeft[]): string {
+  return plain(left.map(({ pod }) => `kubectl delete pod -n ${pod.replace("/", " ")}`).join("; "));
+}
+
 export function because(code: string, message: string): Explanation {
   return { code, message, next: "" };
 }

@@ -30,16 +30,6 @@ export function explainJob(job: Work, reservation: ReservationExplanation | unde
   }
 }
 
-/** Why machines are held for a job that is gone; undefined where no pod is left. `pod` is `NAMESPACE/NAME`. */
-export function explainPodsLeft(
-  left: readonly { readonly pod: string; readonly node: string }[],
-): Explanation | undefined {
-  if (left.length === 0) return undefined;
-  const places = left.map(({ pod, node }) => `pod ${pod} is still on ${node === "" ? "its way to a machine" : node}`);
-  const next = left.map(({ pod }) => `kubectl delete pod -n ${pod.replace("/", " ")}`).join("; ");
-  return { code: "JOB_GONE", message: `its job is gone; ${plain(places.join(", "))}: delete it`, next: plain(next) };
-}
-
 function explainEnd(job: Work, why: string): Explanation {
   if (job.outcome === "success") return because("FINISHED", `it is over: ${why}`);
   const failed = job.components.find(({ state }) => state === "FAILED");

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { session, START_MS } from "../../test/session-fixture.ts";
-import { buildJobPhases, continueJob, outcomeOfJob, type JobCondition } from "./job-phases.ts";
+import { buildJobPhases, continueJob, outcomeOfJob, recallPhases, type JobCondition } from "./job-phases.ts";
 import type { Work } from "./work.ts";
 
 function condition(type: string, second: number, more: Partial<JobCondition> = {}): JobCondition {
@@ -88,9 +88,9 @@ it.each<[title: string, seen: readonly [Work, ...Work[]], events: string[]]>([
     ["3 RUNNING", "10.5 RESTARTING 2 failures", "10.5 RUNNING"],
   ],
   [
-    "one failure more while it restarts is told",
-    [job("RESTARTING", 3, 1), job("RESTARTING", 3, 2)],
-    ["3 RESTARTING", "3.999 RESTARTING"],
+    "one failure more while it restarts is no phase of its own",
+    [job("RESTARTING", 3, 1), job("RESTARTING", 3, 2), job("RUNNING", 5, 2)],
+    ["3 RESTARTING", "5.999 RUNNING"],
   ],
   [
     "the failure that was one too many is the end alone",
@@ -100,6 +100,36 @@ it.each<[title: string, seen: readonly [Work, ...Work[]], events: string[]]>([
 ])("while a job is followed %s", (_title, seen, events) => {
   const [first, ...rest] = seen;
   expect(follow(first, ...rest)).toEqual(events);
+});
+
+const told = (second: number, reason: string, object = "Session/echo") => ({
+  atMs: START_MS + second * 1000,
+  object,
+  reason,
+  message: reason,
+});
+
+it.each<[title: string, events: ReturnType<typeof told>[], phases: string[]]>([
+  ["nothing of which no event is left", [], ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"]],
+  [
+    "the phases that its conditions forget",
+    [told(3, "JobRunning"), told(5, "JobRestarting"), told(6, "JobRunning")],
+    ["0 QUEUED", "2 STARTING", "3 RUNNING", "5 RESTARTING", "6 RUNNING", "9 SUCCEEDED"],
+  ],
+  [
+    "a row of equal ones as one",
+    [told(5, "JobRestarting"), told(6, "JobRestarting")],
+    ["0 QUEUED", "2 STARTING", "5 RESTARTING", "9 SUCCEEDED"],
+  ],
+  [
+    "nothing of others, of an earlier job of its name, or of what is no phase",
+    [told(3, "JobRunning", "Pod/echo"), told(-5, "JobRunning"), told(4, "SuccessfulCreatePod")],
+    ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"],
+  ],
+])("a job recalls %s", (_title, events, phases) => {
+  const way = [job("QUEUED", 0), job("STARTING", 2), job("SUCCEEDED", 9)].flatMap((each) => each.events);
+  const recalled = recallPhases({ ...session([]), kind: "session", name: "echo", events: way }, events).events;
+  expect(recalled.map(({ phase, atMs }) => `${(atMs - START_MS) / 1000} ${phase}`)).toEqual(phases);
 });
 
 it("a followed job keeps what only its submission told", () => {

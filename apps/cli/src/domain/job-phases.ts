@@ -71,8 +71,16 @@ export function continueJob(seen: Work, now: Work, nowMs: number): Work {
     spec: Object.keys(now.spec).length === 0 ? seen.spec : now.spec,
     warnings: seen.warnings,
     cancelRequested: now.cancelRequested || seen.cancelRequested,
-    events: [...seen.events, ...newPhases(seen, now, nowMs)],
+    events: goneOn(seen, now, nowMs),
   };
+}
+
+/** While it restarts every further failure changes why, and is no phase of its own. */
+function goneOn(seen: Work, now: Work, nowMs: number): readonly WorkEvent[] {
+  const [before, last] = [seen.events.at(-1), now.events.at(-1)];
+  if (before?.phase !== "RESTARTING" || last?.phase !== "RESTARTING")
+    return [...seen.events, ...newPhases(seen, now, nowMs)];
+  return [...seen.events.slice(0, -1), { ...last, atMs: before.atMs }];
 }
 
 function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
@@ -86,6 +94,39 @@ function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
   }
   const missed = { phase: "RESTARTING", atMs: nowMs, description: plural(failures, "failure"), reason: "" };
   return [missed, { ...current, atMs: nowMs }];
+}
+
+/** Phases that conditions forget once they are over, by the reason of the event that tells of them. */
+const TOLD_PHASES: ReadonlyMap<string, JobPhase> = new Map<string, JobPhase>([
+  ["JobRunning", "RUNNING"],
+  ["JobRestarting", "RESTARTING"],
+]);
+
+/** Something that the job-controller told of a job or of its pods: `object` is `Job/train`. */
+export type ToldEvent = {
+  readonly atMs: number;
+  readonly object: string;
+  readonly reason: string;
+  readonly message: string;
+};
+
+/** The job with the phases that it was in before, as far as events still tell: those are kept for a while, and each is told once for a row of equal ones. */
+export function recallPhases(job: Work, told: readonly ToldEvent[]): Work {
+  const [first, last] = [job.events[0], job.events.at(-1)];
+  if (first === undefined || last === undefined) return job;
+  const own = `${job.kind}/${job.name}`;
+  const recalled = told.flatMap(({ atMs, object, reason, message }): WorkEvent[] => {
+    const phase = object.toLowerCase() === own ? TOLD_PHASES.get(reason) : undefined;
+    // Events have whole seconds, and are of the time at which they were told.
+    const isPast = atMs > first.atMs && atMs <= last.atMs;
+    return phase === undefined || !isPast
+      ? []
+      : [{ phase, atMs, description: message, reason: WITH_REASON.has(phase) ? reason : "" }];
+  });
+  const way: WorkEvent[] = [];
+  for (const event of [...job.events.slice(0, -1), ...recalled].sort((a, b) => a.atMs - b.atMs))
+    if (way.at(-1)?.phase !== event.phase) way.push(event);
+  return { ...job, events: [...(way.at(-1)?.phase === last.phase ? way.slice(0, -1) : way), last] };
 }
 
 /** Undefined until the job is over. One that somebody has cancelled fails, too, with a reason of its own. */

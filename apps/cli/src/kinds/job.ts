@@ -5,10 +5,10 @@ import { faultOf } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
-import { jobEventFromMessage, jobFromMessage } from "../adapters/messages.ts";
+import { jobEventFromMessage, jobFromMessage, toldEventFrom } from "../adapters/messages.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
-import { explainJob, explainPodsLeft } from "../domain/explain-job.ts";
-import { continueJob, JOB_CONDITIONS } from "../domain/job-phases.ts";
+import { explainJob } from "../domain/explain-job.ts";
+import { continueJob, JOB_CONDITIONS, recallPhases } from "../domain/job-phases.ts";
 import { nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
 import type { FieldProblem, Kind, Link, WorkCalls } from "./kind.ts";
@@ -53,11 +53,12 @@ function buildJobKind(word: Word): Kind {
     conditions: JOB_CONDITIONS,
     explain: explainJob,
     isPart: ({ owner }, id) => id.startsWith(`${owner.id}--`),
-    explainGone: async ({ bus, stop }, nameOrId) => {
+    podsLeft: async ({ bus, stop }) => {
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
       const { podsLeft } = await client(bus, JobService).listJobs({ limit: 1 }, options);
-      const left = podsLeft.filter(({ job, ownerId }) => job === nameOrId || ownerId === nameOrId);
-      return explainPodsLeft(left.map(({ pod, node }) => ({ pod: pod ?? "", node: node ?? "" })));
+      return podsLeft.map(({ ownerId, job, pod, node }) => {
+        return { owner: `${OWN.toLowerCase()}/${ownerId ?? ""}`, name: job ?? "", pod: pod ?? "", node: node ?? "" };
+      });
     },
   };
 }
@@ -106,6 +107,10 @@ function jobCalls(word: Word, { bus, stop }: Link): WorkCalls {
         return { items: reply.jobs.map(jobFromMessage), next: reply.continue };
       });
       return word === OWN ? all : all.filter(({ kind }) => kind === word.toLowerCase());
+    },
+    recall: async (seen) => {
+      const { events } = await jobs.listJobEvents({ key: keyOf(seen) }, options);
+      return recallPhases(seen, events.map(toldEventFrom));
     },
     cancel: async (name) =>
       workOf(await ask(name, (key) => jobs.cancelJob({ requestId: crypto.randomUUID(), key }, options))),

@@ -1,6 +1,6 @@
 import type { Bus } from "@muster/bus";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
-import type { Explanation } from "../domain/build-explanation.ts";
+import type { Explanation, PodLeft } from "../domain/build-explanation.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
 import type { Finding } from "../domain/read-value.ts";
 import type { ReservationExplanation } from "../domain/reservation.ts";
@@ -26,8 +26,8 @@ export type Kind = {
   readonly explain: (work: Work, reservation: ReservationExplanation | undefined) => Explanation;
   /** Whether the ledger's owner of this id has machines for a part of the work, beside the owner that the work names. Absent: none has. */
   readonly isPart?: (work: Work, ownerId: string) => boolean;
-  /** Why machines are still held for work of this name, or of this id in the ledger, that is gone; undefined when nothing is known of that. Absent: it never happens. */
-  readonly explainGone?: (link: Link, nameOrId: string) => Promise<Explanation | undefined>;
+  /** Pods that keep machines for work that is gone. Absent: it never happens. */
+  readonly podsLeft?: (link: Link) => Promise<readonly PodLeft[]>;
 };
 
 /** Where services are asked; the signal gives up whatever is being asked. */
@@ -57,6 +57,8 @@ export type WorkCalls = {
   /** The work once it differs from this state of it, or as it is after some seconds. */
   readonly after: (seen: Work, signal: AbortSignal) => Promise<Work>;
   readonly list: () => Promise<Work[]>;
+  /** The work with what it does not tell of its past by itself, as far as that is still known. Absent: it tells all. */
+  readonly recall?: (work: Work) => Promise<Work>;
   readonly cancel: (name: string) => Promise<Work>;
   /**
    * What is there; with `follow` as soon as there is something at the place, or after some seconds. A component that lives more than once is followed from one run to

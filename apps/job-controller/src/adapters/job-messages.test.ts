@@ -26,7 +26,11 @@ const restarting: JobResource = {
 };
 
 function waitOf(...pods: readonly PodFact[]): string {
-  const job = readJob(restarting, JOB_KIND, DEFAULTS);
+  return waitOfJob(restarting, pods);
+}
+
+function waitOfJob(resource: JobResource, pods: readonly PodFact[] = []): string {
+  const job = readJob(resource, JOB_KIND, DEFAULTS);
   return jobMessage(job, { pods, units: [], pauses: POLICY, nowMs: NOW_MS }).waitingBecause ?? "";
 }
 
@@ -38,4 +42,13 @@ it.each<[title: string, pods: readonly PodFact[], wait: string]>([
   expect(waitOf(...pods)).toBe(
     left === "" ? "" : `restart 3 of 6 in ${left}: pod train-worker-1 failed with exit code 1`,
   );
+});
+
+it("a new job waits for a controller before it waits for the ledger", () => {
+  const { status: _, ...fresh } = restarting;
+  expect(waitOfJob(fresh)).toBe("no job-controller that leads has looked at it yet");
+  const conditions = [
+    { type: "Created", status: "True", reason: "JobCreated", message: "the job was accepted" },
+  ] as const;
+  expect(waitOfJob({ ...fresh, status: { conditions: [...conditions] } })).toBe("the ledger has not answered yet");
 });

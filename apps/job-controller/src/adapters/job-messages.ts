@@ -77,6 +77,8 @@ function waitOf(
   }
   switch (state) {
     case "Queued":
+      // Whoever answers may be a replica that does not lead: only what a leader has written tells that one has looked.
+      if (conditionOf(status, "Created") === undefined) return "no job-controller that leads has looked at it yet";
       return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
     case "Suspended":
       return "it is suspended";

@@ -65,8 +65,6 @@ export type KindDeps = {
 
 const CONTROLLER_NAME = "muster-job-controller";
 const KEYS = { labels, annotations };
-/** Owner kind of jobs, in the ledger and on pods. */
-export const OWNER_KIND = "job";
 
 /** Begins to follow the jobs of one kind. */
 export function startKind(kind: Kind, deps: KindDeps): KindRuntime {

@@ -154,7 +154,9 @@ describe("names that pods of others have", () => {
   it("are told with their owners, a few of many", () => {
     const one = noted({ namesTaken: taken("train-worker-0") });
     expect(one).toMatchObject({ status: "True", reason: "NameConflict" });
-    expect(one?.message).toBe("pod train-worker-0 belongs to TFJob train; this job needs the name");
+    expect(one?.message).toBe(
+      "pod train-worker-0 belongs to TFJob train; this job needs the name and waits for it: delete what has it, or give this job another name",
+    );
     expect(noted({ namesTaken: taken("a", "b", "c", "d", "e") })?.message).toMatch(/pod c belongs .*, and 2 more;/);
   });
 

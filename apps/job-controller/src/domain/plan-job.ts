@@ -344,7 +344,7 @@ function noteNames({ namesTaken, nowMs, units, job }: Snapshot, status: JobStatu
   if (!isHeld || namesTaken.length === 0) return withoutCondition(status, "PodNamesTaken");
   const shown = namesTaken.slice(0, NAMES_SHOWN).map(({ pod, owner }) => `pod ${pod} belongs to ${owner}`);
   const more = namesTaken.length - shown.length;
-  const message = `${shown.join(", ")}${more > 0 ? `, and ${more} more` : ""}; this job needs the name`;
+  const message = `${shown.join(", ")}${more > 0 ? `, and ${more} more` : ""}; this job needs the name and waits for it: delete what has it, or give this job another name`;
   return transitionConditions(
     status,
     { type: "PodNamesTaken", status: "True", reason: "NameConflict", message },

@@ -121,7 +121,7 @@ it("says that it waits behind the hold of an older request, and that the older o
     hold: { own: false, reservation: { owner: ownerOf("large") } },
     pools: [{ available: 1, kept: 1 }],
     message:
-      "pool a has 1 machines free, 1 are needed, and 1 are kept for session olarge, which has waited too long; 1 request ahead of it",
+      "pool a has 1 machine free, 1 is needed, and 1 is kept for session olarge, which has waited too long; 1 request ahead of it",
   });
   expect(explain(run, "large")).toMatchObject({
     because: { code: "POOL_AVAILABILITY", available: 1, requested: 2 },

@@ -19,7 +19,7 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
     case "CONCURRENCY_LIMIT":
       return `${describeLimit(reservation.owner.kind, concurrency?.granted ?? 0, concurrency?.limit ?? 0)}${named(concurrency?.holders, "held by")}${queue}`;
     case "HELD_FOR_OLDER":
-      return `pool ${because.pool} has ${pool?.available ?? 0} machines free, ${because.requested} are needed, and ${pool?.kept ?? 0} are kept for ${hold === undefined ? "an older request" : ownerName(hold.reservation.owner)}, which has waited too long${queue}`;
+      return `pool ${because.pool} has ${countOf(pool?.available ?? 0, "machine")} free, ${needed(because)}, and ${pool?.kept ?? 0} ${isOrAre(pool?.kept ?? 0)} kept for ${hold === undefined ? "an older request" : ownerName(hold.reservation.owner)}, which has waited too long${queue}`;
     case "POOL_AVAILABILITY":
       return `${describeShortage(because, pool?.elasticMax)}${pool === undefined ? "" : describePool(pool)}${queue}`;
     default:
@@ -31,12 +31,17 @@ function describeLimit(kind: string, granted: number, limit: number): string {
   return `${countOf(granted, "reservation")} of kind ${kind} ${isOrAre(granted)} granted, and ${limit} at once ${isOrAre(limit)} allowed`;
 }
 
+function needed({ requested }: Pick<WaitReason, "requested">): string {
+  return `${requested} ${isOrAre(requested)} needed`;
+}
+
 function isOrAre(count: number): string {
   return count === 1 ? "is" : "are";
 }
 
 function describeShortage({ pool, available, requested }: WaitReason, elasticMax: number | undefined): string {
-  if (elasticMax === undefined) return `pool ${pool} has ${available} machines free for it, ${requested} are needed`;
+  if (elasticMax === undefined)
+    return `pool ${pool} has ${countOf(available, "machine")} free for it, ${needed({ requested })}`;
   return `pool ${pool} has ${available} of ${countOf(requested, "machine")}; it may grow to ${elasticMax}`;
 }
 
