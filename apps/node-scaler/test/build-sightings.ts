@@ -5,6 +5,7 @@ import type {
   ListedInstance,
   Machine,
   Machines,
+  Standing,
   PodOnNode,
 } from "../src/domain/sightings.ts";
 
@@ -43,7 +44,7 @@ export function inCluster(...nodes: readonly KubeNode[]): KubeNodes {
 export const holder = { owner: { kind: "job", id: "j" }, reservationId: "1" } as const;
 
 /** A machine of pool `a`. */
-export function buildMachine(nodeName: string, standing: string, held?: Machine["holder"]): Machine {
+export function buildMachine(nodeName: string, standing: Standing, held?: Machine["holder"]): Machine {
   return { node: `k-${nodeName}`, pool: "a", standing, cordoned: standing === "CORDONED", holder: held };
 }
 

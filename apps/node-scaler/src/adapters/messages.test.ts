@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { muster } from "@muster/proto";
 import type { ScaledNode } from "../domain/node.ts";
-import { nodeCodec } from "./messages.ts";
+import { nodeCodec, toMachine } from "./messages.ts";
 
 const text = fc.string({ minLength: 1, maxLength: 12 });
 const optional = <Value>(arbitrary: fc.Arbitrary<Value>) => fc.option(arbitrary, { nil: undefined });
@@ -62,4 +62,10 @@ it("refuses a phase that it does not know, and ends a node for a reason that it 
   const phase = muster.node.v1.NodePhase.NODE_PHASE_AVAILABLE;
   const later = NodeRecord.encode({ name: "n", phase, spec: { terminate: { code: "LATER", message: "m" } } });
   expect(nodeCodec.decode(later.finish()).spec.terminate).toMatchObject({ code: "REQUESTED", message: "m" });
+});
+
+it("takes no machine for free whose standing is a word that it does not know", () => {
+  expect(toMachine({ node: "k-n", pool: "a", standing: "FREE" }).standing).toBe("FREE");
+  for (const standing of ["free", "RESERVED", "", undefined])
+    expect(toMachine({ node: "k-n", pool: "a", ...(standing !== undefined && { standing }) }).standing).toBe("UNKNOWN");
 });

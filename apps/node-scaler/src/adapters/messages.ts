@@ -4,7 +4,7 @@ import type { WaitingReservation } from "../domain/build-demands.ts";
 import type { PoolFacts } from "../domain/build-pool-facts.ts";
 import type { PoolTrouble } from "../domain/build-pool-troubles.ts";
 import type { Unavailability } from "../domain/demand.ts";
-import type { Machine } from "../domain/sightings.ts";
+import { STANDINGS, type Machine } from "../domain/sightings.ts";
 import type { NodeSpec, Phase, ScaledNode, Termination, TerminationCode } from "../domain/node.ts";
 
 const wire = muster.node.v1;
@@ -101,9 +101,9 @@ function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
         holder === null || holder === undefined
           ? undefined
           : { owner: { kind: holder.kind ?? "", id: holder.id ?? "" }, reservationId, reached },
-      unhealthySinceMs: timeOf(message.unhealthySinceMs),
-      idleSinceMs: timeOf(message.idleSinceMs),
-      drainingSinceMs: timeOf(message.drainingSinceMs),
+      unhealthySinceMs: numberOf(message.unhealthySinceMs),
+      idleSinceMs: numberOf(message.idleSinceMs),
+      drainingSinceMs: numberOf(message.drainingSinceMs),
       term: message.term,
       trouble: textOf(message.trouble),
     },
@@ -119,7 +119,7 @@ function toSpec(spec: muster.node.v1.NodeSpec.$Properties | null | undefined): N
     spot: spec?.spot ?? false,
     zone: textOf(spec?.zone),
     gpus: spec?.gpus ?? 0,
-    volumeGib: timeOf(spec?.volumeGib),
+    volumeGib: numberOf(spec?.volumeGib),
     privateIpOnly: spec?.privateIpOnly ?? false,
     terminate: toTermination(spec?.terminate),
   };
@@ -163,7 +163,7 @@ export function toMachine({
   return {
     node: node ?? "",
     pool: pool ?? "",
-    standing: standing ?? "",
+    standing: STANDINGS.find((known) => known === standing) ?? "UNKNOWN",
     cordoned: cordoned ?? false,
     holder:
       owner === null || owner === undefined
@@ -202,6 +202,6 @@ function textOf(text: string | null | undefined): string | undefined {
   return text === null || text === undefined || text === "" ? undefined : text;
 }
 
-function timeOf(number: number | null | undefined): number | undefined {
+function numberOf(number: number | null | undefined): number | undefined {
   return number === null || number === undefined || number === 0 ? undefined : number;
 }

@@ -12,11 +12,12 @@ import {
   silence,
 } from "../../test/build-sightings.ts";
 import type { Phase, ScaledNode, TerminationCode } from "./node.ts";
+import type { Standing } from "./sightings.ts";
 import { nextStop, planReap, type ReapSnapshot } from "./plan-reap.ts";
 
 const ready = inCluster(buildKubeNode("n"));
 const cordoned = inCluster(buildKubeNode("n", { cordoned: true }));
-const standing = (word: string, held?: typeof holder) => inLedger(buildMachine("n", word, held));
+const standing = (word: Standing, held?: typeof holder) => inLedger(buildMachine("n", word, held));
 const pods = new Map([["k-n", [buildPod("p"), buildPod("q", { deleting: true })]]]);
 
 function node(
@@ -112,7 +113,7 @@ describe("the way to the end of a node that nobody needs", () => {
 
   it("takes nothing from a holder, however long the deadline has passed", () => {
     for (const code of ["IDLE", "RETURNED", "POOL_REMOVED"] as const)
-      for (const word of ["HELD", "CORDONED", "NOT_READY"])
+      for (const word of ["HELD", "CORDONED", "NOT_READY"] as const)
         expect(plan(node(code), { kubeNodes: cordoned, machines: standing(word, holder), nowMs: 1e9 })).toContainEqual(
           expect.objectContaining({ because: "taken-back", spec: { terminate: undefined } }),
         );
@@ -132,7 +133,7 @@ describe("the way to the end of a node that is lost", () => {
 
   it("goes on although somebody holds it, once the ledger gives it to nobody else", () => {
     const sick = inCluster(buildKubeNode("n", { ready: false, cordoned: true }));
-    for (const word of ["NOT_READY", "CORDONED"]) {
+    for (const word of ["NOT_READY", "CORDONED"] as const) {
       const machines = inLedger({ ...buildMachine("n", word, holder), cordoned: true });
       expect(shown(node("UNHEALTHY", "Claimed"), { kubeNodes: sick, machines })).toEqual([
         "look-for-pods drained",

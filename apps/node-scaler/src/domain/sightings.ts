@@ -44,12 +44,15 @@ export type KubeNodes = {
   readonly known: boolean;
 };
 
+/** LOST: held, and there is no such node. UNKNOWN: a word of a ledger that is newer, so that nothing may be taken for granted. */
+export const STANDINGS = ["FREE", "HELD", "OCCUPIED", "NOT_READY", "CORDONED", "LOST", "UNKNOWN"] as const;
+export type Standing = (typeof STANDINGS)[number];
+
 /** A machine as the ledger has it. */
 export type Machine = {
   readonly node: string;
   readonly pool: string;
-  /** FREE, HELD, OCCUPIED, NOT_READY, CORDONED, LOST. */
-  readonly standing: string;
+  readonly standing: Standing;
   /** The ledger has seen that it is cordoned: it is not granted any more, whatever becomes of it. */
   readonly cordoned: boolean;
   readonly holder: { readonly owner: Owner; readonly reservationId: string } | undefined;

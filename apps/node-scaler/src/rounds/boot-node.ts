@@ -9,8 +9,6 @@ import { describeFailure, type Scaler } from "../scaler.ts";
 
 /** Asks the provider for the instance of a node that is Creating, and writes down what it says. Never rejects. */
 export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPolicy): Promise<void> {
-  const provider = scaler.providers.get(policy.provider);
-  if (provider === undefined) throw new Error(`pool ${policy.name} has no provider ${policy.provider}`);
   const { name, spec } = node;
   const attributes = {
     "muster.node": name,
@@ -21,6 +19,8 @@ export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPol
   };
   await inSpan("@muster/node-scaler", "boot node", { attributes }, async (span) => {
     const beganMs = scaler.now();
+    const provider = scaler.providers.get(policy.provider);
+    if (provider === undefined) throw new Error(`pool ${policy.name} has no provider ${policy.provider}`);
     const answer = await ask(scaler, provider, buildBoot(node, policy, scaler.poolLabel));
     const outcome = await takeAnswer(scaler, provider, { node, policy, answer });
     span.setAttributes({ "muster.outcome": outcome });
