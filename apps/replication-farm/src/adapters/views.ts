@@ -67,18 +67,18 @@ export async function openWorld(options: WorldOptions): Promise<World> {
   const nodes = undo.use(await openView(nodeStates, followed("nodes")));
   const mark = undo.use(await openView(marks, { ...followed("nodes"), filter: bucketKeys.nodesComplete }));
   const pods = undo.use(await openView(podStates, { ...followed("pods"), filter: `${OWNER_KIND}.>` }));
-  const unready = followUnready(nodes, now);
+  const sights = followSights(nodes, now);
   const isCurrent = (): boolean =>
     nodes.ageMs() === 0 &&
     pods.ageMs() === 0 &&
     now() - (mark.get(bucketKeys.nodesComplete)?.value.atMs ?? -Infinity) <= nodesFreshMs;
-  const nodeSights = (): readonly NodeSight[] | undefined => {
-    if (!isCurrent()) return undefined;
-    const sights = nodes.entries().flatMap(({ value }) => sightOf(value, unready) ?? []);
-    return sights.length === 0 ? undefined : sights;
-  };
-  const livePods = (podId: string) =>
-    pods.entries().flatMap(({ value }) => (value.component === podId && isLive(value) ? [value] : []));
+  const nodeSights = (): readonly NodeSight[] | undefined =>
+    isCurrent() && sights().length > 0 ? sights() : undefined;
+  // Every pass asks for these, and there are as many passes as sets.
+  const podsOfSet = grouped(pods, (_, key) => key.split(".")[1]);
+  const podsOfId = grouped(pods, ({ component }) => component);
+  const setsOfId = grouped(sets, (read) => ("record" in read ? read.record.spec.podId : undefined));
+  const livePods = (podId: string) => podsOfId(podId).flatMap(({ value }) => (isLive(value) ? [value] : []));
   const opened = undo.move();
   return {
     sets: () => sets.entries().map(storedSet),
@@ -93,14 +93,14 @@ export async function openWorld(options: WorldOptions): Promise<World> {
       const selector = readSelector("spec.node_selector", spec.nodeSelector);
       return sights && findNodes(selector, sights, { nowMs: now(), graceMs: nodeGraceMs });
     },
-    podsOf: (set) => podsOf(pods, set),
+    podsOf: (set) => readPods(podsOfSet(set)),
     podState: (set, pod) => pods.get(`${OWNER_KIND}.${set}.${pod}`)?.value,
     occupied: (podId) => new Map(livePods(podId).map(({ node, pod }) => [node, pod])),
     takenFrom: ({ name, spec: { podId } }) => {
-      const placed = sets.entries().flatMap(({ value }) => ("record" in value ? [value.record] : []));
+      const placed = setsOfId(podId).flatMap(({ value }) => ("record" in value ? [value.record] : []));
       return new Set([
         ...placed
-          .filter((other) => other.name !== name && other.spec.podId === podId)
+          .filter((other) => other.name !== name)
           .flatMap(({ placements }) => placements.map(({ node }) => node)),
         ...livePods(podId)
           .filter(({ owner }) => owner?.id !== name)
@@ -135,6 +135,14 @@ function storedSet({ key, value, revision }: ReturnType<View<Readable<ReplicaSet
   return { name: key, read: value, revision };
 }
 
+/** The nodes, made anew only once one has changed. */
+function followSights(nodes: View<muster.watch.v1.NodeState>, now: () => number): () => readonly NodeSight[] {
+  const unready = followUnready(nodes, now);
+  let sights: readonly NodeSight[] | undefined;
+  nodes.onChange(() => (sights = undefined));
+  return () => (sights ??= nodes.entries().flatMap(({ value }) => sightOf(value, unready) ?? []));
+}
+
 /** Since when each node that is not ready has been seen so. */
 function followUnready(nodes: View<muster.watch.v1.NodeState>, now: () => number): ReadonlyMap<string, number> {
   const since = new Map<string, number>();
@@ -155,13 +163,41 @@ function sightOf(state: muster.watch.v1.NodeState, unready: ReadonlyMap<string, 
   return { name, labels, ready, schedulable, unreadySinceMs: unready.get(name) };
 }
 
-function podsOf(pods: View<muster.watch.v1.PodState>, set: string): ReadonlyMap<string, SetPod> {
-  const prefix = `${OWNER_KIND}.${set}.`;
+/** The entries of a view by what they belong to, without a look at all of them. */
+function grouped<Value>(
+  view: View<Value>,
+  groupOf: (value: Value, key: string) => string | undefined,
+): (group: string) => ViewEntry<Value>[] {
+  const groups = new Map<string, Set<string>>();
+  const known = new Map<string, string>();
+  const look = (key: string): void => {
+    const entry = view.get(key);
+    const group = entry && groupOf(entry.value, key);
+    const before = known.get(key);
+    if (group === before) return;
+    if (before !== undefined) {
+      const left = groups.get(before);
+      left?.delete(key);
+      if (left?.size === 0) groups.delete(before);
+      known.delete(key);
+    }
+    if (group !== undefined) {
+      known.set(key, group);
+      groups.set(group, (groups.get(group) ?? new Set()).add(key));
+    }
+  };
+  for (const { key } of view.entries()) look(key);
+  view.onChange(look);
+  return (group) => [...(groups.get(group) ?? [])].flatMap((key) => view.get(key) ?? []);
+}
+
+type ViewEntry<Value> = ReturnType<View<Value>["entries"]>[number];
+
+function readPods(entries: readonly ViewEntry<muster.watch.v1.PodState>[]): ReadonlyMap<string, SetPod> {
   return new Map(
-    pods.entries().flatMap(({ key, value }): [string, SetPod][] => {
+    entries.flatMap(({ value }): [string, SetPod][] => {
       const { pod: name, uid, node, health, deleting, deleted } = value;
-      if (!key.startsWith(prefix) || deleted) return [];
-      return [[name, { name, uid, node, health: HEALTH[health], deleting }]];
+      return deleted ? [] : [[name, { name, uid, node, health: HEALTH[health], deleting }]];
     }),
   );
 }
