@@ -1,0 +1,59 @@
+import { aPlacement, aSet, aSpec } from "../src/domain/a-set.ts";
+import { passWorld, type PassWorld } from "../test/pass-world.ts";
+import { median } from "./median.ts";
+
+const SETS = Number(process.env["BENCH_SETS"] ?? 1000);
+const NODES = 100;
+const ROUNDS = 5;
+const AT_ONCE = 32;
+
+/** A pass over each of many sets at rest, beside the bare reading of the same records, with the same number under way. Counts what is written. */
+export async function measureQuiet(): Promise<void> {
+  await using world = await passWorld();
+  const names = Array.from({ length: SETS }, (_, index) => `set-${index}`);
+  await fill(world, names);
+  const passes: number[] = [];
+  const reads: number[] = [];
+  await each(names, (name) => world.pass(name));
+  const before = await world.writes();
+  for (let round = 0; round < ROUNDS; round += 1) {
+    reads.push(await timed(() => each(names, (name) => world.sets.get(name))));
+    passes.push(await timed(() => each(names, (name) => world.pass(name))));
+  }
+  const ratio = median(passes.map((ms, round) => ms / (reads[round] ?? NaN)));
+  console.log(
+    `quiet: a pass over each of ${SETS} sets of one pod, ${AT_ONCE} at once; medians of ${ROUNDS} rounds in turns`,
+  );
+  console.log(`  reading the records bare  ${median(reads).toFixed(0)} ms`);
+  console.log(`  passes                    ${median(passes).toFixed(0)} ms, ratio ${ratio.toFixed(2)}`);
+  console.log(`  writes of ${ROUNDS * SETS} passes   ${(await world.writes()) - before}`);
+}
+
+async function fill(world: PassWorld, names: readonly string[]): Promise<void> {
+  const nodes = Array.from({ length: NODES }, (_, index) => `n-${String(index).padStart(4, "0")}`);
+  await each(nodes, (node) => world.putNode(node));
+  await world.complete();
+  await each(names, async (name) => {
+    const placements = [aPlacement(nodes[Number(name.split("-")[1]) % NODES] ?? "", 1)];
+    const spec = aSpec({ podId: name, nodeSelector: "", replicasDesired: 1 });
+    const set = aSet({ name, uid: name, spec, placements, nextOrdinal: 2 });
+    await world.sets.create(name, set);
+    await world.putPod(set, 1);
+  });
+  while (names.some((name) => world.world.podsOf(name).size === 0))
+    await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+async function each(names: readonly string[], work: (name: string) => Promise<unknown>): Promise<void> {
+  const left = names.values();
+  const lane = async (): Promise<void> => {
+    for (const name of left) await work(name);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+}
+
+async function timed(work: () => Promise<void>): Promise<number> {
+  const start = performance.now();
+  await work();
+  return performance.now() - start;
+}

@@ -1,0 +1,53 @@
+import { startApiServer } from "@muster/devcluster";
+import { apiServers } from "@muster/testkit";
+import { farmWorld, ready, settledAt, specOf, type FarmProcess } from "../test/farm-world.ts";
+import { median } from "./median.ts";
+
+const TTL_MS = Number(process.env["BENCH_TTL_MS"] ?? 3000);
+const SETS = 20;
+const ROUNDS = 5;
+const LOOK_MS = 20;
+
+/** From the SIGKILL of a farm until all its sets have another owner. */
+export async function measureTakeover(): Promise<void> {
+  const [embedded] = apiServers(startApiServer);
+  await using world = await farmWorld(await embedded.start(), 2);
+  const env = { FARM_SESSION_TTL_MS: String(TTL_MS) };
+  let farms: FarmProcess[] = [await world.startFarm(env), await world.startFarm(env)];
+  await ready(world);
+  for (let index = 0; index < SETS; index += 1) {
+    const name = `set-${index}`;
+    await world.farms.applyReplicaSet({ requestId: name, name, spec: specOf("", 1) }, { timeoutMs: 10_000 });
+  }
+  for (let index = 0; index < SETS; index += 1) await settledAt(world, `set-${index}`, 1);
+  const times: number[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const [victim] = farms;
+    if (victim === undefined) break;
+    const owned = async (): Promise<{ readonly victims: number; readonly nobodys: number }> => {
+      const { sets } = await world.farms.listReplicaSets({}, { timeoutMs: 30_000 });
+      const of = sets.map(({ farm }) => farm ?? "");
+      return {
+        victims: of.filter((farm) => farm.includes(`-${victim.pid}-`)).length,
+        nobodys: of.filter((farm) => farm === "").length,
+      };
+    };
+    await look(async () => (await owned()).victims > 0 && (await owned()).nobodys === 0);
+    await victim.kill();
+    const killed = performance.now();
+    await look(async () => {
+      const { victims, nobodys } = await owned();
+      return victims === 0 && nobodys === 0;
+    });
+    times.push(performance.now() - killed);
+    farms = [...farms.slice(1), await world.startFarm(env)];
+  }
+  const ratios = times.map((ms) => ms / TTL_MS);
+  console.log(`takeover: ${SETS} sets, two farms, one killed; time to live ${TTL_MS} ms; ${times.length} rounds`);
+  console.log(`  median ${median(times).toFixed(0)} ms (${median(ratios).toFixed(2)} of the time to live)`);
+  console.log(`  most   ${Math.max(...times).toFixed(0)} ms (${Math.max(...ratios).toFixed(2)})`);
+}
+
+async function look(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+}
