@@ -22,11 +22,11 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     let large = "";
     let names = 0;
 
-    const open = (deployments: readonly object[], controller = "test"): NodeProvider =>
+    const open = (deployments: readonly object[], controller = "test", calls = world.calls): NodeProvider =>
       openClusterApi({
         name: "machines",
         settings: clusterApiSettings.parse({ kind: "cluster-api", controller, namespace: "default", deployments }),
-        calls: world.calls,
+        calls,
         timeoutMs: 20_000,
       });
     const makeDeployment = async (more: object = {}): Promise<string> => {
@@ -75,6 +75,22 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       expect(instances[0]).toMatchObject({ state: "running", zone: "zone-a", lostAtMs: undefined, failure: undefined });
       const again = await Promise.all(orders.map(({ nodeName }) => listed(nodeName)));
       expect(again).toEqual(instances);
+    });
+
+    it("lists what there is although a controller writes the MachineDeployment at that moment", async () => {
+      const order = buildBoot();
+      await provider.start(order, never);
+      await until("it has a machine", async () => (await machines(large)).length === 1);
+      let meanwhile = 2;
+      const patch: ControlPlane["calls"]["patch"] = async (...args) => {
+        const annotations = { "somebody/else": `${meanwhile}` };
+        if (meanwhile-- > 0)
+          await world.calls.patch(DEPLOYMENTS, large, { kind: "merge", body: { metadata: { annotations } } });
+        return await world.calls.patch(...args);
+      };
+      const raced = open([{ name: large, pool: "elastic", instanceType: "large" }], "test", { ...world.calls, patch });
+      expect(await raced.list(never)).toMatchObject([{ nodeName: order.nodeName }]);
+      expect(meanwhile).toBeLessThan(0);
     });
 
     it("asks for one machine for a node that is started twice", async () => {

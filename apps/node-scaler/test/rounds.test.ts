@@ -3,6 +3,7 @@ import { buildPoolTroubles } from "../src/domain/build-pool-troubles.ts";
 import { listInstances } from "../src/instance-lists.ts";
 import type { NodeProvider } from "../src/providers/provider.ts";
 import { buildPolicy } from "./build-node.ts";
+import { reaperRound } from "../src/rounds/reaper-round.ts";
 import { memoryCloud } from "./memory-cloud.ts";
 import { ScalerWorld } from "./scaler-world.ts";
 
@@ -386,6 +387,54 @@ it.each([
     code: "SPOT_NOTICE",
     atMs: world.nowMs,
     drainUntilMs: world.nowMs + MINUTE,
+  });
+});
+
+it("evicts the other pods of a node when one cannot be evicted", async () => {
+  const world = new ScalerWorld(buildPolicy({ drainTimeoutMs: 10 * MINUTE }));
+  const job = world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(MINUTE);
+  world.reach(job);
+  const [name = ""] = world.ledger.reservations.get(job)?.machines ?? [];
+  world.pods.set(
+    name,
+    ["stuck", "free"].map((uid) => ({ namespace: "default", name: uid, uid, owner: undefined, deleting: false })),
+  );
+  const evicted: string[] = [];
+  const failed: string[] = [];
+  const { cluster, tell } = world.scaler;
+  const evict = ({ uid }: { readonly uid: string }) => {
+    evicted.push(uid);
+    return uid === "stuck" ? Promise.reject(new Error("no")) : Promise.resolve(true);
+  };
+  for (const instance of world.cloud.instances.values()) instance.lostAtMs = world.nowMs + 5 * MINUTE;
+  await world.round("scan");
+  await world.round("heartbeat");
+  const scaler = {
+    ...world.scaler,
+    cluster: { ...cluster, evict },
+    tell: { ...tell, failed: (_: string, doing: string) => void failed.push(doing) },
+  };
+  await reaperRound(scaler);
+  await world.scaler.memory.ending.get(world.records()[0]?.name ?? "");
+  expect(evicted).toEqual(["stuck", "free"]);
+  expect(failed).toEqual([expect.stringContaining("evicting default/stuck from")]);
+});
+
+it("names the provider of a node that does not end because nobody knows that provider any more", async () => {
+  const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
+  const job = world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(MINUTE);
+  world.cloud.faults.stopForgotten = 1000;
+  world.release(job);
+  await world.run(30_000);
+  expect(phases(world)).toEqual(["Terminating"]);
+  world.isConfigured = false;
+  world.restart();
+  await world.run(30_000);
+  expect(world.records()[0]?.status).toMatchObject({
+    phase: "Terminating",
+    trouble: "provider cloud is not in the file of pools any more, and may still have the instance",
   });
 });
 

@@ -1,6 +1,7 @@
 import { within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
+import type { ScaledNode } from "../domain/node.ts";
 import { nextStop, planReap, type ReapStep } from "../domain/plan-reap.ts";
 import { listInstances } from "../instance-lists.ts";
 import { askMachines, describeFailure, forEachSome, type Scaler } from "../scaler.ts";
@@ -31,6 +32,7 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
     stops: memory.stops,
     booting: new Set(memory.booting.keys()),
   });
+  await noteProvidersGone(scaler, ending);
   const byNode = [...Map.groupBy(steps, ({ node }) => node)];
   await forEachSome(
     byNode,
@@ -44,6 +46,20 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
       await within(scaler.patienceMs, ending);
     },
     ([node], error) => scaler.tell.failed("reaper", `ending ${node}`, error),
+  );
+}
+
+/** Nobody else would say why such a node does not go. */
+async function noteProvidersGone({ providers, records, tell }: Scaler, ending: readonly ScaledNode[]): Promise<void> {
+  const left = ending.filter(({ spec, status }) => status.phase === "Terminating" && !providers.has(spec.provider));
+  await forEachSome(
+    left,
+    NODES_AT_ONCE,
+    async ({ name, spec: { provider } }) => {
+      const trouble = `provider ${provider} is not in the file of pools any more, and may still have the instance`;
+      await records.changeNode({ node: name, expected: "Terminating", status: { trouble } });
+    },
+    ({ name }, error) => tell.failed("reaper", `writing why ${name} does not end`, error),
   );
 }
 
@@ -73,8 +89,7 @@ async function act(scaler: Scaler, step: Exclude<ReapStep, { readonly do: "look-
     case "uncordon":
       return cluster.uncordon(step.kubeNode);
     case "evict":
-      await cluster.evict({ namespace: step.namespace, name: step.pod, uid: step.uid });
-      return;
+      return evict(scaler, step);
     case "stop":
       return stop(scaler, step);
     case "delete-kube-node":
@@ -85,6 +100,18 @@ async function act(scaler: Scaler, step: Exclude<ReapStep, { readonly do: "look-
       return;
     default:
       return assertNever(step);
+  }
+}
+
+/** Never rejects: one pod that cannot be told to go keeps no other of its node. */
+async function evict(
+  { cluster, tell }: Scaler,
+  { node, namespace, pod, uid }: Extract<ReapStep, { readonly do: "evict" }>,
+): Promise<void> {
+  try {
+    await cluster.evict({ namespace, name: pod, uid });
+  } catch (error) {
+    tell.failed("reaper", `evicting ${namespace}/${pod} from ${node}`, error);
   }
 }
 

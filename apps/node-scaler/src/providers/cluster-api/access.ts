@@ -52,17 +52,12 @@ export function clusterApiAccess(
     signal: AbortSignal,
     decide: (holdings: Holdings) => Holdings | Promise<Holdings>,
   ): Promise<void> => {
-    for (let attempt = 1; ; attempt += 1) {
+    await againOnConflict(async () => {
       const held = await read(deployment, signal);
       const next = await decide(held.holdings);
       if (next === held.holdings && replicasOf(held) === Object.keys(next).length) return;
-      try {
-        await write(held, next, signal);
-        return;
-      } catch (error) {
-        if (kubeFault(error)?.code !== "conflict" || attempt === ATTEMPTS_MAX) throw error;
-      }
-    }
+      await write(held, next, signal);
+    });
   };
   const machines = async (deployment: string, signal: AbortSignal): Promise<readonly Machine[]> => {
     const query = { labelSelector: `${DEPLOYMENT_LABEL}=${deployment}` };
@@ -74,6 +69,17 @@ export function clusterApiAccess(
   };
 
   return { read, write, change, machines, markForDeletion };
+}
+
+/** Tries again from the beginning when somebody else wrote first. */
+export async function againOnConflict<Result>(attempt: () => Promise<Result>): Promise<Result> {
+  for (let attempts = 1; ; attempts += 1) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (kubeFault(error)?.code !== "conflict" || attempts === ATTEMPTS_MAX) throw error;
+    }
+  }
 }
 
 export function replicasOf({ object }: Held): number {

@@ -3,7 +3,7 @@ import { kubeFault, type KubeCalls } from "@muster/kube";
 import type { PoolPolicy } from "../../domain/pool.ts";
 import { providerCall } from "../provider-call.ts";
 import type { Boot, Instance, NodeProvider, Started } from "../provider.ts";
-import { clusterApiAccess, type ClusterApiAccess, replicasOf } from "./access.ts";
+import { againOnConflict, clusterApiAccess, type ClusterApiAccess, replicasOf } from "./access.ts";
 import { NODES_MAX, withoutNode } from "./holdings.ts";
 import { idOf, planMachines } from "./plan-machines.ts";
 import type { ClusterApiSettings, DeploymentSettings } from "./settings.ts";
@@ -56,12 +56,13 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
     });
   };
 
-  const listOne = async ({ name: deployment, zone }: DeploymentSettings, signal: AbortSignal) => {
-    const held = await access.read(deployment, signal);
-    const plan = planMachines({ name: deployment, zone }, held.holdings, await access.machines(deployment, signal));
-    if (plan.holdings !== held.holdings) await access.write(held, plan.holdings, signal);
-    return plan.instances;
-  };
+  const listOne = ({ name: deployment, zone }: DeploymentSettings, signal: AbortSignal) =>
+    againOnConflict(async () => {
+      const held = await access.read(deployment, signal);
+      const plan = planMachines({ name: deployment, zone }, held.holdings, await access.machines(deployment, signal));
+      if (plan.holdings !== held.holdings) await access.write(held, plan.holdings, signal);
+      return plan.instances;
+    });
 
   return {
     name,
