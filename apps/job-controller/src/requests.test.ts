@@ -24,7 +24,8 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
   const counts = { built: 0, written: 0 };
   /** Revisions that somebody else writes just before a mark of ours. */
   const conflicts: string[] = [];
-  const clock = { nowMs: 0, onWait: (): void => undefined };
+  const clock = { nowMs: 0, stepMs: undefined as number | undefined, onWait: (): void => undefined };
+  const waits: number[] = [];
   const deps: RequestDeps<string> = {
     kinds: KINDS,
     defaults: {
@@ -56,14 +57,16 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       put(key, conflicts.shift() ?? "");
       return Promise.reject(new FaultError({ code: "conflict", id: key.name, expectedRevision: 0, actualRevision: 0 }));
     },
-    changed: (_key, ms) => {
-      clock.nowMs += ms;
+    managedBy: ({ revision }) => (revision === "theirs" ? "another" : undefined),
+    changed: (_key, { ms, vain }) => {
+      waits.push(vain);
+      clock.nowMs += clock.stepMs ?? ms;
       clock.onWait();
       return Promise.resolve();
     },
     now: () => clock.nowMs,
   };
-  return { deps, put, clock, jobs, counts, conflicts };
+  return { deps, put, clock, jobs, counts, conflicts, waits };
 }
 
 describe("a job that is submitted", () => {
@@ -188,6 +191,13 @@ describe("a job that is watched", () => {
     expect(clock.nowMs).toBe(30_000);
   });
 
+  it("is asked for with a count of how often that was in vain", async () => {
+    const { deps, clock, waits } = world(["train", "Job"]);
+    clock.stepMs = 10_000;
+    await watch(deps, { key: { kind: "Job", name: "train" }, afterRevision: "1", waitMs: 30_000 }, GOING_ON);
+    expect(waits).toEqual([0, 1, 2]);
+  });
+
   it("is answered as it was when nobody waits any more", async () => {
     const { deps, clock } = world(["train", "Job"]);
     await watch(deps, request, AbortSignal.abort());
@@ -264,6 +274,15 @@ describe("a job that is to be cancelled", () => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, revision);
     expect((await cancel(deps, key, GOING_ON)).revision).toBe(revision);
+    expect(counts.written).toBe(0);
+  });
+
+  it("is refused, and not written, when somebody else runs it", async () => {
+    const { deps, put, counts } = world();
+    put({ kind: "Job", name: "train" }, "theirs");
+    await expect(cancel(deps, key, GOING_ON)).rejects.toMatchObject({
+      fault: { code: "invalid_request", reason: "names a job that is managed by another, which alone can end it" },
+    });
     expect(counts.written).toBe(0);
   });
 

@@ -29,10 +29,16 @@ export type RequestDeps<View> = {
   readonly maxima: () => Promise<ReadonlyMap<string, number>>;
   /** Whether somebody has asked for its end already, or it is over. */
   readonly isEnding: (found: Found<View>) => boolean;
+  /** Who runs it instead of us; undefined when nobody does. */
+  readonly managedBy: (found: Found<View>) => string | undefined;
   /** A conflict when the job has changed since it was found. */
   readonly markCancelled: (found: Found<View>) => Promise<Found<View>>;
-  /** Resolves when something about the job may have changed since it was found, after so long, or at the signal. */
-  readonly changed: (found: Found<View>, ms: number, signal: AbortSignal) => Promise<void>;
+  /** Resolves when something about the job may have changed since it was found, after so long, or at the signal. `vain`: how often in a row that was so, and nothing had. */
+  readonly changed: (
+    found: Found<View>,
+    wait: { readonly ms: number; readonly vain: number },
+    signal: AbortSignal,
+  ) => Promise<void>;
   readonly now: () => number;
 };
 
@@ -133,11 +139,11 @@ export async function watch<View>(
   signal: AbortSignal,
 ): Promise<Found<View>> {
   const endMs = deps.now() + Math.min(request.waitMs, WATCH_MOST_MS);
-  for (;;) {
+  for (let vain = 0; ; vain += 1) {
     const found = await get(deps, request.key, signal);
     const restMs = endMs - deps.now();
     if (found.revision !== request.afterRevision || restMs <= 0 || signal.aborted) return found;
-    await deps.changed(found, restMs, signal);
+    await deps.changed(found, { ms: restMs, vain }, signal);
   }
 }
 
@@ -161,11 +167,14 @@ export function list<View>(
   };
 }
 
-/** Asks a job to end. One that is over, or was asked before, stays as it is: its object is not written. */
+/** Asks a job to end. One that is over, or was asked before, stays as it is: its object is not written. Invalid_request for one that somebody else runs, who reads no mark of ours. */
 export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
   for (let attempt = 1; ; attempt += 1) {
     const found = await get(deps, key, signal);
     if (deps.isEnding(found)) return found;
+    const other = deps.managedBy(found);
+    if (other !== undefined)
+      return refuse("key.name", `names a job that is managed by ${other}, which alone can end it`);
     try {
       return await deps.markCancelled(found);
     } catch (error) {

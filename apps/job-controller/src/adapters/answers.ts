@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { EventEmitter } from "node:events";
+import { backoffMs, pause } from "@muster/backoff";
 import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
 import { kubeFault, type KubeCalls, type KubeResource, unlessMissing } from "@muster/kube";
@@ -53,6 +54,8 @@ type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Propert
 const PODS_LEFT_MOST = 100;
 /** A job that was just made is looked for again after this. */
 const UNKNOWN_WAIT_MS = 200;
+/** Between questions about a job of which the cache has a higher version than the API server. */
+const AHEAD_PAUSES = { firstMs: 50, mostMs: 2000 };
 /** Whoever asks is told that the API server does not answer, rather than left waiting. */
 const READ_TIMEOUT_MS = 5000;
 
@@ -175,7 +178,8 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       const patched = await calls.patch<JobResource>(placeOf(job.kind, namespace), name, patch).catch(raise);
       return see(readJob(patched, job.kind, config.defaults));
     },
-    changed: ({ view: { job } }, ms, signal) => waitForChange(deps, bell, { job, ms, signal }),
+    managedBy: ({ view: { job } }) => job.spec.managedBy,
+    changed: ({ view: { job } }, wait, signal) => waitForChange(deps, bell, { job, ...wait, signal }),
   };
 }
 
@@ -194,15 +198,23 @@ async function readAtServer(
 async function waitForChange(
   { runtimes, config }: AnswerDeps,
   bell: EventEmitter,
-  { job, ms, signal }: { readonly job: JobRow; readonly ms: number; readonly signal: AbortSignal },
+  {
+    job,
+    ms,
+    vain,
+    signal,
+  }: { readonly job: JobRow; readonly ms: number; readonly vain: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const { name, uid } = job.metadata;
   const cached = runtimes()
     .find(({ kind }) => kind.kind === job.kind.kind)
     ?.job(`${config.kube.namespace}/${name}`);
   const isSame = cached?.metadata.uid === uid;
-  // The bell has rung for it while the answer was on its way.
-  if (isSame && versionOf(cached) > versionOf(job)) return;
+  // The bell has rung for it while the answer was on its way; or the API server was restored, and has lower versions than the cache until that reads all anew.
+  if (isSame && versionOf(cached) > versionOf(job)) {
+    await pause(vain === 0 ? 0 : Math.min(ms, backoffMs(vain, AHEAD_PAUSES)), signal);
+    return;
+  }
   // What the cache does not show is either not there yet or gone already, and then the bell has rung, too.
   const waitMs = isSame ? ms : Math.min(ms, UNKNOWN_WAIT_MS);
   const over = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
