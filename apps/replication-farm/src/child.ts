@@ -37,6 +37,8 @@ export function startChild(
     fence,
     isHeld: () => !ended.aborted && options.isHeld(),
     restarts: new Map(),
+    unreadySince: new Map(),
+    rollWait: undefined,
     made: new Map(),
     confirmed: new Set(),
     deleted: new Set(),

@@ -16,6 +16,8 @@ export type Config = {
   readonly nodeGraceMs: number;
   /** A pod that should have ended on a node that has not been ready for so long is removed without that one's word. */
   readonly nodeLostMs: number;
+  /** Pods that are not ready, and rolling updates that wait, are told after this. */
+  readonly unhealthyMs: number;
   /** Between looks at a set that nothing has happened to. */
   readonly resyncMs: number;
   readonly sweepMs: number;
@@ -35,6 +37,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     nodesFreshMs: read.integer("FARM_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
     nodeGraceMs: read.integer("FARM_NODE_GRACE_MS", { fallback: 60_000, min: 0, max: DAY_MS }),
     nodeLostMs: read.integer("FARM_NODE_LOST_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
+    unhealthyMs: read.integer("FARM_UNHEALTHY_MS", { fallback: 300_000, min: 100, max: DAY_MS }),
     resyncMs: read.integer("FARM_RESYNC_MS", { fallback: 30_000, min: 100, max: DAY_MS }),
     sweepMs: read.integer("FARM_SWEEP_MS", { fallback: 60_000, min: 100, max: DAY_MS }),
     policy: {

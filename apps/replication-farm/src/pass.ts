@@ -1,6 +1,7 @@
 import { backoffMs } from "@muster/backoff";
 import type { ForcePolicy } from "@muster/health";
 import { buildAudits } from "./domain/audit.ts";
+import { countHealthy } from "./domain/count-healthy.ts";
 import { renumber } from "./domain/places.ts";
 import { planPods, type PodStep, type Restarts } from "./domain/plan-pods.ts";
 import { planRoll, type RolledSet } from "./domain/plan-roll.ts";
@@ -15,6 +16,8 @@ import type { AuditLog } from "./adapters/audit-log.ts";
 import type { Made } from "./adapters/pods.ts";
 import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
+import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
+import { findStuck, tellMissingSet, tellRollTrouble, tellTrouble, withMissingRoll } from "./pass-trouble.ts";
 import { forcePods } from "./force-pods.ts";
 
 /** What the passes over sets need from outside. */
@@ -38,6 +41,8 @@ export type PassDeps = {
   readonly failsafe: () => boolean;
   readonly policy: SetPolicy;
   readonly force: ForcePolicy;
+  /** What is not as it should be for so long is told. */
+  readonly unhealthyMs: number;
   readonly alerts: Pick<Alerts, "raise" | "resolve">;
   readonly tell: {
     planned(set: string, what: string, because: string): void;
@@ -52,6 +57,10 @@ export type Owned = {
   /** Asked before each effect. */
   readonly isHeld: () => boolean;
   readonly restarts: Map<number, Restarts & { readonly readySinceMs?: number }>;
+  /** Since when the pod of each place that is not ready has not been so. */
+  readonly unreadySince: Map<number, number>;
+  /** What the rolling update of this name has been waiting for, and since when. */
+  rollWait: { readonly at: string; readonly sinceMs: number } | undefined;
   /** Pods made, let go to their nodes and deleted, until the watcher tells of it. */
   readonly made: Map<string, { readonly uid: string; readonly atMs: number }>;
   readonly confirmed: Set<string>;
@@ -81,7 +90,7 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   const told = await passAudits(deps.sets, deps, owned, set);
   if (told !== undefined) return told;
   const roll = await readRoll(deps, set.record);
-  if (roll === "missing") return settled();
+  if (roll === "missing") return passMissingRoll(deps, owned, set);
   const snapshot = snapshotOf(deps, owned, set.record, roll);
   const { change, waits } = planSet(snapshot, deps.policy);
   if (change !== undefined) {
@@ -96,9 +105,19 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   return (
     (await removeDeleted(deps, owned, set, snapshot)) ?? {
       ...acted,
-      atMs: Math.min(acted.atMs, nextAtMs(set.record, roll)),
+      atMs: Math.min(acted.atMs, nextAtMs(set.record, roll), nextUnhealthyAtMs(owned, healthOf(deps))),
     }
   );
+}
+
+function healthOf({ now, unhealthyMs }: PassDeps) {
+  return { nowMs: now(), unhealthyMs };
+}
+
+async function passMissingRoll(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>): Promise<Passed> {
+  const next = withMissingRoll(set.record, deps.now());
+  tellTrouble(deps, set.record, next);
+  return next === set.record ? settled() : write(deps, owned, set, next, []);
 }
 
 function settled(atMs = Number.POSITIVE_INFINITY, failed = false): Settled {
@@ -158,15 +177,18 @@ async function readRoll(deps: PassDeps, { roll: id }: ReplicaSet): Promise<Roll 
 }
 
 function snapshotOf(deps: PassDeps, owned: Owned, set: ReplicaSet, roll: Roll | undefined): SetSnapshot {
+  const nodes = deps.world.nodesFor(set);
+  const pods = podsOf(deps, owned, set);
   return {
     nowMs: deps.now(),
     set,
     roll,
-    nodes: deps.world.nodesFor(set),
+    nodes,
+    unhealthy: nodes === undefined || set.disabled ? [] : findUnhealthy(owned, set, pods, healthOf(deps)),
     taken: deps.world.takenFrom(set),
     contest: deps.world.contestFor(set),
     reservations: new Map(),
-    pods: podsOf(deps, owned, set),
+    pods,
     templateHash: deps.templateHash(set),
     failsafe: deps.failsafe(),
   };
@@ -335,13 +357,19 @@ async function passRoll(deps: PassDeps, owned: Owned): Promise<Passed | undefine
   if (old === "unreadable" || fresh === "unreadable") return undefined;
   const blind = [old, fresh].some((each) => each !== undefined && deps.world.nodesFor(each.set) === undefined);
   const step = planRoll({ nowMs: deps.now(), roll, old, fresh, blind });
+  const trouble = findStuck(owned, roll, step, healthOf(deps));
+  tellRollTrouble(deps, roll, step, trouble);
+  if (step.do !== "wait" && step.because === "set-missing") tellMissingSet(deps, roll);
   deps.tell.planned(owned.name, `roll-${step.do}`, step.because);
-  if (step.do === "wait") return undefined;
+  if (step.do === "wait" && (trouble === undefined || trouble.message === roll.trouble?.message)) return undefined;
   if (!owned.isHeld()) return { is: "lost" };
   switch (step.do) {
+    case "wait":
+      await deps.rolls.own({ ...own, next: { ...roll, trouble }, audits: [] }, owned.fence);
+      break;
     case "write": {
       const audits = auditsOf(deps, roll.newSet, step.audits, roll.traceparent);
-      await deps.rolls.own({ ...own, next: step.next, audits }, owned.fence);
+      await deps.rolls.own({ ...own, next: { ...step.next, trouble: undefined }, audits }, owned.fence);
       break;
     }
     case "write-set": {
@@ -367,30 +395,4 @@ async function readRolled(
   if ("unreadable" in found) return "unreadable";
   const { record: set, revision } = found;
   return { set, revision, healthy: countHealthy(set, deps.world.podsOf(name), deps.templateHash(set)) };
-}
-
-/** Pods of the set's places that are ready and made from its template. */
-export function countHealthy(set: ReplicaSet, pods: ReadonlyMap<string, SetPod>, templateHash: string): number {
-  return set.placements.filter(({ ordinal, templateHash: hash }) => {
-    const pod = pods.get(podNameOf(set.name, ordinal));
-    return hash === templateHash && pod?.health === "READY" && !pod.deleting;
-  }).length;
-}
-
-function tellTrouble({ alerts }: PassDeps, before: ReplicaSet, { name, trouble }: ReplicaSet): void {
-  if (before.trouble !== undefined && before.trouble.code !== trouble?.code)
-    alerts.resolve(incidentOf(before.trouble.code, name));
-  if (trouble === undefined) return;
-  const { code, message } = trouble;
-  alerts.raise({
-    incidentKey: incidentOf(code, name),
-    description: `replica set ${name}: ${message}`,
-    urgency: code === "NO_ELIGIBLE_NODES" ? "HIGH" : "LOW",
-    details: { code },
-    replicaSet: name,
-  });
-}
-
-function incidentOf(code: string, set: string): string {
-  return `${code.toLowerCase()}_${set}`;
 }

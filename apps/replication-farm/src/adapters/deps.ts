@@ -76,6 +76,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     templateHash,
     failsafe: watchFailsafe(world, alerts),
     policy: config.policy,
+    unhealthyMs: config.unhealthyMs,
     force: { nodeLostMs: config.nodeLostMs },
     alerts,
     tell: makeTell(context, metrics),

@@ -1,9 +1,9 @@
 import type { Handlers } from "@muster/bus";
 import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
+import { countHealthy } from "../domain/count-healthy.ts";
 import { desiredOf } from "../domain/desired-of.ts";
 import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
 import type { Roll } from "../domain/roll.ts";
-import { countHealthy } from "../pass.ts";
 import { explainNodesOf } from "../node-verdicts.ts";
 import {
   apply,

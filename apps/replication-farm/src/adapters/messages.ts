@@ -62,6 +62,7 @@ const TROUBLES: Readonly<Record<TroubleCode, true>> = {
   POD_REFUSED: true,
   TRANSFER_FAILED: true,
   ROLL_SET_MISSING: true,
+  ROLL_STUCK: true,
 };
 
 const EVENTS: Readonly<Record<AuditEvent, true>> = {

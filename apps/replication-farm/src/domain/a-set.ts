@@ -61,6 +61,7 @@ export function aSnapshot(set: ReplicaSet, eligible: readonly string[], rest: Pa
     roll: undefined,
     nodes: { eligible: new Set(eligible), usable: new Set(eligible) },
     taken: new Set(),
+    unhealthy: [],
     contest: { nodes: new Map(), yields: new Set() },
     reservations: new Map(),
     pods: new Map(set.placements.map((placement) => aPod(set, placement))),

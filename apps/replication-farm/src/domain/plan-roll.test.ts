@@ -174,6 +174,7 @@ class World {
       roll: set.roll === undefined ? undefined : this.roll,
       nodes: { eligible: all, usable: all },
       taken: new Set(others.flatMap(({ placements }) => placements.map(({ node }) => node))),
+      unhealthy: [],
       contest: findContest(set, others, sights),
       reservations: new Map(),
       pods: new Map(this.pods.filter((pod) => pod.set === set.name).map((pod) => [pod.name, pod])),

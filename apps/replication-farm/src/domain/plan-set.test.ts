@@ -201,6 +201,17 @@ describe("a daemon set", () => {
   });
 });
 
+it("says where its pods have not been ready for long, and not while nothing is known", () => {
+  const set = placedOn(["a", "b"]);
+  const told = planSet(aSnapshot(set, ["a", "b"], { unhealthy: ["b"] }), POLICY).change?.next ?? set;
+  expect(told.trouble).toMatchObject({
+    code: "NOT_HEALTHY",
+    message: "pods have not been ready for long on 1 nodes, such as b",
+  });
+  expect(planSet(aSnapshot(told, ["a", "b"], { nodes: undefined }), POLICY).change).toBeUndefined();
+  expect(planSet(aSnapshot(told, ["a", "b"]), POLICY).change?.next.trouble).toBeUndefined();
+});
+
 describe("a set that overlaps with an older one", () => {
   const contest = { nodes: new Map([["a", "older"]]), yields: new Set(["a"]) };
 

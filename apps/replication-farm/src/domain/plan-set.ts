@@ -132,10 +132,14 @@ function isPlacedTwice({ transfer, placements }: ReplicaSet): boolean {
 
 function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan {
   const { set, nowMs } = snapshot;
+  if (waits.includes("nodes-unknown")) return { change: undefined, waits };
   const found = findTrouble(snapshot, waits);
   if (found?.code === set.trouble?.code && found?.message === set.trouble?.message) return { change: undefined, waits };
   // What only a transfer or an answer from elsewhere can end is not ended by a look at the places.
   if (found === undefined && (set.trouble?.code === "TRANSFER_FAILED" || set.trouble?.code === "POD_REFUSED"))
+    return { change: undefined, waits };
+  // Who takes the set over has not seen for how long, and so says nothing.
+  if (found === undefined && set.trouble?.code === "NOT_HEALTHY" && !isAllReady(snapshot))
     return { change: undefined, waits };
   const trouble = found && { ...found, sinceMs: nowMs };
   return { change: { next: { ...set, trouble }, because: "trouble-changed", audits: [] }, waits };
@@ -151,8 +155,21 @@ function overlapOf(
   return { code: "OVERLAP", message };
 }
 
+function isAllReady(snapshot: SetSnapshot): boolean {
+  return snapshot.set.placements.every(({ ordinal }) => isReady(snapshot, ordinal));
+}
+
+function ofHealth(nodes: readonly string[]): Omit<Trouble, "sinceMs"> | undefined {
+  if (nodes.length === 0) return undefined;
+  const named = nodes.slice(0, NODES_NAMED_MAX).join(", ");
+  return {
+    code: "NOT_HEALTHY",
+    message: `pods have not been ready for long on ${nodes.length} nodes, such as ${named}`,
+  };
+}
+
 function findTrouble(
-  { set, roll, nodes, contest }: SetSnapshot,
+  { set, roll, nodes, contest, unhealthy }: SetSnapshot,
   waits: readonly SetWait[],
 ): Omit<Trouble, "sinceMs"> | undefined {
   if (waits.includes("no-eligible-nodes"))
@@ -162,7 +179,7 @@ function findTrouble(
   const [first] = contested;
   if (isShort && first !== undefined && !set.disabled) return overlapOf(set, first[1], contested);
   // In an update the other set's nodes become free one by one.
-  if (!waits.includes("too-few-nodes") || roll !== undefined) return undefined;
+  if (!waits.includes("too-few-nodes") || roll !== undefined) return ofHealth(unhealthy);
   const desired = desiredOf(set, roll, nodes?.eligible.size);
   return {
     code: "TOO_FEW_NODES",

@@ -33,7 +33,8 @@ export type TroubleCode =
   | "OVERLAP"
   | "POD_REFUSED"
   | "TRANSFER_FAILED"
-  | "ROLL_SET_MISSING";
+  | "ROLL_SET_MISSING"
+  | "ROLL_STUCK";
 
 export type Trouble = { readonly code: TroubleCode; readonly message: string; readonly sinceMs: number };
 

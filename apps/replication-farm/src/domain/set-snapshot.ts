@@ -31,6 +31,8 @@ export type SetSnapshot = {
   /** Nodes that have a pod of the same pod id, or a place for one, by another set. */
   readonly taken: ReadonlySet<string>;
   readonly contest: Contest;
+  /** Nodes on which the set's pods have not been ready for long. */
+  readonly unhealthy: readonly string[];
   /** With a pool: node -> reservation of the machines that the set holds. */
   readonly reservations: ReadonlyMap<string, string>;
   /** Of this set, by name. */

@@ -1,0 +1,35 @@
+import type { ReplicaSet } from "./domain/replica-set.ts";
+import { podNameOf } from "./domain/replica-set.ts";
+import type { SetPod } from "./domain/set-snapshot.ts";
+import type { Owned } from "./pass.ts";
+
+/** Nodes on which the set's pods have not been ready for `unhealthyMs`, as far as this farm has seen since it has the set. */
+export function findUnhealthy(
+  { unreadySince }: Pick<Owned, "unreadySince">,
+  set: ReplicaSet,
+  pods: ReadonlyMap<string, SetPod>,
+  { nowMs, unhealthyMs }: { readonly nowMs: number; readonly unhealthyMs: number },
+): string[] {
+  const ordinals = new Set(set.placements.map(({ ordinal }) => ordinal));
+  for (const ordinal of unreadySince.keys()) if (!ordinals.has(ordinal)) unreadySince.delete(ordinal);
+  const { oldNode, newNode } = set.transfer ?? {};
+  return set.placements.flatMap(({ node, ordinal }) => {
+    // A transfer has a time limit of its own.
+    if (node === oldNode || node === newNode) return [];
+    if (pods.get(podNameOf(set.name, ordinal))?.health === "READY") {
+      unreadySince.delete(ordinal);
+      return [];
+    }
+    const sinceMs = unreadySince.get(ordinal) ?? nowMs;
+    unreadySince.set(ordinal, sinceMs);
+    return nowMs - sinceMs >= unhealthyMs ? [node] : [];
+  });
+}
+
+/** When the next pod will not have been ready for long; infinite: all are, or are known not to be. */
+export function nextUnhealthyAtMs(
+  { unreadySince }: Pick<Owned, "unreadySince">,
+  { nowMs, unhealthyMs }: { readonly nowMs: number; readonly unhealthyMs: number },
+): number {
+  return Math.min(...[...unreadySince.values()].map((sinceMs) => sinceMs + unhealthyMs).filter((atMs) => atMs > nowMs));
+}

@@ -1,0 +1,82 @@
+import type { ReplicaSet, Trouble } from "./domain/replica-set.ts";
+import type { Roll } from "./domain/roll.ts";
+import type { RollStep } from "./domain/plan-roll.ts";
+import type { Owned, PassDeps } from "./pass.ts";
+
+/** Raises the alert of the trouble that a set has from now on, and ends that of the one it had. */
+export function tellTrouble({ alerts }: Pick<PassDeps, "alerts">, before: ReplicaSet, after: ReplicaSet): void {
+  const { name, trouble } = after;
+  if (before.trouble !== undefined && before.trouble.code !== trouble?.code)
+    alerts.resolve(incidentOf(before.trouble.code, name));
+  if (trouble === undefined) return;
+  const { code, message } = trouble;
+  alerts.raise({
+    incidentKey: incidentOf(code, name),
+    description: `replica set ${name}: ${message}`,
+    urgency: code === "NO_ELIGIBLE_NODES" ? "HIGH" : "LOW",
+    details: { code },
+    replicaSet: name,
+  });
+}
+
+/** The set says that its rolling update is missing, and until that is there nothing is done: how many replicas it should have stands nowhere else. */
+export function withMissingRoll(set: ReplicaSet, nowMs: number): ReplicaSet {
+  const message = `rolling update ${set.roll ?? ""}, in which it is, is not there or cannot be read`;
+  if (set.trouble?.code === "ROLL_SET_MISSING" && set.trouble.message === message) return set;
+  return { ...set, trouble: { code: "ROLL_SET_MISSING", message, sinceMs: nowMs } };
+}
+
+const STUCK: Readonly<Record<string, string>> = {
+  "minimum-healthy": "no replica can be moved without too few that are healthy",
+  "places-missing": "the new set does not get its places",
+  "old-pods-there": "the places of the old set do not go",
+};
+
+/** The trouble of a rolling update that has waited for one thing for `unhealthyMs`, as far as this farm has seen; undefined: it goes on, or somebody has paused it. */
+export function findStuck(
+  owned: Pick<Owned, "rollWait">,
+  roll: Roll,
+  step: RollStep,
+  { nowMs, unhealthyMs }: { readonly nowMs: number; readonly unhealthyMs: number },
+): Trouble | undefined {
+  const why = step.do === "wait" ? STUCK[step.because] : undefined;
+  if (why === undefined) {
+    owned.rollWait = undefined;
+    return undefined;
+  }
+  const { oldSet, newSet, oldDesired, newDesired } = roll;
+  const at = `${step.because} ${oldSet} ${newSet} ${oldDesired} ${newDesired}`;
+  if (owned.rollWait?.at !== at) owned.rollWait = { at, sinceMs: nowMs };
+  if (nowMs - owned.rollWait.sinceMs < unhealthyMs) return undefined;
+  return { code: "ROLL_STUCK", message: `${why} (${newDesired} of ${roll.target} moved)`, sinceMs: nowMs };
+}
+
+/** Raises the alert of a rolling update that is stuck, and ends it once that goes on. */
+export function tellRollTrouble(
+  { alerts }: Pick<PassDeps, "alerts">,
+  roll: Roll,
+  step: RollStep,
+  trouble: Trouble | undefined,
+): void {
+  const incidentKey = `roll_stuck_${roll.id}`;
+  if (step.do !== "wait") alerts.resolve(incidentKey);
+  if (trouble === undefined) return;
+  const { code, message } = trouble;
+  const description = `rolling update ${roll.id}, from ${roll.oldSet} to ${roll.newSet}, waits: ${message}`;
+  alerts.raise({ incidentKey, description, urgency: "LOW", details: { code }, replicaSet: roll.newSet });
+}
+
+/** A set that was deleted by force has ended its update. */
+export function tellMissingSet({ alerts }: Pick<PassDeps, "alerts">, roll: Roll): void {
+  alerts.raise({
+    incidentKey: `roll_set_missing_${roll.id}`,
+    description: `rolling update ${roll.id} is given up: set ${roll.oldSet} or ${roll.newSet} does not exist`,
+    urgency: "LOW",
+    details: { old: roll.oldSet, new: roll.newSet },
+    replicaSet: roll.newSet,
+  });
+}
+
+function incidentOf(code: string, set: string): string {
+  return `${code.toLowerCase()}_${set}`;
+}

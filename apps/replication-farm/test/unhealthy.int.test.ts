@@ -1,0 +1,107 @@
+import { buckets, streams, subjects } from "@muster/proto";
+import { openBucket } from "@muster/store";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { rollCodec } from "../src/adapters/messages.ts";
+import { aPlacement } from "../src/domain/a-set.ts";
+import { EMBEDDED } from "./api-servers.ts";
+import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
+import { farmWorld, ready, templateOf, type FarmWorld } from "./farm-world.ts";
+
+const NODES = ["n-0", "n-1", "n-2"];
+const SOON = { FARM_UNHEALTHY_MS: "500", FARM_RESYNC_MS: "200", FARM_TRANSFER_MS: "1000" };
+/** Its container never runs: one that runs for a moment is ready for that moment. */
+const FAILING = templateOf().replace('["sleep","100000"]', '["/no/such/program"]');
+
+describe("pods that never become healthy", () => {
+  let world: FarmWorld;
+  let store: FarmStore;
+
+  beforeAll(async () => {
+    world = await farmWorld(await EMBEDDED.start(), NODES.length);
+    store = await farmStore(world.bus);
+    await world.startFarm(SOON);
+    await ready(world);
+  }, 120_000);
+
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  const label = (name: string, nodes = NODES): Promise<unknown> =>
+    Promise.all(nodes.map((node) => world.label(node, { [name]: "yes" })));
+  const alerted = (incident: string): Promise<unknown> =>
+    until(`there is an alert ${incident}`, () =>
+      world.bus.readMessage(streams.events.name, subjects.farmAlerted(incident), 1),
+    );
+  const troubleOf = (name: string, code: string): Promise<unknown> =>
+    until(`${name} says ${code}`, async () => (await store.set(name)).trouble?.code === code, { timeoutMs: 40_000 });
+
+  it("are told, until they are", async () => {
+    await label("sick");
+    await store.create("sick", { nodeSelector: "sick=yes", replicasDesired: 2, template: FAILING });
+    await troubleOf("sick", "NOT_HEALTHY");
+    await alerted("not_healthy_sick");
+    await store.change("sick", (set) => ({ ...set, spec: { ...set.spec, template: templateOf() } }));
+    await placedAt(world, store, "sick", 2);
+    await until("all is well", async () => (await store.set("sick")).trouble === undefined, { timeoutMs: 40_000 });
+  });
+
+  it("hold a rolling update at its minimum, which is told, and can be undone", async () => {
+    await label("rolled");
+    await store.create("old", { podId: "rolled", nodeSelector: "rolled=yes", replicasDesired: 3 });
+    const before = uidsOf(await placedAt(world, store, "old", 3));
+    const roll = { requestId: "r", oldSet: "old", newSet: "new", templateJson: FAILING, minimumReplicas: 2 };
+    await world.farms.createRoll(roll, { timeoutMs: 20_000 });
+    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rollCodec });
+    const stored = async () => {
+      const found = await rolls.get("new");
+      return found !== undefined && "record" in found.value ? found.value.record : undefined;
+    };
+    await until("it says that it is stuck", async () => (await stored())?.trouble?.code === "ROLL_STUCK", {
+      timeoutMs: 40_000,
+    });
+    await alerted("roll_stuck_new");
+    const left = uidsOf(await placedAt(world, store, "old", 2));
+    expect(before).toEqual(expect.arrayContaining(left));
+    expect(await stored()).toMatchObject({ oldDesired: 2, newDesired: 1 });
+    await world.farms.changeRoll({ requestId: "u", id: "new", change: "UNDO" });
+    await until("the update is over", async () => (await stored()) === undefined, { timeoutMs: 50_000 });
+    const after = uidsOf(await placedAt(world, store, "old", 3));
+    expect(after).toEqual(expect.arrayContaining(left));
+    await until("the new set is gone", async () => (await store.sets.get("new")) === undefined);
+  }, 120_000);
+
+  it("leave a transfer to be taken back, again and again with longer pauses, and the old pod as it was", async () => {
+    await label("moved", ["n-0", "n-1"]);
+    await store.create("moved", { nodeSelector: "moved=yes", replicasDesired: 1 });
+    const uids = uidsOf(await placedAt(world, store, "moved", 1));
+    // Its pods are never heard of, while the node is taken for ready for some time.
+    await world.kubelets[1]?.die();
+    await world.label("n-0", { moved: null });
+    const { transferFailures, trouble, placements } = await until(
+      "it was taken back twice",
+      async () => {
+        const set = await store.set("moved");
+        return set.transferFailures >= 2 && set.transfer === undefined && set;
+      },
+      { timeoutMs: 40_000 },
+    );
+    expect(trouble).toMatchObject({ code: "TRANSFER_FAILED" });
+    expect(trouble?.message).toContain(`attempt ${transferFailures}`);
+    expect(placements.map(({ node }) => node)).toEqual(["n-0"]);
+    expect(uidsOf(await world.pods("moved"))).toEqual(expect.arrayContaining(uids));
+    const { records } = await world.farms.listAudit({ name: "moved" }, { timeoutMs: 10_000 });
+    const count = (event: string): number => records.filter(({ eventType }) => eventType === event).length;
+    expect(count("NODE_TRANSFER_ROLLBACK")).toBeGreaterThanOrEqual(2);
+    expect(count("NODE_TRANSFER_COMPLETION")).toBe(0);
+  });
+
+  it("and a set whose rolling update is missing keeps what it has, and says so", async () => {
+    await label("widowed");
+    await store.create("widowed", { nodeSelector: "widowed=yes", replicasDesired: 1 });
+    await placedAt(world, store, "widowed", 1);
+    await store.change("widowed", (set) => ({ ...set, roll: "nowhere", placements: [aPlacement("n-0", 1)] }));
+    await troubleOf("widowed", "ROLL_SET_MISSING");
+    await alerted("roll_set_missing_widowed");
+    expect(await world.pods("widowed")).toHaveLength(1);
+  });
+});
