@@ -10,6 +10,8 @@ export type ReceivedSpan = {
   /** Empty for the root of a trace. */
   readonly parentSpanId: string;
   readonly failed: boolean;
+  /** Ids of the traces that it is linked to. */
+  readonly links: readonly string[];
   readonly attributes: Readonly<Record<string, unknown>>;
 };
 
@@ -31,6 +33,7 @@ type Traces = {
         spanId: string;
         parentSpanId?: string;
         status?: { code?: number };
+        links?: { traceId: string }[];
         attributes?: Attribute[];
       }[];
     }[];
@@ -73,6 +76,7 @@ function spansOf({ resourceSpans = [] }: Traces): ReceivedSpan[] {
         spanId: span.spanId,
         parentSpanId: span.parentSpanId ?? "",
         failed: span.status?.code === STATUS_ERROR,
+        links: (span.links ?? []).map(({ traceId }) => traceId),
         attributes: valuesOf(span.attributes),
       })),
     );

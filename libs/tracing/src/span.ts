@@ -4,6 +4,7 @@ import {
   trace,
   type Attributes,
   type Context,
+  type Link,
   type Span,
   type SpanKind,
 } from "@opentelemetry/api";
@@ -12,7 +13,12 @@ import {
 export async function inSpan<Result>(
   tracer: string,
   name: string,
-  options: { readonly attributes?: Attributes; readonly kind?: SpanKind; readonly parent?: Context },
+  options: {
+    readonly attributes?: Attributes;
+    readonly kind?: SpanKind;
+    readonly links?: Link[];
+    readonly parent?: Context;
+  },
   work: (span: Span) => Promise<Result>,
 ): Promise<Result> {
   const { parent = context.active(), ...spanOptions } = options;

@@ -1,9 +1,9 @@
 import { labels, taints } from "@muster/proto";
-import { inSpan } from "@muster/tracing";
 import { bootKindKey, decideBootOutcome, lengthenBackoff, type BootAnswer } from "../domain/decide-boot-outcome.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import type { PoolPolicy } from "../domain/pool.ts";
 import { buildMark, mark } from "../domain/unavailability.ts";
+import { inNodeSpan } from "../node-trace.ts";
 import type { Boot, NodeProvider } from "../providers/provider.ts";
 import { describeFailure, type Scaler } from "../scaler.ts";
 
@@ -11,13 +11,12 @@ import { describeFailure, type Scaler } from "../scaler.ts";
 export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPolicy): Promise<void> {
   const { name, spec } = node;
   const attributes = {
-    "muster.node": name,
     "muster.pool": spec.pool,
     "muster.instance_type": spec.instanceType,
     "muster.spot": spec.spot,
     "muster.demand": node.status.boundTo ?? "",
   };
-  await inSpan("@muster/node-scaler", "boot node", { attributes }, async (span) => {
+  await inNodeSpan("boot node", name, attributes, async (span) => {
     const beganMs = scaler.now();
     const provider = scaler.providers.get(policy.provider);
     if (provider === undefined) throw new Error(`pool ${policy.name} has no provider ${policy.provider}`);

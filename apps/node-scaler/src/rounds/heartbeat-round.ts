@@ -4,6 +4,7 @@ import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
 import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
 import { planOpenings } from "../domain/plan-openings.ts";
 import { listInstances } from "../instance-lists.ts";
+import { tellBoot } from "../node-trace.ts";
 import { askMachines, forEachSome, type Scaler } from "../scaler.ts";
 
 const WRITES_AT_ONCE = 32;
@@ -61,12 +62,15 @@ async function open({ records, cluster, isHeld, tell }: Scaler): Promise<void> {
   );
 }
 
-async function take({ records, tell }: Scaler, steps: readonly (HeartbeatStep | ClaimStep)[]): Promise<void> {
+async function take({ records, tell, now }: Scaler, steps: readonly (HeartbeatStep | ClaimStep)[]): Promise<void> {
   await forEachSome<NodeChange & (HeartbeatStep | ClaimStep)>(
     steps,
     WRITES_AT_ONCE,
     async (step) => {
-      if ((await records.changeNode(step)) !== undefined) tell.planned("heartbeat", step);
+      const changed = await records.changeNode(step);
+      if (changed === undefined) return;
+      tell.planned("heartbeat", step);
+      if (step.because === "ready") tellBoot(changed, now());
     },
     ({ node, because }, error) => tell.failed("heartbeat", `writing that ${node} is ${because}`, error),
   );

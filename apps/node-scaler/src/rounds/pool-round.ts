@@ -12,6 +12,7 @@ import { compute, type ScalingPlan, type StartStep } from "../domain/compute.ts"
 import type { ScaledNode } from "../domain/node.ts";
 import { buildTermination } from "../domain/plan-heartbeat.ts";
 import { sweep } from "../domain/unavailability.ts";
+import { inRoundSpan, inStepSpan } from "../node-trace.ts";
 import { forEachSome, type Scaler } from "../scaler.ts";
 import { bootNode } from "./boot-node.ts";
 
@@ -58,8 +59,12 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   memory.plan = plan;
   await scaler.publishPools(plan.poolScaling);
   await writeUpdates(scaler, plan, nodes, use);
-  await start(scaler, plan.start, nowMs);
-  await markStops(scaler, plan, nodes, nowMs);
+  if (plan.start.length + plan.stop.length === 0) return;
+  const attributes = { "muster.starts": plan.start.length, "muster.stops": plan.stop.length };
+  await inRoundSpan(attributes, async () => {
+    await start(scaler, plan.start, nowMs);
+    await markStops(scaler, plan, nodes, nowMs);
+  });
 }
 
 /** On its way to Available, which is the heartbeat's to say. */
@@ -125,7 +130,7 @@ async function start(scaler: Scaler, steps: readonly StartStep[], nowMs: number)
         .finally(() => memory.booting.delete(step.name));
       // At once, or the heartbeat could take the record for one that nobody boots.
       memory.booting.set(step.name, boot);
-      await created;
+      await inStepSpan("order node", step.name, step.because, () => created);
     },
     ({ name }, error) => tell.failed("pool", `writing the record of ${name}`, error),
   );
@@ -170,7 +175,9 @@ async function markStops(
       const terminate = buildTermination(because, node, policies, nowMs);
       const change = { node: name, expected: node.status.phase, spec: { terminate } };
       tell.planned("pool", { do: "mark", node: name, because: because.code });
-      await records.changeNode(change);
+      await inStepSpan("mark node", name, because.code, async () => {
+        await records.changeNode(change);
+      });
     },
     ({ name }, error) => tell.failed("pool", `marking ${name} to end`, error),
   );

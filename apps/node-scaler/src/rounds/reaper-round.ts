@@ -1,8 +1,8 @@
 import { within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
-import { inSpan } from "@muster/tracing";
 import type { ScaledNode } from "../domain/node.ts";
 import { nextStop, planReap, type ReapStep } from "../domain/plan-reap.ts";
+import { inNodeSpan } from "../node-trace.ts";
 import { listInstances } from "../instance-lists.ts";
 import { askMachines, describeFailure, forEachSome, type Scaler } from "../scaler.ts";
 
@@ -124,9 +124,9 @@ async function stop(
   const remember = (told: { readonly taken: boolean; readonly retryAfterMs: number }): void => {
     memory.stops.set(node, nextStop(memory.stops.get(node), told, now()));
   };
-  const attributes = { "muster.node": node, "muster.instance": instanceId, "muster.because": because };
+  const attributes = { "muster.instance": instanceId, "muster.because": because };
   try {
-    await inSpan("@muster/node-scaler", "stop node", { attributes }, async () => {
+    await inNodeSpan("stop node", node, attributes, async () => {
       await providers.get(provider)?.stop({ instanceId, nodeName: node }, signal);
     });
     remember({ taken: true, retryAfterMs: 0 });

@@ -1,0 +1,61 @@
+import { createHash } from "node:crypto";
+import { context, ROOT_CONTEXT, trace, TraceFlags, type Attributes, type Context, type Span } from "@opentelemetry/api";
+import { inSpan } from "@muster/tracing";
+import type { ScaledNode } from "./domain/node.ts";
+
+const TRACER = "@muster/node-scaler";
+
+/** The context under which everything that happens to one node is told, whichever process does it: it is made of the node's name. */
+export function contextOfNode(name: string): Context {
+  const digest = createHash("sha256").update(name).digest("hex");
+  const ids = { traceId: digest.slice(0, 32), spanId: digest.slice(32, 48) };
+  return trace.setSpanContext(ROOT_CONTEXT, { ...ids, traceFlags: TraceFlags.SAMPLED, isRemote: true });
+}
+
+/** Runs what is done to a node under a span of the node's trace, linked to the round that decided it. */
+export function inNodeSpan<Result>(
+  doing: string,
+  node: string,
+  attributes: Attributes,
+  work: (span: Span) => Promise<Result>,
+): Promise<Result> {
+  const links = linksTo(context.active());
+  return inSpan(
+    TRACER,
+    doing,
+    { parent: contextOfNode(node), links, attributes: { "muster.node": node, ...attributes } },
+    work,
+  );
+}
+
+/** A round that changes something. */
+export function inRoundSpan(attributes: Attributes, work: () => Promise<void>): Promise<void> {
+  return inSpan(TRACER, "pool round", { parent: ROOT_CONTEXT, attributes }, work);
+}
+
+/** One step of such a round, linked to the trace of its node. */
+export function inStepSpan(doing: string, node: string, because: string, work: () => Promise<void>): Promise<void> {
+  const attributes = { "muster.node": node, "muster.because": because };
+  return inSpan(TRACER, doing, { links: linksTo(contextOfNode(node)), attributes }, work);
+}
+
+/** Tells how long a node has taken from its order, for the demand that is named, to where it is of use. */
+export function tellBoot({ name, spec, status }: ScaledNode, readyAtMs: number): void {
+  const attributes = {
+    "muster.node": name,
+    "muster.pool": spec.pool,
+    "muster.instance_type": spec.instanceType,
+    "muster.demand": status.boundTo ?? "",
+  };
+  // As dates: numbers before the beginning of the process would be taken for times within it.
+  const startTime = new Date(status.createdAtMs);
+  trace
+    .getTracer(TRACER)
+    .startSpan("from order to ready", { startTime, attributes }, contextOfNode(name))
+    .end(new Date(readyAtMs));
+}
+
+function linksTo(other: Context): { readonly context: ReturnType<Span["spanContext"]> }[] {
+  const span = trace.getSpanContext(other);
+  return span === undefined ? [] : [{ context: span }];
+}
