@@ -5,6 +5,7 @@ import { readConfig } from "./config.ts";
 
 const defaults = {
   MUSTER_NATS_URL: "nats://127.0.0.1:4222",
+  NODE_SCALER_NAME: "muster",
   NODE_SCALER_POOL_LABEL: "pool",
   NODE_SCALER_LOCK_TTL_MS: "5000",
   NODE_SCALER_NODES_FRESH_MS: "120000",

@@ -1,10 +1,13 @@
 import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { checkDnsLabel } from "@muster/names";
 import { readEnv } from "@muster/service";
 import { readPoolsFile, type PoolsFile, type ProviderKinds } from "./read-pools-file.ts";
 
 export type Config = {
   readonly nats: { readonly url: string; readonly token: string | undefined };
   readonly kube: { readonly kubeconfig: string | undefined };
+  /** One value an installation in a cluster. */
+  readonly name: string;
   /** The label of nodes whose value is the name of their pool. */
   readonly poolLabel: string;
   readonly lockTtlMs: number;
@@ -44,6 +47,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, so
   const config = gather(problems, () => readVariables(env));
   const interval = config === undefined ? undefined : checkIntervals(config);
   if (interval !== undefined) problems.push(interval);
+  const name = config === undefined ? undefined : checkDnsLabel("NODE_SCALER_NAME", config.name);
+  if (name !== undefined) problems.push(describeFault(name));
   const poolLabel = config?.poolLabel ?? POOL_LABEL;
   const file = gather(problems, () => readPools(env["NODE_SCALER_FILE"]?.trim(), { ...sources, poolLabel }));
   if (config === undefined || file === undefined || problems.length > 0)
@@ -67,6 +72,7 @@ function readVariables(env: Readonly<Record<string, string | undefined>>): Omit<
   return readEnv(env, (read) => ({
     nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
     kube: { kubeconfig: read.optional("MUSTER_KUBECONFIG") },
+    name: read.text("NODE_SCALER_NAME", "muster"),
     poolLabel: read.text("NODE_SCALER_POOL_LABEL", POOL_LABEL),
     lockTtlMs: read.integer("NODE_SCALER_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 10 * MINUTE_MS }),
     nodesFreshMs: read.integer("NODE_SCALER_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),

@@ -34,6 +34,8 @@ export type Cluster = {
 
 /** What the loops need from outside. */
 export type ScalerDeps = {
+  /** Its nodes are labelled with it, and nodes with another are somebody else's. */
+  readonly name: string;
   /** Milliseconds since 1970 that never jump while the process lives. */
   readonly now: () => number;
   /** Milliseconds since 1970 as others count them. */

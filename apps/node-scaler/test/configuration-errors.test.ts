@@ -107,6 +107,7 @@ it.each([
   ["NODE_SCALER_POOL_INTERVAL_MS", "7s", "NODE_SCALER_POOL_INTERVAL_MS"],
   ["NODE_SCALER_BOOTS_PER_ROUND", "0", "NODE_SCALER_BOOTS_PER_ROUND"],
   ["MUSTER_NATS_URL", "here", "MUSTER_NATS_URL"],
+  ["NODE_SCALER_NAME", "A b", "NODE_SCALER_NAME"],
 ])("names the variable %s when it is %s", (name, value, problem) => {
   expect(problemOf("{}", { NODE_SCALER_FILE: FILE, [name]: value })).toContain(problem);
 });

@@ -58,6 +58,15 @@ describe("a node that is of no use for a while", () => {
   });
 });
 
+it("labels its nodes with the record, the pool and its own name", async () => {
+  const world = new ScalerWorld(buildPolicy({ labels: { team: "x" } }));
+  world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(20_000);
+  const [name = ""] = world.cloud.starts.keys();
+  const own = { pool: "a", "muster.dev/node": name, "muster.dev/scaler": "muster" };
+  expect([...world.cloud.instances.values()].map(({ boot }) => boot.labels)).toEqual([{ team: "x", ...own }]);
+});
+
 it("leaves every instance alone whose pool and provider are configured no more, until they are again", async () => {
   const policy = buildPolicy({ idleMs: 0 });
   const world = new ScalerWorld(policy);

@@ -184,6 +184,7 @@ export class ScalerWorld {
     });
     const { provider } = this.cloud;
     const scaler = makeScaler({
+      name: "muster",
       now,
       wallNow: () => this.nowMs + this.wallAheadMs,
       term: life.term,

@@ -20,6 +20,8 @@ export const labels = {
   exclusive: "muster.dev/exclusive",
   /** On nodes that the node scaler made: the name of their record. */
   scaledNode: "muster.dev/node",
+  /** On nodes that a node scaler made: which scaler, where there are several in one cluster. */
+  scaler: "muster.dev/scaler",
   /** On pods, well known: `muster`. */
   managedBy: "app.kubernetes.io/managed-by",
 } as const;

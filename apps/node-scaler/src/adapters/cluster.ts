@@ -1,12 +1,13 @@
 import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
 import type { NatsBus } from "@muster/bus";
 import { informer, kubeFault, listWatch, type KubeCalls } from "@muster/kube";
-import { annotations, bucketKeys, buckets, labels, muster, taints } from "@muster/proto";
+import { annotations, bucketKeys, buckets, muster, taints } from "@muster/proto";
 import { openBucket, openView, protoCodec } from "@muster/store";
 import { FaultError } from "@muster/faults";
 import type { PendingPod } from "../domain/pack-pods.ts";
-import type { KubeNode, PodsByNode } from "../domain/sightings.ts";
+import type { PodsByNode } from "../domain/sightings.ts";
 import type { Cluster } from "../scaler.ts";
+import { readNode } from "./read-node.ts";
 import { keepPod, type KeptPod } from "./read-pod.ts";
 
 export type OpenCluster = AsyncDisposable &
@@ -23,6 +24,8 @@ export type ClusterOptions = {
   readonly kube: KubeConfig;
   readonly calls: KubeCalls;
   readonly connection: NatsBus["connection"];
+  /** Name of this scaler. */
+  readonly scaler: string;
   readonly poolLabel: string;
   /** The watcher's mark that all nodes are known is believed for so long. */
   readonly nodesFreshMs: number;
@@ -37,7 +40,7 @@ const PODS_FRESH_MS = 180_000;
 
 /** Follows nodes through the watcher's bucket, and pods through the API server; nodes are changed through the API server. */
 export async function openCluster(options: ClusterOptions): Promise<OpenCluster> {
-  const { kube, connection, poolLabel, nodesFreshMs, now, onProblem } = options;
+  const { kube, connection, scaler, poolLabel, nodesFreshMs, now, onProblem } = options;
   const { NodeState, NodesComplete } = muster.watch.v1;
   const followed = { onProblem: (error: unknown, retryInMs: number) => onProblem("nodes", error, retryInMs) };
   await using undo = new AsyncDisposableStack();
@@ -57,7 +60,7 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
   const opened = undo.move();
   return {
     nodes: () => {
-      const nodes = view.entries().flatMap(({ value }) => readNode(value) ?? []);
+      const nodes = view.entries().flatMap(({ value }) => readNode(value, scaler) ?? []);
       return { byName: new Map(nodes.map((node) => [node.name, node])), known: isMarked() };
     },
     pods: () => groupByNode(pods.list()),
@@ -71,14 +74,6 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
     ...nodeCalls(options),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
-}
-
-/** Undefined: it is gone, or the mark, which has no name. */
-function readNode(state: muster.watch.v1.NodeState): KubeNode | undefined {
-  const { name, uid, ready, cordoned, unopened, deleted } = state;
-  if (name === "" || deleted) return undefined;
-  const scaledNode = state.labels[labels.scaledNode];
-  return { name, scaledNode: scaledNode === "" ? undefined : scaledNode, uid, ready, cordoned, unopened };
 }
 
 function groupByNode(pods: readonly KeptPod[]): PodsByNode {

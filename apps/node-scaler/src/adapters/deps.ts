@@ -54,6 +54,7 @@ export async function openDeps(
       kube,
       calls,
       connection,
+      scaler: config.name,
       poolLabel,
       nodesFreshMs,
       timeoutMs,
@@ -83,6 +84,7 @@ export async function openDeps(
         stale: (provider, error) => tell.failed("pool", `looking for a newer image of ${provider}`, error),
       });
       return {
+        name: config.name,
         now: clock.now,
         wallNow: clock.wallNow,
         term: token,

@@ -20,7 +20,7 @@ export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPol
     const beganMs = scaler.now();
     const provider = scaler.providers.get(policy.provider);
     if (provider === undefined) throw new Error(`pool ${policy.name} has no provider ${policy.provider}`);
-    const answer = await ask(scaler, provider, buildBoot(node, policy, scaler.poolLabel));
+    const answer = await ask(scaler, provider, buildBoot(node, policy, scaler));
     const outcome = await takeAnswer(scaler, provider, { node, policy, answer });
     span.setAttributes({ "muster.outcome": outcome });
     scaler.tell.booted(outcome, scaler.now() - beganMs);
@@ -65,7 +65,11 @@ async function takeAnswer(
   return outcome.because;
 }
 
-function buildBoot({ name, spec }: ScaledNode, policy: PoolPolicy, poolLabel: string): Boot {
+function buildBoot(
+  { name, spec }: ScaledNode,
+  policy: PoolPolicy,
+  { poolLabel, name: scaler }: Pick<Scaler, "poolLabel" | "name">,
+): Boot {
   const { pool, instanceType, bootImage, spot, zone, gpus, volumeGib, privateIpOnly } = spec;
   return {
     nodeName: name,
@@ -77,7 +81,7 @@ function buildBoot({ name, spec }: ScaledNode, policy: PoolPolicy, poolLabel: st
     gpus,
     volumeGib,
     privateIpOnly,
-    labels: { ...policy.labels, [poolLabel]: pool, [labels.scaledNode]: name },
+    labels: { ...policy.labels, [poolLabel]: pool, [labels.scaledNode]: name, [labels.scaler]: scaler },
     taints: [{ key: taints.unopened, effect: "NoSchedule" }],
   };
 }
