@@ -1,0 +1,231 @@
+import { describe, expect, it } from "vitest";
+import { readSigner, verifySignature, type Signer } from "../adapters/ed25519.ts";
+import { aLease, anOrder } from "./a-lease.ts";
+import { buildEndBytes, buildLegacyOrderBytes, buildOrderBytes, buildRenewalBytes } from "./build-signed-bytes.ts";
+import { decideOrder, FUTURE_TOLERANCE_NS, type OrderPolicy, type OrderVerdict } from "./decide-order.ts";
+import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "./decide-wish.ts";
+import type { EndRequest, LeaseRecord, Order, Phase, Renewal } from "./lease.ts";
+import { DURATION_NS_MAX, endOf } from "./nanoseconds.ts";
+import { DATA_BYTES_MAX } from "./workload-type.ts";
+
+const user = readSigner("user", "01".repeat(32));
+const other = readSigner("other", "02".repeat(32));
+const POLICY: OrderPolicy = { engine: "main", verifySignatures: true, legacySignatures: false };
+const NOW = 10_000_000_000n;
+const CONTEXT = { nowNs: NOW, verify: verifySignature, source: "nats", requestId: "r", traceparent: "t" };
+
+function signedOrder(changes: Partial<Order> = {}, by: Signer = user): Order {
+  const order = anOrder({ user: user.userId, createdNs: NOW, durationNs: 1_000_000_000n, ...changes });
+  return { ...order, signature: by.sign(buildOrderBytes(order)) };
+}
+const decide = (order: Order, stored?: LeaseRecord, policy: Partial<OrderPolicy> = {}): OrderVerdict =>
+  decideOrder(order, stored, CONTEXT, { ...POLICY, ...policy });
+const refused = (field: string, reason: unknown, answer: "nothing" | "deleted" = "nothing") => ({
+  do: "refuse",
+  fault: { code: "invalid_request", field, reason },
+  answer,
+});
+const FORGED = "is not this user's for this content: it was altered, or somebody else signed it";
+
+describe("an order", () => {
+  it("that is new makes a lease, and says so in its history", () => {
+    const order = signedOrder();
+    const verdict = decide(order);
+    expect(verdict).toMatchObject({ do: "create", record: { order, phase: "ORDERED", run: 1, source: "nats" } });
+    expect(verdict).toMatchObject({ record: { expiresAtNs: endOf(order), requestId: "r", traceparent: "t" } });
+    expect(verdict).toMatchObject({ record: { outbox: [{ id: "1-1.1", eventType: "ORDERED", atNs: NOW }] } });
+  });
+
+  it("of an unknown type or with wrong data is taken, so that it gets an answer", () => {
+    expect(decide(signedOrder({ type: "public_ip", data: "" })).do).toBe("create");
+  });
+
+  it("that never ends is taken", () => {
+    expect(decide(signedOrder({ durationNs: DURATION_NS_MAX })).do).toBe("create");
+  });
+
+  const altered: readonly [keyof Order, Partial<Order>][] = [
+    ["id", { id: "1-2" }],
+    ["type", { type: "volume" }],
+    ["data", { data: "{} " }],
+    ["createdNs", { createdNs: NOW + 1n }],
+    ["durationNs", { durationNs: 1_000_000_001n }],
+    ["reference", { reference: "1-0" }],
+    ["version", { version: 1 }],
+  ];
+  it.each(altered)("whose %s was altered is refused, and nobody is told", (_field, changes) => {
+    expect(decide({ ...signedOrder(), ...changes })).toEqual(refused("signature", FORGED));
+  });
+
+  it.each<[string, Order, ReturnType<typeof refused>]>([
+    ["that somebody else signed", signedOrder({}, other), refused("signature", FORGED)],
+    ["in another's name", { ...signedOrder(), user: other.userId }, refused("signature", FORGED)],
+    ["that nobody signed", { ...signedOrder(), signature: new Uint8Array() }, refused("signature", "is missing")],
+    [
+      "of a user without a key",
+      signedOrder({ user: "12" }),
+      refused("user", '"12" is no user id: base58 of a public key of 32 bytes is needed'),
+    ],
+    ["for another engine", signedOrder({ engine: "x" }), refused("engine", '"x" is not this one, which is "main"')],
+    ["without an id", signedOrder({ id: "a" }), refused("id", '"a" has no hyphen: <number>-<number> is needed')],
+    ["without a type", signedOrder({ type: "" }), refused("type", '"" is no name of a type')],
+    [
+      "with too much data",
+      signedOrder({ data: "x".repeat(DATA_BYTES_MAX + 1) }),
+      refused("data", "is larger than 65536 bytes"),
+    ],
+    ["without a duration", signedOrder({ durationNs: 0n }), refused("duration", "is not above zero")],
+    ["of a negative duration", signedOrder({ durationNs: -1n }), refused("duration", "is not above zero")],
+    [
+      "of a duration beyond all",
+      signedOrder({ durationNs: DURATION_NS_MAX + 1n }),
+      refused("duration", "is above 2^63 - 1 ns, which never end"),
+    ],
+    ["without a time", signedOrder({ createdNs: 0n }), refused("created", "is missing")],
+    [
+      "that is over",
+      signedOrder({ createdNs: 1n, durationNs: 1n }),
+      refused("duration", "is over since 9999 ms", "deleted"),
+    ],
+    [
+      "from too far in the future",
+      signedOrder({ createdNs: NOW + FUTURE_TOLERANCE_NS + 1n }),
+      refused("created", "is 300000 ms ahead; 300000 ms are tolerated"),
+    ],
+  ])("%s is refused with the reason", (_title, order, verdict) => {
+    expect(decide(order)).toEqual(verdict);
+  });
+
+  it("is good until exactly its end, and from as far ahead as is tolerated", () => {
+    expect(decide(signedOrder({ createdNs: NOW - 1_000_000_000n })).do).toBe("create");
+    expect(decide(signedOrder({ createdNs: NOW + FUTURE_TOLERANCE_NS })).do).toBe("create");
+  });
+
+  it("that comes again, also after it would be over, only has its answer sent again", () => {
+    const order = signedOrder({ createdNs: 1n, durationNs: 1n });
+    for (const phase of ["ACTIVE", "ENDED", "FAILED"] as const)
+      expect(decide(order, aLease({ phase, order }))).toMatchObject({ do: "change", change: { kind: "resent" } });
+  });
+
+  it("with the id of another one changes nothing of that one", () => {
+    const exists = { do: "refuse", fault: { code: "already_exists", kind: "lease", id: "1-1" }, answer: "nothing" };
+    expect(decide(signedOrder({ data: "[]" }), aLease({ order: signedOrder() }))).toEqual(exists);
+    const stranger = signedOrder({ user: other.userId }, other);
+    expect(decide(stranger, aLease({ order: signedOrder() }))).toEqual(exists);
+  });
+
+  it("is taken unsigned only where signatures are not verified", () => {
+    expect(decide(anOrder({ createdNs: NOW, user: "12" }), undefined, { verifySignatures: false }).do).toBe("create");
+  });
+
+  it("with a signature of the original's form is taken only where that is allowed", () => {
+    const order = anOrder({ createdNs: NOW, user: user.userId, signatureFormat: "legacy" });
+    const legacy = { ...order, signature: user.sign(buildLegacyOrderBytes(order)) };
+    const reason = "legacy is not taken here: it does not cover id, time and duration";
+    expect(decide(legacy)).toEqual(refused("signature_format", reason));
+    expect(decide(legacy, undefined, { legacySignatures: true }).do).toBe("create");
+    const asNew: Order = { ...legacy, signatureFormat: "muster-lease-v1" };
+    expect(decide(asNew, undefined, { legacySignatures: true })).toEqual(refused("signature", FORGED));
+  });
+});
+
+const lease = (changes: Partial<LeaseRecord> = {}): LeaseRecord => aLease({ order: signedOrder(), ...changes });
+const END = endOf(signedOrder());
+
+function aRenewal(changes: Partial<Renewal> = {}, by: Signer = user): Renewal {
+  const wish = { id: "1-1", engine: "main", user: by.userId, expiresAtNs: END + 5n, sequence: 1, ...changes };
+  return { ...wish, signature: by.sign(buildRenewalBytes(wish)) };
+}
+const renew = (renewal: Renewal, stored: LeaseRecord | undefined = lease()): WishVerdict =>
+  decideRenewal(renewal, stored, CONTEXT, POLICY);
+const notFound = { do: "refuse", fault: { code: "not_found", kind: "lease", id: "1-1" } };
+const wrong = (field: string, reason: string) => ({ do: "refuse", fault: { code: "invalid_request", field, reason } });
+
+describe("a renewal", () => {
+  it("of its own user gives a lease more time", () => {
+    const renewal = aRenewal();
+    expect(renew(renewal)).toMatchObject({ do: "change", change: { kind: "renewed", renewal } });
+  });
+
+  it("that is there already changes nothing", () => {
+    expect(renew(aRenewal(), lease({ renewal: aRenewal(), expiresAtNs: END + 5n }))).toMatchObject({ do: "nothing" });
+  });
+
+  it.each<[string, Renewal, LeaseRecord | undefined, object]>([
+    [
+      "of an older sequence",
+      aRenewal(),
+      lease({ renewal: aRenewal({ sequence: 3 }) }),
+      wrong("sequence", "1 is not above 3, the last one"),
+    ],
+    ["of sequence 0", aRenewal({ sequence: 0 }), lease(), wrong("sequence", "0 is not above 0, the last one")],
+    [
+      "that makes it no longer",
+      aRenewal({ expiresAtNs: END }),
+      lease(),
+      wrong("expires_at", "is not after the present end of the lease"),
+    ],
+    [
+      "beyond all",
+      aRenewal({ expiresAtNs: NOW + DURATION_NS_MAX + 1n }),
+      lease(),
+      wrong("expires_at", "is beyond what never ends"),
+    ],
+    [
+      "of a lease that is over",
+      aRenewal(),
+      lease({ expiresAtNs: NOW - 1n }),
+      wrong("id", "lease 1-1 is over, or ends"),
+    ],
+    [
+      "of a lease that ends",
+      aRenewal(),
+      lease({ phase: "DECOMMISSIONING" }),
+      wrong("id", "lease 1-1 is over, or ends"),
+    ],
+    ["that was altered", { ...aRenewal(), expiresAtNs: END + 6n }, lease(), wrong("signature", FORGED)],
+    ["for another engine", aRenewal({ engine: "x" }), lease(), wrong("engine", '"x" is not this one, which is "main"')],
+    ["by somebody else", aRenewal({}, other), lease(), notFound],
+    ["of no lease", aRenewal(), undefined, notFound],
+  ])("%s is refused", (_title, renewal, stored, verdict) => {
+    expect(decideRenewal(renewal, stored, CONTEXT, POLICY)).toEqual(verdict);
+  });
+});
+
+describe("an end", () => {
+  const anEnd = (changes: Partial<EndRequest> = {}, by: Signer = user): EndRequest => {
+    const wish = { id: "1-1", engine: "main", user: by.userId, createdNs: NOW, ...changes };
+    return { ...wish, signature: by.sign(buildEndBytes(wish)) };
+  };
+  const end = (request: EndRequest, stored?: LeaseRecord): WishVerdict => decideEnd(request, stored, CONTEXT, POLICY);
+
+  it("of its own user ends a lease, and changes nothing once it has ended", () => {
+    const request = anEnd();
+    const ending = { cause: "REQUESTED", message: "", request };
+    expect(end(request, lease())).toMatchObject({ do: "change", change: { kind: "ending", ending } });
+    expect(end(request, lease({ phase: "ENDED" }))).toMatchObject({ do: "nothing" });
+  });
+
+  it("is refused from anybody else, and with a signature that was for something else", () => {
+    expect(end(anEnd({}, other), lease())).toEqual(notFound);
+    expect(end(anEnd())).toEqual(notFound);
+    expect(end({ ...anEnd(), signature: aRenewal().signature }, lease())).toEqual(wrong("signature", FORGED));
+    expect(end({ ...anEnd(), signature: signedOrder().signature }, lease())).toEqual(wrong("signature", FORGED));
+  });
+});
+
+describe("a withdrawal", () => {
+  it.each<[Phase, string]>([
+    ["ACTIVE", "ending"],
+    ["ORDERED", "ending"],
+    ["FAILED", "ending"],
+    ["ENDED", "resent"],
+  ])("by the source of a lease that is %s: %s", (phase, kind) => {
+    expect(decideWithdrawal("1-1", "nats", lease({ phase }))).toMatchObject({ do: "change", change: { kind } });
+  });
+
+  it("by another source, or of no lease, changes nothing", () => {
+    expect(decideWithdrawal("1-1", "http", lease())).toEqual(wrong("id", "lease 1-1 came from nats, not from http"));
+    expect(decideWithdrawal("1-1", "http", undefined)).toEqual(notFound);
+  });
+});

@@ -1,0 +1,135 @@
+import { faultOf, type Fault } from "@muster/faults";
+import { buildLegacyOrderBytes, buildOrderBytes } from "./build-signed-bytes.ts";
+import { splitId } from "./lease-ids.ts";
+import type { LeaseRecord, Order } from "./lease.ts";
+import { DURATION_NS_MAX, endOf, isOver } from "./nanoseconds.ts";
+import { withEvent, type LeaseChange } from "./transition-lease.ts";
+import { verifySigned, wrong, type Verify } from "./verify-signed.ts";
+import { DATA_BYTES_MAX } from "./workload-type.ts";
+
+/** How far the clock of whoever signs may be ahead of ours: 5 minutes. */
+export const FUTURE_TOLERANCE_NS = 300_000_000_000n;
+
+const TYPE = /^[a-z][a-z0-9_]{0,62}$/;
+const REFERENCE_CHARACTERS_MAX = 64;
+
+export type OrderPolicy = {
+  /** Id of this engine. */
+  readonly engine: string;
+  /** Off: whoever reaches the engine may order for anybody. */
+  readonly verifySignatures: boolean;
+  /** Takes also signatures of the original's form, which leave id, times, reference and version open to anybody. */
+  readonly legacySignatures: boolean;
+};
+
+export type OrderContext = {
+  readonly nowNs: bigint;
+  readonly verify: Verify;
+  readonly source: string;
+  readonly requestId: string;
+  readonly traceparent: string;
+};
+
+export type OrderVerdict =
+  | { readonly do: "create"; readonly record: LeaseRecord; readonly because: string }
+  /** Its lease is there. */
+  | { readonly do: "change"; readonly change: LeaseChange; readonly because: string }
+  /** `deleted`: its source is told that there is no such lease, so that it asks no more. */
+  | { readonly do: "refuse"; readonly fault: Fault; readonly answer: "nothing" | "deleted" };
+
+/**
+ * What becomes of an order that came from somewhere, with the record of its id. Nothing is done and nothing told for one that its user did not sign. An order whose
+ * lease is there only has its answer sent again, however often it comes. Its type and data are not looked at: what cannot be served gets that as its result.
+ */
+export function decideOrder(
+  order: Order,
+  stored: LeaseRecord | undefined,
+  context: OrderContext,
+  policy: OrderPolicy,
+): OrderVerdict {
+  const fault = checkFields(order, policy) ?? checkSignature(order, context, policy);
+  if (fault !== undefined) return { do: "refuse", fault, answer: "nothing" };
+  if (stored !== undefined) return decideAgain(order, stored);
+  const untimely = checkTimes(order, context.nowNs);
+  if (untimely !== undefined) return { do: "refuse", ...untimely };
+  return { do: "create", record: newRecord(order, context), because: "it is new" };
+}
+
+function decideAgain(order: Order, stored: LeaseRecord): OrderVerdict {
+  if (isSame(order, stored.order)) return { do: "change", change: { kind: "resent" }, because: "its lease is there" };
+  const fault: Fault = { code: "already_exists", kind: "lease", id: order.id };
+  return { do: "refuse", fault, answer: "nothing" };
+}
+
+function isSame(a: Order, b: Order): boolean {
+  const [left, right] = [buildOrderBytes(a), buildOrderBytes(b)];
+  return left.length === right.length && left.every((byte, at) => byte === right[at]);
+}
+
+function checkFields(order: Order, { engine }: OrderPolicy): Fault | undefined {
+  try {
+    splitId(order.id);
+  } catch (error) {
+    return faultOf(error);
+  }
+  if (order.engine !== engine) return wrong("engine", `"${order.engine}" is not this one, which is "${engine}"`);
+  if (!TYPE.test(order.type)) return wrong("type", `"${order.type.slice(0, 64)}" is no name of a type`);
+  if (new TextEncoder().encode(order.data).length > DATA_BYTES_MAX)
+    return wrong("data", `is larger than ${DATA_BYTES_MAX} bytes`);
+  if ((order.reference?.length ?? 0) > REFERENCE_CHARACTERS_MAX)
+    return wrong("reference", `is longer than ${REFERENCE_CHARACTERS_MAX} characters`);
+  if (order.durationNs <= 0n) return wrong("duration", "is not above zero");
+  if (order.durationNs > DURATION_NS_MAX) return wrong("duration", "is above 2^63 - 1 ns, which never end");
+  if (order.createdNs <= 0n) return wrong("created", "is missing");
+  return undefined;
+}
+
+function checkSignature(order: Order, { verify }: OrderContext, policy: OrderPolicy): Fault | undefined {
+  if (!policy.verifySignatures) return undefined;
+  if (order.signatureFormat === "muster-lease-v1") return verifySigned(order, buildOrderBytes(order), verify);
+  if (policy.legacySignatures) return verifySigned(order, buildLegacyOrderBytes(order), verify);
+  return wrong("signature_format", "legacy is not taken here: it does not cover id, time and duration");
+}
+
+function checkTimes(
+  order: Order,
+  nowNs: bigint,
+): Pick<OrderVerdict & { do: "refuse" }, "fault" | "answer"> | undefined {
+  const endsAtNs = endOf(order);
+  if (isOver(endsAtNs, nowNs))
+    return { fault: wrong("duration", `is over since ${inMs(nowNs - endsAtNs)} ms`), answer: "deleted" };
+  const aheadNs = order.createdNs - nowNs;
+  if (aheadNs > FUTURE_TOLERANCE_NS) {
+    const fault = wrong("created", `is ${inMs(aheadNs)} ms ahead; ${inMs(FUTURE_TOLERANCE_NS)} ms are tolerated`);
+    return { fault, answer: "nothing" };
+  }
+  return undefined;
+}
+
+function inMs(ns: bigint): string {
+  return String(ns / 1_000_000n);
+}
+
+function newRecord(order: Order, { nowNs, source, requestId, traceparent }: OrderContext): LeaseRecord {
+  const record: LeaseRecord = {
+    order,
+    source,
+    phase: "ORDERED",
+    run: 1,
+    result: undefined,
+    expiresAtNs: endOf(order),
+    renewal: undefined,
+    ending: undefined,
+    attempts: 0,
+    notBeforeNs: 0n,
+    trouble: "",
+    feedback: { result: false, deleted: false, number: 0, attempts: 0, notBeforeNs: 0n },
+    outbox: [],
+    events: 0,
+    endedAtNs: undefined,
+    fence: 0,
+    requestId,
+    traceparent,
+  };
+  return withEvent(record, "ORDERED", `by ${source}`, nowNs);
+}

@@ -1,0 +1,88 @@
+import type { Fault } from "@muster/faults";
+import { buildEndBytes, buildRenewalBytes } from "./build-signed-bytes.ts";
+import type { OrderContext, OrderPolicy } from "./decide-order.ts";
+import type { EndRequest, LeaseRecord, Renewal } from "./lease.ts";
+import { DURATION_NS_MAX, isOver } from "./nanoseconds.ts";
+import type { LeaseChange } from "./transition-lease.ts";
+import { verifySigned, wrong } from "./verify-signed.ts";
+
+export type WishVerdict =
+  | { readonly do: "change"; readonly change: LeaseChange; readonly because: string }
+  /** It is as wished already. */
+  | { readonly do: "nothing"; readonly because: string }
+  | { readonly do: "refuse"; readonly fault: Fault };
+
+type WishContext = Pick<OrderContext, "nowNs" | "verify">;
+
+/** Whether a lease gets more time: only from its own user, before it is over, and never by a renewal that was there before. */
+export function decideRenewal(
+  renewal: Renewal,
+  stored: LeaseRecord | undefined,
+  context: WishContext,
+  policy: OrderPolicy,
+): WishVerdict {
+  const fault = checkWish(renewal, buildRenewalBytes(renewal), stored, context, policy);
+  if (fault !== undefined || stored === undefined) return refuse(fault ?? notFound(renewal.id));
+  const { sequence, expiresAtNs } = renewal;
+  const last = stored.renewal?.sequence ?? 0;
+  if (sequence === last && stored.renewal?.expiresAtNs === expiresAtNs)
+    return { do: "nothing", because: "it was renewed by this before" };
+  if (sequence <= last) return refuse(wrong("sequence", `${sequence} is not above ${last}, the last one`));
+  if (!isRenewable(stored, context.nowNs)) return refuse(wrong("id", `lease ${renewal.id} is over, or ends`));
+  if (expiresAtNs > stored.order.createdNs + DURATION_NS_MAX)
+    return refuse(wrong("expires_at", "is beyond what never ends"));
+  if (expiresAtNs <= stored.expiresAtNs)
+    return refuse(wrong("expires_at", "is not after the present end of the lease"));
+  return { do: "change", change: { kind: "renewed", renewal }, because: "its user wants it longer" };
+}
+
+/** Whether a lease ends now: only its own user may say so. */
+export function decideEnd(
+  request: EndRequest,
+  stored: LeaseRecord | undefined,
+  context: WishContext,
+  policy: OrderPolicy,
+): WishVerdict {
+  const fault = checkWish(request, buildEndBytes(request), stored, context, policy);
+  if (fault !== undefined || stored === undefined) return refuse(fault ?? notFound(request.id));
+  if (stored.phase === "ENDED") return { do: "nothing", because: "it has ended" };
+  const ending = { cause: "REQUESTED", message: "", request } as const;
+  return { do: "change", change: { kind: "ending", ending }, because: "its user ends it" };
+}
+
+/** Whether a lease ends because the source that it came from says so. No other source can. */
+export function decideWithdrawal(id: string, source: string, stored: LeaseRecord | undefined): WishVerdict {
+  if (stored === undefined) return refuse(notFound(id));
+  if (stored.source !== source)
+    return refuse(wrong("id", `lease ${id} came from ${stored.source}, not from ${source}`));
+  if (stored.phase === "ENDED")
+    return { do: "change", change: { kind: "resent" }, because: "it has ended, and that is told again" };
+  const ending = { cause: "WITHDRAWN", message: "", request: undefined } as const;
+  return { do: "change", change: { kind: "ending", ending }, because: "its source withdraws it" };
+}
+
+function isRenewable({ phase, expiresAtNs }: LeaseRecord, nowNs: bigint): boolean {
+  return (phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE") && !isOver(expiresAtNs, nowNs);
+}
+
+function checkWish(
+  wish: Renewal | EndRequest,
+  content: Uint8Array,
+  stored: LeaseRecord | undefined,
+  { verify }: WishContext,
+  { engine, verifySignatures }: OrderPolicy,
+): Fault | undefined {
+  if (wish.engine !== engine) return wrong("engine", `"${wish.engine}" is not this one, which is "${engine}"`);
+  const unsigned = verifySignatures ? verifySigned(wish, content, verify) : undefined;
+  if (unsigned !== undefined) return unsigned;
+  // Whose lease it is is nobody else's business.
+  return stored === undefined || stored.order.user !== wish.user ? notFound(wish.id) : undefined;
+}
+
+function notFound(id: string): Fault {
+  return { code: "not_found", kind: "lease", id };
+}
+
+function refuse(fault: Fault): WishVerdict {
+  return { do: "refuse", fault };
+}

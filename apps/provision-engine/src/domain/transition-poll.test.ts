@@ -1,0 +1,59 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { POLL_START, transitionPoll, type PollEvent, type PollState } from "./transition-poll.ts";
+
+const page = (lastId: bigint): PollEvent => ({ kind: "page", lastId });
+const at = (from: bigint, lastId: bigint, historyRead = false): PollState => ({ from, lastId, historyRead });
+
+it.each<[string, PollState, PollEvent, PollState, tells: boolean]>([
+  ["an empty controller has no history", POLL_START, page(0n), at(1n, 0n, true), true],
+  ["a first page may not be all", POLL_START, page(7n), at(8n, 7n), false],
+  ["nothing newer after it is all", at(8n, 7n), page(7n), at(8n, 7n, true), true],
+  ["that is told once", at(8n, 7n, true), page(7n), at(8n, 7n, true), false],
+  ["older ones that come again do not turn the cursor back", at(8n, 7n), page(3n), at(8n, 7n, true), true],
+  ["an answer without a last id is no answer from the beginning", at(8n, 7n, true), page(0n), at(8n, 7n, true), false],
+  ["newer ones move it", at(8n, 7n, true), page(2n ** 60n), at(2n ** 60n + 1n, 2n ** 60n, true), false],
+  ["a failure leaves it", at(8n, 7n), { kind: "failed" }, at(8n, 7n), false],
+  ["a page that cannot be read is passed over", at(8n, 7n), { kind: "unreadable", lastId: 9n }, at(10n, 9n), false],
+  [
+    "one of which nothing can be read is asked for again",
+    at(8n, 7n),
+    { kind: "unreadable", lastId: undefined },
+    at(8n, 7n),
+    false,
+  ],
+  [
+    "one that cannot be read does not say that all was seen",
+    at(8n, 7n),
+    { kind: "unreadable", lastId: 7n },
+    at(8n, 7n),
+    false,
+  ],
+])("%s", (_title, state, event, next, tells) => {
+  expect(transitionPoll(state, event)).toMatchObject({ state: next, tellHistoryRead: tells });
+});
+
+it("never goes back, never passes over what it was not told of, and tells of the history once", () => {
+  const id = fc.bigInt({ min: 0n, max: 30n });
+  const event = fc.oneof<fc.Arbitrary<PollEvent>[]>(
+    id.map(page),
+    fc.option(id, { nil: undefined }).map((lastId) => ({ kind: "unreadable", lastId })),
+    fc.constant({ kind: "failed" }),
+  );
+  fc.assert(
+    fc.property(fc.array(event), (events) => {
+      let state = POLL_START;
+      let told = 0;
+      let highest = 0n;
+      for (const each of events) {
+        const transition = transitionPoll(state, each);
+        expect(transition.state.from).toBeGreaterThanOrEqual(state.from);
+        if (each.kind !== "failed" && each.lastId !== undefined && each.lastId > highest) highest = each.lastId;
+        expect(transition.state.from).toBeLessThanOrEqual(highest + 1n);
+        told += transition.tellHistoryRead ? 1 : 0;
+        state = transition.state;
+      }
+      expect(told).toBe(state.historyRead ? 1 : 0);
+    }),
+  );
+});

@@ -1,0 +1,42 @@
+/** Where a source that is polled stands. */
+export type PollState = {
+  /** Id from which on orders are asked for. It never goes back. */
+  readonly from: bigint;
+  /** Last id of the poll before. */
+  readonly lastId: bigint;
+  /** A poll has once brought nothing newer: all that was there at the start was seen. */
+  readonly historyRead: boolean;
+};
+
+export type PollEvent =
+  /** `lastId` as the server says: not above the one before where it had nothing newer. */
+  | { readonly kind: "page"; readonly lastId: bigint }
+  /** An answer that cannot be read; undefined: not even its last id. */
+  | { readonly kind: "unreadable"; readonly lastId: bigint | undefined }
+  /** No answer, or one that says that it failed. */
+  | { readonly kind: "failed" };
+
+export type PollTransition = {
+  readonly state: PollState;
+  /** That all history was read is told now, and only once. */
+  readonly tellHistoryRead: boolean;
+  readonly because: string;
+};
+
+export const POLL_START: PollState = { from: 0n, lastId: 0n, historyRead: false };
+
+/** What one poll does to the cursor. A failure leaves it; a page that cannot be read is passed over, so that it cannot stop those behind it. */
+export function transitionPoll(state: PollState, event: PollEvent): PollTransition {
+  if (event.kind === "failed") return { state, tellHistoryRead: false, because: "the same is asked for again" };
+  if (event.lastId === undefined)
+    return { state, tellHistoryRead: false, because: "it is not known what would come next" };
+  const isNewer = event.lastId > state.lastId;
+  const lastId = isNewer ? event.lastId : state.lastId;
+  const from = lastId + 1n > state.from ? lastId + 1n : state.from;
+  const tellHistoryRead = event.kind === "page" && !isNewer && !state.historyRead;
+  return {
+    state: { from, lastId, historyRead: state.historyRead || tellHistoryRead },
+    tellHistoryRead,
+    because: isNewer ? "there was something newer" : "there is nothing newer",
+  };
+}

@@ -1,0 +1,194 @@
+import { expect, it } from "vitest";
+import { anOrder } from "../domain/a-lease.ts";
+import { ExpiryHeap } from "../expiry-heap.ts";
+import { combinedSource } from "./combined-source.ts";
+import { newDecommissionSource } from "./decommission-source.ts";
+import type { LeaseJob, LeaseSource } from "./lease-source.ts";
+import { pollSource, type PollAnswer } from "./poll-source.ts";
+
+const due = (id: string): LeaseJob => ({ kind: "due", id });
+const never = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve());
+  });
+
+async function all(source: LeaseSource, signal = new AbortController().signal): Promise<LeaseJob[]> {
+  const jobs: LeaseJob[] = [];
+  for await (const job of source(signal)) jobs.push(job);
+  return jobs;
+}
+const listed = (...ids: string[]): LeaseSource =>
+  async function* () {
+    for (const id of ids) {
+      await Promise.resolve();
+      yield due(id);
+    }
+  };
+const idsOf = (jobs: readonly LeaseJob[]): string[] => jobs.flatMap((job) => (job.kind === "due" ? [job.id] : []));
+
+it("brings what all sources bring, in the order of each, and ends when all have ended", async () => {
+  const ids = idsOf(await all(combinedSource(listed("a1", "a2", "a3"), listed(), listed("b1", "b2"))));
+  expect(ids.filter((id) => id.startsWith("a"))).toEqual(["a1", "a2", "a3"]);
+  expect(ids.filter((id) => id.startsWith("b"))).toEqual(["b1", "b2"]);
+  expect(ids).toHaveLength(5);
+});
+
+it("ends at once without sources", async () => {
+  expect(await all(combinedSource())).toEqual([]);
+});
+
+it("lets no source wait for one that always has something", async () => {
+  const endless: LeaseSource = async function* () {
+    for (;;) {
+      await Promise.resolve();
+      yield due("a");
+    }
+  };
+  let seen = 0;
+  for await (const job of combinedSource(endless, listed("b"))(new AbortController().signal)) {
+    if (job.kind === "due" && job.id === "b") break;
+    expect(++seen).toBeLessThan(100);
+  }
+});
+
+it("asks a source for the next job only once the one before was taken", async () => {
+  let made = 0;
+  const counting: LeaseSource = async function* () {
+    for (;;) {
+      await Promise.resolve();
+      yield due(String(++made));
+    }
+  };
+  let taken = 0;
+  for await (const _job of combinedSource(counting)(new AbortController().signal)) {
+    taken += 1;
+    expect(made).toBe(taken);
+    if (taken === 20) break;
+  }
+});
+
+it("stops the sources when it is stopped, left, or one of them fails", async () => {
+  const ended: string[] = [];
+  const quiet = (name: string): LeaseSource =>
+    async function* (signal) {
+      try {
+        yield due(name);
+        await never(signal);
+      } finally {
+        ended.push(name);
+      }
+    };
+  const failing: LeaseSource = async function* () {
+    await Promise.resolve();
+    yield due("f");
+    throw new Error("boom");
+  };
+  const stop = new AbortController();
+  const jobs = combinedSource(quiet("a"), quiet("b"))(stop.signal)[Symbol.asyncIterator]();
+  await jobs.next();
+  await jobs.next();
+  const last = jobs.next();
+  stop.abort();
+  expect((await last).done).toBe(true);
+  expect(ended.toSorted()).toEqual(["a", "b"]);
+
+  for await (const _job of combinedSource(quiet("c"))(new AbortController().signal)) break;
+  expect(ended).toContain("c");
+
+  await expect(all(combinedSource(quiet("d"), failing))).rejects.toThrow("boom");
+  expect(ended).toContain("d");
+});
+
+/** A controller that gives these answers and a clock that the pauses move. */
+function polled(answers: readonly PollAnswer[], pollMs = 0) {
+  const asked: bigint[] = [];
+  const began: number[] = [];
+  let nowMs = 0;
+  const source = pollSource({
+    name: "http",
+    poll: (from) => {
+      asked.push(from);
+      began.push(nowMs);
+      nowMs += pollMs;
+      return Promise.resolve(answers[asked.length - 1] ?? END);
+    },
+    nowMs: () => nowMs,
+    pause: (delayMs) => {
+      nowMs += delayMs;
+      return Promise.resolve();
+    },
+    everyMs: 10_000,
+  });
+  return { source, asked, began };
+}
+const page = (lastId: bigint, ...orders: readonly [id: string, type: string][]): PollAnswer => ({
+  kind: "page",
+  orders: orders.map(([id, type]) => ({ order: anOrder({ id, type }), withdrawn: false })),
+  lastId,
+  isLast: false,
+});
+const END: PollAnswer = { kind: "page", orders: [], lastId: 0n, isLast: true };
+const shown = (jobs: readonly LeaseJob[]): string[] =>
+  jobs.map((job) => (job.kind === "order" ? job.order.id : job.kind));
+
+it("polls from the beginning, brings what others need first, and tells once that all was brought", async () => {
+  const first = page(5n, ["4-1", "container"], ["5-1", "network"], ["5-2", "unheard"], ["5-3", "network"]);
+  const { source, asked, began } = polled([first, page(5n), page(7n, ["7-1", "debug"]), page(7n)]);
+  expect(shown(await all(source))).toEqual(["5-1", "5-3", "4-1", "5-2", "history-read", "7-1"]);
+  expect(asked).toEqual([0n, 6n, 6n, 8n, 8n]);
+  expect(began).toEqual([0, 10_000, 20_000, 30_000, 40_000]);
+});
+
+it("asks for the same again after a failure", async () => {
+  const { source, asked } = polled([page(5n), { kind: "failed" }, { kind: "unreadable", lastId: undefined }, page(6n)]);
+  await all(source);
+  expect(asked).toEqual([0n, 6n, 6n, 6n, 7n]);
+});
+
+it("polls again at once after a poll that took longer than the pause", async () => {
+  const { source, began } = polled([page(1n), page(2n)], 15_000);
+  await all(source);
+  expect(began).toEqual([0, 15_000, 30_000]);
+});
+
+it("brings what came with the end, and then ends", async () => {
+  const last: PollAnswer = {
+    kind: "page",
+    orders: [{ order: anOrder({ id: "1-1" }), withdrawn: true }],
+    lastId: 0n,
+    isLast: true,
+  };
+  expect(shown(await all(polled([last]).source))).toEqual(["1-1", "history-read"]);
+});
+
+it("brings nothing more of a page once it is stopped", async () => {
+  const stop = new AbortController();
+  const ids: string[] = [];
+  for await (const job of polled([page(2n, ["1-1", "debug"], ["2-1", "debug"])]).source(stop.signal)) {
+    ids.push(...shown([job]));
+    stop.abort();
+  }
+  expect(ids).toEqual(["1-1"]);
+});
+
+it("brings each lease once its time is over, and waits until the next one's is", async () => {
+  const heap = new ExpiryHeap();
+  heap.set("1-2", 20n);
+  heap.set("1-1", 10n);
+  let nowNs = 0n;
+  const waits: (bigint | undefined)[] = [];
+  const stop = new AbortController();
+  const source = newDecommissionSource({
+    heap,
+    nowNs: () => nowNs,
+    wait: (untilNs) => {
+      waits.push(untilNs);
+      if (untilNs === undefined) stop.abort();
+      else nowNs = untilNs + 1n;
+      return Promise.resolve();
+    },
+  });
+  expect(idsOf(await all(source, stop.signal))).toEqual(["1-1", "1-2"]);
+  expect(waits).toEqual([10n, 20n, undefined]);
+});
