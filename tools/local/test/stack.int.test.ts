@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SERVICES } from "../src/stack.ts";
+import { rollingSuite } from "./rolling-suite.ts";
 import {
   CLUSTERS,
   eventNames,
@@ -111,3 +112,5 @@ describe.each(CLUSTERS)("the whole stack on $on, two replicas of each service", 
     await expectNothingLeft(world);
   });
 });
+
+for (const { options } of CLUSTERS) if (options.kubeconfig !== undefined) rollingSuite(options.kubeconfig);
