@@ -1,0 +1,133 @@
+import { muster } from "@muster/proto";
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { aLease } from "../domain/a-lease.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import { DURATION_NS_MAX } from "../domain/nanoseconds.ts";
+import { recordCodec, toEnd, toOrder, toRenewal, toWireOrder } from "./messages.ts";
+
+const text = fc.string({ unit: "grapheme", maxLength: 8 });
+const time = fc.bigInt({ min: -62_135_596_800_000_000_000n, max: 2n * DURATION_NS_MAX });
+const count = fc.nat({ max: 2 ** 31 - 1 });
+const large = fc.nat({ max: Number.MAX_SAFE_INTEGER });
+const bytes = fc.uint8Array({ maxLength: 64 });
+const part = { id: text, engine: text, user: text, signature: bytes };
+const maybe = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
+
+const order = fc.record({
+  ...part,
+  type: text,
+  data: text,
+  createdNs: time,
+  durationNs: fc.bigInt({ min: -DURATION_NS_MAX, max: DURATION_NS_MAX }),
+  reference: maybe(text.filter((each) => each !== "")),
+  version: count,
+  signatureFormat: fc.constantFrom("muster-lease-v1", "legacy"),
+});
+const record = fc.record({
+  order,
+  source: text,
+  phase: fc.constantFrom("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"),
+  run: count,
+  result: maybe(
+    fc.record({
+      id: text,
+      type: text,
+      createdNs: time,
+      state: fc.constantFrom("error", "ok", "deleted"),
+      message: text,
+      data: text,
+      signature: bytes,
+    }),
+  ),
+  expiresAtNs: time,
+  renewal: maybe(fc.record({ ...part, expiresAtNs: time, sequence: large })),
+  ending: maybe(
+    fc.record({
+      cause: fc.constantFrom("EXPIRED", "REQUESTED", "WITHDRAWN", "CRASHED", "PROVISION_FAILED"),
+      message: text,
+      atNs: time,
+      request: maybe(fc.record({ ...part, createdNs: time })),
+    }),
+  ),
+  attempts: count,
+  notBeforeNs: time,
+  trouble: text,
+  feedback: fc.record({
+    result: fc.boolean(),
+    deleted: fc.boolean(),
+    number: large,
+    attempts: count,
+    notBeforeNs: time,
+  }),
+  outbox: fc.array(
+    fc.record({
+      id: text,
+      lease: text,
+      eventType: fc.constantFrom("ORDERED", "PROVISIONED", "RESENT", "RENEWED", "ENDING", "DECOMMISSIONED", "FAILED"),
+      message: text,
+      atNs: time,
+      traceparent: text,
+    }),
+    { maxLength: 3 },
+  ),
+  events: large,
+  endedAtNs: maybe(time),
+  fence: large,
+  requestId: text,
+  traceparent: text,
+}) satisfies fc.Arbitrary<LeaseRecord>;
+
+/** Bytes as numbers: what is decoded is a Buffer, which equals no Uint8Array. */
+const plain = (value: unknown): unknown =>
+  value instanceof Uint8Array
+    ? [...value]
+    : Array.isArray(value)
+      ? value.map(plain)
+      : typeof value === "object" && value !== null
+        ? Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plain(field)]))
+        : value;
+
+it("reads a record as it was written, to the nanosecond", () => {
+  fc.assert(
+    fc.property(record, (each) => {
+      expect(plain(recordCodec.decode(recordCodec.encode(each)))).toEqual(plain({ record: each }));
+    }),
+  );
+});
+
+it("reads the data of an order byte for byte, and refuses what is no text", () => {
+  const bytesOf = (data: Uint8Array) => toOrder({ data }).data;
+  const json = new TextEncoder().encode('\uFEFF{"a": "é"}');
+  expect([...new TextEncoder().encode(bytesOf(json))]).toEqual([...json]);
+  expect(() => bytesOf(new Uint8Array([0x22, 0xff, 0x22]))).toThrow();
+});
+
+it("says of what is missing in a message only that it is empty", () => {
+  expect(toOrder({})).toMatchObject({
+    id: "",
+    user: "",
+    data: "",
+    createdNs: 0n,
+    durationNs: 0n,
+    reference: undefined,
+  });
+  expect(toRenewal({})).toMatchObject({ id: "", expiresAtNs: 0n, sequence: 0 });
+  expect(toEnd({})).toMatchObject({ id: "", createdNs: 0n });
+});
+
+const { LeaseRecord: Message } = muster.provision.v1;
+const feedback = {};
+const ordered = toWireOrder(aLease().order);
+
+it.each([
+  ["it has no order", { feedback }],
+  ["it does not say what is to be told", { order: ordered }],
+  ["0 is no phase that this version knows", { order: ordered, feedback }],
+  ["9 is no phase that this version knows", { order: ordered, feedback, phase: 9 }],
+  ['"" is no cause of an end that this version knows', { order: ordered, feedback, phase: 1, ending: {} }],
+  ['"X" is no event that this version knows', { order: ordered, feedback, phase: 1, outbox: [{ eventType: "X" }] }],
+  ["9 is no state of a result that this version knows", { order: ordered, feedback, phase: 1, result: { state: 9 } }],
+])("says that %s instead of taking a record for another one", (unreadable, message) => {
+  expect(recordCodec.decode(Message.encode(message).finish())).toEqual({ unreadable });
+});

@@ -1,0 +1,274 @@
+import { muster, type PropertiesOf } from "@muster/proto";
+import { protoCodec, type Codec } from "@muster/store";
+import type {
+  Ending,
+  EndingCause,
+  EndRequest,
+  FeedbackPending,
+  LeaseEvent,
+  LeaseEventType,
+  LeaseRecord,
+  Order,
+  Phase,
+  Renewal,
+  Result,
+  ResultState,
+} from "../domain/lease.ts";
+import { durationOf, nsFrom, timestampOf } from "../domain/nanoseconds.ts";
+
+const wire = muster.provision.v1;
+type WireOrder = PropertiesOf<typeof wire.Order>;
+type WireRenewal = PropertiesOf<typeof wire.Renewal>;
+type WireEnd = PropertiesOf<typeof wire.EndRequest>;
+type WireResult = PropertiesOf<typeof wire.Result>;
+type WireEvent = PropertiesOf<typeof wire.LeaseEvent>;
+type WireRecord = PropertiesOf<typeof wire.LeaseRecord>;
+type WireTime = { readonly seconds?: number | null; readonly nanos?: number | null } | null | undefined;
+
+/** What stands under a key: a record, or bytes that are none, which are left as they are. */
+export type Readable = { readonly record: LeaseRecord } | { readonly unreadable: string };
+
+/** A message inside another that was decoded has all its fields of one value, though the type says that any may be missing. */
+type Decoded<Properties> = {
+  readonly [Name in Exclude<keyof Properties, "$unknowns">]-?: NonNullable<Properties[Name]>;
+};
+
+const PHASES = {
+  ORDERED: wire.LeasePhase.LEASE_PHASE_ORDERED,
+  PROVISIONING: wire.LeasePhase.LEASE_PHASE_PROVISIONING,
+  ACTIVE: wire.LeasePhase.LEASE_PHASE_ACTIVE,
+  DECOMMISSIONING: wire.LeasePhase.LEASE_PHASE_DECOMMISSIONING,
+  ENDED: wire.LeasePhase.LEASE_PHASE_ENDED,
+  FAILED: wire.LeasePhase.LEASE_PHASE_FAILED,
+} as const satisfies Record<Phase, number>;
+
+const STATES = {
+  error: wire.ResultState.RESULT_STATE_ERROR,
+  ok: wire.ResultState.RESULT_STATE_OK,
+  deleted: wire.ResultState.RESULT_STATE_DELETED,
+} as const satisfies Record<ResultState, number>;
+
+const CAUSES: Readonly<Record<EndingCause, true>> = {
+  EXPIRED: true,
+  REQUESTED: true,
+  WITHDRAWN: true,
+  CRASHED: true,
+  PROVISION_FAILED: true,
+};
+
+const EVENTS: Readonly<Record<LeaseEventType, true>> = {
+  ORDERED: true,
+  PROVISIONED: true,
+  RESENT: true,
+  RENEWED: true,
+  ENDING: true,
+  DECOMMISSIONED: true,
+  FAILED: true,
+};
+
+const records = protoCodec(wire.LeaseRecord);
+
+/** Decoding never throws, so that a reader meets a record that is none under its name, and does not take it for one that is not there. */
+export const recordCodec: Codec<Readable, LeaseRecord> = {
+  encode: (record) => records.encode(toWireRecord(record)),
+  decode: (bytes) => {
+    try {
+      return { record: toRecord(records.decode(bytes)) };
+    } catch (error) {
+      return { unreadable: error instanceof Error ? error.message : String(error) };
+    }
+  },
+};
+
+export function toWireOrder({ createdNs, durationNs, data, reference, signatureFormat, ...rest }: Order): WireOrder {
+  const { SIGNATURE_FORMAT_LEGACY, SIGNATURE_FORMAT_UNSPECIFIED } = wire.SignatureFormat;
+  return {
+    ...rest,
+    data: new TextEncoder().encode(data),
+    created: timestampOf(createdNs),
+    duration: durationOf(durationNs),
+    reference: reference ?? "",
+    signatureFormat: signatureFormat === "legacy" ? SIGNATURE_FORMAT_LEGACY : SIGNATURE_FORMAT_UNSPECIFIED,
+  };
+}
+
+/** An order as it came, not yet verified: what is missing is empty or 0, and is refused by whoever decides about it. Throws where its data are no text. */
+export function toOrder(message: WireOrder): Order {
+  return {
+    id: message.id ?? "",
+    engine: message.engine ?? "",
+    user: message.user ?? "",
+    type: message.type ?? "",
+    data: textOf(message.data ?? new Uint8Array()),
+    createdNs: toNs(message.created),
+    durationNs: toNs(message.duration),
+    reference: optional(message.reference),
+    version: message.version ?? 0,
+    signature: message.signature ?? new Uint8Array(),
+    signatureFormat:
+      message.signatureFormat === wire.SignatureFormat.SIGNATURE_FORMAT_LEGACY ? "legacy" : "muster-lease-v1",
+  };
+}
+
+export function toWireRenewal({ expiresAtNs, ...rest }: Renewal): WireRenewal {
+  return { ...rest, expiresAt: timestampOf(expiresAtNs) };
+}
+
+/** A renewal as it came, not yet verified. */
+export function toRenewal(message: WireRenewal): Renewal {
+  const { id, engine, user, sequence, signature } = message;
+  return {
+    id: id ?? "",
+    engine: engine ?? "",
+    user: user ?? "",
+    expiresAtNs: toNs(message.expiresAt),
+    sequence: sequence ?? 0,
+    signature: signature ?? new Uint8Array(),
+  };
+}
+
+export function toWireEnd({ createdNs, ...rest }: EndRequest): WireEnd {
+  return { ...rest, created: timestampOf(createdNs) };
+}
+
+/** A wish to end as it came, not yet verified. */
+export function toEnd(message: WireEnd): EndRequest {
+  const { id, engine, user, signature } = message;
+  return {
+    id: id ?? "",
+    engine: engine ?? "",
+    user: user ?? "",
+    createdNs: toNs(message.created),
+    signature: signature ?? new Uint8Array(),
+  };
+}
+
+export function toWireResult({ createdNs, state, data, ...rest }: Result): WireResult {
+  return {
+    ...rest,
+    created: timestampOf(createdNs),
+    state: STATES[state],
+    dataJson: new TextEncoder().encode(data),
+  };
+}
+
+function toResult(message: WireResult): Result {
+  const { id, type, message: text, signature, dataJson } = decoded(message);
+  return {
+    id,
+    type,
+    createdNs: toNs(message.created),
+    state: named(STATES, message.state, "state of a result"),
+    message: text,
+    data: textOf(dataJson),
+    signature,
+  };
+}
+
+export function toWireEvent({ atNs, ...rest }: LeaseEvent): WireEvent {
+  return { ...rest, at: timestampOf(atNs) };
+}
+
+/** Throws where it is no event that this version knows. */
+export function toEvent(message: WireEvent): LeaseEvent {
+  const { id, lease, eventType, message: text, traceparent } = decoded(message);
+  if (!isKeyOf(EVENTS, eventType)) throw new Error(`"${eventType}" is no event that this version knows`);
+  return { id, lease, eventType, message: text, atNs: toNs(message.at), traceparent };
+}
+
+export function toWireRecord(record: LeaseRecord): WireRecord {
+  const { order, phase, result, expiresAtNs, renewal, ending, notBeforeNs, feedback, outbox, endedAtNs, ...rest } =
+    record;
+  return {
+    ...rest,
+    order: toWireOrder(order),
+    phase: PHASES[phase],
+    result: result ? toWireResult(result) : null,
+    expiresAt: timestampOf(expiresAtNs),
+    renewal: renewal ? toWireRenewal(renewal) : null,
+    ending: ending ? toWireEnding(ending) : null,
+    notBefore: timestampOf(notBeforeNs),
+    feedback: toWireFeedback(feedback),
+    outbox: outbox.map(toWireEvent),
+    endedAt: endedAtNs === undefined ? null : timestampOf(endedAtNs),
+  };
+}
+
+function toRecord(message: muster.provision.v1.LeaseRecord): LeaseRecord {
+  const { source, run, attempts, trouble, events, fence, requestId, traceparent } = message;
+  const { order, result, renewal, ending, feedback, endedAt } = message;
+  if (order === null || order === undefined) throw new Error("it has no order");
+  if (feedback === null || feedback === undefined) throw new Error("it does not say what is to be told");
+  return {
+    order: toOrder(order),
+    source,
+    phase: named(PHASES, message.phase, "phase"),
+    run,
+    result: unlessMissing(result, toResult),
+    expiresAtNs: toNs(message.expiresAt),
+    renewal: unlessMissing(renewal, toRenewal),
+    ending: unlessMissing(ending, toEnding),
+    attempts,
+    notBeforeNs: toNs(message.notBefore),
+    trouble,
+    feedback: toFeedback(decoded(feedback)),
+    outbox: message.outbox.map(toEvent),
+    events,
+    endedAtNs: unlessMissing(endedAt, toNs),
+    fence,
+    requestId,
+    traceparent,
+  };
+}
+
+function toWireEnding({ atNs, request, ...rest }: Ending): PropertiesOf<typeof wire.Ending> {
+  return { ...rest, at: timestampOf(atNs), request: request ? toWireEnd(request) : null };
+}
+
+function toEnding(message: PropertiesOf<typeof wire.Ending>): Ending {
+  const { cause, message: text } = decoded(message);
+  if (!isKeyOf(CAUSES, cause)) throw new Error(`"${cause}" is no cause of an end that this version knows`);
+  return { cause, message: text, atNs: toNs(message.at), request: unlessMissing(message.request, toEnd) };
+}
+
+function toWireFeedback({ notBeforeNs, ...rest }: FeedbackPending): PropertiesOf<typeof wire.FeedbackPending> {
+  return { ...rest, notBefore: timestampOf(notBeforeNs) };
+}
+
+function toFeedback(message: Decoded<PropertiesOf<typeof wire.FeedbackPending>>): FeedbackPending {
+  const { result, deleted, number, attempts } = message;
+  return { result, deleted, number, attempts, notBeforeNs: toNs(message.notBefore) };
+}
+
+function toNs(time: WireTime): bigint {
+  return nsFrom({ seconds: time?.seconds ?? 0, nanos: time?.nanos ?? 0 });
+}
+
+/** Bytes that are no UTF-8 are refused: as text they would be something else than what was signed. */
+function textOf(bytes: Uint8Array): string {
+  return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+}
+
+function named<Name extends string>(names: Readonly<Record<Name, number>>, value: unknown, what: string): Name {
+  for (const name in names) if (names[name] === value) return name;
+  throw new Error(`${String(value)} is no ${what} that this version knows`);
+}
+
+function isKeyOf<Key extends string>(known: Readonly<Record<Key, unknown>>, text: string): text is Key {
+  return Object.hasOwn(known, text);
+}
+
+function optional(text: string | null | undefined): string | undefined {
+  return text === undefined || text === null || text === "" ? undefined : text;
+}
+
+function decoded<Properties extends object>(message: Properties): Decoded<Properties> {
+  return message as Decoded<Properties>;
+}
+
+function unlessMissing<Message, Value>(
+  message: Message | null | undefined,
+  read: (message: Message) => Value,
+): Value | undefined {
+  return message === null || message === undefined ? undefined : read(message);
+}
