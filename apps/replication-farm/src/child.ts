@@ -1,5 +1,6 @@
 import { backoffMs, makeBell } from "@muster/backoff";
 import { faultOf, isRetryable } from "@muster/faults";
+import { NO_REFUSALS } from "./pass-machines.ts";
 import { passSet, type Owned, type PassDeps, type Passed } from "./pass.ts";
 
 /** The loop over one set that a farm owns. */
@@ -36,6 +37,7 @@ export function startChild(
     name,
     fence,
     isHeld: () => !ended.aborted && options.isHeld(),
+    refusals: { ...NO_REFUSALS },
     restarts: new Map(),
     unreadySince: new Map(),
     rollWait: undefined,

@@ -12,8 +12,6 @@ export type Config = {
   readonly sessionTtlMs: number;
   /** How old the watcher's mark that all nodes are known may be. */
   readonly nodesFreshMs: number;
-  /** How long a node that is not ready stays eligible where the set is. */
-  readonly nodeGraceMs: number;
   /** A pod that should have ended on a node that has not been ready for so long is removed without that one's word. */
   readonly nodeLostMs: number;
   /** Pods that are not ready, and rolling updates that wait, are told after this. */
@@ -35,12 +33,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     rcSelector: read.optional("FARM_RC_SELECTOR") ?? "",
     sessionTtlMs: read.integer("FARM_SESSION_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     nodesFreshMs: read.integer("FARM_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
-    nodeGraceMs: read.integer("FARM_NODE_GRACE_MS", { fallback: 60_000, min: 0, max: DAY_MS }),
     nodeLostMs: read.integer("FARM_NODE_LOST_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
     unhealthyMs: read.integer("FARM_UNHEALTHY_MS", { fallback: 300_000, min: 100, max: DAY_MS }),
     resyncMs: read.integer("FARM_RESYNC_MS", { fallback: 30_000, min: 100, max: DAY_MS }),
     sweepMs: read.integer("FARM_SWEEP_MS", { fallback: 60_000, min: 100, max: DAY_MS }),
     policy: {
+      nodeGraceMs: read.integer("FARM_NODE_GRACE_MS", { fallback: 60_000, min: 0, max: DAY_MS }),
       transferMs: read.integer("FARM_TRANSFER_MS", { fallback: 300_000, min: 100, max: DAY_MS }),
       transferRetry: {
         firstMs: read.integer("FARM_TRANSFER_RETRY_MS", { fallback: 10_000, min: 10, max: DAY_MS }),

@@ -3,10 +3,12 @@ import { describeFault, faultOf } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import type { Session } from "@muster/store";
 import type { Pods } from "./adapters/pods.ts";
+import type { PoolScheduler } from "./adapters/pool-scheduler.ts";
 import type { World, WorldChange } from "./adapters/views.ts";
 import { startChild, type Child } from "./child.ts";
 import { readSelector } from "./domain/eligible-nodes.ts";
 import { planClaims, type LiveFarm, type OwnableSet } from "./domain/plan-claims.ts";
+import { planReservationSweep } from "./domain/plan-allocation.ts";
 import { planSweep } from "./domain/plan-sweep.ts";
 import type { PassDeps } from "./pass.ts";
 
@@ -14,6 +16,7 @@ export type FarmDeps = {
   readonly pass: PassDeps;
   readonly world: World;
   readonly pods: Pick<Pods, "list" | "delete">;
+  readonly scheduler: Pick<PoolScheduler, "list" | "deallocate" | "onChange">;
   readonly logger: Logger;
   readonly resyncMs: number;
   readonly sweepMs: number;
@@ -92,6 +95,10 @@ export function makeFarm(deps: FarmDeps): Farm {
       using stack = new DisposableStack();
       stack.defer(session.onChange(look));
       stack.defer(deps.world.onChange(wake));
+      const wakeFor = (set: string | undefined): void => {
+        for (const [name, child] of children) if (set === undefined || set === name) child.wake();
+      };
+      stack.defer(deps.scheduler.onChange(wakeFor));
       look();
       const alive = async (): Promise<void> => {
         // For a defect's pause, and for what no change tells.
@@ -157,39 +164,82 @@ function recordOf(world: World, name: string) {
   return read !== undefined && "record" in read ? read.record : undefined;
 }
 
-/** Looks for pods of sets that do not exist; one farm at a time. */
-async function sweep({ pods, pass, logger, sweepMs }: FarmDeps, session: Session): Promise<void> {
-  let suspects: ReadonlySet<string> = new Set();
+/** Looks for pods and machines of sets that do not exist; one farm at a time. */
+async function sweep(deps: FarmDeps, session: Session): Promise<void> {
+  const { pass, logger, sweepMs } = deps;
+  let suspects = NOBODY;
   for (;;) {
     await pause(sweepMs, session.signal);
     if (session.signal.aborted) return;
     const failsafe = pass.failsafe();
     if (failsafe) pass.tell.planned(SWEEP_LOCK, "wait", "failsafe");
     if (failsafe || (await session.lock(SWEEP_LOCK)) === undefined) {
-      suspects = new Set();
+      suspects = NOBODY;
       continue;
     }
-    try {
-      const seen = await pods.list();
-      const names = new Set(seen.map(({ set }) => set));
-      const uids = new Map<string, string | undefined>();
-      for (const name of names) {
-        const found = name === "" ? undefined : await pass.sets.get(name);
-        if (found !== undefined) uids.set(name, "record" in found ? found.record.uid : undefined);
+    // What cannot be listed now is met for the first time later.
+    const attempt = async (what: string, look: () => Promise<ReadonlySet<string>>): Promise<ReadonlySet<string>> => {
+      try {
+        return await look();
+      } catch (error) {
+        const fault = faultOf(error);
+        if (fault === undefined) throw error;
+        logger.warn({ reason: describeFault(fault) }, `looking for ${what} without a set failed`);
+        return new Set();
       }
-      const plan = planSweep(seen, uids, suspects, pass.now(), pass.force);
-      ({ suspects } = plan);
-      for (const { pod, force } of plan.delete) {
-        if (!session.isHeld()) return;
-        logger.warn({ pod: pod.pod, uid: pod.uid, set: pod.set, force }, "deleting a pod whose set does not exist");
-        pass.tell.planned(pod.set, "delete", force ? "orphan-on-lost-node" : "orphan");
-        await pods.delete(pod.pod, pod.uid, force);
-      }
-    } catch (error) {
-      const fault = faultOf(error);
-      if (fault === undefined) throw error;
-      suspects = new Set();
-      logger.warn({ reason: describeFault(fault) }, "looking for pods without a set failed");
-    }
+    };
+    suspects = {
+      pods: await attempt("pods", () => sweepPods(deps, session, suspects.pods)),
+      machines: await attempt("machines", () => sweepMachines(deps, session, suspects.machines)),
+    };
   }
+}
+
+type Suspects = { readonly pods: ReadonlySet<string>; readonly machines: ReadonlySet<string> };
+
+const NOBODY: Suspects = { pods: new Set(), machines: new Set() };
+
+/** Returns those that are suspected now. */
+async function sweepPods(
+  { pods, pass, logger }: FarmDeps,
+  session: Session,
+  suspects: ReadonlySet<string>,
+): Promise<ReadonlySet<string>> {
+  const seen = await pods.list();
+  const names = new Set(seen.map(({ set }) => set));
+  const uids = new Map<string, string | undefined>();
+  for (const name of names) {
+    const found = name === "" ? undefined : await pass.sets.get(name);
+    if (found !== undefined) uids.set(name, "record" in found ? found.record.uid : undefined);
+  }
+  const plan = planSweep(seen, uids, suspects, pass.now(), pass.force);
+  for (const { pod, force } of plan.delete) {
+    if (!session.isHeld()) break;
+    logger.warn({ pod: pod.pod, uid: pod.uid, set: pod.set, force }, "deleting a pod whose set does not exist");
+    pass.tell.planned(pod.set, "delete", force ? "orphan-on-lost-node" : "orphan");
+    await pods.delete(pod.pod, pod.uid, force);
+  }
+  return plan.suspects;
+}
+
+/** As `sweepPods`. Machines go after the pods that are on them. */
+async function sweepMachines(
+  { pods, pass, scheduler, logger }: FarmDeps,
+  session: Session,
+  suspects: ReadonlySet<string>,
+): Promise<ReadonlySet<string>> {
+  const seen = await scheduler.list(session.signal);
+  if (seen.length === 0) return NOBODY.machines;
+  const sets = new Set<string>();
+  for (const name of new Set(seen.map(({ set }) => set))) if ((await pass.sets.get(name)) !== undefined) sets.add(name);
+  const orphaned = seen.some(({ set, reservation }) => !sets.has(set) && suspects.has(reservation));
+  const withPods = new Set(orphaned ? (await pods.list()).map(({ set }) => set) : []);
+  const plan = planReservationSweep(seen, { sets, withPods }, suspects);
+  for (const owned of plan.deallocate) {
+    if (!session.isHeld()) break;
+    logger.warn({ ...owned }, "giving back a machine whose set does not exist");
+    pass.tell.planned(owned.set, "deallocate", "orphan");
+    await scheduler.deallocate(owned);
+  }
+  return plan.suspects;
 }

@@ -19,6 +19,7 @@ import type { World } from "./adapters/views.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
 import { findStuck, tellMissingSet, tellRollTrouble, tellTrouble, withMissingRoll } from "./pass-trouble.ts";
 import { forcePods } from "./force-pods.ts";
+import { passMachines, sightMachines, type MachineDeps, type MachinesOwned } from "./pass-machines.ts";
 
 /** What the passes over sets need from outside. */
 export type PassDeps = {
@@ -36,6 +37,7 @@ export type PassDeps = {
     /** Those that are there now, not those of a cache. */
     list(set: ReplicaSet): Promise<readonly OwnedPod[]>;
   };
+  readonly scheduler: MachineDeps["scheduler"];
   readonly templateHash: (set: ReplicaSet) => string;
   /** What is known looks like the loss of everything. */
   readonly failsafe: () => boolean;
@@ -51,11 +53,8 @@ export type PassDeps = {
 };
 
 /** A set that a farm owns, and what is remembered of it as long as it does. */
-export type Owned = {
-  readonly name: string;
+export type Owned = MachinesOwned & {
   readonly fence: number;
-  /** Asked before each effect. */
-  readonly isHeld: () => boolean;
   readonly restarts: Map<number, Restarts & { readonly readySinceMs?: number }>;
   /** Since when the pod of each place that is not ready has not been so. */
   readonly unreadySince: Map<number, number>;
@@ -91,7 +90,7 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   if (told !== undefined) return told;
   const roll = await readRoll(deps, set.record);
   if (roll === "missing") return passMissingRoll(deps, owned, set);
-  const snapshot = snapshotOf(deps, owned, set.record, roll);
+  const snapshot = await snapshotOf(deps, owned, set.record, roll);
   const { change, waits } = planSet(snapshot, deps.policy);
   if (change !== undefined) {
     deps.tell.planned(owned.name, "change", change.because);
@@ -100,14 +99,14 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   }
   for (const wait of waits) deps.tell.planned(owned.name, "wait", wait);
   const acted = await passPods(deps, owned, set, snapshot);
-  if (acted.is !== "settled" || acted.failed) return acted;
-  await forcePods(deps, owned, snapshot);
-  return (
-    (await removeDeleted(deps, owned, set, snapshot)) ?? {
-      ...acted,
-      atMs: Math.min(acted.atMs, nextAtMs(set.record, roll), nextUnhealthyAtMs(owned, healthOf(deps))),
-    }
-  );
+  if (acted.is !== "settled") return acted;
+  if (!acted.failed) await forcePods(deps, owned, snapshot);
+  const machines = await passMachines(deps, owned, set, snapshot);
+  const failed = acted.failed || machines.failed;
+  const unhealthyAtMs = nextUnhealthyAtMs(owned, healthOf(deps));
+  const atMs = Math.min(acted.atMs, machines.atMs, nextAtMs(set.record, roll), unhealthyAtMs);
+  if (failed) return settled(atMs, failed);
+  return (await removeDeleted(deps, owned, set, snapshot)) ?? settled(atMs);
 }
 
 function healthOf({ now, unhealthyMs }: PassDeps) {
@@ -176,7 +175,8 @@ async function readRoll(deps: PassDeps, { roll: id }: ReplicaSet): Promise<Roll 
   return roll !== undefined && "record" in roll ? roll.record : "missing";
 }
 
-function snapshotOf(deps: PassDeps, owned: Owned, set: ReplicaSet, roll: Roll | undefined): SetSnapshot {
+async function snapshotOf(deps: PassDeps, owned: Owned, set: ReplicaSet, roll: Roll | undefined): Promise<SetSnapshot> {
+  const ledger = await sightMachines(deps, owned, set);
   const nodes = deps.world.nodesFor(set);
   const pods = podsOf(deps, owned, set);
   return {
@@ -187,7 +187,7 @@ function snapshotOf(deps: PassDeps, owned: Owned, set: ReplicaSet, roll: Roll | 
     unhealthy: nodes === undefined || set.disabled ? [] : findUnhealthy(owned, set, pods, healthOf(deps)),
     taken: deps.world.takenFrom(set),
     contest: deps.world.contestFor(set),
-    reservations: new Map(),
+    ledger,
     pods,
     templateHash: deps.templateHash(set),
     failsafe: deps.failsafe(),
@@ -329,9 +329,11 @@ async function removeDeleted(
   { record, revision }: Stored<ReplicaSet>,
   { pods }: SetSnapshot,
 ): Promise<Passed | undefined> {
-  const { deletion, placements, transfer, roll, outbox } = record;
+  const { name, deletion, placements, transfer, machines, nextMachine, roll, outbox } = record;
   if (deletion === undefined || placements.length > 0 || transfer !== undefined || roll !== undefined) return undefined;
-  if (pods.size > 0 || outbox.length > 0 || (await deps.pods.list(record)).length > 0) return undefined;
+  const isGivenBack = machines.length === 0 && (nextMachine === 1 || deps.scheduler.machinesOf(name)?.size === 0);
+  if (pods.size > 0 || outbox.length > 0 || !isGivenBack) return undefined;
+  if ((await deps.pods.list(record)).length > 0) return undefined;
   if (!owned.isHeld()) return { is: "lost" };
   await deps.sets.remove(owned.name, revision);
   deps.tell.planned(owned.name, "remove-record", "deleted");

@@ -13,6 +13,7 @@ import {
   type ReplicaSet,
   type ReplicaSetSpec,
 } from "./domain/replica-set.ts";
+import { mayHaveMachines } from "./domain/plan-machines.ts";
 import type { Roll } from "./domain/roll.ts";
 import type { Audit } from "./domain/set-plan.ts";
 import { whyNotFree } from "./node-verdicts.ts";
@@ -141,10 +142,10 @@ export function buildSet(deps: RequestDeps, name: string, requestId: string, spe
   };
 }
 
-function summary({ podId, nodeSelector, replicasDesired, allocationStrategy, daemon }: ReplicaSetSpec) {
+function summary({ podId, nodeSelector, pool, replicasDesired, allocationStrategy, daemon }: ReplicaSetSpec) {
   return {
     pod_id: podId,
-    node_selector: nodeSelector,
+    ...(pool === undefined ? { node_selector: nodeSelector } : { pool }),
     ...(daemon ? { daemon } : { replicas_desired: replicasDesired }),
     allocation_strategy: `${allocationStrategy}_strategy`,
   };
@@ -155,11 +156,7 @@ export function checkSpec(name: string, spec: ReplicaSetSpec): ReplicaSetSpec {
   const { podId, pool, labels, template } = spec;
   require(checkDnsLabel("name", name, NAME_CHARACTERS_MAX));
   require(checkDnsLabel("spec.pod_id", podId));
-  if (pool !== undefined)
-    refuse(
-      "spec.pool",
-      `"${pool}": sets on machines of a pool are not served; leave it empty and select nodes by their labels`,
-    );
+  if (pool !== undefined) checkPool(name, pool, spec);
   checkReplicas("spec.replicas_desired", spec.replicasDesired);
   if (Object.keys(labels).length > LABELS_MAX) refuse("spec.labels", `has more than ${LABELS_MAX} labels`);
   for (const [key, value] of Object.entries(labels)) {
@@ -167,6 +164,19 @@ export function checkSpec(name: string, spec: ReplicaSetSpec): ReplicaSetSpec {
     require(checkLabelValue(`spec.labels.${key}`, value));
   }
   return { ...spec, template: oneForm(template) };
+}
+
+function checkPool(name: string, pool: string, { daemon, nodeSelector }: ReplicaSetSpec): void {
+  require(checkLabelValue("spec.pool", pool));
+  if (daemon)
+    refuse(
+      "spec.daemon",
+      "cannot be with a pool, whose machines are given to a number of replicas; leave one of them out",
+    );
+  if (nodeSelector !== "")
+    refuse("spec.node_selector", `cannot be with a pool: which machines of ${pool} it gets the ledger says`);
+  if (!mayHaveMachines(name))
+    refuse("name", `${name} has two hyphens in a row, which a set on machines of a pool cannot`);
 }
 
 export function oneForm(template: string): string {
@@ -191,6 +201,7 @@ function checkChange(set: ReplicaSet, spec: ReplicaSetSpec, replace: boolean): R
   if (placements.length > 0 && roll === undefined) {
     if (spec.podId !== set.spec.podId) keeps("pod_id", "roll it to a new set");
     if (spec.daemon !== set.spec.daemon) keeps("daemon", "scale it to 0 before");
+    if (spec.pool !== set.spec.pool) keeps("pool", "roll it to a new set, or scale it to 0 before");
     if (spec.template !== set.spec.template && !replace)
       keeps("template_json", "roll it to a new set, or ask for `replace` to make the pods anew a few at a time");
   }
@@ -284,7 +295,12 @@ export function remove(
   return changeSet(deps, request, (set) => {
     if (set.deletion !== undefined) return undefined;
     refuseInRoll(set, "deleted");
-    const { placements, name } = set;
+    const { placements, name, spec } = set;
+    if (keepPods && spec.pool !== undefined)
+      refuse(
+        "keep_pods",
+        `${name} is on machines of pool ${spec.pool}, which are given back: its pods cannot stay there`,
+      );
     if (placements.length > 0 && !force)
       refuse("force", `${name} has ${placements.length} replicas: scale it to 0 before, or ask for force`);
     const details = { pod_id: set.spec.podId, keep_pods: keepPods };
@@ -325,7 +341,7 @@ export function transferNode(
     };
     const details = { transfer_id: started.id, pod_id: spec.podId, old_node: node, new_node: newNode, reason: because };
     const templateHash = deps.templateHash(set);
-    const placed = newNode === "" ? set : place({ nowMs, templateHash, reservations: new Map() }, set, newNode);
+    const placed = newNode === "" ? set : place({ nowMs, templateHash }, set, newNode);
     return { next: { ...placed, transfer: started }, audits: [{ eventType: "NODE_TRANSFER_START", details }] };
   });
 }

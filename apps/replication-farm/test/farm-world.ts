@@ -31,6 +31,8 @@ export type FarmWorld = AsyncDisposable & {
   /** Of the nodes, in their order. */
   readonly kubelets: AttachedNodes["nodes"];
   startFarm(env?: Readonly<Record<string, string>>): Promise<FarmProcess>;
+  /** The ledger of machines, of which the nodes are pool `n`. */
+  startLedger(): Promise<FarmProcess>;
   /** The one that is there has to be killed before. */
   startWatcher(): Promise<FarmProcess>;
   label(node: string, labels: Readonly<Record<string, string | null>>): Promise<void>;
@@ -75,6 +77,7 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
     farms,
     watcher,
     kubelets,
+    startLedger: async () => processOf(await start("reservation-manager", { RESERVATION_LOCK_TTL_MS: "1500" })),
     startWatcher: async () => processOf(await start("watcher", {})),
     startFarm: async (env = {}) => {
       const child = await start("replication-farm", {
@@ -160,7 +163,7 @@ export async function ready(world: FarmWorld): Promise<void> {
         () => true,
         () => false,
       ),
-    { timeoutMs: 50_000 },
+    { timeoutMs: 110_000 },
   );
 }
 

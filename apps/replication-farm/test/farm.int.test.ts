@@ -200,7 +200,9 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
     await expect(apply("newer", specOf("fought in (yes,no)", 1, { podId: "same" }))).rejects.toThrow(
       /replica set older/,
     );
-    await expect(apply("newer", specOf("fought=yes", 1, { pool: "gpu" }))).rejects.toThrow(/spec.pool/);
+    await expect(apply("newer", specOf("fought=yes", 1, { pool: "gpu" }))).rejects.toThrow(
+      /node_selector.*with a pool/,
+    );
     await expect(apply("newer", specOf("fought=yes", 1, { templateJson: "{}" }))).rejects.toThrow(/containers/);
   });
 });

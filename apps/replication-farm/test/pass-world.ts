@@ -9,6 +9,7 @@ import { openWorld, type World } from "../src/adapters/views.ts";
 import { POLICY } from "../src/domain/a-set.ts";
 import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { Roll } from "../src/domain/roll.ts";
+import { NO_REFUSALS } from "../src/pass-machines.ts";
 import { passSet, type Owned, type PassDeps, type Passed } from "../src/pass.ts";
 
 const wire = muster.watch.v1;
@@ -66,10 +67,18 @@ export async function passWorld(): Promise<PassWorld> {
       abandon: ask,
       list: () => Promise.resolve([]),
     },
+    scheduler: {
+      machinesOf: () => new Map(),
+      allocate: ask,
+      deallocate: ask,
+      ask: () => Promise.resolve(undefined),
+      trouble: () => undefined,
+    },
     templateHash: () => "h1",
     failsafe: () => false,
     policy: POLICY,
     force: { nodeLostMs: 3_600_000 },
+    unhealthyMs: 3_600_000,
     alerts: { raise: note, resolve: note },
     tell: { planned: () => undefined, failed: note },
   };
@@ -95,8 +104,16 @@ export async function passWorld(): Promise<PassWorld> {
       await until("the nodes are known", () => world.nodeSights() !== undefined);
     },
     pass: (name) => {
-      const nobody = { restarts: new Map(), made: new Map(), confirmed: new Set<string>(), deleted: new Set<string>() };
-      const owner = owned.get(name) ?? { name, fence: FENCE, isHeld: () => true, ...nobody };
+      const unhealthy = { unreadySince: new Map(), rollWait: undefined };
+      const nobody = {
+        ...unhealthy,
+        restarts: new Map(),
+        made: new Map(),
+        confirmed: new Set<string>(),
+        deleted: new Set<string>(),
+      };
+      const refusals = { ...NO_REFUSALS };
+      const owner = owned.get(name) ?? { name, fence: FENCE, isHeld: () => true, refusals, ...nobody };
       owned.set(name, owner);
       return passSet(deps, owner);
     },

@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from "node:crypto";
-import type { NatsBus } from "@muster/bus";
+import { client, type NatsBus } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { kubeCalls, loadKube } from "@muster/kube";
-import { annotations, buckets, labels, schedulingGates, streams } from "@muster/proto";
+import { annotations, buckets, labels, ReservationService, schedulingGates, streams } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import type { Session } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
@@ -17,6 +17,7 @@ import { openAlerts, type Alerts } from "./alerts.ts";
 import { openAuditLog } from "./audit-log.ts";
 import { rollCodec, setCodec } from "./messages.ts";
 import { startMetrics, type FarmMetrics } from "./metrics.ts";
+import { openPoolScheduler } from "./pool-scheduler.ts";
 import { kubePods, type Made, type Pods } from "./pods.ts";
 import { makeRecords, openRecords } from "./records.ts";
 import { openWorld, type World } from "./views.ts";
@@ -43,19 +44,21 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   );
   const sets = await openRecords(connection, buckets.replicaSets, setCodec);
   const rolls = await openRecords(connection, buckets.rolls, rollCodec);
-  const { nodesFreshMs, nodeGraceMs } = config;
+  const { nodesFreshMs, resyncMs, sweepMs } = config;
+  const { nodeGraceMs } = config.policy;
   const onProblem = (what: string, error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, what, retryInMs }, "following is interrupted");
   const now = steadyNow;
   const world = undo.use(await openWorld({ connection, sets, rolls, nodesFreshMs, nodeGraceMs, now, onProblem }));
+  const toldOf = (error: unknown, retryInMs: number): void => onProblem("the ledger", error, retryInMs);
+  const scheduler = undo.use(await openScheduler(bus, resyncMs, toldOf));
   const metrics = undo.use(
     startMetrics(
       () => farm.owned(),
       () => [...world.sets(), ...world.rolls()].filter(({ read }) => "unreadable" in read).length,
     ),
   );
-  const counted = (urgency: "HIGH" | "LOW"): void => metrics.alerted(urgency);
-  const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted, now }));
+  const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted: metrics.alerted, now }));
   undo.defer(alertUnreadable(world, alerts));
   const policy: PodPolicy = {
     namespace: config.kube.namespace,
@@ -73,6 +76,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     world,
     auditLog,
     pods: podsOfSets(pods, policy),
+    scheduler,
     templateHash,
     failsafe: watchFailsafe(world, alerts),
     policy: config.policy,
@@ -81,8 +85,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     alerts,
     tell: makeTell(context, metrics),
   };
-  const { resyncMs, sweepMs } = config;
-  const farm = makeFarm({ pass, world, pods, logger, resyncMs, sweepMs });
+  const farm = makeFarm({ pass, world, pods, scheduler, logger, resyncMs, sweepMs });
   let session: Session | undefined;
   const opened = undo.move();
   return {
@@ -109,6 +112,14 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     staleness: world.staleness,
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
+}
+
+function openScheduler(
+  bus: NatsBus,
+  refreshMs: number,
+  onProblem: (error: unknown, retryInMs: number) => void,
+): ReturnType<typeof openPoolScheduler> {
+  return openPoolScheduler({ bus, reservations: client(bus, ReservationService), refreshMs, onProblem });
 }
 
 /** Who owns the set, as far as this farm sees while it has a session. */

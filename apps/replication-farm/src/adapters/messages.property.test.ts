@@ -54,6 +54,15 @@ const set: fc.Arbitrary<ReplicaSet> = fc.record({
     }),
   ),
   nextOrdinal: whole,
+  machines: fc.array(
+    fc.record({
+      number: fc.integer({ min: 1, max: 1e9 }),
+      pool: word,
+      grant: fc.option(fc.record({ reservation: word, node: word }), { nil: undefined }),
+      sinceMs: whole,
+    }),
+  ),
+  nextMachine: fc.integer({ min: 1, max: 1e9 }),
   transfer: fc.option(
     fc.record({
       id: word,

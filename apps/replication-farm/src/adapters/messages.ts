@@ -1,10 +1,13 @@
 import { throwFault } from "@muster/faults";
 import { muster, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
+import { OWNER_KIND } from "../domain/build-pod.ts";
 import { readSelector } from "../domain/eligible-nodes.ts";
+import { readMachineOwner } from "../domain/plan-machines.ts";
 import type {
   AuditEvent,
   AuditRecord,
+  Machine,
   ReplicaSet,
   ReplicaSetSpec,
   Transfer,
@@ -13,6 +16,7 @@ import type {
   TroubleCode,
 } from "../domain/replica-set.ts";
 import type { Roll, RollPhase } from "../domain/roll.ts";
+import type { MachineSight } from "../domain/set-snapshot.ts";
 
 const wire = muster.farm.v1;
 export type WireSpec = PropertiesOf<typeof wire.ReplicaSetSpec>;
@@ -63,6 +67,9 @@ const TROUBLES: Readonly<Record<TroubleCode, true>> = {
   TRANSFER_FAILED: true,
   ROLL_SET_MISSING: true,
   ROLL_STUCK: true,
+  WAITING_FOR_MACHINE: true,
+  MACHINE_REFUSED: true,
+  LEDGER_AWAY: true,
 };
 
 const EVENTS: Readonly<Record<AuditEvent, true>> = {
@@ -103,11 +110,13 @@ function readable<Type extends typeof wire.ReplicaSetRecord | typeof wire.RollRe
 }
 
 export function toWireSet(set: ReplicaSet): WireSet {
-  const { spec, placements, transfer, deletion, trouble, roll, outbox, transfersHeld, sharesWith, ...rest } = set;
+  const { spec, placements, machines, transfer, deletion, trouble, roll, outbox, transfersHeld, sharesWith, ...rest } =
+    set;
   return {
     ...rest,
     spec: toWireSpec(spec),
     placements: placements.map((each) => ({ ...each, reservation: each.reservation ?? "" })),
+    machines: machines.map(({ grant, ...each }) => ({ ...each, ...(grant ?? { reservation: "", node: "" }) })),
     transfer: transfer === undefined ? null : toWireTransfer(transfer),
     transfersHeld: transfersHeld ?? null,
     deletion: deletion ?? null,
@@ -135,6 +144,9 @@ function toSet(message: muster.farm.v1.ReplicaSetRecord): ReplicaSet {
       return { node, ordinal, templateHash, sinceMs, reservation: reservation === "" ? undefined : reservation };
     }),
     nextOrdinal,
+    machines: message.machines.map((machine) => toMachine(decoded(machine))),
+    // Of a record from before there were machines.
+    nextMachine: Math.max(1, message.nextMachine),
     transfer: unlessMissing(message.transfer, toTransfer),
     transfersHeld: unlessMissing(message.transfersHeld, toHold),
     transferFailures,
@@ -150,6 +162,13 @@ function toSet(message: muster.farm.v1.ReplicaSetRecord): ReplicaSet {
     traceparent,
     sharesWith: message.sharesWith === "" ? undefined : message.sharesWith,
   };
+}
+
+function toMachine(machine: Decoded<PropertiesOf<typeof wire.Machine>>): Machine {
+  const { number, pool, reservation, node, sinceMs } = machine;
+  if (number === 0 || pool === "") throw new Error("a machine has no number or no pool");
+  if ((reservation === "") !== (node === "")) throw new Error("a machine has half a grant");
+  return { number, pool, grant: node === "" ? undefined : { reservation, node }, sinceMs };
 }
 
 function toWireSpec({ podId, template, pool, allocationStrategy, daemon, replicasDesired, ...rest }: ReplicaSetSpec) {
@@ -297,4 +316,25 @@ function unlessMissing<Properties extends object, Value>(
   read: (message: Decoded<Properties>) => Value,
 ): Value | undefined {
   return message === null || message === undefined ? undefined : read(decoded(message));
+}
+
+/** What the ledger tells of one machine of a set. */
+export type ToldReservation = {
+  readonly set: string;
+  readonly number: number;
+  readonly sight: Exclude<MachineSight, { readonly is: "gone" }>;
+};
+
+/** Undefined: it is no machine of a set. */
+export function toToldReservation(
+  message: muster.reservation.v1.Reservation.$Properties | null | undefined,
+): ToldReservation | undefined {
+  const { owner, needs, machines, state, because } = message ?? {};
+  const of = owner?.kind === OWNER_KIND ? readMachineOwner(owner.id ?? "") : undefined;
+  const reservation = message?.id ?? "";
+  if (of === undefined || reservation === "") return undefined;
+  const pool = needs?.[0]?.pool ?? "";
+  if (state === muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED)
+    return { ...of, sight: { is: "granted", reservation, pool, node: machines?.[0]?.node ?? "" } };
+  return { ...of, sight: { is: "waiting", reservation, pool, because: textOr(because?.code, "WAITING") } };
 }

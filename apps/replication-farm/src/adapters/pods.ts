@@ -81,13 +81,14 @@ export function kubePods(calls: KubeCalls, namespace: string): Pods {
   };
 }
 
-function ownedPod({ metadata }: V1Pod, overdueOn: NodeSeen | undefined): OwnedPod {
+function ownedPod({ metadata, spec }: V1Pod, overdueOn: NodeSeen | undefined): OwnedPod {
   const own = metadata?.labels ?? {};
   return {
     pod: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
     set: own[labels.owner] ?? "",
     setUid: own[labels.ownerUid] ?? "",
+    node: spec?.nodeName ?? "",
     deleting: metadata?.deletionTimestamp !== undefined,
     overdueOn,
     kept: metadata?.annotations?.[annotations.kept] !== undefined,

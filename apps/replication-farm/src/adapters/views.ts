@@ -88,10 +88,12 @@ export async function openWorld(options: WorldOptions): Promise<World> {
     },
     rolls: () => rolls.entries().map(({ key, value, revision }) => ({ id: key, read: value, revision })),
     nodeSights,
-    nodesFor: ({ spec }) => {
+    nodesFor: ({ spec, machines }) => {
       const sights = nodeSights();
       const selector = readSelector("spec.node_selector", spec.nodeSelector);
-      return sights && findNodes(selector, sights, { nowMs: now(), graceMs: nodeGraceMs });
+      const granted = new Set(machines.flatMap(({ grant }) => grant?.node ?? []));
+      const among = spec.pool === undefined ? {} : { among: granted };
+      return sights && findNodes(selector, sights, { nowMs: now(), graceMs: nodeGraceMs, ...among });
     },
     podsOf: (set) => readPods(podsOfSet(set)),
     podState: (set, pod) => pods.get(`${OWNER_KIND}.${set}.${pod}`)?.value,

@@ -3,7 +3,11 @@ import type { Roll } from "./roll.ts";
 import type { SetPod, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
 /** Sets, pods and snapshots for tests: well in every respect that is not given. */
-export const POLICY: SetPolicy = { transferMs: 300_000, transferRetry: { firstMs: 10_000, mostMs: 600_000 } };
+export const POLICY: SetPolicy = {
+  nodeGraceMs: 60_000,
+  transferMs: 300_000,
+  transferRetry: { firstMs: 10_000, mostMs: 600_000 },
+};
 
 export function aSpec(spec: Partial<ReplicaSetSpec> = {}): ReplicaSetSpec {
   return {
@@ -63,7 +67,7 @@ export function aSnapshot(set: ReplicaSet, eligible: readonly string[], rest: Pa
     taken: new Set(),
     unhealthy: [],
     contest: { nodes: new Map(), yields: new Set() },
-    reservations: new Map(),
+    ledger: { known: true, byNumber: new Map(), trouble: undefined },
     pods: new Map(set.placements.map((placement) => aPod(set, placement))),
     templateHash: "h1",
     failsafe: false,

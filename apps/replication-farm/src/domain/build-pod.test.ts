@@ -34,6 +34,12 @@ describe("buildPod", () => {
     });
   });
 
+  it("has a machine of a pool to itself, whatever the template says", () => {
+    const template = JSON.stringify({ metadata: { labels: { [labels.exclusive]: "false" } }, spec: {} });
+    const { metadata } = buildPod(aSet({ spec: aSpec({ pool: "gpu", template }) }), PLACE, POLICY);
+    expect(metadata.labels).toMatchObject({ "muster.dev/exclusive": "true" });
+  });
+
   it("runs always, on its node alone, and not before its maker has looked again", () => {
     const gate = { name: "example.com/other" };
     const { spec } = build({ spec: { restartPolicy: "Never", schedulingGates: [gate], containers: [] } });

@@ -4,7 +4,10 @@ import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
 /** Names by which all services recognise each other's pods; they come from the contracts. */
 export type PodKeys = {
   readonly labels: Readonly<
-    Record<"managedBy" | "ownerKind" | "owner" | "ownerUid" | "component" | "replicationController" | "podId", string>
+    Record<
+      "managedBy" | "ownerKind" | "owner" | "ownerUid" | "component" | "replicationController" | "podId" | "exclusive",
+      string
+    >
   >;
   readonly annotations: Readonly<Record<"traceparent", string>>;
   readonly schedulingGates: Readonly<Record<"unconfirmed", string>>;
@@ -57,6 +60,8 @@ export function buildPod(
         [labels.component]: spec.podId,
         [labels.replicationController]: set,
         [labels.podId]: spec.podId,
+        // The ledger gives the machine to nobody else as long as the pod is there.
+        ...(spec.pool !== undefined && { [labels.exclusive]: "true" }),
       },
       annotations: {
         ...objectAt(objectAt(template, "metadata"), "annotations"),

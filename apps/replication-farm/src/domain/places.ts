@@ -14,7 +14,7 @@ export function findCandidates({ set, nodes, taken, contest }: SetSnapshot): str
 
 /** The set with one more place. */
 export function place(
-  snapshot: Pick<SetSnapshot, "templateHash" | "nowMs" | "reservations">,
+  snapshot: Pick<SetSnapshot, "templateHash" | "nowMs">,
   set: ReplicaSet,
   node: string,
 ): ReplicaSet {
@@ -23,7 +23,7 @@ export function place(
     ordinal: set.nextOrdinal,
     templateHash: snapshot.templateHash,
     sinceMs: snapshot.nowMs,
-    reservation: snapshot.reservations.get(node),
+    reservation: set.machines.find(({ grant }) => grant?.node === node)?.grant?.reservation,
   };
   const placements = [...set.placements, placement].toSorted(compareNodes);
   return { ...set, placements, nextOrdinal: set.nextOrdinal + 1 };
@@ -50,4 +50,12 @@ export function isReady({ set, pods }: SetSnapshot, ordinal: number): boolean {
 
 export function compareNodes(a: Placement, b: Placement): number {
   return a.node < b.node ? -1 : a.node > b.node ? 1 : 0;
+}
+
+/** How many nodes the set is on; the new node of a transfer counts only once it is without the old one. */
+export function countPlaced({ transfer, placements }: ReplicaSet): number {
+  const nodes = placements.map(({ node }) => node);
+  const isPlacedTwice =
+    transfer?.newNode !== undefined && nodes.includes(transfer.oldNode) && nodes.includes(transfer.newNode);
+  return isPlacedTwice ? nodes.length - 1 : nodes.length;
 }

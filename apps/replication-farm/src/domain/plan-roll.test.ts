@@ -176,7 +176,7 @@ class World {
       taken: new Set(others.flatMap(({ placements }) => placements.map(({ node }) => node))),
       unhealthy: [],
       contest: findContest(set, others, sights),
-      reservations: new Map(),
+      ledger: { known: true, byNumber: new Map(), trouble: undefined },
       pods: new Map(this.pods.filter((pod) => pod.set === set.name).map((pod) => [pod.name, pod])),
       templateHash: "h1",
       failsafe: false,

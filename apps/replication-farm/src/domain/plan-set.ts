@@ -1,5 +1,6 @@
 import { desiredOf } from "./desired-of.ts";
-import { compareNodes, findCandidates, isReady, place, retarget } from "./places.ts";
+import { compareNodes, countPlaced, findCandidates, isReady, place, retarget } from "./places.ts";
+import { findMachineTrouble, planMachines } from "./plan-machines.ts";
 import { planTransfer } from "./plan-transfer.ts";
 import type { Placement, ReplicaSet, Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
@@ -28,7 +29,7 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
     : set.spec.daemon
       ? [planYield, planDaemon, planTemplate]
       : [planYield, planCount, planTransfer, planTemplate];
-  for (const step of steps) {
+  for (const step of [planMachines, ...steps]) {
     const plan = step(snapshot, policy);
     waits.push(...plan.waits);
     if (plan.change !== undefined) return { change: plan.change, waits };
@@ -37,9 +38,10 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
 }
 
 function planDeletion(set: ReplicaSet): SetPlan {
-  if (set.placements.length === 0 && set.transfer === undefined) return waitFor();
-  // The places go at once, so that nothing is made any more; how the pods go is another matter.
-  const next = { ...set, placements: [], transfer: undefined };
+  const { placements, transfer, machines } = set;
+  if (placements.length === 0 && transfer === undefined && machines.length === 0) return waitFor();
+  // The places go at once, so that nothing is made any more; how pods and machines go is another matter.
+  const next = { ...set, placements: [], transfer: undefined, machines: [] };
   return { change: { next, because: "deleted", audits: [retarget(next)] }, waits: [] };
 }
 
@@ -53,7 +55,7 @@ function planYield(snapshot: SetSnapshot): SetPlan {
 function planCount(snapshot: SetSnapshot): SetPlan {
   const { set, roll } = snapshot;
   const desired = desiredOf(set, roll, undefined);
-  const current = set.placements.length - (isPlacedTwice(set) ? 1 : 0);
+  const current = countPlaced(set);
   if (desired > current) return planAdd(snapshot, desired - current, findCandidates(snapshot));
   return desired < current ? planRemove(snapshot, current - desired) : waitFor();
 }
@@ -123,13 +125,6 @@ function planTemplate(snapshot: SetSnapshot): SetPlan {
   return { change: { next, because: "template-changed", audits: [] }, waits: [] };
 }
 
-/** The transfer's new node has its place beside the old one. */
-function isPlacedTwice({ transfer, placements }: ReplicaSet): boolean {
-  if (transfer?.newNode === undefined) return false;
-  const nodes = placements.map(({ node }) => node);
-  return nodes.includes(transfer.oldNode) && nodes.includes(transfer.newNode);
-}
-
 function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan {
   const { set, nowMs } = snapshot;
   if (waits.includes("nodes-unknown")) return { change: undefined, waits };
@@ -168,10 +163,10 @@ function ofHealth(nodes: readonly string[]): Omit<Trouble, "sinceMs"> | undefine
   };
 }
 
-function findTrouble(
-  { set, roll, nodes, contest, unhealthy }: SetSnapshot,
-  waits: readonly SetWait[],
-): Omit<Trouble, "sinceMs"> | undefined {
+function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<Trouble, "sinceMs"> | undefined {
+  const { set, roll, nodes, contest, unhealthy } = snapshot;
+  const ofMachines = findMachineTrouble(snapshot);
+  if (ofMachines !== undefined) return ofMachines;
   if (waits.includes("no-eligible-nodes"))
     return { code: "NO_ELIGIBLE_NODES", message: "no node is eligible, so that the pods stay where they are" };
   const contested = [...contest.nodes].filter(([node]) => nodes?.eligible.has(node)).toSorted();

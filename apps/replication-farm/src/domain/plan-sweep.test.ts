@@ -6,6 +6,7 @@ const pod = (more: Partial<OwnedPod> = {}): OwnedPod => ({
   uid: "p1",
   set: "web",
   setUid: "u1",
+  node: "",
   deleting: false,
   kept: false,
   overdueOn: undefined,

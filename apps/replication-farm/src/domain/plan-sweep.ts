@@ -6,6 +6,8 @@ export type OwnedPod = {
   readonly uid: string;
   readonly set: string;
   readonly setUid: string;
+  /** Empty until it is placed. */
+  readonly node: string;
   readonly deleting: boolean;
   /** Its node, once its time to end is over; undefined: it may still end, or nothing is known of the node. */
   readonly overdueOn: NodeSeen | undefined;

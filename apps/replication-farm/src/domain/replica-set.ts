@@ -10,6 +10,17 @@ export type Placement = {
   readonly reservation: string | undefined;
 };
 
+/** A machine of a pool that the set wants to have: asked of the ledger under the set's name and the number, and given back once it stands nowhere any more. */
+export type Machine = {
+  /** Never used twice in a set: whoever gives back what stands under a number that is gone can give back nothing that is wanted. */
+  readonly number: number;
+  readonly pool: string;
+  /** Undefined: not granted yet. */
+  readonly grant: { readonly reservation: string; readonly node: string } | undefined;
+  /** Of the grant, or of the wish as long as there is none. */
+  readonly sinceMs: number;
+};
+
 /** The exchange of one node for another: the new one is sought, then placed beside the old one, which goes once the new pod is ready. */
 export type Transfer = {
   readonly id: string;
@@ -34,7 +45,10 @@ export type TroubleCode =
   | "POD_REFUSED"
   | "TRANSFER_FAILED"
   | "ROLL_SET_MISSING"
-  | "ROLL_STUCK";
+  | "ROLL_STUCK"
+  | "WAITING_FOR_MACHINE"
+  | "MACHINE_REFUSED"
+  | "LEDGER_AWAY";
 
 export type Trouble = { readonly code: TroubleCode; readonly message: string; readonly sinceMs: number };
 
@@ -66,6 +80,9 @@ export type ReplicaSet = {
   /** In the order of the nodes' names. */
   readonly placements: readonly Placement[];
   readonly nextOrdinal: number;
+  /** With a pool, in the order of their numbers. */
+  readonly machines: readonly Machine[];
+  readonly nextMachine: number;
   readonly transfer: Transfer | undefined;
   readonly transfersHeld: TransferHold | undefined;
   /** Transfers that failed since one succeeded. */
@@ -93,6 +110,8 @@ export const NEW_SET = {
   disabled: false,
   placements: [],
   nextOrdinal: 1,
+  machines: [],
+  nextMachine: 1,
   transfer: undefined,
   transfersHeld: undefined,
   transferFailures: 0,

@@ -11,6 +11,9 @@ export type SetChangeReason =
   | "transfer-done"
   | "transfer-failed"
   | "transfer-moot"
+  | "machines-wanted"
+  | "machines-told"
+  | "machines-surplus"
   | "trouble-changed";
 
 /** The next record of a set, and what is audited with it. */

@@ -1,6 +1,6 @@
 import type { Health } from "@muster/health";
 import type { Contest } from "./find-overlap.ts";
-import type { ReplicaSet } from "./replica-set.ts";
+import type { ReplicaSet, Trouble } from "./replica-set.ts";
 import type { Roll } from "./roll.ts";
 
 /** A pod of a set as the watcher tells it. */
@@ -20,6 +20,21 @@ export type Nodes = {
   readonly usable: ReadonlySet<string>;
 };
 
+/** What the ledger has under one number of a set. `gone`: nothing, though it was granted; the ledger itself was asked. */
+export type MachineSight =
+  | { readonly is: "waiting"; readonly reservation: string; readonly pool: string; readonly because: string }
+  | { readonly is: "granted"; readonly reservation: string; readonly pool: string; readonly node: string }
+  | { readonly is: "gone" };
+
+/** What the ledger has for a set. */
+export type LedgerSight = {
+  /** False: it has not told yet, and that a number is not there says nothing. */
+  readonly known: boolean;
+  readonly byNumber: ReadonlyMap<number, MachineSight>;
+  /** Why the latest request came to nothing; undefined: it did not. */
+  readonly trouble: Omit<Trouble, "sinceMs"> | undefined;
+};
+
 /** What one pass over a set knows. */
 export type SetSnapshot = {
   readonly nowMs: number;
@@ -33,8 +48,7 @@ export type SetSnapshot = {
   readonly contest: Contest;
   /** Nodes on which the set's pods have not been ready for long. */
   readonly unhealthy: readonly string[];
-  /** With a pool: node -> reservation of the machines that the set holds. */
-  readonly reservations: ReadonlyMap<string, string>;
+  readonly ledger: LedgerSight;
   /** Of this set, by name. */
   readonly pods: ReadonlyMap<string, SetPod>;
   /** Of the set's template. */
@@ -44,6 +58,8 @@ export type SetSnapshot = {
 };
 
 export type SetPolicy = {
+  /** How long a node that is not ready stays eligible where the set is, and a machine without a replica is kept whose node is not to be seen. */
+  readonly nodeGraceMs: number;
   /** For a transfer, from its beginning until its new pod is ready. */
   readonly transferMs: number;
   /** Between transfers that fail. */

@@ -1,0 +1,238 @@
+import { describe, expect, it } from "vitest";
+import { aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "./a-set.ts";
+import { isClear, planAllocation, planReservationSweep, type OwnedReservation } from "./plan-allocation.ts";
+import {
+  findMachineTrouble,
+  machineOwnerOf,
+  mayHaveMachines,
+  planMachines,
+  readMachineOwner,
+} from "./plan-machines.ts";
+import { planSet } from "./plan-set.ts";
+import type { Machine, ReplicaSet } from "./replica-set.ts";
+import type { LedgerSight, MachineSight, SetSnapshot } from "./set-snapshot.ts";
+
+const NOW_MS = 1_000_000;
+
+const wished = (number: number, pool = "gpu"): Machine => ({ number, pool, grant: undefined, sinceMs: 0 });
+const granted = (number: number, node: string, sinceMs = 0): Machine => {
+  return { number, pool: "gpu", grant: { reservation: `r-${number}`, node }, sinceMs };
+};
+const waits = (number: number, because = "POOL_AVAILABILITY", pool = "gpu"): [number, MachineSight] => {
+  return [number, { is: "waiting", reservation: `r-${number}`, pool, because }];
+};
+const told = (number: number, node: string, reservation = `r-${number}`): [number, MachineSight] => {
+  return [number, { is: "granted", reservation, pool: "gpu", node }];
+};
+const ledgerOf = (sights: readonly [number, MachineSight][], more: Partial<LedgerSight> = {}): LedgerSight => {
+  return { known: true, byNumber: new Map(sights), trouble: undefined, ...more };
+};
+
+/** On machines of pool gpu, one a node, and as many replicas wanted as it is on unless said otherwise. */
+const onMachines = (nodes: readonly string[], desired = nodes.length, set: Partial<ReplicaSet> = {}): ReplicaSet =>
+  placedOn(nodes, {
+    spec: aSpec({ replicasDesired: desired, pool: "gpu", nodeSelector: "" }),
+    machines: nodes.map((node, index) => granted(index + 1, node)),
+    nextMachine: nodes.length + 1,
+    ...set,
+  });
+const plan = (set: ReplicaSet, eligible: readonly string[], rest: Partial<SetSnapshot> = {}) =>
+  planMachines(aSnapshot(set, eligible, rest), POLICY);
+const numbersOf = (set: ReplicaSet | undefined) => set?.machines.map(({ number }) => number);
+
+describe("a set on machines of a pool", () => {
+  it("wants a machine for each replica that has none, under a number that was never used", () => {
+    const { change } = plan(onMachines(["a"], 3, { nextMachine: 7 }), ["a"]);
+    expect(change).toMatchObject({ because: "machines-wanted", audits: [], next: { nextMachine: 9 } });
+    expect(change?.next.machines).toEqual([
+      granted(1, "a"),
+      { ...wished(7), sinceMs: NOW_MS },
+      { ...wished(8), sinceMs: NOW_MS },
+    ]);
+  });
+
+  it("is where it should be, and wants nothing", () => {
+    expect(plan(onMachines(["a", "b"]), ["a", "b"])).toEqual({ change: undefined, waits: [] });
+  });
+
+  it("takes in what was granted before it does anything with it, and then takes the node", () => {
+    const set = onMachines([], 1, { machines: [wished(1)], nextMachine: 2 });
+    const first = plan(set, [], { ledger: ledgerOf([told(1, "x")]) }).change;
+    expect(first).toMatchObject({ because: "machines-told", next: { machines: [granted(1, "x", NOW_MS)] } });
+    const second = planSet(aSnapshot(first?.next ?? set, ["x"]), POLICY).change;
+    expect(second?.next.placements).toMatchObject([{ node: "x", reservation: "r-1" }]);
+  });
+
+  it.each<[string, readonly MachineSight[], readonly number[]]>([
+    ["nothing is there any more", [{ is: "gone" }], [2]],
+    ["another reservation is there", [{ is: "granted", reservation: "r-9", pool: "gpu", node: "x" }], [2]],
+    ["the ledger has not told of it", [], [1, 2]],
+  ])("gives up a grant under whose number %s, and only then", (_case, [sight], numbers) => {
+    const set = onMachines(["a", "b"]);
+    const ledger = ledgerOf(sight === undefined ? [] : [[1, sight]]);
+    expect(numbersOf(plan(set, ["a", "b"], { ledger }).change?.next ?? set)).toEqual(numbers);
+  });
+
+  it("gives back what no replica needs, first what is not granted yet, then what was granted last", () => {
+    const set = onMachines(["a"], 2, {
+      machines: [granted(1, "a"), wished(2), granted(3, "c"), granted(4, "d")],
+      nextMachine: 5,
+    });
+    expect(numbersOf(plan(set, ["a", "c", "d"]).change?.next)).toEqual([1, 3]);
+  });
+
+  it.each<[string, number, readonly number[] | undefined]>([
+    ["for longer than the grace is asked anew", POLICY.nodeGraceMs, [1]],
+    ["for less than that is kept", POLICY.nodeGraceMs - 1, undefined],
+  ])("a machine without a replica whose node is not to be used %s", (_case, ageMs, numbers) => {
+    const set = onMachines(["a"], 2, { machines: [granted(1, "a"), granted(2, "b", NOW_MS - ageMs)], nextMachine: 3 });
+    expect(numbersOf(plan(set, ["a"]).change?.next)).toEqual(numbers);
+  });
+
+  it("gives back none while what is known looks like the loss of everything", () => {
+    const set = onMachines(["a"], 1, { machines: [granted(1, "a"), granted(2, "b")], nextMachine: 3 });
+    expect(plan(set, ["a", "b"], { failsafe: true })).toEqual({ change: undefined, waits: ["failsafe"] });
+  });
+
+  it("gives back machines of a pool that it is no longer on", () => {
+    const set = aSet({ spec: aSpec({ replicasDesired: 1, pool: "cpu" }), machines: [wished(1)], nextMachine: 2 });
+    expect(numbersOf(plan(set, []).change?.next)).toEqual([]);
+    const label = aSet({ spec: aSpec({ replicasDesired: 1 }), machines: [wished(1)], nextMachine: 2 });
+    expect(numbersOf(plan(label, []).change?.next)).toEqual([]);
+  });
+
+  it("keeps what it waits for while it is disabled, and asks for no more", () => {
+    const set = onMachines([], 2, { disabled: true, machines: [wished(1)], nextMachine: 2 });
+    expect(plan(set, [])).toEqual({ change: undefined, waits: [] });
+  });
+
+  it("wants as many as its rolling update says", () => {
+    const fresh = onMachines([], 0, { name: "web-2", roll: "web-2" });
+    expect(numbersOf(plan(fresh, [], { roll: aRoll({ newDesired: 2 }) }).change?.next)).toEqual([1, 2]);
+  });
+
+  it("gives all back when it is deleted, whatever else is known", () => {
+    const set = onMachines(["a"], 1, { deletion: { keepPods: false, atMs: 1 } });
+    const { change } = planSet(aSnapshot(set, [], { nodes: undefined, failsafe: true }), POLICY);
+    expect(change).toMatchObject({ because: "deleted", next: { placements: [], machines: [] } });
+  });
+
+  it("leaves a machine that is cordoned once its pod runs on another one, and gives it back then", () => {
+    const steps: string[] = [];
+    let set = onMachines(["a"]);
+    for (;;) {
+      const ledger = ledgerOf(set.machines.map(({ number }) => told(number, number === 1 ? "a" : "b")));
+      const eligible = set.machines.flatMap(({ grant }) => (grant?.node === "b" ? ["b"] : []));
+      const { change } = planSet(aSnapshot(set, eligible, { ledger }), POLICY);
+      if (change === undefined) break;
+      steps.push(change.because);
+      set = change.next;
+    }
+    expect(steps).toEqual([
+      "node-ineligible",
+      "machines-wanted",
+      "machines-told",
+      "transfer-placed",
+      "transfer-done",
+      "machines-surplus",
+    ]);
+    expect(set).toMatchObject({ placements: [{ node: "b" }], machines: [granted(2, "b", NOW_MS)] });
+  });
+});
+
+describe("why a set does not get its machines", () => {
+  const set = onMachines([], 2, { machines: [wished(1), wished(2)], nextMachine: 3 });
+  const away = { code: "LEDGER_AWAY", message: "away" } as const;
+
+  it.each<[string, ReplicaSet, LedgerSight, unknown]>([
+    [
+      "waits for as many as the ledger has queued, also in a rolling update",
+      { ...set, roll: "web-2" },
+      ledgerOf([waits(1), waits(2, "HELD_FOR_OLDER")]),
+      { code: "WAITING_FOR_MACHINE", message: "it is waiting for 2 machines of pool gpu: HELD_FOR_OLDER" },
+    ],
+    ["is told while something is wanted", set, ledgerOf([], { trouble: away }), away],
+    ["is nobody's trouble while nothing is wanted", onMachines(["a"]), ledgerOf([], { trouble: away }), undefined],
+    [
+      "is told while a deleted set cannot give back",
+      onMachines([], 0, { deletion: { keepPods: false, atMs: 1 } }),
+      ledgerOf([], { trouble: away }),
+      away,
+    ],
+    ["is not known before the ledger was asked", set, ledgerOf([]), undefined],
+  ])("%s", (_case, of, ledger, trouble) => {
+    expect(findMachineTrouble(aSnapshot(of, [], { ledger }))).toEqual(trouble);
+  });
+});
+
+describe("what is asked of the ledger", () => {
+  const steps = (set: ReplicaSet, ledger: LedgerSight, failsafe = false) =>
+    planAllocation(set, ledger, { pods: aSnapshot(set, []).pods.values(), failsafe }).map(
+      ({ do: step, number, because }) => `${step} ${number} ${because}`,
+    );
+
+  it("is a machine for each number that it has nothing for, and the end of what is not wanted", () => {
+    const set = onMachines(["a"], 3, { machines: [granted(1, "a"), wished(2), wished(3)], nextMachine: 6 });
+    expect(steps(set, ledgerOf([told(1, "a"), waits(2), told(4, "d"), waits(5)]))).toEqual([
+      "allocate 3 not-asked",
+      "deallocate 4 not-wanted",
+      "deallocate 5 not-wanted",
+    ]);
+  });
+
+  it("is nothing while it is not known what it has", () => {
+    expect(steps(onMachines([], 1, { machines: [wished(1)] }), ledgerOf([], { known: false }))).toEqual([]);
+  });
+
+  it("is the end of what stands under the number in another pool, before it is asked for", () => {
+    const set = onMachines([], 1, { machines: [wished(1)] });
+    expect(steps(set, ledgerOf([waits(1, "POOL_AVAILABILITY", "cpu")]))).toEqual(["deallocate 1 other-pool"]);
+  });
+
+  it("is not a machine that a pod of the set is on, nor any that is given up by mistake", () => {
+    const set = onMachines(["a"], 1, { machines: [] });
+    expect(steps(set, ledgerOf([told(1, "a")]))).toEqual(["wait 1 pods-there"]);
+    expect(steps(set, ledgerOf([told(2, "b")]), true)).toEqual(["wait 2 failsafe"]);
+  });
+
+  it("a pod that is not placed yet keeps every machine unless it has a place of its own", () => {
+    const set = onMachines(["a"]);
+    const [, own] = aPod(set, { node: "a", ordinal: 1, templateHash: "h1", sinceMs: 0, reservation: undefined });
+    expect(isClear(set, [{ ...own, node: "" }], "b")).toBe(true);
+    expect(isClear(set, [{ name: "web-9", node: "" }], "b")).toBe(false);
+    expect(isClear(set, [{ name: "web-9", node: "c" }], "b")).toBe(true);
+    expect(isClear(set, [{ name: "web-9", node: "b" }], "b")).toBe(false);
+  });
+});
+
+describe("reservations of sets that do not exist", () => {
+  const ghost: OwnedReservation = { set: "ghost", number: 1, reservation: "r-1" };
+  const own: OwnedReservation = { set: "web", number: 1, reservation: "r-2" };
+  const nobody = { sets: new Set(["web"]), withPods: new Set<string>() };
+
+  it("go at the second look, and only once no pod goes by the set's name", () => {
+    const first = planReservationSweep([ghost, own], nobody, new Set());
+    expect(first).toEqual({ deallocate: [], suspects: new Set(["r-1"]) });
+    expect(planReservationSweep([ghost, own], nobody, first.suspects).deallocate).toEqual([ghost]);
+    const withPods = new Set(["ghost"]);
+    expect(planReservationSweep([ghost, own], { ...nobody, withPods }, first.suspects).deallocate).toEqual([]);
+  });
+});
+
+describe("who has a machine at the ledger", () => {
+  it.each<[string, unknown]>([
+    ["web--12", { set: "web", number: 12 }],
+    ["a--1--2", { set: "a--1", number: 2 }],
+    ["web--0", undefined],
+    ["web--1x", undefined],
+    ["web", undefined],
+    ["--1", undefined],
+  ])("reads %s", (id, owner) => {
+    expect(readMachineOwner(id)).toEqual(owner);
+  });
+
+  it("is the set and the number, which the name of the set leaves clear", () => {
+    expect(readMachineOwner(machineOwnerOf("web", 3))).toEqual({ set: "web", number: 3 });
+    expect([mayHaveMachines("web-1"), mayHaveMachines("web--1")]).toEqual([true, false]);
+  });
+});

@@ -1,0 +1,110 @@
+import { desiredOf } from "./desired-of.ts";
+import { countPlaced } from "./places.ts";
+import type { Machine, Trouble } from "./replica-set.ts";
+import { waitFor, type SetPlan } from "./set-plan.ts";
+import type { MachineSight, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
+
+/**
+ * Which machines of its pool a set wants to have: one for each replica, and one more for the new node of a transfer. What the ledger has told of them is taken in first. A machine that has no
+ * replica and is not needed for one, or whose node cannot take one, goes; one that has a replica stays until the replica has left it.
+ */
+export function planMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
+  const told = takeIn(snapshot);
+  if (told !== undefined) return told;
+  const { set, nowMs } = snapshot;
+  const placed = new Set(set.placements.map(({ node }) => node));
+  const spare = set.machines.filter(({ grant }) => grant === undefined || !placed.has(grant.node));
+  const fit = spare.filter((machine) => isFit(snapshot, policy, machine));
+  const needed = countNeeded(snapshot, fit.length);
+  const kept = new Set(fit.toSorted(compareWorth).slice(0, needed));
+  const surplus = spare.filter((machine) => !kept.has(machine));
+  if (surplus.length > 0) {
+    if (snapshot.failsafe) return waitFor("failsafe");
+    const next = { ...set, machines: set.machines.filter((machine) => !surplus.includes(machine)) };
+    return { change: { next, because: "machines-surplus", audits: [] }, waits: [] };
+  }
+  const { pool } = set.spec;
+  const missing = needed - kept.size;
+  if (missing <= 0 || pool === undefined) return waitFor();
+  const wanted = Array.from({ length: missing }, (_, index): Machine => {
+    return { number: set.nextMachine + index, pool, grant: undefined, sinceMs: nowMs };
+  });
+  const next = { ...set, machines: [...set.machines, ...wanted], nextMachine: set.nextMachine + missing };
+  return { change: { next, because: "machines-wanted", audits: [] }, waits: [] };
+}
+
+/** Grants that the record does not have yet, and those that are gone though nobody of the set gave them back: their numbers are not asked for again. */
+function takeIn({ set, ledger, nowMs }: SetSnapshot): SetPlan | undefined {
+  const machines = set.machines.flatMap((machine): Machine[] => {
+    const sight = ledger.byNumber.get(machine.number);
+    const { grant } = machine;
+    if (grant !== undefined) return isOver(grant.reservation, sight) ? [] : [machine];
+    if (sight?.is !== "granted" || sight.pool !== machine.pool) return [machine];
+    const { reservation, node } = sight;
+    return [{ ...machine, grant: { reservation, node }, sinceMs: nowMs }];
+  });
+  if (machines.every((machine, index) => machine === set.machines[index]) && machines.length === set.machines.length)
+    return undefined;
+  return { change: { next: { ...set, machines }, because: "machines-told", audits: [] }, waits: [] };
+}
+
+function isOver(reservation: string, sight: MachineSight | undefined): boolean {
+  return sight !== undefined && (sight.is === "gone" || sight.reservation !== reservation);
+}
+
+/** A node that is not seen yet may have been granted a moment ago: the ledger sees nodes by itself. */
+function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, machine: Machine): boolean {
+  if (machine.pool !== set.spec.pool) return false;
+  const { grant, sinceMs } = machine;
+  return grant === undefined || nodes?.eligible.has(grant.node) === true || nowMs - sinceMs < nodeGraceMs;
+}
+
+/** Machines without a replica that get one. A disabled set asks for none, and keeps what it asked for. */
+function countNeeded({ set, roll }: SetSnapshot, fit: number): number {
+  if (set.spec.pool === undefined) return 0;
+  const missing = Math.max(0, desiredOf(set, roll, undefined) - countPlaced(set));
+  const { transfer, placements } = set;
+  const isSought = transfer !== undefined && !placements.some(({ node }) => node === transfer.newNode);
+  return (set.disabled ? Math.min(missing, fit) : missing) + (isSought ? 1 : 0);
+}
+
+/** Those that are granted first, then those that were asked for first. */
+function compareWorth(a: Machine, b: Machine): number {
+  const waits = ({ grant }: Machine): number => (grant === undefined ? 1 : 0);
+  return waits(a) - waits(b) || a.number - b.number;
+}
+
+/** Why a set does not get its machines. */
+export function findMachineTrouble({ set, ledger }: SetSnapshot): Omit<Trouble, "sinceMs"> | undefined {
+  const ungranted = set.machines.filter(({ grant }) => grant === undefined);
+  if (ledger.trouble !== undefined && (ungranted.length > 0 || set.deletion !== undefined)) return ledger.trouble;
+  const reasons = ungranted.flatMap(({ number }) => {
+    const sight = ledger.byNumber.get(number);
+    return sight?.is === "waiting" ? [sight.because] : [];
+  });
+  const [first] = reasons.toSorted();
+  if (first === undefined) return undefined;
+  const machines = reasons.length === 1 ? "a machine" : `${reasons.length} machines`;
+  const message = `it is waiting for ${machines} of pool ${set.spec.pool ?? ""}: ${first}`;
+  return { code: "WAITING_FOR_MACHINE", message };
+}
+
+/** Between the name of a set and the number of its machine. The ledger takes what stands before it for the owner of the whole. */
+const PART = "--";
+
+/** Under which the ledger has a machine. */
+export function machineOwnerOf(set: string, number: number): string {
+  return `${set}${PART}${number}`;
+}
+
+/** Undefined: no set would ask under this id. */
+export function readMachineOwner(id: string): { readonly set: string; readonly number: number } | undefined {
+  const at = id.lastIndexOf(PART);
+  const number = id.slice(at + PART.length);
+  return at <= 0 || !/^[1-9]\d{0,9}$/.test(number) ? undefined : { set: id.slice(0, at), number: Number(number) };
+}
+
+/** Whether the name of a set leaves it clear which machines are its own. */
+export function mayHaveMachines(set: string): boolean {
+  return !set.includes(PART);
+}

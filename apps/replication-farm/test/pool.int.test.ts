@@ -1,0 +1,249 @@
+import type { V1Node } from "@kubernetes/client-node";
+import { client, type Client } from "@muster/bus";
+import { muster, ReservationService } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { API_SERVERS } from "./api-servers.ts";
+import {
+  farmWorld,
+  nodesOf,
+  ready,
+  settledAt,
+  specOf,
+  templateOf,
+  type FarmProcess,
+  type FarmWorld,
+} from "./farm-world.ts";
+
+const NODES = 4;
+const PATIENT = { timeoutMs: 45_000, everyMs: 100 };
+
+const [embedded] = API_SERVERS;
+
+describe("replica sets on machines of a pool", () => {
+  let world: FarmWorld;
+  let farms: FarmProcess[];
+  let ledgerProcess: FarmProcess;
+  let ledger: Client<typeof ReservationService>;
+
+  const apply = (name: string, replicas: number, more: Parameters<typeof specOf>[2] = {}) =>
+    world.farms.applyReplicaSet(
+      { requestId: name, name, spec: specOf("", replicas, { pool: "n", ...more }) },
+      { timeoutMs: 10_000 },
+    );
+  const scale = (name: string, replicasDesired: number) =>
+    world.farms.scaleReplicaSet({ requestId: `${name}-${replicasDesired}`, name, replicasDesired });
+  const record = async (name: string) => (await world.farms.getReplicaSet({ name }, { timeoutMs: 5000 })).set?.record;
+  const reserved = async () => {
+    const { reservations } = await ledger.listReservations({ ownerKind: "replica-set" }, { timeoutMs: 5000 });
+    return reservations.map(({ owner, machines }) => ({ id: owner?.id ?? "", node: machines?.[0]?.node ?? "" }));
+  };
+  const nodesHeld = async () => (await reserved()).map(({ node }) => node).toSorted();
+  const reserveForJob = (id: string, size: number) =>
+    ledger.reserve({
+      requestId: id,
+      owner: { kind: "job", id },
+      needs: Array.from({ length: size }, (_, index) => ({ component: `c-${index}`, pool: "n" })),
+    });
+  const releaseOfJob = async (id: string) => {
+    const owner = { kind: "job", id };
+    const { reservation } = await ledger.getReservation({ owner });
+    await ledger.unreserve({ requestId: `${id}-over`, owner, reservationId: reservation?.id ?? "" });
+  };
+  const remove = async (name: string) => {
+    await world.farms.deleteReplicaSet({ requestId: `${name}-gone`, name, force: true });
+    await untilGone(name);
+  };
+  const untilGone = (name: string) =>
+    until(
+      `${name} is gone`,
+      () =>
+        record(name).then(
+          () => false,
+          (error: unknown) => String(error).includes("does not exist"),
+        ),
+      PATIENT,
+    );
+  const cordon = (node: string, unschedulable: boolean) =>
+    world.calls.patch<V1Node>({ apiVersion: "v1", plural: "nodes" }, node, {
+      kind: "merge",
+      body: { spec: { unschedulable } },
+    });
+  const untilFree = (count: number) =>
+    until(
+      `${count} machines are free`,
+      async () => (await ledger.listPools({})).pools.find(({ name }) => name === "n")?.available === count,
+      PATIENT,
+    );
+
+  beforeAll(async () => {
+    world = await farmWorld(await embedded.start(), NODES);
+    ledger = client(world.bus, ReservationService);
+    ledgerProcess = await world.startLedger();
+    farms = [await world.startFarm({ FARM_RESYNC_MS: "2000" }), await world.startFarm({ FARM_RESYNC_MS: "2000" })];
+    await ready(world);
+    await until(
+      "the ledger knows the nodes",
+      async () => {
+        const reply = await ledger.listPools({}).catch(() => undefined);
+        return reply?.pools.find(({ name }) => name === "n")?.available === NODES;
+      },
+      PATIENT,
+    );
+  }, 240_000);
+
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  afterEach(() => untilFree(NODES));
+
+  it("are on what the ledger grants, one reservation a replica, and give back what they leave", async () => {
+    await apply("web", 2);
+    const set = await settledAt(world, "web", 2);
+    expect(await nodesHeld()).toEqual(nodesOf(set));
+    expect((await reserved()).map(({ id }) => id)).toEqual(["web--1", "web--2"]);
+    const pods = await world.pods("web");
+    expect(pods.map(({ metadata }) => metadata?.labels?.["muster.dev/exclusive"])).toEqual(["true", "true"]);
+    await scale("web", 3);
+    await settledAt(world, "web", 3);
+    await scale("web", 1);
+    const left = await settledAt(world, "web", 1);
+    await untilFree(NODES - 1);
+    expect(await nodesHeld()).toEqual(nodesOf(left));
+    expect(await world.pods("web")).toHaveLength(1);
+    await remove("web");
+    expect(await reserved()).toEqual([]);
+  });
+
+  it("leave a machine that is cordoned for another one, and give it back", async () => {
+    await apply("moves", 1);
+    const [old = ""] = nodesOf(await settledAt(world, "moves", 1));
+    await cordon(old, true);
+    await until(
+      "it is on another machine alone",
+      async () => {
+        const [node, ...more] = nodesOf(await settledAt(world, "moves", 1));
+        return more.length === 0 && node !== old;
+      },
+      PATIENT,
+    );
+    await until("the old machine is given back", async () => !(await nodesHeld()).includes(old), PATIENT);
+    const { records } = await world.farms.listAudit({ name: "moves" }, { timeoutMs: 10_000 });
+    expect(records.filter(({ eventType }) => eventType === "NODE_TRANSFER_COMPLETION")).toHaveLength(1);
+    await cordon(old, false);
+    await remove("moves");
+  });
+
+  it("say that they wait for a machine, and take it when it is given back, whoever owns them then", async () => {
+    await reserveForJob("busy", NODES - 1);
+    await apply("waits", 2);
+    const waiting = await until(
+      "the set says that it waits",
+      async () => {
+        const { set } = await world.farms.getReplicaSet({ name: "waits" });
+        return set?.record?.trouble?.code === "WAITING_FOR_MACHINE" && set.healthy === 1 && set;
+      },
+      PATIENT,
+    );
+    expect(waiting.record?.trouble?.message).toBe("it is waiting for a machine of pool n: POOL_AVAILABILITY");
+    const owner = farms.find(({ pid }) => waiting.farm?.includes(`-${pid}-`));
+    expect(owner, "the owner is one of ours").toBeDefined();
+    await owner?.kill();
+    farms = [...farms.filter((farm) => farm !== owner), await world.startFarm({ FARM_RESYNC_MS: "2000" })];
+    await releaseOfJob("busy");
+    const set = await settledAt(world, "waits", 2);
+    expect((await reserved()).map(({ id }) => id)).toEqual(["waits--1", "waits--2"]);
+    expect(await nodesHeld()).toEqual(nodesOf(set));
+    await until("the trouble is over", async () => !(await record("waits"))?.trouble, PATIENT);
+    await remove("waits");
+  });
+
+  it("stay as they are while the ledger is away, say so, and go on when it is back", async () => {
+    await apply("blind", 1);
+    await settledAt(world, "blind", 1);
+    await ledgerProcess.kill();
+    await scale("blind", 2);
+    await until(
+      "it says that the ledger is away",
+      async () => (await record("blind"))?.trouble?.code === "LEDGER_AWAY",
+      PATIENT,
+    );
+    expect((await world.farms.getReplicaSet({ name: "blind" })).set).toMatchObject({ healthy: 1 });
+    ledgerProcess = await world.startLedger();
+    await settledAt(world, "blind", 2);
+    await remove("blind");
+  });
+
+  it("are told what the ledger refuses, and refused what the ledger cannot give", async () => {
+    await apply("nowhere", 1, { pool: "none" });
+    const told = await until(
+      "it says why",
+      async () => {
+        const found = await record("nowhere");
+        return found?.trouble?.code === "MACHINE_REFUSED" && found;
+      },
+      PATIENT,
+    );
+    expect(told.trouble?.message).toContain("none");
+    await remove("nowhere");
+    await expect(apply("each", 1, { daemon: true })).rejects.toThrow(/spec.daemon/);
+    await expect(apply("chosen", 1, { nodeSelector: "disk=ssd" })).rejects.toThrow(/spec.node_selector/);
+    await expect(apply("two--hyphens", 1)).rejects.toThrow(/two hyphens/);
+    await apply("kept", 0);
+    await expect(world.farms.deleteReplicaSet({ requestId: "k", name: "kept", keepPods: true })).rejects.toThrow(
+      /cannot stay/,
+    );
+    await remove("kept");
+  });
+
+  it("are rolled on a pool that is full with never less than the minimum healthy", async () => {
+    await reserveForJob("neighbour", 1);
+    await apply("old", 3, { podId: "rolled" });
+    await settledAt(world, "old", 3);
+    await world.farms.createRoll({
+      requestId: "r",
+      oldSet: "old",
+      newSet: "new",
+      templateJson: templateOf("2"),
+      minimumReplicas: 2,
+    });
+    const healthy: number[] = [];
+    await until(
+      "the update has ended",
+      async () => {
+        const { rolls } = await world.farms.listRolls({});
+        const roll = rolls.find(({ record: of }) => of?.id === "new");
+        if (roll?.record?.phase === muster.farm.v1.RollPhase.ROLL_PHASE_RUNNING)
+          healthy.push((roll.oldHealthy ?? 0) + (roll.newHealthy ?? 0));
+        return roll === undefined;
+      },
+      { timeoutMs: 55_000, everyMs: 50 },
+    );
+    const set = await settledAt(world, "new", 3);
+    await untilGone("old");
+    expect(Math.min(...healthy)).toBeGreaterThanOrEqual(2);
+    expect(await nodesHeld()).toEqual(nodesOf(set));
+    expect((await reserved()).every(({ id }) => id.startsWith("new--"))).toBe(true);
+    await remove("new");
+    await releaseOfJob("neighbour");
+  });
+
+  it("that do not exist lose what is reserved for them, and nothing else is taken for a set's", async () => {
+    await apply("stays", 1);
+    await settledAt(world, "stays", 1);
+    const needs = [{ component: "replica", pool: "n" }];
+    for (const id of ["ghost--7", "not-a-part"])
+      await ledger.reserve({ requestId: id, owner: { kind: "replica-set", id }, needs });
+    await until(
+      "the ghost's machine is given back",
+      async () => !(await reserved()).some(({ id }) => id === "ghost--7"),
+      PATIENT,
+    );
+    expect((await reserved()).map(({ id }) => id)).toEqual(["not-a-part", "stays--1"]);
+    await remove("stays");
+    const owner = { kind: "replica-set", id: "not-a-part" };
+    const { reservation } = await ledger.getReservation({ owner });
+    await ledger.unreserve({ requestId: "u", owner, reservationId: reservation?.id ?? "" });
+  });
+});
