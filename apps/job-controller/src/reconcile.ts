@@ -1,3 +1,4 @@
+import { forEachSome } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import { decideWrite, type WriteTime } from "./domain/decide-write.ts";
 import { noteSilence } from "./domain/note-silence.ts";
@@ -141,21 +142,25 @@ async function actAll<Seen extends Looked>(
   steps: readonly JobStep[],
 ): Promise<readonly Failure[]> {
   const failures: Failure[] = [];
+  const act = (step: JobStep): Promise<void> => deps.act(seen, step);
+  const failed = (step: JobStep, error: unknown): void => {
+    deps.failed(seen, step, error);
+    failures.push({ step, error });
+  };
   const attempt = async (step: JobStep): Promise<boolean> => {
     try {
-      await deps.act(seen, step);
+      await act(step);
       return true;
     } catch (error) {
-      deps.failed(seen, step, error);
-      failures.push({ step, error });
+      failed(step, error);
       return false;
     }
   };
   // These do not depend on each other, and there may be many.
-  await inLanes(steps.filter(isDeletion), attempt);
+  await forEachSome(steps.filter(isDeletion), AT_ONCE, act, failed);
   const ofServices = steps.filter(isOfService);
   for (const step of steps) {
-    if (step === ofServices[0]) await inLanes(ofServices, attempt);
+    if (step === ofServices[0]) await forEachSome(ofServices, AT_ONCE, act, failed);
     if (isDeletion(step) || isOfService(step) || (await attempt(step))) continue;
     // What pods need is not there: they would start without it, or not be placed.
     if (step.do === "create-companions" || step.do === "sync-group") break;
@@ -169,14 +174,6 @@ function isDeletion(step: JobStep): boolean {
 
 function isOfService(step: JobStep): boolean {
   return step.do === "create-service" || step.do === "delete-service";
-}
-
-async function inLanes(steps: readonly JobStep[], attempt: (step: JobStep) => Promise<boolean>): Promise<void> {
-  const waiting = steps.values();
-  const lane = async (): Promise<void> => {
-    for (const step of waiting) await attempt(step);
-  };
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, steps.length) }, lane));
 }
 
 function lookAgain(...times: readonly (number | undefined)[]): Next {

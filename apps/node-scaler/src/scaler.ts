@@ -150,20 +150,6 @@ export async function askMachines({ machines, tell }: Scaler, loop: LoopName): P
   }
 }
 
-/** Runs the work for each item, so many at once; what fails is told, and keeps nothing else from being done. */
-export async function forEachSome<Item>(
-  items: readonly Item[],
-  atOnce: number,
-  work: (item: Item) => Promise<void>,
-  failed: (item: Item, error: unknown) => void,
-): Promise<void> {
-  const left = items.values();
-  const worker = async (): Promise<void> => {
-    for (const item of left) await work(item).catch((error: unknown) => failed(item, error));
-  };
-  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
-}
-
 /** One line about what went wrong, and how long the other side asks to be left alone. */
 export function describeFailure(error: unknown): { readonly message: string; readonly retryAfterMs: number } {
   const fault = faultOf(error);

@@ -2,3 +2,4 @@ export { backoffMs, pause, TIMER_MS_MAX, within } from "./backoff.ts";
 export type { BackoffLimits } from "./backoff.ts";
 export { makeBell } from "./bell.ts";
 export type { Bell } from "./bell.ts";
+export { forEachSome } from "./for-each-some.ts";

@@ -1,3 +1,4 @@
+import { forEachSome } from "@muster/backoff";
 import type { NodeChange } from "../domain/change-node.ts";
 import { planClaims, type ClaimStep } from "../domain/plan-claims.ts";
 import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
@@ -5,7 +6,7 @@ import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
 import { planOpenings } from "../domain/plan-openings.ts";
 import { listInstances } from "../instance-lists.ts";
 import { tellBoot } from "../node-trace.ts";
-import { askMachines, forEachSome, type Scaler } from "../scaler.ts";
+import { askMachines, type Scaler } from "../scaler.ts";
 
 const WRITES_AT_ONCE = 32;
 

@@ -1,4 +1,4 @@
-import { within } from "@muster/backoff";
+import { forEachSome, within } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import {
   buildComputedNodes,
@@ -13,7 +13,7 @@ import type { ScaledNode } from "../domain/node.ts";
 import { buildTermination } from "../domain/plan-heartbeat.ts";
 import { sweep } from "../domain/unavailability.ts";
 import { inRoundSpan, inStepSpan } from "../node-trace.ts";
-import { forEachSome, type Scaler } from "../scaler.ts";
+import type { Scaler } from "../scaler.ts";
 import { bootNode } from "./boot-node.ts";
 
 /** Writes to the store under way at once. */

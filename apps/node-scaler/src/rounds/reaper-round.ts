@@ -1,10 +1,10 @@
-import { within } from "@muster/backoff";
+import { forEachSome, within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
 import type { ScaledNode } from "../domain/node.ts";
 import { nextStop, planReap, type ReapStep } from "../domain/plan-reap.ts";
 import { inNodeSpan } from "../node-trace.ts";
 import { listInstances } from "../instance-lists.ts";
-import { askMachines, describeFailure, forEachSome, type Scaler } from "../scaler.ts";
+import { askMachines, describeFailure, type Scaler } from "../scaler.ts";
 
 const NODES_AT_ONCE = 16;
 

@@ -1,9 +1,9 @@
-import { within } from "@muster/backoff";
+import { forEachSome, within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
 import { planScan, type ScanStep } from "../domain/plan-scan.ts";
 import type { Instances } from "../domain/sightings.ts";
 import { listInstances } from "../instance-lists.ts";
-import { askMachines, forEachSome, type Scaler } from "../scaler.ts";
+import { askMachines, type Scaler } from "../scaler.ts";
 
 const STEPS_AT_ONCE = 8;
 

@@ -1,0 +1,13 @@
+/** Runs the work for each item, in their order and so many at once. Work that fails is told, and keeps no other from being done. */
+export async function forEachSome<Item>(
+  items: readonly Item[],
+  atOnce: number,
+  work: (item: Item) => Promise<unknown>,
+  failed: (item: Item, error: unknown) => void,
+): Promise<void> {
+  const left = items.values();
+  const lane = async (): Promise<void> => {
+    for (const item of left) await work(item).catch((error: unknown) => failed(item, error));
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, lane));
+}
