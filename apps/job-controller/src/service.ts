@@ -16,6 +16,7 @@ const REQUESTS_AT_ONCE = 2048;
 const STALE_RETRY_MS = 1000;
 /** Without its own kind there is nothing to do. */
 const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply -f deploy/crds`;
+const OWN_REFUSED = `there is no right to list ${JOB_KIND.plural}.${JOB_KIND.group}: deploy/kubernetes/job-controller.yaml gives it`;
 
 /** Follows jobs for ever, and runs them while this replica leads. Replicas that do not lead have warm caches. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -32,8 +33,10 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   });
   context.readyWhen("kinds", () =>
     deps.runtimes().some(({ kind }) => kind.kind === JOB_KIND.kind)
-      ? (deps.staleness() ?? noteGone(deps))
-      : OWN_MISSING,
+      ? (deps.staleness() ?? noteMissing(deps))
+      : deps.kindsRefused().includes(JOB_KIND)
+        ? OWN_REFUSED
+        : OWN_MISSING,
   );
   const absent = new Set<string>();
   await Promise.all([
@@ -51,10 +54,15 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   ]);
 }
 
-/** Kinds of others come and go as somebody wants; whoever did not want it finds it said. */
-function noteGone({ kindsGone }: Deps): { readonly note: string } | undefined {
+/** Kinds of others come and go, and may be read or not, as somebody wants; whoever did not want it finds it said. */
+function noteMissing({ kindsGone, kindsRefused }: Deps): { readonly note: string } | undefined {
   const gone = kindsGone();
-  return gone.length === 0 ? undefined : { note: `not installed any more: ${gone.join(", ")}` };
+  const refused = kindsRefused().map(({ plural, group }) => `${plural}.${group}`);
+  const notes = [
+    ...(gone.length === 0 ? [] : [`not installed any more: ${gone.join(", ")}`]),
+    ...(refused.length === 0 ? [] : [`no right to read: ${refused.join(", ")}`]),
+  ];
+  return notes.length === 0 ? undefined : { note: notes.join("; ") };
 }
 
 /** Runs the controllers of all kinds, of those that are installed later, too, and sweeps, until the lead is lost. */
@@ -125,7 +133,8 @@ function runKind(
       // A process that was frozen may run this before the timer that takes its lead away.
       if (!lead.holds()) return {};
       // What the API server has not told for so long decides nothing.
-      if (deps.staleness() !== undefined) return { requeueAfterMs: STALE_RETRY_MS };
+      const isRefused = deps.kindsRefused().includes(runtime.kind);
+      if (isRefused || deps.staleness() !== undefined) return { requeueAfterMs: STALE_RETRY_MS };
       return deps.pass(runtime, key, { signal: passSignal, holds: lead.holds });
     },
     onError: (error, key, failures) => {

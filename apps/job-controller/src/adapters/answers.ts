@@ -44,6 +44,8 @@ export type AnswerDeps = {
   readonly machines: Machines;
   readonly runtimes: () => readonly KindRuntime[];
   readonly kindsGone: () => readonly string[];
+  /** Kinds that the API server does not let us read. */
+  readonly kindsRefused: () => readonly Kind[];
   /** Kinds of which it is not known yet whether they are installed. */
   readonly kindsUnknown: () => readonly Kind[];
 };
@@ -100,6 +102,7 @@ export function answers(
         jobs: jobs.map(({ view }) => view.message),
         continue: next,
         kindsGone: [...deps.kindsGone()],
+        kindsRefused: deps.kindsRefused().map(({ kind }) => kind),
         podsLeft: podsLeftMessage(deps),
       });
     },
@@ -147,7 +150,10 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       const likely = runtimes().filter(({ job }) => job(`${namespace}/${name}`) !== undefined);
       const found = await readAll(likely.map((runtime) => runtime.kind));
       // Of kinds that are not known yet the API server knows, too.
-      return found.length > 0 ? found : readAll([...runtimes().map(({ kind: each }) => each), ...deps.kindsUnknown()]);
+      if (found.length > 0) return found;
+      const refused = new Set(deps.kindsRefused());
+      const known = runtimes().map(({ kind: each }) => each);
+      return readAll([...known, ...deps.kindsUnknown()].filter((each) => !refused.has(each)));
     },
     unread: () => unreadOf(deps),
     keys: () =>
@@ -230,8 +236,9 @@ function podsLeftMessage({ machines, world, runtimes, config }: AnswerDeps): mus
   return left.map(({ ownerId, job, pod, node }) => ({ ownerId, job, pod: `${config.kube.namespace}/${pod}`, node }));
 }
 
-function unreadOf({ runtimes, kindsUnknown, world }: AnswerDeps): string[] {
-  const unlisted = runtimes().filter(({ jobs }) => !Number.isFinite(jobs.listAgeMs()));
+function unreadOf({ runtimes, kindsUnknown, kindsRefused, world }: AnswerDeps): string[] {
+  const refused = new Set(kindsRefused());
+  const unlisted = runtimes().filter(({ kind, jobs }) => !refused.has(kind) && !Number.isFinite(jobs.listAgeMs()));
   return [...kindsUnknown().map(jobsOfKind), ...unlisted.map(({ kind }) => jobsOfKind(kind)), ...world.unread()];
 }
 

@@ -28,6 +28,8 @@ export type Deps = AsyncDisposable & {
   readonly runtimes: () => readonly KindRuntime[];
   /** Kinds that it had, and has not any more. */
   readonly kindsGone: () => readonly string[];
+  /** Kinds that it does not let us read. */
+  readonly kindsRefused: () => readonly Kind[];
   /** Begins to follow kinds that were installed since, and ends following those that were uninstalled; returns those that are not there. */
   readonly discover: () => Promise<readonly Kind[]>;
   /** One pass over the job of this key. */
@@ -51,7 +53,11 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const world = undo.use(openWorld(kube, context));
   const runtimes = new Map<string, KindRuntime>();
   const gone = new Set<string>();
-  const known = { runtimes: () => [...runtimes.values()], kindsGone: () => [...gone] };
+  const known = {
+    runtimes: () => [...runtimes.values()],
+    kindsGone: () => [...gone],
+    kindsRefused: () => kinds.refused(),
+  };
   undo.defer(async () => {
     await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
   });
@@ -102,12 +108,20 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       if (!areKindsKnown) return;
       tellLeft(await sweep({ calls, namespace, machines, nodes, world, runtimes: [...runtimes.values()] }));
     },
-    staleness: () => {
-      const ageMs = Math.max(world.ageMs(), ...[...runtimes.values()].map(({ jobs }) => jobs.ageMs()));
-      return ageMs > STALE_MS ? `the API server last said anything ${Math.round(ageMs)} ms ago` : undefined;
-    },
+    staleness: () => describeAge(world, known),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   };
+}
+
+/** Of a kind that nobody lets us read nothing new is known for ever, and that is no reason for the others to wait. */
+function describeAge(
+  world: Pick<World, "ageMs">,
+  { runtimes, kindsRefused }: Pick<Deps, "runtimes" | "kindsRefused">,
+): string | undefined {
+  const refused = new Set(kindsRefused());
+  const read = runtimes().filter(({ kind }) => !refused.has(kind));
+  const ageMs = Math.max(world.ageMs(), ...read.map(({ jobs }) => jobs.ageMs()));
+  return ageMs > STALE_MS ? `the API server last said anything ${Math.round(ageMs)} ms ago` : undefined;
 }
 
 /** What jobs have at the ledger, and what it says wakes them. */

@@ -5,7 +5,7 @@ import type { Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
 import { KINDS } from "../domain/kinds.ts";
-import { isInstalled, startKind, type KindRuntime } from "./kind-runtime.ts";
+import { findKind, startKind, type KindRuntime } from "./kind-runtime.ts";
 import type { JobRow } from "./read-job.ts";
 import type { World } from "./world.ts";
 
@@ -31,20 +31,36 @@ export function followKinds(deps: FollowDeps): {
   discover(): Promise<readonly Kind[]>;
   /** Kinds that the API server has never answered about. */
   unknown(): readonly Kind[];
+  /** Kinds that it did not let us read when it was asked last. */
+  refused(): readonly Kind[];
 } {
   const { runtimes, gone, calls, context } = deps;
   const expectations = makeExpectations();
   const absences = new Map<string, number>();
+  const refused = new Set<Kind>();
   const ending = new Map<string, () => Promise<void>>();
   return {
-    unknown: () => KINDS.filter(({ kind }) => !absences.has(kind)),
+    unknown: () => KINDS.filter((kind) => !absences.has(kind.kind) && !refused.has(kind)),
+    refused: () => [...refused],
     discover: async () => {
       const { namespace } = context.config.kube;
-      const asked = await Promise.allSettled(KINDS.map((kind) => isInstalled(kind, calls, namespace)));
+      const asked = await Promise.allSettled(KINDS.map((kind) => findKind(kind, calls, namespace)));
       for (const [index, kind] of KINDS.entries()) {
         const answer = asked[index];
         if (answer?.status !== "fulfilled") continue;
-        const absent = answer.value ? 0 : (absences.get(kind.kind) ?? 0) + 1;
+        if (answer.value === "refused") {
+          if (!refused.has(kind)) {
+            const rights = `${kind.plural}.${kind.group}`;
+            context.logger.warn(
+              { kind: kind.kind, rights },
+              "a right is missing: this kind of job cannot be read, and is not run",
+            );
+          }
+          refused.add(kind);
+          continue;
+        }
+        refused.delete(kind);
+        const absent = answer.value === "served" ? 0 : (absences.get(kind.kind) ?? 0) + 1;
         absences.set(kind.kind, absent);
         if (absent === 0) gone.delete(kind.kind);
         if (absent === 0 && !runtimes.has(kind.kind)) ending.set(kind.kind, start(deps, expectations, kind));
@@ -57,7 +73,7 @@ export function followKinds(deps: FollowDeps): {
       // One kind that cannot be asked about keeps no other from being run; but until it can, nobody knows which jobs there are.
       const failed = asked.find((answer) => answer.status === "rejected");
       if (failed !== undefined) throw failed.reason;
-      return KINDS.filter(({ kind }) => !runtimes.has(kind));
+      return KINDS.filter((kind) => !runtimes.has(kind.kind) && !refused.has(kind));
     },
   };
 }

@@ -145,16 +145,27 @@ function busyMeter(isBusy: () => boolean): () => number | undefined {
   };
 }
 
-/** Whether the API server has this kind of resource. Rejects when it does not answer. */
-export async function isInstalled(kind: Kind, calls: Pick<KubeCalls, "list">, namespace: string): Promise<boolean> {
+/** Whether the API server has this kind of resource, and lets us read it. Rejects when it does not answer. */
+export async function findKind(
+  kind: Kind,
+  calls: Pick<KubeCalls, "list">,
+  namespace: string,
+): Promise<"served" | "absent" | "refused"> {
   try {
     const resource = { apiVersion: `${kind.group}/${kind.version}`, plural: kind.plural, namespace };
     await calls.list(resource, { query: { limit: 1 } });
-    return true;
+    return "served";
   } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return false;
+    if (kubeFault(error)?.code === "not_found") return "absent";
+    if (isRightMissing(error)) return "refused";
     throw error;
   }
+}
+
+/** Asking again does not help before somebody gives it. */
+export function isRightMissing(error: unknown): boolean {
+  const fault = kubeFault(error);
+  return fault?.code === "invalid_request" && fault.field === "permission";
 }
 
 function controllerInterface(

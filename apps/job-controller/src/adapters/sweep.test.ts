@@ -18,7 +18,11 @@ function podOf(number: number, phase: string): V1Pod {
 }
 
 /** Sweeps where the ledger has something of jobs 0 to 2, no cache shows any of them, and the API server has these. Returns whose machines come back, and what was asked. */
-async function swept(live: { readonly jobs?: readonly number[]; readonly pods?: readonly V1Pod[] }) {
+async function swept(live: {
+  readonly jobs?: readonly number[];
+  readonly pods?: readonly V1Pod[];
+  readonly refused?: number;
+}) {
   const released: string[] = [];
   const asked: { plural: string; limit: unknown }[] = [];
   const objects: Record<string, readonly KubeObject[]> = {
@@ -30,6 +34,7 @@ async function swept(live: { readonly jobs?: readonly number[]; readonly pods?: 
     { query = {} }: CallOptions = {},
   ): Promise<ListPage<Object>> => {
     asked.push({ plural, limit: query["limit"] });
+    if (plural === "refused") return Promise.reject(Object.assign(new Error("refused"), { code: live.refused }));
     const all = objects[plural] ?? [];
     const [from, limit] = [Number(query["continue"] ?? 0), Number(query["limit"] ?? all.length)];
     const next = from + limit;
@@ -50,7 +55,12 @@ async function swept(live: { readonly jobs?: readonly number[]; readonly pods?: 
     },
     nodes: { lostAmong: () => [] },
     world: { runningFor: () => [] },
-    runtimes: [{ resource: JOBS, jobs: { byIndex: () => [] } }],
+    runtimes: [
+      ...(live.refused === undefined
+        ? []
+        : [{ resource: { ...JOBS, plural: "refused" }, jobs: { byIndex: () => [] } }]),
+      { resource: JOBS, jobs: { byIndex: () => [] } },
+    ],
   };
   await sweep(deps);
   return { released, asked };
@@ -63,6 +73,11 @@ it("gives back what jobs had that are gone, with their pods", async () => {
 
 it("gives nothing back of a job that the API server has, whatever the copies show", async () => {
   expect((await swept({ jobs: [1] })).released).toEqual([idOf(0), idOf(2)]);
+});
+
+it("goes on with the other kinds when it may not read one, and not when one does not answer", async () => {
+  expect((await swept({ jobs: [1], refused: 403 })).released).toEqual([idOf(0), idOf(2)]);
+  await expect(swept({ jobs: [1], refused: 503 })).rejects.toThrow();
 });
 
 it("gives nothing back on which the API server has a pod that may run, whatever the copies show", async () => {

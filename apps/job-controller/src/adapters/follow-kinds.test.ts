@@ -1,0 +1,44 @@
+import { expect, it } from "vitest";
+import { KINDS } from "../domain/kinds.ts";
+import { followKinds, type FollowDeps } from "./follow-kinds.ts";
+
+/** Kinds of an API server that answers with these statuses, 404 where none is given. */
+function following(statuses: Readonly<Record<string, number>>) {
+  const warnings: unknown[] = [];
+  const deps = {
+    context: {
+      config: { kube: { namespace: "default" } },
+      logger: { warn: (fields: unknown) => warnings.push(fields) },
+    },
+    calls: {
+      list: ({ plural }: { plural: string }) =>
+        Promise.reject(Object.assign(new Error("no"), { code: statuses[plural] ?? 404 })),
+    },
+    runtimes: new Map(),
+    gone: new Set<string>(),
+    // No kind is served, so that nothing else is touched.
+  } as unknown as FollowDeps;
+  return { kinds: followKinds(deps), statuses, warnings };
+}
+
+const names = (kinds: readonly { readonly kind: string }[]): string[] => kinds.map(({ kind }) => kind);
+
+it("goes on with the other kinds when it may not read one, and says once which", async () => {
+  const statuses: Record<string, number> = { jaxjobs: 403 };
+  const { kinds, warnings } = following(statuses);
+  const others = names(KINDS).filter((kind) => kind !== "JAXJob");
+  expect(names(await kinds.discover())).toEqual(others);
+  expect(names(await kinds.discover())).toEqual(others);
+  expect(names(kinds.refused())).toEqual(["JAXJob"]);
+  expect(kinds.unknown()).toEqual([]);
+  expect(warnings).toEqual([{ kind: "JAXJob", rights: "jaxjobs.kubeflow.org" }]);
+  delete statuses["jaxjobs"];
+  expect(names(await kinds.discover())).toEqual(names(KINDS));
+  expect(kinds.refused()).toEqual([]);
+});
+
+it("knows nothing of a kind while the API server does not answer", async () => {
+  const { kinds } = following({ jaxjobs: 503 });
+  await expect(kinds.discover()).rejects.toThrow("no");
+  expect(names(kinds.unknown())).toEqual(["JAXJob"]);
+});
