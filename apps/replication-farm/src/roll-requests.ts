@@ -1,4 +1,5 @@
 import { faultOf, throwFault } from "@muster/faults";
+import type { Readable } from "./adapters/messages.ts";
 import type { Stored } from "./adapters/records.ts";
 import {
   buildSet,
@@ -42,7 +43,10 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
   const target = request.replicasDesired ?? old.spec.replicasDesired;
   checkReplicas("replicas_desired", target);
   if (delayMs > DELAY_MS_MAX) refuse("roll_delay_ms", `${delayMs} is more than ${DELAY_MS_MAX}`);
-  const healthyMost = Math.max(old.disabled ? old.placements.length : old.spec.replicasDesired, target);
+  const there = await deps.sets.get(newSet);
+  // After a canary both sets have replicas.
+  const newHas = there !== undefined && "record" in there ? there.record.spec.replicasDesired : 0;
+  const healthyMost = Math.max((old.disabled ? old.placements.length : old.spec.replicasDesired) + newHas, target);
   // As many as there can ever be at the same time leave nothing that could be moved.
   if ((minimum > target && !leaveOld) || (minimum > 0 && minimum >= healthyMost))
     refuse(
@@ -83,18 +87,25 @@ async function requireNewSet(deps: RequestDeps, request: CreateRollRequest, old:
   // Only pods of one pod id give way to each other on a node.
   if (spec.podId !== old.spec.podId)
     refuse("spec.pod_id", `"${spec.podId}" is not what ${old.name} runs: "${old.spec.podId}" is needed`);
+  const there = await deps.sets.get(name);
+  if (there !== undefined) return reuse(there, name, spec);
   const made = buildSet(deps, name, requestId, spec);
   await deps.check(made);
   try {
     await deps.sets.create(name, made);
     return made;
   } catch (error) {
-    if (faultOf(error)?.code !== "already_exists") throw error;
-    const { record } = await requireSet(deps, name);
-    // Made by a request of which the answer was lost, or by one that got no further.
-    if (record.placements.length === 0 && isSameSpec(record.spec, spec)) return record;
-    return throwFault({ code: "already_exists", kind: "replica set", id: name }, { cause: error });
+    const rival = await deps.sets.get(name);
+    if (faultOf(error)?.code !== "already_exists" || rival === undefined) throw error;
+    return reuse(rival, name, spec);
   }
+}
+
+/** Made by a request of which the answer was lost, or by one that got no further. Throws already_exists for any other set of the name. */
+function reuse(found: Readable<ReplicaSet>, name: string, spec: ReplicaSetSpec): ReplicaSet {
+  if ("record" in found && found.record.placements.length === 0 && isSameSpec(found.record.spec, spec))
+    return found.record;
+  return throwFault({ code: "already_exists", kind: "replica set", id: name });
 }
 
 function refuseUnfit(field: string, { name, roll, deletion, spec, transfer }: ReplicaSet): void {

@@ -5,8 +5,15 @@ import { ROOT } from "../src/stack.ts";
 import type { World } from "./stack-world.ts";
 
 /** Runs `muster run` on a file, from the root of the repository, against the stack; returns what it printed and how it ended. */
-export async function musterRun(world: World, file: string): Promise<{ code: number; output: string }> {
-  const cli = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "run", resolve(ROOT, file)], {
+export function musterRun(world: World, file: string): Promise<Ended> {
+  return muster(world, ["run", resolve(ROOT, file)]);
+}
+
+export type Ended = { readonly code: number; readonly output: string };
+
+/** The same of any command; `interruptAt`: Ctrl-C once the output matches. */
+export async function muster(world: World, args: readonly string[], interruptAt?: RegExp): Promise<Ended> {
+  const cli = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), ...args], {
     env: world.stack.clientEnv,
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -14,6 +21,7 @@ export async function musterRun(world: World, file: string): Promise<{ code: num
   for (const stream of [cli.stdout, cli.stderr]) {
     stream.setEncoding("utf8").on("data", (chunk: string) => {
       output += chunk;
+      if (interruptAt?.test(output) === true) cli.kill("SIGINT");
     });
   }
   const [code] = (await once(cli, "close")) as [number];

@@ -81,7 +81,7 @@ async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<st
     return near === undefined ? "`muster get replica-sets` shows those that exist" : `did you mean "${near}"?`;
   }
   if (fault.code === "conflict") return `\`muster get replica-set ${name}\` shows how it is now`;
-  if (fault.code === "already_exists")
+  if (fault.code === "already_exists" && fault.kind === "replica set")
     return `give the new set another name, or roll to the one that is there: \`muster roll ${name} --to ${fault.id}\``;
   // An option that has a word of its own says itself what is wrong with it.
   if (fault.code !== "invalid_request" || (WORDS.get(fault.field) ?? fault.field).startsWith("--")) return undefined;

@@ -1,0 +1,103 @@
+import { expect, it } from "vitest";
+import { aReplica, aReplicaSet, aRollOf } from "./a-replica-set.ts";
+import { buildSetExplanation, explainSet } from "./explain-set.ts";
+import type { ExplainedSet, NodeVerdict, ReplicaSet } from "./replica-set.ts";
+
+const NOW_MS = 1_000_000;
+const TRANSFER = { oldNode: "n-1", newNode: "", because: "it is gone", startedAtMs: 0, givenUpAtMs: NOW_MS };
+const ILL = aReplica("n-2", { health: "NOT_READY", reason: "CrashLoopBackOff", message: "back-off" });
+
+function node(name: string, code: string, message = ""): NodeVerdict {
+  return { node: name, code, message };
+}
+
+function explained(set: Partial<ReplicaSet>, rest: Partial<ExplainedSet> = {}): ExplainedSet {
+  return { set: aReplicaSet(set), roll: undefined, nodesKnown: true, nodes: [], nodesMore: 0, ...rest };
+}
+
+it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>([
+  ["READY", explained({}), /2 wanted, 2 placed, 2 ready/, /^$/],
+  ["DELETING", explained({ deletion: { keepPods: false, atMs: 0 }, replicas: [] }), /0 replicas left/, /^$/],
+  ["NO_FARM", explained({ farm: "" }), /no farm owns it now/, /doctor/],
+  ["IN_ROLL", explained({ roll: "web-2" }, { roll: aRollOf() }), /web-2 has 1 of 2/, /roll undo web-2/],
+  ["TRANSFERRING", explained({ transfer: TRANSFER }), /leaves n-1, and seeks another node: it is gone/, /^$/],
+  ["TRANSFERRING", explained({ transfer: { ...TRANSFER, newNode: "n-9" } }), /leaves n-1 for n-9/, /^$/],
+  ["DISABLED", explained({ disabled: true }), /nothing is added/, /muster enable web/],
+  ["NODES_UNKNOWN", explained({}, { nodesKnown: false }), /watcher is silent/, /doctor/],
+  [
+    "TRANSFER_FAILED",
+    explained({
+      trouble: { code: "TRANSFER_FAILED", message: "given up", sinceMs: 0 },
+      transferNotBeforeAtMs: NOW_MS + 5000,
+    }),
+    /given up/,
+    /again in 5.0s/,
+  ],
+  [
+    "TOO_FEW_NODES",
+    explained({ desired: 4 }, { nodes: [node("n-1", "REPLICA"), node("n-2", "REPLICA"), node("n-3", "TAKEN")] }),
+    /2 nodes more would do, 0 of them are free \(2 REPLICA, 1 TAKEN\)/,
+    /disk=ssd.*muster scale web --replicas 2/,
+  ],
+  ["PLACING", explained({ desired: 3 }, { nodes: [node("n-3", "FREE")] }), /follows now/, /^$/],
+  ["REMOVING", explained({ desired: 1 }), /removed now/, /^$/],
+  [
+    "NOT_HEALTHY",
+    explained({ healthy: 1, replicas: [aReplica("n-1"), ILL] }),
+    /web-of-n-2 on n-2 is NOT_READY: CrashLoopBackOff: back-off$/,
+    /kubectl logs web-of-n-2/,
+  ],
+  ["RENEWING", explained({ healthy: 1 }), /earlier template/, /^$/],
+  [
+    "TRANSFERS_HELD",
+    explained({
+      replicas: [aReplica("n-1", { eligible: false }), aReplica("n-2")],
+      held: { by: "ada@pc", because: "repair", atMs: 0 },
+    }),
+    /n-1 is no longer eligible, and transfers are held by ada@pc: repair/,
+    /--release/,
+  ],
+  [
+    "STATIC",
+    explained({
+      replicas: [aReplica("n-1", { eligible: false }), aReplica("n-2")],
+      spec: { ...aReplicaSet().spec, allocationStrategy: "Static" },
+    }),
+    /never moved/,
+    /--from n-1/,
+  ],
+  [
+    "LEAVING",
+    explained({
+      replicas: [aReplica("n-1", { eligible: false }), aReplica("n-2")],
+      transferFailures: 1,
+      transferNotBeforeAtMs: NOW_MS + 5000,
+    }),
+    /begins in 5.0s, after 1 failure/,
+    /^$/,
+  ],
+])("a set is explained as %s", (code, given, message, next) => {
+  const explanation = explainSet(given, NOW_MS);
+  expect(explanation.code).toBe(code);
+  expect(explanation.message).toMatch(message);
+  expect(explanation.next).toMatch(next);
+});
+
+it("shows the nodes that matter, and only counts those that are not selected", () => {
+  const nodes = [
+    node("n-1", "REPLICA"),
+    node("n-3", "CORDONED", "it is cordoned"),
+    ...["a", "b", "c", "d"].map((name) => node(name, "NOT_SELECTED")),
+  ];
+  const lines = buildSetExplanation(explained({}, { nodes, nodesMore: 6 }), NOW_MS, { columns: 80, colours: false });
+  expect(lines).toEqual([
+    "replica-set web READY: READY",
+    "  2 wanted, 2 placed, 2 ready",
+    "owner: farm-1",
+    "",
+    "NODE  WHAT      POD         HEALTH  WHY",
+    "n-1   REPLICA   web-of-n-1  READY",
+    "n-3   CORDONED  -           -       it is cordoned",
+    "10 other nodes (a, b, c, ...) do not match disk=ssd",
+  ]);
+});
