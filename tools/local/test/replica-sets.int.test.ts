@@ -122,7 +122,7 @@ it(
     expect(await done("wait roll/back-2 --for=condition=Paused")).toMatch(/condition met/);
     expect(await done("explain rs/back")).toMatch(/IN_ROLL[^]*it is paused/);
     await fails("scale back --replicas 1", 4, /muster roll status back-2/);
-    // The one pod that moved comes back as the first step, so that no pause is waited for.
+    // Going back does not wait for the hour between two steps.
     expect(await done("roll undo back-2 --follow --timeout 5m")).toMatch(/complete: back has 3 wanted/);
   },
   TIMEOUT_MS,
