@@ -33,18 +33,7 @@ export function startChild(
   const { name, fence, signal, resyncMs } = options;
   const stopping = new AbortController();
   const ended = AbortSignal.any([signal, stopping.signal]);
-  const owned: Owned = {
-    name,
-    fence,
-    isHeld: () => !ended.aborted && options.isHeld(),
-    refusals: { ...NO_REFUSALS },
-    restarts: new Map(),
-    unreadySince: new Map(),
-    rollWait: undefined,
-    made: new Map(),
-    confirmed: new Set(),
-    deleted: new Set(),
-  };
+  const owned = newOwned({ name, fence, isHeld: () => !ended.aborted && options.isHeld() });
   const bell = makeBell();
   const loop = async (): Promise<void> => {
     for (let failures = 0; owned.isHeld();) {
@@ -69,6 +58,20 @@ export function startChild(
       await done.catch(() => undefined);
     },
     done,
+  };
+}
+
+/** A set that nothing is remembered of yet. */
+export function newOwned(set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
+  return {
+    ...set,
+    refusals: { ...NO_REFUSALS },
+    restarts: new Map(),
+    unreadySince: new Map(),
+    rollWait: undefined,
+    made: new Map(),
+    confirmed: new Set(),
+    deleted: new Set(),
   };
 }
 

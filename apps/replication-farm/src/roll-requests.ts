@@ -11,6 +11,7 @@ import {
   requireSet,
   type RequestDeps,
 } from "./requests.ts";
+import { decideMinimum } from "./domain/decide-minimum.ts";
 import type { ReplicaSet, ReplicaSetSpec } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 
@@ -46,13 +47,9 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
   const there = await deps.sets.get(newSet);
   // After a canary both sets have replicas.
   const newHas = there !== undefined && "record" in there ? there.record.spec.replicasDesired : 0;
-  const healthyMost = Math.max((old.disabled ? old.placements.length : old.spec.replicasDesired) + newHas, target);
-  // As many as there can ever be at the same time leave nothing that could be moved.
-  if ((minimum > target && !leaveOld) || (minimum > 0 && minimum >= healthyMost))
-    refuse(
-      "minimum_replicas",
-      `${minimum} can never be kept while replicas move: less than ${healthyMost}${leaveOld ? "" : ` and at most ${target}, the wanted number,`} is needed`,
-    );
+  const oldHas = old.disabled ? old.placements.length : old.spec.replicasDesired;
+  const never = decideMinimum({ minimum, target, leaveOld }, oldHas + newHas);
+  if (never !== undefined) refuse("minimum_replicas", never);
   // Last, so that a request that is refused leaves no set behind.
   const fresh = await requireNewSet(deps, request, old);
   refuseUnfit("new_set", fresh);
@@ -144,7 +141,7 @@ export async function requireRoll(deps: Pick<RequestDeps, "rolls">, id: string):
 }
 
 function changed(roll: Roll, change: string): Roll {
-  const { phase, id, oldSet, newSet, oldDesired, newDesired } = roll;
+  const { phase, id } = roll;
   if (phase === "FINISHING") refuse("change", `rolling update ${id} is finishing and cannot be changed`);
   if (phase === "CREATING") {
     return throwFault({
@@ -159,21 +156,31 @@ function changed(roll: Roll, change: string): Roll {
     case "RESUME":
       return phase === "RUNNING" ? roll : { ...roll, phase: "RUNNING" };
     case "UNDO":
-      return {
-        ...roll,
-        phase: "RUNNING",
-        oldSet: newSet,
-        newSet: oldSet,
-        oldDesired: newDesired,
-        newDesired: oldDesired,
-        // What a canary was taken from gets back what it gave.
-        target: roll.leaveOld ? Math.max(roll.target, oldDesired + newDesired) : roll.target,
-        leaveOld: false,
-        // Who takes it back does not wait to see how it goes on.
-        lastStepAtMs: 0,
-        undone: roll.undone + 1,
-      };
+      return undone(roll);
     default:
       return refuse("change", `"${change}" is none: PAUSE, RESUME or UNDO is needed`);
   }
+}
+
+/** Old and new change places. */
+function undone(roll: Roll): Roll {
+  const { oldSet, newSet, oldDesired, newDesired } = roll;
+  const next: Roll = {
+    ...roll,
+    phase: "RUNNING",
+    oldSet: newSet,
+    newSet: oldSet,
+    oldDesired: newDesired,
+    newDesired: oldDesired,
+    // What a canary was taken from gets back what it gave.
+    target: roll.leaveOld ? Math.max(roll.target, oldDesired + newDesired) : roll.target,
+    leaveOld: false,
+    // Who takes it back does not wait to see how it goes on.
+    lastStepAtMs: 0,
+    undone: roll.undone + 1,
+  };
+  // Counts have moved since the minimum was looked at.
+  const never = next.newDesired < next.target ? decideMinimum(next, oldDesired + newDesired) : undefined;
+  if (never !== undefined) refuse("change", `UNDO would take from what has to stay healthy: ${never}`);
+  return next;
 }

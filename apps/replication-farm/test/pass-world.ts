@@ -9,7 +9,7 @@ import { openWorld, type World } from "../src/adapters/views.ts";
 import { POLICY } from "../src/domain/a-set.ts";
 import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { Roll } from "../src/domain/roll.ts";
-import { NO_REFUSALS } from "../src/pass-machines.ts";
+import { newOwned } from "../src/child.ts";
 import { passSet, type Owned, type PassDeps, type Passed } from "../src/pass.ts";
 
 const wire = muster.watch.v1;
@@ -104,16 +104,7 @@ export async function passWorld(): Promise<PassWorld> {
       await until("the nodes are known", () => world.nodeSights() !== undefined);
     },
     pass: (name) => {
-      const unhealthy = { unreadySince: new Map(), rollWait: undefined };
-      const nobody = {
-        ...unhealthy,
-        restarts: new Map(),
-        made: new Map(),
-        confirmed: new Set<string>(),
-        deleted: new Set<string>(),
-      };
-      const refusals = { ...NO_REFUSALS };
-      const owner = owned.get(name) ?? { name, fence: FENCE, isHeld: () => true, refusals, ...nobody };
+      const owner = owned.get(name) ?? newOwned({ name, fence: FENCE, isHeld: () => true });
       owned.set(name, owner);
       return passSet(deps, owner);
     },

@@ -1,4 +1,5 @@
 import { computeRemainder, computeRollStep, type RollCounts } from "./compute-roll-step.ts";
+import { decideMinimum } from "./decide-minimum.ts";
 import type { AuditEvent, ReplicaSet } from "./replica-set.ts";
 import type { Roll } from "./roll.ts";
 import type { Audit } from "./set-plan.ts";
@@ -21,7 +22,13 @@ export type RollSnapshot = {
 };
 
 export type RollReason =
-  "sets-marked" | "next-step" | "has-its-replicas" | "set-missing" | "set-in-another-update" | "finished";
+  | "sets-marked"
+  | "next-step"
+  | "has-its-replicas"
+  | "set-missing"
+  | "set-in-another-update"
+  | "minimum-too-high"
+  | "finished";
 
 export type RollStep =
   | { readonly do: "write"; readonly next: Roll; readonly because: RollReason; readonly audits: readonly Audit[] }
@@ -33,7 +40,10 @@ export type RollStep =
       readonly audits: readonly Audit[];
     }
   /** Only once every set that names the update was written: what it says is needed until then. */
-  | { readonly do: "end"; readonly because: "finished" | "set-missing" | "set-in-another-update" }
+  | {
+      readonly do: "end";
+      readonly because: "finished" | "set-missing" | "set-in-another-update" | "minimum-too-high";
+    }
   | {
       readonly do: "wait";
       readonly because: "paused" | "delay" | "minimum-healthy" | "places-missing" | "old-pods-there" | "blind";
@@ -75,19 +85,30 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
     if (marked === undefined) return { do: "end", because: "set-in-another-update" };
     return { do: "write-set", next: { ...marked, roll: undefined }, because: "set-in-another-update", audits: [] };
   }
-  const unmarked = sets.find((set) => set.roll === undefined);
-  if (unmarked !== undefined) {
-    const disabled = unmarked === old && old.disabled;
-    return { do: "write-set", next: { ...unmarked, disabled, roll: roll.id }, because: "sets-marked", audits: [] };
-  }
-  // Counts may have changed until the sets were marked. A disabled set gets no more than it has.
+  // Counts may have changed until both sets are marked. A disabled set gets no more than it has.
   const next: Roll = {
     ...roll,
     phase: "RUNNING",
     oldDesired: old.disabled ? old.placements.length : old.spec.replicasDesired,
     newDesired: fresh.spec.replicasDesired,
   };
+  const isMinimumKept =
+    next.newDesired >= next.target || decideMinimum(next, next.oldDesired + next.newDesired) === undefined;
+  if (!isMinimumKept) return planRefusal(roll, sets);
+  const unmarked = sets.find((set) => set.roll === undefined);
+  if (unmarked !== undefined) {
+    const disabled = unmarked === old && old.disabled;
+    return { do: "write-set", next: { ...unmarked, disabled, roll: roll.id }, because: "sets-marked", audits: [] };
+  }
   return { do: "write", next, because: "sets-marked", audits: [record("ROLLING_UPDATE_CREATION", next, {})] };
+}
+
+/** The old set has become so small that nothing could ever be moved: both are as they were. */
+function planRefusal(roll: Roll, sets: readonly ReplicaSet[]): RollStep {
+  const marked = sets.find((set) => set.roll === roll.id);
+  if (marked === undefined) return { do: "end", because: "minimum-too-high" };
+  const audits = [completion(roll, { succeeded: false, canceled: true })];
+  return { do: "write-set", next: { ...marked, roll: undefined }, because: "minimum-too-high", audits };
 }
 
 function planMove({ roll, nowMs, blind }: RollSnapshot, old: RolledSet, fresh: RolledSet): RollStep {

@@ -1,0 +1,16 @@
+import { expect, it } from "vitest";
+import { decideMinimum } from "./decide-minimum.ts";
+
+it.each<[string, Parameters<typeof decideMinimum>[0], number, RegExp | undefined]>([
+  ["less than there are", { minimum: 2, target: 3, leaveOld: false }, 3, undefined],
+  ["none of none", { minimum: 0, target: 0, leaveOld: false }, 0, undefined],
+  ["as many as there are, while more come", { minimum: 3, target: 4, leaveOld: false }, 3, undefined],
+  ["as many as there ever are", { minimum: 3, target: 3, leaveOld: false }, 3, /less than 3 and at most 3/],
+  ["more than are wanted in the end", { minimum: 3, target: 2, leaveOld: false }, 5, /at most 2/],
+  ["more than the canary has, while the old set stays", { minimum: 3, target: 1, leaveOld: true }, 5, undefined],
+  ["all of the old set beside a canary", { minimum: 5, target: 1, leaveOld: true }, 5, /less than 5 is needed/],
+])("a minimum of %s", (_case, roll, most, reason) => {
+  const found = decideMinimum(roll, most);
+  if (reason === undefined) expect(found).toBeUndefined();
+  else expect(found).toMatch(reason);
+});
