@@ -35,10 +35,10 @@ export const subjects = {
   farmAlerted: (incident: string) => `muster.evt.farm.${token(incident)}.alerted`,
   /** muster.audit.farm.<replica set>: what was done to a replica set. */
   farmAudited: (replicaSet: string) => `muster.audit.farm.${token(replicaSet)}`,
-  /** muster.cmd.lease.<engine>.order */
-  orderLease: (engine: string) => `muster.cmd.lease.${token(engine)}.order`,
-  /** muster.cmd.lease.*.order */
-  anyOrderLease: "muster.cmd.lease.*.order",
+  /** muster.cmd.lease.<engine>.<lease>.order: one order of a lease waits at a time. */
+  orderLease: (engine: string, lease: string) => `muster.cmd.lease.${token(engine)}.${token(lease)}.order`,
+  /** muster.cmd.lease.<engine>.*.order */
+  ordersOfEngine: (engine: string) => `muster.cmd.lease.${token(engine)}.*.order`,
   /** muster.evt.lease.<lease>.answered */
   leaseAnswered: (lease: string) => `muster.evt.lease.${token(lease)}.answered`,
   /** muster.evt.lease.*.answered */
@@ -53,7 +53,7 @@ export const subjects = {
 export const streams = {
   events: { name: "MUSTER_EVENTS", subjects: ["muster.evt.>"], retention: "limits" },
   sessionCommands: { name: "MUSTER_SESSION_COMMANDS", subjects: ["muster.cmd.session.*.run"], retention: "workqueue" },
-  leaseOrders: { name: "MUSTER_LEASE_ORDERS", subjects: ["muster.cmd.lease.*.order"], retention: "workqueue" },
+  leaseOrders: { name: "MUSTER_LEASE_ORDERS", subjects: ["muster.cmd.lease.*.*.order"], retention: "workqueue" },
   /** The log of the ledger, which `openLog` of libs/store makes and keeps. */
   ledger: { name: "MUSTER_LEDGER", subjects: ["muster.log.reservation"] },
   audit: {
