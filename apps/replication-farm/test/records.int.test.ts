@@ -74,11 +74,11 @@ describe("records", () => {
     await log.publish(written);
     await log.publish(audits("another", 1));
     const { signal } = new AbortController();
-    const whole = { records: written, before: undefined };
+    const whole = { items: written, before: undefined };
     expect(await log.page("audited", { limit: 10, before: undefined }, signal)).toEqual(whole);
     const newest = await log.page("audited", { limit: 2, before: undefined }, signal);
-    expect(newest.records).toEqual(written.slice(1));
+    expect(newest.items).toEqual(written.slice(1));
     const older = await log.page("audited", { limit: 2, before: newest.before }, signal);
-    expect(older).toEqual({ records: written.slice(0, 1), before: undefined });
+    expect(older).toEqual({ items: written.slice(0, 1), before: undefined });
   });
 });

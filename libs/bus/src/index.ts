@@ -22,6 +22,8 @@ export { serve } from "./serve.ts";
 export type { CallContext, Handlers, ServeOptions } from "./serve.ts";
 export { consumeEvents, publishEvent } from "./events.ts";
 export type { EventContext, EventOptions } from "./events.ts";
+export { openTrail } from "./trail.ts";
+export type { Trail, TrailOptions, TrailPage, TrailQuery } from "./trail.ts";
 export { signalEvent } from "./signal-event.ts";
 export { deadLetters } from "./dead-letters.ts";
 export type { DeadLetter, DeadLetters, DeadLetterSummary } from "./dead-letters.ts";

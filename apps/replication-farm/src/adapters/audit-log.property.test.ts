@@ -43,11 +43,11 @@ it("the pages of a trail from its end are the whole trail, and each costs what i
         const page = await log.page("web", { limit, before }, NEVER);
         const halvings = Math.log2(written.length + 1) + 1;
         expect(reads).toBeLessThanOrEqual(2 * halvings * (2 * limit + 4));
-        expect(page.records.length).toBeLessThanOrEqual(limit);
-        pages = [...page.records, ...pages];
+        expect(page.items.length).toBeLessThanOrEqual(limit);
+        pages = [...page.items, ...pages];
         ({ before } = page);
         if (before === undefined) break;
-        expect(page.records).toHaveLength(limit);
+        expect(page.items).toHaveLength(limit);
       }
       expect(pages).toEqual(own);
     }),

@@ -98,7 +98,7 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
       const most = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
       const before = token === "" ? undefined : Number(token);
       const page = await deps.auditLog.page(name, { limit: most, before }, signal);
-      return { records: page.records.map(toWireAudit), continue: String(page.before ?? "") };
+      return { records: page.items.map(toWireAudit), continue: String(page.before ?? "") };
     },
   };
 }
