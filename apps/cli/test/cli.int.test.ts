@@ -365,7 +365,9 @@ describe("muster explain of other owners", () => {
 describe("muster events", () => {
   it("lists the events of one session or of all, oldest first", async () => {
     await runSession("told-a", "--detach");
+    await nextMillisecond();
     await runSession("told-b", "--detach");
+    await nextMillisecond();
     world.move("told-a", "DONE", {});
     const one = await world.muster(["events", "told-a", "-o", "json"]).ended;
     expect(JSON.parse(one.stdout)).toMatchObject([
@@ -542,3 +544,9 @@ it("doctor says what is there, and what to do about what is not", async () => {
   );
   expect(sick.code).toBe(1);
 });
+
+/** Events of several sessions are told in the order of their times, which have no finer parts. */
+async function nextMillisecond(): Promise<void> {
+  const now = Date.now();
+  await until("the clock has moved", () => Date.now() > now, { everyMs: 1 });
+}

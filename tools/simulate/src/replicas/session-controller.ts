@@ -1,3 +1,4 @@
+import { makeBell, type Bell } from "@muster/backoff";
 import { client, consumeEvents, publishEvent } from "@muster/bus";
 import { faultOf, describeFault, throwFault } from "@muster/faults";
 import { annotations, labels, muster, ReservationService, schedulingGates, streams, subjects } from "@muster/proto";
@@ -21,7 +22,7 @@ import type { RequestDeps } from "@muster/session-controller/requests";
 import type { SessionDigest } from "@muster/session-controller/plan-sweep";
 import type { SessionRecord } from "@muster/session-controller/session";
 import { sweepForever, type SweepDeps } from "@muster/session-controller/sweep";
-import { createBell, createWakeups, type Bell, type Wakeups } from "@muster/session-controller/wakeups";
+import { createWakeups, type Wakeups } from "@muster/session-controller/wakeups";
 import { protoCodec, type Bucket, type View } from "@muster/store";
 import { simBucket } from "../sim-bucket.ts";
 import { simLead } from "../sim-lead.ts";
@@ -112,7 +113,7 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
     livePods: simPods(world),
     logStore: simLogStore(world),
     wakeups: createWakeups(),
-    leftover: createBell(),
+    leftover: makeBell(),
     reservations: client(bus, ReservationService),
     load: async (name) => {
       const entry = await records.get(name);

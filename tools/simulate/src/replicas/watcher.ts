@@ -1,3 +1,4 @@
+import { makeBell } from "@muster/backoff";
 import { bucketKeys } from "@muster/proto";
 import { openBucketView } from "./views.ts";
 import { readConfig } from "@muster/watcher/config";
@@ -8,7 +9,6 @@ import { makeObserver } from "@muster/watcher/observer";
 import type { PublishStep } from "@muster/watcher/plan-publish";
 import { publication, type Publication } from "@muster/watcher/publication";
 import { keepPublished, type WatcherDeps, type WriteOutcome } from "@muster/watcher/service";
-import { makeWakeup } from "@muster/watcher/wakeup";
 import { simInformer } from "../sim-informer.ts";
 import { traceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
@@ -22,7 +22,7 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
   const config = readConfig({});
   const logger = traceLogger(world, process);
   const follow = { time, network, cluster, process, gone: gone.signal };
-  const wakeup = makeWakeup();
+  const wakeup = makeBell();
   const pods = simInformer(follow, "pods", watchedPod);
   const nodes = simInformer(follow, "nodes", watchedNode);
   informers.set(replica, [pods, nodes]);
