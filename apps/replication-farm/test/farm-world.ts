@@ -6,7 +6,7 @@ import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { attachNodes, type AttachedNodes } from "@muster/devcluster";
 import { faultOf } from "@muster/faults";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
-import { FarmService, muster } from "@muster/proto";
+import { FarmService, muster, streams, subjects } from "@muster/proto";
 import { natsServer, until, type TestNats, type TestApiServer } from "@muster/testkit";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
@@ -154,7 +154,7 @@ export function settledAt(world: FarmWorld, name: string, count: number): Promis
   );
 }
 
-/** Waits until a farm answers, and knows this many nodes. */
+/** Waits until a farm answers. */
 export async function ready(world: FarmWorld): Promise<void> {
   await until(
     "a farm answers",
@@ -164,6 +164,15 @@ export async function ready(world: FarmWorld): Promise<void> {
         () => false,
       ),
     { timeoutMs: 110_000 },
+  );
+}
+
+/** Waits for an alert on the bus, of a farm that has started. */
+export async function alerted({ bus }: FarmWorld, incident: string): Promise<void> {
+  await until(
+    `there is an alert ${incident}`,
+    () => bus.readMessage(streams.events.name, subjects.farmAlerted(incident), 1),
+    { timeoutMs: 40_000, everyMs: 50 },
   );
 }
 

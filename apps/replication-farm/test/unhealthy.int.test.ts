@@ -1,4 +1,4 @@
-import { buckets, streams, subjects } from "@muster/proto";
+import { buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -6,7 +6,7 @@ import { rollCodec } from "../src/adapters/messages.ts";
 import { aPlacement } from "../src/domain/a-set.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
-import { farmWorld, ready, templateOf, type FarmWorld } from "./farm-world.ts";
+import { alerted, farmWorld, ready, templateOf, type FarmWorld } from "./farm-world.ts";
 
 const NODES = ["n-0", "n-1", "n-2"];
 const SOON = { FARM_UNHEALTHY_MS: "500", FARM_RESYNC_MS: "200", FARM_TRANSFER_MS: "1000" };
@@ -28,10 +28,6 @@ describe("pods that never become healthy", () => {
 
   const label = (name: string, nodes = NODES): Promise<unknown> =>
     Promise.all(nodes.map((node) => world.label(node, { [name]: "yes" })));
-  const alerted = (incident: string): Promise<unknown> =>
-    until(`there is an alert ${incident}`, () =>
-      world.bus.readMessage(streams.events.name, subjects.farmAlerted(incident), 1),
-    );
   const troubleOf = (name: string, code: string): Promise<unknown> =>
     until(`${name} says ${code}`, async () => (await store.set(name)).trouble?.code === code, { timeoutMs: 40_000 });
 
@@ -39,7 +35,7 @@ describe("pods that never become healthy", () => {
     await label("sick");
     await store.create("sick", { nodeSelector: "sick=yes", replicasDesired: 2, template: FAILING });
     await troubleOf("sick", "NOT_HEALTHY");
-    await alerted("not_healthy_sick");
+    await alerted(world, "not_healthy_sick");
     await store.change("sick", (set) => ({ ...set, spec: { ...set.spec, template: templateOf() } }));
     await placedAt(world, store, "sick", 2);
     await until("all is well", async () => (await store.set("sick")).trouble === undefined, { timeoutMs: 40_000 });
@@ -59,7 +55,7 @@ describe("pods that never become healthy", () => {
     await until("it says that it is stuck", async () => (await stored())?.trouble?.code === "ROLL_STUCK", {
       timeoutMs: 40_000,
     });
-    await alerted("roll_stuck_new");
+    await alerted(world, "roll_stuck_new");
     const left = uidsOf(await placedAt(world, store, "old", 2));
     expect(before).toEqual(expect.arrayContaining(left));
     expect(await stored()).toMatchObject({ oldDesired: 2, newDesired: 1 });
@@ -101,7 +97,7 @@ describe("pods that never become healthy", () => {
     await placedAt(world, store, "widowed", 1);
     await store.change("widowed", (set) => ({ ...set, roll: "nowhere", placements: [aPlacement("n-0", 1)] }));
     await troubleOf("widowed", "ROLL_SET_MISSING");
-    await alerted("roll_set_missing_widowed");
+    await alerted(world, "roll_set_missing_widowed");
     expect(await world.pods("widowed")).toHaveLength(1);
   });
 });
