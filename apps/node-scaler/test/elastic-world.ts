@@ -1,21 +1,25 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import type { V1Node } from "@kubernetes/client-node";
+import type { V1CustomResourceDefinition, V1Node } from "@kubernetes/client-node";
 import { client, connectNats, type Client } from "@muster/bus";
 import { startDevCluster } from "@muster/devcluster";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
-import { NodeService, ReservationService } from "@muster/proto";
+import { JobService, NodeService, ReservationService } from "@muster/proto";
 import { natsServer, until } from "@muster/testkit";
+import { parse } from "yaml";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
-const MAX = 6;
+const JOBS = new URL("../../../deploy/crds/muster.dev_jobs.yaml", import.meta.url);
+/** The most nodes of the elastic pool. */
+export const MAX = 6;
 /** Of one of whom nobody but the ledger is asked. */
 const OWNER_KIND = "lease";
+const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 
 export type Replica = { readonly kill: () => Promise<void>; readonly stop: () => Promise<void> };
 
@@ -25,6 +29,8 @@ export type ElasticWorld = AsyncDisposable & {
   readonly ledger: Client<typeof ReservationService>;
   readonly nodes: Client<typeof NodeService>;
   startScaler(): Promise<Replica>;
+  /** Starts what answers for jobs, with their definition. */
+  startJobs(): Promise<Client<typeof JobService>>;
   /** Asks for machines of the elastic pool for an owner of this name; returns the id of its reservation. */
   reserve(name: string, size: number): Promise<string>;
   untilGranted(name: string): Promise<readonly string[]>;
@@ -88,6 +94,13 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
   await start("reservation-manager");
   const ledger = client(bus, ReservationService);
   const owner = (name: string) => ({ kind: OWNER_KIND, id: name });
+  const untilElastic = (): Promise<unknown> => {
+    const isElastic = async (): Promise<boolean> => {
+      const { pools } = await ledger.listPools({});
+      return pools.some(({ elasticMax }) => elasticMax === MAX);
+    };
+    return until("the ledger knows that the pool grows", isElastic, { timeoutMs: 90_000 });
+  };
   stack = starting.move();
   return {
     calls,
@@ -103,12 +116,21 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
         NODE_SCALER_REAPER_INTERVAL_MS: "300",
         NODE_SCALER_SCAN_INTERVAL_MS: "1500",
       }),
+    startJobs: async () => {
+      await untilElastic();
+      await calls.create(DEFINITIONS, parse(await readFile(JOBS, "utf8")) as V1CustomResourceDefinition);
+      await start("job-controller");
+      const jobs = client(bus, JobService);
+      const answers = (): Promise<boolean> =>
+        jobs.listJobs({}).then(
+          () => true,
+          () => false,
+        );
+      await until("somebody answers for jobs", answers, { timeoutMs: 90_000 });
+      return jobs;
+    },
     reserve: async (name, size) => {
-      const isElastic = async (): Promise<boolean> => {
-        const { pools } = await ledger.listPools({});
-        return pools.some(({ elasticMax }) => elasticMax === MAX);
-      };
-      await until("the ledger knows that the pool grows", isElastic, { timeoutMs: 90_000 });
+      await untilElastic();
       const needs = Array.from({ length: size }, (_, index) => ({ component: `c-${index}`, pool: "elastic" }));
       const reply = await ledger.reserve({ requestId: name, owner: owner(name), needs, wait: true });
       return reply.reservation?.id ?? "";

@@ -2,7 +2,7 @@ import { faultOf } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { elasticWorld, type ElasticWorld, type Replica } from "./elastic-world.ts";
+import { elasticWorld, MAX, type ElasticWorld, type Replica } from "./elastic-world.ts";
 
 let world: ElasticWorld;
 let first: Replica;
@@ -92,6 +92,39 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await world.release("asked", reservation);
     await untilNothingIsLeft();
   }, 120_000);
+
+  it("has more than the pool may ever have refused at once, while there is no node, and boots the most", async () => {
+    await untilNothingIsLeft();
+    const tooMany = { code: "pool_capacity", pool: "elastic", requested: MAX + 1, capacity: MAX };
+    await expect(world.reserve("too-large", MAX + 1)).rejects.toMatchObject({ fault: tooMany });
+    const reservation = await world.reserve("most", MAX);
+    expect(await world.untilGranted("most")).toHaveLength(MAX);
+    await expect(world.reserve("too-large", MAX + 1)).rejects.toMatchObject({ fault: tooMany });
+    await world.release("most", reservation);
+    await untilNothingIsLeft();
+  }, 120_000);
+
+  it("has a job checked against what its pool may have at most, and makes the nodes of one that fits", async () => {
+    const jobs = await world.startJobs();
+    const manifest = (replicas: number): string => {
+      const template = { spec: { containers: [{ name: "main", image: "i" }] } };
+      const spec = { replicaSpecs: { worker: { pool: "elastic", replicas, template } } };
+      return JSON.stringify({ apiVersion: "muster.dev/v1", kind: "Job", metadata: { name: "grows" }, spec });
+    };
+    const [problem] = (await jobs.checkJob({ manifestJson: manifest(MAX + 1) })).problems;
+    expect(problem?.reason).toMatch(`pool elastic has ${MAX} machines at most, ${MAX + 1} are needed`);
+    expect((await jobs.checkJob({ manifestJson: manifest(MAX) })).problems).toEqual([]);
+    expect(await liveNodes()).toEqual([]);
+
+    const { job } = await jobs.submitJob({ requestId: "s", manifestJson: manifest(2) });
+    await until(
+      "the job holds two nodes",
+      async () => (await liveNodes()).filter(({ holder }) => holder?.id === job?.ownerId).length === 2,
+      { timeoutMs: 240_000 },
+    );
+    await jobs.cancelJob({ requestId: "c", key: { kind: "Job", name: "grows" } });
+    await untilNothingIsLeft();
+  }, 480_000);
 
   it("goes on in another replica when the leader is killed in the middle of a boot", async () => {
     await world.startScaler();
