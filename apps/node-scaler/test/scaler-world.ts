@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { labels } from "@muster/proto";
 import { makeRecords, type Records } from "../src/adapters/records.ts";
-import type { ScaledNode, TerminationCode } from "../src/domain/node.ts";
+import type { Phase, ScaledNode, TerminationCode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
 import type { KubeNode, KubeNodes, PodOnNode } from "../src/domain/sightings.ts";
 import { heartbeatRound } from "../src/rounds/heartbeat-round.ts";
@@ -24,12 +24,21 @@ const ROUNDS: Readonly<Record<LoopName, (scaler: Scaler) => Promise<void>>> = {
 /** Ends of nodes that must never hit one that somebody holds. */
 const GENTLE: readonly TerminationCode[] = ["IDLE", "RETURNED", "POOL_REMOVED"];
 
+const ON_ITS_WAY: ReadonlySet<Phase> = new Set(["Creating", "Created", "Available"]);
+
 type Node = { -readonly [Field in keyof KubeNode]: KubeNode[Field] } & { readonly pool: string };
 
 /** One life of a process. After its last effect everything that it touches fails, as if it had been killed there. */
 type Life = { readonly skewMs: number; effectsLeft: number; readonly term: number };
 
 class Killed extends Error {}
+
+/** Nodes and pods as they were at that time. */
+type Told = {
+  readonly atMs: number;
+  readonly nodes: readonly { readonly node: KubeNode; readonly pool: string }[];
+  readonly pods: ReadonlyMap<string, readonly PodOnNode[]>;
+};
 
 /**
  * A cluster, a cloud, a ledger and a store that outlive the scaler, which is driven round by round and can be killed between any two effects. `problems` has what
@@ -56,10 +65,15 @@ export class ScalerWorld {
   isLedgerSilent = false;
   /** Whether the watcher tells of nothing that is new. */
   isWatcherSilent = false;
+  /** How old what they know of nodes and pods is, without their knowing that. */
+  readonly lagMs = { scaler: 0, ledger: 0 };
   /** Whether the file of pools has the clouds. */
   isConfigured = true;
   readonly #store = memoryBucket<ScaledNode>();
   #seen: KubeNodes = { byName: new Map(), known: true };
+  /** The oldest first. What somebody knows never becomes older than it was. */
+  readonly #history: Told[] = [];
+  #known: { readonly scaler: Told; readonly ledger: Told };
   #scaler: Scaler;
   #records: Records;
   #life: Life;
@@ -68,6 +82,8 @@ export class ScalerWorld {
   constructor(...policies: readonly PoolPolicy[]) {
     this.policies = new Map(policies.map((policy) => [policy.name, policy]));
     this.cloud.onStop = (instance) => this.#checkStop(instance);
+    const nothing = { atMs: this.nowMs, nodes: [], pods: new Map() };
+    this.#known = { scaler: nothing, ledger: nothing };
     [this.#scaler, this.#records, this.#life] = this.#lead({ skewMs: 0, effectsLeft: Infinity, term: 1 });
   }
 
@@ -124,9 +140,26 @@ export class ScalerWorld {
       this.#seen = { ...this.#seen, known: false };
       return;
     }
-    const copies = [...this.nodes.values()].map((node) => ({ node: { ...node }, pool: node.pool }));
-    this.ledger.look(copies);
-    this.#seen = { byName: new Map(copies.map(({ node }) => [node.name, node])), known: true };
+    const nodes = [...this.nodes.values()].map((node) => ({ node: { ...node }, pool: node.pool }));
+    this.#tell({ atMs: this.nowMs, nodes, pods: new Map(this.pods) });
+    this.ledger.look(this.#known.ledger.nodes);
+    this.#seen = { byName: new Map(this.#known.scaler.nodes.map(({ node }) => [node.name, node])), known: true };
+  }
+
+  #tell(now: Told): void {
+    const { scaler, ledger } = this.lagMs;
+    this.#history.push(now);
+    const newestFor = (lagMs: number, known: Told): Told =>
+      this.#history.findLast(({ atMs }) => atMs <= now.atMs - lagMs && atMs > known.atMs) ?? known;
+    this.#known = {
+      scaler: newestFor(scaler, this.#known.scaler),
+      ledger: newestFor(ledger, this.#known.ledger),
+    };
+    const oldest = now.atMs - Math.max(scaler, ledger);
+    this.#history.splice(
+      0,
+      this.#history.findIndex(({ atMs }) => atMs >= oldest),
+    );
   }
 
   /** Time passes as in life: every loop in its interval, the watcher and the ledger in between, and `each` every second. */
@@ -202,7 +235,11 @@ export class ScalerWorld {
                 "cloud",
                 {
                   ...provider,
-                  start: (...args) => effect(() => provider.start(...args)),
+                  start: (boot, signal) =>
+                    effect(() => {
+                      this.#checkStart(boot.nodeName);
+                      return provider.start(boot, signal);
+                    }),
                   stop: (...args) => effect(() => provider.stop(...args)),
                 },
               ],
@@ -211,7 +248,7 @@ export class ScalerWorld {
       ),
       cluster: {
         nodes: () => this.#seen,
-        pods: () => this.pods,
+        pods: () => (this.lagMs.scaler === 0 ? this.pods : this.#known.scaler.pods),
         open: (name) => effect(() => this.#change(name, { unopened: false })),
         cordon: (name) => effect(() => this.#change(name, { cordoned: true })),
         uncordon: (name) => effect(() => this.#change(name, { cordoned: false })),
@@ -249,6 +286,22 @@ export class ScalerWorld {
     const isHeld = this.ledger.holderOf(`k-${boot.nodeName}`) !== undefined;
     if (isHeld && (code === undefined || GENTLE.includes(code)))
       this.problems.push(`${instanceId} of ${boot.nodeName} is stopped for ${code ?? "nothing"} while it is held`);
+  }
+
+  /** Nobody is booted for who has a node on its way or ready. */
+  #checkStart(name: string): void {
+    const bound = this.#records.get(name)?.status.boundTo;
+    if (bound === undefined) return;
+    const twin = this.#records
+      .list()
+      .find(
+        (node) =>
+          node.name !== name &&
+          node.status.boundTo === bound &&
+          node.spec.terminate === undefined &&
+          ON_ITS_WAY.has(node.status.phase),
+      );
+    if (twin !== undefined) this.problems.push(`${name} is booted for ${bound}, which has ${twin.name}`);
   }
 
   #checkRecords(): void {

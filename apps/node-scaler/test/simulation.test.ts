@@ -26,7 +26,9 @@ type Step =
       readonly times: number;
     }
   | { readonly do: "short" | "limit"; readonly times: number }
-  | { readonly do: "silence"; readonly of: "watcher" | "ledger" | "nobody" };
+  | { readonly do: "silence"; readonly of: "watcher" | "ledger" | "nobody" }
+  /** From now on they know what was true a minute before, and take it for what is true. */
+  | { readonly do: "lag"; readonly of: "scaler" | "ledger" | "both" | "nobody" };
 
 const at = fc.nat(8);
 const times = fc.integer({ min: 1, max: 5 });
@@ -85,6 +87,13 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
       arbitrary: fc.record({
         do: fc.constant("silence" as const),
         of: fc.constantFrom("watcher" as const, "ledger" as const, "nobody" as const),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        do: fc.constant("lag" as const),
+        of: fc.constantFrom("scaler" as const, "ledger" as const, "both" as const, "nobody" as const),
       }),
     },
   ),
@@ -172,6 +181,10 @@ async function take(world: ScalerWorld, past: Past, step: Step): Promise<void> {
       world.isWatcherSilent = step.of === "watcher";
       world.isLedgerSilent = step.of === "ledger";
       return;
+    case "lag":
+      world.lagMs.scaler = step.of === "scaler" || step.of === "both" ? MINUTE : 0;
+      world.lagMs.ledger = step.of === "ledger" || step.of === "both" ? MINUTE : 0;
+      return;
     case "limit":
       cloud.faults.rateLimited = { times: step.times, retryAfterMs: 30_000 };
   }
@@ -182,6 +195,7 @@ function heal(world: ScalerWorld): void {
   Object.assign(cloud.faults, { startFails: 0, answerLost: 0, stopForgotten: 0, listFails: 0, listsNothing: 0 });
   world.isWatcherSilent = false;
   world.isLedgerSilent = false;
+  Object.assign(world.lagMs, { scaler: 0, ledger: 0 });
   delete cloud.faults.short;
   delete cloud.faults.rateLimited;
   for (const id of [...ledger.reservations.keys()]) world.release(id);
@@ -197,9 +211,11 @@ it("leaks nothing, boots nothing twice, takes nothing from a holder, and works a
       world.killAfter(Infinity);
       heal(world);
       await world.run(30 * MINUTE);
+      const before = world.cloud.starts.size;
       const gang = world.ledger.reserve("a", 4, world.nowMs);
       await world.run(15 * MINUTE);
       expect(world.ledger.reservations.get(gang)?.machines).toHaveLength(4);
+      expect(world.cloud.starts.size - before).toBe(4);
       world.release(gang);
       await world.run(10 * MINUTE);
       const left = [...world.nodes.values()].filter(({ ready }) => ready);
@@ -208,4 +224,4 @@ it("leaks nothing, boots nothing twice, takes nothing from a holder, and works a
     }),
     { numRuns: RUNS },
   );
-}, 300_000);
+}, 900_000);
