@@ -176,6 +176,11 @@ export function toEvent(message: WireEvent): LeaseEvent {
   return { id, lease, eventType, message: text, atNs: toNs(message.at), traceparent };
 }
 
+/** The number of a record's phase. */
+export function phaseOf({ phase }: Pick<LeaseRecord, "phase">): number {
+  return PHASES[phase];
+}
+
 export function toWireRecord(record: LeaseRecord): WireRecord {
   const { order, phase, result, expiresAtNs, renewal, ending, notBeforeNs, feedback, outbox, endedAtNs, ...rest } =
     record;

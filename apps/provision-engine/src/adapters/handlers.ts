@@ -1,0 +1,145 @@
+import type { Handlers } from "@muster/bus";
+import { throwFault } from "@muster/faults";
+import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
+import type { View } from "@muster/store";
+import type { Capacity } from "../domain/decide-admission.ts";
+import type { Order } from "../domain/lease.ts";
+import type { ResourceUnits } from "../domain/resource-units.ts";
+import { readClaim } from "../domain/workload-types.ts";
+import type { Holdings } from "../holdings.ts";
+import type { Stored } from "../pass.ts";
+import { end, renew, requireLease, takeOrder, type RequestDeps } from "../requests.ts";
+import type { History } from "./history.ts";
+import { phaseOf, toEnd, toOrder, toRenewal, toWireEvent, toWireRecord, type Readable } from "./messages.ts";
+
+export type HandlerDeps = RequestDeps & {
+  readonly view: Pick<View<Readable>, "entries" | "onChange">;
+  readonly holdings: Pick<Holdings, "explain" | "counters">;
+  readonly history: Pick<History, "page">;
+  readonly capacity: Capacity;
+};
+
+/** Of orders that come by LeaseService. */
+const SOURCE = "api";
+const PAGE_MAX = 500;
+const EVENTS = { fallback: 100, max: 500 };
+const POLL_MS = 20_000;
+const ANY_PHASE: number = muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED;
+
+/** The methods of LeaseService, answered by every replica. */
+export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
+  const lease = async (stored: Promise<Stored>) => ({ lease: leaseMessage(deps, await stored) });
+  return {
+    orderLease: async ({ requestId, order, dryRun }) => {
+      const read = readOrder(order ?? missing("order"));
+      const ordered = await takeOrder(deps, { order: read, requestId, source: SOURCE, dryRun });
+      if ("fault" in ordered) return throwFault(ordered.fault);
+      return { lease: leaseMessage(deps, ordered.stored), outcome: ordered.outcome };
+    },
+    renewLease: ({ requestId, renewal }) => lease(renew(deps, requestId, toRenewal(renewal ?? missing("renewal")))),
+    endLease: ({ requestId, end: request }) => lease(end(deps, requestId, toEnd(request ?? missing("end")))),
+    getLease: ({ id, afterRevision }, { signal }) => lease(laterThan(deps, { id, afterRevision, signal })),
+    listLeases: ({ limit, continue: after, user, type, phase }) => {
+      const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
+      const wanted: number = phase;
+      const found: Stored[] = [];
+      for (const { key, value, revision } of deps.view.entries()) {
+        if (key <= after || !("record" in value)) continue;
+        const { record } = value;
+        if (user !== "" && record.order.user !== user) continue;
+        if (type !== "" && record.order.type !== type) continue;
+        if (wanted !== ANY_PHASE && phaseOf(record) !== wanted) continue;
+        found.push({ record, revision });
+        if (found.length > size) break;
+      }
+      const page = found.slice(0, size);
+      return Promise.resolve({
+        leases: page.map((each) => leaseMessage(deps, each)),
+        continue: found.length > size ? (page.at(-1)?.record.order.id ?? "") : "",
+      });
+    },
+    listLeaseHistory: async ({ id, limit, continue: token }, { signal }) => {
+      if (!/^\d*$/.test(token)) refuse("continue", `"${token}" is not from the previous reply`);
+      const most = limit === 0 ? EVENTS.fallback : Math.min(limit, EVENTS.max);
+      const before = token === "" ? undefined : Number(token);
+      const page = await deps.history.page(id, { limit: most, before }, signal);
+      return { events: page.items.map(toWireEvent), continue: String(page.before ?? "") };
+    },
+    getCounters: ({ engine }) => {
+      const own = deps.policy.engine;
+      if (engine !== "" && engine !== own) return throwFault({ code: "not_found", kind: "engine", id: engine });
+      const { counters, used } = deps.holdings.counters();
+      const { capacity } = deps;
+      const isLimited = Object.keys(capacity).length > 0;
+      return Promise.resolve({
+        engine: own,
+        counters,
+        used: toWireUnits(used),
+        capacity: isLimited ? toWireUnits({ ...NO_LIMIT, ...capacity }) : null,
+      });
+    },
+  };
+}
+
+/** Answers once the revision is another than the caller knows, or after a while. */
+async function laterThan(
+  deps: HandlerDeps,
+  { id, afterRevision, signal }: { readonly id: string; readonly afterRevision: number; readonly signal: AbortSignal },
+): Promise<Stored> {
+  const patience = AbortSignal.any([signal, AbortSignal.timeout(POLL_MS)]);
+  for (;;) {
+    const changed = Promise.withResolvers<undefined>();
+    const give = (): void => changed.resolve(undefined);
+    const stop = deps.view.onChange((key) => {
+      if (key === id) give();
+    });
+    patience.addEventListener("abort", give);
+    try {
+      const stored = await requireLease(deps, id);
+      if (afterRevision === 0 || stored.revision !== afterRevision || patience.aborted) return stored;
+      await changed.promise;
+    } finally {
+      stop();
+      patience.removeEventListener("abort", give);
+    }
+  }
+}
+
+function leaseMessage(deps: HandlerDeps, { record, revision }: Stored): PropertiesOf<typeof muster.provision.v1.Lease> {
+  return { record: toWireRecord(record), revision, waitingBecause: explainWait(deps, record) };
+}
+
+function explainWait({ holdings }: HandlerDeps, { order, phase, trouble }: Stored["record"]): string {
+  if (phase !== "ORDERED") return trouble;
+  const claim = readClaim(order);
+  const admission = claim.ok ? holdings.explain(order, claim.value) : undefined;
+  return admission?.admit === "later" ? admission.because : "";
+}
+
+/** Rejects what is no text with invalid_request. */
+function readOrder(message: Parameters<typeof toOrder>[0]): Order {
+  try {
+    return toOrder(message);
+  } catch {
+    return refuse("order.data", "is no UTF-8 text");
+  }
+}
+
+const NO_LIMIT: ResourceUnits = {
+  cru: BigInt(Number.MAX_SAFE_INTEGER),
+  mru: BigInt(Number.MAX_SAFE_INTEGER),
+  hru: BigInt(Number.MAX_SAFE_INTEGER),
+  sru: BigInt(Number.MAX_SAFE_INTEGER),
+};
+
+function toWireUnits({ cru, mru, hru, sru }: ResourceUnits): PropertiesOf<typeof muster.provision.v1.ResourceUnits> {
+  return { cru: Number(cru), mruBytes: Number(mru), hruBytes: Number(hru), sruBytes: Number(sru) };
+}
+
+function missing(field: string): never {
+  return refuse(field, "is missing");
+}
+
+function refuse(field: string, reason: string): never {
+  return throwFault({ code: "invalid_request", field, reason });
+}

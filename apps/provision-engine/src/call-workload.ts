@@ -1,0 +1,92 @@
+import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import type { LeaseRecord } from "./domain/lease.ts";
+import { isOver } from "./domain/nanoseconds.ts";
+import type { Outcome, PassDeps } from "./pass.ts";
+import { makeSlots } from "./slots.ts";
+import type { Workload } from "./workloads/workload.ts";
+
+export type CallOptions = {
+  readonly workloads: ReadonlyMap<string, Workload>;
+  readonly nowNs: () => bigint;
+  /** Of each kind of call at once. */
+  readonly parallel: number;
+  readonly deadlineMs: number;
+  /** Asked before each call. */
+  readonly isHeld: () => boolean;
+  readonly signal: AbortSignal;
+  /** Told of what is no fault. */
+  readonly defect: (id: string, error: unknown) => void;
+};
+
+/** Text of an error in a record. */
+const MESSAGE_CHARACTERS_MAX = 2000;
+
+/**
+ * Calls of workloads, so many at once, each no longer than its deadline. One that goes on beyond it is left alone: the next call finds what it has made. Rejects with
+ * AbortError once the lead is lost.
+ */
+export function callWorkloads(options: CallOptions): Pick<PassDeps, "provision" | "decommission"> {
+  const { workloads, nowNs, parallel } = options;
+  const provisioning = makeSlots(parallel);
+  const decommissioning = makeSlots(parallel);
+  return {
+    provision: (record) =>
+      provisioning(async () => {
+        if (isOver(record.expiresAtNs, nowNs())) return failed("its time was over before its turn came", true);
+        const workload = workloads.get(record.order.type);
+        if (workload === undefined) return failed(`type of reservation not supported: ${record.order.type}`, false);
+        return call(options, record, (signal) => workload.provision(record, signal));
+      }),
+    decommission: (record) =>
+      decommissioning(async () => {
+        const workload = workloads.get(record.order.type);
+        if (workload === undefined) return { ok: true, data: "null" };
+        return call(options, record, async (signal) => {
+          await workload.decommission(record, signal);
+          return "null";
+        });
+      }),
+  };
+}
+
+async function call(
+  { deadlineMs, isHeld, signal, defect }: CallOptions,
+  { order }: LeaseRecord,
+  work: (signal: AbortSignal) => Promise<string>,
+): Promise<Outcome> {
+  // A process that was frozen may come here before it knows that it leads no more.
+  const isLost = (): boolean => signal.aborted;
+  if (isLost() || !isHeld()) throw lost();
+  const late = AbortSignal.timeout(deadlineMs);
+  const ended = AbortSignal.any([signal, late]);
+  const gaveUp = Promise.withResolvers<Outcome>();
+  const giveUp = (): void => gaveUp.resolve(failed(`no answer within ${deadlineMs} ms`, true));
+  ended.addEventListener("abort", giveUp);
+  try {
+    const outcome = await Promise.race([settled(order.id, work(ended), defect), gaveUp.promise]);
+    // What was cut off by the end of the lead has not failed.
+    if (isLost() && !outcome.ok) throw lost();
+    return outcome;
+  } finally {
+    ended.removeEventListener("abort", giveUp);
+  }
+}
+
+async function settled(id: string, work: Promise<string>, defect: CallOptions["defect"]): Promise<Outcome> {
+  try {
+    return { ok: true, data: await work };
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault !== undefined) return failed(describeFault(fault), isRetryable(fault));
+    if (!(error instanceof Error && error.name === "AbortError")) defect(id, error);
+    return failed("a defect of the engine, which its log tells", true);
+  }
+}
+
+function lost(): DOMException {
+  return new DOMException("the lead is lost", "AbortError");
+}
+
+function failed(message: string, retryable: boolean): Outcome {
+  return { ok: false, message: message.slice(0, MESSAGE_CHARACTERS_MAX), retryable };
+}

@@ -1,0 +1,73 @@
+import { throwFault } from "@muster/faults";
+import { readEnv, type EnvReader } from "@muster/service";
+import { readSigner, type Signer } from "./adapters/ed25519.ts";
+import type { Capacity } from "./domain/decide-admission.ts";
+import type { OrderPolicy } from "./domain/decide-order.ts";
+import { nsFromMs } from "./domain/nanoseconds.ts";
+import type { PassPolicy } from "./pass.ts";
+
+export type Config = {
+  readonly nats: { readonly url: string; readonly token: string | undefined };
+  /** What results are signed with. */
+  readonly key: Signer | { readonly file: string };
+  readonly order: OrderPolicy;
+  readonly engine: EnginePolicy;
+  readonly capacity: Capacity;
+  readonly lockTtlMs: number;
+};
+
+export type EnginePolicy = {
+  readonly pass: PassPolicy;
+  /** Calls of provisioners at once, and as many of decommissioners beside them: what hangs while it is made holds up no end. */
+  readonly parallel: number;
+  /** Of one call. */
+  readonly deadlineMs: number;
+};
+
+const DAY_MS = 86_400_000;
+/** Engine ids are parts of subjects and of lock names. */
+const ENGINE_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+
+/** Reads the configuration; throws one fault that names every problem, and never a key. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const config = readEnv(env, (read) => {
+    const key = read.optional("PROVISION_KEY");
+    return {
+      nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+      key: key === undefined ? { file: read.text("PROVISION_KEY_FILE") } : readSigner("PROVISION_KEY", key),
+      order: {
+        engine: read.text("PROVISION_ENGINE_ID", "main"),
+        verifySignatures: read.flag("PROVISION_VERIFY_SIGNATURES", true),
+        legacySignatures: read.flag("PROVISION_LEGACY_SIGNATURES", false),
+      },
+      engine: {
+        parallel: read.integer("PROVISION_PARALLEL", { fallback: 4, min: 1, max: 1000 }),
+        deadlineMs: read.integer("PROVISION_DEADLINE_MS", { fallback: 180_000, min: 10, max: DAY_MS }),
+        pass: {
+          tombstoneNs: nsFromMs(read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS })),
+          retry: {
+            firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
+            mostMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
+          },
+          provisionAttemptsMax: read.integer("PROVISION_ATTEMPTS_MAX", { fallback: 10, min: 1, max: 1000 }),
+        },
+      },
+      capacity: {
+        ...readUnit(read, "cru", "PROVISION_CAPACITY_CRU"),
+        ...readUnit(read, "mru", "PROVISION_CAPACITY_MRU_BYTES"),
+        ...readUnit(read, "sru", "PROVISION_CAPACITY_SRU_BYTES"),
+        ...readUnit(read, "hru", "PROVISION_CAPACITY_HRU_BYTES"),
+      },
+      lockTtlMs: read.integer("PROVISION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
+    };
+  });
+  const { engine } = config.order;
+  if (ENGINE_ID.test(engine)) return config;
+  const reason = `"${engine}" is no engine id: lower case letters, digits, - and _ are needed, 63 at most`;
+  return throwFault({ code: "invalid_request", field: "PROVISION_ENGINE_ID", reason });
+}
+
+function readUnit(read: EnvReader, unit: keyof Capacity, name: string): Capacity {
+  if (read.optional(name) === undefined) return {};
+  return { [unit]: BigInt(read.integer(name, { min: 0, max: Number.MAX_SAFE_INTEGER })) };
+}

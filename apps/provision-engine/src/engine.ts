@@ -1,0 +1,168 @@
+import type { View } from "@muster/store";
+import type { History } from "./adapters/history.ts";
+import type { Readable } from "./adapters/messages.ts";
+import type { Records } from "./adapters/records.ts";
+import { callWorkloads } from "./call-workload.ts";
+import type { EnginePolicy } from "./config.ts";
+import type { Admission } from "./domain/decide-admission.ts";
+import type { LeaseRecord, Order, Result } from "./domain/lease.ts";
+import { planFeedback } from "./domain/plan-feedback.ts";
+import { planLease } from "./domain/plan-lease.ts";
+import type { Claim } from "./domain/workload-type.ts";
+import { sortByRank } from "./domain/workload-types.ts";
+import type { Holdings } from "./holdings.ts";
+import { startLeaseLoop } from "./lease-loop.ts";
+import { passLease, type PassDeps, type Stored } from "./pass.ts";
+import { makeSlots } from "./slots.ts";
+import { tellLease, type TellDeps } from "./tell-lease.ts";
+import type { Workload } from "./workloads/workload.ts";
+
+/** What an engine lives on. */
+export type EngineOps = {
+  /** Its id; leases of others are left alone. */
+  readonly engine: string;
+  readonly view: Pick<View<Readable>, "get" | "entries" | "onChange">;
+  readonly records: Records;
+  readonly history: Pick<History, "publish">;
+  readonly feedback: TellDeps["feedback"];
+  readonly holdings: Holdings;
+  readonly workloads: ReadonlyMap<string, Workload>;
+  readonly sign: (result: Omit<Result, "signature">) => Result;
+  readonly nowNs: () => bigint;
+  readonly policy: EnginePolicy;
+  readonly tell: {
+    /** A call or a write that failed and is tried again; `what` is one of a few words. */
+    failed(id: string, what: string, error: unknown): void;
+    defect(id: string, error: unknown): void;
+  };
+};
+
+/** The lead of an engine id. */
+export type Lead = { readonly token: number; readonly signal: AbortSignal; readonly isHeld: () => boolean };
+
+/** Of requests to the store, so that many leases that end together do not all wait for its answers longer than those take. */
+const STORE_CALLS_AT_ONCE = 128;
+/** Answers of admission to a lease whose plan is only looked at. */
+const PERHAPS: Admission = { admit: "yes", because: "it is not asked" };
+
+/** Provisions and decommissions what the records say, and tells of it, for as long as the lead is held. */
+export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
+  const { view, records, holdings, nowNs, policy, tell } = ops;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([lead.signal, stop.signal]);
+  /** Leases that wait for others of their user. */
+  const waiting = new Map<string, string>();
+  const pass = passOf(ops, { ...lead, signal }, waiting);
+  const { retry } = policy.pass;
+  const passes = startLeaseLoop({
+    work: async (id) => (await passLease(pass, policy.pass, id, signal)).againAfterNs,
+    nowNs,
+    retry,
+    failed: (id, error) => tell.failed(id, "pass", error),
+    signal,
+  });
+  const telling = tellOf(ops, lead);
+  const tells = startLeaseLoop({
+    work: (id) => tellLease(telling, id),
+    nowNs,
+    retry,
+    failed: (id, error) => tell.failed(id, "history", error),
+    signal,
+  });
+
+  const look = (stored: Stored): void => {
+    const { record } = stored;
+    const { id, user } = record.order;
+    holdings.learn(stored);
+    if (record.phase !== "ORDERED") waiting.delete(id);
+    for (const [each, its] of waiting) if (its === user && each !== id) passes.wake(each);
+    const plan = planLease({ record, nowNs: nowNs(), admit: () => PERHAPS }, policy.pass);
+    if (plan.do === "wait") passes.at(id, plan.untilNs);
+    else passes.wake(id);
+    const feedback = planFeedback(record, nowNs());
+    if (record.outbox.length > 0 || feedback.tell === "now") tells.wake(id);
+    else tells.at(id, feedback.tell === "later" ? feedback.untilNs : undefined);
+  };
+  const forget = (id: string): void => {
+    holdings.forget(id);
+    waiting.delete(id);
+    passes.at(id, undefined);
+    tells.at(id, undefined);
+  };
+  const stopLooking = view.onChange((id) => {
+    const entry = view.get(id);
+    if (entry === undefined) forget(id);
+    else if (isOwn(ops, entry.value)) look({ record: entry.value.record, revision: entry.revision });
+  });
+  try {
+    // The view may be behind what whoever led before has written.
+    const all = (await records.list()).filter(({ record }) => isOwn(ops, { record }));
+    for (const stored of all) holdings.learn(stored);
+    if (!signal.aborted) sortByRank(all, ({ record }) => record.order.type).forEach(look);
+    await ended(signal);
+  } finally {
+    stopLooking();
+    stop.abort();
+    await Promise.all([passes.done, tells.done]);
+  }
+}
+
+function isOwn({ engine }: EngineOps, value: Readable): value is { readonly record: LeaseRecord } {
+  return "record" in value && value.record.order.engine === engine;
+}
+
+function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: Map<string, string>): PassDeps {
+  const { records, holdings, nowNs, workloads, policy, tell, sign } = ops;
+  const store = makeSlots(STORE_CALLS_AT_ONCE);
+  const learnt = (stored: Stored): Stored => {
+    holdings.learn(stored);
+    return stored;
+  };
+  const { parallel, deadlineMs } = policy;
+  const { defect } = tell;
+  const calls = { workloads, nowNs, parallel, deadlineMs, isHeld, signal, defect };
+  return {
+    fence: token,
+    now: nowNs,
+    read: (id) =>
+      store(async () => {
+        const stored = await records.get(id);
+        return stored && learnt(stored);
+      }),
+    write: (stored, next) =>
+      store(async () => {
+        if (!isHeld()) throw new DOMException("the lead is lost", "AbortError");
+        return learnt(await records.own(stored, next, token));
+      }),
+    remove: (stored) => store(() => records.remove(stored)),
+    admit: (order: Order, claim: Claim) => {
+      const admission = holdings.admit(order, claim);
+      if (admission.admit === "later") waiting.set(order.id, order.user);
+      else waiting.delete(order.id);
+      return admission;
+    },
+    ...callWorkloads(calls),
+    sign,
+  };
+}
+
+function tellOf({ records, history, feedback, nowNs, policy, tell }: EngineOps, { token }: Lead): TellDeps {
+  const store = makeSlots(STORE_CALLS_AT_ONCE);
+  return {
+    records: {
+      get: (id) => store(() => records.get(id)),
+      own: (...change) => store(() => records.own(...change)),
+    },
+    history: { publish: (events) => store(() => history.publish(events)) },
+    feedback,
+    nowNs,
+    retry: policy.pass.retry,
+    fence: token,
+    failed: (id, error) => tell.failed(id, "feedback", error),
+  };
+}
+
+function ended(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}

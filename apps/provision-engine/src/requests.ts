@@ -1,0 +1,108 @@
+import { faultOf, throwFault } from "@muster/faults";
+import type { Records } from "./adapters/records.ts";
+import { decideOrder, type OrderContext, type OrderPolicy, type OrderVerdict } from "./domain/decide-order.ts";
+import { decideEnd, decideRenewal, type WishVerdict } from "./domain/decide-wish.ts";
+import type { EndRequest, LeaseRecord, Order, Renewal } from "./domain/lease.ts";
+import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
+import type { Verify } from "./domain/verify-signed.ts";
+import type { Stored } from "./pass.ts";
+
+/** What answering users needs; any replica has it. */
+export type RequestDeps = {
+  readonly records: Pick<Records, "get" | "create" | "change">;
+  readonly nowNs: () => bigint;
+  readonly verify: Verify;
+  readonly policy: OrderPolicy;
+  readonly traceparent: () => string;
+};
+
+export type OrderRequest = {
+  readonly order: Order;
+  readonly requestId: string;
+  readonly source: string;
+  /** Decides, and writes nothing. */
+  readonly dryRun: boolean;
+};
+
+export type Ordered =
+  | { readonly is: "taken"; readonly stored: Stored; readonly outcome: "ORDERED" | "RESENT" | "RETRIED" }
+  | Extract<OrderVerdict, { readonly do: "refuse" }>;
+
+const ATTEMPTS_MAX = 5;
+
+/** Writes an order down, or has its answer told again. */
+export function takeOrder(deps: RequestDeps, { order, requestId, source, dryRun }: OrderRequest): Promise<Ordered> {
+  const { records, nowNs, verify, policy } = deps;
+  return insist(async () => {
+    const stored = await records.get(order.id);
+    const traceparent = deps.traceparent();
+    const context: OrderContext = { nowNs: nowNs(), verify, source, requestId, traceparent };
+    const verdict = decideOrder(order, stored?.record, context, policy);
+    if (verdict.do === "refuse") return verdict;
+    if (verdict.do === "create") {
+      const created = dryRun ? { record: verdict.record, revision: 0 } : await records.create(verdict.record);
+      return { is: "taken", stored: created, outcome: "ORDERED" };
+    }
+    if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id: order.id });
+    const changed = await change(deps, stored, verdict.change, { requestId, dryRun });
+    const retried = stored.record.phase === "FAILED" && changed.record.phase === "ORDERED";
+    return { is: "taken", stored: changed, outcome: retried ? "RETRIED" : "RESENT" };
+  });
+}
+
+export function renew(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<Stored> {
+  return wish(deps, { id: renewal.id, requestId }, (record) =>
+    decideRenewal(renewal, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
+  );
+}
+
+export function end(deps: RequestDeps, requestId: string, request: EndRequest): Promise<Stored> {
+  return wish(deps, { id: request.id, requestId }, (record) =>
+    decideEnd(request, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
+  );
+}
+
+/** As it is stored now. Rejects with not_found. */
+export async function requireLease({ records }: Pick<RequestDeps, "records">, id: string): Promise<Stored> {
+  return (await records.get(id)) ?? throwFault({ code: "not_found", kind: "lease", id });
+}
+
+function wish(
+  deps: RequestDeps,
+  { id, requestId }: { readonly id: string; readonly requestId: string },
+  decide: (record: LeaseRecord | undefined) => WishVerdict,
+): Promise<Stored> {
+  return insist(async () => {
+    const stored = await deps.records.get(id);
+    const verdict = decide(stored?.record);
+    if (verdict.do === "refuse") return throwFault(verdict.fault);
+    if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id });
+    if (verdict.do === "nothing") return stored;
+    return change(deps, stored, verdict.change, { requestId, dryRun: false });
+  });
+}
+
+async function change(
+  { records, nowNs, traceparent }: RequestDeps,
+  stored: Stored,
+  wanted: LeaseChange,
+  { requestId, dryRun }: { readonly requestId: string; readonly dryRun: boolean },
+): Promise<Stored> {
+  const asked = { ...stored.record, requestId, traceparent: traceparent() };
+  const { next } = transitionLease(asked, wanted, nowNs());
+  if (next === undefined) return stored;
+  return dryRun ? { ...stored, record: next } : records.change(stored, next);
+}
+
+/** Somebody else's write that came first is decided on anew. */
+async function insist<Value>(attempt: () => Promise<Value>): Promise<Value> {
+  for (let attempts = 1; ; attempts += 1) {
+    try {
+      return await attempt();
+    } catch (error) {
+      const code = faultOf(error)?.code;
+      const isRace = code === "conflict" || code === "already_exists";
+      if (!isRace || attempts >= ATTEMPTS_MAX) throw error;
+    }
+  }
+}

@@ -1,0 +1,82 @@
+import { faultOf } from "@muster/faults";
+import type { History } from "./adapters/history.ts";
+import type { Records } from "./adapters/records.ts";
+import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
+import type { LeaseRecord, Result } from "./domain/lease.ts";
+import { planFeedback } from "./domain/plan-feedback.ts";
+import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
+
+/** What the source of a lease is told. */
+export type Answer = {
+  readonly id: string;
+  /** Grows with each thing that is told of the lease. */
+  readonly number: number;
+  readonly result: Result | undefined;
+  readonly deleted: boolean;
+};
+
+export type TellDeps = {
+  readonly records: Pick<Records, "get" | "own">;
+  readonly history: Pick<History, "publish">;
+  /** The Feedbacker: resolves once it cannot be lost any more. The same answer again is no other one. */
+  readonly feedback: (answer: Answer) => Promise<void>;
+  readonly nowNs: () => bigint;
+  readonly retry: RetryPolicy;
+  readonly fence: number;
+  readonly failed: (id: string, error: unknown) => void;
+};
+
+/** Publishes the history of a lease, and tells its source what has become of it. Returns when to come again; rejects where the history, or the record, could not be written. */
+export async function tellLease(deps: TellDeps, id: string): Promise<bigint | undefined> {
+  const { records, fence, nowNs } = deps;
+  const stored = await records.get(id);
+  if (stored === undefined || stored.record.fence > fence) return undefined;
+  const { record } = stored;
+  const published = await publish(deps, record);
+  const told = await tell(deps, record);
+  const changes = [published.change, told.change].flatMap((change) => change ?? []);
+  const next = changes.reduce((each, change) => transitionLease(each, change, nowNs()).next ?? each, record);
+  if (next !== record) {
+    try {
+      await records.own(stored, next, fence);
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict") throw error;
+      return nowNs();
+    }
+  }
+  if (published.failure !== undefined) throw published.failure;
+  return told.againAtNs;
+}
+
+async function publish(
+  { history }: TellDeps,
+  { outbox }: LeaseRecord,
+): Promise<{ readonly change?: LeaseChange; readonly failure?: Error }> {
+  const last = outbox.at(-1);
+  if (last === undefined) return {};
+  try {
+    await history.publish(outbox);
+  } catch (error) {
+    return { failure: error instanceof Error ? error : new Error(String(error)) };
+  }
+  return { change: { kind: "published", upTo: last.id } };
+}
+
+async function tell(
+  { feedback, failed, nowNs, retry }: TellDeps,
+  record: LeaseRecord,
+): Promise<{ readonly change?: LeaseChange; readonly againAtNs?: bigint }> {
+  const plan = planFeedback(record, nowNs());
+  if (plan.tell === "nothing") return {};
+  if (plan.tell === "later") return { againAtNs: plan.untilNs };
+  const { number, result, deleted } = plan;
+  const { id } = record.order;
+  try {
+    await feedback({ id, number, result, deleted });
+  } catch (error) {
+    failed(id, error);
+    const notBeforeNs = decideRetry(record.feedback.attempts + 1, nowNs(), retry);
+    return { change: { kind: "telling-delayed", number, notBeforeNs }, againAtNs: notBeforeNs };
+  }
+  return { change: { kind: "told", number } };
+}

@@ -1,0 +1,17 @@
+import type { LeaseRecord } from "../domain/lease.ts";
+
+/**
+ * What makes one type of workload. Both are called again after whatever happened in between, by this process or another: what is there already is found and not made
+ * twice, and what is not there any more is no error. They stop at the signal.
+ */
+export type Workload = {
+  readonly type: string;
+  readonly provision: ProvisionerFunc;
+  readonly decommission: DecomissionerFunc;
+};
+
+/** Resolves with JSON for the user. Rejects with a fault that is retryable to be called again, with any other to have failed. */
+export type ProvisionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<string>;
+
+/** Removes what is there of this run of the lease and of earlier ones. Is called again when it rejects. */
+export type DecomissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;

@@ -1,0 +1,180 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { LeaseService, muster, streams, subjects } from "@muster/proto";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import { readSigner, type Signer } from "../src/adapters/ed25519.ts";
+import { toWireEnd, toWireOrder, toWireRenewal } from "../src/adapters/messages.ts";
+import { anOrder } from "../src/domain/a-lease.ts";
+import { buildEndBytes, buildOrderBytes, buildRenewalBytes } from "../src/domain/build-signed-bytes.ts";
+import type { Order } from "../src/domain/lease.ts";
+
+const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+
+/** Of what takes as long as the machine takes. */
+export const LONG = { timeoutMs: 45_000, everyMs: 50 };
+
+export const ENGINE_KEY = "5a".repeat(32);
+export const engineSigner = readSigner("key", ENGINE_KEY);
+
+export type EngineProcess = {
+  readonly pid: number;
+  /** Whether it has led. */
+  hasLed(): boolean;
+  /** SIGKILL: nothing is said to anybody. */
+  kill(): Promise<void>;
+  /** SIGTERM: the lead is given up. */
+  stop(): Promise<void>;
+  freeze(): void;
+  goOn(): void;
+};
+
+/** A bus, and as many engines as a test starts; of each everything it says is kept. */
+export type EngineWorld = AsyncDisposable & {
+  readonly nats: TestNats;
+  readonly bus: NatsBus;
+  readonly leases: Client<typeof LeaseService>;
+  /** Everything that engines have written to their logs. */
+  readonly said: readonly string[];
+  startEngine(env?: Readonly<Record<string, string>>, main?: string): Promise<EngineProcess>;
+};
+
+export async function engineWorld(): Promise<EngineWorld> {
+  await using starting = new AsyncDisposableStack();
+  const nats = starting.use(await natsServer());
+  const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
+  const said: string[] = [];
+  const children = starting.use(new AsyncDisposableStack());
+  const startEngine: EngineWorld["startEngine"] = async (env = {}, main = MAIN) => {
+    const child = spawn(process.execPath, [main], {
+      env: {
+        PATH: process.env["PATH"],
+        MUSTER_NATS_URL: nats.url,
+        MUSTER_NATS_TOKEN: nats.token,
+        PROVISION_KEY: ENGINE_KEY,
+        PROVISION_LOCK_TTL_MS: "1500",
+        PROVISION_RETRY_MS: "50",
+        PROVISION_RETRY_MOST_MS: "500",
+        ...env,
+      },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    let led = false;
+    let rest = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop() ?? "";
+      said.push(...lines);
+      led ||= lines.some((line) => line.includes('"state":"leading"'));
+    });
+    await once(child, "spawn");
+    children.defer(() => ended(child, "SIGKILL"));
+    return {
+      pid: child.pid ?? 0,
+      hasLed: () => led,
+      kill: () => ended(child, "SIGKILL"),
+      stop: () => ended(child, "SIGTERM"),
+      freeze: () => void child.kill("SIGSTOP"),
+      goOn: () => void child.kill("SIGCONT"),
+    };
+  };
+  const leases = client(bus, LeaseService);
+  const all = starting.move();
+  return { nats, bus, leases, said, startEngine, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
+  child.kill(signal);
+  // One that was frozen takes no signal but SIGKILL until it goes on.
+  child.kill("SIGCONT");
+  await exit;
+}
+
+export function aUser(): Signer {
+  return readSigner("key", randomBytes(32).toString("hex"));
+}
+
+export const NS_PER_MS = 1_000_000n;
+
+export function nowNs(): bigint {
+  return BigInt(Date.now()) * NS_PER_MS;
+}
+
+/** An order of now, signed by its user. */
+export function signedOrder(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
+  const order = anOrder({
+    user: user.userId,
+    createdNs: nowNs(),
+    durationNs: 3_600_000n * NS_PER_MS,
+    data: '{"say":"hello"}',
+    ...changes,
+  });
+  return { ...order, signature: user.sign(buildOrderBytes(order)) };
+}
+
+export function signedRenewal(user: Signer, id: string, expiresAtNs: bigint, sequence: number) {
+  const renewal = { id, engine: "main", user: user.userId, expiresAtNs, sequence, signature: new Uint8Array() };
+  return toWireRenewal({ ...renewal, signature: user.sign(buildRenewalBytes(renewal)) });
+}
+
+export function signedEnd(user: Signer, id: string) {
+  const end = { id, engine: "main", user: user.userId, createdNs: nowNs(), signature: new Uint8Array() };
+  return toWireEnd({ ...end, signature: user.sign(buildEndBytes(end)) });
+}
+
+const { LeasePhase } = muster.provision.v1;
+export type PhaseName = "ORDERED" | "PROVISIONING" | "ACTIVE" | "DECOMMISSIONING" | "ENDED" | "FAILED";
+
+/** Sends the order until somebody answers. */
+export function order(world: EngineWorld, sent: Order) {
+  return world.leases.orderLease(
+    { requestId: `r-${sent.id}`, order: toWireOrder(sent), dryRun: false },
+    { timeoutMs: 20_000 },
+  );
+}
+
+export async function phase({ leases }: EngineWorld, id: string): Promise<string> {
+  const { lease } = await leases.getLease({ id });
+  return (LeasePhase[lease?.record?.phase ?? 0] ?? "").replace("LEASE_PHASE_", "");
+}
+
+export function reaches(world: EngineWorld, id: string, wanted: PhaseName): Promise<unknown> {
+  return until(`${id} is ${wanted}`, async () => (await phase(world, id)) === wanted, LONG);
+}
+
+/** What was told of a lease, the oldest first. */
+export async function answersOf({ bus }: EngineWorld, id: string): Promise<muster.provision.v1.LeaseAnswered[]> {
+  const answers = [];
+  for (let from = 1; ;) {
+    const message = await bus.readMessage(streams.events.name, subjects.leaseAnswered(id), from);
+    if (message === undefined) return answers;
+    answers.push(muster.provision.v1.LeaseAnswered.decode(message.payload));
+    from = message.sequence + 1;
+  }
+}
+
+/** Types of the events of a lease, the oldest first, once all are on their stream. */
+export async function historyOf({ leases }: EngineWorld, id: string): Promise<(string | null | undefined)[]> {
+  await until(
+    `the history of ${id} is published`,
+    async () => (await leases.getLease({ id })).lease?.record?.outbox?.length === 0,
+    LONG,
+  );
+  return (await leases.listLeaseHistory({ id, limit: 0, continue: "" })).events.map(({ eventType }) => eventType);
+}
+
+export async function ready({ leases }: EngineWorld): Promise<void> {
+  await until(
+    "an engine answers",
+    () =>
+      leases.getCounters({ engine: "" }, { timeoutMs: 1000 }).then(
+        () => true,
+        () => false,
+      ),
+    LONG,
+  );
+}

@@ -1,0 +1,218 @@
+import { publishEvent } from "@muster/bus";
+import { muster, subjects } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { verifySignature } from "../src/adapters/ed25519.ts";
+import { toWireOrder } from "../src/adapters/messages.ts";
+import { buildResultBytes } from "../src/domain/build-signed-bytes.ts";
+import { nsFrom } from "../src/domain/nanoseconds.ts";
+import {
+  answersOf,
+  aUser,
+  ENGINE_KEY,
+  engineSigner,
+  engineWorld,
+  historyOf,
+  LONG,
+  nowNs,
+  NS_PER_MS,
+  order,
+  phase,
+  reaches,
+  ready,
+  signedEnd,
+  signedOrder,
+  signedRenewal,
+  type EngineWorld,
+} from "./engine-world.ts";
+
+describe("an engine", () => {
+  const user = aUser();
+  let world: EngineWorld;
+
+  beforeAll(async () => {
+    world = await engineWorld();
+    await world.startEngine();
+    await ready(world);
+  });
+
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  it("provisions an order, tells a signed result, and ends it when its user says so", async () => {
+    const { outcome } = await order(world, signedOrder(user, { id: "1-1" }));
+    expect(outcome).toBe("ORDERED");
+    await reaches(world, "1-1", "ACTIVE");
+    const [first] = await until(
+      "it is told",
+      async () => {
+        const answers = await answersOf(world, "1-1");
+        return answers.length > 0 && answers;
+      },
+      LONG,
+    );
+    const { id = "", type = "", message = "", dataJson, created, signature } = first?.result ?? {};
+    const data = new TextDecoder().decode(dataJson ?? undefined);
+    expect(data).toBe('{"say":"hello"}');
+    const createdNs = nsFrom({ seconds: created?.seconds ?? 0, nanos: created?.nanos ?? 0 });
+    const content = buildResultBytes({
+      id: id ?? "",
+      type: type ?? "",
+      message: message ?? "",
+      data,
+      createdNs,
+      state: "ok",
+    });
+    expect(verifySignature(engineSigner.publicKey, content, signature ?? new Uint8Array())).toBe(true);
+    await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") });
+    await reaches(world, "1-1", "ENDED");
+    await until("the end is told", async () => (await answersOf(world, "1-1")).at(-1)?.deleted === true, LONG);
+    expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
+  });
+
+  it("tells the answer of an order again when it comes again, and provisions nothing twice", async () => {
+    const sent = signedOrder(user, { id: "1-2" });
+    await order(world, sent);
+    await reaches(world, "1-2", "ACTIVE");
+    await until("it is told", async () => (await answersOf(world, "1-2")).length === 1, LONG);
+    expect((await order(world, sent)).outcome).toBe("RESENT");
+    await until("it is told again", async () => (await answersOf(world, "1-2")).length === 2, LONG);
+    expect(await historyOf(world, "1-2")).toEqual(["ORDERED", "PROVISIONED", "RESENT"]);
+  });
+
+  it("ends a lease strictly after its time is over, and no earlier", async () => {
+    // However slow the machine is, one of the orders arrives before it is over.
+    const short = await until(
+      "an order is taken",
+      async () => {
+        const sent = signedOrder(user, { id: "1-3", durationNs: 3_000n * NS_PER_MS });
+        await order(world, sent);
+        return sent;
+      },
+      LONG,
+    );
+    await reaches(world, "1-3", "ENDED");
+    const { lease } = await world.leases.getLease({ id: "1-3" });
+    const { at, cause } = lease?.record?.ending ?? {};
+    expect(cause).toBe("EXPIRED");
+    const endedNs = nsFrom({ seconds: at?.seconds ?? 0, nanos: at?.nanos ?? 0 });
+    expect(endedNs).toBeGreaterThan(short.createdNs + short.durationNs);
+  });
+
+  it("ends a lease later when it was renewed, and takes no renewal that is older than the last", async () => {
+    const lasting = signedOrder(user, { id: "1-4" });
+    await order(world, lasting);
+    const renewedNs = lasting.createdNs + 7_200_000n * NS_PER_MS;
+    const { lease } = await world.leases.renewLease({
+      requestId: "n",
+      renewal: signedRenewal(user, "1-4", renewedNs, 2),
+    });
+    const { seconds, nanos } = lease?.record?.expiresAt ?? {};
+    expect(nsFrom({ seconds: seconds ?? 0, nanos: nanos ?? 0 })).toBe(renewedNs);
+    const old = signedRenewal(user, "1-4", renewedNs + NS_PER_MS, 1);
+    await expect(world.leases.renewLease({ requestId: "o", renewal: old })).rejects.toThrow("sequence");
+    const others = signedRenewal(aUser(), "1-4", renewedNs + NS_PER_MS, 3);
+    await expect(world.leases.renewLease({ requestId: "p", renewal: others })).rejects.toMatchObject({
+      fault: { code: "not_found" },
+    });
+  });
+
+  it("takes orders from the stream, and tells why it takes one not", async () => {
+    const publish = async (sent: ReturnType<typeof signedOrder>): Promise<unknown> =>
+      publishEvent(world.bus, subjects.orderLease("main", sent.id), muster.provision.v1.Order, toWireOrder(sent), {
+        messageId: `${sent.id}.order`,
+      });
+    await publish(signedOrder(user, { id: "1-5" }));
+    await publish(signedOrder(user, { id: "1-6", type: "unheard_of" }));
+    const over = signedOrder(user, { id: "1-7", createdNs: nowNs() - 10_000n * NS_PER_MS, durationNs: 1n });
+    await publish(over);
+    await until("the first is active", async () => (await phase(world, "1-5")) === "ACTIVE", LONG);
+    await until("the second has failed", async () => (await phase(world, "1-6")) === "FAILED", LONG);
+    await until("an error is told", async () => (await answersOf(world, "1-6"))[0]?.deleted === true, LONG);
+    expect((await answersOf(world, "1-6"))[0]?.result?.message).toContain("not supported: unheard_of");
+    await until("the third is told to be gone", async () => (await answersOf(world, "1-7"))[0]?.deleted === true, LONG);
+    await expect(world.leases.getLease({ id: "1-7" })).rejects.toMatchObject({ fault: { code: "not_found" } });
+  });
+
+  it.each([
+    ["forged", (sent: ReturnType<typeof signedOrder>) => ({ ...sent, signature: aUser().sign(new Uint8Array(3)) })],
+    ["unsigned", (sent: ReturnType<typeof signedOrder>) => ({ ...sent, signature: new Uint8Array() })],
+    ["altered", (sent: ReturnType<typeof signedOrder>) => ({ ...sent, durationNs: sent.durationNs + 1n })],
+    ["taken over by another user", (sent: ReturnType<typeof signedOrder>) => ({ ...sent, user: aUser().userId })],
+  ])("writes nothing for an order that was %s", async (_how, spoil) => {
+    const spoilt = spoil(signedOrder(user, { id: "2-1" }));
+    await expect(order(world, spoilt)).rejects.toMatchObject({
+      fault: { code: "invalid_request", field: "signature" },
+    });
+    await publishEvent(world.bus, subjects.orderLease("main", "2-1"), muster.provision.v1.Order, toWireOrder(spoilt), {
+      messageId: `2-1.${_how}`,
+    });
+    // The stream keeps one order of a lease: once the next is taken, the first has been decided on.
+    const next = signedOrder(user, { id: "2-1", engine: "other" });
+    await until(
+      "it is off the stream",
+      () =>
+        publishEvent(world.bus, subjects.orderLease("main", "2-1"), muster.provision.v1.Order, toWireOrder(next), {
+          messageId: `2-1.${_how}.next`,
+        }).then(() => true),
+      LONG,
+    );
+    await expect(world.leases.getLease({ id: "2-1" })).rejects.toMatchObject({ fault: { code: "not_found" } });
+    expect(await answersOf(world, "2-1")).toEqual([]);
+  });
+
+  it("takes no order that is over, or of a time to come, and none that somebody replays as another", async () => {
+    const over = signedOrder(user, { id: "2-2", createdNs: nowNs() - 10_000n * NS_PER_MS, durationNs: 1n });
+    await expect(order(world, over)).rejects.toThrow("is over");
+    const early = signedOrder(user, { id: "2-3", createdNs: nowNs() + 3_600_000n * NS_PER_MS });
+    await expect(order(world, early)).rejects.toMatchObject({ fault: { code: "invalid_request", field: "created" } });
+    const taken = signedOrder(user, { id: "2-4" });
+    await order(world, taken);
+    await expect(order(world, { ...taken, id: "2-5" })).rejects.toThrow("signature");
+    const other = signedOrder(aUser(), { id: "2-4" });
+    await expect(order(world, other)).rejects.toMatchObject({ fault: { code: "already_exists" } });
+    await expect(world.leases.endLease({ requestId: "x", end: signedEnd(aUser(), "2-4") })).rejects.toThrow("not");
+    await reaches(world, "2-4", "ACTIVE");
+  });
+
+  it("never runs an order again that has ended, however often it is replayed", async () => {
+    const sent = signedOrder(user, { id: "2-6" });
+    await order(world, sent);
+    await reaches(world, "2-6", "ACTIVE");
+    await world.leases.endLease({ requestId: "e", end: signedEnd(user, "2-6") });
+    await reaches(world, "2-6", "ENDED");
+    for (let times = 0; times < 3; times++) await order(world, sent);
+    expect(await phase(world, "2-6")).toBe("ENDED");
+    const history = await historyOf(world, "2-6");
+    expect(history.filter((type) => type === "PROVISIONED")).toHaveLength(1);
+  });
+
+  it("checks an order without writing it, lists leases page by page, and counts them", async () => {
+    const other = aUser();
+    const dry = { requestId: "d", order: toWireOrder(signedOrder(other, { id: "3-1" })), dryRun: true };
+    expect((await world.leases.orderLease(dry)).outcome).toBe("ORDERED");
+    await expect(world.leases.getLease({ id: "3-1" })).rejects.toMatchObject({ fault: { code: "not_found" } });
+    for (const id of ["3-1", "3-2", "3-3"]) await order(world, signedOrder(other, { id }));
+    for (const id of ["3-1", "3-2", "3-3"]) await reaches(world, id, "ACTIVE");
+    const idsFrom = async (after: string): Promise<string[]> => {
+      const page = await world.leases.listLeases({ user: other.userId, limit: 2, continue: after });
+      const ids = page.leases.map(({ record }) => record?.order?.id ?? "");
+      return page.continue === "" ? ids : [...ids, ...(await idsFrom(page.continue))];
+    };
+    await until("all are listed", async () => (await idsFrom("")).join() === "3-1,3-2,3-3", LONG);
+    await until(
+      "the counters are those of the active leases",
+      async () => {
+        const active = await world.leases.listLeases({ phase: muster.provision.v1.LeasePhase.LEASE_PHASE_ACTIVE });
+        const { counters } = await world.leases.getCounters({ engine: "main" });
+        return active.leases.length >= 3 && counters?.debug === active.leases.length;
+      },
+      LONG,
+    );
+  });
+
+  it("says nothing of its key", () => {
+    expect(world.said.length).toBeGreaterThan(0);
+    expect(world.said.filter((line) => line.includes(ENGINE_KEY))).toEqual([]);
+    expect(world.said.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+  });
+});
