@@ -8,20 +8,9 @@ import type { NodeProvider } from "../src/providers/provider.ts";
 import { buildBoot } from "./build-boot.ts";
 import { buildPolicy } from "./build-node.ts";
 import { CONTROL_PLANES, type ControlPlane } from "./control-plane.ts";
+import { NODE_CLASS } from "./node-class.ts";
 
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
-/** As little of AWS' node class as there may be. */
-const NODE_CLASS = {
-  apiVersion: DEFINITIONS.apiVersion,
-  kind: "CustomResourceDefinition",
-  metadata: { name: "ec2nodeclasses.karpenter.k8s.aws" },
-  spec: {
-    group: "karpenter.k8s.aws",
-    scope: "Cluster",
-    names: { plural: "ec2nodeclasses", singular: "ec2nodeclass", kind: "EC2NodeClass", listKind: "EC2NodeClassList" },
-    versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: { type: "object" } } }],
-  },
-};
 const never = new AbortController().signal;
 describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
   describe.skipIf(skip)("", () => {

@@ -1,0 +1,106 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { CONTROL_PLANES } from "./control-plane.ts";
+import { NODE_CLASS } from "./node-class.ts";
+
+const execute = promisify(execFile);
+const ROOT = join(import.meta.dirname, "../../..");
+const KUBECTL = [process.env["KUBEBUILDER_ASSETS"] ?? "", ...(process.env["PATH"] ?? "").split(":")]
+  .map((directory) => join(directory, "kubectl"))
+  .find((file) => existsSync(file));
+if (KUBECTL === undefined && process.env["CI"] === "true") throw new Error("CI=true allows no skipped suite: kubectl");
+/** The one that checks rights. */
+const plane = CONTROL_PLANES.at(-1);
+
+/** Blocks of a page in this language, at any depth, without their indentation. */
+function blocksOf(page: string, language: string): string[] {
+  const found = page.matchAll(new RegExp(`^( *)\`\`\`${language}\\n([^]*?)^ *\`\`\`$`, "gm"));
+  return [...found].map(([, indent = "", text = ""]) => text.replaceAll(new RegExp(`^${indent}`, "gm"), ""));
+}
+
+const PAGES = [
+  {
+    kind: "karpenter",
+    definitions: ["karpenter/karpenter.sh_nodeclaims.yaml"],
+    file: "node-class.yaml",
+    shown: "EC2NodeClass",
+  },
+  {
+    kind: "cluster-api",
+    definitions: ["cluster-api/cluster.x-k8s.io_machinedeployments.yaml", "cluster-api/cluster.x-k8s.io_machines.yaml"],
+    file: "machines.yaml",
+    shown: "MachineDeployment",
+  },
+];
+
+describe.skipIf(KUBECTL === undefined || plane === undefined || plane.skip)("the steps of a provider's page", () => {
+  it.each(PAGES)(
+    "can be taken one by one for $kind",
+    { timeout: 300_000 },
+    async ({ kind, definitions, file, shown }) => {
+      await using stack = new AsyncDisposableStack();
+      const directory = await mkdtemp(join(tmpdir(), "muster-steps-"));
+      stack.defer(() => rm(directory, { recursive: true, force: true }));
+      const world = stack.use(await (plane ?? expect.fail()).start(definitions));
+      const page = await readFile(join(ROOT, `apps/node-scaler/src/providers/${kind}/README.md`), "utf8");
+      const [pools = ""] = blocksOf(page, "yaml").filter((block) => /^pools:/m.test(block));
+      const [object = ""] = blocksOf(page, "yaml").filter((block) => block.includes(`kind: ${shown}\n`));
+      await writeFile(join(directory, file), object);
+      await install(directory, kind, pools);
+      const kubectl = async (words: readonly string[]): Promise<string> => {
+        const env = { PATH: process.env["PATH"], KUBECONFIG: world.kubeconfig, HOME: directory };
+        return (await execute(KUBECTL ?? "", words, { cwd: directory, env })).stdout;
+      };
+
+      await kubectl(["create", "namespace", "machines"]);
+      await kubectl(["create", "namespace", "muster-system"]);
+      if (kind === "karpenter") await playNodeClass(kubectl, directory, object);
+      const commands = blocksOf(page, "sh").flatMap((block) => block.trim().split("\n"));
+      expect(commands.length).toBeGreaterThan(6);
+      for (const command of commands) {
+        const [program, ...words] = command.split(" ");
+        expect(program).toBe("kubectl");
+        const out = await kubectl(words);
+        if (words.includes("can-i")) expect(out.trim()).toBe("yes");
+      }
+    },
+  );
+});
+
+/** The folder as the page wants it: its pools in the file of pools, and its provider among the resources. */
+async function install(directory: string, kind: string, pools: string): Promise<void> {
+  const target = join(directory, "deploy");
+  await cp(join(ROOT, "deploy"), target, { recursive: true });
+  const change = async (name: string, edit: (text: string) => string): Promise<void> => {
+    const file = join(target, "kubernetes", name);
+    await writeFile(file, edit(await readFile(file, "utf8")));
+  };
+  await change("node-scaler-pools.yaml", (text) => {
+    const map = parse(text) as { data: Record<string, string> };
+    return JSON.stringify({ ...map, data: { "pools.yaml": pools } });
+  });
+  const own = ["node-scaler.yaml", "node-scaler-pools.yaml", `node-scaler-${kind}.yaml`];
+  await change("kustomization.yaml", (text) =>
+    text.replace("\nimages:", `\n${own.map((file) => `  - ${file}`).join("\n")}\nimages:`),
+  );
+}
+
+/** Definition of a node class, and one of the page's that Karpenter has found ready. */
+async function playNodeClass(
+  kubectl: (words: readonly string[]) => Promise<string>,
+  directory: string,
+  object: string,
+): Promise<void> {
+  await writeFile(join(directory, "definition.json"), JSON.stringify(NODE_CLASS));
+  await kubectl(["apply", "-f", "definition.json"]);
+  await kubectl(["wait", "--for=condition=Established", `crd/${NODE_CLASS.metadata.name}`, "--timeout=60s"]);
+  const status = { conditions: [{ type: "Ready", status: "True" }] };
+  await writeFile(join(directory, "ready.json"), JSON.stringify({ ...(parse(object) as object), status }));
+  await kubectl(["create", "-f", "ready.json"]);
+}
