@@ -3,6 +3,7 @@ import { buildPoolTroubles } from "../src/domain/build-pool-troubles.ts";
 import { listInstances } from "../src/instance-lists.ts";
 import type { NodeProvider } from "../src/providers/provider.ts";
 import { buildPolicy } from "./build-node.ts";
+import { heartbeatRound } from "../src/rounds/heartbeat-round.ts";
 import { reaperRound } from "../src/rounds/reaper-round.ts";
 import { memoryCloud } from "./memory-cloud.ts";
 import { ScalerWorld } from "./scaler-world.ts";
@@ -505,6 +506,20 @@ describe("what is remembered of a pool in trouble", () => {
     world.bootMs = 1000;
     await world.run(5 * MINUTE);
     expect(troublesOf(world)).toEqual([]);
+  });
+
+  it("has a boot that failed once, however often its end could not be written", async () => {
+    const world = new ScalerWorld(buildPolicy({ bootTimeoutMs: MINUTE }));
+    world.bootMs = Infinity;
+    world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(30_000);
+    const { records } = world.scaler;
+    const broken = { ...records, changeNode: () => Promise.reject(new Error("the store is away")) };
+    world.nowMs += MINUTE;
+    for (let round = 1; round <= 3; round += 1) await heartbeatRound({ ...world.scaler, records: broken });
+    expect(troublesOf(world)).toEqual([]);
+    await world.round("heartbeat");
+    expect(troublesOf(world)).toMatchObject([{ code: "BOOT_TIMEOUT", boots: 1 }]);
   });
 
   it("has a provider that does not answer, until it does", async () => {

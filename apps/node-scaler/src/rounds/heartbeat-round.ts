@@ -1,5 +1,4 @@
 import { forEachSome } from "@muster/backoff";
-import type { NodeChange } from "../domain/change-node.ts";
 import { planClaims, type ClaimStep } from "../domain/plan-claims.ts";
 import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
 import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
@@ -27,8 +26,8 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
     machines,
     booting: new Set(memory.booting.keys()),
   });
-  memory.bootFailures = transitionBootFailures(memory.bootFailures, { nodes: watched, steps, nowMs });
-  await take(scaler, steps);
+  const written = await take(scaler, steps);
+  memory.bootFailures = transitionBootFailures(memory.bootFailures, { nodes: watched, steps: written, nowMs });
   await open(scaler);
   if (machines === undefined) return;
   const nodes = records.list();
@@ -63,16 +62,23 @@ async function open({ records, cluster, isHeld, tell }: Scaler): Promise<void> {
   );
 }
 
-async function take({ records, tell, now }: Scaler, steps: readonly (HeartbeatStep | ClaimStep)[]): Promise<void> {
-  await forEachSome<NodeChange & (HeartbeatStep | ClaimStep)>(
+/** Which of the steps are written now. One that is not is planned again by the next round. */
+async function take<Step extends HeartbeatStep | ClaimStep>(
+  { records, tell, now }: Scaler,
+  steps: readonly Step[],
+): Promise<readonly Step[]> {
+  const written: Step[] = [];
+  await forEachSome(
     steps,
     WRITES_AT_ONCE,
     async (step) => {
       const changed = await records.changeNode(step);
       if (changed === undefined) return;
+      written.push(step);
       tell.planned("heartbeat", step);
       if (step.because === "ready") tellBoot(changed, now());
     },
     ({ node, because }, error) => tell.failed("heartbeat", `writing that ${node} is ${because}`, error),
   );
+  return written;
 }
