@@ -1,0 +1,183 @@
+import { FaultError } from "@muster/faults";
+import type { Bucket } from "@muster/store";
+import type { Readable } from "../src/adapters/messages.ts";
+import { readMachineOwner } from "../src/domain/plan-machines.ts";
+import type { ReplicaSet } from "../src/domain/replica-set.ts";
+import type { MachineSight, SetPod } from "../src/domain/set-snapshot.ts";
+
+/** Of the one set that there is. */
+export const SET = "web";
+export const POOL = "n";
+
+export type ModelNode = { ready: boolean; schedulable: boolean; unreadySinceMs: number | undefined };
+export type ModelPod = {
+  readonly name: string;
+  readonly uid: string;
+  readonly setUid: string;
+  readonly node: string;
+  /** Let go to its node, on which it counts from then on. */
+  placed: boolean;
+  ready: boolean;
+  deleting: boolean;
+};
+type Reservation = { readonly id: string; readonly owner: string; node: string | undefined };
+
+/** The ledger, the API server, the nodes and the store, as far as one set needs them. What must never happen is written down when it does. */
+export class MachinesModel {
+  nowMs = 1_000_000;
+  ledgerAway = false;
+  /** Farms catch what their calls throw. */
+  readonly broken: string[] = [];
+  readonly nodes = new Map<string, ModelNode>();
+  readonly pods = new Map<string, ModelPod>();
+  /** What the watcher has told last. */
+  seenPods: ReadonlyMap<string, SetPod> = new Map();
+  reservations: Reservation[] = [];
+  #record: { readonly record: ReplicaSet; readonly revision: number } | undefined;
+  #lastId = 0;
+
+  constructor(nodes: number) {
+    for (let index = 0; index < nodes; index += 1)
+      this.nodes.set(`n-${index}`, { ready: true, schedulable: true, unreadySinceMs: undefined });
+  }
+
+  newId(): string {
+    this.#lastId += 1;
+    return String(this.#lastId);
+  }
+
+  get set(): ReplicaSet | undefined {
+    return this.#record?.record;
+  }
+
+  /** What a user's request writes. */
+  put(set: ReplicaSet): void {
+    this.#record = { record: set, revision: Number(this.newId()) };
+  }
+
+  reserve(owner: string): Reservation {
+    this.#refuseWhileAway();
+    const known = this.reservations.find((each) => each.owner === owner);
+    if (known !== undefined) return known;
+    const made = { id: `r-${this.newId()}`, owner, node: undefined };
+    this.reservations.push(made);
+    return made;
+  }
+
+  unreserve(id: string): void {
+    this.#refuseWhileAway();
+    const node = this.reservations.find((each) => each.id === id)?.node;
+    for (const pod of this.pods.values())
+      if (pod.placed && pod.node === node) this.broken.push(`${node} is given back with ${pod.name} on it`);
+    this.end(id);
+  }
+
+  /** Somebody else's. */
+  end(id: string): void {
+    this.reservations = this.reservations.filter((each) => each.id !== id);
+  }
+
+  /** The reservations of the set, by the number of the machine. */
+  ownReservations(): Map<number, Exclude<MachineSight, { readonly is: "gone" }>> {
+    this.#refuseWhileAway();
+    const own = new Map<number, Exclude<MachineSight, { readonly is: "gone" }>>();
+    for (const { id: reservation, owner, node } of this.reservations) {
+      const number = readMachineOwner(owner)?.number;
+      if (number === undefined) continue;
+      if (node === undefined) own.set(number, { is: "waiting", reservation, pool: POOL, because: "POOL_AVAILABILITY" });
+      else own.set(number, { is: "granted", reservation, pool: POOL, node });
+    }
+    return own;
+  }
+
+  /** Who has waited longest gets what is free. */
+  grant(): void {
+    if (this.ledgerAway) return;
+    for (const reservation of this.reservations) reservation.node ??= this.#freeNode();
+  }
+
+  #freeNode(): string | undefined {
+    const held = new Set(this.reservations.map(({ node }) => node));
+    return [...this.nodes].find(([name, { ready, schedulable }]) => ready && schedulable && !held.has(name))?.[0];
+  }
+
+  #refuseWhileAway(): void {
+    if (this.ledgerAway)
+      throw new FaultError({ code: "unavailable", dependency: "muster.v1.reservation", retryAfterMs: 0 });
+  }
+
+  makePod(name: string, node: string, setUid: string): ModelPod {
+    const known = this.pods.get(name);
+    if (known !== undefined) return known;
+    const uid = `pod-${this.newId()}`;
+    const pod = { name, uid, setUid, node, placed: false, ready: false, deleting: false };
+    this.pods.set(name, pod);
+    return pod;
+  }
+
+  confirmPod(name: string, uid: string): void {
+    const pod = this.pods.get(name);
+    if (pod?.uid !== uid || pod.deleting) return;
+    for (const other of this.pods.values())
+      if (other !== pod && other.placed && other.node === pod.node)
+        this.broken.push(`${name} comes to ${pod.node}, where ${other.name} is`);
+    pod.placed = true;
+  }
+
+  deletePod(name: string, uid: string, force: boolean): void {
+    const pod = this.pods.get(name);
+    if (pod?.uid !== uid) return;
+    if (pod.placed && !force) pod.deleting = true;
+    else this.pods.delete(name);
+  }
+
+  /** What nodes that answer do: pods start, and end. */
+  runNodes(): void {
+    for (const [name, pod] of this.pods) {
+      if (!pod.placed || this.nodes.get(pod.node)?.ready !== true) continue;
+      if (pod.deleting) this.pods.delete(name);
+      else pod.ready = true;
+    }
+  }
+
+  watch(): void {
+    this.seenPods = new Map(
+      [...this.pods.values()].map(({ name, uid, node, placed, ready, deleting }) => [
+        name,
+        { name, uid, node: placed ? node : "", health: ready ? "READY" : "NOT_READY", deleting },
+      ]),
+    );
+  }
+
+  /** As of a bucket: compare-and-set. */
+  bucket(): Bucket<Readable<ReplicaSet>, ReplicaSet> {
+    const check = (revision: number): void => {
+      const actualRevision = this.#record?.revision ?? 0;
+      if (actualRevision !== revision)
+        throw new FaultError({ code: "conflict", id: SET, expectedRevision: revision, actualRevision });
+    };
+    const entry = () =>
+      this.#record && { key: SET, revision: this.#record.revision, value: { record: this.#record.record } };
+    const later = <Value>(work: () => Value): Promise<Value> => new Promise((resolve) => resolve(work()));
+    return {
+      name: "sets",
+      get: () => later(entry),
+      list: () => later(() => [entry() ?? []].flat()),
+      create: () => Promise.reject(new Error("farms make no sets")),
+      update: (_key, record, revision) =>
+        later(() => {
+          check(revision);
+          this.put(record);
+          return this.#record?.revision ?? 0;
+        }),
+      delete: (_key, revision) =>
+        later(() => {
+          check(revision);
+          this.#record = undefined;
+        }),
+      watch: () => {
+        throw new Error("nobody watches this");
+      },
+    };
+  }
+}

@@ -1,0 +1,183 @@
+import { faultOf } from "@muster/faults";
+import { makeRecords } from "../src/adapters/records.ts";
+import { findNodes, readSelector } from "../src/domain/eligible-nodes.ts";
+import { machineOwnerOf } from "../src/domain/plan-machines.ts";
+import type { OwnedPod } from "../src/domain/plan-sweep.ts";
+import type { MachineSight, SetPolicy } from "../src/domain/set-snapshot.ts";
+import { NO_REFUSALS } from "../src/pass-machines.ts";
+import { passSet, type Owned, type PassDeps } from "../src/pass.ts";
+import { SET, type MachinesModel } from "./machines-model.ts";
+
+export const POLICY: SetPolicy = {
+  nodeGraceMs: 10_000,
+  transferMs: 30_000,
+  transferRetry: { firstMs: 1000, mostMs: 8000 },
+};
+export const NODE_LOST_MS = 20_000;
+
+/** What befalls a farm at one of its calls: it dies before or after the call has its effect, or another farm takes its set meanwhile. */
+export type Fate = { readonly atCall: number; readonly then: "dies-before" | "dies-after" | "sleeps" };
+
+export type ModelFarm = {
+  readonly fence: number;
+  /** One pass, which may meet its fate; true: something was written, and the next pass decides on it. */
+  pass(fate?: Fate): Promise<boolean>;
+  /** What the ledger has comes to be known. */
+  hear(): void;
+};
+
+class Death extends Error {}
+
+/** The owner of the set, as of the lock with this token. `sleeps`: what others do while it does not notice. */
+export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Promise<void>): ModelFarm {
+  const life = { dead: false, calls: 0, fate: undefined as Fate | undefined };
+  const call = async <Value>(effect: () => Value | Promise<Value>): Promise<Value> => {
+    if (life.dead) throw new Death();
+    const { fate } = life;
+    const index = life.calls;
+    life.calls += 1;
+    if (fate?.atCall !== index) return effect();
+    if (fate.then === "sleeps") {
+      await sleeps();
+      return effect();
+    }
+    life.dead = true;
+    if (fate.then === "dies-after") await effect();
+    throw new Death();
+  };
+  const known: { machines: Map<number, MachineSight> | undefined } = { machines: undefined };
+  const deps = depsOf(model, call, known);
+  const owned: Owned = {
+    name: SET,
+    fence,
+    isHeld: () => !life.dead,
+    refusals: { ...NO_REFUSALS },
+    restarts: new Map(),
+    unreadySince: new Map(),
+    rollWait: undefined,
+    made: new Map(),
+    confirmed: new Set(),
+    deleted: new Set(),
+  };
+  return {
+    fence,
+    hear: () => {
+      if (!model.ledgerAway) known.machines = model.ownReservations();
+    },
+    pass: async (fate) => {
+      Object.assign(life, { calls: 0, fate });
+      try {
+        return (await passSet(deps, owned)).is === "again";
+      } catch (error) {
+        if (!(error instanceof Death) && faultOf(error) === undefined) throw error;
+        return false;
+      }
+    },
+  };
+}
+
+type Call = <Value>(effect: () => Value | Promise<Value>) => Promise<Value>;
+
+function depsOf(
+  model: MachinesModel,
+  call: Call,
+  known: { machines: Map<number, MachineSight> | undefined },
+): PassDeps {
+  const bucket = model.bucket();
+  const sets = makeRecords({
+    ...bucket,
+    get: (key) => call(() => bucket.get(key)),
+    update: (key, record, revision) => call(() => bucket.update(key, record, revision)),
+    delete: (key, revision) => call(() => bucket.delete(key, revision)),
+  });
+  const noRolls = (): never => {
+    throw new Error("there are no rolling updates");
+  };
+  const rolls = { get: noRolls, list: noRolls, create: noRolls, change: noRolls, own: noRolls, remove: noRolls };
+  return {
+    now: () => model.nowMs,
+    newId: () => model.newId(),
+    sets,
+    rolls,
+    world: worldOf(model),
+    auditLog: { publish: () => call(() => undefined) },
+    pods: podsOf(model, call),
+    scheduler: schedulerOf(model, call, known),
+    templateHash: () => "h1",
+    failsafe: () => false,
+    policy: POLICY,
+    force: { nodeLostMs: NODE_LOST_MS },
+    unhealthyMs: 3_600_000,
+    alerts: { raise: () => undefined, resolve: () => undefined },
+    tell: { planned: () => undefined, failed: () => undefined },
+  };
+}
+
+function worldOf(model: MachinesModel): PassDeps["world"] {
+  const everything = readSelector("", "");
+  return {
+    nodesFor: ({ machines }) => {
+      const sights = [...model.nodes].map(([name, node]) => ({ name, labels: {}, ...node }));
+      const among = new Set(machines.flatMap(({ grant }) => grant?.node ?? []));
+      return findNodes(everything, sights, { nowMs: model.nowMs, graceMs: POLICY.nodeGraceMs, among });
+    },
+    podsOf: () => model.seenPods,
+    occupied: () => new Map([...model.seenPods.values()].map(({ node, name }) => [node, name])),
+    takenFrom: () => new Set(),
+    contestFor: () => ({ nodes: new Map(), yields: new Set() }),
+    rolls: () => [],
+  };
+}
+
+function podsOf(model: MachinesModel, call: Call): PassDeps["pods"] {
+  return {
+    make: ({ name, uid }, { node, ordinal }) =>
+      call(() => {
+        const pod = model.makePod(`${name}-${ordinal}`, node, uid);
+        return pod.setUid === uid ? { kind: "made", uid: pod.uid, confirmed: pod.placed } : { kind: "name-taken" };
+      }),
+    confirm: (pod, uid) => call(() => model.confirmPod(pod, uid)),
+    delete: (pod, uid, force) => call(() => model.deletePod(pod, uid, force)),
+    abandon: () => call(() => undefined),
+    list: ({ uid }) => call(() => livePods(model).filter(({ setUid }) => setUid === uid)),
+  };
+}
+
+/** What the API server has. */
+export function livePods(model: MachinesModel): OwnedPod[] {
+  return [...model.pods.values()].map(({ name, uid, setUid, node, placed, deleting }) => {
+    const { ready = false, unreadySinceMs } = model.nodes.get(node) ?? {};
+    const seen = ready
+      ? ({ state: "ready" } as const)
+      : ({ state: "not-ready", sinceMs: unreadySinceMs ?? 0 } as const);
+    const overdueOn = deleting && placed ? seen : undefined;
+    return { pod: name, uid, set: SET, setUid, node: placed ? node : "", deleting, overdueOn, kept: false };
+  });
+}
+
+function schedulerOf(
+  model: MachinesModel,
+  call: Call,
+  known: { machines: Map<number, MachineSight> | undefined },
+): PassDeps["scheduler"] {
+  const learn = (number: number): MachineSight | undefined => {
+    const sight = model.ownReservations().get(number);
+    if (sight !== undefined) known.machines?.set(number, sight);
+    return sight;
+  };
+  return {
+    machinesOf: () => known.machines,
+    allocate: (set, number) =>
+      call(() => {
+        model.reserve(machineOwnerOf(set, number));
+        learn(number);
+      }),
+    deallocate: ({ number, reservation }) =>
+      call(() => {
+        model.unreserve(reservation);
+        known.machines?.delete(number);
+      }),
+    ask: (_set, number) => call(() => learn(number)),
+    trouble: () => undefined,
+  };
+}
