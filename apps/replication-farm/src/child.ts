@@ -1,6 +1,7 @@
 import { backoffMs, makeBell } from "@muster/backoff";
 import { faultOf, isRetryable } from "@muster/faults";
 import { NO_REFUSALS } from "./pass-machines.ts";
+import { newPodsOwned } from "./pass-pods.ts";
 import { passSet, type Owned, type PassDeps, type Passed } from "./pass.ts";
 
 /** The loop over one set that a farm owns. */
@@ -33,7 +34,7 @@ export function startChild(
   const { name, fence, signal, resyncMs } = options;
   const stopping = new AbortController();
   const ended = AbortSignal.any([signal, stopping.signal]);
-  const owned = newOwned({ name, fence, isHeld: () => !ended.aborted && options.isHeld() });
+  const owned = newOwned(deps, { name, fence, isHeld: () => !ended.aborted && options.isHeld() });
   const bell = makeBell();
   const loop = async (): Promise<void> => {
     for (let failures = 0; owned.isHeld();) {
@@ -49,7 +50,7 @@ export function startChild(
       await bell.wait(Math.min(resyncMs, Math.max(0, untilMs)), ended);
     }
   };
-  const done = loop();
+  const done = loop().finally(() => Promise.all(owned.steps.values()));
   return {
     fence,
     wake: bell.ring,
@@ -62,17 +63,8 @@ export function startChild(
 }
 
 /** A set that nothing is remembered of yet. */
-export function newOwned(set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
-  return {
-    ...set,
-    refusals: { ...NO_REFUSALS },
-    restarts: new Map(),
-    unreadySince: new Map(),
-    rollWait: undefined,
-    made: new Map(),
-    confirmed: new Set(),
-    deleted: new Set(),
-  };
+export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
+  return { ...newPodsOwned(deps, set), refusals: { ...NO_REFUSALS }, unreadySince: new Map(), rollWait: undefined };
 }
 
 async function tryPass(deps: PassDeps, owned: Owned): Promise<Passed> {

@@ -1,42 +1,29 @@
-import { backoffMs } from "@muster/backoff";
 import type { ForcePolicy } from "@muster/health";
 import { buildAudits } from "./domain/audit.ts";
 import { countHealthy } from "./domain/count-healthy.ts";
-import { renumber } from "./domain/places.ts";
-import { planPods, type PodStep, type Restarts } from "./domain/plan-pods.ts";
 import { planRoll, type RolledSet } from "./domain/plan-roll.ts";
 import { planSet } from "./domain/plan-set.ts";
-import type { OwnedPod } from "./domain/plan-sweep.ts";
-import { podNameOf, type AuditRecord, type ReplicaSet } from "./domain/replica-set.ts";
+import type { AuditRecord, ReplicaSet } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 import type { Audit } from "./domain/set-plan.ts";
-import type { SetPod, SetPolicy, SetSnapshot } from "./domain/set-snapshot.ts";
+import type { SetPolicy, SetSnapshot } from "./domain/set-snapshot.ts";
 import type { Alerts } from "./adapters/alerts.ts";
 import type { AuditLog } from "./adapters/audit-log.ts";
-import type { Made } from "./adapters/pods.ts";
 import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
 import { findStuck, tellMissingSet, tellRollTrouble, tellTrouble, withMissingRoll } from "./pass-trouble.ts";
 import { forcePods } from "./force-pods.ts";
+import { beginSteps, finishSteps, podsOf, type Finished, type PodDeps, type PodsOwned } from "./pass-pods.ts";
 import { passMachines, sightMachines, type MachineDeps, type MachinesOwned } from "./pass-machines.ts";
 
 /** What the passes over sets need from outside. */
-export type PassDeps = {
-  readonly now: () => number;
+export type PassDeps = PodDeps & {
   readonly newId: () => string;
   readonly sets: Records<ReplicaSet>;
   readonly rolls: Records<Roll>;
   readonly world: Pick<World, "nodesFor" | "podsOf" | "occupied" | "takenFrom" | "contestFor" | "rolls">;
   readonly auditLog: Pick<AuditLog, "publish">;
-  readonly pods: {
-    make(set: ReplicaSet, place: { readonly node: string; readonly ordinal: number }): Promise<Made>;
-    confirm(pod: string, uid: string): Promise<void>;
-    delete(pod: string, uid: string, force: boolean): Promise<void>;
-    abandon(pod: string, uid: string): Promise<void>;
-    /** Those that are there now, not those of a cache. */
-    list(set: ReplicaSet): Promise<readonly OwnedPod[]>;
-  };
   readonly scheduler: MachineDeps["scheduler"];
   readonly templateHash: (set: ReplicaSet) => string;
   /** What is known looks like the loss of everything. */
@@ -46,65 +33,77 @@ export type PassDeps = {
   /** What is not as it should be for so long is told. */
   readonly unhealthyMs: number;
   readonly alerts: Pick<Alerts, "raise" | "resolve">;
-  readonly tell: {
-    planned(set: string, what: string, because: string): void;
-    failed(set: string, what: string, error: unknown): void;
-  };
 };
 
 /** A set that a farm owns, and what is remembered of it as long as it does. */
-export type Owned = MachinesOwned & {
-  readonly fence: number;
-  readonly restarts: Map<number, Restarts & { readonly readySinceMs?: number }>;
-  /** Since when the pod of each place that is not ready has not been so. */
-  readonly unreadySince: Map<number, number>;
-  /** What the rolling update of this name has been waiting for, and since when. */
-  rollWait: { readonly at: string; readonly sinceMs: number } | undefined;
-  /** Pods made, let go to their nodes and deleted, until the watcher tells of it. */
-  readonly made: Map<string, { readonly uid: string; readonly atMs: number }>;
-  readonly confirmed: Set<string>;
-  readonly deleted: Set<string>;
-};
+export type Owned = MachinesOwned &
+  PodsOwned & {
+    /** Since when the pod of each place that is not ready has not been so. */
+    readonly unreadySince: Map<number, number>;
+    /** What the rolling update of this name has been waiting for, and since when. */
+    rollWait: { readonly at: string; readonly sinceMs: number } | undefined;
+  };
 
 /** `again`: something was written, and the next pass decides on it. `settled`: nothing is to be done until something changes, or until `atMs`. */
 export type Settled = { readonly is: "settled"; readonly atMs: number; readonly failed: boolean };
 export type Passed = { readonly is: "again" } | { readonly is: "gone" } | { readonly is: "lost" } | Settled;
 
-/** The watcher tells of a pod within this time, or it has not been made. */
-const MADE_TRUST_MS = 10_000;
-const RESTART = { firstMs: 1000, mostMs: 300_000 };
-/** A pod that was ready for so long is not one that keeps ending. */
-const RESTART_FORGET_MS = 600_000;
-
-/** One pass over a set: at most one change of the record, or of the rolling update that goes by its name; then the pods are made what the record says. */
+/**
+ * One pass over a set: at most one change of the record, or of the rolling update that goes by its name, and what makes the pods what the record says. That goes on while the next change is made; a pass
+ * that changes nothing waits for its end.
+ */
 export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   const found = await deps.sets.get(owned.name);
   if (found !== undefined && "unreadable" in found) return settled();
-  const set = found && { record: found.record, revision: found.revision };
   const rolled = await passRoll(deps, owned);
   if (rolled !== undefined) return rolled;
-  if (set === undefined) return { is: "gone" };
-  if (set.record.fence > owned.fence) return { is: "lost" };
-  if (set.record.fence < owned.fence) return write(deps, owned, set, set.record, []);
-  const told = await passAudits(deps.sets, deps, owned, set);
-  if (told !== undefined) return told;
+  if (found === undefined) return { is: "gone" };
+  if (found.record.fence > owned.fence) return { is: "lost" };
+  if (found.record.fence < owned.fence) return change(deps, owned, found, found.record);
+  const isTold = await publish(deps, owned, found.record);
+  const set = isTold ? { ...found, record: { ...found.record, outbox: [] } } : found;
   const roll = await readRoll(deps, set.record);
-  if (roll === "missing") return passMissingRoll(deps, owned, set);
+  if (roll === "missing") return passMissingRoll(deps, owned, set, isTold);
+  const isResting = owned.steps.size === 0;
   const snapshot = await snapshotOf(deps, owned, set.record, roll);
-  const { change, waits } = planSet(snapshot, deps.policy);
-  if (change !== undefined) {
-    deps.tell.planned(owned.name, "change", change.because);
-    tellTrouble(deps, set.record, change.next);
-    return write(deps, owned, set, change.next, change.audits);
+  const plan = planSet(snapshot, deps.policy);
+  const next = plan.change?.next ?? set.record;
+  if (plan.change !== undefined) {
+    deps.tell.planned(owned.name, "change", plan.change.because);
+    tellTrouble(deps, set.record, next);
   }
-  for (const wait of waits) deps.tell.planned(owned.name, "wait", wait);
-  const acted = await passPods(deps, owned, set, snapshot);
-  if (acted.is !== "settled") return acted;
-  if (!acted.failed) await forcePods(deps, owned, snapshot);
+  if (plan.change !== undefined || isTold) {
+    const written = await write(deps, owned, set, next, plan.change?.audits ?? []);
+    if (written === undefined) return { is: "lost" };
+    beginSteps(deps, owned, { ...snapshot, set: written.record, pods: podsOf(deps, owned, written.record) });
+    return { is: "again" };
+  }
+  for (const wait of plan.waits) deps.tell.planned(owned.name, "wait", wait);
+  beginSteps(deps, owned, snapshot);
+  const finished = await finishSteps(deps, owned, set.record);
+  if (finished.lost) return { is: "lost" };
+  if (finished.next !== undefined) {
+    tellTrouble(deps, set.record, finished.next);
+    return change(deps, owned, set, finished.next);
+  }
+  // What was begun earlier was not in what was decided on.
+  if (!isResting) return { is: "again" };
+  return rest(deps, owned, set, snapshot, finished);
+}
+
+/** What is to be done when record and pods are as they should be, or wait for something. */
+async function rest(
+  deps: PassDeps,
+  owned: Owned,
+  set: Stored<ReplicaSet>,
+  snapshot: SetSnapshot,
+  finished: Finished,
+): Promise<Passed> {
+  if (!finished.failed) await forcePods(deps, owned, snapshot);
   const machines = await passMachines(deps, owned, set, snapshot);
-  const failed = acted.failed || machines.failed;
+  const failed = finished.failed || machines.failed;
   const unhealthyAtMs = nextUnhealthyAtMs(owned, healthOf(deps));
-  const atMs = Math.min(acted.atMs, machines.atMs, nextAtMs(set.record, roll), unhealthyAtMs);
+  const atMs = Math.min(finished.atMs, machines.atMs, nextAtMs(set.record, snapshot.roll), unhealthyAtMs);
   if (failed) return settled(atMs, failed);
   return (await removeDeleted(deps, owned, set, snapshot)) ?? settled(atMs);
 }
@@ -113,10 +112,15 @@ function healthOf({ now, unhealthyMs }: PassDeps) {
   return { nowMs: now(), unhealthyMs };
 }
 
-async function passMissingRoll(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>): Promise<Passed> {
+async function passMissingRoll(
+  deps: PassDeps,
+  owned: Owned,
+  set: Stored<ReplicaSet>,
+  isTold: boolean,
+): Promise<Passed> {
   const next = withMissingRoll(set.record, deps.now());
   tellTrouble(deps, set.record, next);
-  return next === set.record ? settled() : write(deps, owned, set, next, []);
+  return next === set.record && !isTold ? settled() : change(deps, owned, set, next);
 }
 
 function settled(atMs = Number.POSITIVE_INFINITY, failed = false): Settled {
@@ -132,40 +136,43 @@ function nextAtMs({ transfer, transferNotBeforeMs }: ReplicaSet, roll: Roll | un
   );
 }
 
+/** Undefined: the set is not ours any more. */
 async function write(
   deps: PassDeps,
   { name, fence, isHeld }: Owned,
   { revision }: Stored<ReplicaSet>,
   next: ReplicaSet,
   audits: readonly Audit[],
-): Promise<Passed> {
-  if (!isHeld()) return { is: "lost" };
-  await deps.sets.own({ key: name, revision, next, audits: auditsOf(deps, name, audits, next.traceparent) }, fence);
-  return { is: "again" };
+): Promise<Stored<ReplicaSet> | undefined> {
+  if (!isHeld()) return undefined;
+  return deps.sets.own({ key: name, revision, next, audits: auditsOf(deps, name, audits, next.traceparent) }, fence);
+}
+
+async function change(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>, next: ReplicaSet): Promise<Passed> {
+  return { is: (await write(deps, owned, set, next, [])) === undefined ? "lost" : "again" };
 }
 
 function auditsOf(deps: PassDeps, set: string, audits: readonly Audit[], traceparent: string): AuditRecord[] {
   return buildAudits(set, audits, { nowMs: deps.now(), traceparent, newId: deps.newId });
 }
 
-/** What the outbox has goes to its stream; what was added meanwhile is there at the next pass. A stream that is away holds up nothing until the outbox is full. */
-async function passAudits<Record extends { readonly outbox: readonly AuditRecord[] }>(
-  records: Records<Record>,
+/**
+ * Puts what the outbox has on its stream. True: that is done, and the next write is to empty the outbox; until then it is done again, and the stream drops what it has. A stream that is away holds up
+ * nothing until the outbox is full.
+ */
+async function publish(
   deps: PassDeps,
   owned: Owned,
-  { record, revision }: Stored<Record>,
-): Promise<Passed | undefined> {
-  if (record.outbox.length === 0) return undefined;
-  if (!owned.isHeld()) return { is: "lost" };
+  { outbox }: { readonly outbox: readonly AuditRecord[] },
+): Promise<boolean> {
+  if (outbox.length === 0 || !owned.isHeld()) return false;
   try {
-    await deps.auditLog.publish(record.outbox);
+    await deps.auditLog.publish(outbox);
+    return true;
   } catch (error) {
     deps.tell.failed(owned.name, "publish-audits", error);
-    return undefined;
+    return false;
   }
-  if (!owned.isHeld()) return { is: "lost" };
-  await records.own({ key: owned.name, revision, next: { ...record, outbox: [] }, audits: [] }, owned.fence);
-  return { is: "again" };
 }
 
 async function readRoll(deps: PassDeps, { roll: id }: ReplicaSet): Promise<Roll | "missing" | undefined> {
@@ -192,134 +199,6 @@ async function snapshotOf(deps: PassDeps, owned: Owned, set: ReplicaSet, roll: R
     templateHash: deps.templateHash(set),
     failsafe: deps.failsafe(),
   };
-}
-
-/** The pods that the watcher tells of, and what was done to them that it does not know yet. */
-function podsOf({ world, now }: PassDeps, { made, deleted }: Owned, set: ReplicaSet): ReadonlyMap<string, SetPod> {
-  const pods = new Map(world.podsOf(set.name));
-  for (const [name, { uid, atMs }] of made) {
-    if (pods.has(name) || now() - atMs > MADE_TRUST_MS) made.delete(name);
-    else pods.set(name, { name, uid, node: "", health: "UNKNOWN", deleting: false });
-  }
-  const there = new Set([...pods.values()].map(({ uid }) => uid));
-  for (const uid of deleted) if (!there.has(uid)) deleted.delete(uid);
-  for (const [name, pod] of pods) if (deleted.has(pod.uid)) pods.set(name, { ...pod, deleting: true });
-  return pods;
-}
-
-async function passPods(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>, snapshot: SetSnapshot): Promise<Passed> {
-  forgetRestarts(owned, snapshot);
-  const steps = planPods(snapshot, deps.world.occupied(set.record.spec.podId), owned.restarts);
-  const outcomes = await Promise.all(
-    steps.map(async (step): Promise<"done" | "failed" | "again" | "lost"> => {
-      if (step.do === "wait") return "done";
-      if (step.do === "delete" && snapshot.failsafe && set.record.deletion === undefined) return "done";
-      if (step.do === "confirm" && owned.confirmed.has(snapshot.pods.get(step.pod)?.uid ?? "")) return "done";
-      if (!owned.isHeld()) return "lost";
-      deps.tell.planned(owned.name, step.do, step.because);
-      try {
-        return await act(deps, owned, set, snapshot, step);
-      } catch (error) {
-        deps.tell.failed(owned.name, step.do, error);
-        return "failed";
-      }
-    }),
-  );
-  if (outcomes.includes("lost")) return { is: "lost" };
-  if (outcomes.includes("again")) return { is: "again" };
-  const pausesEndAtMs = [...owned.restarts.values()]
-    .map(({ notBeforeMs }) => notBeforeMs)
-    .filter((atMs) => atMs > snapshot.nowMs);
-  return settled(Math.min(...pausesEndAtMs), outcomes.includes("failed"));
-}
-
-async function act(
-  deps: PassDeps,
-  owned: Owned,
-  set: Stored<ReplicaSet>,
-  snapshot: SetSnapshot,
-  step: Exclude<PodStep, { do: "wait" }>,
-): Promise<"done" | "again"> {
-  switch (step.do) {
-    case "create":
-      return make(deps, owned, set, step);
-    case "confirm": {
-      const uid = snapshot.pods.get(step.pod)?.uid ?? "";
-      await confirm(deps, owned, step, uid);
-      return "done";
-    }
-    case "delete":
-      if (step.because === "ended") noteRestart(owned, snapshot, step.pod);
-      await deps.pods.delete(step.pod, step.uid, false);
-      owned.deleted.add(step.uid);
-      return "done";
-    case "abandon":
-      await deps.pods.abandon(step.pod, step.uid);
-      return "done";
-  }
-}
-
-async function make(
-  deps: PassDeps,
-  owned: Owned,
-  set: Stored<ReplicaSet>,
-  step: Extract<PodStep, { do: "create" }>,
-): Promise<"done" | "again"> {
-  const made = await deps.pods.make(set.record, step);
-  switch (made.kind) {
-    case "made":
-      owned.made.set(step.pod, { uid: made.uid, atMs: deps.now() });
-      if (!made.confirmed) await confirm(deps, owned, step, made.uid);
-      return "done";
-    case "name-taken":
-      await write(deps, owned, set, renumber(set.record, step.ordinal), []);
-      return "again";
-    case "refused": {
-      pauseFor(owned, step.ordinal, deps.now());
-      const trouble = { code: "POD_REFUSED", message: made.message, sinceMs: deps.now() } as const;
-      const { trouble: known } = set.record;
-      if (known?.code === trouble.code && known.message === trouble.message) return "done";
-      const next = { ...set.record, trouble };
-      tellTrouble(deps, set.record, next);
-      await write(deps, owned, set, next, []);
-      return "again";
-    }
-  }
-}
-
-/** The record is read again once the pod is there: whoever owns the set after this reading finds the pod; one whose place is gone by then never runs, and is deleted. */
-async function confirm(
-  deps: PassDeps,
-  owned: Owned,
-  { pod, ordinal }: { readonly pod: string; readonly ordinal: number },
-  uid: string,
-): Promise<void> {
-  const found = await deps.sets.get(owned.name);
-  const record = found !== undefined && "record" in found ? found.record : undefined;
-  if (record?.fence !== owned.fence || !record.placements.some((each) => each.ordinal === ordinal)) return;
-  await deps.pods.confirm(pod, uid);
-  owned.confirmed.add(uid);
-}
-
-function noteRestart(owned: Owned, { set, nowMs }: SetSnapshot, pod: string): void {
-  const place = set.placements.find(({ ordinal }) => podNameOf(set.name, ordinal) === pod);
-  if (place !== undefined) pauseFor(owned, place.ordinal, nowMs);
-}
-
-function pauseFor({ restarts }: Owned, ordinal: number, nowMs: number): void {
-  const times = (restarts.get(ordinal)?.times ?? 0) + 1;
-  // One farm makes all pods of a set: a spread would keep nobody from anybody.
-  restarts.set(ordinal, { times, notBeforeMs: nowMs + backoffMs(times, RESTART, () => 1) });
-}
-
-function forgetRestarts({ restarts }: Owned, { set, pods, nowMs }: SetSnapshot): void {
-  const ordinals = new Set(set.placements.map(({ ordinal }) => ordinal));
-  for (const [ordinal, { readySinceMs, ...restart }] of restarts) {
-    const isReady = pods.get(podNameOf(set.name, ordinal))?.health === "READY";
-    if (!ordinals.has(ordinal) || (isReady && nowMs - (readySinceMs ?? nowMs) > RESTART_FORGET_MS))
-      restarts.delete(ordinal);
-    else restarts.set(ordinal, isReady ? { ...restart, readySinceMs: readySinceMs ?? nowMs } : restart);
-  }
 }
 
 /** The record of a deleted set goes once nothing is left of it, so that whoever finds its pods finds it. */
@@ -353,8 +232,11 @@ async function passRoll(deps: PassDeps, owned: Owned): Promise<Passed | undefine
     await deps.rolls.own({ ...own, next: roll, audits: [] }, owned.fence);
     return { is: "again" };
   }
-  const told = await passAudits(deps.rolls, deps, owned, found);
-  if (told !== undefined) return told;
+  if (await publish(deps, owned, roll)) {
+    if (!owned.isHeld()) return { is: "lost" };
+    await deps.rolls.own({ ...own, next: { ...roll, outbox: [] }, audits: [] }, owned.fence);
+    return { is: "again" };
+  }
   const [old, fresh] = [await readRolled(deps, roll.oldSet), await readRolled(deps, roll.newSet)];
   if (old === "unreadable" || fresh === "unreadable") return undefined;
   const blind = [old, fresh].some((each) => each !== undefined && deps.world.nodesFor(each.set) === undefined);

@@ -32,7 +32,8 @@ export type PassWorld = AsyncDisposable & {
 
 const FENCE = 1;
 
-export async function passWorld(): Promise<PassWorld> {
+/** `pods`: what the API server does instead of counting. */
+export async function passWorld(pods: Partial<PassDeps["pods"]> = {}): Promise<PassWorld> {
   await using starting = new AsyncDisposableStack();
   const nats = starting.use(await natsServer());
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "passes" }));
@@ -43,9 +44,10 @@ export async function passWorld(): Promise<PassWorld> {
   const rollBucket = await openRecords(connection, buckets.rolls, rollCodec);
   const nodes = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodeState) });
   const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodesComplete) });
-  const pods = await openBucket(connection, { name: buckets.pods, codec: protoCodec(wire.PodState) });
+  const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(wire.PodState) });
   const options = { connection, sets: setBucket, rolls: rollBucket, nodesFreshMs: 3_600_000, nodeGraceMs: 0 };
   const world = starting.use(await openWorld({ ...options, now: Date.now, onProblem: () => undefined }));
+  const startMs = Date.now();
   let asked = 0;
   const ask = (): Promise<void> => {
     asked += 1;
@@ -54,7 +56,7 @@ export async function passWorld(): Promise<PassWorld> {
   const note = (): void => void ask();
   const [sets, rolls] = [makeRecords(setBucket), makeRecords(rollBucket)];
   const deps: PassDeps = {
-    now: Date.now,
+    now: () => startMs,
     newId: () => crypto.randomUUID(),
     sets,
     rolls,
@@ -66,6 +68,7 @@ export async function passWorld(): Promise<PassWorld> {
       delete: ask,
       abandon: ask,
       list: () => Promise.resolve([]),
+      ...pods,
     },
     scheduler: {
       machinesOf: () => new Map(),
@@ -97,14 +100,14 @@ export async function passWorld(): Promise<PassWorld> {
       const health = muster.health.v1.Health.HEALTH_READY;
       const owner = { kind: "replica-set", id: set.name };
       const told = { owner, component: set.spec.podId, pod, uid: pod, node, health, ...state };
-      await pods.create(`replica-set.${set.name}.${pod}`, new wire.PodState(told));
+      await podStates.create(`replica-set.${set.name}.${pod}`, new wire.PodState(told));
     },
     complete: async () => {
       await marks.create(bucketKeys.nodesComplete, new wire.NodesComplete({ atMs: Date.now() }));
       await until("the nodes are known", () => world.nodeSights() !== undefined);
     },
     pass: (name) => {
-      const owner = owned.get(name) ?? newOwned({ name, fence: FENCE, isHeld: () => true });
+      const owner = owned.get(name) ?? newOwned(deps, { name, fence: FENCE, isHeld: () => true });
       owned.set(name, owner);
       return passSet(deps, owner);
     },

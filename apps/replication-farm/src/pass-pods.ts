@@ -1,0 +1,231 @@
+import { backoffMs } from "@muster/backoff";
+import type { Made } from "./adapters/pods.ts";
+import type { Records } from "./adapters/records.ts";
+import type { World } from "./adapters/views.ts";
+import { renumber } from "./domain/places.ts";
+import { planPods, type PodStep, type Restarts } from "./domain/plan-pods.ts";
+import type { OwnedPod } from "./domain/plan-sweep.ts";
+import { podNameOf, type ReplicaSet } from "./domain/replica-set.ts";
+import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
+import { shareReads, takeTurns, type Turns } from "./take-turns.ts";
+
+/** What the steps that make pods what the record says need from outside. */
+export type PodDeps = {
+  readonly now: () => number;
+  readonly sets: Pick<Records<ReplicaSet>, "get">;
+  readonly world: Pick<World, "podsOf" | "occupied">;
+  readonly pods: {
+    make(set: ReplicaSet, place: { readonly node: string; readonly ordinal: number }): Promise<Made>;
+    confirm(pod: string, uid: string): Promise<void>;
+    delete(pod: string, uid: string, force: boolean): Promise<void>;
+    abandon(pod: string, uid: string): Promise<void>;
+    /** Those that are there now, not those of a cache. */
+    list(set: ReplicaSet): Promise<readonly OwnedPod[]>;
+  };
+  readonly tell: {
+    planned(set: string, what: string, because: string): void;
+    failed(set: string, what: string, error: unknown): void;
+  };
+};
+
+/** What is remembered of the pods of a set as long as a farm owns it. */
+export type PodsOwned = {
+  readonly name: string;
+  readonly fence: number;
+  readonly isHeld: () => boolean;
+  readonly restarts: Map<number, Restarts & { readonly readySinceMs?: number }>;
+  /** Pods made, let go to their nodes and deleted, until the watcher tells of it. */
+  readonly made: Map<string, { readonly uid: string; readonly atMs: number }>;
+  readonly confirmed: Set<string>;
+  readonly deleted: Set<string>;
+  /** By the pod's name: what is being done, and what did not succeed until `finishSteps` has told it. */
+  readonly steps: Map<string, Promise<Outcome>>;
+  readonly turns: Turns;
+  /** The record as it is after the call. */
+  readonly reread: () => ReturnType<Records<ReplicaSet>["get"]>;
+};
+
+/** What came of the steps that were begun. `next`: what the record has to become for the others to succeed. */
+export type Finished = {
+  readonly lost: boolean;
+  readonly failed: boolean;
+  readonly next: ReplicaSet | undefined;
+  readonly atMs: number;
+};
+
+type Step = Exclude<PodStep, { do: "wait" }>;
+type Outcome =
+  | { readonly is: "done" | "failed" | "lost" }
+  | { readonly is: "name-taken"; readonly ordinal: number }
+  | { readonly is: "refused"; readonly ordinal: number; readonly message: string };
+
+const DONE = { is: "done" } as const;
+const STEPS_AT_ONCE = 32;
+/** The watcher tells of a pod within this time, or it has not been made. */
+const MADE_TRUST_MS = 10_000;
+const RESTART = { firstMs: 1000, mostMs: 300_000 };
+/** A pod that was ready for so long is not one that keeps ending. */
+const RESTART_FORGET_MS = 600_000;
+
+/** Pods of which nothing is remembered yet. */
+export function newPodsOwned(
+  { sets }: Pick<PodDeps, "sets">,
+  set: Pick<PodsOwned, "name" | "fence" | "isHeld">,
+): PodsOwned {
+  return {
+    ...set,
+    restarts: new Map(),
+    made: new Map(),
+    confirmed: new Set(),
+    deleted: new Set(),
+    steps: new Map(),
+    turns: takeTurns(STEPS_AT_ONCE),
+    reread: shareReads(() => sets.get(set.name)),
+  };
+}
+
+/** The pods that the watcher tells of, and what was done to them that it does not know yet. */
+export function podsOf(
+  { world, now }: Pick<PodDeps, "world" | "now">,
+  { made, deleted }: PodsOwned,
+  set: ReplicaSet,
+): ReadonlyMap<string, SetPod> {
+  const pods = new Map(world.podsOf(set.name));
+  for (const [name, { uid, atMs }] of made) {
+    if (pods.has(name) || now() - atMs > MADE_TRUST_MS) made.delete(name);
+    else pods.set(name, { name, uid, node: "", health: "UNKNOWN", deleting: false });
+  }
+  const there = new Set([...pods.values()].map(({ uid }) => uid));
+  for (const uid of deleted) if (!there.has(uid)) deleted.delete(uid);
+  for (const [name, pod] of pods) if (deleted.has(pod.uid)) pods.set(name, { ...pod, deleting: true });
+  return pods;
+}
+
+/** Begins what makes the pods what the record says, except for pods with which something is being done. */
+export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot): void {
+  const { set } = snapshot;
+  forgetRestarts(owned, snapshot);
+  for (const step of planPods(snapshot, deps.world.occupied(set.spec.podId), owned.restarts)) {
+    if (step.do === "wait" || owned.steps.has(step.pod)) continue;
+    if (step.do === "delete" && snapshot.failsafe && set.deletion === undefined) continue;
+    if (step.do === "confirm" && owned.confirmed.has(snapshot.pods.get(step.pod)?.uid ?? "")) continue;
+    const outcome = owned.turns(() => tryStep(deps, owned, snapshot, step));
+    owned.steps.set(step.pod, outcome);
+    void outcome.then(({ is }) => is === "done" && owned.steps.delete(step.pod));
+  }
+}
+
+/** Waits until nothing is being done with any pod of the set, and tells what came of it. */
+export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwned, set: ReplicaSet): Promise<Finished> {
+  const outcomes = await Promise.all(owned.steps.values());
+  owned.steps.clear();
+  const nowMs = now();
+  const pausesEndAtMs = [...owned.restarts.values()]
+    .map(({ notBeforeMs }) => notBeforeMs)
+    .filter((atMs) => atMs > nowMs);
+  return {
+    lost: outcomes.some(({ is }) => is === "lost"),
+    failed: outcomes.some(({ is }) => is === "failed"),
+    next: withAnswers(set, outcomes, nowMs),
+    atMs: Math.min(...pausesEndAtMs),
+  };
+}
+
+function withAnswers(set: ReplicaSet, outcomes: readonly Outcome[], nowMs: number): ReplicaSet | undefined {
+  const taken = outcomes.filter((outcome) => outcome.is === "name-taken").map(({ ordinal }) => ordinal);
+  const placed = new Set(set.placements.map(({ ordinal }) => ordinal));
+  const renumbered = taken.filter((ordinal) => placed.has(ordinal)).reduce(renumber, set);
+  const refusals = outcomes.filter((outcome) => outcome.is === "refused").map(({ message }) => message);
+  const [message] = refusals;
+  const isKnown = set.trouble?.code === "POD_REFUSED" && refusals.includes(set.trouble.message);
+  const next =
+    message === undefined || isKnown
+      ? renumbered
+      : { ...renumbered, trouble: { code: "POD_REFUSED", message, sinceMs: nowMs } as const };
+  return next === set ? undefined : next;
+}
+
+async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
+  if (!owned.isHeld()) return { is: "lost" };
+  deps.tell.planned(owned.name, step.do, step.because);
+  try {
+    return await act(deps, owned, snapshot, step);
+  } catch (error) {
+    deps.tell.failed(owned.name, step.do, error);
+    return { is: "failed" };
+  }
+}
+
+async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
+  switch (step.do) {
+    case "create":
+      return make(deps, owned, snapshot, step);
+    case "confirm":
+      await confirm(deps, owned, step, snapshot.pods.get(step.pod)?.uid ?? "");
+      return DONE;
+    case "delete":
+      if (step.because === "ended") noteRestart(owned, snapshot, step.pod);
+      await deps.pods.delete(step.pod, step.uid, false);
+      owned.deleted.add(step.uid);
+      return DONE;
+    case "abandon":
+      await deps.pods.abandon(step.pod, step.uid);
+      return DONE;
+  }
+}
+
+async function make(
+  deps: PodDeps,
+  owned: PodsOwned,
+  { set }: SetSnapshot,
+  step: Extract<PodStep, { do: "create" }>,
+): Promise<Outcome> {
+  const { ordinal } = step;
+  const made = await deps.pods.make(set, step);
+  switch (made.kind) {
+    case "made":
+      owned.made.set(step.pod, { uid: made.uid, atMs: deps.now() });
+      if (!made.confirmed) await confirm(deps, owned, step, made.uid);
+      return DONE;
+    case "name-taken":
+      return { is: "name-taken", ordinal };
+    case "refused":
+      pauseFor(owned, ordinal, deps.now());
+      return { is: "refused", ordinal, message: made.message };
+  }
+}
+
+/** The record is read again once the pod is there: whoever owns the set after this reading finds the pod; one whose place is gone by then never runs, and is deleted. */
+async function confirm(
+  deps: PodDeps,
+  owned: PodsOwned,
+  { pod, ordinal }: { readonly pod: string; readonly ordinal: number },
+  uid: string,
+): Promise<void> {
+  const found = await owned.reread();
+  const record = found !== undefined && "record" in found ? found.record : undefined;
+  if (record?.fence !== owned.fence || !record.placements.some((each) => each.ordinal === ordinal)) return;
+  await deps.pods.confirm(pod, uid);
+  owned.confirmed.add(uid);
+}
+
+function noteRestart(owned: PodsOwned, { set, nowMs }: SetSnapshot, pod: string): void {
+  const place = set.placements.find(({ ordinal }) => podNameOf(set.name, ordinal) === pod);
+  if (place !== undefined) pauseFor(owned, place.ordinal, nowMs);
+}
+
+function pauseFor({ restarts }: PodsOwned, ordinal: number, nowMs: number): void {
+  const times = (restarts.get(ordinal)?.times ?? 0) + 1;
+  // One farm makes all pods of a set: a spread would keep nobody from anybody.
+  restarts.set(ordinal, { times, notBeforeMs: nowMs + backoffMs(times, RESTART, () => 1) });
+}
+
+function forgetRestarts({ restarts }: PodsOwned, { set, pods, nowMs }: SetSnapshot): void {
+  const ordinals = new Set(set.placements.map(({ ordinal }) => ordinal));
+  for (const [ordinal, { readySinceMs, ...restart }] of restarts) {
+    const isReady = pods.get(podNameOf(set.name, ordinal))?.health === "READY";
+    if (!ordinals.has(ordinal) || (isReady && nowMs - (readySinceMs ?? nowMs) > RESTART_FORGET_MS))
+      restarts.delete(ordinal);
+    else restarts.set(ordinal, isReady ? { ...restart, readySinceMs: readySinceMs ?? nowMs } : restart);
+  }
+}
