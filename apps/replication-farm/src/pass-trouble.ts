@@ -29,6 +29,7 @@ export function withMissingRoll(set: ReplicaSet, nowMs: number): ReplicaSet {
 const STUCK: Readonly<Record<string, string>> = {
   "minimum-healthy": "no replica can be moved without too few that are healthy",
   "places-missing": "the new set does not get its places",
+  "surplus-there": "the places that a set has to give up do not go",
   "old-pods-there": "the places of the old set do not go",
 };
 

@@ -46,7 +46,8 @@ export type RollStep =
     }
   | {
       readonly do: "wait";
-      readonly because: "paused" | "delay" | "minimum-healthy" | "places-missing" | "old-pods-there" | "blind";
+      readonly because:
+        "paused" | "delay" | "minimum-healthy" | "places-missing" | "surplus-there" | "old-pods-there" | "blind";
     };
 
 /**
@@ -113,6 +114,9 @@ function planRefusal(roll: Roll, sets: readonly ReplicaSet[]): RollStep {
 
 function planMove({ roll, nowMs, blind }: RollSnapshot, old: RolledSet, fresh: RolledSet): RollStep {
   if (blind) return { do: "wait", because: "blind" };
+  // Which of them go the set decides, by more than their health: until they are gone nobody knows how many healthy ones stay.
+  if (old.set.placements.length > roll.oldDesired || fresh.set.placements.length > roll.newDesired)
+    return { do: "wait", because: "surplus-there" };
   const counts: RollCounts = {
     oldHealthy: old.healthy,
     newHealthy: fresh.healthy,
