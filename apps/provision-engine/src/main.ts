@@ -2,4 +2,4 @@ import { runService } from "@muster/service";
 import { readConfig } from "./config.ts";
 import { run } from "./service.ts";
 
-await runService({ name: "provision-engine", readConfig, run });
+await runService({ name: "provision-engine", readConfig, run: (context) => run(context) });

@@ -1,4 +1,4 @@
-import { connectService, serve } from "@muster/bus";
+import { connectService, serve, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { LeaseService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
@@ -8,15 +8,20 @@ import { makeHandlers } from "./adapters/handlers.ts";
 import type { Config } from "./config.ts";
 import { runEngine } from "./engine.ts";
 import { consumeOrders } from "./order-stream.ts";
+import { makeWorkloads } from "./workloads/make-workloads.ts";
+import type { Workload } from "./workloads/workload.ts";
 
 /** Per method; most of them are long polls, which cost little while they wait. */
 const REQUESTS_AT_ONCE = 1024;
 
 /** Takes orders, and serves them while this replica leads its engine id, until the signal. */
-export async function run(context: ServiceContext<Config>): Promise<void> {
+export async function run(
+  context: ServiceContext<Config>,
+  workloads: (bus: NatsBus) => readonly Workload[] = makeWorkloads,
+): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
-  await using deps = await openDeps(context, bus);
+  await using deps = await openDeps(context, bus, workloads(bus));
   await using _served = await serve(bus, LeaseService, makeHandlers(deps.requests), {
     version: context.version,
     description: "Leases: signed orders for workloads, for a time",

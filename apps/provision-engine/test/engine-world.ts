@@ -21,6 +21,7 @@ export const engineSigner = readSigner("key", ENGINE_KEY);
 
 export type EngineProcess = {
   readonly pid: number;
+  hasEnded(): boolean;
   /** Whether it has led. */
   hasLed(): boolean;
   /** SIGKILL: nothing is said to anybody. */
@@ -73,6 +74,7 @@ export async function engineWorld(): Promise<EngineWorld> {
     children.defer(() => ended(child, "SIGKILL"));
     return {
       pid: child.pid ?? 0,
+      hasEnded: () => child.exitCode !== null || child.signalCode !== null,
       hasLed: () => led,
       kill: () => ended(child, "SIGKILL"),
       stop: () => ended(child, "SIGTERM"),

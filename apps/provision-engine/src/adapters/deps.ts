@@ -9,7 +9,6 @@ import { nsFromMs } from "../domain/nanoseconds.ts";
 import type { EngineOps } from "../engine.ts";
 import { openHoldings } from "../holdings.ts";
 import type { TellDeps } from "../tell-lease.ts";
-import { DEBUG_WORKLOAD } from "../workloads/debug.ts";
 import type { Workload } from "../workloads/workload.ts";
 import { verifySignature, type Signer } from "./ed25519.ts";
 import type { HandlerDeps } from "./handlers.ts";
@@ -29,7 +28,11 @@ export type Deps = AsyncDisposable & {
 const STALE_MS = 10_000;
 
 /** Opens what the service lives on; the one place that knows what stands behind each verb. */
-export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
+export async function openDeps(
+  context: ServiceContext<Config>,
+  bus: NatsBus,
+  workloads: readonly Workload[],
+): Promise<Deps> {
   const { config, logger, signal } = context;
   const signer = "file" in config.key ? await readKeyFile(config.key.file) : config.key;
   logger.info({ engine: config.order.engine, signs: signer.userId }, "results are signed");
@@ -63,7 +66,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       history,
       feedback: feedbackOver(bus, config.order.engine),
       holdings,
-      workloads: new Map([DEBUG_WORKLOAD].map((each): [string, Workload] => [each.type, each])),
+      workloads: new Map(workloads.map((each) => [each.type, each])),
       sign: signResult(signer),
       nowNs,
       policy: config.engine,

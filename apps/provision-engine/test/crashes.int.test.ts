@@ -1,0 +1,158 @@
+import { existsSync } from "node:fs";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import {
+  aUser,
+  engineWorld,
+  historyOf,
+  LONG,
+  order,
+  phase,
+  reaches,
+  ready,
+  signedEnd,
+  signedOrder,
+  type EngineProcess,
+  type EngineWorld,
+} from "./engine-world.ts";
+
+const MAIN = fileURLToPath(new URL("file-engine.process.ts", import.meta.url));
+const user = aUser();
+
+async function fileWorld() {
+  await using starting = new AsyncDisposableStack();
+  const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-lease-files-")));
+  const world = starting.use(await engineWorld());
+  const all = starting.move();
+  return {
+    world,
+    start: (env: Readonly<Record<string, string>> = {}): Promise<EngineProcess> =>
+      world.startEngine({ FILES: directory.path, ...env }, MAIN),
+    exists: (name: string): boolean => existsSync(join(directory.path, name)),
+    touch: (name: string): Promise<void> => writeFile(join(directory.path, name), ""),
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+/** Several waits of which each may be long. */
+const TEST_MS = 300_000;
+
+/** Resolves once one of them leads, with that one. */
+function leaderOf(...engines: readonly EngineProcess[]): Promise<EngineProcess> {
+  return until("one leads", () => engines.find((each) => each.hasLed()), LONG);
+}
+
+function endLease({ leases }: EngineWorld, id: string): Promise<unknown> {
+  return leases.endLease({ requestId: `e-${id}`, end: signedEnd(user, id) }, { timeoutMs: 20_000 });
+}
+
+it(
+  "an engine that dies between making a workload and writing that down leaves nothing behind, and makes nothing twice",
+  async () => {
+    await using files = await fileWorld();
+    const { world } = files;
+    const first = await files.start();
+    await ready(world);
+    await files.touch("1-1.kill");
+    await order(world, signedOrder(user, { id: "1-1" }));
+    await until("the first has died", () => first.hasEnded(), LONG);
+    expect(files.exists("1-1")).toBe(true);
+    const second = await files.start();
+    await ready(world);
+    await reaches(world, "1-1", "ACTIVE");
+    await files.touch("1-1.kill");
+    await endLease(world, "1-1");
+    await until("the second has died", () => second.hasEnded(), LONG);
+    await files.start();
+    await ready(world);
+    await reaches(world, "1-1", "ENDED");
+    expect(files.exists("1-1")).toBe(false);
+    expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
+  },
+  TEST_MS,
+);
+
+it(
+  "of two engines with one id one works, and the other goes on when that one stops or dies",
+  async () => {
+    await using files = await fileWorld();
+    const { world } = files;
+    const both = [await files.start(), await files.start()];
+    await ready(world);
+    const ids = Array.from({ length: 20 }, (_, at) => `2-${at}`);
+    await Promise.all(ids.map((id) => order(world, signedOrder(user, { id }))));
+    for (const id of ids) await reaches(world, id, "ACTIVE");
+    const leader = await leaderOf(...both);
+    const other = both.find((each) => each !== leader);
+    await leader.stop();
+    await endLease(world, "2-0");
+    await reaches(world, "2-0", "ENDED");
+    const third = await files.start();
+    await ready(world);
+    await other?.kill();
+    await until("the third leads", () => third.hasLed(), LONG);
+    for (const id of ids.slice(1)) await endLease(world, id);
+    for (const id of ids) await reaches(world, id, "ENDED");
+    for (const id of ids) {
+      expect(files.exists(id)).toBe(false);
+      expect(await historyOf(world, id)).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
+    }
+  },
+  TEST_MS,
+);
+
+it(
+  "a leader that was frozen finds that another one leads, and undoes nothing of what that one did",
+  async () => {
+    await using files = await fileWorld();
+    const { world } = files;
+    const first = await files.start();
+    await ready(world);
+    await leaderOf(first);
+    await order(world, signedOrder(user, { id: "3-1" }));
+    await reaches(world, "3-1", "ACTIVE");
+    first.freeze();
+    const second = await files.start();
+    await leaderOf(second);
+    await until("an order is taken", () => order(world, signedOrder(user, { id: "3-2" })).then(() => true), LONG);
+    await reaches(world, "3-2", "ACTIVE");
+    await until("an end is taken", () => endLease(world, "3-1").then(() => true), LONG);
+    await reaches(world, "3-1", "ENDED");
+    first.goOn();
+    await until("the first knows", () => world.said.some((line) => line.includes('"state":"lost"')), LONG);
+    await order(world, signedOrder(user, { id: "3-3" }));
+    await reaches(world, "3-3", "ACTIVE");
+    expect([await phase(world, "3-1"), await phase(world, "3-2")]).toEqual(["ENDED", "ACTIVE"]);
+    expect(["3-1", "3-2", "3-3"].map(files.exists)).toEqual([false, true, true]);
+    await second.kill();
+    await until("the first ends one", () => endLease(world, "3-2").then(() => true), LONG);
+    await reaches(world, "3-2", "ENDED");
+    expect(files.exists("3-2")).toBe(false);
+  },
+  TEST_MS,
+);
+
+it(
+  "a provisioner that hangs holds up no other lease and no end, and is called again after its deadline",
+  async () => {
+    await using files = await fileWorld();
+    const { world } = files;
+    await files.start({ PROVISION_PARALLEL: "1", PROVISION_DEADLINE_MS: "3000" });
+    await ready(world);
+    await order(world, signedOrder(user, { id: "4-1" }));
+    await reaches(world, "4-1", "ACTIVE");
+    await files.touch("4-2.hang");
+    await order(world, signedOrder(user, { id: "4-2" }));
+    await until("it hangs", () => files.exists("4-2.hangs"), LONG);
+    await endLease(world, "4-1");
+    await order(world, signedOrder(user, { id: "4-3" }));
+    await reaches(world, "4-1", "ENDED");
+    await reaches(world, "4-3", "ACTIVE");
+    await reaches(world, "4-2", "ACTIVE");
+  },
+  TEST_MS,
+);
