@@ -22,6 +22,7 @@ export const SERVICES = [
   "session-controller",
   "job-controller",
   "replication-farm",
+  "provision-engine",
 ] as const;
 /** The node-scaler is a part of the stack only where pools are elastic. */
 export type ServiceName = (typeof SERVICES)[number] | "node-scaler";
@@ -106,6 +107,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     ...clientEnv,
     MUSTER_KUBECONFIG: kubeconfig,
     MUSTER_HTTP_ADDR: "127.0.0.1:0",
+    PROVISION_KEY_FILE: await writeEngineKey(options.directory),
     // A process has no file system of its own: the embedded kubelet takes a relative path as below the pod's directory.
     ...(cluster === undefined ? {} : { SESSION_RESULT_FILE: "result.json" }),
     ...(cluster === undefined ? {} : { JOB_DEFAULT_POOL: largestPool(options.pools) }),
@@ -159,6 +161,13 @@ async function endAllLeftovers(directory: string): Promise<void> {
   const cluster = join(directory, "cluster");
   await endLeftovers(join(cluster, "nodes"));
   await endLeftovers(machineNodesOf(machinesOf(cluster)));
+}
+
+/** What the results of leases are signed with: a key of this stack only. */
+async function writeEngineKey(directory: string): Promise<string> {
+  const path = join(directory, "provision-engine.key");
+  await writeFile(path, randomBytes(32).toString("hex"), { mode: 0o600 });
+  return path;
 }
 
 /** The server that was named on purpose, or one of our own. */

@@ -10,6 +10,7 @@ export const DEPLOYED = [
   "session-controller",
   "job-controller",
   "replication-farm",
+  "provision-engine",
   "node-scaler",
 ] as const;
 type ServiceName = (typeof DEPLOYED)[number];
