@@ -21,6 +21,8 @@ import { buildPolicy } from "./build-node.ts";
 import { type Ec2Double, moto, startEc2 } from "./moto.ts";
 
 const never = new AbortController().signal;
+/** The time by the clock that EC2 goes by. */
+const WALL_MS = Date.parse("2026-03-01T12:00:00Z");
 const credentials = { accessKeyId: "a", secretAccessKey: "b" };
 
 describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})`, () => {
@@ -74,6 +76,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
       }),
       timeoutMs: options.timeoutMs ?? 20_000,
       now: options.now ?? (() => 0),
+      wallNow: () => WALL_MS,
       unavailableMs: 600_000,
       mintToken: (nodeName) => Promise.resolve(`token-of-${nodeName}`),
     });
@@ -170,6 +173,26 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     const instanceId = idOf(await provider.start(boot({ spot: true }), never));
     expect((await describeOne(instanceId))?.InstanceLifecycle).toBe("spot");
     expect(await provider.list(never)).toHaveLength(1);
+  });
+
+  it("tells of an instance on demand that is planned to be retired soon", async () => {
+    const provider = await open();
+    const orders = [boot(), boot()];
+    const [soon = "", late = ""] = await Promise.all(orders.map(async (one) => idOf(await provider.start(one, never))));
+    const plan = (instanceId: string, inMs: number): void => {
+      ec2.planned.push({ instanceId, code: "instance-retirement", notBefore: new Date(WALL_MS + inMs) });
+    };
+    plan(soon, 600_000);
+    plan(late, 86_400_000);
+    plan("i-0123456789abcdef0", 600_000);
+    const lost = (await provider.list(never)).map(({ instanceId, lostAtMs }) => [instanceId, lostAtMs]);
+    expect(new Map(lost as [string, number | undefined][])).toEqual(
+      new Map([
+        [soon, WALL_MS + 600_000],
+        [late, undefined],
+      ]),
+    );
+    ec2.planned.length = 0;
   });
 
   it("goes to the zone that is asked for, and to no other", async () => {

@@ -19,20 +19,26 @@ export const moto =
     : { found: true as const, program: PROGRAM };
 if (!moto.found && process.env["CI"] === "true") throw new Error(`CI=true allows no skipped suite: ${moto.reason}`);
 
+export type PlannedEvent = { readonly instanceId: string; readonly code: string; readonly notBefore: Date };
+
 export type Ec2Double = AsyncDisposable & {
   readonly endpoint: string;
+  /** What EC2 is going to do to instances. moto knows no such events, nor the filter by them, so that the listener answers in its place. */
+  readonly planned: PlannedEvent[];
   /** How often each action was asked for. */
   readonly asked: Map<string, number>;
   /** Looks at each request's parameters first: a code is answered as EC2 answers errors, a status without it as a broken service does, "hang" not at all. */
   refuse: (parameters: URLSearchParams) => { code: string; message?: string; status?: number } | "hang" | undefined;
 };
 
+type Own = Pick<Ec2Double, "asked" | "planned" | "refuse">;
+
 /** A moto_server of its own, behind a listener that can refuse requests. */
 export async function startEc2(): Promise<Ec2Double> {
   if (!moto.found) throw new Error(moto.reason);
   const port = await freePort();
   const child = spawn(moto.program, ["-H", "127.0.0.1", "-p", String(port)], { stdio: "ignore" });
-  const double: Pick<Ec2Double, "asked" | "refuse"> = { asked: new Map(), refuse: () => undefined };
+  const double: Own = { asked: new Map(), planned: [], refuse: () => undefined };
   const server = createServer((incoming, response) => void answer(double, port, incoming, response));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -56,12 +62,7 @@ export async function startEc2(): Promise<Ec2Double> {
   });
 }
 
-async function answer(
-  double: Pick<Ec2Double, "asked" | "refuse">,
-  port: number,
-  incoming: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
+async function answer(double: Own, port: number, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
   const body = await text(incoming);
   const parameters = new URLSearchParams(body);
   const action = parameters.get("Action") ?? "";
@@ -75,6 +76,11 @@ async function answer(
     response.end(`<?xml version="1.0"?><Response><Errors>${error}</Errors><RequestID>1</RequestID></Response>`);
     return;
   }
+  if (action === "DescribeInstanceStatus") {
+    response.writeHead(200, { "content-type": "text/xml" });
+    response.end(describeStatuses(double.planned));
+    return;
+  }
   const options = { port, host: "127.0.0.1", method: incoming.method, path: incoming.url, headers: incoming.headers };
   const forward = request(options, (reply) => {
     response.writeHead(reply.statusCode ?? 500, reply.headers);
@@ -82,6 +88,16 @@ async function answer(
   });
   forward.on("error", () => response.destroy());
   forward.end(body);
+}
+
+function describeStatuses(planned: readonly PlannedEvent[]): string {
+  const items = planned.map(
+    ({ instanceId, code, notBefore }) =>
+      `<item><instanceId>${instanceId}</instanceId><eventsSet><item><code>${code}</code><description>planned</description>` +
+      `<notBefore>${notBefore.toISOString()}</notBefore></item></eventsSet></item>`,
+  );
+  const xmlns = "http://ec2.amazonaws.com/doc/2016-11-15/";
+  return `<?xml version="1.0"?><DescribeInstanceStatusResponse xmlns="${xmlns}"><requestId>1</requestId><instanceStatusSet>${items.join("")}</instanceStatusSet></DescribeInstanceStatusResponse>`;
 }
 
 async function freePort(): Promise<number> {

@@ -113,6 +113,7 @@ describe.skipIf(!moto.found)(moto.found ? "on moto_server" : `on moto_server (sk
         settings,
         timeoutMs: 20_000,
         now: () => performance.now(),
+        wallNow: Date.now,
         unavailableMs: 600_000,
         mintToken,
       };

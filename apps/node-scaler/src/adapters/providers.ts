@@ -61,6 +61,7 @@ export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
     return openEc2({
       ...deps,
       now: clock.now,
+      wallNow: clock.wallNow,
       settings,
       mintToken: (nodeName, signal) =>
         mintBootstrapToken(calls, { nodeName, nowMs: clock.wallNow(), validMs: TOKEN_VALID_MS }, signal),

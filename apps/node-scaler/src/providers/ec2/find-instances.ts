@@ -2,20 +2,52 @@ import {
   type EC2Client,
   type Filter,
   type Instance as Ec2Instance,
+  type InstanceStatus,
   paginateDescribeInstances,
+  paginateDescribeInstanceStatus,
   paginateDescribeSpotInstanceRequests,
   type SpotInstanceRequest,
 } from "@aws-sdk/client-ec2";
+import { labels } from "@muster/proto";
 import type { Instance } from "../provider.ts";
 import { CONTROLLER_TAG } from "./build-launch.ts";
-import { LIVE_STATES, readInstance, readLosses } from "./read-instance.ts";
+import { LIVE_STATES, LOSS_EVENTS, readEventLosses, readInstance, readLosses } from "./read-instance.ts";
 
-/** The live instances that carry the controller's tag and match the filters, with what EC2 says of those spot instances that it will take away. */
-export async function findInstances(
+/** The live instances that carry the controller's tag, with when EC2 takes those away that it will. `nowMs`: as EC2 counts. */
+export async function listInstances(
   client: EC2Client,
-  { controller, filters = [] }: { readonly controller: string; readonly filters?: readonly Filter[] },
+  { controller, nowMs }: { readonly controller: string; readonly nowMs: number },
   signal: AbortSignal,
 ): Promise<readonly Instance[]> {
+  const found = await findLive(client, controller, [], signal);
+  if (found.length === 0) return [];
+  const hasSpot = found.some(({ InstanceLifecycle }) => InstanceLifecycle === "spot");
+  const [events, interruptions] = await Promise.all([
+    findEventLosses(client, nowMs, signal),
+    hasSpot ? findLosses(client, signal) : new Map<string, number>(),
+  ]);
+  // An interruption is minutes ahead, and comes before whatever is planned.
+  const losses = new Map([...events, ...interruptions]);
+  return found.flatMap((instance) => readInstance(instance, losses) ?? []);
+}
+
+/** The live instance of a node, without what is to become of it. Undefined: there is none. */
+export async function findInstance(
+  client: EC2Client,
+  { controller, nodeName }: { readonly controller: string; readonly nodeName: string },
+  signal: AbortSignal,
+): Promise<Instance | undefined> {
+  const ofNode = { Name: `tag:${labels.scaledNode}`, Values: [nodeName] };
+  const [found] = await findLive(client, controller, [ofNode], signal);
+  return found && readInstance(found, new Map());
+}
+
+async function findLive(
+  client: EC2Client,
+  controller: string,
+  filters: readonly Filter[],
+  signal: AbortSignal,
+): Promise<readonly Ec2Instance[]> {
   const ours = [
     { Name: `tag:${CONTROLLER_TAG}`, Values: [controller] },
     { Name: "instance-state-name", Values: LIVE_STATES },
@@ -25,9 +57,7 @@ export async function findInstances(
   for await (const page of paginateDescribeInstances({ client }, { Filters: ours }, { abortSignal: signal })) {
     found.push(...(page.Reservations ?? []).flatMap(({ Instances = [] }) => Instances));
   }
-  const hasSpot = found.some(({ InstanceLifecycle }) => InstanceLifecycle === "spot");
-  const losses = hasSpot ? await findLosses(client, signal) : new Map<string, number>();
-  return found.flatMap((instance) => readInstance(instance, losses) ?? []);
+  return found;
 }
 
 async function findLosses(client: EC2Client, signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
@@ -37,4 +67,18 @@ async function findLosses(client: EC2Client, signal: AbortSignal): Promise<Reado
     requests.push(...(page.SpotInstanceRequests ?? []));
   }
   return readLosses(requests);
+}
+
+/** Of the whole account: EC2 filters states by no tag. */
+async function findEventLosses(
+  client: EC2Client,
+  nowMs: number,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, number>> {
+  const planned = { Filters: [{ Name: "event.code", Values: [...LOSS_EVENTS] }] };
+  const statuses: InstanceStatus[] = [];
+  for await (const page of paginateDescribeInstanceStatus({ client }, planned, { abortSignal: signal })) {
+    statuses.push(...(page.InstanceStatuses ?? []));
+  }
+  return readEventLosses(statuses, nowMs);
 }

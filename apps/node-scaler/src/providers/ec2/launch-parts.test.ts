@@ -4,7 +4,7 @@ import { buildUserData, USER_DATA_MAX_BYTES } from "./build-user-data.ts";
 import { decideLaunchError } from "./decide-launch-error.ts";
 import { buildImageFilters, newestImage } from "./find-image.ts";
 import { planSubnets, type Subnet } from "./plan-subnets.ts";
-import { readInstance, readLosses } from "./read-instance.ts";
+import { readEventLosses, readInstance, readLosses } from "./read-instance.ts";
 import { ec2Settings } from "./settings.ts";
 
 const boot: Boot = {
@@ -116,6 +116,27 @@ describe("instances", () => {
     ]);
     expect([...losses]).toEqual([["i-1", 121_000]]);
     expect(readInstance({ InstanceId: "i-1", State: { Name: "running" } }, losses)?.lostAtMs).toBe(121_000);
+  });
+});
+
+describe("planned events", () => {
+  const event = (Code: string, inMs: number, Description = "planned") => ({
+    Code: Code as "instance-stop",
+    NotBefore: new Date(inMs),
+    Description,
+  });
+  it.each([
+    ["a retirement soon", [event("instance-retirement", 900_000)], 900_000],
+    ["a stop that is due", [event("instance-stop", -1000)], -1000],
+    ["the sooner of two", [event("instance-stop", 5000), event("instance-retirement", 3000)], 3000],
+    ["no retirement in a week", [event("instance-retirement", 604_800_000)], undefined],
+    ["no reboot", [event("system-reboot", 0), event("instance-reboot", 0)], undefined],
+    ["no maintenance of the host", [event("system-maintenance", 0)], undefined],
+    ["nothing that is over", [event("instance-stop", 0, "[Completed] planned")], undefined],
+    ["nothing that was called off", [event("instance-stop", 0, "[Canceled] planned")], undefined],
+    ["nothing where nothing is planned", [], undefined],
+  ])("take an instance away: %s", (_title, Events, atMs) => {
+    expect(readEventLosses([{ InstanceId: "i-1", Events }], 0).get("i-1")).toBe(atMs);
   });
 });
 

@@ -1,11 +1,10 @@
 import { DescribeImagesCommand, type EC2Client, RunInstancesCommand } from "@aws-sdk/client-ec2";
-import { labels } from "@muster/proto";
 import type { Boot, Started } from "../provider.ts";
 import { codeOf } from "./aws-fault.ts";
 import { buildLaunch, type Image } from "./build-launch.ts";
 import { buildUserData } from "./build-user-data.ts";
 import { decideLaunchError } from "./decide-launch-error.ts";
-import { findInstances } from "./find-instances.ts";
+import { findInstance } from "./find-instances.ts";
 import { planSubnets, type Subnet } from "./plan-subnets.ts";
 import type { FullZones } from "./full-zones.ts";
 import type { Ec2Settings } from "./settings.ts";
@@ -30,8 +29,8 @@ type Order = { readonly boot: Boot; readonly image: Image; readonly subnet: Subn
 export async function launch(deps: LaunchDeps, boot: Boot, signal: AbortSignal): Promise<Started> {
   const { client, settings, subnets, full, template, mintToken } = deps;
   // The token of an order binds it to one subnet, and which one is tried first changes with time.
-  const filters = [{ Name: `tag:${labels.scaledNode}`, Values: [boot.nodeName] }];
-  const [earlier] = await findInstances(client, { controller: settings.controller, filters }, signal);
+  const ofNode = { controller: settings.controller, nodeName: boot.nodeName };
+  const earlier = await findInstance(client, ofNode, signal);
   if (earlier !== undefined) return { kind: "started", instanceId: earlier.instanceId, zone: earlier.zone };
 
   const candidates = planSubnets(await subnets.list(signal), boot).filter(({ zone }) => !full.has(boot, zone));

@@ -7,7 +7,7 @@ import type { NodeProvider } from "../provider.ts";
 import { awsFault, codeOf } from "./aws-fault.ts";
 import { buildImageFilters, newestImage } from "./find-image.ts";
 import { findProblems } from "./find-problems.ts";
-import { findInstances } from "./find-instances.ts";
+import { listInstances } from "./find-instances.ts";
 import { fullZones } from "./full-zones.ts";
 import { launch } from "./launch.ts";
 import type { Ec2Settings } from "./settings.ts";
@@ -20,6 +20,8 @@ export type Ec2Deps = {
   readonly timeoutMs: number;
   /** Never jumps. */
   readonly now: () => number;
+  /** As EC2 counts. */
+  readonly wallNow: () => number;
   /** How long a zone that was full is not tried. */
   readonly unavailableMs: number;
   /** A token made for this node. Whoever has it may join the cluster, as any node and any number of times, until it expires. */
@@ -36,6 +38,7 @@ export async function openEc2({
   settings,
   timeoutMs,
   now,
+  wallNow,
   unavailableMs,
   mintToken,
 }: Ec2Deps): Promise<NodeProvider> {
@@ -65,7 +68,8 @@ export async function openEc2({
           if (!NOT_THERE.test(codeOf(error))) throw error;
         }
       }),
-    list: (outer) => call("listing instances", outer, (signal) => findInstances(client, { controller }, signal)),
+    list: (outer) =>
+      call("listing instances", outer, (signal) => listInstances(client, { controller, nowMs: wallNow() }, signal)),
     findImage: (properties, outer) =>
       call("looking for an image", outer, async (signal) => {
         const query = new DescribeImagesCommand(buildImageFilters(properties));

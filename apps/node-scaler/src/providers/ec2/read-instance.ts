@@ -1,9 +1,14 @@
-import type { Instance as Ec2Instance, SpotInstanceRequest } from "@aws-sdk/client-ec2";
+import type { Instance as Ec2Instance, InstanceStatus, SpotInstanceRequest } from "@aws-sdk/client-ec2";
 import { labels } from "@muster/proto";
 import type { Instance, InstanceState } from "../provider.ts";
 
 /** From the notice of an interruption to the interruption. */
 const SPOT_NOTICE_MS = 120_000;
+/** Planned events are known weeks ahead; until shortly before, the instance is as good as any other. */
+const EVENT_AHEAD_MS = 900_000;
+
+/** Planned events that take the instance away; after a reboot, of itself or of its host, it comes back. */
+export const LOSS_EVENTS: readonly string[] = ["instance-stop", "instance-retirement"];
 
 const STATES: Readonly<Record<string, InstanceState>> = {
   pending: "pending",
@@ -46,5 +51,20 @@ export function readLosses(requests: readonly SpotInstanceRequest[]): ReadonlyMa
         ? [[InstanceId, (Status.UpdateTime?.getTime() ?? 0) + SPOT_NOTICE_MS] as const]
         : [],
     ),
+  );
+}
+
+/** When planned events take instances away, as far as that is soon. */
+export function readEventLosses(statuses: readonly InstanceStatus[], nowMs: number): ReadonlyMap<string, number> {
+  return new Map(
+    statuses.flatMap(({ InstanceId, Events = [] }) => {
+      const times = Events.filter(
+        ({ Code, Description = "" }) =>
+          // What is over is told of for another week, in its text alone.
+          LOSS_EVENTS.includes(Code ?? "") && !/^\[(Completed|Canceled)\]/.test(Description),
+      ).flatMap(({ NotBefore }) => NotBefore?.getTime() ?? []);
+      const soonest = Math.min(...times);
+      return InstanceId !== undefined && soonest - nowMs <= EVENT_AHEAD_MS ? [[InstanceId, soonest] as const] : [];
+    }),
   );
 }
