@@ -78,12 +78,14 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
 
 async function requireNewSet(deps: RequestDeps, request: CreateRollRequest, old: ReplicaSet): Promise<ReplicaSet> {
   const { newSet: name, template, requestId } = request;
-  if (request.spec === undefined && template === "") return (await requireSet(deps, name)).record;
+  if (request.spec === undefined && template === "") {
+    const { record } = await requireSet(deps, name);
+    refuseOtherPodId("new_set", name, record.spec, old);
+    return record;
+  }
   const wanted = request.spec ?? { ...old.spec, template: oneForm(template) };
   const spec = checkSpec(name, { ...wanted, replicasDesired: 0 });
-  // Only pods of one pod id give way to each other on a node.
-  if (spec.podId !== old.spec.podId)
-    refuse("spec.pod_id", `"${spec.podId}" is not what ${old.name} runs: "${old.spec.podId}" is needed`);
+  refuseOtherPodId("spec.pod_id", name, spec, old);
   const there = await deps.sets.get(name);
   if (there !== undefined) return reuse(there, name, spec);
   const made = buildSet(deps, name, requestId, spec);
@@ -96,6 +98,14 @@ async function requireNewSet(deps: RequestDeps, request: CreateRollRequest, old:
     if (faultOf(error)?.code !== "already_exists" || rival === undefined) throw error;
     return reuse(rival, name, spec);
   }
+}
+
+function refuseOtherPodId(field: string, name: string, { podId }: ReplicaSetSpec, old: ReplicaSet): void {
+  if (podId === old.spec.podId) return;
+  refuse(
+    field,
+    `${name} has pod id "${podId}", and ${old.name} has "${old.spec.podId}": only pods of one pod id give way to each other on a node`,
+  );
 }
 
 /** Made by a request of which the answer was lost, or by one that got no further. Throws already_exists for any other set of the name. */
