@@ -155,6 +155,14 @@ describe("messages", () => {
     expect("unreadable" in decoded && decoded.unreadable).toMatch(reason);
   });
 
+  it.each([
+    ["a set without a template", () => setCodec.encode(placedOn(["n1"], { spec: aSpec({ template: "" }) }))],
+    ["a set without a uid", () => setCodec.encode(placedOn(["n1"], { uid: "" }))],
+    ["a rolling update without its old set", () => rollCodec.encode(aRoll({ oldSet: "" }))],
+  ])("%s could not be read back, and is not written", (_title, encode) => {
+    expect(encode).toThrow(/the record: could not be read back, and is not written/);
+  });
+
   it("a daemon set needs no number, and has none", () => {
     const daemon = placedOn(["n1"], { spec: aSpec({ daemon: true }) });
     expect(setCodec.decode(setCodec.encode(daemon))).toEqual({ record: daemon });

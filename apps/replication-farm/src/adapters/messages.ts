@@ -90,22 +90,32 @@ const EVENTS: Readonly<Record<AuditEvent, true>> = {
 export const setCodec = readable(wire.ReplicaSetRecord, toWireSet, toSet);
 export const rollCodec = readable(wire.RollRecord, toWireRoll, toRoll);
 
-/** Decoding never throws, so that a reader meets a record that is none under its name, and does not take it for one that is not there. */
+/**
+ * Decoding never throws, so that a reader meets a record that is none under its name, and does not take it for one that is not there. Encoding throws FaultError for what nobody could read back: a
+ * write that is refused leaves the earlier record, and an unreadable one would be lost.
+ */
 function readable<Type extends typeof wire.ReplicaSetRecord | typeof wire.RollRecord, Stored>(
   type: Type,
   encode: (record: Stored) => PropertiesOf<Type>,
   decode: (message: InstanceType<Type>) => Stored,
 ): Codec<Readable<Stored>, Stored> {
   const messages = protoCodec(type);
+  const read = (bytes: Uint8Array): Readable<Stored> => {
+    try {
+      return { record: decode(messages.decode(bytes)) };
+    } catch (error) {
+      return { unreadable: error instanceof Error ? error.message : String(error) };
+    }
+  };
   return {
-    encode: (record) => messages.encode(encode(record)),
-    decode: (bytes) => {
-      try {
-        return { record: decode(messages.decode(bytes)) };
-      } catch (error) {
-        return { unreadable: error instanceof Error ? error.message : String(error) };
-      }
+    encode: (record) => {
+      const bytes = messages.encode(encode(record));
+      const found = read(bytes);
+      if ("record" in found) return bytes;
+      const reason = `could not be read back, and is not written: ${found.unreadable}`;
+      return throwFault({ code: "invalid_request", field: "the record", reason });
     },
+    decode: read,
   };
 }
 
