@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { aReplica, aReplicaSet, aRollOf } from "./a-replica-set.ts";
 import { buildSetExplanation, explainSet } from "./explain-set.ts";
-import type { ExplainedSet, NodeVerdict, ReplicaSet } from "./replica-set.ts";
+import type { ExplainedSet, NodeVerdict, ReplicaSet, Trouble } from "./replica-set.ts";
 
 const NOW_MS = 1_000_000;
 const TRANSFER = { oldNode: "n-1", newNode: "", because: "it is gone", startedAtMs: 0, givenUpAtMs: NOW_MS };
@@ -13,6 +13,16 @@ function node(name: string, code: string, message = ""): NodeVerdict {
 
 function explained(set: Partial<ReplicaSet>, rest: Partial<ExplainedSet> = {}): ExplainedSet {
   return { set: aReplicaSet(set), roll: undefined, nodesKnown: true, nodes: [], nodesMore: 0, ...rest };
+}
+
+function trouble(code: string, message: string): Trouble {
+  return { code, message, sinceMs: 0 };
+}
+
+const WAITING = trouble("WAITING_FOR_MACHINE", "it is waiting for a machine of pool gpu: POOL_AVAILABILITY");
+
+function onPool(set: Partial<ReplicaSet>, rest: Partial<ExplainedSet> = {}): ExplainedSet {
+  return explained({ spec: { ...aReplicaSet().spec, nodeSelector: "", pool: "gpu" }, ...set }, rest);
 }
 
 it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>([
@@ -76,6 +86,40 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
     /begins in 5.0s, after 1 failure/,
     /^$/,
   ],
+  [
+    "WAITING_FOR_MACHINE",
+    onPool({ desired: 3, trouble: WAITING }),
+    /^it is waiting for a machine of pool gpu: POOL_AVAILABILITY$/,
+    /get reservations.*pool gpu.*muster nodes.*muster scale web --replicas 2/,
+  ],
+  [
+    "MACHINE_REFUSED",
+    onPool({ desired: 3, trouble: trouble("MACHINE_REFUSED", "no machine of pool gpu: it has 2") }),
+    /^no machine of pool gpu: it has 2$/,
+    /get pools.*spec\.pool.*--replicas 2/,
+  ],
+  [
+    "LEDGER_AWAY",
+    onPool({ desired: 3, trouble: trouble("LEDGER_AWAY", "the ledger does not answer") }),
+    /^the ledger does not answer$/,
+    /stay where they are.*muster doctor.*reservation-manager/,
+  ],
+  [
+    "DELETING",
+    onPool({
+      deletion: { keepPods: false, atMs: 0 },
+      replicas: [],
+      trouble: trouble("LEDGER_AWAY", "the ledger does not answer"),
+    }),
+    /^it is being deleted: 0 replicas left; the ledger does not answer$/,
+    /muster doctor/,
+  ],
+  [
+    "TRANSFERRING",
+    onPool({ transfer: TRANSFER, trouble: WAITING }),
+    /seeks another node.*; it is waiting for a machine of pool gpu/,
+    /get reservations/,
+  ],
 ])("a set is explained as %s", (code, given, message, next) => {
   const explanation = explainSet(given, NOW_MS);
   expect(explanation.code).toBe(code);
@@ -100,4 +144,11 @@ it("shows the nodes that matter, and only counts those that are not selected", (
     "n-3   CORDONED  -           -       it is cordoned",
     "10 other nodes (a, b, c, ...) do not match disk=ssd",
   ]);
+});
+
+it("names no selector where the nodes are those of a pool", () => {
+  const nodes = [node("n-3", "NOT_SELECTED"), node("n-4", "NOT_SELECTED")];
+  expect(buildSetExplanation(onPool({}, { nodes }), NOW_MS, { columns: 80, colours: false }).at(-1)).toBe(
+    "2 other nodes (n-3, n-4) are no machines of pool gpu that it has",
+  );
 });

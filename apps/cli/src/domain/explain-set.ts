@@ -8,11 +8,18 @@ import { isSettled, phaseOfSet, type ExplainedSet, type ReplicaSet, type Roll } 
 
 /** Nodes that are shown one by one. */
 const NODES_SHOWN_MAX = 50;
+/** Troubles that hold up what is under way: a transfer, a rolling update, a deletion. */
+const OF_MACHINES: ReadonlySet<string> = new Set(["WAITING_FOR_MACHINE", "MACHINE_REFUSED", "LEDGER_AWAY"]);
 
 /** Why a set is as it is: the first of what stands in its way, a stable word, and what can be done. */
 export function explainSet(explained: ExplainedSet, nowMs: number): Explanation {
   const { set, roll } = explained;
-  return explainState(set, roll) ?? explainPlaces(explained, nowMs) ?? explainWell(set);
+  const state = explainState(set, roll);
+  if (state === undefined) return explainPlaces(explained, nowMs) ?? explainWell(set);
+  const { trouble } = set;
+  if (trouble === undefined || !OF_MACHINES.has(trouble.code)) return state;
+  const next = state.next === "" ? adviceFor(trouble.code, set, nowMs) : state.next;
+  return { ...state, message: `${state.message}; ${trouble.message}`, next };
 }
 
 function explainState(set: ReplicaSet, roll: Roll | undefined): Explanation | undefined {
@@ -136,6 +143,12 @@ function adviceFor(code: string, set: ReplicaSet, nowMs: number): string {
       return "mend the template and `muster apply -f FILE --replace`";
     case "OVERLAP":
       return `\`muster get replica-sets\` shows the other set; give one of them other nodes, or \`muster delete ${name}\``;
+    case "WAITING_FOR_MACHINE":
+      return `\`muster get reservations\` shows who has the machines of pool ${spec.pool}, and \`muster nodes\` what is booting; \`muster scale ${name} --replicas ${set.replicas.length}\` is content with what it has`;
+    case "MACHINE_REFUSED":
+      return `\`muster get pools\` shows the pools and their sizes; name another one in spec.pool, or \`muster scale ${name} --replicas ${set.replicas.length}\``;
+    case "LEDGER_AWAY":
+      return "its replicas stay where they are, and it goes on by itself; `muster doctor` checks the reservation-manager";
     default:
       return "";
   }
@@ -180,12 +193,16 @@ function describeOthers({ set, nodes, nodesMore }: ExplainedSet, shown: number):
   const unselected = nodes.filter(({ code }) => code === "NOT_SELECTED");
   const hidden = nodes.length - unselected.length - shown;
   const named = unselected.slice(0, 3).map(({ node }) => node);
+  const { pool, nodeSelector } = set.spec;
+  const count = unselected.length + nodesMore;
+  const isNot =
+    pool === ""
+      ? `${count === 1 ? "does" : "do"} not match ${nodeSelector}`
+      : `${count === 1 ? "is no machine" : "are no machines"} of pool ${pool} that it has`;
   return [
     ...(hidden > 0 ? [`and ${plural(hidden, "more node")}; -o json shows them`] : []),
     ...(unselected.length > 0
-      ? [
-          `${plural(unselected.length + nodesMore, "other node")} (${named.join(", ")}${unselected.length > 3 ? ", ..." : ""}) ${unselected.length + nodesMore === 1 ? "does" : "do"} not match ${set.spec.nodeSelector}`,
-        ]
+      ? [`${plural(count, "other node")} (${named.join(", ")}${unselected.length > 3 ? ", ..." : ""}) ${isNot}`]
       : []),
   ];
 }
