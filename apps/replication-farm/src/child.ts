@@ -64,7 +64,13 @@ export function startChild(
 
 /** A set that nothing is remembered of yet. */
 export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
-  return { ...newPodsOwned(deps, set), refusals: { ...NO_REFUSALS }, unreadySince: new Map(), rollWait: undefined };
+  return {
+    ...newPodsOwned(deps, set),
+    refusals: { ...NO_REFUSALS },
+    unreadySince: new Map(),
+    rollWait: undefined,
+    doneUnder: undefined,
+  };
 }
 
 async function tryPass(deps: PassDeps, owned: Owned): Promise<Passed> {

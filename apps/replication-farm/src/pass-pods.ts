@@ -1,4 +1,5 @@
 import { backoffMs } from "@muster/backoff";
+import { inChange } from "./change-trace.ts";
 import type { Made } from "./adapters/pods.ts";
 import type { Records } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
@@ -149,7 +150,9 @@ async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, s
   if (!owned.isHeld()) return { is: "lost" };
   deps.tell.planned(owned.name, step.do, step.because);
   try {
-    return await act(deps, owned, snapshot, step);
+    const { traceparent: under } = snapshot.set;
+    const traced = { doing: `${step.do} pod`, set: owned.name, because: step.because, under };
+    return await inChange(traced, () => act(deps, owned, snapshot, step));
   } catch (error) {
     deps.tell.failed(owned.name, step.do, error);
     return { is: "failed" };

@@ -1,16 +1,16 @@
 import type { ForcePolicy } from "@muster/health";
-import { buildAudits } from "./domain/audit.ts";
 import { countHealthy } from "./domain/count-healthy.ts";
 import { planRoll, type RolledSet } from "./domain/plan-roll.ts";
 import { planSet } from "./domain/plan-set.ts";
-import type { AuditRecord, ReplicaSet } from "./domain/replica-set.ts";
+import type { ReplicaSet } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
-import type { Audit } from "./domain/set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./domain/set-snapshot.ts";
 import type { Alerts } from "./adapters/alerts.ts";
 import type { AuditLog } from "./adapters/audit-log.ts";
 import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
+import { auditsOf, commit, publish, write } from "./pass-writes.ts";
+import { inChange, inTrace } from "./change-trace.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
 import { findStuck, tellMissingSet, tellRollTrouble, tellTrouble, withMissingRoll } from "./pass-trouble.ts";
 import { forcePods } from "./force-pods.ts";
@@ -42,6 +42,8 @@ export type Owned = MachinesOwned &
     readonly unreadySince: Map<number, number>;
     /** What the rolling update of this name has been waiting for, and since when. */
     rollWait: { readonly at: string; readonly sinceMs: number } | undefined;
+    /** The traceparent of what was asked for last, once all of it was done: what comes after it nobody has asked for. */
+    doneUnder: string | undefined;
   };
 
 /** `again`: something was written, and the next pass decides on it. `settled`: nothing is to be done until something changes, or until `atMs`. */
@@ -67,13 +69,14 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   const isResting = owned.steps.size === 0;
   const snapshot = await snapshotOf(deps, owned, set.record, roll);
   const plan = planSet(snapshot, deps.policy);
-  const next = plan.change?.next ?? set.record;
   if (plan.change !== undefined) {
     deps.tell.planned(owned.name, "change", plan.change.because);
-    tellTrouble(deps, set.record, next);
+    tellTrouble(deps, set.record, plan.change.next);
   }
   if (plan.change !== undefined || isTold) {
-    const written = await write(deps, owned, set, next, plan.change?.audits ?? []);
+    const written = await (plan.change === undefined
+      ? write(deps, owned, set, set.record)
+      : commit(deps, owned, set, plan.change, roll));
     if (written === undefined) return { is: "lost" };
     beginSteps(deps, owned, { ...snapshot, set: written.record, pods: podsOf(deps, owned, written.record) });
     return { is: "again" };
@@ -88,6 +91,7 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   }
   // What was begun earlier was not in what was decided on.
   if (!isResting) return { is: "again" };
+  if (plan.waits.length === 0 && isAtRest(snapshot)) owned.doneUnder = set.record.traceparent;
   return rest(deps, owned, set, snapshot, finished);
 }
 
@@ -100,12 +104,18 @@ async function rest(
   finished: Finished,
 ): Promise<Passed> {
   if (!finished.failed) await forcePods(deps, owned, snapshot);
-  const machines = await passMachines(deps, owned, set, snapshot);
+  const machines = await inTrace(set.record.traceparent, () => passMachines(deps, owned, set, snapshot));
   const failed = finished.failed || machines.failed;
   const unhealthyAtMs = nextUnhealthyAtMs(owned, healthOf(deps));
   const atMs = Math.min(finished.atMs, machines.atMs, nextAtMs(set.record, snapshot.roll), unhealthyAtMs);
   if (failed) return settled(atMs, failed);
   return (await removeDeleted(deps, owned, set, snapshot)) ?? settled(atMs);
+}
+
+/** Everything that was asked for is there. */
+function isAtRest({ set, roll, pods, templateHash }: SetSnapshot): boolean {
+  const isWhole = countHealthy(set, pods, templateHash) === set.placements.length;
+  return roll === undefined && set.transfer === undefined && isWhole;
 }
 
 function healthOf({ now, unhealthyMs }: PassDeps) {
@@ -136,43 +146,8 @@ function nextAtMs({ transfer, transferNotBeforeMs }: ReplicaSet, roll: Roll | un
   );
 }
 
-/** Undefined: the set is not ours any more. */
-async function write(
-  deps: PassDeps,
-  { name, fence, isHeld }: Owned,
-  { revision }: Stored<ReplicaSet>,
-  next: ReplicaSet,
-  audits: readonly Audit[],
-): Promise<Stored<ReplicaSet> | undefined> {
-  if (!isHeld()) return undefined;
-  return deps.sets.own({ key: name, revision, next, audits: auditsOf(deps, name, audits, next.traceparent) }, fence);
-}
-
 async function change(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>, next: ReplicaSet): Promise<Passed> {
-  return { is: (await write(deps, owned, set, next, [])) === undefined ? "lost" : "again" };
-}
-
-function auditsOf(deps: PassDeps, set: string, audits: readonly Audit[], traceparent: string): AuditRecord[] {
-  return buildAudits(set, audits, { nowMs: deps.now(), traceparent, newId: deps.newId });
-}
-
-/**
- * Puts what the outbox has on its stream. True: that is done, and the next write is to empty the outbox; until then it is done again, and the stream drops what it has. A stream that is away holds up
- * nothing until the outbox is full.
- */
-async function publish(
-  deps: PassDeps,
-  owned: Owned,
-  { outbox }: { readonly outbox: readonly AuditRecord[] },
-): Promise<boolean> {
-  if (outbox.length === 0 || !owned.isHeld()) return false;
-  try {
-    await deps.auditLog.publish(outbox);
-    return true;
-  } catch (error) {
-    deps.tell.failed(owned.name, "publish-audits", error);
-    return false;
-  }
+  return { is: (await write(deps, owned, set, next)) === undefined ? "lost" : "again" };
 }
 
 async function readRoll(deps: PassDeps, { roll: id }: ReplicaSet): Promise<Roll | "missing" | undefined> {
@@ -247,26 +222,30 @@ async function passRoll(deps: PassDeps, owned: Owned): Promise<Passed | undefine
   deps.tell.planned(owned.name, `roll-${step.do}`, step.because);
   if (step.do === "wait" && (trouble === undefined || trouble.message === roll.trouble?.message)) return undefined;
   if (!owned.isHeld()) return { is: "lost" };
-  switch (step.do) {
-    case "wait":
-      await deps.rolls.own({ ...own, next: { ...roll, trouble }, audits: [] }, owned.fence);
-      break;
-    case "write": {
-      const audits = auditsOf(deps, roll.newSet, step.audits, roll.traceparent);
-      await deps.rolls.own({ ...own, next: { ...step.next, trouble: undefined }, audits }, owned.fence);
-      break;
+  const { because } = step;
+  const traced = { doing: "roll replica sets", set: owned.name, because, under: roll.traceparent };
+  await inChange(traced, async (traceparent) => {
+    switch (step.do) {
+      case "wait":
+        await deps.rolls.own({ ...own, next: { ...roll, trouble }, audits: [] }, owned.fence);
+        break;
+      case "write": {
+        const audits = auditsOf(deps, roll.newSet, step.audits, traceparent);
+        await deps.rolls.own({ ...own, next: { ...step.next, trouble: undefined }, audits }, owned.fence);
+        break;
+      }
+      case "write-set": {
+        const next = { ...step.next, traceparent: roll.traceparent };
+        const rolled = [old, fresh].find((each) => each?.set.name === next.name);
+        const audits = auditsOf(deps, next.name, step.audits, traceparent);
+        await deps.sets.change({ key: next.name, revision: rolled?.revision ?? 0, next, audits });
+        break;
+      }
+      case "end":
+        await deps.rolls.remove(roll.id, revision);
+        break;
     }
-    case "write-set": {
-      const { next } = step;
-      const rolled = [old, fresh].find((each) => each?.set.name === next.name);
-      const audits = auditsOf(deps, next.name, step.audits, roll.traceparent);
-      await deps.sets.change({ key: next.name, revision: rolled?.revision ?? 0, next, audits });
-      break;
-    }
-    case "end":
-      await deps.rolls.remove(roll.id, revision);
-      break;
-  }
+  });
   return { is: "again" };
 }
 

@@ -100,6 +100,7 @@ export type ReplicaSet = {
   readonly outbox: readonly AuditRecord[];
   readonly createdAtMs: number;
   readonly requestId: string;
+  /** Of what somebody asked for last, or of what the farm began after that by itself. */
   readonly traceparent: string;
   /** The other set of a rolling update that left both: they share their nodes on purpose. */
   readonly sharesWith: string | undefined;
