@@ -29,6 +29,7 @@ export function buildNode(name: string, { spec, status }: NodeParts = {}): Scale
       addresses: [],
       boundTo: undefined,
       claim: undefined,
+      served: false,
       unhealthySinceMs: undefined,
       idleSinceMs: undefined,
       drainingSinceMs: undefined,

@@ -508,6 +508,26 @@ describe("what is remembered of a pool in trouble", () => {
     expect(troublesOf(world)).toEqual([]);
   });
 
+  it("has ready nodes that the ledger never offers, of which fewer and fewer are made", async () => {
+    const world = new ScalerWorld(buildPolicy({ max: 4 }));
+    world.ledger.reserve("a", 4, world.nowMs);
+    await world.run(60 * MINUTE, () => {
+      for (const node of world.nodes.values()) node.cordoned = true;
+    });
+    expect(troublesOf(world)).toMatchObject([{ pool: "a", code: "UNHEALTHY", instanceType: "small" }]);
+    // Twice as many without a pause.
+    expect(world.cloud.starts.size).toBeLessThanOrEqual(52);
+  });
+
+  it("has nodes on standby whose kubelets die once they are open, of which fewer and fewer are made", async () => {
+    const world = new ScalerWorld(buildPolicy({ standby: [{ instanceType: "small", count: 1, spot: false }] }));
+    await world.run(60 * MINUTE, () => {
+      for (const node of world.nodes.values()) node.ready = node.unopened;
+    });
+    expect(troublesOf(world)).toMatchObject([{ pool: "a", code: "UNHEALTHY", instanceType: "small" }]);
+    expect(world.cloud.starts.size).toBeLessThanOrEqual(13);
+  });
+
   it("has a boot that failed once, however often its end could not be written", async () => {
     const world = new ScalerWorld(buildPolicy({ bootTimeoutMs: MINUTE }));
     world.bootMs = Infinity;

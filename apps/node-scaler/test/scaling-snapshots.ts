@@ -82,6 +82,7 @@ export function aNode(
       addresses: [],
       boundTo,
       claim: undefined,
+      served: false,
       unhealthySinceMs: undefined,
       idleSinceMs,
       drainingSinceMs: undefined,

@@ -45,6 +45,12 @@ it.each([
     "look at the console of an instance of type large",
   ],
   [
+    "nodes that nobody can use",
+    { ...shortage, code: "UNHEALTHY", zone: "", message: "is ready and CORDONED", nextTryAtMs: undefined, boots: 3 },
+    "3 boots of large on demand in a row became nodes of no use since 2m05s ago: UNHEALTHY (is ready and CORDONED)",
+    "look for taints, for the label of pool elastic",
+  ],
+  [
     "a provider that fails",
     { ...shortage, code: "PROVIDER_FAILED", instanceType: "", zone: "", message: "refused", nextTryAtMs: undefined },
     "provider aws fails for 2m05s (refused), tried again with the next node that is needed",

@@ -60,6 +60,8 @@ function adviceFor({ code, pool, provider, instanceType }: PoolTrouble): string 
       return `what stands in brackets are the words of provider ${provider}; where they do not help, look at an instance of type ${instanceType} in its console, and at what docs/elastic-pools.md says of BOOT_FAILED; \`muster nodes -p ${pool} --all\` shows those that failed`;
     case "BOOT_TIMEOUT":
       return `look at the console of an instance of type ${instanceType}: why does it not join? A slow one needs a longer bootTimeout in pool ${pool}; \`muster nodes -p ${pool}\` shows those that boot`;
+    case "UNHEALTHY":
+      return `such nodes are ready, and end before anybody can use them: look for taints, for the label of pool ${pool}, and at the kubelet of one; \`muster nodes -p ${pool} --all\` shows them`;
     case "PROVIDER_FAILED":
       return `check that provider ${provider} can be reached and lets the node scaler in; its log has more`;
     default:

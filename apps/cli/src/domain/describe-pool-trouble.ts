@@ -19,6 +19,8 @@ export function describePoolTrouble(trouble: PoolTrouble, nowMs: number): string
     case "BOOT_FAILED":
     case "BOOT_TIMEOUT":
       return `${plural(boots, "boot")} of ${kind} in a row became no node since ${since} ago: ${code}${said}`;
+    case "UNHEALTHY":
+      return `${plural(boots, "boot")} of ${kind} in a row became nodes of no use since ${since} ago: ${code}${said}`;
     case "PROVIDER_FAILED":
       return `provider ${provider} fails for ${since}${said}, ${again}`;
     default:

@@ -37,6 +37,7 @@ const nodes: fc.Arbitrary<ScaledNode> = fc.record({
     kubernetesNode: optional(text),
     addresses: fc.array(text, { maxLength: 3 }),
     boundTo: optional(text),
+    served: fc.boolean(),
     claim: optional(
       fc.record({ owner: fc.record({ kind: text, id: text }), reservationId: text, reached: fc.boolean() }),
     ),

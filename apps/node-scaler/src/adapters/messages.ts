@@ -73,6 +73,7 @@ export function toWireNode({ name, spec, status }: ScaledNode): WireNode {
       reservationId: status.claim.reservationId,
       reached: status.claim.reached,
     }),
+    served: status.served,
     createdAtMs: status.createdAtMs,
     unhealthySinceMs: status.unhealthySinceMs ?? 0,
     idleSinceMs: status.idleSinceMs ?? 0,
@@ -101,6 +102,7 @@ function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
         holder === null || holder === undefined
           ? undefined
           : { owner: { kind: holder.kind ?? "", id: holder.id ?? "" }, reservationId, reached },
+      served: message.served,
       unhealthySinceMs: numberOf(message.unhealthySinceMs),
       idleSinceMs: numberOf(message.idleSinceMs),
       drainingSinceMs: numberOf(message.drainingSinceMs),

@@ -9,7 +9,7 @@ export type Silence = { readonly sinceMs: number; readonly message: string };
 /** Why a pool does not get nodes as it should. */
 export type PoolTrouble = {
   readonly pool: string;
-  readonly code: "NO_CAPACITY" | "BOOT_FAILED" | "BOOT_TIMEOUT" | "PROVIDER_FAILED";
+  readonly code: "NO_CAPACITY" | "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY" | "PROVIDER_FAILED";
   readonly provider: string;
   /** Undefined: every type of the pool. */
   readonly instanceType: string | undefined;

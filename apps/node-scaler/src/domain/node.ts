@@ -74,6 +74,8 @@ export type NodeStatus = {
   readonly boundTo: string | undefined;
   /** With Claimed and Cleaning. */
   readonly claim: Claim | undefined;
+  /** Somebody has had it, or something has run on it, since it was made. */
+  readonly served: boolean;
   /** Not ready since; undefined: it is ready, or never was. */
   readonly unhealthySinceMs: number | undefined;
   /** Since then nothing is bound to it; undefined: something is. */

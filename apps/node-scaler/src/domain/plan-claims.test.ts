@@ -86,6 +86,7 @@ describe("the dispenser", () => {
 
   it("writes who holds the node, and forgets it when it is free again", () => {
     expect(plan(node("Available"), { machines: held, pods: podOf(holder.owner) })?.status).toEqual({
+      served: true,
       claim: claim(true),
     });
     expect(plan(node("Claimed", true), { machines: heldByOther })?.status).toEqual({
@@ -96,6 +97,16 @@ describe("the dispenser", () => {
       boundTo: undefined,
       idleSinceMs: undefined,
     });
+  });
+
+  it("writes once that something runs on a node that nobody holds", () => {
+    const occupied = inLedger(buildMachine("n", "OCCUPIED"));
+    expect(plan(node("Available"), { machines: occupied })).toMatchObject({
+      because: "occupied",
+      status: { served: true },
+    });
+    expect(plan(node("Available"), { machines: free, pods: podOf(undefined) })?.because).toBe("occupied");
+    expect(plan(buildNode("n", { status: { served: true } }), { machines: occupied })).toBeUndefined();
   });
 
   it("believes no list that is not complete about what is not on it", () => {

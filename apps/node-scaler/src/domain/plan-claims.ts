@@ -16,6 +16,7 @@ export type ClaimsSnapshot = {
 export type ClaimReason =
   | "granted"
   | "granted-anew"
+  | "occupied"
   | "reached"
   | "returned-unused"
   | "returned"
@@ -51,7 +52,13 @@ function planNode(
   const { phase, claim } = node.status;
   const holder = machine?.holder;
   if (phase === "Available" && holder !== undefined)
-    return { ...begin(node, "granted"), phase: "Claimed", status: claimed(holder, reached(holder.owner, pods)) };
+    return {
+      ...begin(node, "granted"),
+      phase: "Claimed",
+      status: { ...claimed(holder, reached(holder.owner, pods)), served: true },
+    };
+  if (phase === "Available" && !node.status.served && (pods.length > 0 || machine?.standing === "OCCUPIED"))
+    return { ...begin(node, "occupied"), status: { served: true } };
   if (phase === "Cleaning") return planCleaning(node, machine, pods, snapshot);
   if (phase !== "Claimed" || claim === undefined) return undefined;
   if (holder === undefined) return claim.reached ? goBack(node, "returned") : goBack(node, "returned-unused");

@@ -1,14 +1,15 @@
 import { pauseMsAfter } from "./decide-boot-outcome.ts";
-import type { ScaledNode } from "./node.ts";
+import type { ScaledNode, TerminationCode } from "./node.ts";
+import type { ClaimStep } from "./plan-claims.ts";
 import type { HeartbeatStep } from "./plan-heartbeat.ts";
 
-/** Instances of one kind that were made, and did not become nodes: those in a row, the latest of them told. */
+/** Instances of one kind that were made, and did not become nodes that anybody could use: those in a row, the latest of them told. */
 export type BootFailure = {
   readonly pool: string;
   readonly provider: string;
   readonly instanceType: string;
   readonly spot: boolean;
-  readonly code: "BOOT_FAILED" | "BOOT_TIMEOUT";
+  readonly code: FailureCode;
   readonly message: string;
   readonly boots: number;
   /** Pauses so far. Boots that fail during one do not lengthen it: they were begun before. */
@@ -19,27 +20,39 @@ export type BootFailure = {
   readonly latestMs: number;
 };
 
+/** UNHEALTHY: it was ready, and ended before anybody had it. */
+type FailureCode = "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY";
+
 /** A kind that has not failed again for so long may not even have been asked for. */
 const KEPT_MS = 1_800_000;
+/** A node that nobody has asked for yet, and that has been well for so long, will do. */
+const PROVEN_MS = 300_000;
 
-/** What is remembered of boots that failed, after a round of the heartbeat: a kind that has become ready again is forgotten. */
+type BootFailureNews = {
+  /** As they were before the steps. */
+  readonly nodes: readonly ScaledNode[];
+  /** That were written. */
+  readonly steps: readonly (HeartbeatStep | ClaimStep)[];
+  readonly nowMs: number;
+};
+
+/**
+ * What is remembered of boots that failed, after a round of the heartbeat. A kind is forgotten once one of its nodes has been of use, or well for a while: that one is
+ * ready is not enough, or nodes that become ready and are of no use would be made again and again without a pause.
+ */
 export function transitionBootFailures(
   before: readonly BootFailure[],
-  {
-    nodes,
-    steps,
-    nowMs,
-  }: { readonly nodes: readonly ScaledNode[]; readonly steps: readonly HeartbeatStep[]; readonly nowMs: number },
+  { nodes, steps, nowMs }: BootFailureNews,
 ): readonly BootFailure[] {
   const byName = new Map(nodes.map((node) => [node.name, node]));
   const failures = new Map(before.map((failure) => [keyOf(failure), failure]));
   for (const step of steps) {
     const node = byName.get(step.node);
-    // Of one without an instance it is the provider that has failed.
-    if (node?.status.phase !== "Created") continue;
-    if (step.because === "ready") failures.delete(keyOf(node.spec));
+    if (node === undefined) continue;
+    const isOfUse = step.because === "granted" || step.because === "occupied";
+    if (isOfUse && !node.status.served) failures.delete(keyOf(node.spec));
     const terminate = step.spec?.terminate;
-    if (terminate?.code !== "BOOT_FAILED" && terminate?.code !== "BOOT_TIMEOUT") continue;
+    if (terminate === undefined || !isFailure(node, terminate.code)) continue;
     const { pool, provider, instanceType, spot } = node.spec;
     const known = failures.get(keyOf(node.spec));
     const isPaused = known !== undefined && nowMs < known.untilMs;
@@ -55,7 +68,21 @@ export function transitionBootFailures(
       latestMs: nowMs,
     });
   }
-  return [...failures.values()].filter(({ latestMs }) => nowMs - latestMs < KEPT_MS);
+  return [...failures.values()].filter(
+    (failure) => nowMs - failure.latestMs < KEPT_MS && !nodes.some((node) => isProven(node, failure, nowMs)),
+  );
+}
+
+function isProven({ spec, status }: ScaledNode, failure: BootFailure, nowMs: number): boolean {
+  const { phase, phaseSinceMs, unhealthySinceMs } = status;
+  if (phase !== "Available" || unhealthySinceMs !== undefined || keyOf(spec) !== keyOf(failure)) return false;
+  return phaseSinceMs > failure.latestMs && nowMs - phaseSinceMs >= PROVEN_MS;
+}
+
+function isFailure({ status: { phase, served } }: ScaledNode, code: TerminationCode): code is FailureCode {
+  // Of one without an instance it is the provider that has failed.
+  if (code === "BOOT_FAILED" || code === "BOOT_TIMEOUT") return phase === "Created";
+  return code === "UNHEALTHY" && !served;
 }
 
 function keyOf({ pool, instanceType, spot }: Pick<BootFailure, "pool" | "instanceType" | "spot">): string {

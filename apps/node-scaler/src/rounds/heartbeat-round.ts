@@ -1,5 +1,6 @@
 import { forEachSome } from "@muster/backoff";
 import { planClaims, type ClaimStep } from "../domain/plan-claims.ts";
+import type { ScaledNode } from "../domain/node.ts";
 import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
 import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
 import { planOpenings } from "../domain/plan-openings.ts";
@@ -26,13 +27,22 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
     machines,
     booting: new Set(memory.booting.keys()),
   });
-  const written = await take(scaler, steps);
-  memory.bootFailures = transitionBootFailures(memory.bootFailures, { nodes: watched, steps: written, nowMs });
+  noteBoots(scaler, await take(scaler, steps), watched);
   await open(scaler);
   if (machines === undefined) return;
   const nodes = records.list();
-  await take(scaler, planClaims({ nowMs: scaler.now(), nodes, policies, machines, pods: cluster.pods() }));
+  const claims = planClaims({ nowMs: scaler.now(), nodes, policies, machines, pods: cluster.pods() });
+  noteBoots(scaler, await take(scaler, claims), nodes);
   memory.hasLooked ||= cluster.nodes().known;
+}
+
+/** Remembers which boots have come to nothing, and which to something. */
+function noteBoots(
+  { memory, now }: Scaler,
+  steps: readonly (HeartbeatStep | ClaimStep)[],
+  nodes: readonly ScaledNode[],
+): void {
+  memory.bootFailures = transitionBootFailures(memory.bootFailures, { nodes, steps, nowMs: now() });
 }
 
 /**

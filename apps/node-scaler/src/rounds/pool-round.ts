@@ -149,6 +149,7 @@ function buildRecord({ name, spec, boundTo }: StartStep, term: number, nowMs: nu
       addresses: [],
       boundTo,
       claim: undefined,
+      served: false,
       unhealthySinceMs: undefined,
       idleSinceMs: undefined,
       drainingSinceMs: undefined,
