@@ -1,11 +1,11 @@
 import { faultOf } from "@muster/faults";
 import { makeRecords } from "../src/adapters/records.ts";
+import { newOwned } from "../src/child.ts";
 import { findNodes, readSelector } from "../src/domain/eligible-nodes.ts";
 import { machineOwnerOf } from "../src/domain/plan-machines.ts";
 import type { OwnedPod } from "../src/domain/plan-sweep.ts";
 import type { MachineSight, SetPolicy } from "../src/domain/set-snapshot.ts";
-import { NO_REFUSALS } from "../src/pass-machines.ts";
-import { passSet, type Owned, type PassDeps } from "../src/pass.ts";
+import { passSet, type PassDeps } from "../src/pass.ts";
 import { SET, type MachinesModel } from "./machines-model.ts";
 
 export const POLICY: SetPolicy = {
@@ -47,18 +47,7 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
   };
   const known: { machines: Map<number, MachineSight> | undefined } = { machines: undefined };
   const deps = depsOf(model, call, known);
-  const owned: Owned = {
-    name: SET,
-    fence,
-    isHeld: () => !life.dead,
-    refusals: { ...NO_REFUSALS },
-    restarts: new Map(),
-    unreadySince: new Map(),
-    rollWait: undefined,
-    made: new Map(),
-    confirmed: new Set(),
-    deleted: new Set(),
-  };
+  const owned = newOwned(deps, { name: SET, fence, isHeld: () => !life.dead });
   return {
     fence,
     hear: () => {
