@@ -41,10 +41,12 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => stack.disposeAsync());
 
-const reserve = (id: string, ...pools: readonly string[]) => {
+const reserve = (id: string, ...pools: readonly string[]) => reserveFor({ kind: "session", id }, 0, pools);
+
+function reserveFor(owner: { kind: string; id: string }, concurrencyLimit: number, pools: readonly string[]) {
   const needs = pools.map((pool, index) => ({ component: `c-${index}`, pool }));
-  return ledger.reserve({ requestId: id, owner: { kind: "session", id }, needs, wait: true }, { timeoutMs });
-};
+  return ledger.reserve({ requestId: owner.id, owner, needs, wait: true, concurrencyLimit }, { timeoutMs });
+}
 
 it("sees what waits for a pool behind more than one answer of what waits for another, and each once", async () => {
   for (let at = 0; at < WAITING; at += 1) await reserve(`s-${at}`, "crowded");
@@ -57,4 +59,12 @@ it("sees what waits for a pool behind more than one answer of what waits for ano
   ]);
   expect(demands.filter(({ group }) => group === "session/both")).toHaveLength(2);
   expect(new Set(demands.map(({ name }) => name)).size).toBe(demands.length);
+}, 300_000);
+
+it("counts a kind's concurrency limit once, in however many lists it is told of what waits", async () => {
+  await reserveFor({ kind: "job", id: "first" }, 1, ["quiet"]);
+  await reserveFor({ kind: "job", id: "second" }, 1, ["crowded"]);
+  const demands = await askDemands({ ledger, policies, timeoutMs }, signal);
+  expect(demands.length).toBeGreaterThan(WAITING);
+  expect(demands.filter(({ group }) => group?.startsWith("job/")).map(({ group }) => group)).toEqual(["job/first"]);
 }, 120_000);

@@ -1,5 +1,5 @@
 import type { Client } from "@muster/bus";
-import type { ReservationService } from "@muster/proto";
+import type { muster, ReservationService } from "@muster/proto";
 import { buildDemands } from "../domain/build-demands.ts";
 import type { Demand } from "../domain/demand.ts";
 import type { PoolPolicy } from "../domain/pool.ts";
@@ -13,6 +13,8 @@ export type LedgerOptions = {
   readonly policies: ReadonlyMap<string, PoolPolicy>;
   readonly timeoutMs: number;
 };
+
+type WireReservation = muster.reservation.v1.Reservation.$Properties;
 
 /** More pages than that are no list of machines but a loop. */
 const PAGES_MAX = 1000;
@@ -32,7 +34,25 @@ export async function askDemands(
   const replies =
     all.more === 0 ? [all] : [all, ...(await Promise.all([...policies.keys()].map((pool) => ask([pool]))))];
   const waiting = new Map(replies.flatMap(({ reservations }) => reservations.map((one) => [one.id, one] as const)));
-  return buildDemands([...waiting.values()].map(toWaiting), policies);
+  const within = replies.length === 1 ? [...waiting.values()] : withinRooms([...waiting.values()], all.rooms);
+  return buildDemands(within.map(toWaiting), policies);
+}
+
+/** Each list has as many of a kind as its limit leaves room for; all of them together have no more, those that come first in the queue. */
+function withinRooms(
+  reservations: readonly WireReservation[],
+  rooms: readonly muster.reservation.v1.KindRoom.$Properties[],
+): readonly WireReservation[] {
+  const left = new Map(rooms.map(({ ownerKind, room }) => [ownerKind ?? "", room ?? 0]));
+  const inOrder = reservations.toSorted(
+    (one, other) => (other.priority ?? 0) - (one.priority ?? 0) || (one.createdAtMs ?? 0) - (other.createdAtMs ?? 0),
+  );
+  return inOrder.filter(({ owner }) => {
+    const kind = owner?.kind ?? "";
+    const room = left.get(kind) ?? Infinity;
+    left.set(kind, room - 1);
+    return room > 0;
+  });
 }
 
 /** Every machine of every pool: a pool that is no longer scaled may have nodes of the scaler. */

@@ -40,7 +40,7 @@ export function makeHandlers(
     },
     listDemand: async ({ pools, limit }) => {
       const demand = await keeper.demand({ pools, limit: atMost(limit, PAGE_MAX) });
-      return { reservations: demand.reports.map(toWireReservation), more: demand.more };
+      return { reservations: demand.reports.map(toWireReservation), more: demand.more, rooms: [...demand.rooms] };
     },
     listMachines: async ({ pool, limit, continue: after }) => {
       const page = await keeper.machines({

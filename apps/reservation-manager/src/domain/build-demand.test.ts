@@ -79,6 +79,14 @@ describe("what waits for machines", () => {
       expect(list(waiting(requests), pools, limit)).toMatchObject({ ids, more });
     });
 
+  it("is told with how much room is left for each kind that has a limit", () => {
+    const run = waiting([job("j1", ["a"], 2), requestOf("x", ["a"])]);
+    const rooms = () => buildDemand(run.world, policy, run.nowMs, { pools: [], limit: 1 }).rooms;
+    expect(rooms()).toEqual([{ ownerKind: "job", room: 2 }]);
+    step(run, { do: "node", facts: nodeOf("a1", "a") });
+    expect(rooms()).toEqual([{ ownerKind: "job", room: 1 }]);
+  });
+
   it("is nothing of a kind that has as many as its limit allows", () => {
     const run = waiting([job("j1", ["a"], 1)]);
     step(run, { do: "node", facts: nodeOf("a1", "a") });

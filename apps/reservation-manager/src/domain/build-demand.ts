@@ -12,10 +12,14 @@ export type DemandRequest = {
   readonly limit: number;
 };
 
-/** What waits for machines, in queue order; `more` counts what would be in the list as well if it were longer. */
+/**
+ * What waits for machines, in queue order; `more` counts what would be in the list as well if it were longer. `rooms`: by kind with a concurrency limit, how many more of
+ * it may be granted.
+ */
 export type DemandList = {
   readonly reports: readonly { readonly reservation: Reservation; readonly because: WaitReason | undefined }[];
   readonly more: number;
+  readonly rooms: readonly { readonly ownerKind: string; readonly room: number }[];
 };
 
 /** Needs of all listed reservations together: with the longest names that there are they still fit into one message. */
@@ -33,7 +37,8 @@ export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, req
   const reports = reservations.map((reservation) => {
     return { reservation, because: explainWaiting(reservation, world, hold) };
   });
-  return { reports, more: countDemand(ledger, parts) - reservations.length };
+  const rooms = [...ledger.limits.keys()].map((ownerKind) => ({ ownerKind, room: roomFor(ownerKind, ledger) }));
+  return { reports, more: countDemand(ledger, parts) - reservations.length, rooms };
 }
 
 /** Requests of one kind that need machines of the same pools. */
