@@ -23,7 +23,7 @@ export type CreateRollRequest = {
   readonly spec: ReplicaSetSpec | undefined;
   /** Of a new set that is made with everything else as the old one has it; empty: none. */
   readonly template: string;
-  /** Undefined: as many as the old set has. */
+  /** Undefined: as many as both sets have. */
   readonly replicasDesired: number | undefined;
   readonly minimum: number;
   readonly leaveOld: boolean;
@@ -41,12 +41,12 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
   if (known !== undefined && "record" in known && known.record.requestId === requestId) return known;
   const { record: old } = await requireSet(deps, oldSet);
   refuseUnfit("old_set", old);
-  const target = request.replicasDesired ?? old.spec.replicasDesired;
-  checkReplicas("replicas_desired", target);
   if (delayMs > DELAY_MS_MAX) refuse("roll_delay_ms", `${delayMs} is more than ${DELAY_MS_MAX}`);
   const there = await deps.sets.get(newSet);
   // After a canary both sets have replicas.
   const newHas = there !== undefined && "record" in there ? there.record.spec.replicasDesired : 0;
+  const target = request.replicasDesired ?? old.spec.replicasDesired + newHas;
+  checkReplicas("replicas_desired", target);
   const oldHas = old.disabled ? old.placements.length : old.spec.replicasDesired;
   const never = decideMinimum({ minimum, target, leaveOld }, oldHas + newHas);
   if (never !== undefined) refuse("minimum_replicas", never);

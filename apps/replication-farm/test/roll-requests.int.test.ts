@@ -46,4 +46,11 @@ describe("a rolling update that is asked for", () => {
     await expect(askedOf(requestDeps(world), [web, db], { newSet: "db" })).rejects.toThrow(/pod id "db".*"web"/);
     expect(await world.rolls.list()).toEqual([]);
   });
+
+  it("goes on after a canary to as many as both sets have, where nobody says another number", async () => {
+    await using world = await passWorld();
+    const canary = placedOn(["c"], { name: "web-2" });
+    const { record } = await askedOf(requestDeps(world), [web, canary], {});
+    expect(record).toMatchObject({ target: 3 });
+  });
 });

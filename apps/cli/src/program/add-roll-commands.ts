@@ -59,7 +59,7 @@ function addStart(roll: Command, cli: Cli, answer: Answer): void {
         .argParser(countArgument)
         .makeOptionMandatory(),
     )
-    .option("--replicas <n>", "of the new set; as many as its file says, or the old one has", countArgument)
+    .option("--replicas <n>", "of the new set; as many as its file says, or both sets have", countArgument)
     .addOption(
       new Option("--canary <n>", "so many replicas of the new set, and the old set stays with the rest")
         .argParser(countArgument)
