@@ -77,7 +77,8 @@ async function settled(id: string, work: Promise<string>, defect: CallOptions["d
     return { ok: true, data: await work };
   } catch (error) {
     const fault = faultOf(error);
-    if (fault !== undefined) return failed(describeFault(fault), isRetryable(fault));
+    const waits = fault?.code === "pool_availability";
+    if (fault !== undefined) return { ...failed(describeFault(fault), isRetryable(fault)), waits };
     if (!(error instanceof Error && error.name === "AbortError")) defect(id, error);
     return failed("a defect of the engine, which its log tells", true);
   }
@@ -87,6 +88,6 @@ function lost(): DOMException {
   return new DOMException("the lead is lost", "AbortError");
 }
 
-function failed(message: string, retryable: boolean): Outcome {
+function failed(message: string, retryable: boolean): Extract<Outcome, { ok: false }> {
   return { ok: false, message: message.slice(0, MESSAGE_CHARACTERS_MAX), retryable };
 }

@@ -7,10 +7,10 @@ import { planLease, type LeasePlan, type LeasePolicy } from "./domain/plan-lease
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 import type { Claim } from "./domain/workload-type.ts";
 
-/** What came of one call for a workload. `retryable`: the same call may succeed later. */
+/** What came of one call for a workload. `retryable`: the same call may succeed later. `waits`: it stands in a queue, and has not failed, however often it is asked. */
 export type Outcome =
   | { readonly ok: true; readonly data: string }
-  | { readonly ok: false; readonly message: string; readonly retryable: boolean };
+  | { readonly ok: false; readonly message: string; readonly retryable: boolean; readonly waits?: boolean };
 
 export type Stored = { readonly record: LeaseRecord; readonly revision: number };
 
@@ -41,6 +41,9 @@ export type PassPolicy = LeasePolicy & {
 
 /** When the lease is to be looked at again, unless something changes before; undefined: only then. */
 export type PassEnd = { readonly againAfterNs: bigint | undefined; readonly because: string };
+
+/** What stands in a queue is asked again after the pause that so many failures have. */
+const WAITING_FAILURES = 3;
 
 /** Of one pass; the longest way is from an order to a lease that is over, and to its record's end. */
 const STEPS_MAX = 20;
@@ -102,13 +105,17 @@ async function execute(
 
 function changeBy(deps: PassDeps, policy: PassPolicy, record: LeaseRecord, outcome: Outcome): LeaseChange {
   if (outcome.ok) return { kind: "provisioned", result: signed(deps, record, { data: outcome.data }) };
+  if (outcome.waits === true) {
+    const notBeforeNs = decideRetry(WAITING_FAILURES, deps.now(), policy.retry);
+    return { kind: "delayed", message: outcome.message, notBeforeNs, waits: true };
+  }
   const again = outcome.retryable && record.attempts + 1 < policy.provisionAttemptsMax;
   if (again) return delay(deps, policy, record, outcome.message);
   return { kind: "provision-failed", result: signed(deps, record, { error: outcome.message }) };
 }
 
 function delay({ now }: PassDeps, { retry }: PassPolicy, { attempts }: LeaseRecord, message: string): LeaseChange {
-  return { kind: "delayed", message, notBeforeNs: decideRetry(attempts + 1, now(), retry) };
+  return { kind: "delayed", message, notBeforeNs: decideRetry(attempts + 1, now(), retry), waits: false };
 }
 
 function signed({ sign, now }: PassDeps, { order }: LeaseRecord, outcome: Parameters<typeof buildResult>[1]): Result {

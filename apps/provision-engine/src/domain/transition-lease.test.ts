@@ -75,7 +75,7 @@ const TABLE: readonly Row[] = [
   ["nothing of it is there", { kind: "decommissioned" }, { DECOMMISSIONING: "ENDED" }],
   [
     "an attempt failed",
-    { kind: "delayed", message: "x", notBeforeNs: 9n },
+    { kind: "delayed", message: "x", notBeforeNs: 9n, waits: false },
     { PROVISIONING: "PROVISIONING", DECOMMISSIONING: "DECOMMISSIONING" },
   ],
   ["its source was told", { kind: "told", number: 7 }, Object.fromEntries(PHASES.map((phase) => [phase, phase]))],

@@ -13,8 +13,8 @@ export type LeaseChange =
   | { readonly kind: "provisioned"; readonly result: Result }
   | { readonly kind: "provision-failed"; readonly result: Result }
   | { readonly kind: "decommissioned" }
-  /** An attempt of the present phase failed, and is made again. */
-  | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint }
+  /** An attempt of the present phase failed, or stands in a queue, which is no failure; it is made again. */
+  | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint; readonly waits: boolean }
   /** The feedback of this number has arrived. */
   | { readonly kind: "told"; readonly number: number }
   | { readonly kind: "telling-delayed"; readonly number: number; readonly notBeforeNs: bigint }
@@ -167,10 +167,11 @@ function transitionFailed(record: LeaseRecord, result: Result, nowNs: bigint): L
 
 function transitionDelayed(
   record: LeaseRecord,
-  { message, notBeforeNs }: Extract<LeaseChange, { kind: "delayed" }>,
+  { message, notBeforeNs, waits }: Extract<LeaseChange, { kind: "delayed" }>,
 ): LeaseTransition {
   if (record.phase !== "PROVISIONING" && record.phase !== "DECOMMISSIONING") return nothing(record);
-  return become({ ...record, attempts: record.attempts + 1, notBeforeNs, trouble: message }, "it is tried again later");
+  const attempts = waits ? record.attempts : record.attempts + 1;
+  return become({ ...record, attempts, notBeforeNs, trouble: message }, "it is tried again later");
 }
 
 function transitionFeedback(
