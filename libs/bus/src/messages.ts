@@ -139,6 +139,21 @@ export function tryDecode<Type extends AnyMessageType>(type: Type, payload: Uint
   }
 }
 
+/**
+ * Gives a message, and the messages in it, the values that it has only by its type (zero, empty, false) as its own. A decoded message has those on its prototype,
+ * where `{ ...message }` and `({ id, ...rest }) =>` lose them, though the types say that they are there.
+ */
+export function ownDefaults(message: object): void {
+  // `for in` also visits what a prototype has.
+  for (const key in message) {
+    const value: unknown = Reflect.get(message, key);
+    if (typeof value === "function") continue;
+    if (!Object.hasOwn(message, key)) Reflect.set(message, key, value);
+    for (const part of Array.isArray(value) ? (value as unknown[]) : [value])
+      if (typeof part === "object" && part !== null && !ArrayBuffer.isView(part)) ownDefaults(part);
+  }
+}
+
 /** `muster.reservation.v1.ReserveRequest` */
 export function typeName(type: AnyMessageType): string {
   return type.getTypeUrl("").slice(1);

@@ -13,7 +13,7 @@ import { BUSY_RETRY_MS } from "./answer.ts";
 import type { Bus, Endpoint, Message, Reply } from "./bus.ts";
 import { CallInHand } from "./call.ts";
 import { DEFAULT_TIMEOUT_MS } from "./client.ts";
-import { encodeMessage, tryDecode, typeName } from "./messages.ts";
+import { encodeMessage, ownDefaults, tryDecode, typeName } from "./messages.ts";
 import { header, replyOf, replyOfFault, timeoutOf } from "./wire-headers.ts";
 
 export type CallContext = {
@@ -132,13 +132,14 @@ async function answer(work: Work, message: Message): Promise<Reply> {
       limit: concurrency,
       retryAfterMs: BUSY_RETRY_MS,
     });
-  const request: unknown = tryDecode(method.request, message.payload);
+  const request = tryDecode(method.request, message.payload);
   if (request === undefined)
     throw new FaultError({
       code: "invalid_request",
       field: "payload",
       reason: `is not a ${typeName(method.request)}`,
     });
+  ownDefaults(request);
   const call = new CallInHand(operation, timeoutOf(message.headers, DEFAULT_TIMEOUT_MS));
   const callId = message.headers.get(header.callId);
   work.inHand.add(call);
