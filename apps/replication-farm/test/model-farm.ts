@@ -60,6 +60,8 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
       } catch (error) {
         if (!(error instanceof Death) && faultOf(error) === undefined) throw error;
         return false;
+      } finally {
+        await Promise.all(owned.steps.values());
       }
     },
   };
