@@ -481,6 +481,25 @@ it("never stops a node that was granted after it was listed as surplus", async (
   expect(world.problems).toEqual([]);
 });
 
+it("opens a node again that it takes back, although the watcher has not told of the cordon yet", async () => {
+  const world = new ScalerWorld(buildPolicy({ idleMs: MINUTE }));
+  const first = world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(MINUTE);
+  world.release(first);
+  await world.run(10_000);
+  world.nowMs += 2 * MINUTE;
+  await world.round("pool");
+  expect(world.records()[0]?.spec.terminate?.code).toBe("IDLE");
+  await world.round("reaper");
+  expect([...world.nodes.values()].map(({ cordoned }) => cordoned)).toEqual([true]);
+  const second = world.ledger.reserve("a", 1, world.nowMs);
+  world.ledger.grant();
+  await world.round("reaper");
+  expect([...world.nodes.values()].map(({ cordoned }) => cordoned)).toEqual([false]);
+  expect(world.ledger.reservations.get(second)?.machines).toHaveLength(1);
+  expect(world.records()[0]?.spec.terminate).toBeUndefined();
+});
+
 it("ends what an earlier leader left Creating, and goes on with what was Created", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.ledger.reserve("a", 2, world.nowMs);

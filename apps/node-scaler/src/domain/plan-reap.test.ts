@@ -82,7 +82,11 @@ describe("the way to the end of a node that nobody needs", () => {
       ["look-for-pods drained", "change drained"],
     ],
     ["ends when it is in no cluster", { kubeNodes: inCluster() }, ["change not-in-cluster"]],
-    ["is kept when it was granted before the cordon", { machines: standing("HELD", holder) }, ["change taken-back"]],
+    [
+      "is kept when it was granted before the cordon was told of",
+      { machines: standing("HELD", holder) },
+      ["uncordon held", "change taken-back"],
+    ],
     [
       "is uncordoned when it was granted before the cordon was seen",
       { kubeNodes: cordoned, machines: standing("CORDONED", holder) },

@@ -191,11 +191,14 @@ function drainMsOf({ atMs, drainUntilMs }: Termination): number {
   return Math.max(0, drainUntilMs - atMs);
 }
 
-/** It was granted before anybody could see the cordon, so that it is no surplus. */
+/**
+ * It was granted before anybody could see the cordon, so that it is no surplus. What is seen of it may be older than its cordon, which would stay under the holder; a
+ * node that has none is left as it is.
+ */
 function takeBack(node: ScaledNode, kubeNodes: readonly KubeNode[]): ReapStep[] {
-  const uncordons = kubeNodes
-    .filter(({ cordoned }) => cordoned)
-    .map(({ name }): ReapStep => ({ do: "uncordon", node: node.name, kubeNode: name, because: "held" }));
+  const uncordons = kubeNodes.map(({ name }): ReapStep => {
+    return { do: "uncordon", node: node.name, kubeNode: name, because: "held" };
+  });
   const spec = { terminate: undefined };
   return [
     ...uncordons,
