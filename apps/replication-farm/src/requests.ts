@@ -30,7 +30,7 @@ export type RequestDeps = {
     World,
     "sets" | "set" | "rolls" | "nodeSights" | "nodesFor" | "occupied" | "podsOf" | "podState" | "onChange"
   >;
-  readonly auditLog: Pick<AuditLog, "page">;
+  readonly auditLog: Pick<AuditLog, "page" | "publish">;
   readonly templateHash: (set: ReplicaSet) => string;
   readonly transferMs: number;
   /** Rejects with invalid_request when the API server would not take a pod of the set. */
@@ -65,7 +65,7 @@ export async function requireSet(deps: Pick<RequestDeps, "sets">, name: string):
 type Found = NonNullable<Awaited<ReturnType<RequestDeps["sets"]["get"]>>>;
 
 function requireReadable(name: string, found: Found): StoredSet {
-  return "unreadable" in found ? refuse("name", `the record of ${name} cannot be read: ${found.unreadable}`) : found;
+  return "unreadable" in found ? refuse("record", `of ${name} cannot be read: ${found.unreadable}`) : found;
 }
 
 type Change = { readonly next: ReplicaSet; readonly audits: readonly Audit[] };
@@ -286,12 +286,13 @@ export async function enable(deps: RequestDeps, request: Named & { readonly enab
   });
 }
 
-/** A set with replicas goes only by force; its pods go with it unless they are to be kept. */
-export function remove(
-  deps: RequestDeps,
-  request: Named & { readonly keepPods: boolean; readonly force: boolean },
-): Promise<StoredSet> {
-  const { keepPods, force } = request;
+type Removal = Named & { readonly keepPods: boolean; readonly force: boolean };
+
+/** A set with replicas goes only by force; its pods go with it unless they are to be kept. Undefined: its record could not be read, and is gone. */
+export async function remove(deps: RequestDeps, request: Removal): Promise<StoredSet | undefined> {
+  const { name, keepPods, force } = request;
+  const found = await deps.sets.get(name);
+  if (found !== undefined && "unreadable" in found) return removeUnreadable(deps, request, found);
   return changeSet(deps, request, (set) => {
     if (set.deletion !== undefined) return undefined;
     refuseInRoll(set, "deleted");
@@ -309,6 +310,21 @@ export function remove(
       audits: [{ eventType: "DELETED", details }],
     };
   });
+}
+
+/** What the record says can neither be kept nor done, so that it goes at once; its pods and machines then have no set, and are swept away. */
+async function removeUnreadable(
+  deps: RequestDeps,
+  { name, keepPods, force }: Removal,
+  { unreadable, revision }: { readonly unreadable: string; readonly revision: number },
+): Promise<undefined> {
+  if (!force) refuse("record", `of ${name} cannot be read: ${unreadable}`);
+  if (keepPods) refuse("keep_pods", `the record of ${name} cannot be read: its pods cannot be kept`);
+  const audit: Audit = { eventType: "DELETED", details: { unreadable } };
+  const [nowMs, traceparent] = [deps.now(), deps.traceparent()];
+  // Before, because nothing may go without a trace, and there is no record that could carry it.
+  await deps.auditLog.publish(buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }));
+  await deps.sets.remove(name, revision);
 }
 
 /** Begins to leave a node though it is eligible; for a node of the caller's choice, or of the farm's where that is empty. */

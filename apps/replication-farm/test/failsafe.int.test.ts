@@ -76,6 +76,21 @@ describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
     expect(await isThere("corrupt-1")).toBe(true);
   });
 
+  it("tells of a record that it cannot read, which goes by force alone, and its pods after it", async () => {
+    const { farms } = world;
+    const { unreadable } = await farms.listReplicaSets({});
+    expect(unreadable).toMatchObject([{ name: "corrupt" }]);
+    expect(unreadable[0]?.because).not.toBe("");
+    const request = { requestId: "gone", name: "corrupt" };
+    await expect(farms.deleteReplicaSet(request)).rejects.toThrow(/cannot be read/);
+    await expect(farms.deleteReplicaSet({ ...request, force: true, keepPods: true })).rejects.toThrow(/be kept/);
+    expect((await farms.deleteReplicaSet({ ...request, force: true })).set ?? undefined).toBeUndefined();
+    await expect(farms.getReplicaSet({ name: "corrupt" })).rejects.toThrow(/does not exist/);
+    const { records } = await farms.listAudit({ name: "corrupt" });
+    expect(records.map(({ eventType }) => eventType)).toEqual(["DELETED"]);
+    await until("its pod is gone", async () => !(await isThere("corrupt-1")), PATIENT);
+  });
+
   it("gives the nodes of two sets of one pod id that were made at the same moment to one of them", async () => {
     await Promise.all(["n-0", "n-1", "n-2"].map((node) => world.label(node, { twin: "yes" })));
     // No request has compared them, as when both were looked at before either was there.

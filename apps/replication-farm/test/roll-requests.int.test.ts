@@ -13,7 +13,7 @@ function requestDeps({ sets, rolls, world }: PassWorld): RequestDeps {
     sets,
     rolls,
     world,
-    auditLog: { page: () => Promise.resolve({ items: [], before: undefined }) },
+    auditLog: { page: () => Promise.resolve({ items: [], before: undefined }), publish: () => Promise.resolve() },
     templateHash: () => "h1",
     transferMs: 1,
     check: () => Promise.resolve(),

@@ -1,6 +1,6 @@
 import { client } from "@muster/bus";
 import { FarmService } from "@muster/proto";
-import type { ExplainedSet, ReplicaSet, Roll, SetAudit } from "../domain/replica-set.ts";
+import type { ExplainedSet, ReplicaSet, Roll, SetAudit, UnreadableSet } from "../domain/replica-set.ts";
 import type { SetDocument, SetSpec } from "../domain/set-document.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
@@ -34,10 +34,16 @@ export type FarmCalls = {
   ): Promise<{ readonly set: ReplicaSet; readonly outcome: Outcome }>;
   get(name: string): Promise<ReplicaSet>;
   list(): Promise<ReplicaSet[]>;
+  /** Sets whose records nobody can read. */
+  unreadable(): Promise<UnreadableSet[]>;
   explain(name: string): Promise<ExplainedSet>;
   scale(name: string, replicas: number, expected: number | undefined): Promise<ReplicaSet>;
   enable(name: string, enabled: boolean): Promise<ReplicaSet>;
-  delete(name: string, options: { readonly force: boolean; readonly keepPods: boolean }): Promise<ReplicaSet>;
+  /** Undefined: its record could not be read, and is gone. */
+  delete(
+    name: string,
+    options: { readonly force: boolean; readonly keepPods: boolean },
+  ): Promise<ReplicaSet | undefined>;
   /** `to` empty: the farm chooses. */
   transfer(name: string, from: string, to: string): Promise<ReplicaSet>;
   hold(name: string, hold: { readonly by: string; readonly because: string } | undefined): Promise<ReplicaSet>;
@@ -67,13 +73,21 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
         const reply = await farms.listReplicaSets({ continue: page }, options);
         return { items: reply.sets.map(setFromMessage), next: reply.continue };
       }),
+    unreadable: async () =>
+      (await farms.listReplicaSets({ limit: 1 }, options)).unreadable.map(({ name, because }) => ({
+        name: name ?? "",
+        because: because ?? "",
+      })),
     explain: async (name) => explainedFromMessage(await farms.explainReplicaSet({ name }, options)),
     scale: async (name, replicasDesired, expected) => {
       const request = { ...again(), name, replicasDesired, ...(expected !== undefined && { expected }) };
       return setOf(await farms.scaleReplicaSet(request, options));
     },
     enable: async (name, enabled) => setOf(await farms.enableReplicaSet({ ...again(), name, enabled }, options)),
-    delete: async (name, how) => setOf(await farms.deleteReplicaSet({ ...again(), name, ...how }, options)),
+    delete: async (name, how) => {
+      const { set } = await farms.deleteReplicaSet({ ...again(), name, ...how }, options);
+      return set ? setFromMessage(set) : undefined;
+    },
     transfer: async (name, node, newNode) =>
       setOf(await farms.transferNode({ ...again(), name, node, newNode }, options)),
     hold: async (name, hold) =>

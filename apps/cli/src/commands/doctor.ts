@@ -1,4 +1,5 @@
 import { faultOf } from "@muster/faults";
+import { farmCalls } from "../adapters/farm-calls.ts";
 import { scalerDump } from "../adapters/node-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -33,11 +34,12 @@ async function observe(cli: Cli): Promise<Observations> {
       scaler: unknown,
       dropped: unknown,
       kindsGone: unknown,
+      unreadableSets: unknown,
       jobs: unknown,
     };
   }
   await using bus = connected;
-  const [nats, replicas, watcher, pools, scaler, dropped, kindsGone, jobs] = await Promise.all([
+  const [nats, replicas, watcher, pools, scaler, dropped, kindsGone, unreadableSets, jobs] = await Promise.all([
     see(bus.nats()),
     see(bus.replicas()),
     see(bus.services.watcherStatus()),
@@ -45,9 +47,10 @@ async function observe(cli: Cli): Promise<Observations> {
     scalerDump(bus.link),
     see(bus.dropped()),
     see(bus.services.kindsGone()),
+    see(farmCalls(bus.link).unreadable()),
     see(bus.services.jobs()),
   ]);
-  return { connection, nats, replicas, watcher, pools, scaler, dropped, kindsGone, jobs };
+  return { connection, nats, replicas, watcher, pools, scaler, dropped, kindsGone, unreadableSets, jobs };
 }
 
 async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {

@@ -43,6 +43,7 @@ export async function askOfSet<Answer>(
 /** Fields of messages, as options and documents name them. Of what only says which set is meant the name is left out. */
 const WORDS = new Map<string, string>([
   ...["name", "force", "node", "id", "change", "old_set"].map((field): [string, string] => [field, ""]),
+  ["record", "the record"],
   ["new_set", "the new set"],
   ["new_node", "--to"],
   ["by", "--because"],
@@ -85,6 +86,8 @@ async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<st
     return `give the new set another name, or roll to the one that is there: \`muster roll ${name} --to ${fault.id}\``;
   // An option that has a word of its own says itself what is wrong with it.
   if (fault.code !== "invalid_request" || (WORDS.get(fault.field) ?? fault.field).startsWith("--")) return undefined;
+  if (fault.field === "record")
+    return `nothing of it is touched as it is; \`muster delete ${name} --force\` gives it up, with its pods`;
   if (fault.field === "force")
     return `\`muster delete ${name} --force\` deletes its pods too, \`muster delete ${name} --orphan\` leaves them running`;
   return hintOf(await farms.get(name));

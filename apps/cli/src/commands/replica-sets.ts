@@ -16,7 +16,7 @@ import { checkWish, type Wish } from "../domain/decide-wait.ts";
 import { decideSetWait, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { formatDuration } from "../domain/duration.ts";
 import { buildSetExplanation, explainSet } from "../domain/explain-set.ts";
-import { phaseOfSet, SET_NOUN, type ExplainedSet, type ReplicaSet } from "../domain/replica-set.ts";
+import { phaseOfSet, SET_NOUN, UNREADABLE, type ExplainedSet, type ReplicaSet } from "../domain/replica-set.ts";
 import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import { askOfSet } from "./farm-questions.ts";
 import { print, type Format } from "./output.ts";
@@ -29,9 +29,13 @@ export async function getSets(cli: Cli, name: string | undefined, format: Format
     name === undefined
       ? await farmCalls(connected.link).list()
       : [await askOfSet(connected, name, (farms) => farms.get(name))];
-  const records = sets.map(recordOf);
+  const unreadable = name === undefined ? await farmCalls(connected.link).unreadable() : [];
+  const records = [
+    ...sets.map(recordOf),
+    ...unreadable.map((each) => ({ kind: SET_NOUN, phase: UNREADABLE, ...each })),
+  ];
   print(cli.io, format, {
-    table: (style) => (sets.length === 0 ? ["no replica sets"] : buildSetTable(sets, cli.now(), style)),
+    table: (style) => (records.length === 0 ? ["no replica sets"] : buildSetTable(sets, unreadable, cli.now(), style)),
     data: () => (name === undefined ? records : records[0]),
   });
   return EXIT.ok;
@@ -148,6 +152,11 @@ export async function deleteSet(
   const { name, format, force, keepPods, wait, timeoutMs } = options;
   await using connected = await cli.connect();
   const set = await askOfSet(connected, name, (farms) => farms.delete(name, { force: force || keepPods, keepPods }));
+  if (set === undefined) {
+    const said = `the record of ${SET_NOUN}/${name}, which could not be read, is gone; its pods follow within minutes`;
+    print(cli.io, format, { table: () => [said], data: () => ({ kind: SET_NOUN, name, phase: UNREADABLE }) });
+    return EXIT.ok;
+  }
   const pods = keepPods ? ", and its pods stay" : "";
   if (!wait) {
     const said = `${SET_NOUN}/${name} is being deleted${pods}`;

@@ -26,6 +26,7 @@ const healthy: Observations = {
   scaler: { trouble: "node is not available" },
   dropped: { value: [] },
   kindsGone: { value: [] },
+  unreadableSets: { value: [] },
   jobs: { value: [] },
 };
 
@@ -190,4 +191,13 @@ it("warns of jobs that wait for what their pools can never have, and of no other
   };
   const check = buildChecks({ ...healthy, jobs }, NOW).find(({ status }) => status === "warning");
   expect(check?.detail).toBe("job/large: large waits; job/lost: lost waits");
+});
+
+it("names the replica sets that cannot be read, and says how to give one up", () => {
+  const unreadableSets = { value: [{ name: "web", because: "it has no spec" }] };
+  const checks = buildChecks({ ...healthy, unreadableSets }, NOW);
+  const found = checks.find(({ check }) => check === "records of replica sets");
+  expect(found).toMatchObject({ status: "failed", detail: "cannot be read: web: it has no spec" });
+  expect(found?.next).toContain("muster delete NAME --force");
+  expect(isHealthy(checks)).toBe(false);
 });

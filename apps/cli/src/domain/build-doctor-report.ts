@@ -7,6 +7,7 @@ import { plural } from "./plural.ts";
 import { describeConnection, type Connection } from "./decide-connection.ts";
 import type { Pool } from "./reservation.ts";
 import type { ScalerDump } from "./scaled-node.ts";
+import type { UnreadableSet } from "./replica-set.ts";
 import type { Work } from "./work.ts";
 
 export type NatsObservation = {
@@ -44,6 +45,8 @@ export type Observations = {
   readonly dropped: Seen<readonly DroppedSignals[]>;
   /** Kinds of job that were installed, and are not any more; trouble: nobody answers for jobs. */
   readonly kindsGone: Seen<readonly string[]>;
+  /** Sets whose records nobody can read; trouble: no farm answers. */
+  readonly unreadableSets: Seen<readonly UnreadableSet[]>;
   readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
 };
 
@@ -65,6 +68,8 @@ const WATCHER_AGE_MAX_MS = 150_000;
 const SLOW_MAX = 3;
 /** Jobs that can never start, and are named with their reason. */
 const JOBS_MAX = 3;
+/** Sets that cannot be read, and are named with the reason. */
+const SETS_MAX = 3;
 /** The ledger's words for what no patience changes. */
 const NEVER: ReadonlySet<string | undefined> = new Set(["POOL_CAPACITY", "POOL_UNKNOWN"]);
 const LOGS = "look at its log (locally in .muster/logs)";
@@ -90,6 +95,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     checkPools(seen.pools),
     ...buildGrowthChecks(seen, nowMs),
     ...checkJobs(seen.jobs),
+    ...checkSets(seen.unreadableSets),
     checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),
   ];
@@ -187,6 +193,20 @@ function checkJobs(jobs: Observations["jobs"]): Check[] {
       "jobs that cannot start",
       `${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
       "cancel each and run it with what there can be, or let its pool have more",
+    ),
+  ];
+}
+
+/** Whoever answers nothing about sets is told of among the services. */
+function checkSets(unreadable: Observations["unreadableSets"]): Check[] {
+  if ("trouble" in unreadable || unreadable.value.length === 0) return [];
+  const told = unreadable.value.slice(0, SETS_MAX).map(({ name, because }) => `${name}: ${plain(because)}`);
+  const more = unreadable.value.length - told.length;
+  return [
+    failed(
+      "records of replica sets",
+      `cannot be read: ${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
+      "nothing of these sets is touched; `muster delete NAME --force` gives one up with its pods, `muster apply` then makes it again",
     ),
   ];
 }

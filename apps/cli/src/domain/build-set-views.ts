@@ -3,11 +3,24 @@ import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts"
 import { formatDuration, formatElapsed } from "./duration.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
-import { phaseOfSet, type ReplicaSet, type Replica, type Roll, type SetAudit } from "./replica-set.ts";
+import {
+  phaseOfSet,
+  UNREADABLE,
+  type UnreadableSet,
+  type ReplicaSet,
+  type Replica,
+  type Roll,
+  type SetAudit,
+} from "./replica-set.ts";
 
 const REPLICAS = ["NODE", "POD", "HEALTH", "WHY"] as const;
 
-export function buildSetTable(sets: readonly ReplicaSet[], nowMs: number, style: TableStyle): string[] {
+export function buildSetTable(
+  sets: readonly ReplicaSet[],
+  unreadable: readonly UnreadableSet[],
+  nowMs: number,
+  style: TableStyle,
+): string[] {
   const rows = sets.map((set): Cell[] => {
     const phase = phaseOfSet(set);
     return [
@@ -18,6 +31,14 @@ export function buildSetTable(sets: readonly ReplicaSet[], nowMs: number, style:
       whyOf(set),
     ];
   });
+  const nothing = ["-", "-", "-", "-", "-"] as const;
+  const unknown = unreadable.map(({ name, because }): Cell[] => [
+    name,
+    { text: UNREADABLE, colour: colourOf("FAILED") },
+    ...nothing,
+    because,
+  ]);
+  rows.push(...unknown);
   return buildTable(["NAME", "PHASE", "WANTED", "PLACED", "READY", "ELIGIBLE", "AGE", "WHY"], rows, style);
 }
 

@@ -71,6 +71,9 @@ export type ReplicaSet = {
   readonly createdAtMs: number;
 };
 
+/** A set of which no more is known: what is stored is no record that the farms can read. */
+export type UnreadableSet = { readonly name: string; readonly because: string };
+
 /** A rolling update as a farm tells it. */
 export type Roll = {
   readonly id: string;
@@ -114,6 +117,9 @@ export type SetAudit = {
   readonly details: Readonly<Record<string, unknown>>;
   readonly traceparent: string;
 };
+
+/** The phase of a set whose record nobody can read. */
+export const UNREADABLE = "UNREADABLE";
 
 /** One word for how a set is. */
 export function phaseOfSet(set: ReplicaSet): string {

@@ -51,11 +51,15 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
       return Promise.resolve({
         sets: page.map((each) => setMessage(deps, each)),
         continue: sets.length > size ? (page.at(-1)?.record.name ?? "") : "",
+        unreadable: after === "" ? unreadableSets(deps) : [],
       });
     },
     scaleReplicaSet: ({ expected, ...request }) => set(scale(deps, { ...request, expected: expected ?? undefined })),
     enableReplicaSet: (request) => set(enable(deps, request)),
-    deleteReplicaSet: (request) => set(remove(deps, request)),
+    deleteReplicaSet: async (request) => {
+      const removed = await remove(deps, request);
+      return { set: removed === undefined ? null : setMessage(deps, removed) };
+    },
     transferNode: (request) => set(transferNode(deps, request)),
     holdTransfers: (request) => set(holdTransfers(deps, request)),
     explainReplicaSet: async ({ name }) => {
@@ -101,6 +105,13 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
       return { records: page.items.map(toWireAudit), continue: String(page.before ?? "") };
     },
   };
+}
+
+function unreadableSets({ world }: RequestDeps): PropertiesOf<typeof muster.farm.v1.UnreadableSet>[] {
+  return world
+    .sets()
+    .flatMap(({ name, read }) => ("unreadable" in read ? [{ name, because: read.unreadable }] : []))
+    .slice(0, PAGE_MAX);
 }
 
 /** Answers once the revision is another than the caller knows, or after a while. */
