@@ -1,0 +1,68 @@
+import { connectNats, type NatsBus } from "@muster/bus";
+import { buckets, streams } from "@muster/proto";
+import { openBucket } from "@muster/store";
+import { natsServer, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openHistory } from "../src/adapters/history.ts";
+import { makeRecords, openLeases, OUTBOX_MAX, type Records } from "../src/adapters/records.ts";
+import { aLease } from "../src/domain/a-lease.ts";
+import { withEvent } from "../src/domain/transition-lease.ts";
+
+describe("records", () => {
+  let nats: TestNats;
+  let bus: NatsBus;
+  let records: Records;
+
+  beforeAll(async () => {
+    nats = await natsServer();
+    bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
+    await bus.ensureStream(streams.audit);
+    records = makeRecords(await openLeases(bus.connection));
+  });
+
+  afterAll(async () => {
+    await bus[Symbol.asyncDispose]();
+    await nats[Symbol.asyncDispose]();
+  });
+
+  it("an engine's write puts its fence in, and one with an older fence is refused", async () => {
+    const created = await records.create(aLease({ order: { id: "1-1" }, fence: 0 }));
+    const written = await records.own(created, created.record, 7);
+    expect(written.record.fence).toBe(7);
+    await expect(records.own(written, written.record, 6)).rejects.toMatchObject({ fault: { code: "conflict" } });
+    const users = await records.change(written, { ...written.record, requestId: "x" });
+    expect(users.record).toMatchObject({ fence: 7, requestId: "x" });
+    await expect(records.own(written, written.record, 8)).rejects.toMatchObject({ fault: { code: "conflict" } });
+    await expect(records.create(created.record)).rejects.toMatchObject({ fault: { code: "already_exists" } });
+  });
+
+  it("a user changes nothing of a lease whose history waits for its stream, and the engine does", async () => {
+    const created = await records.create(aLease({ order: { id: "1-2" } }));
+    let full = created.record;
+    for (let count = 0; count <= OUTBOX_MAX; count++) full = withEvent(full, "RESENT", "", 1n);
+    const limit = { fault: { code: "limit_exceeded", limit: OUTBOX_MAX } };
+    await expect(records.change(created, full)).rejects.toMatchObject(limit);
+    const { record } = await records.own(created, full, 1);
+    expect(record.outbox).toHaveLength(OUTBOX_MAX + 1);
+  });
+
+  it("bytes that are no record are refused under their name, and leave others alone", async () => {
+    const raw = await openBucket(bus.connection, {
+      name: buckets.leases,
+      codec: { encode: (bytes: Uint8Array) => bytes, decode: (bytes) => bytes },
+    });
+    await raw.create("1-3", new Uint8Array([255]));
+    await expect(records.get("1-3")).rejects.toMatchObject({ fault: { code: "invalid_request" } });
+    expect((await records.list()).map(({ record }) => record.order.id)).toEqual(["1-1", "1-2"]);
+    expect(await records.get("1-4")).toBeUndefined();
+  });
+
+  it("an event that is published twice is in the history once", async () => {
+    const history = openHistory(bus);
+    const { outbox } = withEvent(withEvent(aLease(), "ORDERED", "", 1n), "PROVISIONED", "", 2n);
+    await history.publish(outbox);
+    await history.publish(outbox);
+    const page = await history.page("1-1", { limit: 10, before: undefined }, new AbortController().signal);
+    expect(page).toEqual({ items: outbox, before: undefined });
+  });
+});
