@@ -481,6 +481,30 @@ it("never stops a node that was granted after it was listed as surplus", async (
   expect(world.problems).toEqual([]);
 });
 
+it("keeps a node that somebody has cordoned, and makes another in its place", async () => {
+  const standby = [{ instanceType: "small", count: 1, spot: false }];
+  const world = new ScalerWorld(buildPolicy({ standby, idleMs: 0 }));
+  await world.run(MINUTE);
+  const [node] = [...world.nodes.values()];
+  if (node === undefined) throw new Error("no node has joined");
+  node.cordoned = true;
+  const pod = { namespace: "d", name: "others", uid: "u", owner: undefined, deleting: false };
+  world.pods.set(node.name, [pod]);
+  await world.run(10 * MINUTE);
+  expect([phases(world), world.cloud.starts.size]).toEqual([["Available", "Available"], 2]);
+  expect(world.pods.get(node.name)).toEqual([pod]);
+  const [first] = world.records().filter(({ status }) => status.kubernetesNode === node.name);
+  expect(first?.status.trouble).toContain("somebody has cordoned it");
+  const job = world.ledger.reserve("a", 2, world.nowMs);
+  await world.run(MINUTE);
+  expect(world.ledger.reservations.get(job)?.machines).not.toContain(node.name);
+  world.release(job);
+  world.pods.clear();
+  node.cordoned = false;
+  await world.run(5 * MINUTE);
+  expect([phases(world), world.records()[0]?.status.trouble]).toEqual([["Available"], undefined]);
+});
+
 it("opens a node again that it takes back, although the watcher has not told of the cordon yet", async () => {
   const world = new ScalerWorld(buildPolicy({ idleMs: MINUTE }));
   const first = world.ledger.reserve("a", 1, world.nowMs);
@@ -531,7 +555,7 @@ describe("what is remembered of a pool in trouble", () => {
     const world = new ScalerWorld(buildPolicy({ max: 4 }));
     world.ledger.reserve("a", 4, world.nowMs);
     await world.run(60 * MINUTE, () => {
-      for (const node of world.nodes.values()) node.cordoned = true;
+      for (const node of world.nodes.values()) node.tainted = true;
     });
     expect(troublesOf(world)).toMatchObject([{ pool: "a", code: "UNHEALTHY", instanceType: "small" }]);
     // Twice as many without a pause.
@@ -596,7 +620,7 @@ it("makes another node for a demand whose node the ledger does not offer", async
   await world.run(25_000);
   world.ledger.grant = () => undefined;
   await world.run(20_000);
-  for (const node of world.nodes.values()) node.cordoned = true;
+  for (const node of world.nodes.values()) node.tainted = true;
   world.watch();
   Reflect.deleteProperty(world.ledger, "grant");
   await world.run(4 * MINUTE);

@@ -26,7 +26,7 @@ const GENTLE: readonly TerminationCode[] = ["IDLE", "RETURNED", "POOL_REMOVED"];
 
 const ON_ITS_WAY: ReadonlySet<Phase> = new Set(["Creating", "Created", "Available"]);
 
-type Node = { -readonly [Field in keyof KubeNode]: KubeNode[Field] } & { readonly pool: string };
+type Node = { -readonly [Field in keyof KubeNode]: KubeNode[Field] } & { readonly pool: string; tainted?: boolean };
 
 /** One life of a process. After its last effect everything that it touches fails, as if it had been killed there. */
 type Life = { readonly skewMs: number; effectsLeft: number; readonly term: number };

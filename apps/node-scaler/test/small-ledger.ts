@@ -13,14 +13,17 @@ type Reservation = {
   machines: readonly string[] | undefined;
 };
 
-function isOpen({ cordoned, unopened }: KubeNode): boolean {
-  return !cordoned && !unopened;
+/** Tainted: somebody has put a taint on it. */
+type LedgerNode = KubeNode & { readonly tainted?: boolean };
+
+function isOpen({ cordoned, unopened, tainted }: LedgerNode): boolean {
+  return !cordoned && !unopened && tainted !== true;
 }
 
 /** The ledger's promises in few lines: all machines or none, the oldest first, and nothing but what its own view of the nodes shows as usable. */
 export class SmallLedger {
   readonly reservations = new Map<string, Reservation>();
-  #view: readonly { readonly node: KubeNode; readonly pool: string }[] = [];
+  #view: readonly { readonly node: LedgerNode; readonly pool: string }[] = [];
   #ids = 0;
 
   reserve(pool: string, size: number, atMs: number): string {
@@ -35,7 +38,7 @@ export class SmallLedger {
   }
 
   /** What the watcher has told since. */
-  look(nodes: readonly { readonly node: KubeNode; readonly pool: string }[]): void {
+  look(nodes: readonly { readonly node: LedgerNode; readonly pool: string }[]): void {
     this.#view = nodes;
   }
 

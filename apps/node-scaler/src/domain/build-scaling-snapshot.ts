@@ -4,18 +4,19 @@ import type { Unavailability } from "./demand.ts";
 import type { FreeMachine } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
-import type { Machines, PodsByNode } from "./sightings.ts";
+import { isCordonedByOthers, type Machines, type PodsByNode } from "./sightings.ts";
 import type { BootFailure } from "./transition-boot-failures.ts";
 
 /** What keeps nodes from being bound or stopped although their records do not say so yet. */
 export type Use = { readonly machines: Machines; readonly pods: PodsByNode };
 
-/** A node that somebody holds, or on which something runs: it takes no demand, and is no surplus. */
-export function isInUse({ status }: ScaledNode, { machines, pods }: Use): boolean {
-  const { kubernetesNode, phase } = status;
+/** A node that somebody holds, on which something runs, or that somebody has cordoned: it takes no demand, and is no surplus. */
+export function isInUse(node: ScaledNode, { machines, pods }: Use): boolean {
+  const { kubernetesNode, phase } = node.status;
   if (kubernetesNode === undefined || phase !== "Available") return false;
   const machine = machines.byNode.get(kubernetesNode);
-  if (machine?.holder !== undefined || machine?.standing === "OCCUPIED") return true;
+  if (machine?.holder !== undefined || machine?.standing === "OCCUPIED" || isCordonedByOthers(node, machine))
+    return true;
   return (pods.get(kubernetesNode) ?? []).length > 0;
 }
 

@@ -171,10 +171,11 @@ it("does not judge nodes that are held, that are to end, or that have ended", ()
 
 describe("a ready node that the ledger does not offer", () => {
   const parts = { kubeNodes: inCluster(buildKubeNode("n")) };
-  const cordoned = { ...parts, machines: inLedger(buildMachine("n", "CORDONED")) };
+  const cordoned = inLedger(buildMachine("n", "CORDONED"));
+  const tainted = inLedger({ ...buildMachine("n", "CORDONED"), cordoned: false });
 
   it.each([
-    ["is cordoned", cordoned.machines],
+    ["is tainted", tainted],
     ["is not known to it", inLedger()],
   ])("is unhealthy when it %s, and ends after the health time", (_title, machines) => {
     expect(plan(buildNode("n"), { ...parts, machines })).toMatchObject({
@@ -184,6 +185,13 @@ describe("a ready node that the ledger does not offer", () => {
     const sick = buildNode("n", { status: { unhealthySinceMs: 1000 } });
     expect(plan(sick, { ...parts, machines, nowMs: 90_999 })).toBeUndefined();
     expect(plan(sick, { ...parts, machines, nowMs: 91_000 })?.spec?.terminate?.code).toBe("UNHEALTHY");
+  });
+
+  it("is kept, and said to be cordoned, when somebody has done that", () => {
+    const sick = buildNode("n", { status: { unhealthySinceMs: 1000 } });
+    const step = plan(sick, { ...parts, machines: cordoned, nowMs: 91_000 });
+    expect(step).toMatchObject({ because: "ready-again", status: { unhealthySinceMs: undefined } });
+    expect(step?.status?.trouble).toContain("somebody has cordoned it");
   });
 
   it("is well again once it is offered, or somebody has it", () => {

@@ -8,7 +8,9 @@ import {
   type Instances,
   type KubeNode,
   type KubeNodes,
+  isCordonedByOthers,
   type ListedInstance,
+  type Machine,
   type Machines,
 } from "./sightings.ts";
 
@@ -34,6 +36,8 @@ export type HeartbeatStep = NodeChange & { readonly do: "change"; readonly becau
 
 /** Of a pool that is no longer configured. */
 export const DRAIN_MS = 120_000;
+
+const SET_ASIDE = "somebody has cordoned it: kept as it is, and given to nobody, until it is uncordoned";
 
 /** What health and life of nodes say: at most one step a node. Nodes that are held by somebody are not judged: their holder watches them. */
 export function planHeartbeat(snapshot: HeartbeatSnapshot): HeartbeatStep[] {
@@ -156,9 +160,12 @@ function planHealth({ node, kubeNode }: Seen, snapshot: HeartbeatSnapshot): Hear
   const { status } = node;
   const { nowMs, kubeNodes } = snapshot;
   if (!kubeNodes.known) return undefined;
-  const closed = kubeNode?.ready === true ? describeClosed(node, kubeNode.name, snapshot.machines) : undefined;
+  const machine = kubeNode === undefined ? undefined : snapshot.machines?.byNode.get(kubeNode.name);
+  const isSetAside = isCordonedByOthers(node, machine);
+  const closed = kubeNode?.ready === true && !isSetAside ? describeClosed(node, machine, snapshot) : undefined;
   if (kubeNode?.ready === true && closed === undefined) {
-    const fresh = { unhealthySinceMs: undefined, kubernetesNode: kubeNode.name, trouble: undefined };
+    const trouble = isSetAside ? SET_ASIDE : undefined;
+    const fresh = { unhealthySinceMs: undefined, kubernetesNode: kubeNode.name, trouble };
     const because = kubeNode.name === status.kubernetesNode ? "ready-again" : "joined";
     return { ...begin(node, because), status: fresh };
   }
@@ -178,9 +185,12 @@ function planHealth({ node, kubeNode }: Seen, snapshot: HeartbeatSnapshot): Hear
  * Why a ready node is of no use to anybody: the ledger does not know it as one of its machines, or would not give it away. Undefined: it would, or somebody has it,
  * or nobody can tell.
  */
-function describeClosed({ status }: ScaledNode, kubeNode: string, machines: Machines | undefined): string | undefined {
+function describeClosed(
+  { status }: ScaledNode,
+  machine: Machine | undefined,
+  { machines }: Pick<HeartbeatSnapshot, "machines">,
+): string | undefined {
   if (status.phase !== "Available" || machines === undefined) return undefined;
-  const machine = machines.byNode.get(kubeNode);
   if (machine === undefined) return machines.complete ? "is ready and no machine of the ledger" : undefined;
   const isOfUse = machine.holder !== undefined || ["FREE", "OCCUPIED"].includes(machine.standing);
   return isOfUse ? undefined : `is ready and ${machine.standing} for the ledger`;

@@ -78,6 +78,11 @@ export function instanceKey({ provider, instanceId }: Pick<ListedInstance, "prov
   return `${provider} ${instanceId}`;
 }
 
+/** Somebody keeps a node that nobody holds from being given to anybody; the scaler cordons only those that it ends. */
+export function isCordonedByOthers({ spec, status }: ScaledNode, machine: Machine | undefined): boolean {
+  return machine?.cordoned === true && status.phase === "Available" && spec.terminate === undefined;
+}
+
 /** Instances by the name of the node that they were asked for as. */
 export function instancesByNode(instances: Instances): ReadonlyMap<string, readonly ListedInstance[]> {
   return Map.groupBy(instances.all, ({ nodeName }) => nodeName);
