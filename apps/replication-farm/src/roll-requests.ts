@@ -12,6 +12,7 @@ import {
   type RequestDeps,
 } from "./requests.ts";
 import { decideMinimum } from "./domain/decide-minimum.ts";
+import { decideUndo } from "./domain/decide-undo.ts";
 import type { ReplicaSet, ReplicaSetSpec } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 
@@ -58,6 +59,7 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
     oldSet,
     newSet,
     target,
+    undoTarget: oldHas + newHas,
     minimum,
     leaveOld,
     delayMs,
@@ -165,32 +167,12 @@ function changed(roll: Roll, change: string): Roll {
       return phase === "PAUSED" ? roll : { ...roll, phase: "PAUSED" };
     case "RESUME":
       return phase === "RUNNING" ? roll : { ...roll, phase: "RUNNING" };
-    case "UNDO":
-      return undone(roll);
+    case "UNDO": {
+      const verdict = decideUndo(roll);
+      if (verdict.is === "undone") return verdict.next;
+      return refuse("change", `UNDO would take from what has to stay healthy: ${verdict.because}`);
+    }
     default:
       return refuse("change", `"${change}" is none: PAUSE, RESUME or UNDO is needed`);
   }
-}
-
-/** Old and new change places. */
-function undone(roll: Roll): Roll {
-  const { oldSet, newSet, oldDesired, newDesired } = roll;
-  const next: Roll = {
-    ...roll,
-    phase: "RUNNING",
-    oldSet: newSet,
-    newSet: oldSet,
-    oldDesired: newDesired,
-    newDesired: oldDesired,
-    // What a canary was taken from gets back what it gave.
-    target: roll.leaveOld ? Math.max(roll.target, oldDesired + newDesired) : roll.target,
-    leaveOld: false,
-    // Who takes it back does not wait to see how it goes on.
-    lastStepAtMs: 0,
-    undone: roll.undone + 1,
-  };
-  // Counts have moved since the minimum was looked at.
-  const never = next.newDesired < next.target ? decideMinimum(next, oldDesired + newDesired) : undefined;
-  if (never !== undefined) refuse("change", `UNDO would take from what has to stay healthy: ${never}`);
-  return next;
 }

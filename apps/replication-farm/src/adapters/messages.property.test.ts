@@ -94,6 +94,7 @@ const roll: fc.Arbitrary<Roll> = fc.record({
   oldSet: word,
   newSet: word,
   target: whole,
+  undoTarget: whole,
   minimum: whole,
   leaveOld: fc.boolean(),
   delayMs: whole,

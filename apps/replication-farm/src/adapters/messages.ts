@@ -265,10 +265,11 @@ export function toAudit(message: Decoded<WireAudit>): AuditRecord {
   return { id, eventType, details: eventDetails, timestampMs, replicaSet, traceparent };
 }
 
-export function toWireRoll({ target, minimum, delayMs, trouble, outbox, phase, ...rest }: Roll): WireRoll {
+export function toWireRoll({ target, undoTarget, minimum, delayMs, trouble, outbox, phase, ...rest }: Roll): WireRoll {
   return {
     ...rest,
     replicasDesired: target,
+    undoReplicasDesired: undoTarget,
     minimumReplicas: minimum,
     rollDelayMs: delayMs,
     phase: ROLL_PHASES[phase],
@@ -286,6 +287,8 @@ function toRoll(message: muster.farm.v1.RollRecord): Roll {
     oldSet,
     newSet,
     target: replicasDesired,
+    // Of a record from before it was kept.
+    undoTarget: message.undoReplicasDesired ?? oldDesired + newDesired,
     minimum: minimumReplicas,
     leaveOld,
     delayMs: rollDelayMs,

@@ -82,6 +82,7 @@ export function aRoll(roll: Partial<Roll> = {}): Roll {
     oldSet: "web",
     newSet: "web-2",
     target: 3,
+    undoTarget: 3,
     minimum: 2,
     leaveOld: false,
     delayMs: 0,

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aRoll, aSet, aSpec, placedOn, POLICY } from "./a-set.ts";
+import { decideUndo } from "./decide-undo.ts";
 import { planPods } from "./plan-pods.ts";
 import { findContest } from "./find-overlap.ts";
 import { planRoll, type RolledSet, type RollSnapshot } from "./plan-roll.ts";
@@ -34,9 +35,9 @@ describe("an update that is being created", () => {
     expect(first).toMatchObject({ do: "write-set", next: { name: "web", roll: "web-2" } });
     const second = planRoll(aLook({ phase: "CREATING" }, { fresh: unmarked(newSet([])) }));
     expect(second).toMatchObject({ do: "write-set", next: { name: "web-2", roll: "web-2" } });
-    expect(planRoll(aLook({ phase: "CREATING", oldDesired: 9, newDesired: 9 }))).toMatchObject({
+    expect(planRoll(aLook({ phase: "CREATING", oldDesired: 9, newDesired: 9, undoTarget: 9 }))).toMatchObject({
       do: "write",
-      next: { phase: "RUNNING", oldDesired: 3, newDesired: 0 },
+      next: { phase: "RUNNING", oldDesired: 3, newDesired: 0, undoTarget: 3 },
       audits: [{ eventType: "ROLLING_UPDATE_CREATION" }],
     });
   });
@@ -129,6 +130,8 @@ describe("an update whose set is not there", () => {
 class World {
   sets: Map<string, ReplicaSet>;
   roll: Roll | undefined;
+  /** The update as it is, or was before it ended. */
+  last: Roll;
   pods: (SetPod & { readonly set: string })[] = [];
   readonly nodes: readonly string[];
   readonly cordoned = new Set<string>();
@@ -140,6 +143,7 @@ class World {
     const fresh = aSet({ name: "web-2", spec: aSpec({ allocationStrategy: "static" }) });
     this.sets = new Map([web, fresh].map((set) => [set.name, set]));
     this.roll = roll;
+    this.last = roll;
     this.nodes = nodes;
     this.pods = web.placements.map(({ node, ordinal }) => this.#pod("web", ordinal, node, "READY"));
   }
@@ -150,8 +154,8 @@ class World {
   }
 
   /** Least that may be healthy after somebody has taken something away. */
-  least(minimum: number): number {
-    return minimum - this.#illMeanwhile;
+  least(): number {
+    return this.last.minimum - this.#illMeanwhile;
   }
 
   stepSet(name: string): void {
@@ -177,7 +181,7 @@ class World {
     const look = { nowMs: 0, roll: this.roll, old: this.#rolled(old), fresh: this.#rolled(fresh), blind: false };
     const step = planRoll(look);
     if (step.do === "write") {
-      this.roll = step.next;
+      this.#write(step.next);
       this.#illMeanwhile = 0;
     }
     if (step.do === "write-set") this.sets.set(step.next.name, step.next);
@@ -186,6 +190,17 @@ class World {
 
   recover(which: number): void {
     this.pods = this.pods.map((pod, index) => (index === which % this.pods.length ? { ...pod, health: "READY" } : pod));
+  }
+
+  undo(): void {
+    if (this.roll?.phase !== "RUNNING") return;
+    const verdict = decideUndo(this.roll);
+    if (verdict.is === "undone") this.#write(verdict.next);
+  }
+
+  #write(roll: Roll): void {
+    this.roll = roll;
+    this.last = roll;
   }
 
   fallIll(which: number): void {
@@ -234,7 +249,7 @@ class World {
 }
 
 const MOVES = ["roll", "old", "fresh", "old-pods", "fresh-pods", "recover"] as const;
-const MISHAPS = ["ill", "cordon"] as const;
+const MISHAPS = ["ill", "cordon", "undo"] as const;
 type Move = (typeof MOVES)[number] | (typeof MISHAPS)[number];
 
 function move(world: World, what: Move, which: number): void {
@@ -244,10 +259,11 @@ function move(world: World, what: Move, which: number): void {
   else if (what === "recover") world.recover(which);
   else if (what === "ill") world.fallIll(which);
   else if (what === "cordon") world.cordon(which);
+  else if (what === "undo") world.undo();
   else world.stepPods(what === "old-pods" ? "web" : "web-2");
 }
 
-describe("an update, its sets and their pods, in any order, on nodes that are cordoned and with pods that fall ill", () => {
+describe("an update, its sets and their pods, in any order, on nodes that are cordoned, with pods that fall ill, and undone", () => {
   const what = fc.constantFrom<Move>(...MOVES, ...MISHAPS);
   const some = fc.array(fc.nat({ max: 5 }), { maxLength: 4 });
   type Start = {
@@ -284,7 +300,7 @@ describe("an update, its sets and their pods, in any order, on nodes that are co
     ],
   };
 
-  it("takes nothing away below the minimum, keeps one pod a node, and ends with the new set alone", () => {
+  it("takes nothing away below the minimum, keeps one pod a node, and ends with the set it leads to alone", () => {
     fc.assert(
       fc.property(rolls, ({ old, target, minimum, spare, ill, cordoned, moves }) => {
         fc.pre(minimum <= target && minimum < Math.max(old, target));
@@ -293,8 +309,7 @@ describe("an update, its sets and their pods, in any order, on nodes that are co
         const step = (what: Move, which: number): void => {
           const before = world.healthy();
           move(world, what, which);
-          if (what !== "ill" && world.healthy() < before)
-            expect(world.healthy()).toBeGreaterThanOrEqual(world.least(minimum));
+          if (what !== "ill" && world.healthy() < before) expect(world.healthy()).toBeGreaterThanOrEqual(world.least());
           expect(new Set(world.pods.map(({ node }) => node)).size).toBe(world.pods.length);
         };
         for (const which of ill) step("ill", which);
@@ -305,10 +320,13 @@ describe("an update, its sets and their pods, in any order, on nodes that are co
           for (const [which, what] of MOVES.entries()) step(what, which);
           for (let which = 0; which < world.pods.length; which += 1) world.recover(which);
         }
-        expect([...world.sets.keys()]).toEqual(["web-2"]);
-        expect(world.healthy()).toBe(target);
-        expect(world.pods.length).toBe(target);
-        expect(world.sets.get("web-2")).toMatchObject({ roll: undefined, spec: { replicasDesired: target } });
+        const { newSet: name, target: replicasDesired } = world.last;
+        expect(world.roll).toBeUndefined();
+        expect(replicasDesired).toBe(name === "web" ? old : target);
+        expect([...world.sets.keys()]).toEqual([name]);
+        expect(world.healthy()).toBe(replicasDesired);
+        expect(world.pods.length).toBe(replicasDesired);
+        expect(world.sets.get(name)).toMatchObject({ roll: undefined, spec: { replicasDesired } });
       }),
       { numRuns: 500, examples: [[twoStepsAtOnce]] },
     );

@@ -87,12 +87,9 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
     return { do: "write-set", next: { ...marked, roll: undefined }, because: "set-in-another-update", audits: [] };
   }
   // Counts may have changed until both sets are marked. A disabled set gets no more than it has.
-  const next: Roll = {
-    ...roll,
-    phase: "RUNNING",
-    oldDesired: old.disabled ? old.placements.length : old.spec.replicasDesired,
-    newDesired: fresh.spec.replicasDesired,
-  };
+  const oldDesired = old.disabled ? old.placements.length : old.spec.replicasDesired;
+  const newDesired = fresh.spec.replicasDesired;
+  const next: Roll = { ...roll, phase: "RUNNING", oldDesired, newDesired, undoTarget: oldDesired + newDesired };
   const isMinimumKept =
     next.newDesired >= next.target || decideMinimum(next, next.oldDesired + next.newDesired) === undefined;
   if (!isMinimumKept) return planRefusal(roll, sets);

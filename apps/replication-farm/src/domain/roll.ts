@@ -14,6 +14,8 @@ export type Roll = {
   readonly newSet: string;
   /** Of the new set; the update is finished once it has so many, healthy or not. */
   readonly target: number;
+  /** `target` of an undo: replicas of both sets together when the update began. */
+  readonly undoTarget: number;
   /** Healthy at all times, in both sets together. */
   readonly minimum: number;
   /** The old set stays with what it then has: a canary. */

@@ -1,0 +1,38 @@
+import { describe, expect, it } from "vitest";
+import { aRoll } from "./a-set.ts";
+import { decideUndo } from "./decide-undo.ts";
+import type { Roll } from "./roll.ts";
+
+function undone(roll: Partial<Roll>): Roll {
+  const verdict = decideUndo(aRoll(roll));
+  if (verdict.is === "refused") throw new Error(verdict.because);
+  return verdict.next;
+}
+
+describe("an update that is undone", () => {
+  it.each<[string, Partial<Roll>, Partial<Roll>]>([
+    ["to fewer", { target: 3, undoTarget: 5, oldDesired: 4, newDesired: 1 }, { target: 5, undoTarget: 3 }],
+    ["to more", { target: 5, undoTarget: 3, oldDesired: 1, newDesired: 4 }, { target: 3, undoTarget: 5 }],
+    [
+      "of a canary",
+      { target: 1, undoTarget: 3, oldDesired: 2, newDesired: 1, leaveOld: true },
+      { target: 3, undoTarget: 3, leaveOld: false },
+    ],
+    ["that began below its minimum", { target: 5, undoTarget: 3, minimum: 4 }, { target: 3, minimum: 3 }],
+  ])("%s goes back to as many as there were", (_case, roll, expected) => {
+    const before = aRoll(roll);
+    expect(undone(roll)).toMatchObject({
+      ...expected,
+      oldSet: "web-2",
+      newSet: "web",
+      oldDesired: before.newDesired,
+      newDesired: before.oldDesired,
+      undone: 1,
+    });
+  });
+
+  it("is refused when nothing could be moved", () => {
+    const stuck = aRoll({ target: 3, undoTarget: 2, minimum: 3, oldDesired: 1, newDesired: 1 });
+    expect(decideUndo(stuck)).toMatchObject({ is: "refused" });
+  });
+});
