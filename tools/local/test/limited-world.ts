@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -73,6 +74,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
       MUSTER_NAMESPACE: NAMESPACE,
       MUSTER_HTTP_ADDR: "127.0.0.1:0",
       JOB_RESTART_BACKOFF_MS: "500",
+      PROVISION_KEY: randomBytes(32).toString("hex"),
       ...more.env,
     };
     return startChild({ name: service, entry: join(ROOT, `apps/${service}/src/main.ts`), env, logFile });
