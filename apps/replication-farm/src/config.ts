@@ -39,6 +39,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     sweepMs: read.integer("FARM_SWEEP_MS", { fallback: 60_000, min: 100, max: DAY_MS }),
     policy: {
       nodeGraceMs: read.integer("FARM_NODE_GRACE_MS", { fallback: 60_000, min: 0, max: DAY_MS }),
+      machinesGoneMs: read.integer("FARM_MACHINES_GONE_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
       transferMs: read.integer("FARM_TRANSFER_MS", { fallback: 300_000, min: 100, max: DAY_MS }),
       transferRetry: {
         firstMs: read.integer("FARM_TRANSFER_RETRY_MS", { fallback: 10_000, min: 10, max: DAY_MS }),

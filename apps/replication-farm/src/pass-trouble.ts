@@ -13,7 +13,7 @@ export function tellTrouble({ alerts }: Pick<PassDeps, "alerts">, before: Replic
   alerts.raise({
     incidentKey: incidentOf(code, name),
     description: `replica set ${name}: ${message}`,
-    urgency: code === "NO_ELIGIBLE_NODES" ? "HIGH" : "LOW",
+    urgency: code === "NO_ELIGIBLE_NODES" || code === "MACHINES_GONE" ? "HIGH" : "LOW",
     details: { code },
     replicaSet: name,
   });

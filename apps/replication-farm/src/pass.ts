@@ -1,5 +1,6 @@
 import type { ForcePolicy } from "@muster/health";
 import { countHealthy } from "./domain/count-healthy.ts";
+import { endOfLossMs } from "./domain/plan-machines.ts";
 import { planRoll, type RolledSet } from "./domain/plan-roll.ts";
 import { planSet } from "./domain/plan-set.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
@@ -107,7 +108,7 @@ async function rest(
   const machines = await inTrace(set.record.traceparent, () => passMachines(deps, owned, set, snapshot));
   const failed = finished.failed || machines.failed;
   const unhealthyAtMs = nextUnhealthyAtMs(owned, healthOf(deps));
-  const atMs = Math.min(finished.atMs, machines.atMs, nextAtMs(set.record, snapshot.roll), unhealthyAtMs);
+  const atMs = Math.min(finished.atMs, machines.atMs, nextAtMs(set.record, snapshot, deps.policy), unhealthyAtMs);
   if (failed) return settled(atMs, failed);
   return (await removeDeleted(deps, owned, set, snapshot)) ?? settled(atMs);
 }
@@ -138,8 +139,11 @@ function settled(atMs = Number.POSITIVE_INFINITY, failed = false): Settled {
 }
 
 /** When time alone changes what is to be done. */
-function nextAtMs({ transfer, transferNotBeforeMs }: ReplicaSet, roll: Roll | undefined): number {
+function nextAtMs(set: ReplicaSet, { roll, nowMs }: SetSnapshot, policy: SetPolicy): number {
+  const { transfer, transferNotBeforeMs } = set;
+  const lossEndsAtMs = endOfLossMs(set, policy);
   return Math.min(
+    lossEndsAtMs > nowMs ? lossEndsAtMs : Number.POSITIVE_INFINITY,
     transfer?.deadlineMs ?? Number.POSITIVE_INFINITY,
     transferNotBeforeMs === 0 ? Number.POSITIVE_INFINITY : transferNotBeforeMs,
     roll === undefined || roll.delayMs === 0 ? Number.POSITIVE_INFINITY : roll.lastStepAtMs + roll.delayMs,

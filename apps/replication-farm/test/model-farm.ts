@@ -10,6 +10,7 @@ import { SET, type MachinesModel } from "./machines-model.ts";
 
 export const POLICY: SetPolicy = {
   nodeGraceMs: 10_000,
+  machinesGoneMs: 10_000,
   transferMs: 30_000,
   transferRetry: { firstMs: 1000, mostMs: 8000 },
 };

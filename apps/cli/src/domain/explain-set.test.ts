@@ -99,6 +99,12 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
     /get pools.*spec\.pool.*--replicas 2/,
   ],
   [
+    "MACHINES_GONE",
+    onPool({ trouble: trouble("MACHINES_GONE", "the ledger has none of its machines") }),
+    /^the ledger has none of its machines$/,
+    /get reservations/,
+  ],
+  [
     "LEDGER_AWAY",
     onPool({ desired: 3, trouble: trouble("LEDGER_AWAY", "the ledger does not answer") }),
     /^the ledger does not answer$/,

@@ -9,7 +9,12 @@ import { isSettled, phaseOfSet, type ExplainedSet, type ReplicaSet, type Roll } 
 /** Nodes that are shown one by one. */
 const NODES_SHOWN_MAX = 50;
 /** Troubles that hold up what is under way: a transfer, a rolling update, a deletion. */
-const OF_MACHINES: ReadonlySet<string> = new Set(["WAITING_FOR_MACHINE", "MACHINE_REFUSED", "LEDGER_AWAY"]);
+const OF_MACHINES: ReadonlySet<string> = new Set([
+  "WAITING_FOR_MACHINE",
+  "MACHINE_REFUSED",
+  "MACHINES_GONE",
+  "LEDGER_AWAY",
+]);
 
 /** Why a set is as it is: the first of what stands in its way, a stable word, and what can be done. */
 export function explainSet(explained: ExplainedSet, nowMs: number): Explanation {
@@ -147,6 +152,8 @@ function adviceFor(code: string, set: ReplicaSet, nowMs: number): string {
       return `\`muster get reservations\` shows who has the machines of pool ${spec.pool}, and \`muster nodes\` what is booting; \`muster scale ${name} --replicas ${set.replicas.length}\` is content with what it has`;
     case "MACHINE_REFUSED":
       return `\`muster get pools\` shows the pools and their sizes; name another one in spec.pool, or \`muster scale ${name} --replicas ${set.replicas.length}\``;
+    case "MACHINES_GONE":
+      return "`muster get reservations` shows what the ledger has; nothing is to be done if it lost them: others may get the machines, and the replicas move one by one";
     case "LEDGER_AWAY":
       return "its replicas stay where they are, and it goes on by itself; `muster doctor` checks the reservation-manager";
     default:

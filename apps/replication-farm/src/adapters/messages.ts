@@ -69,6 +69,7 @@ const TROUBLES: Readonly<Record<TroubleCode, true>> = {
   ROLL_STUCK: true,
   WAITING_FOR_MACHINE: true,
   MACHINE_REFUSED: true,
+  MACHINES_GONE: true,
   LEDGER_AWAY: true,
 };
 

@@ -5,6 +5,7 @@ import type { SetPod, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 /** Sets, pods and snapshots for tests: well in every respect that is not given. */
 export const POLICY: SetPolicy = {
   nodeGraceMs: 60_000,
+  machinesGoneMs: 60_000,
   transferMs: 300_000,
   transferRetry: { firstMs: 10_000, mostMs: 600_000 },
 };

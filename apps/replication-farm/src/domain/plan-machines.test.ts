@@ -73,6 +73,22 @@ describe("a set on machines of a pool", () => {
     expect(numbersOf(plan(set, ["a", "b"], { ledger }).change?.next ?? set)).toEqual(numbers);
   });
 
+  it("leaves everything as it is when all its grants are gone at once, and tells it, until they have been so for long", () => {
+    const all = ledgerOf([1, 2].map((number) => [number, { is: "gone" }]));
+    const nodes = ["a", "b"];
+    const first = planSet(aSnapshot(onMachines(nodes), nodes, { ledger: all }), POLICY).change?.next;
+    expect(first).toMatchObject({ trouble: { code: "MACHINES_GONE", sinceMs: NOW_MS } });
+    expect(numbersOf(first)).toEqual([1, 2]);
+    const at = (ageMs: number, ledger: LedgerSight) =>
+      planSet(aSnapshot(first ?? aSet(), nodes, { ledger, nowMs: NOW_MS + ageMs }), POLICY);
+    const almostMs = POLICY.machinesGoneMs - 1;
+    expect(at(almostMs, all)).toEqual({ change: undefined, waits: ["machines-gone"] });
+    expect(at(almostMs, ledgerOf([told(1, "a"), [2, { is: "gone" }]])).waits).toEqual(["machines-gone"]);
+    expect(at(almostMs, ledgerOf([told(1, "a"), told(2, "b")])).change?.next.trouble).toBeUndefined();
+    const believed = at(POLICY.machinesGoneMs, all).change?.next;
+    expect(believed).toMatchObject({ machines: [], placements: [{ node: "a" }, { node: "b" }] });
+  });
+
   it("gives back what no replica needs, first what is not granted yet, then what was granted last", () => {
     const set = onMachines(["a"], 2, {
       machines: [granted(1, "a"), wished(2), granted(3, "c"), granted(4, "d")],

@@ -1,6 +1,6 @@
 import { desiredOf } from "./desired-of.ts";
 import { countPlaced } from "./places.ts";
-import type { Machine, Trouble } from "./replica-set.ts";
+import type { Machine, ReplicaSet, Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan } from "./set-plan.ts";
 import type { MachineSight, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
@@ -9,8 +9,8 @@ import type { MachineSight, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
  * replica and is not needed for one, or whose node cannot take one, goes; one that has a replica stays until the replica has left it.
  */
 export function planMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
-  const told = takeIn(snapshot);
-  if (told !== undefined) return told;
+  const told = takeIn(snapshot, policy);
+  if (told.change !== undefined) return told;
   const { set, nowMs } = snapshot;
   const placed = new Set(set.placements.map(({ node }) => node));
   const spare = set.machines.filter(({ grant }) => grant === undefined || !placed.has(grant.node));
@@ -19,13 +19,13 @@ export function planMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
   const kept = new Set(fit.toSorted(compareWorth).slice(0, needed));
   const surplus = spare.filter((machine) => !kept.has(machine));
   if (surplus.length > 0) {
-    if (snapshot.failsafe) return waitFor("failsafe");
+    if (snapshot.failsafe) return waitFor("failsafe", ...told.waits);
     const next = { ...set, machines: set.machines.filter((machine) => !surplus.includes(machine)) };
     return { change: { next, because: "machines-surplus", audits: [] }, waits: [] };
   }
   const { pool } = set.spec;
   const missing = needed - kept.size;
-  if (missing <= 0 || pool === undefined) return waitFor();
+  if (missing <= 0 || pool === undefined) return told;
   const wanted = Array.from({ length: missing }, (_, index): Machine => {
     return { number: set.nextMachine + index, pool, grant: undefined, sinceMs: nowMs };
   });
@@ -34,18 +34,36 @@ export function planMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
 }
 
 /** Grants that the record does not have yet, and those that are gone though nobody of the set gave them back: their numbers are not asked for again. */
-function takeIn({ set, ledger, nowMs }: SetSnapshot): SetPlan | undefined {
+function takeIn(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
+  const { set, ledger, nowMs } = snapshot;
+  const isHeld = isLost(snapshot) && nowMs < endOfLossMs(set, policy);
   const machines = set.machines.flatMap((machine): Machine[] => {
     const sight = ledger.byNumber.get(machine.number);
     const { grant } = machine;
-    if (grant !== undefined) return isOver(grant.reservation, sight) ? [] : [machine];
+    if (grant !== undefined) return isOver(grant.reservation, sight) && !isHeld ? [] : [machine];
     if (sight?.is !== "granted" || sight.pool !== machine.pool) return [machine];
     const { reservation, node } = sight;
     return [{ ...machine, grant: { reservation, node }, sinceMs: nowMs }];
   });
   if (machines.every((machine, index) => machine === set.machines[index]) && machines.length === set.machines.length)
-    return undefined;
+    return isHeld ? waitFor("machines-gone") : waitFor();
   return { change: { next: { ...set, machines }, because: "machines-told", audits: [] }, waits: [] };
+}
+
+/**
+ * Whether the ledger has none of the machines that it granted to the set. It never takes one back by itself: that all are gone at once is more likely the ledger's loss than anybody's intention.
+ * Once that is told it is one loss, whatever is granted meanwhile, until the machines are there again.
+ */
+function isLost({ set: { machines, trouble }, ledger }: SetSnapshot): boolean {
+  const grants = machines.flatMap(({ number, grant }) => (grant === undefined ? [] : { number, grant }));
+  const isGone = ({ number, grant }: (typeof grants)[number]): boolean =>
+    isOver(grant.reservation, ledger.byNumber.get(number));
+  return grants.length > 0 && (trouble?.code === "MACHINES_GONE" ? grants.some(isGone) : grants.every(isGone));
+}
+
+/** When it is believed that the machines are gone; infinite as long as it was not told that they are. */
+export function endOfLossMs({ trouble }: ReplicaSet, { machinesGoneMs }: SetPolicy): number {
+  return trouble?.code === "MACHINES_GONE" ? trouble.sinceMs + machinesGoneMs : Number.POSITIVE_INFINITY;
 }
 
 function isOver(reservation: string, sight: MachineSight | undefined): boolean {
@@ -75,7 +93,12 @@ function compareWorth(a: Machine, b: Machine): number {
 }
 
 /** Why a set does not get its machines. */
-export function findMachineTrouble({ set, ledger }: SetSnapshot): Omit<Trouble, "sinceMs"> | undefined {
+export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceMs"> | undefined {
+  const { set, ledger } = snapshot;
+  if (isLost(snapshot)) {
+    const message = `the ledger has none of its machines of pool ${set.spec.pool ?? ""} any more; its replicas stay, and other machines are sought if it still says so later`;
+    return { code: "MACHINES_GONE", message };
+  }
   const ungranted = set.machines.filter(({ grant }) => grant === undefined);
   if (ledger.trouble !== undefined && (ungranted.length > 0 || set.deletion !== undefined)) return ledger.trouble;
   const reasons = ungranted.flatMap(({ number }) => {

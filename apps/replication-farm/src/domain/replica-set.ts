@@ -48,6 +48,7 @@ export type TroubleCode =
   | "ROLL_STUCK"
   | "WAITING_FOR_MACHINE"
   | "MACHINE_REFUSED"
+  | "MACHINES_GONE"
   | "LEDGER_AWAY";
 
 export type Trouble = { readonly code: TroubleCode; readonly message: string; readonly sinceMs: number };

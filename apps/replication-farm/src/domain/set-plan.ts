@@ -29,6 +29,7 @@ export type SetWait =
   | "nodes-unknown"
   | "failsafe"
   | "disabled"
+  | "machines-gone"
   | "too-few-nodes"
   | "no-eligible-nodes"
   | "transfer-held"

@@ -60,6 +60,8 @@ export type SetSnapshot = {
 export type SetPolicy = {
   /** How long a node that is not ready stays eligible where the set is, and a machine without a replica is kept whose node is not to be seen. */
   readonly nodeGraceMs: number;
+  /** How long the ledger has to say that it has none of a set's machines any more until this is believed. */
+  readonly machinesGoneMs: number;
   /** For a transfer, from its beginning until its new pod is ready. */
   readonly transferMs: number;
   /** Between transfers that fail. */
