@@ -1,5 +1,6 @@
 import type { Handlers } from "@muster/bus";
 import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
+import { computeRollStep } from "../domain/compute-roll-step.ts";
 import { countHealthy } from "../domain/count-healthy.ts";
 import { desiredOf } from "../domain/desired-of.ts";
 import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
@@ -189,12 +190,13 @@ function rollMessage(
     oldCurrent: old.current,
     newHealthy: fresh.healthy,
     newCurrent: fresh.current,
-    waitingBecause: explainWait(roll, old.healthy + fresh.healthy),
+    waitingBecause: explainWait(roll, fresh.healthy),
   };
 }
 
-function explainWait({ phase, newDesired, target, minimum }: Roll, healthy: number): string {
+function explainWait({ phase, oldSet, newSet, ...counts }: Roll, newHealthy: number): string {
   if (phase === "PAUSED") return "it is paused";
-  if (phase !== "RUNNING" || newDesired >= target) return "";
-  return healthy <= minimum ? `${healthy} replicas are healthy, and ${minimum} have to stay so` : "";
+  const { oldDesired, newDesired, target, minimum } = counts;
+  if (phase !== "RUNNING" || newDesired >= target || computeRollStep({ ...counts, newHealthy }).add > 0) return "";
+  return `${newHealthy} of ${newDesired} in ${newSet} are healthy, so that ${oldSet} keeps ${oldDesired}: ${minimum} of both have to stay healthy`;
 }

@@ -2,38 +2,40 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { computeRemainder, computeRollStep, type RollCounts } from "./compute-roll-step.ts";
 
-const counts = (...given: readonly [number, number, number, number, number, number]): RollCounts => {
-  const [oldHealthy, newHealthy, oldDesired, newDesired, target, minimum] = given;
-  return { oldHealthy, newHealthy, oldDesired, newDesired, target, minimum };
+const counts = (...given: readonly [number, number, number, number, number]): RollCounts => {
+  const [newHealthy, oldDesired, newDesired, target, minimum] = given;
+  return { newHealthy, oldDesired, newDesired, target, minimum };
 };
 
 describe("one step of a rolling update", () => {
   it.each([
-    ["nothing is left to add", counts(0, 3, 0, 3, 3, 2), 0, 0],
-    ["the new set has more than it should", counts(2, 4, 2, 4, 3, 2), 0, 0],
-    ["the minimum leaves room for one", counts(3, 0, 3, 0, 3, 2), 1, 1],
-    ["the minimum leaves no room", counts(3, 0, 3, 0, 3, 3), 0, 0],
-    ["the minimum leaves no room, and the target is larger", counts(3, 0, 3, 0, 5, 3), 2, 0],
-    ["the new set alone has the minimum", counts(2, 2, 2, 2, 4, 2), 2, 2],
-    ["the minimum is none: all at once", counts(3, 0, 3, 0, 3, 0), 3, 3],
-    ["a known bad version replaces another one", counts(0, 0, 3, 0, 3, 0), 3, 3],
-    ["new replicas that are not healthy yet count for nothing", counts(2, 0, 2, 1, 3, 2), 0, 0],
-    ["new replicas have become healthy", counts(2, 1, 2, 1, 3, 2), 1, 1],
-    ["old pods that are on their way out count for nothing", counts(5, 0, 2, 3, 5, 2), 0, 0],
-    ["an old pod is not healthy", counts(2, 0, 3, 0, 3, 2), 0, 0],
-    ["there is nothing old, and a minimum", counts(0, 0, 0, 0, 3, 3), 3, 0],
-    ["it begins below the minimum, and has more to add than to take", counts(1, 0, 1, 0, 2, 2), 1, 0],
-    ["the target is smaller than what is there", counts(5, 0, 5, 0, 2, 4), 1, 1],
-    ["more are to be added than go", counts(1, 0, 1, 0, 4, 0), 4, 1],
+    ["nothing is left to add", counts(3, 0, 3, 3, 2), 0, 0],
+    ["the new set has more than it should", counts(4, 2, 4, 3, 2), 0, 0],
+    ["the minimum leaves room for one", counts(0, 3, 0, 3, 2), 1, 1],
+    ["the minimum leaves no room", counts(0, 3, 0, 3, 3), 0, 0],
+    ["the minimum leaves no room, and the target is larger", counts(0, 3, 0, 5, 3), 2, 0],
+    ["the new set alone has the minimum", counts(2, 2, 2, 4, 2), 2, 2],
+    ["the minimum is none: all at once", counts(0, 3, 0, 3, 0), 3, 3],
+    ["a known bad version replaces another one", counts(0, 3, 0, 3, 0), 3, 3],
+    ["new replicas that are not healthy yet count for nothing", counts(0, 2, 1, 3, 2), 0, 0],
+    ["new replicas have become healthy", counts(1, 2, 1, 3, 2), 1, 1],
+    ["old pods that are on their way out count for nothing", counts(0, 2, 3, 5, 2), 0, 0],
+    ["nothing old is healthy, and what holds the nodes goes", counts(1, 4, 1, 5, 3), 2, 2],
+    ["nothing is healthy, and what the minimum needs could become so", counts(0, 3, 2, 5, 3), 0, 0],
+    ["there is nothing old, and a minimum", counts(0, 0, 0, 3, 3), 3, 0],
+    ["it begins below the minimum, and has more to add than to take", counts(0, 1, 0, 2, 2), 1, 0],
+    ["the target is smaller than what is there", counts(0, 5, 0, 2, 4), 1, 1],
+    ["more are to be added than go", counts(0, 1, 0, 4, 0), 4, 1],
   ])("%s", (_case, given, add, remove) => {
     expect(computeRollStep(given)).toEqual({ add, remove });
   });
 
   it.each([
-    ["the new set has the minimum: all go", counts(3, 2, 3, 2, 2, 2), 3],
-    ["two can be spared", counts(3, 1, 3, 2, 2, 2), 2],
-    ["none can be spared", counts(2, 0, 3, 2, 2, 2), 0],
-    ["nothing has to stay", counts(0, 0, 3, 2, 2, 0), 3],
+    ["the new set has the minimum: all go", counts(2, 3, 2, 2, 2), 3],
+    ["two can be spared", counts(1, 3, 2, 2, 2), 2],
+    ["one can be spared", counts(0, 3, 2, 2, 2), 1],
+    ["none can be spared", counts(0, 2, 2, 2, 2), 0],
+    ["nothing has to stay", counts(0, 3, 2, 2, 0), 3],
   ])("what is left of a larger old set: %s", (_case, given, remove) => {
     expect(computeRemainder(given)).toBe(remove);
   });
@@ -45,12 +47,23 @@ type World = { old: boolean[]; fresh: boolean[]; oldDesired: number; newDesired:
 const healthy = (pods: readonly boolean[]): number => pods.filter(Boolean).length;
 
 const roll = fc.record({
-  old: fc.integer({ min: 0, max: 12 }),
+  old: fc.array(fc.boolean(), { maxLength: 12 }),
   target: fc.integer({ min: 0, max: 12 }),
   minimum: fc.integer({ min: 0, max: 12 }),
   events: fc.array(
     fc.record({
-      what: fc.constantFrom("step", "step", "step", "add", "add", "recover", "recover", "remove"),
+      what: fc.constantFrom(
+        "step",
+        "step",
+        "step",
+        "add",
+        "add",
+        "recover",
+        "recover",
+        "remove",
+        "old-recovers",
+        "old-falls-ill",
+      ),
       which: fc.nat({ max: 23 }),
     }),
     { maxLength: 80 },
@@ -58,15 +71,16 @@ const roll = fc.record({
 });
 
 describe("a whole rolling update", () => {
-  it("never takes more than it may: what is healthy stays at the minimum, and both sets at the larger of target and start", () => {
+  it("takes what is healthy only where more than the minimum are, and keeps both sets at the larger of target and start", () => {
     fc.assert(
       fc.property(roll, ({ old, target, minimum, events }) => {
-        const world: World = { old: Array<boolean>(old).fill(true), fresh: [], oldDesired: old, newDesired: 0 };
-        const floor = Math.min(minimum, old);
+        const world: World = { old: [...old], fresh: [], oldDesired: old.length, newDesired: 0 };
         for (const { what, which } of events) {
+          const floor = Math.min(minimum, healthy(world.old) + healthy(world.fresh));
           act(world, what, which, { target, minimum });
-          expect(healthy(world.old) + healthy(world.fresh)).toBeGreaterThanOrEqual(floor);
-          expect(world.oldDesired + world.newDesired).toBeLessThanOrEqual(Math.max(old, target));
+          const falls = what === "old-falls-ill" ? 1 : 0;
+          expect(healthy(world.old) + healthy(world.fresh)).toBeGreaterThanOrEqual(floor - falls);
+          expect(world.oldDesired + world.newDesired).toBeLessThanOrEqual(Math.max(old.length, target));
           expect(world.newDesired).toBeLessThanOrEqual(target);
           expect(world.oldDesired).toBeGreaterThanOrEqual(0);
         }
@@ -75,11 +89,11 @@ describe("a whole rolling update", () => {
     );
   });
 
-  it("ends with the target whenever what is added becomes healthy", () => {
+  it("ends with the target whenever what is added becomes healthy, whatever the old ones are", () => {
     fc.assert(
       fc.property(roll, ({ old, target, minimum }) => {
-        fc.pre(minimum < Math.max(old, target) || minimum === 0 || old === 0);
-        const world: World = { old: Array<boolean>(old).fill(true), fresh: [], oldDesired: old, newDesired: 0 };
+        fc.pre(minimum < Math.max(old.length, target) || minimum === 0 || old.length === 0);
+        const world: World = { old: [...old], fresh: [], oldDesired: old.length, newDesired: 0 };
         for (let round = 0; round < 200; round += 1) {
           act(world, "step", 0, { target, minimum });
           while (world.fresh.length < world.newDesired) world.fresh.push(true);
@@ -100,11 +114,14 @@ function act(
 ): void {
   if (what === "add" && world.fresh.length < world.newDesired) world.fresh.push(false);
   else if (what === "recover" && world.fresh.length > 0) world.fresh[which % world.fresh.length] = true;
-  // The old set's owner takes any of its pods, healthy or not.
-  else if (what === "remove" && world.old.length > world.oldDesired) world.old.splice(which % world.old.length, 1);
-  else if (what === "step") {
+  else if (what === "old-recovers" && world.old.length > 0) world.old[which % world.old.length] = true;
+  else if (what === "old-falls-ill" && world.old.length > 0) world.old[which % world.old.length] = false;
+  // As the old set's owner does it: what is not healthy first.
+  else if (what === "remove" && world.old.length > world.oldDesired) {
+    const ill = world.old.indexOf(false);
+    world.old.splice(ill < 0 ? which % world.old.length : ill, 1);
+  } else if (what === "step" && world.old.length <= world.oldDesired) {
     const step = computeRollStep({
-      oldHealthy: healthy(world.old),
       newHealthy: healthy(world.fresh),
       oldDesired: world.oldDesired,
       newDesired: world.newDesired,

@@ -1,7 +1,5 @@
 /** Both sets of a rolling update as they are now. */
 export type RollCounts = {
-  /** Healthy pods of the old set, at most as many as it should have: what was taken from it and is still there is on its way out. */
-  readonly oldHealthy: number;
   readonly newHealthy: number;
   readonly oldDesired: number;
   readonly newDesired: number;
@@ -13,26 +11,26 @@ export type RollCounts = {
 export type RollStep = { readonly add: number; readonly remove: number };
 
 /**
- * How many replicas the new set may get now, and how many the old one gives up for them, so that `minimum` stay healthy whatever becomes of the new ones, and both
+ * How many replicas the new set may get now, and how many the old one gives up for them, so that `minimum` can stay healthy whatever becomes of the new ones, and both
  * sets together never have more than the larger of the target and what they have. `remove` is at most `oldDesired`.
+ *
+ * How many of the old ones are healthy does not matter, because those that are not go first (`planSet`): as long as the old set keeps what the minimum needs beside the healthy new ones, a step takes a
+ * healthy one only where more than the minimum are, and from a set of which none is healthy it takes what holds the nodes.
  */
 export function computeRollStep(counts: RollCounts): RollStep {
-  const { newHealthy, oldDesired, newDesired, target, minimum } = counts;
-  const oldHealthy = Math.min(counts.oldHealthy, oldDesired);
-  const remaining = target - newDesired;
-  if (remaining <= 0) return { add: 0, remove: 0 };
-  // For these nothing has to go.
+  const { oldDesired, newDesired, target } = counts;
+  const remaining = Math.max(0, target - newDesired);
+  // For these nothing has to go, so that an update that begins below its minimum gets there.
   const increase = Math.max(0, target - oldDesired - newDesired);
-  const give = (add: number): RollStep => ({ add, remove: Math.max(0, add - increase) });
-  if (newHealthy >= minimum) return give(remaining);
-  // What takes nothing from the old set may always be added: an update that begins below its minimum gets there.
-  const spare = Math.max(0, oldHealthy + newHealthy - minimum);
-  return give(Math.min(remaining, increase + spare));
+  const add = Math.min(remaining, increase + computeRemainder(counts));
+  return { add, remove: Math.max(0, add - increase) };
 }
 
-/** How many replicas an old set that was the larger one gives up once the new set has its own, so that `minimum` stay healthy. */
-export function computeRemainder({ oldHealthy, newHealthy, oldDesired, minimum }: RollCounts): number {
-  if (newHealthy >= minimum) return oldDesired;
-  const spare = Math.min(oldHealthy, oldDesired) + newHealthy - minimum;
-  return Math.min(oldDesired, Math.max(0, spare));
+/** How many replicas the old set can give up now; of one that was the larger one also once the new set has its own. */
+export function computeRemainder({
+  newHealthy,
+  oldDesired,
+  minimum,
+}: Pick<RollCounts, "newHealthy" | "oldDesired" | "minimum">): number {
+  return Math.min(oldDesired, Math.max(0, oldDesired + newHealthy - minimum));
 }

@@ -115,7 +115,6 @@ function planMove({ roll, nowMs, blind }: RollSnapshot, old: RolledSet, fresh: R
   if (old.set.placements.length > roll.oldDesired || fresh.set.placements.length > roll.newDesired)
     return { do: "wait", because: "surplus-there" };
   const counts: RollCounts = {
-    oldHealthy: old.healthy,
     newHealthy: fresh.healthy,
     oldDesired: roll.oldDesired,
     newDesired: roll.newDesired,

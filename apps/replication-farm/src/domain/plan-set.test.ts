@@ -10,6 +10,17 @@ const nodesOf = (plan: SetPlan): string[] | undefined => plan.change?.next.place
 const wanting = (replicasDesired: number, set: Partial<ReplicaSet> = {}): ReplicaSet =>
   aSet({ ...set, spec: aSpec({ replicasDesired }) });
 
+describe("an old set of a rolling update", () => {
+  it("gives up what is not ready first, also before what is ready on a node that is no longer eligible", () => {
+    const set = placedOn(["a", "b", "c"], { roll: "web-2" });
+    const health = (node: string) => (node === "a" ? "NOT_READY" : "READY");
+    const pods = new Map(set.placements.map((each) => aPod(set, each, { health: health(each.node) })));
+    const snapshot = aSnapshot(set, ["a", "b"], { roll: aRoll({ oldDesired: 2 }), pods });
+    expect(nodesOf(planSet(snapshot, POLICY))).toEqual(["b", "c"]);
+    expect(nodesOf(planSet({ ...snapshot, roll: aRoll({ oldDesired: 1 }) }, POLICY))).toEqual(["b"]);
+  });
+});
+
 describe("a set with too few places", () => {
   it("takes eligible nodes in the order of their names, a group at a time, and audits all its nodes", () => {
     const plan = planSet(aSnapshot(wanting(7), ["g", "f", "e", "d", "c", "b", "a"]), POLICY);

@@ -83,10 +83,14 @@ function planAdd(snapshot: SetSnapshot, missing: number, candidates: readonly st
 }
 
 function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
-  const { set, nodes } = snapshot;
+  const { set, nodes, roll } = snapshot;
   const { oldNode, newNode } = set.transfer ?? {};
-  const rank = ({ node, ordinal }: Placement): number => {
-    if (nodes?.eligible.has(node) === false) return 0;
+  const rank = ({ node, ordinal, templateHash }: Placement): number => {
+    const isLeaving = nodes?.eligible.has(node) === false;
+    // An update counts on it that what is not healthy goes first.
+    const isHealthy = isReady(snapshot, ordinal) && templateHash === snapshot.templateHash;
+    if (roll !== undefined) return (isHealthy ? 2 : 0) + (isLeaving ? 0 : 1);
+    if (isLeaving) return 0;
     return isReady(snapshot, ordinal) ? 2 : 1;
   };
   const order = set.placements
