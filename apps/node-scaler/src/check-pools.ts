@@ -1,13 +1,13 @@
-import { pause } from "@muster/backoff";
+import { backoffMs, pause } from "@muster/backoff";
 import { describeFault, faultOf } from "@muster/faults";
 import type { PoolPolicy } from "./domain/pool.ts";
 import type { Scaler } from "./scaler.ts";
 
-/** Until a pool is right, or could be looked at. */
-const AGAIN_MS = 30_000;
+/** Between two looks at a pool that is not right, or could not be looked at. */
+const AGAIN = { firstMs: 30_000, mostMs: 600_000 };
 
 /**
- * Looks whether each pool's provider can make its nodes, when a leadership begins, and again until it can: the first boot would find it out otherwise. What is
+ * Looks whether each pool's provider can make its nodes, when a leadership begins, and again, less and less often, until it can: the first boot would find it out otherwise. What is
  * wrong is told and hinders nothing: the nodes that a pool has are kept and ended all the same. Resolves when all pools are right or the leadership ends; never rejects.
  */
 export async function checkPools(scaler: Scaler, wait: typeof pause = pause): Promise<void> {
@@ -15,7 +15,8 @@ export async function checkPools(scaler: Scaler, wait: typeof pause = pause): Pr
   const stopped = (): boolean => signal.aborted;
   await Promise.all(
     [...policies.values()].map(async (policy) => {
-      while (!stopped() && !(await isRight(scaler, policy))) await wait(AGAIN_MS, signal);
+      for (let look = 1; !stopped() && !(await isRight(scaler, policy)); look += 1)
+        await wait(backoffMs(look, AGAIN), signal);
     }),
   );
 }

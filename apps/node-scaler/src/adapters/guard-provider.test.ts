@@ -1,6 +1,7 @@
 import { type Fault, FaultError, faultOf } from "@muster/faults";
 import { fixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
+import { buildPolicy } from "../../test/build-node.ts";
 import { buildBoot } from "../../test/build-boot.ts";
 import type { NodeProvider } from "../providers/provider.ts";
 import { guardProvider } from "./guard-provider.ts";
@@ -120,6 +121,17 @@ it("lists and stops while starts wait for their turn, or are to be left alone", 
   for (const start of starts) start.reject(refusal());
   expect(await Promise.all(calls)).toEqual(["limit_exceeded", "limit_exceeded", "limit_exceeded"]);
   await guard.stop({ instanceId: "i", nodeName: "n" }, signal);
+});
+
+it("stops and finds images while checks of pools are to be left alone", async () => {
+  const { guard } = makeGuard({ checkPool: () => Promise.reject(refusal()) });
+  const checked = [
+    await codeOf(guard.checkPool(buildPolicy(), signal)),
+    await codeOf(guard.checkPool(buildPolicy(), signal)),
+  ];
+  expect(checked).toEqual(["limit_exceeded", "limit_exceeded"]);
+  await guard.stop({ instanceId: "i", nodeName: "n" }, signal);
+  expect(await guard.findImage({}, signal)).toBe("");
 });
 
 it("stops while lists take their time, and lists while stops do", async () => {

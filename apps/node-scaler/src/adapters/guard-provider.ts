@@ -15,14 +15,16 @@ export type ProviderOfLeader = (isHeld: () => boolean) => NodeProvider;
 
 /**
  * A provider whose calls have a time limit and take turns, and which is asked for nothing for as long as it has asked for that. Calls in that time reject with
- * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded. Starts and lists have turns and pauses of their own: many of them, or slow
- * ones, delay no other call.
+ * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded. Calls of each kind have turns and pauses of their own: many of them, or slow
+ * ones, or a pause that the provider asked for, delay no call of another kind.
  * Starts and stops reject with unavailable when the process leads no more once it is their turn.
  */
 export function guardProvider(provider: NodeProvider, limits: ProviderLimits): ProviderOfLeader {
   const starting = makeLane(provider.name, limits);
   const listing = makeLane(provider.name, limits);
-  const others = makeLane(provider.name, limits);
+  const stopping = makeLane(provider.name, limits);
+  const findingImages = makeLane(provider.name, limits);
+  const checking = makeLane(provider.name, limits);
   return (isHeld) => ({
     name: provider.name,
     fixedSizeVolumes: provider.fixedSizeVolumes,
@@ -32,15 +34,15 @@ export function guardProvider(provider: NodeProvider, limits: ProviderLimits): P
         return provider.start(boot, inner);
       }),
     stop: (instance, signal) =>
-      others(`stopping ${instance.nodeName}`, signal, (inner) => {
+      stopping(`stopping ${instance.nodeName}`, signal, (inner) => {
         checkHeld(isHeld);
         return provider.stop(instance, inner);
       }),
     list: (signal) => listing("listing instances", signal, (inner) => provider.list(inner)),
     findImage: (properties, signal) =>
-      others("finding an image", signal, (inner) => provider.findImage(properties, inner)),
+      findingImages("finding an image", signal, (inner) => provider.findImage(properties, inner)),
     checkPool: (pool, signal) =>
-      others(`checking pool ${pool.name}`, signal, (inner) => provider.checkPool(pool, inner)),
+      checking(`checking pool ${pool.name}`, signal, (inner) => provider.checkPool(pool, inner)),
     [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose](),
   });
 }

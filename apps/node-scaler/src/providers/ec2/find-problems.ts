@@ -29,18 +29,17 @@ async function findUnknownTypes(
   names: readonly string[],
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const unknown = await Promise.all(
-    names.map(async (name) => {
-      // One by one: an answer that names what is wrong does so in words alone.
-      const query = new DescribeInstanceTypesCommand({ InstanceTypes: [name as never] });
-      try {
-        const { InstanceTypes = [] } = await client.send(query, { abortSignal: signal });
-        return InstanceTypes.length === 0 ? [name] : [];
-      } catch (error) {
-        if (codeOf(error) === "InvalidInstanceType") return [name];
-        throw error;
-      }
-    }),
-  );
-  return unknown.flat();
+  const unknown: string[] = [];
+  // Each by itself: an answer that names what is wrong does so in words alone. And not all at once, or they would be too many for the region.
+  for (const name of names) {
+    const query = new DescribeInstanceTypesCommand({ InstanceTypes: [name as never] });
+    try {
+      const { InstanceTypes = [] } = await client.send(query, { abortSignal: signal });
+      if (InstanceTypes.length === 0) unknown.push(name);
+    } catch (error) {
+      if (codeOf(error) !== "InvalidInstanceType") throw error;
+      unknown.push(name);
+    }
+  }
+  return unknown;
 }
