@@ -536,6 +536,24 @@ it("ends what an earlier leader left Creating, and goes on with what was Created
   expect(world.problems).toEqual([]);
 });
 
+it("goes on with what an earlier leader left Cleaning", async () => {
+  const world = new ScalerWorld(buildPolicy());
+  const holder = world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(MINUTE);
+  world.reach(holder);
+  await world.run(10_000);
+  world.ledger.release(holder);
+  await world.run(5000);
+  expect(phases(world)).toEqual(["Cleaning"]);
+  world.restart();
+  await world.run(5000);
+  expect(phases(world)).toEqual(["Cleaning"]);
+  world.pods.clear();
+  await world.run(10_000);
+  expect(phases(world)).toEqual(["Available"]);
+  expect(world.cloud.starts.size).toBe(1);
+});
+
 describe("what is remembered of a pool in trouble", () => {
   const troublesOf = ({ scaler }: ScalerWorld) =>
     buildPoolTroubles({ ...scaler.memory, policies: scaler.policies, nowMs: scaler.now() });
