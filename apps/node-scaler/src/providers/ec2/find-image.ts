@@ -1,4 +1,5 @@
 import type { DescribeImagesCommandInput, Image } from "@aws-sdk/client-ec2";
+import type { DatedImage } from "../newest-image.ts";
 
 /** `id` and `owner` are EC2's own parameters; everything else is a filter of DescribeImages: `name`, `architecture`, `tag:team`. */
 export function buildImageFilters(properties: Readonly<Record<string, string>>): DescribeImagesCommandInput {
@@ -14,22 +15,10 @@ export function buildImageFilters(properties: Readonly<Record<string, string>>):
   };
 }
 
-/** By time of creation; an image without one is older than all others. */
-export function newestImage(images: readonly Image[]): string | undefined {
-  const sorted = images.toSorted((one, other) => compareTimes(one, other) || compareIds(one, other));
-  return sorted.at(-1)?.ImageId;
-}
-
-function compareTimes(one: Image, other: Image): number {
-  const [first, second] = [createdAtMs(one), createdAtMs(other)];
-  return first === second ? 0 : first - second;
-}
-
-function createdAtMs({ CreationDate }: Image): number {
-  const time = Date.parse(CreationDate ?? "");
-  return Number.isNaN(time) ? -Infinity : time;
-}
-
-function compareIds(one: Image, other: Image): number {
-  return (one.ImageId ?? "") < (other.ImageId ?? "") ? -1 : 1;
+/** What EC2 lists, in the words of all providers. A date that cannot be read is none. */
+export function readImages(images: readonly Image[]): readonly DatedImage[] {
+  return images.flatMap(({ ImageId: id, CreationDate = "" }) => {
+    const createdAtMs = Date.parse(CreationDate);
+    return id === undefined ? [] : [{ id, createdAtMs: Number.isNaN(createdAtMs) ? undefined : createdAtMs }];
+  });
 }

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { Boot } from "../provider.ts";
 import { buildUserData, USER_DATA_MAX_BYTES } from "./build-user-data.ts";
 import { decideLaunchError } from "./decide-launch-error.ts";
-import { buildImageFilters, newestImage } from "./find-image.ts";
+import { newestImage } from "../newest-image.ts";
+import { buildImageFilters, readImages } from "./find-image.ts";
 import { planSubnets, type Subnet } from "./plan-subnets.ts";
 import { readEventLosses, readInstance, readLosses } from "./read-instance.ts";
 import { ec2Settings } from "./settings.ts";
@@ -88,9 +89,11 @@ describe("images", () => {
   it("are chosen by age: the newest, one without a date only when there is no other", () => {
     const dated = { ImageId: "dated", CreationDate: "2026-01-01T00:00:00Z" };
     const newer = { ImageId: "newer", CreationDate: "2026-02-01T00:00:00Z" };
-    expect(newestImage([newer, { ImageId: "undated" }, dated])).toBe("newer");
-    expect(newestImage([{ ImageId: "undated" }])).toBe("undated");
-    expect(newestImage([])).toBeUndefined();
+    const newest = (...images: Parameters<typeof readImages>[0]) => newestImage(readImages(images));
+    expect(newest(newer, { ImageId: "undated" }, dated)).toBe("newer");
+    expect(newest({ ImageId: "undated" })).toBe("undated");
+    expect(newest({ ...newer, ImageId: "a" }, { ...newer, ImageId: "b" })).toBe("b");
+    expect(newest()).toBeUndefined();
   });
 });
 

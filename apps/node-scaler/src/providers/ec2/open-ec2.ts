@@ -2,10 +2,11 @@ import { readFile } from "node:fs/promises";
 import { DescribeImagesCommand, EC2Client, TerminateInstancesCommand } from "@aws-sdk/client-ec2";
 import { throwFault } from "@muster/faults";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
+import { newestImage } from "../newest-image.ts";
 import { providerCall } from "../provider-call.ts";
 import type { NodeProvider } from "../provider.ts";
 import { awsFault, codeOf } from "./aws-fault.ts";
-import { buildImageFilters, newestImage } from "./find-image.ts";
+import { buildImageFilters, readImages } from "./find-image.ts";
 import { findProblems } from "./find-problems.ts";
 import { listInstances } from "./find-instances.ts";
 import { fullZones } from "./full-zones.ts";
@@ -74,7 +75,7 @@ export async function openEc2({
       call("looking for an image", outer, async (signal) => {
         const query = new DescribeImagesCommand(buildImageFilters(properties));
         const { Images = [] } = await client.send(query, { abortSignal: signal });
-        const newest = newestImage(Images);
+        const newest = newestImage(readImages(Images));
         if (newest !== undefined) return newest;
         return throwFault({ code: "not_found", kind: "image", id: JSON.stringify(properties) });
       }),

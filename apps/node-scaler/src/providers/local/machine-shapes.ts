@@ -32,11 +32,3 @@ export function buildInstance({ state, ...machine }: Machine): Instance | undefi
   const { instanceId, nodeName, zone, addresses, kubernetesNode, lostAtMs, failure } = machine;
   return { instanceId, nodeName, state, zone, addresses, kubernetesNode, lostAtMs, failure };
 }
-
-type Image = z.infer<typeof shapes.images>["images"][number];
-
-/** One without a date counts as the oldest. */
-export function newestImage(images: readonly Image[]): string | undefined {
-  const [newest] = [...images].sort((a, b) => (b.createdAtMs ?? 0) - (a.createdAtMs ?? 0));
-  return newest?.id;
-}

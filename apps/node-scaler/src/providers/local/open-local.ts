@@ -1,8 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { throwFault } from "@muster/faults";
+import { newestImage } from "../newest-image.ts";
 import type { NodeProvider, Started } from "../provider.ts";
 import { callCloud, type CloudRefusal } from "./cloud-client.ts";
-import { buildInstance, newestImage, shapes } from "./machine-shapes.ts";
+import { buildInstance, shapes } from "./machine-shapes.ts";
 import type { LocalSettings } from "./settings.ts";
 
 export type LocalDeps = {
