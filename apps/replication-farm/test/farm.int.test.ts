@@ -52,8 +52,13 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
     await world.farms.scaleReplicaSet({ requestId: "s2", name: "up", replicasDesired: 1 });
     await settledAt(world, "up", 1);
     await until("surplus pods are gone", async () => (await world.pods("up")).length === 1);
+    await world.farms.scaleReplicaSet({ requestId: "s3", name: "up", replicasDesired: 0 });
+    await settledAt(world, "up", 0);
+    await until("no pod is left", async () => (await world.pods("up")).length === 0);
     expect(await audits("up")).toEqual([
       "CREATED",
+      "REPLICATION_CONTROLLER_RETARGET",
+      "SCALED",
       "REPLICATION_CONTROLLER_RETARGET",
       "SCALED",
       "REPLICATION_CONTROLLER_RETARGET",

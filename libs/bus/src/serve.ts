@@ -132,8 +132,8 @@ async function answer(work: Work, message: Message): Promise<Reply> {
       limit: concurrency,
       retryAfterMs: BUSY_RETRY_MS,
     });
-  const request = tryDecode(method.request, message.payload);
-  if (request === undefined)
+  const request: unknown = tryDecode(method.request, message.payload);
+  if (typeof request !== "object" || request === null)
     throw new FaultError({
       code: "invalid_request",
       field: "payload",

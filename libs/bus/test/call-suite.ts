@@ -47,6 +47,18 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       return bus;
     };
 
+    it("hands over requests whose parts without a value outlive being spread", async () => {
+      const asked: unknown[] = [];
+      await using _service = await served({
+        reserve: (request) => {
+          asked.push({ ...request, ...(request.owner !== null && { owner: { ...request.owner } }) });
+          return Promise.resolve({});
+        },
+      });
+      await client(caller, ReservationService).reserve({ requestId: "r-0", owner: { kind: "session" } });
+      expect(asked).toMatchObject([{ requestId: "r-0", wait: false, owner: { kind: "session", id: "" } }]);
+    });
+
     it("answers with the message that the handler returned", async () => {
       await using _service = await served({
         reserve: ({ requestId, owner }) => Promise.resolve({ reservation: { id: requestId, owner: owner ?? null } }),
