@@ -288,15 +288,19 @@ export async function enable(deps: RequestDeps, request: Named & { readonly enab
 
 type Removal = Named & { readonly keepPods: boolean; readonly force: boolean };
 
-/** A set with replicas goes only by force; its pods go with it unless they are to be kept. Undefined: its record could not be read, and is gone. */
+/** A set with replicas, or in a rolling update, which ends with that, goes only by force; its pods go with it unless they are to be kept. Undefined: its record could not be read, and is gone. */
 export async function remove(deps: RequestDeps, request: Removal): Promise<StoredSet | undefined> {
   const { name, keepPods, force } = request;
   const found = await deps.sets.get(name);
   if (found !== undefined && "unreadable" in found) return removeUnreadable(deps, request, found);
   return changeSet(deps, request, (set) => {
     if (set.deletion !== undefined) return undefined;
-    refuseInRoll(set, "deleted");
-    const { placements, name, spec } = set;
+    const { placements, name, spec, roll } = set;
+    if (roll !== undefined && !force)
+      refuse(
+        "force",
+        `${name} is in rolling update ${roll}: wait until that has ended, or ask for force, which ends it`,
+      );
     if (keepPods && spec.pool !== undefined)
       refuse(
         "keep_pods",
@@ -306,7 +310,7 @@ export async function remove(deps: RequestDeps, request: Removal): Promise<Store
       refuse("force", `${name} has ${placements.length} replicas: scale it to 0 before, or ask for force`);
     const details = { pod_id: set.spec.podId, keep_pods: keepPods };
     return {
-      next: { ...set, deletion: { keepPods, atMs: deps.now() } },
+      next: { ...set, roll: undefined, deletion: { keepPods, atMs: deps.now() } },
       audits: [{ eventType: "DELETED", details }],
     };
   });

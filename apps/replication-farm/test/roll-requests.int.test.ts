@@ -1,7 +1,8 @@
+import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
-import { aSpec, placedOn } from "../src/domain/a-set.ts";
+import { aRoll, aSpec, placedOn } from "../src/domain/a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
-import type { RequestDeps } from "../src/requests.ts";
+import { remove, type RequestDeps } from "../src/requests.ts";
 import { createRoll, type CreateRollRequest } from "../src/roll-requests.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
@@ -52,5 +53,35 @@ describe("a rolling update that is asked for", () => {
     const canary = placedOn(["c"], { name: "web-2" });
     const { record } = await askedOf(requestDeps(world), [web, canary], {});
     expect(record).toMatchObject({ target: 3 });
+  });
+});
+
+describe("a set in a rolling update", () => {
+  const request = { requestId: "d", name: "web-2", keepPods: false };
+  const fresh = placedOn(["c"], { name: "web-2", roll: "web-2", fence: 0 });
+
+  it("is deleted by force alone, which ends the update and leaves the other set what it has", async () => {
+    await using world = await passWorld();
+    const deps = requestDeps(world);
+    for (const set of [{ ...web, roll: "web-2" }, fresh]) await world.sets.create(set.name, set);
+    await world.rolls.create("web-2", aRoll({ oldDesired: 2, newDesired: 1 }));
+    await until("the update is seen", () => world.world.rolls().length === 1);
+    await expect(remove(deps, { ...request, force: false })).rejects.toThrow(/in rolling update web-2/);
+    await remove(deps, { ...request, force: true });
+    await until("the update and the set are gone", async () => (await world.pass("web-2")).is === "gone");
+    expect(await world.rolls.list()).toEqual([]);
+    const left = await world.sets.get("web");
+    expect(left).toMatchObject({
+      record: { roll: undefined, spec: { replicasDesired: 2 }, placements: web.placements },
+    });
+  });
+
+  it("is deleted by force also when the record of the update is lost", async () => {
+    await using world = await passWorld();
+    await world.sets.create("web-2", fresh);
+    await world.pass("web-2");
+    await remove(requestDeps(world), { ...request, force: true });
+    await until("the set is gone", async () => (await world.pass("web-2")).is === "gone");
+    expect(await world.sets.get("web-2")).toBeUndefined();
   });
 });

@@ -121,6 +121,12 @@ describe("an update whose set is not there", () => {
       next: { name: "web", roll: undefined, spec: { replicasDesired: 2 } },
       audits: [{ eventType: "ROLLING_UPDATE_COMPLETION", details: { succeeded: true, canceled: true } }],
     });
+    const deleted = well(newSet(["d"], { roll: undefined, deletion: { keepPods: false, atMs: 0 } }));
+    for (const phase of ["CREATING", "RUNNING", "PAUSED"] as const)
+      expect(planRoll(aLook({ phase, oldDesired: 2 }, { fresh: deleted }))).toMatchObject({
+        do: "write-set",
+        next: { name: "web", roll: undefined, spec: { replicasDesired: 2 } },
+      });
     const freed = well({ ...oldSet, roll: undefined });
     expect(planRoll(aLook({}, { fresh: undefined, old: freed }))).toEqual({ do: "end", because: "set-missing" });
   });

@@ -55,7 +55,8 @@ export type RollStep =
  * was cut short is found as it was left.
  */
 export function planRoll(snapshot: RollSnapshot): RollStep {
-  const { roll, old, fresh } = snapshot;
+  const { roll } = snapshot;
+  const [old, fresh] = [presentIn(roll, snapshot.old), presentIn(roll, snapshot.fresh)];
   if (old === undefined || fresh === undefined) return planWithout(roll, old ?? fresh);
   switch (roll.phase) {
     case "CREATING":
@@ -67,6 +68,12 @@ export function planRoll(snapshot: RollSnapshot): RollStep {
     case "FINISHING":
       return planFinish(snapshot, old.set, fresh.set);
   }
+}
+
+/** Undefined also for a set that has left the update, because it was deleted by force; perhaps it was made anew since. */
+function presentIn({ id, phase }: Roll, rolled: RolledSet | undefined): RolledSet | undefined {
+  if (phase === "CREATING") return rolled?.set.deletion === undefined ? rolled : undefined;
+  return phase === "FINISHING" || rolled?.set.roll === id ? rolled : undefined;
 }
 
 /** A set that was deleted by force ends its update, and what is left keeps what it has. After the end of a finished update the old set is not there either. */
