@@ -114,6 +114,26 @@ it("ends nodes of a pool whose nodes are used once, and no node that no pod reac
   expect(phases(world)).toEqual(["Available"]);
 });
 
+it("remembers that a node was used when it is granted anew while it is cleaned, and ends it then", async () => {
+  const world = new ScalerWorld(buildPolicy({ reuse: false, idleMs: 60 * MINUTE }));
+  const first = world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(MINUTE);
+  world.reach(first);
+  await world.round("heartbeat");
+  world.release(first);
+  await world.round("heartbeat");
+  expect(phases(world)).toEqual(["Cleaning"]);
+  const second = world.ledger.reserve("a", 1, world.nowMs);
+  world.ledger.grant();
+  await world.round("heartbeat");
+  expect(phases(world)).toEqual(["Available"]);
+  await world.round("heartbeat");
+  expect(world.records()[0]?.status).toMatchObject({ phase: "Claimed", claim: { reached: true } });
+  world.release(second);
+  await world.run(3 * MINUTE);
+  expect(world.records()).toEqual([]);
+});
+
 it("boots no node in the place of one that was just given back, in whatever second that was", async () => {
   const starts: number[] = [];
   for (let second = 0; second < 35; second += 1) {

@@ -72,7 +72,7 @@ export type NodeStatus = {
   readonly addresses: readonly string[];
   /** Name of the demand that it was made or is kept for. */
   readonly boundTo: string | undefined;
-  /** With Claimed and Cleaning. */
+  /** With Claimed and Cleaning, and until the next claim where that was granted during the cleaning. */
   readonly claim: Claim | undefined;
   /** Somebody has had it, or something has run on it, since it was made. */
   readonly served: boolean;

@@ -118,6 +118,13 @@ describe("the dispenser", () => {
     expect(plan(node("Claimed", false), { machines: free }, false)?.phase).toBe("Available");
   });
 
+  it("ends a node that was used once, granted anew while it was cleaned, and given back before that was seen", () => {
+    const again = node("Available", true);
+    expect(plan(again, { machines: free }, false)?.spec?.terminate?.code).toBe("RETURNED");
+    expect(plan(again, { machines: free })).toMatchObject({ because: "clean", status: { claim: undefined } });
+    expect(plan(again, { machines: heldByOther })?.status?.claim).toEqual({ ...other, reached: true });
+  });
+
   it("ends a node on which the holder's pods stay for ever", () => {
     const pods = podOf(holder.owner);
     expect(plan(node("Cleaning", true), { machines: free, pods, nowMs: 119_999 })).toBeUndefined();

@@ -55,11 +55,13 @@ function planNode(
     return {
       ...begin(node, "granted"),
       phase: "Claimed",
-      status: { ...claimed(holder, reached(holder.owner, pods)), served: true },
+      status: { ...claimed(holder, claim?.reached === true || reached(holder.owner, pods)), served: true },
     };
   if (phase === "Available" && !node.status.served && (pods.length > 0 || machine?.standing === "OCCUPIED"))
     return { ...begin(node, "occupied"), status: { served: true } };
-  if (phase === "Cleaning") return planCleaning(node, machine, pods, snapshot);
+  // Available with a claim: it was granted anew while it was cleaned, and nobody has it any more.
+  if (phase === "Cleaning" || (phase === "Available" && claim !== undefined))
+    return planCleaning(node, machine, pods, snapshot);
   if (phase !== "Claimed" || claim === undefined) return undefined;
   if (holder === undefined) return claim.reached ? goBack(node, "returned") : goBack(node, "returned-unused");
   const was = claim.reached || reached(holder.owner, pods);
@@ -88,7 +90,9 @@ function planCleaning(
     const terminate = buildTermination({ code: "RETURNED", message }, node, policies, nowMs);
     return { ...begin(node, because), spec: { terminate } };
   };
-  if (machine?.holder !== undefined) return { ...begin(node, "clean"), phase: "Available", status: unbound };
+  // Granted anew: what ran on it is remembered.
+  if (machine?.holder !== undefined)
+    return { ...begin(node, "clean"), phase: "Available", status: { ...unbound, claim } };
   if (policy === undefined || !policy.reuse) return returned("nodes of the pool are used once", "single-use");
   const left = claim !== undefined && reached(claim.owner, pods);
   if (!left && machine?.standing !== "OCCUPIED")
