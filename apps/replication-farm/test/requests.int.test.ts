@@ -136,7 +136,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     for (const name of ["p-old", "p-new"]) {
       const refused = /is in rolling update p-new/;
       await expect(farms.scaleReplicaSet({ requestId: "s", name, replicasDesired: 1 })).rejects.toThrow(refused);
-      await expect(farms.deleteReplicaSet({ requestId: "s", name, force: true })).rejects.toThrow(refused);
+      await expect(farms.deleteReplicaSet({ requestId: "s", name })).rejects.toThrow(refused);
       await expect(farms.transferNode({ requestId: "s", name, node: "n-0" })).rejects.toThrow(refused);
     }
     expect((await change("c2", "RESUME")).roll?.record?.phase).toBe(ROLL_PHASE_RUNNING);
