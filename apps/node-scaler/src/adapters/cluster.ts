@@ -5,7 +5,7 @@ import { annotations, bucketKeys, buckets, muster, taints } from "@muster/proto"
 import { openBucket, openView, protoCodec } from "@muster/store";
 import { FaultError } from "@muster/faults";
 import type { PendingPod } from "../domain/pack-pods.ts";
-import type { PodsByNode } from "../domain/sightings.ts";
+import { isMarkFresh, type PodsByNode } from "../domain/sightings.ts";
 import type { Cluster } from "../scaler.ts";
 import { readNode } from "./read-node.ts";
 import { keepPod, type KeptPod } from "./read-pod.ts";
@@ -56,7 +56,7 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
     }),
   );
   const isMarked = (): boolean =>
-    view.ageMs() === 0 && now() - (mark.get(bucketKeys.nodesComplete)?.value.atMs ?? -Infinity) <= nodesFreshMs;
+    view.ageMs() === 0 && isMarkFresh(mark.get(bucketKeys.nodesComplete)?.value.atMs, nodesFreshMs, now());
   const opened = undo.move();
   return {
     nodes: () => {
