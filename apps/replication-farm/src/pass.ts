@@ -58,7 +58,7 @@ export type Passed = { readonly is: "again" } | { readonly is: "gone" } | { read
 export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   const found = await deps.sets.get(owned.name);
   if (found !== undefined && "unreadable" in found) return settled();
-  const rolled = await passRoll(deps, owned);
+  const rolled = await passRoll(deps, owned, found !== undefined);
   if (rolled !== undefined) return rolled;
   if (found === undefined) return { is: "gone" };
   if (found.record.fence > owned.fence) return { is: "lost" };
@@ -199,7 +199,7 @@ async function removeDeleted(
 }
 
 /** The rolling update that goes by the set's name is run by the set's owner. Undefined: there is none, or it waits. */
-async function passRoll(deps: PassDeps, owned: Owned): Promise<Passed | undefined> {
+async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<Passed | undefined> {
   if (!deps.world.rolls().some(({ id }) => id === owned.name)) return undefined;
   const found = await deps.rolls.get(owned.name);
   if (found === undefined || "unreadable" in found) return undefined;
@@ -225,6 +225,8 @@ async function passRoll(deps: PassDeps, owned: Owned): Promise<Passed | undefine
   if (step.do !== "wait" && step.because === "set-missing") tellMissingSet(deps, roll);
   deps.tell.planned(owned.name, `roll-${step.do}`, step.because);
   if (step.do === "wait" && (trouble === undefined || trouble.message === roll.trouble?.message)) return undefined;
+  // What is audited of it stands nowhere else: it is kept until that is on its stream.
+  if (step.do === "end" && roll.outbox.length > 0) return hasSet ? undefined : settled(Number.POSITIVE_INFINITY, true);
   if (!owned.isHeld()) return { is: "lost" };
   const { because } = step;
   const traced = { doing: "roll replica sets", set: owned.name, because, under: roll.traceparent };

@@ -33,7 +33,10 @@ export type PassWorld = AsyncDisposable & {
 const FENCE = 1;
 
 /** `pods`: what the API server does instead of counting. */
-export async function passWorld(pods: Partial<PassDeps["pods"]> = {}): Promise<PassWorld> {
+export async function passWorld(
+  pods: Partial<PassDeps["pods"]> = {},
+  others: Pick<Partial<PassDeps>, "auditLog"> = {},
+): Promise<PassWorld> {
   await using starting = new AsyncDisposableStack();
   const nats = starting.use(await natsServer());
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "passes" }));
@@ -84,6 +87,7 @@ export async function passWorld(pods: Partial<PassDeps["pods"]> = {}): Promise<P
     unhealthyMs: 3_600_000,
     alerts: { raise: note, resolve: note },
     tell: { planned: () => undefined, failed: note },
+    ...others,
   };
   const owned = new Map<string, Owned>();
   const stack = starting.move();

@@ -85,3 +85,26 @@ describe("a set in a rolling update", () => {
     expect(await world.sets.get("web-2")).toBeUndefined();
   });
 });
+
+describe("a rolling update that has ended", () => {
+  it("is kept until what is audited of it is on its stream, also when both sets are gone", async () => {
+    let isAway = true;
+    const publish = () => (isAway ? Promise.reject(new Error("the stream is away")) : Promise.resolve());
+    await using world = await passWorld({}, { auditLog: { publish } });
+    const event = { eventType: "ROLLING_UPDATE_CREATION", details: "{}", timestampMs: 0, traceparent: "" } as const;
+    const outbox = [{ ...event, id: "i", replicaSet: "web-2" }];
+    const ids = ["web-2", "web-3"];
+    await world.sets.create("web-2", placedOn(["a", "b", "c"], { name: "web-2" }));
+    for (const id of ids) await world.rolls.create(id, aRoll({ id, newSet: id, phase: "FINISHING", outbox }));
+    await until("the updates are seen", () => world.world.rolls().length === 2);
+    for (const id of ids) {
+      expect(await world.pass(id)).toMatchObject({ is: "settled" });
+      expect(await world.rolls.get(id)).toMatchObject({ record: { outbox } });
+    }
+    isAway = false;
+    for (const id of ids) {
+      const hasEnded = async () => (await world.pass(id), (await world.rolls.get(id)) === undefined);
+      await until(`update ${id} has ended`, hasEnded);
+    }
+  });
+});
