@@ -11,9 +11,10 @@ import {
   requireSet,
   type RequestDeps,
 } from "./requests.ts";
+import { buildAudits } from "./domain/audit.ts";
 import { decideMinimum } from "./domain/decide-minimum.ts";
 import { decideUndo } from "./domain/decide-undo.ts";
-import type { ReplicaSet, ReplicaSetSpec } from "./domain/replica-set.ts";
+import type { AuditEvent, ReplicaSet, ReplicaSetSpec } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 
 export type CreateRollRequest = {
@@ -125,23 +126,49 @@ function refuseUnfit(field: string, { name, roll, deletion, spec, transfer }: Re
   if (transfer !== undefined) refuse(field, `${name} is leaving node ${transfer.oldNode}: wait until that has ended`);
 }
 
-export type ChangeRollRequest = { readonly requestId: string; readonly id: string; readonly change: string };
+export type ChangeRollRequest = {
+  readonly requestId: string;
+  readonly id: string;
+  readonly change: string;
+  /** Undefined: as before. */
+  readonly minimum: number | undefined;
+  /** Empty: nobody who says so. */
+  readonly by: string;
+};
 
-/** PAUSE, RESUME or UNDO. Each is done once a request: the same one again changes nothing. */
+const CHANGES: Readonly<Record<"PAUSE" | "RESUME" | "UNDO" | "REDO", AuditEvent>> = {
+  PAUSE: "ROLLING_UPDATE_PAUSE",
+  RESUME: "ROLLING_UPDATE_RESUME",
+  UNDO: "ROLLING_UPDATE_UNDO",
+  REDO: "ROLLING_UPDATE_REDO",
+};
+
+/** Each change is done once a request, and one that is done already changes nothing. Both sets' trails have it. */
 export async function changeRoll(deps: RequestDeps, request: ChangeRollRequest): Promise<Stored<Roll>> {
-  const { requestId, id, change } = request;
+  const { requestId, id, change, minimum, by } = request;
+  if (!isChange(change)) return refuse("change", `"${change}" is none: ${Object.keys(CHANGES).join(", ")} is needed`);
   for (let attempt = 1; ; attempt += 1) {
     const { record: roll, revision } = await requireRoll(deps, id);
     if (roll.requestId === requestId) return { record: roll, revision };
-    const next = changed(roll, change);
+    const next = changed(roll, change, minimum ?? roll.minimum);
     if (next === roll) return { record: roll, revision };
+    const traceparent = deps.traceparent();
+    const { oldSet, newSet } = next;
+    const details = { roll_id: id, old: oldSet, new: newSet, minimum_replicas: next.minimum, by };
+    const context = { nowMs: deps.now(), traceparent, newId: deps.newId };
+    const audits = [oldSet, newSet].flatMap((set) =>
+      buildAudits(set, [{ eventType: CHANGES[change], details }], context),
+    );
     try {
-      const marked = { ...next, requestId, traceparent: deps.traceparent() };
-      return await deps.rolls.change({ key: id, revision, next: marked, audits: [] });
+      return await deps.rolls.change({ key: id, revision, next: { ...next, requestId, traceparent }, audits });
     } catch (error) {
       if (faultOf(error)?.code !== "conflict" || attempt >= ATTEMPTS_MAX) throw error;
     }
   }
+}
+
+function isChange(text: string): text is keyof typeof CHANGES {
+  return Object.hasOwn(CHANGES, text);
 }
 
 export async function requireRoll(deps: Pick<RequestDeps, "rolls">, id: string): Promise<Stored<Roll>> {
@@ -152,7 +179,7 @@ export async function requireRoll(deps: Pick<RequestDeps, "rolls">, id: string):
   return found;
 }
 
-function changed(roll: Roll, change: string): Roll {
+function changed(roll: Roll, change: keyof typeof CHANGES, minimum: number): Roll {
   const { phase, id } = roll;
   if (phase === "FINISHING") refuse("change", `rolling update ${id} is finishing and cannot be changed`);
   if (phase === "CREATING") {
@@ -162,17 +189,17 @@ function changed(roll: Roll, change: string): Roll {
       retryAfterMs: 500,
     });
   }
-  switch (change) {
-    case "PAUSE":
-      return phase === "PAUSED" ? roll : { ...roll, phase: "PAUSED" };
-    case "RESUME":
-      return phase === "RUNNING" ? roll : { ...roll, phase: "RUNNING" };
-    case "UNDO": {
-      const verdict = decideUndo(roll);
-      if (verdict.is === "undone") return verdict.next;
-      return refuse("change", `UNDO would take from what has to stay healthy: ${verdict.because}`);
-    }
-    default:
-      return refuse("change", `"${change}" is none: PAUSE, RESUME or UNDO is needed`);
+  const wanted = minimum === roll.minimum ? roll : { ...roll, minimum };
+  const isGoingBack = roll.undone % 2 === 1;
+  if (isGoingBack === (change === "REDO") && (change === "UNDO" || change === "REDO")) {
+    const verdict = decideUndo(wanted);
+    if (verdict.is === "undone") return verdict.next;
+    return refuse("minimum_replicas", `${change} would take from what has to stay healthy: ${verdict.because}`);
   }
+  const { oldDesired, newDesired } = roll;
+  const never = minimum > roll.minimum ? decideMinimum(wanted, oldDesired + newDesired) : undefined;
+  if (never !== undefined) refuse("minimum_replicas", never);
+  if (change === "PAUSE" && phase !== "PAUSED") return { ...wanted, phase: "PAUSED" };
+  if (change === "RESUME" && phase !== "RUNNING") return { ...wanted, phase: "RUNNING" };
+  return wanted;
 }

@@ -123,7 +123,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await settledAt(world, "p-new", 1);
     await settledAt(world, "p-old", 2);
     const change = (requestId: string, word: string) => farms.changeRoll({ requestId, id: "p-new", change: word });
-    await expect(change("c0", "STOP")).rejects.toThrow(/PAUSE, RESUME or UNDO/);
+    await expect(change("c0", "STOP")).rejects.toThrow(/PAUSE, RESUME, UNDO, REDO/);
     expect((await change("c1", "PAUSE")).roll?.record?.phase).toBe(ROLL_PHASE_PAUSED);
     await until(
       "the update tells where it stands",

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { aRoll, aSpec, placedOn } from "../src/domain/a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 import { remove, type RequestDeps } from "../src/requests.ts";
-import { createRoll, type CreateRollRequest } from "../src/roll-requests.ts";
+import { changeRoll, createRoll, type CreateRollRequest } from "../src/roll-requests.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
 function requestDeps({ sets, rolls, world }: PassWorld): RequestDeps {
@@ -106,5 +106,49 @@ describe("a rolling update that has ended", () => {
       const hasEnded = async () => (await world.pass(id), (await world.rolls.get(id)) === undefined);
       await until(`update ${id} has ended`, hasEnded);
     }
+  });
+});
+
+describe("a rolling update that is turned round", () => {
+  const changesOf = async (world: PassWorld) => {
+    const deps = requestDeps(world);
+    await deps.rolls.create("web-2", aRoll({ phase: "RUNNING", oldDesired: 2, newDesired: 1, minimum: 2, fence: 0 }));
+    let count = 0;
+    return async (word: string, minimum?: number) => {
+      count += 1;
+      const request = { requestId: `q${count}`, id: "web-2", change: word, minimum, by: "ann" };
+      return (await changeRoll(deps, request)).record;
+    };
+  };
+
+  it("goes back however often that is asked for, forward again by a word of its own, and both trails say by whom", async () => {
+    await using world = await passWorld();
+    const change = await changesOf(world);
+    const back = await change("UNDO");
+    expect(back).toMatchObject({ oldSet: "web-2", newSet: "web", undone: 1 });
+    expect(await change("UNDO")).toEqual(back);
+    const forward = await change("REDO");
+    expect(forward).toMatchObject({ oldSet: "web", newSet: "web-2", undone: 2 });
+    expect(await change("REDO")).toEqual(forward);
+    const told = forward.outbox.map(({ eventType, replicaSet, details }) => ({
+      eventType,
+      replicaSet,
+      by: (JSON.parse(details) as { by: string }).by,
+    }));
+    expect(told.map(({ by }) => by)).toEqual(["ann", "ann", "ann", "ann"]);
+    expect(told.map(({ eventType, replicaSet }) => `${eventType} ${replicaSet}`)).toEqual([
+      "ROLLING_UPDATE_UNDO web-2",
+      "ROLLING_UPDATE_UNDO web",
+      "ROLLING_UPDATE_REDO web",
+      "ROLLING_UPDATE_REDO web-2",
+    ]);
+  });
+
+  it("goes on with another minimum, unless that can never be kept", async () => {
+    await using world = await passWorld();
+    const change = await changesOf(world);
+    await change("UNDO");
+    expect(await change("UNDO", 0)).toMatchObject({ newSet: "web", undone: 1, minimum: 0 });
+    await expect(change("UNDO", 9)).rejects.toThrow(/minimum_replicas/);
   });
 });

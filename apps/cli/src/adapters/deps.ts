@@ -1,6 +1,5 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { hostname, userInfo } from "node:os";
 import { connectNats, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { streams } from "@muster/proto";
@@ -11,6 +10,7 @@ import type { NatsObservation } from "../domain/build-doctor-report.ts";
 import { decideConnection, describeConnection, type Connection, type LocalStack } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { KINDS, type Kinds } from "../kinds/kinds.ts";
+import { caller } from "./caller.ts";
 import { deadLetterBox } from "./dead-letters.ts";
 import { musterServices } from "./muster-services.ts";
 
@@ -155,15 +155,6 @@ async function natsApi(connection: NatsBus["connection"], subject: string): Prom
     return { trouble: error === undefined ? undefined : (error.description ?? "refused"), ...(state && { state }) };
   } catch (error) {
     return { trouble: `no answer: ${error instanceof Error ? error.message : String(error)}` };
-  }
-}
-
-function caller(): string {
-  try {
-    return `${userInfo().username}@${hostname()}`;
-  } catch {
-    // A user without a name, as in many containers.
-    return `user ${process.getuid?.() ?? ""}@${hostname()}`;
   }
 }
 

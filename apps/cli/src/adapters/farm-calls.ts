@@ -3,6 +3,7 @@ import { FarmService } from "@muster/proto";
 import type { ExplainedSet, ReplicaSet, Roll, SetAudit, UnreadableSet } from "../domain/replica-set.ts";
 import type { SetDocument, SetSpec } from "../domain/set-document.ts";
 import type { Link } from "../kinds/kind.ts";
+import { caller } from "./caller.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import {
   auditFromMessage,
@@ -25,6 +26,8 @@ export type RollRequest = {
   readonly leaveOld: boolean;
   readonly delayMs: number;
 };
+
+export type RollChange = "PAUSE" | "RESUME" | "UNDO" | "REDO";
 
 /** What the farms can be asked for. Every call rejects with FaultError and nothing else. */
 export type FarmCalls = {
@@ -51,7 +54,8 @@ export type FarmCalls = {
   roll(request: RollRequest): Promise<Roll>;
   getRoll(id: string): Promise<Roll>;
   rolls(): Promise<Roll[]>;
-  changeRoll(id: string, change: "PAUSE" | "RESUME" | "UNDO"): Promise<Roll>;
+  /** `minimum` undefined: as before. */
+  changeRoll(id: string, change: RollChange, minimum: number | undefined): Promise<Roll>;
 };
 
 export function farmCalls({ bus, stop }: Link): FarmCalls {
@@ -108,7 +112,16 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
     },
     getRoll: async (id) => rollOf(await farms.getRoll({ id }, options)),
     rolls: async () => (await farms.listRolls({}, options)).rolls.map(rollFromMessage),
-    changeRoll: async (id, change) => rollOf(await farms.changeRoll({ ...again(), id, change }, options)),
+    changeRoll: async (id, change, minimum) => {
+      const request = {
+        ...again(),
+        id,
+        change,
+        by: caller(),
+        ...(minimum !== undefined && { minimumReplicas: minimum }),
+      };
+      return rollOf(await farms.changeRoll(request, options));
+    },
   };
 }
 

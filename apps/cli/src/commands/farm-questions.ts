@@ -2,10 +2,11 @@ import { faultOf, type Fault } from "@muster/faults";
 import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
+import { adviseRoll } from "../domain/build-set-views.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { nearestName } from "../domain/nearest-name.ts";
-import { isRollWord, isSetWord, SET_NOUN, type ReplicaSet } from "../domain/replica-set.ts";
+import { isRollWord, isSetWord, SET_NOUN, type ReplicaSet, type Roll } from "../domain/replica-set.ts";
 
 /** The set that `NAME`, `rs/NAME` or `rs NAME` means. Throws CommandError for another kind. */
 export function setNameOf(first: string, second?: string): string {
@@ -90,13 +91,15 @@ async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<st
     return `nothing of it is touched as it is; \`muster delete ${name} --force\` gives it up, with its pods`;
   if (fault.field === "force")
     return `\`muster delete ${name} --force\` deletes its pods too, \`muster delete ${name} --orphan\` leaves them running`;
-  return hintOf(await farms.get(name));
+  const set = await farms.get(name);
+  const roll = set.roll === "" ? undefined : await farms.getRoll(set.roll);
+  return hintOf(set, roll);
 }
 
 /** What stands in the way of a change, by how the set is now. */
-function hintOf({ name, roll, deletion, transfer, held, replicas }: ReplicaSet): string {
+function hintOf({ name, deletion, transfer, held, replicas }: ReplicaSet, roll: Roll | undefined): string {
   if (deletion !== undefined) return `\`muster wait replica-set/${name} --for=delete\` waits until it is gone`;
-  if (roll !== "") return `\`muster roll status ${roll}\` follows it, \`muster roll undo ${roll}\` goes back`;
+  if (roll !== undefined) return `\`muster roll status ${roll.id}\` follows it, ${adviseRoll(roll)}`;
   if (held !== undefined) return `\`muster transfer ${name} --release\` lets transfers go on`;
   if (transfer !== undefined) return `\`muster explain replica-set/${name}\` says how far its transfer is`;
   const nodes = replicas.map(({ node }) => node);

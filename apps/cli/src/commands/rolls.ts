@@ -1,9 +1,9 @@
 import { faultOf } from "@muster/faults";
-import { farmCalls, type FarmCalls, type RollRequest } from "../adapters/farm-calls.ts";
+import { farmCalls, type FarmCalls, type RollChange, type RollRequest } from "../adapters/farm-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildRecord } from "../domain/build-record.ts";
-import { buildRollLine, buildRollTable, describeCounts, describeRoll } from "../domain/build-set-views.ts";
+import { adviseRoll, buildRollLine, buildRollTable, describeCounts, describeRoll } from "../domain/build-set-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { checkWish, type Wish } from "../domain/decide-wait.ts";
 import { decideRollEnd, decideRollWait, ROLL_CONDITIONS } from "../domain/decide-set-wait.ts";
@@ -80,20 +80,27 @@ export async function showRoll(
   return EXIT.ok;
 }
 
-/** `muster roll pause`, `resume` and `undo`. */
+/** `muster roll pause`, `resume`, `undo` and `redo`. */
 export async function changeRoll(
   cli: Cli,
   name: string,
-  { change, follow, timeoutMs, output }: FollowOptions & { readonly change: "PAUSE" | "RESUME" | "UNDO" },
+  {
+    change,
+    minimum,
+    follow,
+    timeoutMs,
+    output,
+  }: FollowOptions & { readonly change: RollChange; readonly minimum: number | undefined },
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   const { id } = await findRoll(connected, name);
-  const roll = await askOfSet(connected, name, (farms) => farms.changeRoll(id, change));
+  const roll = await askOfSet(connected, name, (farms) => farms.changeRoll(id, change, minimum));
   if (follow) return await followRoll(cli, connected, roll, { timeoutMs, output });
   const said = {
     PAUSE: `is paused: both sets stay as they are until \`muster roll resume ${id}\``,
     RESUME: "goes on",
     UNDO: `goes back: ${describeRoll(roll)}`,
+    REDO: `goes forward again: ${describeRoll(roll)}`,
   }[change];
   print(cli.io, output, { table: () => [`roll/${id} ${said}`], data: () => buildRecord(roll) });
   return EXIT.ok;
@@ -112,14 +119,12 @@ async function findRoll({ link }: Connected, name: string): Promise<Roll> {
 }
 
 async function hintForNone(farms: FarmCalls, name: string, rolls: readonly Roll[]): Promise<string> {
-  const near = nearestName(
-    name,
-    rolls.flatMap(({ id, oldSet, newSet }) => [id, oldSet, newSet]),
-  );
-  if (near !== undefined) return `did you mean "${near}"?`;
-  return (await setOrNone(farms, name)) === undefined
-    ? "`muster get rolls` shows those that go on"
-    : `none goes on; \`muster audit ${name}\` shows those that are over`;
+  const over = `none goes on; \`muster audit ${name}\` shows those that are over`;
+  // Of one that was undone the set is gone, and its trail is not.
+  if ((await setOrNone(farms, name)) !== undefined || (await farms.audit(name, 1)).length > 0) return over;
+  const names = rolls.flatMap(({ id, oldSet, newSet }) => [id, oldSet, newSet]);
+  const near = nearestName(name, names);
+  return near === undefined ? "`muster get rolls` shows those that go on" : `did you mean "${near}"?`;
 }
 
 /** Tells how it goes on until it is over. */
@@ -140,7 +145,7 @@ async function followRoll(
   const look = (): Promise<Roll> => farms.getRoll(start.id);
   const { last, end } = await watchFarm(cli, connected, { start, look, isEnough: say, timeoutMs });
   if (end !== "gone") {
-    const goesOn = `roll ${last.id} goes on; \`muster roll pause ${last.id}\` stops it, \`muster roll undo ${last.id}\` goes back`;
+    const goesOn = `roll ${last.id} goes on; \`muster roll pause ${last.id}\` stops it, ${adviseRoll(last)}`;
     if (end === "interrupted") {
       cli.io.err([`left: ${goesOn}`]);
       return EXIT.interrupted;

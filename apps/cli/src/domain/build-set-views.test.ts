@@ -13,7 +13,7 @@ describe.each([
   const set = aReplicaSet({ spec, trouble: { code, message, sinceMs: 0 } });
 
   it("says so in the list", () => {
-    expect(buildSetTable([set], 0, STYLE).at(1)).toMatch(new RegExp(`TROUBLED .*${code}: ${message}$`));
+    expect(buildSetTable([set], [], 0, STYLE).at(1)).toMatch(new RegExp(`TROUBLED .*${code}: ${message}$`));
   });
 
   it("says so, and which pool it is on, in its description", () => {

@@ -137,6 +137,13 @@ export function buildRollLine(roll: Roll): string {
   return `roll ${id} ${phase}: ${counts}; at least ${minimum} stay ready${why === "" ? "" : ` (${why})`}`;
 }
 
+/** How to turn it round; of one that goes back already, how it comes to its end where too few become ready. */
+export function adviseRoll({ id, undone }: Pick<Roll, "id" | "undone">): string {
+  return undone % 2 === 1
+    ? `\`muster roll undo ${id} --minimum N\` goes back with less that has to stay ready`
+    : `\`muster roll undo ${id}\` goes back`;
+}
+
 /** What was agreed when it began. */
 export function describeRoll(roll: Roll): string {
   const { oldSet, newSet, target, minimum, leaveOld, delayMs } = roll;

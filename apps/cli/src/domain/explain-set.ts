@@ -1,5 +1,5 @@
 import type { Explanation } from "./build-explanation.ts";
-import { buildRollLine, describeCounts, describeMove } from "./build-set-views.ts";
+import { adviseRoll, buildRollLine, describeCounts, describeMove } from "./build-set-views.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 import { colourOf, paint } from "./paint.ts";
@@ -43,7 +43,7 @@ function explainState(set: ReplicaSet, roll: Roll | undefined): Explanation | un
     return {
       code: "IN_ROLL",
       message: buildRollLine(roll),
-      next: `\`muster roll status ${roll.id}\` follows it, \`muster roll undo ${roll.id}\` goes back`,
+      next: `\`muster roll status ${roll.id}\` follows it, ${adviseRoll(roll)}`,
     };
   if (set.transfer !== undefined) {
     const { because, givenUpAtMs } = set.transfer;

@@ -131,19 +131,22 @@ function addChanges(roll: Command, cli: Cli, answer: Answer): void {
   const verbs = [
     ["pause", "PAUSE", "Stop a rolling update where it is."],
     ["resume", "RESUME", "Let a rolling update that is paused go on."],
-    ["undo", "UNDO", "Go back to the old set; done again, forward again."],
+    ["undo", "UNDO", "Go back to the old set; of one that does already, only the minimum can be changed."],
+    ["redo", "REDO", "Go forward again, after undo."],
   ] as const;
   for (const [verb, change, description] of verbs) {
-    roll
-      .command(verb)
-      .description(description)
-      .argument("<roll>", ROLL)
+    const command = roll.command(verb).description(description).argument("<roll>", ROLL);
+    if (change === "UNDO" || change === "REDO")
+      command.option("--minimum <n>", "so many replicas stay ready from now on; as before, if left out", countArgument);
+    command
       .option("--follow", "tell how it goes on until it is over")
       .option("--timeout <duration>", "with --follow: end with 1 when it takes longer", durationArgument)
       .addOption(outputOption())
       .addHelpText("after", `\nExamples:\n  muster roll ${verb} web-2`)
       .action(
-        answer((name: string, options: Follow) => changeRoll(cli, setNameOf(name), { change, ...followOf(options) })),
+        answer((name: string, { minimum, ...options }: Follow & { minimum?: number }) =>
+          changeRoll(cli, setNameOf(name), { change, minimum, ...followOf(options) }),
+        ),
       );
   }
 }

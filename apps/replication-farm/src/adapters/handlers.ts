@@ -97,7 +97,8 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
         .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []));
       return Promise.resolve({ rolls: rolls.slice(0, PAGE_MAX).map((each) => rollMessage(deps, each)) });
     },
-    changeRoll: (request) => roll(changeRoll(deps, request)),
+    changeRoll: ({ minimumReplicas, ...request }) =>
+      roll(changeRoll(deps, { ...request, minimum: minimumReplicas ?? undefined })),
     listAudit: async ({ name, limit, continue: token }, { signal }) => {
       if (!/^\d*$/.test(token)) refuse("continue", `"${token}" is not from the previous reply`);
       const most = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);

@@ -138,6 +138,10 @@ export type AuditEvent =
   | "NODE_TRANSFER_COMPLETION"
   | "NODE_TRANSFER_ROLLBACK"
   | "ROLLING_UPDATE_CREATION"
+  | "ROLLING_UPDATE_PAUSE"
+  | "ROLLING_UPDATE_RESUME"
+  | "ROLLING_UPDATE_UNDO"
+  | "ROLLING_UPDATE_REDO"
   | "ROLLING_UPDATE_COMPLETION";
 
 /** What was done to a set, written together with what was done. */
