@@ -57,6 +57,12 @@ it.each([
     "check that provider aws can be reached",
   ],
   [
+    "a pool whose provider cannot make it",
+    { ...shortage, code: "POOL_WRONG", instanceType: "", zone: "", message: "no such type", nextTryAtMs: undefined },
+    "provider aws cannot make what the pool asks for, for 2m05s (no such type), looked at again until it can",
+    "put right what stands in brackets: pool elastic in the file of pools",
+  ],
+  [
     "what a newer scaler knows",
     { ...shortage, code: "ECLIPSE", message: "" },
     "ECLIPSE of large on demand in zone zone-a for 2m05s, tried again in 7m55s",

@@ -64,6 +64,8 @@ function adviceFor({ code, pool, provider, instanceType }: PoolTrouble): string 
       return `such nodes are ready, and end before anybody can use them: look for taints, for the label of pool ${pool}, and at the kubelet of one; \`muster nodes -p ${pool} --all\` shows them`;
     case "PROVIDER_FAILED":
       return `check that provider ${provider} can be reached and lets the node scaler in; its log has more`;
+    case "POOL_WRONG":
+      return `put right what stands in brackets: pool ${pool} in the file of pools, or what provider ${provider} makes its nodes of`;
     default:
       return `\`muster nodes dump\` shows what the node scaler does for pool ${pool}`;
   }

@@ -23,6 +23,8 @@ export function describePoolTrouble(trouble: PoolTrouble, nowMs: number): string
       return `${plural(boots, "boot")} of ${kind} in a row became nodes of no use since ${since} ago: ${code}${said}`;
     case "PROVIDER_FAILED":
       return `provider ${provider} fails for ${since}${said}, ${again}`;
+    case "POOL_WRONG":
+      return `provider ${provider} cannot make what the pool asks for, for ${since}${said}, looked at again until it can`;
     default:
       return `${code} of ${kind} for ${since}${said}, ${again}`;
   }

@@ -56,7 +56,7 @@ export type PoolScaling = {
 /** Why a pool does not get nodes as it should. */
 export type PoolTrouble = {
   readonly pool: string;
-  /** NO_CAPACITY, BOOT_FAILED, BOOT_TIMEOUT, UNHEALTHY, PROVIDER_FAILED; a scaler that is newer than this command knows more words. */
+  /** NO_CAPACITY, BOOT_FAILED, BOOT_TIMEOUT, UNHEALTHY, PROVIDER_FAILED, POOL_WRONG; a scaler that is newer than this command knows more words. */
   readonly code: string;
   readonly provider: string;
   /** Empty: every type of the pool. */

@@ -64,6 +64,16 @@ it("tells of a provider that does not answer once, also where boots fail because
   ]);
 });
 
+it("tells of a pool that its provider cannot make, and of no other", () => {
+  const wrongPools = new Map([["b", { sinceMs: NOW - 5000, message: "no such type" }]]);
+  expect(buildPoolTroubles({ ...nothing, wrongPools })).toEqual([
+    {
+      ...{ pool: "b", code: "POOL_WRONG", provider: "other", instanceType: undefined, spot: false, zone: undefined },
+      ...{ message: "no such type", sinceMs: NOW - 5000, nextTryAtMs: undefined, boots: 0 },
+    },
+  ]);
+});
+
 it("tells of boots that failed, the oldest trouble of a pool first", () => {
   const failure = {
     pool: "a",

@@ -9,7 +9,7 @@ export type Silence = { readonly sinceMs: number; readonly message: string };
 /** Why a pool does not get nodes as it should. */
 export type PoolTrouble = {
   readonly pool: string;
-  readonly code: "NO_CAPACITY" | "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY" | "PROVIDER_FAILED";
+  readonly code: "NO_CAPACITY" | "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY" | "PROVIDER_FAILED" | "POOL_WRONG";
   readonly provider: string;
   /** Undefined: every type of the pool. */
   readonly instanceType: string | undefined;
@@ -18,7 +18,7 @@ export type PoolTrouble = {
   readonly zone: string | undefined;
   readonly message: string;
   readonly sinceMs: number;
-  /** Undefined: as soon as a node is needed. */
+  /** Undefined: as soon as a node is needed; with POOL_WRONG it is not known. */
   readonly nextTryAtMs: number | undefined;
   /** Boots that failed in a row. */
   readonly boots: number;
@@ -55,7 +55,7 @@ const WHOLE_POOL = { instanceType: undefined, spot: false, zone: undefined, boot
 function wrongs({ name: pool, provider }: PoolPolicy, { wrongPools }: TroubleFacts): PoolTrouble[] {
   const wrong = wrongPools.get(pool);
   if (wrong === undefined) return [];
-  return [{ ...WHOLE_POOL, pool, provider, code: "PROVIDER_FAILED", ...wrong, nextTryAtMs: undefined }];
+  return [{ ...WHOLE_POOL, pool, provider, code: "POOL_WRONG", ...wrong, nextTryAtMs: undefined }];
 }
 
 function troublesOfProvider(
