@@ -173,8 +173,19 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
         zones: ["zone-a", "z"],
       });
       expect(await provider.checkPool(pool, never)).toEqual([
+        "no MachineDeployment makes large in z for pool elastic",
         "no MachineDeployment makes huge for pool elastic",
-        "no MachineDeployment makes nodes in z for pool elastic",
+      ]);
+      const mixed = open([
+        { name: large, pool: "elastic", instanceType: "large", zone: "zone-a" },
+        { name: await makeDeployment(), pool: "elastic", instanceType: "small", zone: "z" },
+      ]);
+      const standby = [{ instanceType: "small", count: 1, spot: true }];
+      const types = { instanceTypes: [type("large"), type("small")], standby };
+      expect(await mixed.checkPool(buildPolicy({ name: "elastic", zones: ["zone-a", "z"], ...types }), never)).toEqual([
+        "no MachineDeployment makes large in z for pool elastic",
+        "no MachineDeployment makes small in zone-a for pool elastic",
+        "no MachineDeployment makes spot small for pool elastic",
       ]);
       const foreign = await makeDeployment({ replicas: 2 });
       const other = open(["none", foreign].map((name) => ({ name, pool: "elastic", instanceType: "large" })));

@@ -1,5 +1,6 @@
 import { describeFault, throwFault } from "@muster/faults";
 import { kubeFault, type KubeCalls } from "@muster/kube";
+import { buildKinds } from "../../domain/build-kinds.ts";
 import type { PoolPolicy } from "../../domain/pool.ts";
 import { providerCall } from "../provider-call.ts";
 import type { Boot, Instance, NodeProvider, Started } from "../provider.ts";
@@ -101,23 +102,19 @@ async function findProblem(
   }
 }
 
-/** What the pool may ask for, and no MachineDeployment of its block makes. */
-function findMissing(
-  { name, instanceTypes, spot, zones }: PoolPolicy,
-  own: readonly DeploymentSettings[],
-): readonly string[] {
-  const kinds = own.filter((one) => spot === "Preferred" || one.spot === (spot === "Always"));
-  const what = spot === "Always" ? "spot " : "";
-  const types = instanceTypes
-    .filter((type) => !kinds.some(({ instanceType }) => instanceType === type.name))
-    .map((type) => `no MachineDeployment makes ${what}${type.name} for pool ${name}`);
-  const places = (zones ?? [])
-    .filter((zone) => !kinds.some((one) => one.zone === zone))
-    .map((zone) => `no MachineDeployment makes nodes in ${zone} for pool ${name}`);
-  return [...types, ...places];
+/** What the pool may ask for, and no MachineDeployment of its block makes. One that is missing in one zone keeps its type from all of them for a while. */
+function findMissing(policy: PoolPolicy, own: readonly DeploymentSettings[]): readonly string[] {
+  const { name: pool } = policy;
+  return buildKinds(policy).flatMap((kind) => {
+    const lacks = (zone: string | undefined): boolean => !own.some((one) => isFor(one, { pool, zone, ...kind }));
+    if (lacks(undefined)) return [describeMissing({ pool, zone: undefined, ...kind })];
+    return (policy.zones ?? []).filter(lacks).map((zone) => describeMissing({ pool, zone, ...kind }));
+  });
 }
 
-function isFor({ pool, instanceType, spot, zone }: DeploymentSettings, boot: Boot): boolean {
+type Wanted = Pick<Boot, "pool" | "instanceType" | "spot" | "zone">;
+
+function isFor({ pool, instanceType, spot, zone }: DeploymentSettings, boot: Wanted): boolean {
   return (
     pool === boot.pool &&
     instanceType === boot.instanceType &&
@@ -126,7 +123,7 @@ function isFor({ pool, instanceType, spot, zone }: DeploymentSettings, boot: Boo
   );
 }
 
-function describeMissing({ pool, instanceType, spot, zone }: Boot): string {
+function describeMissing({ pool, instanceType, spot, zone }: Wanted): string {
   const where = zone === undefined ? "" : ` in ${zone}`;
   return `no MachineDeployment makes ${spot ? "spot " : ""}${instanceType}${where} for pool ${pool}`;
 }
