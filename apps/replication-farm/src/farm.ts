@@ -201,10 +201,11 @@ const NOBODY: Suspects = { pods: new Set(), machines: new Set() };
 
 /** Returns those that are suspected now. */
 async function sweepPods(
-  { pods, pass, logger }: FarmDeps,
+  deps: FarmDeps,
   session: Session,
   suspects: ReadonlySet<string>,
 ): Promise<ReadonlySet<string>> {
+  const { pods, pass, logger } = deps;
   const seen = await pods.list();
   const names = new Set(seen.map(({ set }) => set));
   const uids = new Map<string, string | undefined>();
@@ -213,6 +214,7 @@ async function sweepPods(
     if (found !== undefined) uids.set(name, "record" in found ? found.record.uid : undefined);
   }
   const plan = planSweep(seen, uids, suspects, pass.now(), pass.force);
+  if (await lookLost(deps, "pods", plan.suspects, plan.delete.length)) return NOBODY.pods;
   for (const { pod, force } of plan.delete) {
     if (!session.isHeld()) break;
     logger.warn({ pod: pod.pod, uid: pod.uid, set: pod.set, force }, "deleting a pod whose set does not exist");
@@ -224,17 +226,18 @@ async function sweepPods(
 
 /** As `sweepPods`. Machines go after the pods that are on them. */
 async function sweepMachines(
-  { pods, pass, scheduler, logger }: FarmDeps,
+  deps: FarmDeps,
   session: Session,
   suspects: ReadonlySet<string>,
 ): Promise<ReadonlySet<string>> {
+  const { pods, pass, scheduler, logger } = deps;
   const seen = await scheduler.list(session.signal);
-  if (seen.length === 0) return NOBODY.machines;
   const sets = new Set<string>();
   for (const name of new Set(seen.map(({ set }) => set))) if ((await pass.sets.get(name)) !== undefined) sets.add(name);
   const orphaned = seen.some(({ set, reservation }) => !sets.has(set) && suspects.has(reservation));
   const withPods = new Set(orphaned ? (await pods.list()).map(({ set }) => set) : []);
   const plan = planReservationSweep(seen, { sets, withPods }, suspects);
+  if (await lookLost(deps, "machines", plan.suspects, plan.deallocate.length)) return NOBODY.machines;
   for (const owned of plan.deallocate) {
     if (!session.isHeld()) break;
     logger.warn({ ...owned }, "giving back a machine whose set does not exist");
@@ -242,4 +245,31 @@ async function sweepMachines(
     await scheduler.deallocate(owned);
   }
   return plan.suspects;
+}
+
+/** A record goes after all that its set has, so that things to be removed, and no record at all, mean that the records were lost: that is told, and nothing is removed. */
+async function lookLost(
+  { pass, world }: FarmDeps,
+  what: keyof Suspects,
+  suspects: ReadonlySet<string>,
+  due: number,
+): Promise<boolean> {
+  const incidentKey = `no-sets-for-${what}`;
+  if (suspects.size === 0) pass.alerts.resolve(incidentKey);
+  if (due === 0 || (await isAnyStored(pass, world))) return false;
+  pass.tell.planned(SWEEP_LOCK, "wait", incidentKey);
+  pass.alerts.raise({
+    incidentKey,
+    description: `there are ${what} of replica sets, and no replica set: this farm removes none of them until there is one`,
+    urgency: "HIGH",
+    details: { found: suspects.size },
+    replicaSet: "",
+  });
+  return true;
+}
+
+/** What is followed may be behind: one that is stored has to be found there. */
+async function isAnyStored({ sets }: Pick<PassDeps, "sets">, world: Pick<World, "sets">): Promise<boolean> {
+  for (const { name } of world.sets()) if ((await sets.get(name)) !== undefined) return true;
+  return false;
 }

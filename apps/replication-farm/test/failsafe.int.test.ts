@@ -41,8 +41,8 @@ describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
       () => true,
       () => false,
     );
-  const hasLookedOften = async (because: string): Promise<void> => {
-    const waited = (await farm.waits(because).catch(() => 0)) + 10;
+  const hasLookedOften = async (because: string, times = 10): Promise<void> => {
+    const waited = (await farm.waits(because).catch(() => 0)) + times;
     await until("it has looked often", async () => (await farm.waits(because)) > waited, PATIENT);
   };
 
@@ -118,5 +118,27 @@ describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
     const left = uidsOf(await placedAt(world, store, "daemon", 1));
     expect(uids).toEqual(expect.arrayContaining(left));
     await until("its trouble is over", async () => (await store.set("daemon")).trouble === undefined, PATIENT);
+  });
+
+  it("leaves every pod where it is when all records are lost, and says so", async () => {
+    // What else the tests before have left to be removed is gone first.
+    await until("no pod is on its way out", async () => {
+      const pods = await world.calls.list<V1Pod>(PODS);
+      return pods.items.every(({ metadata }) => metadata?.deletionTimestamp === undefined);
+    });
+    const names = async () => {
+      const { items } = await world.calls.list<V1Pod>(PODS);
+      return items.map(({ metadata }) => metadata?.name).toSorted();
+    };
+    const before = await names();
+    process.kill(farm.pid, "SIGSTOP");
+    for (const { key, revision } of await store.sets.list()) await store.sets.delete(key, revision);
+    process.kill(farm.pid, "SIGCONT");
+    await alerted(world, "no-sets-for-pods");
+    // Each look waits for the answer of a ledger that is not there.
+    await hasLookedOften("no-sets-for-pods", 1);
+    expect(await names()).toEqual(before);
+    expect(before).toContain("kept-1");
+    expect(before.length).toBeGreaterThan(1);
   });
 });
