@@ -41,6 +41,15 @@ it("tells each pool what is short of its own types, and when that is asked for a
   expect(buildPoolTroubles({ ...nothing, policies, unavailable })).toHaveLength(2);
 });
 
+it("tells what is short of the nodes that stand by, of another kind than those for work", () => {
+  const standby = [{ instanceType: "small", count: 1, spot: true }];
+  const policies = new Map([["a", buildPolicy({ spot: "Never", standby })]]);
+  const unavailable = [{ ...shortage, spot: true }];
+  expect(buildPoolTroubles({ ...nothing, policies, unavailable })).toMatchObject([
+    { pool: "a", code: "NO_CAPACITY", instanceType: "small", spot: true },
+  ]);
+});
+
 const asked = { provider: "cloud", instanceType: "small", spot: false, zone: undefined };
 
 it("tells every pool of a provider that fails, and not for long after its pause", () => {

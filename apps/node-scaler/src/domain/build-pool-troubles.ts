@@ -1,3 +1,4 @@
+import { buildKinds } from "./build-kinds.ts";
 import type { BootBackoff } from "./decide-boot-outcome.ts";
 import type { Unavailability } from "./demand.ts";
 import type { PoolPolicy } from "./pool.ts";
@@ -73,14 +74,12 @@ function troublesOfProvider(
   return [{ ...WHOLE_POOL, pool, provider, code: "PROVIDER_FAILED", message, sinceMs, nextTryAtMs }];
 }
 
-function shortages(
-  { name: pool, provider, instanceTypes, spot: policy }: PoolPolicy,
-  { unavailable, nowMs }: TroubleFacts,
-): PoolTrouble[] {
-  const types = new Set(instanceTypes.map(({ name }) => name));
+function shortages(policy: PoolPolicy, { unavailable, nowMs }: TroubleFacts): PoolTrouble[] {
+  const { name: pool, provider } = policy;
+  const kinds = buildKinds(policy);
   return unavailable
-    .filter((mark) => mark.provider === provider && types.has(mark.instanceType) && mark.untilMs > nowMs)
-    .filter(({ spot }) => policy === "Preferred" || spot === (policy === "Always"))
+    .filter((mark) => mark.provider === provider && mark.untilMs > nowMs)
+    .filter((mark) => kinds.some((kind) => kind.instanceType === mark.instanceType && kind.spot === mark.spot))
     .map(({ instanceType, spot, zone, message, sinceMs, untilMs }) => {
       const kind = { pool, provider, instanceType, spot, zone };
       return { ...kind, code: "NO_CAPACITY", message, sinceMs, nextTryAtMs: untilMs, boots: 0 };
