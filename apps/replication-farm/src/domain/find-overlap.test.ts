@@ -22,20 +22,29 @@ describe("two sets of one pod id", () => {
     ["are in one rolling update", set("new", "", { roll: "new" }), set("old", "", { roll: "new" }), undefined],
     ["are one", set("same", ""), set("same", ""), undefined],
   ])("%s", (_case, fresh, old, overlap) => {
-    const found = findOverlap(fresh, [old], nodes);
+    const found = findOverlap({ ...fresh, createdAtMs: 2 }, [{ ...old, createdAtMs: 1 }], nodes);
     expect(found).toEqual(overlap === undefined ? undefined : { with: "old", ...(overlap as object) });
   });
 
+  it("are not in the way of the older one", () => {
+    const [older, newer] = [set("z", "", { createdAtMs: 1 }), set("a", "", { createdAtMs: 2 })];
+    expect(findOverlap(older, [newer], nodes)).toBeUndefined();
+    expect(findOverlap(newer, [older], nodes)).toMatchObject({ with: "z" });
+  });
+
   it("share their nodes on purpose after a rolling update that left both", () => {
-    expect(findOverlap(set("new", ""), [set("old", "", { sharesWith: "new" })], nodes)).toBeUndefined();
-    expect(findOverlap(set("old", "", { sharesWith: "new" }), [set("new", "")], nodes)).toBeUndefined();
+    const fresh = set("new", "", { createdAtMs: 2 });
+    const old = set("old", "", { createdAtMs: 1 });
+    expect(findOverlap(fresh, [{ ...old, sharesWith: "new" }], nodes)).toBeUndefined();
+    expect(findOverlap({ ...fresh, sharesWith: "old" }, [old], nodes)).toBeUndefined();
   });
 
   it("do not meet when they have other pod ids, or machines of a pool each", () => {
     const other = aSet({ name: "old", spec: aSpec({ podId: "db", nodeSelector: "" }) });
-    expect(findOverlap(set("new", ""), [other], nodes)).toBeUndefined();
-    const pooled = (name: string): ReplicaSet => aSet({ name, spec: aSpec({ nodeSelector: "", pool: "p" }) });
-    expect(findOverlap(pooled("new"), [pooled("old")], nodes)).toBeUndefined();
+    expect(findOverlap(set("new", "", { createdAtMs: 1 }), [other], nodes)).toBeUndefined();
+    const pooled = (name: string, createdAtMs: number): ReplicaSet =>
+      aSet({ name, spec: aSpec({ nodeSelector: "", pool: "p" }), createdAtMs });
+    expect(findOverlap(pooled("new", 1), [pooled("old", 0)], nodes)).toBeUndefined();
   });
 });
 

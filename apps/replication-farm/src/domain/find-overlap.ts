@@ -22,7 +22,7 @@ export function findOverlap(
   nodes: readonly NodeSight[],
 ): Overlap | undefined {
   for (const other of others) {
-    if (!mayFight(set, other)) continue;
+    if (!isOlder(other, set) || !mayFight(set, other)) continue;
     const found = compare(set, other, nodes);
     if (found !== undefined) return { with: other.name, ...found };
   }
