@@ -3,7 +3,7 @@ import type { Roll } from "./domain/roll.ts";
 import type { RollStep } from "./domain/plan-roll.ts";
 import type { Owned, PassDeps } from "./pass.ts";
 
-/** Raises the alert of the trouble that a set has from now on, and ends that of the one it had. */
+/** Raises the alert of the trouble that a set has, on each pass: who could not be told hears of it again. Ends that of the one it had. */
 export function tellTrouble({ alerts }: Pick<PassDeps, "alerts">, before: ReplicaSet, after: ReplicaSet): void {
   const { name, trouble } = after;
   if (before.trouble !== undefined && before.trouble.code !== trouble?.code)

@@ -70,10 +70,8 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   const isResting = owned.steps.size === 0;
   const snapshot = await snapshotOf(deps, owned, set.record, roll);
   const plan = planSet(snapshot, deps.policy);
-  if (plan.change !== undefined) {
-    deps.tell.planned(owned.name, "change", plan.change.because);
-    tellTrouble(deps, set.record, plan.change.next);
-  }
+  if (plan.change !== undefined) deps.tell.planned(owned.name, "change", plan.change.because);
+  tellTrouble(deps, set.record, plan.change?.next ?? set.record);
   if (plan.change !== undefined || isTold) {
     const written = await (plan.change === undefined
       ? write(deps, owned, set, set.record)

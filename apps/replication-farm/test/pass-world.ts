@@ -26,8 +26,10 @@ export type PassWorld = AsyncDisposable & {
   complete(): Promise<void>;
   /** One pass by the owner of the set, who remembers what the passes before it did. */
   pass(name: string): Promise<Passed>;
-  /** All that was ever written, stored or asked for: writes of both buckets, audits, events, pods, alerts. */
+  /** All that was ever written, stored or asked for: writes of both buckets, audits, events, pods. */
   writes(): Promise<number>;
+  /** How often a pass has raised an alert of this incident. */
+  raised(incidentKey: string): number;
 };
 
 const FENCE = 1;
@@ -56,7 +58,7 @@ export async function passWorld(
     asked += 1;
     return Promise.resolve();
   };
-  const note = (): void => void ask();
+  const raised: string[] = [];
   const [sets, rolls] = [makeRecords(setBucket), makeRecords(rollBucket)];
   const deps: PassDeps = {
     now: () => startMs,
@@ -85,8 +87,8 @@ export async function passWorld(
     policy: POLICY,
     force: { nodeLostMs: 3_600_000 },
     unhealthyMs: 3_600_000,
-    alerts: { raise: note, resolve: note },
-    tell: { planned: () => undefined, failed: note },
+    alerts: { raise: ({ incidentKey }) => void raised.push(incidentKey), resolve: () => undefined },
+    tell: { planned: () => undefined, failed: () => void ask() },
     ...others,
   };
   const owned = new Map<string, Owned>();
@@ -116,6 +118,7 @@ export async function passWorld(
       return passSet(deps, owner);
     },
     writes: async () => asked + (await storedIn(bus)),
+    raised: (incidentKey) => raised.filter((each) => each === incidentKey).length,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
 }

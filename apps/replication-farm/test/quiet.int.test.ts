@@ -97,7 +97,7 @@ function renewing() {
   return [...anew, ...earlier];
 }
 
-it("sets at rest, in whatever state, are passed over without a write, a pod, an audit or an event", async () => {
+it("sets at rest, in whatever state, are passed over without a write, a pod, an audit or an event, and tell what they lack", async () => {
   await using world = await passWorld();
   await fill(world);
   await settle(world);
@@ -112,10 +112,13 @@ it("sets at rest, in whatever state, are passed over without a write, a pod, an 
     }
   }
   const before = await world.writes();
+  const told = world.raised("too_few_nodes_short");
   for (let pass = 0; pass < PASSES; pass += 1)
     for (const { set } of STATES)
       expect(await world.pass(set.name), set.name).toMatchObject({ is: "settled", failed: false });
   expect((await world.writes()) - before).toBe(0);
+  // Who raises alerts knows when each was told last.
+  expect(world.raised("too_few_nodes_short") - told).toBe(PASSES);
 });
 
 async function fill(world: PassWorld): Promise<void> {
