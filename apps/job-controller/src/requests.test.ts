@@ -145,6 +145,14 @@ describe("a job that is checked", () => {
     expect(problems.map(({ field }) => field)).toEqual(fields);
     expect(jobs.size).toBe(1);
   });
+
+  it("is warned of where the ledger does not say how large pools may become", async () => {
+    const { deps } = world();
+    const silent = { ...deps, maxima: () => Promise.resolve(undefined) };
+    const { problems, warnings } = await check(silent, JSON.stringify(MANIFEST));
+    expect(problems).toEqual([]);
+    expect(warnings).toEqual([expect.stringContaining("the ledger does not answer")]);
+  });
 });
 
 describe("a job that is asked for", () => {

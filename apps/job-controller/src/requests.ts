@@ -25,8 +25,8 @@ export type RequestDeps<View> = {
   readonly create: (kind: Kind, manifest: Manifest, requestId: string) => Promise<Found<View>>;
   /** Whether the API server would take it; rejects as `create` does, and makes nothing. */
   readonly tryCreate: (kind: Kind, manifest: Manifest) => Promise<void>;
-  /** The most machines that pools may have, as far as it is known. */
-  readonly maxima: () => Promise<ReadonlyMap<string, number>>;
+  /** The most machines that pools that are scaled may have; undefined when the ledger does not say. */
+  readonly maxima: () => Promise<ReadonlyMap<string, number> | undefined>;
   /** Whether somebody has asked for its end already, or it is over. */
   readonly isEnding: (found: Found<View>) => boolean;
   /** Who runs it instead of us; undefined when nobody does. */
@@ -56,6 +56,7 @@ const WATCH_MOST_MS = 30_000;
 /** A copy is read for the first time within moments of a start. */
 const UNREAD_RETRY_MS = 250;
 const REQUEST_ID_LENGTH_MOST = 128;
+const POOLS_UNKNOWN = "the ledger does not answer: whether the pools may have so many machines was not looked at";
 /** As large as a request to the bus may be, and smaller than what etcd takes. */
 const MANIFEST_BYTES_MOST = 512 * 1024;
 
@@ -75,7 +76,7 @@ export async function submit<View>(
 
 /**
  * What `submit` would say, problem by problem, without making anything; and that a pool can never have the machines, for which a job that is made waits, because its
- * pool may be given more. Rejects with FaultError when that cannot be known now.
+ * pool may be given more. Where the ledger does not answer, a warning says that this was not looked at. Rejects with FaultError when the rest cannot be known now.
  */
 export async function check<View>(
   deps: RequestDeps<View>,
@@ -85,9 +86,12 @@ export async function check<View>(
     const { manifest, kind, read } = readSubmission(deps, manifestJson);
     if (!read.ok) return { problems: read.problems, warnings: [] };
     await deps.tryCreate(kind, manifest);
-    const tooSmall = findTooSmallPool(read.spec, await deps.maxima());
+    const warnings = read.warnings.map(inWords);
+    const maxima = await deps.maxima();
+    if (maxima === undefined) return { problems: [], warnings: [...warnings, POOLS_UNKNOWN] };
+    const tooSmall = findTooSmallPool(read.spec, maxima);
     if (tooSmall !== undefined) return { problems: [{ field: "spec", reason: describeFault(tooSmall) }], warnings: [] };
-    return { problems: [], warnings: read.warnings.map(inWords) };
+    return { problems: [], warnings };
   } catch (error) {
     const fault = faultOf(error);
     if (fault?.code === "invalid_request") return { problems: [fault], warnings: [] };

@@ -4,7 +4,7 @@ import { describeFault, faultOf, type Fault } from "@muster/faults";
 import { muster, type ReservationService, subjects } from "@muster/proto";
 import type { Unit } from "../domain/build-units.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
-import { unitOf, type OwnedUnit } from "./messages.ts";
+import { maximaOf, unitOf, type OwnedUnit } from "./messages.ts";
 import { unitCache, type UnitCache } from "./unit-cache.ts";
 
 /** What jobs have and wait for in the ledger, as far as this process knows: a cache of the ledger's own list, kept current by hints and by asking again. */
@@ -17,8 +17,8 @@ export type Machines = AsyncDisposable & {
   reserve(unit: Unit, priority: number): Promise<void>;
   /** Gives a unit back, or its place in the queue. Harmless when there is nothing to give back. */
   release(unitId: string): Promise<void>;
-  /** The most machines that each pool that the node scaler scales may have; nothing of other pools, and nothing when the ledger does not say. */
-  maxima(): Promise<ReadonlyMap<string, number>>;
+  /** The most machines that each pool that the node scaler scales may have; nothing of other pools. Undefined when the ledger does not say. */
+  maxima(): Promise<ReadonlyMap<string, number> | undefined>;
   /** Makes the cache equal to what the ledger says now. */
   refresh(signal: AbortSignal): Promise<void>;
   /** Nothing is known until a list that begins after this is complete: hints may have been lost while somebody else gave machines back. */
@@ -147,21 +147,12 @@ async function find({ reservations, elapsedMs }: MachinesDeps, unitId: string): 
   }
 }
 
-async function readMaxima({ reservations }: MachinesDeps): Promise<ReadonlyMap<string, number>> {
+async function readMaxima({ reservations }: MachinesDeps): Promise<ReadonlyMap<string, number> | undefined> {
   try {
-    const { pools } = await reservations.listPools({}, { timeoutMs: MAXIMA_TIMEOUT_MS });
-    const scaled = pools.map(({ name, capacity, unusable, elasticMax }) => ({
-      name: name ?? "",
-      max: elasticMax ?? 0,
-      nodes: (capacity ?? 0) + (unusable ?? 0),
-    }));
-    // Nodes that the scaler did not make may be more than it would make.
-    return new Map(
-      scaled.filter(({ max }) => max > 0).map(({ name, max, nodes }) => [name, Math.max(max, nodes)] as const),
-    );
+    return maximaOf((await reservations.listPools({}, { timeoutMs: MAXIMA_TIMEOUT_MS })).pools);
   } catch (error) {
     if (faultOf(error) === undefined) throw error;
-    return new Map();
+    return undefined;
   }
 }
 

@@ -49,3 +49,14 @@ export function toPod(manifest: PodManifest): V1Pod {
 export function toService(manifest: ReturnType<typeof buildService>): V1Service {
   return manifest as unknown as V1Service;
 }
+
+/** By pool that is scaled: the most machines that the ledger would let one request wait for. Nodes that the scaler did not make may be more than it would make. */
+export function maximaOf(pools: readonly muster.reservation.v1.Pool.$Properties[]): ReadonlyMap<string, number> {
+  const scaled = pools.filter(({ elasticAtMs }) => (elasticAtMs ?? 0) > 0);
+  return new Map(
+    scaled.map(({ name, capacity, unusableByReason, elasticMax }) => {
+      const occupied = unusableByReason?.find(({ reason }) => reason === "OCCUPIED")?.count ?? 0;
+      return [name ?? "", Math.max(elasticMax ?? 0, (capacity ?? 0) + occupied)] as const;
+    }),
+  );
+}
