@@ -34,10 +34,12 @@ export type PassWorld = AsyncDisposable & {
 
 const FENCE = 1;
 
-/** `pods`: what the API server does instead of counting. */
+export const NODES_FRESH_MS = 3_600_000;
+
+/** `pods`: what the API server does instead of counting; `wallNow`: the clock that the watcher's marks are compared with. */
 export async function passWorld(
   pods: Partial<PassDeps["pods"]> = {},
-  others: Pick<Partial<PassDeps>, "auditLog"> = {},
+  { wallNow = Date.now, ...others }: Pick<Partial<PassDeps>, "auditLog"> & { readonly wallNow?: () => number } = {},
 ): Promise<PassWorld> {
   await using starting = new AsyncDisposableStack();
   const nats = starting.use(await natsServer());
@@ -50,8 +52,8 @@ export async function passWorld(
   const nodes = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodeState) });
   const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodesComplete) });
   const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(wire.PodState) });
-  const options = { connection, sets: setBucket, rolls: rollBucket, nodesFreshMs: 3_600_000, nodeGraceMs: 0 };
-  const world = starting.use(await openWorld({ ...options, now: Date.now, onProblem: () => undefined }));
+  const options = { connection, sets: setBucket, rolls: rollBucket, nodesFreshMs: NODES_FRESH_MS, nodeGraceMs: 0 };
+  const world = starting.use(await openWorld({ ...options, now: Date.now, wallNow, onProblem: () => undefined }));
   const startMs = Date.now();
   let asked = 0;
   const ask = (): Promise<void> => {

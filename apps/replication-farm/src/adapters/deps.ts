@@ -44,12 +44,12 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   );
   const sets = await openRecords(connection, buckets.replicaSets, setCodec);
   const rolls = await openRecords(connection, buckets.rolls, rollCodec);
-  const { nodesFreshMs, resyncMs, sweepMs } = config;
-  const { nodeGraceMs } = config.policy;
+  const { resyncMs, sweepMs } = config;
   const onProblem = (what: string, error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, what, retryInMs }, "following is interrupted");
   const now = steadyNow;
-  const world = undo.use(await openWorld({ connection, sets, rolls, nodesFreshMs, nodeGraceMs, now, onProblem }));
+  const freshness = { nodesFreshMs: config.nodesFreshMs, nodeGraceMs: config.policy.nodeGraceMs, wallNow: Date.now };
+  const world = undo.use(await openWorld({ connection, sets, rolls, ...freshness, now, onProblem }));
   const toldOf = (error: unknown, retryInMs: number): void => onProblem("the ledger", error, retryInMs);
   const scheduler = undo.use(await openScheduler(bus, resyncMs, toldOf));
   const metrics = undo.use(

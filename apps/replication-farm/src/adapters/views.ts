@@ -46,6 +46,8 @@ export type WorldOptions = {
   readonly nodesFreshMs: number;
   readonly nodeGraceMs: number;
   readonly now: () => number;
+  /** The clock that the watcher has, too: its marks are compared with it. */
+  readonly wallNow: () => number;
   readonly onProblem: (what: string, error: unknown, retryInMs: number) => void;
 };
 
@@ -53,7 +55,7 @@ const STALE_MS = 30_000;
 
 /** Follows sets, rolling updates, and through the watcher's buckets nodes and pods. */
 export async function openWorld(options: WorldOptions): Promise<World> {
-  const { connection, now, nodesFreshMs, nodeGraceMs } = options;
+  const { connection, now, wallNow, nodesFreshMs, nodeGraceMs } = options;
   const { NodeState, NodesComplete, PodState } = muster.watch.v1;
   await using undo = new AsyncDisposableStack();
   const followed = (what: string) => ({
@@ -71,7 +73,8 @@ export async function openWorld(options: WorldOptions): Promise<World> {
   const isCurrent = (): boolean =>
     nodes.ageMs() === 0 &&
     pods.ageMs() === 0 &&
-    now() - (mark.get(bucketKeys.nodesComplete)?.value.atMs ?? -Infinity) <= nodesFreshMs;
+    // One from the future was written by another clock, and says nothing of its age.
+    Math.abs(wallNow() - (mark.get(bucketKeys.nodesComplete)?.value.atMs ?? -Infinity)) <= nodesFreshMs;
   const nodeSights = (): readonly NodeSight[] | undefined =>
     isCurrent() && sights().length > 0 ? sights() : undefined;
   // Every pass asks for these, and there are as many passes as sets.

@@ -1,0 +1,16 @@
+import { expect, it } from "vitest";
+import { NODES_FRESH_MS, passWorld } from "./pass-world.ts";
+
+it("nothing is known of nodes while the watcher's mark is old, or from a time that is yet to come", async () => {
+  const aheadMs = { now: 0 };
+  await using world = await passWorld({}, { wallNow: () => Date.now() + aheadMs.now });
+  await world.putNode("n1");
+  await world.complete();
+  const isKnown = (): boolean => world.world.nodeSights() !== undefined;
+  for (const farMs of [2 * NODES_FRESH_MS, -2 * NODES_FRESH_MS]) {
+    aheadMs.now = farMs;
+    expect(isKnown()).toBe(false);
+    aheadMs.now = 0;
+    expect(isKnown()).toBe(true);
+  }
+});
