@@ -17,7 +17,7 @@ export type FarmDeps = {
   readonly world: World;
   readonly pods: Pick<Pods, "list" | "delete">;
   readonly scheduler: Pick<PoolScheduler, "list" | "deallocate" | "onChange">;
-  readonly logger: Logger;
+  readonly logger: Pick<Logger, "info" | "warn" | "error">;
   readonly resyncMs: number;
   readonly sweepMs: number;
 };
@@ -68,7 +68,9 @@ export function makeFarm(deps: FarmDeps): Farm {
               children.delete(name);
               await session.unlock(lock);
               look();
-            });
+            })
+            // It goes with the session, or is taken up again by a later look.
+            .catch((error: unknown) => deps.logger.warn({ set: name, err: error }, "a set could not be given up"));
         } finally {
           claiming.delete(name);
         }

@@ -16,6 +16,7 @@ const wire = muster.watch.v1;
 
 /** What a farm's passes see and do, without a farm: a NATS server whose buckets say what the test puts there, and an API server that only counts. */
 export type PassWorld = AsyncDisposable & {
+  readonly deps: PassDeps;
   readonly world: World;
   readonly sets: Records<ReplicaSet>;
   readonly rolls: Records<Roll>;
@@ -96,6 +97,7 @@ export async function passWorld(
   const owned = new Map<string, Owned>();
   const stack = starting.move();
   return {
+    deps,
     world,
     sets,
     rolls,
