@@ -107,7 +107,8 @@ describe("the node scaler, with the ledger and the watcher", () => {
   it("has a job checked against what its pool may have at most, and makes the nodes of one that fits", async () => {
     const jobs = await world.startJobs();
     const manifest = (replicas: number): string => {
-      const template = { spec: { containers: [{ name: "main", image: "i" }] } };
+      // Runs until it is ended: the nodes of a job that fails at once are held for moments only.
+      const template = { spec: { containers: [{ name: "main", image: "i", command: ["simulate"] }] } };
       const spec = { replicaSpecs: { worker: { pool: "elastic", replicas, template } } };
       return JSON.stringify({ apiVersion: "muster.dev/v1", kind: "Job", metadata: { name: "grows" }, spec });
     };
