@@ -1,8 +1,8 @@
+import { takeTurns } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { isOver } from "./domain/nanoseconds.ts";
 import type { Outcome, PassDeps } from "./pass.ts";
-import { makeSlots } from "./slots.ts";
 import type { Workload } from "./workloads/workload.ts";
 
 export type CallOptions = {
@@ -27,8 +27,8 @@ const MESSAGE_CHARACTERS_MAX = 2000;
  */
 export function callWorkloads(options: CallOptions): Pick<PassDeps, "provision" | "decommission"> {
   const { workloads, nowNs, parallel } = options;
-  const provisioning = makeSlots(parallel);
-  const decommissioning = makeSlots(parallel);
+  const provisioning = takeTurns(parallel);
+  const decommissioning = takeTurns(parallel);
   return {
     provision: (record) =>
       provisioning(async () => {

@@ -1,3 +1,4 @@
+import { takeTurns } from "@muster/backoff";
 import type { View } from "@muster/store";
 import type { History } from "./adapters/history.ts";
 import type { Readable } from "./adapters/messages.ts";
@@ -13,7 +14,6 @@ import { sortByRank } from "./domain/workload-types.ts";
 import type { Holdings } from "./holdings.ts";
 import { startLeaseLoop } from "./lease-loop.ts";
 import { passLease, type PassDeps, type Stored } from "./pass.ts";
-import { makeSlots } from "./slots.ts";
 import { tellLease, type TellDeps } from "./tell-lease.ts";
 import type { Workload } from "./workloads/workload.ts";
 
@@ -113,7 +113,7 @@ function isOwn({ engine }: EngineOps, value: Readable): value is { readonly reco
 
 function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: Map<string, string>): PassDeps {
   const { records, holdings, nowNs, workloads, policy, tell, sign } = ops;
-  const store = makeSlots(STORE_CALLS_AT_ONCE);
+  const store = takeTurns(STORE_CALLS_AT_ONCE);
   const learnt = (stored: Stored): Stored => {
     holdings.learn(stored);
     return stored;
@@ -147,7 +147,7 @@ function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: Map<st
 }
 
 function tellOf({ records, history, feedback, nowNs, policy, tell }: EngineOps, { token }: Lead): TellDeps {
-  const store = makeSlots(STORE_CALLS_AT_ONCE);
+  const store = takeTurns(STORE_CALLS_AT_ONCE);
   return {
     records: {
       get: (id) => store(() => records.get(id)),

@@ -1,4 +1,4 @@
-import { backoffMs } from "@muster/backoff";
+import { backoffMs, takeTurns, type Turns } from "@muster/backoff";
 import { inChange } from "./change-trace.ts";
 import type { Made } from "./adapters/pods.ts";
 import type { Records } from "./adapters/records.ts";
@@ -8,7 +8,7 @@ import { planPods, type PodStep, type Restarts } from "./domain/plan-pods.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
 import { podNameOf, type ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
-import { shareReads, takeTurns, type Turns } from "./take-turns.ts";
+import { shareReads } from "./share-reads.ts";
 
 /** What the steps that make pods what the record says need from outside. */
 export type PodDeps = {

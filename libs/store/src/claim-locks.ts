@@ -1,4 +1,4 @@
-import { backoffMs, pause } from "@muster/backoff";
+import { backoffMs, pause, takeTurns } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import type { Bucket } from "./bucket.ts";
 import { RETRY } from "./connection-events.ts";
@@ -34,7 +34,7 @@ const IN_FLIGHT_MAX = 64;
 
 export function openClaims(context: ClaimContext): Claims {
   const { held } = context;
-  const inTurn = limited(IN_FLIGHT_MAX);
+  const inTurn = takeTurns(IN_FLIGHT_MAX);
   const ours = new Map<string, SessionLock>();
   /** A lock that is being given up is taken again only afterwards, so that no attempt to delete it meets the new one. */
   const leaving = new Map<string, Promise<void>>();
@@ -118,21 +118,4 @@ async function giveUp({ bucket }: ClaimContext, { key, token }: SessionLock): Pr
     if (code !== "conflict" && code !== "unavailable") throw error;
     return code === "conflict";
   }
-}
-
-/** Runs at most so many at a time, in the order in which they came. */
-function limited(most: number): <Result>(work: () => Promise<Result>) => Promise<Result> {
-  let running = 0;
-  const waiting: (() => void)[] = [];
-  return async (work) => {
-    if (running < most) running += 1;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = waiting.shift();
-      if (next === undefined) running -= 1;
-      else next();
-    }
-  };
 }

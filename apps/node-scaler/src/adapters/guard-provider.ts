@@ -1,3 +1,4 @@
+import { takeTurns } from "@muster/backoff";
 import { faultOf, throwFault } from "@muster/faults";
 import { checkHeld } from "./check-held.ts";
 import type { NodeProvider } from "../providers/provider.ts";
@@ -54,50 +55,23 @@ type Lane = <Result>(
 ) => Promise<Result>;
 
 function makeLane(provider: string, { timeoutMs, callsAtOnce, now }: ProviderLimits): Lane {
-  const waiting: (() => void)[] = [];
-  let active = 0;
+  const turns = takeTurns(callsAtOnce);
   let silentUntilMs = -Infinity;
-
-  const turn = async (signal: AbortSignal): Promise<void> => {
-    if (active >= callsAtOnce) {
-      const mine = Promise.withResolvers<undefined>();
-      const go = (): void => mine.resolve(undefined);
-      const leave = (): void => {
-        const at = waiting.indexOf(go);
-        if (at >= 0) waiting.splice(at, 1);
-        mine.reject(signal.reason);
-      };
-      waiting.push(go);
-      signal.addEventListener("abort", leave, { once: true });
-      await mine.promise.finally(() => signal.removeEventListener("abort", leave));
-      return;
-    }
-    active += 1;
-  };
-  const done = (): void => {
-    const next = waiting.shift();
-    if (next === undefined) active -= 1;
-    else next();
-  };
-
-  return async (operation, signal, work) => {
-    signal.throwIfAborted();
-    await turn(signal);
-    try {
-      const leftMs = Math.ceil(silentUntilMs - now());
-      const what = `calls of provider ${provider}`;
-      if (leftMs > 0) throwFault({ code: "limit_exceeded", what, limit: 0, retryAfterMs: leftMs });
-      return await limited(operation, timeoutMs, signal, work);
-    } catch (error) {
-      const fault = faultOf(error);
-      // Not each kind of provider can tell that it was asked too often from that it has too much to do.
-      if (fault !== undefined && "retryAfterMs" in fault)
-        silentUntilMs = Math.max(silentUntilMs, now() + fault.retryAfterMs);
-      throw error;
-    } finally {
-      done();
-    }
-  };
+  return (operation, signal, work) =>
+    turns(async () => {
+      try {
+        const leftMs = Math.ceil(silentUntilMs - now());
+        const what = `calls of provider ${provider}`;
+        if (leftMs > 0) throwFault({ code: "limit_exceeded", what, limit: 0, retryAfterMs: leftMs });
+        return await limited(operation, timeoutMs, signal, work);
+      } catch (error) {
+        const fault = faultOf(error);
+        // Not each kind of provider can tell that it was asked too often from that it has too much to do.
+        if (fault !== undefined && "retryAfterMs" in fault)
+          silentUntilMs = Math.max(silentUntilMs, now() + fault.retryAfterMs);
+        throw error;
+      }
+    }, signal);
 }
 
 /** Also a provider that does not look at its signal is waited for no longer. */

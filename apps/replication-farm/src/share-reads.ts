@@ -1,0 +1,12 @@
+/** One reading for all who ask while an earlier one is under way; it begins after the last of them has asked. */
+export function shareReads<Result>(read: () => Promise<Result>): () => Promise<Result> {
+  let current: Promise<unknown> = Promise.resolve();
+  let next: Promise<Result> | undefined;
+  const begin = (): Promise<Result> => {
+    next = undefined;
+    const begun = read();
+    current = begun;
+    return begun;
+  };
+  return () => (next ??= current.then(begin, begin));
+}
