@@ -2,5 +2,6 @@ export { keepFacts } from "./keep-facts.ts";
 export { podHealth } from "./pod-health.ts";
 export type { Health, HealthPolicy, PodVerdict } from "./pod-health.ts";
 export type { ContainerStatusFacts, PodFacts } from "./pod-facts.ts";
+export { isMarkFresh } from "./is-mark-fresh.ts";
 export { decideForce } from "./decide-force.ts";
 export type { ForcePolicy, ForceReason, NodeSeen } from "./decide-force.ts";

@@ -1,5 +1,6 @@
+import { isMarkFresh } from "@muster/health";
 import { expect, it } from "vitest";
-import { isMarkFresh } from "./nodes.ts";
+import { MARK_FRESH_MS } from "./nodes.ts";
 
 const NOW_MS = 1_700_000_000_000;
 
@@ -11,5 +12,5 @@ it.each<[string, number, boolean]>([
   ["has a clock that is far ahead, and may have ended long ago", NOW_MS + 90_001, false],
   ["has never looked", -Infinity, false],
 ])("believes a watcher about lost nodes, or not, that %s", (_title, markedMs, fresh) => {
-  expect(isMarkFresh(markedMs, NOW_MS)).toBe(fresh);
+  expect(isMarkFresh(markedMs, MARK_FRESH_MS, NOW_MS)).toBe(fresh);
 });

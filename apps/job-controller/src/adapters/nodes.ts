@@ -1,3 +1,4 @@
+import { isMarkFresh } from "@muster/health";
 import { bucketKeys, buckets, muster } from "@muster/proto";
 import { openBucket, openView, protoCodec } from "@muster/store";
 import { isLost } from "../domain/decide-lost.ts";
@@ -18,12 +19,7 @@ export type NodesOptions = {
 };
 
 /** The watcher renews its mark every 30 seconds; after three times of that it has not looked. */
-const MARK_FRESH_MS = 90_000;
-
-/** Whether the watcher looks. One whose clock is far from ours, either way, is not believed about how long a node is silent. */
-export function isMarkFresh(markedMs: number, nowMs: number): boolean {
-  return Math.abs(nowMs - markedMs) <= MARK_FRESH_MS;
-}
+export const MARK_FRESH_MS = 90_000;
 
 /** Follows what the watcher tells of nodes. */
 export async function openNodes(
@@ -39,8 +35,8 @@ export async function openNodes(
   const opened = undo.move();
   return {
     lostAmong: (names, { nowMs, occupied }) => {
-      const markedMs = mark.get(bucketKeys.nodesComplete)?.value.atMs ?? -Infinity;
-      if (view.ageMs() > 0 || !isMarkFresh(markedMs, nowMs)) return [];
+      const markedMs = mark.get(bucketKeys.nodesComplete)?.value.atMs;
+      if (view.ageMs() > 0 || !isMarkFresh(markedMs, MARK_FRESH_MS, nowMs)) return [];
       return [...names].filter((name) =>
         isLost(view.get(name)?.value, { nowMs, lostAfterMs, occupied: occupied.has(name) }),
       );

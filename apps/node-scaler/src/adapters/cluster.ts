@@ -1,3 +1,4 @@
+import { isMarkFresh } from "@muster/health";
 import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
 import type { NatsBus } from "@muster/bus";
 import { informer, kubeFault, listWatch, type KubeCalls } from "@muster/kube";
@@ -5,7 +6,7 @@ import { annotations, bucketKeys, buckets, muster, taints } from "@muster/proto"
 import { openBucket, openView, protoCodec } from "@muster/store";
 import { FaultError } from "@muster/faults";
 import type { PendingPod } from "../domain/pack-pods.ts";
-import { isMarkFresh, type PodsByNode } from "../domain/sightings.ts";
+import type { PodsByNode } from "../domain/sightings.ts";
 import type { Cluster } from "../scaler.ts";
 import { readNode } from "./read-node.ts";
 import { keepPod, type KeptPod } from "./read-pod.ts";

@@ -123,8 +123,3 @@ export function joinedNodes(
 export function isSameOwner(one: Owner, other: Owner): boolean {
   return one.kind === other.kind && one.id === other.id;
 }
-
-/** Whether the watcher's mark that all nodes are known is believed. One far in the future is not: it would outlive its watcher until then. */
-export function isMarkFresh(atMs: number | undefined, freshMs: number, nowMs: number): boolean {
-  return atMs !== undefined && Math.abs(nowMs - atMs) <= freshMs;
-}

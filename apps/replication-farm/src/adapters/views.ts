@@ -1,7 +1,7 @@
 import type { NatsBus } from "@muster/bus";
 import { bucketKeys, buckets, muster } from "@muster/proto";
 import { openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
-import type { Health } from "@muster/health";
+import { isMarkFresh, type Health } from "@muster/health";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import { findContest, type Contest } from "../domain/find-overlap.ts";
 import { findNodes, readSelector, type NodeSight } from "../domain/eligible-nodes.ts";
@@ -73,8 +73,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
   const isCurrent = (): boolean =>
     nodes.ageMs() === 0 &&
     pods.ageMs() === 0 &&
-    // One from the future was written by another clock, and says nothing of its age.
-    Math.abs(wallNow() - (mark.get(bucketKeys.nodesComplete)?.value.atMs ?? -Infinity)) <= nodesFreshMs;
+    isMarkFresh(mark.get(bucketKeys.nodesComplete)?.value.atMs, nodesFreshMs, wallNow());
   const nodeSights = (): readonly NodeSight[] | undefined =>
     isCurrent() && sights().length > 0 ? sights() : undefined;
   // Every pass asks for these, and there are as many passes as sets.

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { isMarkFresh } from "./sightings.ts";
+import { isMarkFresh } from "./is-mark-fresh.ts";
 
 const NOW = 1_000_000;
 
