@@ -5,6 +5,8 @@ import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
 import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
 
 const MEMBERS = 50;
+/** Members are made in slices, each twice the one before: how many were asked for when one is on its way. */
+const SLICE_ENDS = [3, 7, 15, 31];
 const FROZEN = "frozen";
 const WRITES = {
   who: [FROZEN],
@@ -31,8 +33,10 @@ for (const server of API_SERVERS) {
       "writes nothing once it goes on, and the other one has made each member once",
       { timeout: 400_000 },
       async () => {
-        // Late, so that it is stopped in the middle of the gang; the one that takes over is not.
-        await world.api.inject({ id: "writes", match: WRITES, fault: { do: "delay", ms: 50 } });
+        await world.api.inject({ id: "writes", match: WRITES, fault: { do: "delay", ms: 1 } });
+        // Late, so that it is stopped while it waits, with nothing half sent; the one that takes over is not.
+        const pods = { who: [FROZEN], verbs: ["create"], resources: ["pods"] } as const;
+        await world.api.inject({ id: "pods", match: pods, fault: { do: "delay", ms: 3000 } });
         await world.api.inject({
           id: "lease",
           match: { who: [FROZEN], resources: ["leases"] },
@@ -52,7 +56,8 @@ for (const server of API_SERVERS) {
         };
         const worker = replicaType(["--run-ms=60000"], { replicas: MEMBERS, pool: "crowd" });
         await world.create(simulatedJob("gang", { worker }));
-        await until("some members are made", async () => (await look()) > 3, { timeoutMs: 120_000, everyMs: 1 });
+        const isBetweenSlices = async (): Promise<boolean> => SLICE_ENDS.includes(await matched("pods"));
+        await until("it waits for some members", isBetweenSlices, { timeoutMs: 120_000, everyMs: 1 });
         process.kill(leader.pid, "SIGSTOP");
         const madeBefore = await look();
         await until("the other one has made the rest", async () => (await look()) === MEMBERS, { timeoutMs: 120_000 });

@@ -8,7 +8,7 @@ import { isEndRecorded } from "../domain/is-end-recorded.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { reconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
-import type { Fence } from "./fence.ts";
+import { fenced, type Fence } from "./fence.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import type { Nodes } from "./nodes.ts";
@@ -68,10 +68,11 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
           signal.throwIfAborted();
           await inStep(seen.job, step, () => act(acting, { runtime, job: seen.job, seen, signal, holds }, step));
         },
-        writeStatus: async (seen, status) => {
+        // A process that goes on after it was frozen may come here before anything has told it to stop.
+        writeStatus: fenced(holds, (seen: Seen, status: JobStatus) => {
           signal.throwIfAborted();
           return write(seen, status);
-        },
+        }),
         recorded: ({ job, ends, snapshot }, status) => {
           const written = ends.filter(({ pod }) => isEndRecorded(pod, snapshot.spec, status));
           world.ends.forget(
