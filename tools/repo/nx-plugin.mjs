@@ -12,7 +12,8 @@ function targetsOf(file, workspaceRoot) {
   const root = dirname(file);
   const has = (name) => existsSync(join(workspaceRoot, root, name));
   return {
-    typecheck: run("tsc -p ."),
+    // By its path: two packages bring a `tsc`, and which of them is linked under that name is nobody's promise.
+    typecheck: run("node ../../node_modules/typescript-7/bin/tsc -p ."),
     lint: run("eslint . --max-warnings 0"),
     test: run("vitest run --root ../.. --project {projectName} --passWithNoTests"),
     ...(has("generate.ts") && { generate: run("node generate.ts") }),
