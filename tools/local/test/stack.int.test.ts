@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SERVICES } from "../src/stack.ts";
+import { SERVICES, type ServiceName } from "../src/stack.ts";
 import { rollingSuite } from "./rolling-suite.ts";
 import {
   CLUSTERS,
@@ -14,6 +14,22 @@ import {
 } from "./stack-world.ts";
 
 const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
+
+const OF_SESSIONS: readonly ServiceName[] = ["watcher", "reservation-manager", "session-controller"];
+const KILLED: readonly { readonly who: string; readonly services: readonly ServiceName[] }[] = [
+  ...OF_SESSIONS.map((service) => ({ who: `${service} is`, services: [service] })),
+  { who: "all that sessions do not need are", services: SERVICES.filter((service) => !OF_SESSIONS.includes(service)) },
+];
+
+/** The first replica of each of these. */
+async function killFirst(world: World, services: readonly ServiceName[]): Promise<void> {
+  for (const service of services) {
+    await world.stack.replicas
+      .find((replica) => replica.service === service)
+      ?.current()
+      .kill();
+  }
+}
 
 describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", ({ options }) => {
   let world: World;
@@ -47,28 +63,22 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
     await expectNothingLeft(world);
   });
 
-  it.each(SERVICES)("ends a session with its one right outcome when %s is killed while it runs", async (service) => {
-    const name = `kill-${service}`;
+  it.each(KILLED)("ends a session with its one right outcome when $who killed while it runs", async ({ services }) => {
+    const name = `kill-${services[0]}`;
     await submit(world, name, smallSession({ driverSeconds: 3 }));
     await untilSession(world, name, "runs", (session) => eventNames(session).includes("RUN"));
-    await world.stack.replicas
-      .find((replica) => replica.service === service)
-      ?.current()
-      .kill();
+    await killFirst(world, services);
     const session = await untilSession(world, name, "is finished", isFinished);
     expect(eventNames(session)).toEqual(GOOD);
     await expectNothingLeft(world);
   });
 
-  it.each(SERVICES)(
-    "ends a session with its one right outcome when %s is killed right after the submit",
-    async (service) => {
-      const name = `early-${service}`;
+  it.each(KILLED)(
+    "ends a session with its one right outcome when $who killed right after the submit",
+    async ({ services }) => {
+      const name = `early-${services[0]}`;
       await submit(world, name, smallSession({ driverSeconds: 0.5 }));
-      await world.stack.replicas
-        .find((replica) => replica.service === service)
-        ?.current()
-        .kill();
+      await killFirst(world, services);
       const session = await untilSession(world, name, "is finished", isFinished);
       expect(eventNames(session)).toEqual(GOOD);
       await expectNothingLeft(world);
@@ -101,12 +111,7 @@ describe.each(CLUSTERS)("the whole stack on $on, two replicas of each service", 
   it("goes on in another replica when every first replica is killed", async () => {
     await submit(world, "takeover", smallSession({ driverSeconds: 4 }));
     await untilSession(world, "takeover", "runs", (session) => eventNames(session).includes("RUN"));
-    for (const service of SERVICES) {
-      await world.stack.replicas
-        .find((replica) => replica.service === service)
-        ?.current()
-        .kill();
-    }
+    await killFirst(world, SERVICES);
     const session = await untilSession(world, "takeover", "is finished", isFinished);
     expect(eventNames(session)).toEqual(GOOD);
     await expectNothingLeft(world);
