@@ -34,3 +34,19 @@ it("limits only the units that are given", () => {
 it("refuses an engine id that cannot be a part of a subject", () => {
   expect(() => readConfig({ PROVISION_KEY: SEED, PROVISION_ENGINE_ID: "a.b" })).toThrow("PROVISION_ENGINE_ID");
 });
+
+it("serves a cluster that is named, or the one that it runs in, and none where there is neither", () => {
+  const kubeOf = (env: Readonly<Record<string, string>>) => readConfig({ PROVISION_KEY: SEED, ...env }).kube;
+  const storageClasses = { ssd: undefined, hdd: undefined };
+  expect(kubeOf({})).toBeUndefined();
+  expect(kubeOf({ MUSTER_KUBECONFIG: "/k", PROVISION_STORAGE_CLASS_HDD: "slow" })).toEqual({
+    kubeconfig: "/k",
+    namespace: "default",
+    storageClasses: { ...storageClasses, hdd: "slow" },
+  });
+  expect(kubeOf({ KUBERNETES_SERVICE_HOST: "10.0.0.1", MUSTER_NAMESPACE: "tenants" })).toEqual({
+    kubeconfig: undefined,
+    namespace: "tenants",
+    storageClasses,
+  });
+});

@@ -4,6 +4,7 @@ import { readSigner, type Signer } from "./adapters/ed25519.ts";
 import type { Capacity } from "./domain/decide-admission.ts";
 import type { OrderPolicy } from "./domain/decide-order.ts";
 import { nsFromMs } from "./domain/nanoseconds.ts";
+import type { DiskType } from "./domain/resource-units.ts";
 import type { PassPolicy } from "./pass.ts";
 
 export type Config = {
@@ -13,7 +14,18 @@ export type Config = {
   readonly order: OrderPolicy;
   readonly engine: EnginePolicy;
   readonly capacity: Capacity;
+  /** Undefined: there is no cluster, and the types that live in one are not served. */
+  readonly kube: KubeConfiguration | undefined;
   readonly lockTtlMs: number;
+};
+
+export type KubeConfiguration = {
+  /** File; undefined: the pod's own account. */
+  readonly kubeconfig: string | undefined;
+  /** Where what belongs to no network of a user lives. */
+  readonly namespace: string;
+  /** Undefined: the default class of the cluster. */
+  readonly storageClasses: Readonly<Record<DiskType, string | undefined>>;
 };
 
 export type EnginePolicy = {
@@ -58,6 +70,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         ...readUnit(read, "sru", "PROVISION_CAPACITY_SRU_BYTES"),
         ...readUnit(read, "hru", "PROVISION_CAPACITY_HRU_BYTES"),
       },
+      kube: readKube(read),
       lockTtlMs: read.integer("PROVISION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     };
   });
@@ -65,6 +78,21 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (ENGINE_ID.test(engine)) return config;
   const reason = `"${engine}" is no engine id: lower case letters, digits, - and _ are needed, 63 at most`;
   return throwFault({ code: "invalid_request", field: "PROVISION_ENGINE_ID", reason });
+}
+
+function readKube(read: EnvReader): KubeConfiguration | undefined {
+  const kubeconfig = read.optional("MUSTER_KUBECONFIG");
+  // Kubernetes sets it in every pod.
+  const inCluster = read.optional("KUBERNETES_SERVICE_HOST") !== undefined;
+  if (kubeconfig === undefined && !inCluster) return undefined;
+  return {
+    kubeconfig,
+    namespace: read.text("MUSTER_NAMESPACE", "default"),
+    storageClasses: {
+      ssd: read.optional("PROVISION_STORAGE_CLASS_SSD"),
+      hdd: read.optional("PROVISION_STORAGE_CLASS_HDD"),
+    },
+  };
 }
 
 function readUnit(read: EnvReader, unit: keyof Capacity, name: string): Capacity {

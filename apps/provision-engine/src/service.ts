@@ -3,6 +3,7 @@ import { faultOf, isRetryable } from "@muster/faults";
 import { LeaseService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
+import { openCluster, type Cluster } from "./adapters/cluster.ts";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import type { Config } from "./config.ts";
@@ -17,11 +18,12 @@ const REQUESTS_AT_ONCE = 1024;
 /** Takes orders, and serves them while this replica leads its engine id, until the signal. */
 export async function run(
   context: ServiceContext<Config>,
-  workloads: (bus: NatsBus) => readonly Workload[] = makeWorkloads,
+  workloads: (bus: NatsBus, cluster: Cluster | undefined) => readonly Workload[] = makeWorkloads,
 ): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
-  await using deps = await openDeps(context, bus, workloads(bus));
+  await using cluster = config.kube && openCluster(config.kube);
+  await using deps = await openDeps(context, bus, workloads(bus, cluster));
   await using _served = await serve(bus, LeaseService, makeHandlers(deps.requests), {
     version: context.version,
     description: "Leases: signed orders for workloads, for a time",

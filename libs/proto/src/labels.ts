@@ -22,7 +22,13 @@ export const labels = {
   scaledNode: "muster.dev/node",
   /** On nodes that a node scaler made: which scaler, where there are several in one cluster. */
   scaler: "muster.dev/scaler",
-  /** On pods, well known: `muster`. */
+  /** On what was made for a lease: the lease's id. */
+  lease: "muster.dev/lease",
+  /** On what was made for a lease: the number of the run that it was made for. */
+  leaseRun: "muster.dev/lease-run",
+  /** On what was made for a lease: a hash of its user. */
+  leaseUser: "muster.dev/lease-user",
+  /** On what Muster makes, well known: `muster`. */
   managedBy: "app.kubernetes.io/managed-by",
 } as const;
 

@@ -1,0 +1,178 @@
+import { backoffMs, pause } from "@muster/backoff";
+import { FaultError, throwFault } from "@muster/faults";
+import {
+  kubeFault,
+  unlessFault,
+  unlessMissing,
+  type KubeCalls,
+  type KubeObject,
+  type KubeResource,
+} from "@muster/kube";
+import type { LeaseRecord } from "../domain/lease.ts";
+import { leaseLabels, leaseSelector, ownerOf } from "../lease-labels.ts";
+
+export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
+  readonly kind: string;
+  /** Kubernetes makes others of it, which are gone before it is. */
+  readonly hasMembers?: true;
+};
+
+/** Its namespace is that of the object; apiVersion, kind and labels are added. */
+export type NewObject<Object> = Object & { readonly metadata: { readonly name: string; readonly namespace?: string } };
+
+export type Lease = Pick<LeaseRecord, "order" | "run">;
+
+export type Look<Value> =
+  { readonly is: "there"; readonly value: Value } | { readonly is: "awaited"; readonly because: string };
+
+/**
+ * Objects of Kubernetes that are a lease's. Everything rejects with FaultError: with unavailable while the API server is away or overloaded, with deadline_exceeded when
+ * something took too long, with invalid_request and the server's words where it refuses.
+ */
+export type LeaseObjects = {
+  /**
+   * Makes the object for this run of the lease, or finds it made. What an earlier run has left under the name goes first. Rejects with already_exists where the name
+   * is somebody else's, and with conflict where a later run has it.
+   */
+  make<Object extends KubeObject>(
+    lease: Lease,
+    kind: ObjectKind,
+    object: NewObject<Object>,
+    signal: AbortSignal,
+  ): Promise<Object>;
+  /** Removes what is there of the lease's run and of earlier ones, kind by kind, with what Kubernetes has made of it. Resolves once it is gone. */
+  takeDown(
+    lease: Lease,
+    from: { readonly kinds: readonly ObjectKind[]; readonly namespace?: string },
+    signal: AbortSignal,
+  ): Promise<void>;
+  /** Undefined: there is none. */
+  find<Object extends KubeObject>(
+    kind: ObjectKind,
+    at: { readonly name: string; readonly namespace?: string },
+    signal: AbortSignal,
+  ): Promise<Object | undefined>;
+  /** What this run of the lease has of one kind, made by whomever. */
+  list<Object extends KubeObject>(
+    lease: Lease,
+    kind: ObjectKind,
+    namespace: string,
+    signal: AbortSignal,
+  ): Promise<readonly Object[]>;
+  /** Looks until it is there. Rejects with deadline_exceeded, and why, when that takes long: the caller is called again. */
+  until<Value>(look: () => Promise<Look<Value>>, signal: AbortSignal): Promise<Value>;
+};
+
+export type Patience = { readonly firstMs: number; readonly mostMs: number; readonly totalMs: number };
+
+/** What takes longer gives its place among the calls to others, and is asked for again. */
+const PATIENCE: Patience = { firstMs: 50, mostMs: 2000, totalMs: 30_000 };
+
+export function leaseObjects(calls: KubeCalls, patience: Patience = PATIENCE): LeaseObjects {
+  const until = untilThere(patience);
+
+  const find: LeaseObjects["find"] = (kind, { name, namespace }, signal) =>
+    told(unlessMissing(calls.get(resourceOf(kind, namespace), name, { signal })));
+
+  const remove = async (kind: ObjectKind, { metadata }: KubeObject, signal: AbortSignal): Promise<void> => {
+    const { name = "", namespace, uid, deletionTimestamp } = metadata ?? {};
+    if (deletionTimestamp !== undefined) return;
+    const removal = calls.delete(resourceOf(kind, namespace), name, {
+      propagationPolicy: kind.hasMembers === true ? "Foreground" : "Background",
+      signal,
+      ...(uid !== undefined && { preconditions: { uid } }),
+    });
+    // Another one has the name by now: that is looked at next.
+    await told(unlessFault(removal, "not_found", "conflict"));
+  };
+
+  const leftOf = async (lease: Lease, kind: ObjectKind, namespace: string | undefined, signal: AbortSignal) => {
+    const query = { labelSelector: leaseSelector(lease.order.id) };
+    const { items } = await told(calls.list<KubeObject>(resourceOf(kind, namespace), { query, signal }));
+    return items.filter(({ metadata }) => {
+      const owner = ownerOf(metadata?.labels, lease);
+      return owner === "this-run" || owner === "earlier-run";
+    });
+  };
+
+  return {
+    until,
+    find,
+    make: async <Object extends KubeObject>(
+      lease: Lease,
+      kind: ObjectKind,
+      object: NewObject<Object>,
+      signal: AbortSignal,
+    ) => {
+      const { name, namespace } = object.metadata;
+      const { apiVersion } = kind;
+      const labels = { ...object.metadata.labels, ...leaseLabels(lease) };
+      const wanted = { apiVersion, kind: kind.kind, ...object, metadata: { ...object.metadata, labels } };
+      return until(async () => {
+        const creation = calls.create<Object>(resourceOf(kind, namespace), wanted, { signal });
+        const made = await told(unlessFault(creation, "already_exists"));
+        if (made !== undefined) return { is: "there", value: made };
+        const found = await find<Object>(kind, { name, ...(namespace !== undefined && { namespace }) }, signal);
+        const owner = found && ownerOf(found.metadata?.labels, lease);
+        if (owner === "other") return throwFault({ code: "already_exists", kind: kind.kind, id: name });
+        const id = `${kind.kind} ${name}`;
+        if (owner === "later-run")
+          return throwFault({ code: "conflict", id, expectedRevision: lease.run, actualRevision: 0 });
+        const isGoing = found?.metadata?.deletionTimestamp !== undefined;
+        if (found !== undefined && owner === "this-run" && !isGoing) return { is: "there", value: found };
+        if (found !== undefined) await remove(kind, found, signal);
+        return { is: "awaited", because: `the removal of an earlier ${id}` };
+      }, signal);
+    },
+    takeDown: async (lease, { kinds, namespace }, signal) => {
+      for (const kind of kinds)
+        await until(async () => {
+          const left = await leftOf(lease, kind, namespace, signal);
+          for (const each of left) await remove(kind, each, signal);
+          const names = left.map(({ metadata }) => metadata?.name).join(", ");
+          return left.length === 0
+            ? { is: "there", value: undefined }
+            : { is: "awaited", because: `the removal of ${kind.kind} ${names}` };
+        }, signal);
+    },
+    list: async <Object extends KubeObject>(
+      lease: Lease,
+      kind: ObjectKind,
+      namespace: string,
+      signal: AbortSignal,
+    ): Promise<readonly Object[]> => {
+      const query = { labelSelector: leaseSelector(lease.order.id) };
+      const { items } = await told(calls.list<Object>(resourceOf(kind, namespace), { query, signal }));
+      return items.filter(({ metadata }) => ownerOf(metadata?.labels, lease) === "this-run");
+    },
+  };
+}
+
+function untilThere(patience: Patience): LeaseObjects["until"] {
+  return async (look, signal) => {
+    const endsAtMs = performance.now() + patience.totalMs;
+    for (let attempt = 1; ; attempt++) {
+      signal.throwIfAborted();
+      const seen = await look();
+      if (seen.is === "there") return seen.value;
+      if (performance.now() >= endsAtMs)
+        throwFault({ code: "deadline_exceeded", operation: seen.because, timeoutMs: patience.totalMs });
+      await pause(backoffMs(attempt, patience), signal);
+    }
+  };
+}
+
+function resourceOf({ apiVersion, plural }: ObjectKind, namespace: string | undefined): KubeResource {
+  return { apiVersion, plural, ...(namespace !== undefined && { namespace }) };
+}
+
+/** A call that was cut off has not failed: its error goes on as it is. */
+async function told<Value>(call: Promise<Value>): Promise<Value> {
+  try {
+    return await call;
+  } catch (error) {
+    const fault = kubeFault(error);
+    if (fault === undefined || fault.code === "cancelled") throw error;
+    throw new FaultError(fault, { cause: error });
+  }
+}

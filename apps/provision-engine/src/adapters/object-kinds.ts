@@ -1,0 +1,13 @@
+import type { ObjectKind } from "./lease-objects.ts";
+
+/** Kinds of Kubernetes that leases are made of. What is asked for here stands in the role of deploy/kubernetes. */
+export const KINDS = {
+  namespace: { apiVersion: "v1", kind: "Namespace", plural: "namespaces" },
+  networkPolicy: { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", plural: "networkpolicies" },
+  volumeClaim: { apiVersion: "v1", kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims" },
+  secret: { apiVersion: "v1", kind: "Secret", plural: "secrets" },
+  service: { apiVersion: "v1", kind: "Service", plural: "services" },
+  deployment: { apiVersion: "apps/v1", kind: "Deployment", plural: "deployments", hasMembers: true },
+  statefulSet: { apiVersion: "apps/v1", kind: "StatefulSet", plural: "statefulsets", hasMembers: true },
+  pod: { apiVersion: "v1", kind: "Pod", plural: "pods" },
+} as const satisfies Record<string, ObjectKind>;

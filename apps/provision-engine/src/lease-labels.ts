@@ -1,0 +1,41 @@
+import { createHash } from "node:crypto";
+import { labels } from "@muster/proto";
+import { base32nopad } from "@scure/base";
+import type { LeaseRecord } from "./domain/lease.ts";
+
+/** What is made for a lease is found by these again, and known to be the lease's own. */
+export type Labels = Readonly<Record<string, string>>;
+
+/** Whose an object is, as its labels say: of this run of the lease, of another one, or of somebody else. */
+export type Owner = "this-run" | "earlier-run" | "later-run" | "other";
+
+const USER_BYTES = 20;
+
+export function leaseLabels({ order, run }: Pick<LeaseRecord, "order" | "run">): Labels {
+  return {
+    [labels.managedBy]: "muster",
+    [labels.lease]: order.id,
+    [labels.leaseRun]: String(run),
+    [labels.leaseUser]: userHash(order.user),
+  };
+}
+
+export function ownerOf(found: Labels | undefined, lease: Pick<LeaseRecord, "order" | "run">): Owner {
+  const wanted = leaseLabels(lease);
+  const isOurs = [labels.managedBy, labels.lease, labels.leaseUser].every((key) => found?.[key] === wanted[key]);
+  const run = Number(found?.[labels.leaseRun]);
+  if (!isOurs || !Number.isSafeInteger(run)) return "other";
+  if (run === lease.run) return "this-run";
+  return run < lease.run ? "earlier-run" : "later-run";
+}
+
+/** Selects everything of all runs of the lease. */
+export function leaseSelector(id: string): string {
+  return `${labels.managedBy}=muster,${labels.lease}=${id}`;
+}
+
+/** Of a user's id, which may be longer than the value of a label: 32 characters. */
+export function userHash(user: string): string {
+  const digest = createHash("sha256").update(user).digest();
+  return base32nopad.encode(digest.subarray(0, USER_BYTES)).toLowerCase();
+}
