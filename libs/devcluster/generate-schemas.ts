@@ -21,11 +21,13 @@ if (root === "" || release === "") throw new Error("usage: generate-schemas.ts D
 const CORE = "io.k8s.api.core.v1";
 const META = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const RBAC = "io.k8s.api.rbac.v1";
+const APPS = "io.k8s.api.apps.v1";
 const EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 
 const DOCUMENTS = [
   "api/v1",
   "apis/apiextensions.k8s.io/v1",
+  "apis/apps/v1",
   "apis/authentication.k8s.io/v1",
   "apis/authorization.k8s.io/v1",
   "apis/autoscaling/v1",
@@ -48,6 +50,7 @@ const ROOTS = [
     "Service",
     "ServiceAccount",
   ].map((kind) => `${CORE}.${kind}`),
+  ...["ControllerRevision", "Deployment", "ReplicaSet", "StatefulSet"].map((kind) => `${APPS}.${kind}`),
   "io.k8s.api.authentication.v1.SelfSubjectReview",
   "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
   "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
@@ -66,6 +69,7 @@ const ROOTS = [
 /** Where the Go types of a group are. */
 const PACKAGES: Readonly<Record<string, string>> = {
   [CORE]: `api@v0.${release}/core/v1`,
+  [APPS]: `api@v0.${release}/apps/v1`,
   "io.k8s.api.authentication.v1": `api@v0.${release}/authentication/v1`,
   "io.k8s.api.authorization.v1": `api@v0.${release}/authorization/v1`,
   "io.k8s.api.autoscaling.v1": `api@v0.${release}/autoscaling/v1`,

@@ -25,6 +25,7 @@ import { describeTables } from "./conformance/tables.ts";
 import { describeVolumeClaims } from "./conformance/volume-claims.ts";
 import { describeVerbs } from "./conformance/verbs.ts";
 import { describeWatches } from "./conformance/watches.ts";
+import { describeWorkloads } from "./conformance/workloads.ts";
 
 // One suite for both servers: where they differ, the embedded one is wrong.
 describe.each(clusters())("$title", ({ start, skip }) => {
@@ -53,6 +54,7 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("roles", () => describeRoles(connection));
   describe.skipIf(skip)("kinds", () => describeKinds(connection));
   describe.skipIf(skip)("volume claims", () => describeVolumeClaims(connection));
+  describe.skipIf(skip)("workloads", () => describeWorkloads(connection));
   describe.skipIf(skip)("tables", () => describeTables(connection));
   describe.skipIf(skip)("discovery", () => describeDiscovery(connection));
   describe.skipIf(skip)("logs", () => describeLogs(connection));

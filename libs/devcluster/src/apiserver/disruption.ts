@@ -1,6 +1,6 @@
-import { type Json, type JsonObject, listAt, numberAt, objectAt, textAt, textsAt } from "./json.ts";
+import { type Json, type JsonObject, listAt, numberAt, objectAt, textAt } from "./json.ts";
 import { isDeleting, nameOf } from "./metadata.ts";
-import { type LabelSelector, matchesLabels, type Requirement } from "@muster/names";
+import { matchesSelector } from "./object-selector.ts";
 import { labelsOf } from "./selectors.ts";
 
 /** What a budget comes to with the pods of its namespace. Nothing here knows of replicas that a controller wants: without one, Kubernetes counts none. */
@@ -73,30 +73,7 @@ export function decideEviction(pod: JsonObject, budgets: readonly JsonObject[]):
 /** A budget without a selector is for no pod, one with an empty selector for all of its namespace. */
 export function selectsPod(budget: JsonObject, pod: JsonObject): boolean {
   const selector = objectAt(budget, "spec")["selector"];
-  return selector !== undefined && matchesLabels(requirementsOf(selector), labelsOf(pod));
-}
-
-function requirementsOf(selector: Json): LabelSelector {
-  const labels = objectAt(selector, "matchLabels");
-  return [
-    ...Object.keys(labels).map((key): Requirement => ({ key, operator: "in", values: [textAt(labels, key)] })),
-    ...listAt(selector, "matchExpressions").map(requirementOf),
-  ];
-}
-
-function requirementOf(expression: Json): Requirement {
-  const key = textAt(expression, "key");
-  const values = textsAt(expression, "values");
-  switch (textAt(expression, "operator")) {
-    case "NotIn":
-      return { key, operator: "notin", values };
-    case "Exists":
-      return { key, operator: "exists" };
-    case "DoesNotExist":
-      return { key, operator: "absent" };
-    default:
-      return { key, operator: "in", values };
-  }
+  return selector !== undefined && matchesSelector(selector, labelsOf(pod));
 }
 
 function isReady(pod: JsonObject): boolean {

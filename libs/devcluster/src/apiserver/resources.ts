@@ -1,5 +1,6 @@
 import { definitionResource } from "./custom/definition-resource.ts";
 import { configMaps, leases, namespaces, secrets, serviceAccounts } from "./kinds/core.ts";
+import { deployments, replicaSets } from "./kinds/deployment.ts";
 import { disruptionBudgets } from "./kinds/disruption-budget.ts";
 import { events, newEvents } from "./kinds/event.ts";
 import { nodes } from "./kinds/node.ts";
@@ -22,6 +23,8 @@ export const resources: readonly Resource[] = [
   serviceAccounts,
   services,
   leases,
+  deployments,
+  replicaSets,
   disruptionBudgets,
   newEvents,
   roles,

@@ -1,8 +1,9 @@
 import { answer, type Exchange } from "./answer.ts";
 import { mediaType, parseJson, readBody, readObject } from "./body.ts";
-import { at, type Json, type JsonObject, numberAt, objectAt, put, textAt } from "./json.ts";
+import { at, isObject, type Json, type JsonObject, numberAt, objectAt, put, textAt } from "./json.ts";
 import { jsonPatch } from "./json-patch.ts";
 import { mergePatch } from "./merge-patch.ts";
+import { printSelector } from "./object-selector.ts";
 import { patchTypeOf } from "./patch.ts";
 import { dryRunOf } from "./query.ts";
 import type { Registry } from "./registry.ts";
@@ -70,13 +71,16 @@ export async function serveScale(
 
 function buildScale(object: JsonObject, { specReplicas, statusReplicas, selector }: ScalePaths): JsonObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp } = objectAt(object, "metadata");
-  const selected = selector === undefined ? "" : textAt(object, ...selector);
+  const wanted = selector === undefined ? undefined : at(object, ...selector);
+  const selected = isObject(wanted) ? printSelector(wanted) : typeof wanted === "string" ? wanted : "";
+  const replicas = numberAt(object, ...specReplicas) ?? 0;
   const metadata = Object.entries({ name, namespace, uid, resourceVersion, creationTimestamp });
   return {
     kind: SCALE.kind,
     apiVersion: SCALE.apiVersion,
     metadata: Object.fromEntries(metadata.flatMap(([key, value]) => (value === undefined ? [] : [[key, value]]))),
-    spec: { replicas: numberAt(object, ...specReplicas) ?? 0 },
+    // Go leaves a 0 out here, and not in the status.
+    spec: replicas === 0 ? {} : { replicas },
     status: {
       replicas: numberAt(object, ...statusReplicas) ?? 0,
       ...(selected === "" ? {} : { selector: selected }),

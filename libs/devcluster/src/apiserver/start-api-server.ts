@@ -22,6 +22,7 @@ import { unauthorized } from "./status.ts";
 import { objectStore } from "./store.ts";
 import { parseTarget } from "./target.ts";
 import { type WatchLimits, watches as makeWatches } from "./watch.ts";
+import { startWorkloadController } from "./workloads/workload-controller.ts";
 import { writeKubeconfig } from "./write-kubeconfig.ts";
 
 export type ApiServerOptions = {
@@ -103,6 +104,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   );
   started.use(startDefinitions({ store, registry, nowMs, onDefect }));
   started.use(startDisruptionController({ store, registry, nowMs, onDefect }));
+  started.use(startWorkloadController({ store, registry, nowMs, onDefect }));
 
   const deps: RestDeps = { registry, store, watches, nowMs, kubelet };
   const guard: Guard = { token, onDefect, catalogue: served };

@@ -80,7 +80,13 @@ async function real(): Promise<Cluster & WithNodes> {
   };
 }
 
-const CONTROLLERS = ["garbage-collector-controller", "namespace-controller", "disruption-controller"];
+const CONTROLLERS = [
+  "garbage-collector-controller",
+  "namespace-controller",
+  "disruption-controller",
+  "deployment-controller",
+  "replicaset-controller",
+];
 
 /** What the embedded server does by itself is the work of controllers of a real one; undefined where there is no program for them. */
 function startControllerManager(kubeconfig: string): ChildProcess | undefined {

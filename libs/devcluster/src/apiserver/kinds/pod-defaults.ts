@@ -2,16 +2,34 @@ import { isList, isObject, type Json, type JsonObject, listAt, objectAt, put, te
 
 const DEFAULT_MODE = 0o644;
 const EVICTION_SECONDS = 300;
+
 /** Fills in what Kubernetes' own defaults and admission fill in when a pod is created. */
 export function defaultPod(pod: JsonObject): JsonObject {
-  const spec = objectAt(pod, "spec");
+  const spec = defaultPodSpec(objectAt(pod, "spec"));
   const filled = withDefaults(
+    {
+      ...spec,
+      ...mapList(spec, "containers", requestLimits),
+      ...mapList(spec, "initContainers", requestLimits),
+      tolerations: defaultTolerations(listAt(spec, "tolerations")),
+    },
+    { priority: 0, enableServiceLinks: true, preemptionPolicy: "PreemptLowerPriority" },
+  );
+  const seconds = filled["terminationGracePeriodSeconds"];
+  // A negative period means the shortest one.
+  const checked = typeof seconds === "number" && seconds < 0 ? { ...filled, terminationGracePeriodSeconds: 1 } : filled;
+  const conditions = listAt(checked, "schedulingGates").length === 0 ? {} : { conditions: [gated(pod)] };
+  return { ...pod, spec: checked, status: { phase: "Pending", ...conditions, qosClass: serviceClass(checked) } };
+}
+
+/** What is filled in wherever a pod is described, also in the template of a workload. */
+export function defaultPodSpec(spec: JsonObject): JsonObject {
+  return withDefaults(
     {
       ...spec,
       ...mapList(spec, "containers", defaultContainer),
       ...mapList(spec, "initContainers", defaultContainer),
       ...mapList(spec, "volumes", defaultVolume),
-      tolerations: defaultTolerations(listAt(spec, "tolerations")),
     },
     {
       restartPolicy: "Always",
@@ -19,16 +37,8 @@ export function defaultPod(pod: JsonObject): JsonObject {
       dnsPolicy: "ClusterFirst",
       securityContext: {},
       schedulerName: "default-scheduler",
-      priority: 0,
-      enableServiceLinks: true,
-      preemptionPolicy: "PreemptLowerPriority",
     },
   );
-  const seconds = filled["terminationGracePeriodSeconds"];
-  // A negative period means the shortest one.
-  const checked = typeof seconds === "number" && seconds < 0 ? { ...filled, terminationGracePeriodSeconds: 1 } : filled;
-  const conditions = listAt(checked, "schedulingGates").length === 0 ? {} : { conditions: [gated(pod)] };
-  return { ...pod, spec: checked, status: { phase: "Pending", ...conditions, qosClass: serviceClass(checked) } };
 }
 
 /** The server says it itself: whoever schedules does not look at the pod before its gates are gone. */
@@ -50,9 +60,6 @@ function mapList(object: JsonObject, key: string, map: (item: JsonObject) => Jso
 }
 
 function defaultContainer(container: JsonObject): JsonObject {
-  const { limits, requests } = objectAt(container, "resources");
-  const resources = objectAt(container, "resources");
-  const requested = isObject(limits) ? { requests: withDefaults(isObject(requests) ? requests : {}, limits) } : {};
   return withDefaults(
     {
       ...container,
@@ -63,7 +70,7 @@ function defaultContainer(container: JsonObject): JsonObject {
           .filter((key) => isObject(container[key]))
           .map((key) => [key, defaultProbe(objectAt(container, key))] as const),
       ),
-      resources: { ...resources, ...requested },
+      resources: objectAt(container, "resources"),
     },
     {
       terminationMessagePath: "/dev/termination-log",
@@ -71,6 +78,14 @@ function defaultContainer(container: JsonObject): JsonObject {
       imagePullPolicy: isLatest(textAt(container, "image")) ? "Always" : "IfNotPresent",
     },
   );
+}
+
+/** A container asks for what it is limited to, where it asks for nothing. */
+function requestLimits(container: JsonObject): JsonObject {
+  const { limits } = objectAt(container, "resources");
+  if (!isObject(limits)) return container;
+  const requests = withDefaults(objectAt(container, "resources", "requests"), limits);
+  return put(container, ["resources", "requests"], requests);
 }
 
 function isLatest(image: string): boolean {
