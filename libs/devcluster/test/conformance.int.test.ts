@@ -21,6 +21,7 @@ import { describeLogs } from "./conformance/logs.ts";
 import { describeObjects } from "./conformance/objects.ts";
 import { describePatches } from "./conformance/patches.ts";
 import { describeKinds } from "./conformance/pods.ts";
+import { describeStatefulSets } from "./conformance/stateful-sets.ts";
 import { describeTables } from "./conformance/tables.ts";
 import { describeVolumeClaims } from "./conformance/volume-claims.ts";
 import { describeVerbs } from "./conformance/verbs.ts";
@@ -55,6 +56,7 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("kinds", () => describeKinds(connection));
   describe.skipIf(skip)("volume claims", () => describeVolumeClaims(connection));
   describe.skipIf(skip)("workloads", () => describeWorkloads(connection));
+  describe.skipIf(skip)("stateful sets", () => describeStatefulSets(connection));
   describe.skipIf(skip)("tables", () => describeTables(connection));
   describe.skipIf(skip)("discovery", () => describeDiscovery(connection));
   describe.skipIf(skip)("logs", () => describeLogs(connection));

@@ -1,4 +1,4 @@
-import { at, type JsonObject, listAt, numberAt, objectAt, put, textAt, textsAt } from "./json.ts";
+import { at, type Json, type JsonObject, listAt, numberAt, objectAt, put, textAt, textsAt } from "./json.ts";
 import { type Check, checkLabelKey, checkLabelValue } from "./names.ts";
 import { forbiddenValue, invalidValue, type Problem, required } from "./status.ts";
 
@@ -28,6 +28,11 @@ export function finalizersOf(object: JsonObject): string[] {
 
 export function isDeleting(object: JsonObject): boolean {
   return textAt(object, "metadata", "deletionTimestamp") !== "";
+}
+
+/** The reference to the one owner that manages an object. */
+export function controllerOf(object: JsonObject): Json | undefined {
+  return listAt(object, "metadata", "ownerReferences").find((owner) => at(owner, "controller") === true);
 }
 
 /** Kubernetes' form of a time: whole seconds. */

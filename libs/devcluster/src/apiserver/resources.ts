@@ -8,6 +8,7 @@ import { pods } from "./kinds/pod.ts";
 import { accessReviews, rulesReviews, subjectReviews } from "./kinds/review.ts";
 import { clusterRoleBindings, clusterRoles, roleBindings, roles } from "./kinds/role.ts";
 import { services } from "./kinds/service.ts";
+import { controllerRevisions, statefulSets } from "./kinds/stateful-set.ts";
 import { volumeClaims } from "./kinds/volume-claim.ts";
 import { apiVersionOf, bucketOf, type Resource } from "./resource.ts";
 
@@ -25,6 +26,8 @@ export const resources: readonly Resource[] = [
   leases,
   deployments,
   replicaSets,
+  statefulSets,
+  controllerRevisions,
   disruptionBudgets,
   newEvents,
   roles,

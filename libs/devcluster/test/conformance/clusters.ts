@@ -86,6 +86,7 @@ const CONTROLLERS = [
   "disruption-controller",
   "deployment-controller",
   "replicaset-controller",
+  "statefulset-controller",
 ];
 
 /** What the embedded server does by itself is the work of controllers of a real one; undefined where there is no program for them. */

@@ -1,5 +1,5 @@
-import { at, type Json, type JsonObject, listAt, numberAt, objectAt, put, textAt } from "../json.ts";
-import { isDeleting, nameOf, uidOf } from "../metadata.ts";
+import { type Json, type JsonObject, listAt, numberAt, objectAt, put, textAt } from "../json.ts";
+import { controllerOf, isDeleting, nameOf, uidOf } from "../metadata.ts";
 import { matchesSelector } from "../object-selector.ts";
 import { labelsOf } from "../selectors.ts";
 
@@ -8,24 +8,23 @@ export type Claim =
   | { readonly do: "adopt"; readonly object: JsonObject; readonly because: "nobody-owns-it" }
   | { readonly do: "release"; readonly object: JsonObject; readonly because: "labels-differ" };
 
-/** The objects that a workload owns: nobody else's with its labels. Nothing changes hands while something is being deleted. */
-export function planClaims(owner: JsonObject, candidates: readonly JsonObject[]): Claim[] {
+/** The objects that a workload owns: nobody else's with its labels, and a name that fits where names say something. Nothing changes hands while something is being deleted. */
+export function planClaims(
+  owner: JsonObject,
+  candidates: readonly JsonObject[],
+  isMember: (object: JsonObject) => boolean = () => true,
+): Claim[] {
   if (isDeleting(owner)) return [];
   const selector = objectAt(owner, "spec", "selector");
   return candidates.flatMap((object): Claim[] => {
     if (isDeleting(object)) return [];
     const controller = controllerOf(object);
-    const matches = matchesSelector(selector, labelsOf(object));
+    const matches = matchesSelector(selector, labelsOf(object)) && isMember(object);
     if (controller === undefined)
       return matches ? [{ do: "adopt", object: withOwner(object, owner), because: "nobody-owns-it" }] : [];
     if (textAt(controller, "uid") !== uidOf(owner) || matches) return [];
     return [{ do: "release", object: withoutOwner(object, owner), because: "labels-differ" }];
   });
-}
-
-/** The reference to the one owner that manages an object. */
-export function controllerOf(object: JsonObject): Json | undefined {
-  return listAt(object, "metadata", "ownerReferences").find((owner) => at(owner, "controller") === true);
 }
 
 export function isControlledBy(object: JsonObject, owner: JsonObject): boolean {

@@ -1,12 +1,16 @@
 import { type JsonObject, put, textAt } from "../json.ts";
 import { deployments, replicaSets } from "../kinds/deployment.ts";
 import { pods } from "../kinds/pod.ts";
+import { controllerRevisions, statefulSets } from "../kinds/stateful-set.ts";
+import { volumeClaims } from "../kinds/volume-claim.ts";
 import { isDeleting, nameOf } from "../metadata.ts";
 import type { Resource } from "../resource.ts";
 import { buildDeploymentStatus } from "./build-deployment-status.ts";
 import { isControlledBy, planClaims } from "./dependents.ts";
 import { findNewSet, planDeployment, REVISION } from "./plan-deployment.ts";
 import { buildReplicaSetStatus, planReplicaSet } from "./plan-replica-set.ts";
+import { planRevisions } from "./plan-revisions.ts";
+import { buildStatefulStatus, ordinalOf, planStatefulSet, type StatefulStep } from "./plan-stateful-set.ts";
 import type { Synced, World } from "./workload-controller.ts";
 
 /** Brings the pods of a replica set to their number, and its status to what they are. */
@@ -54,19 +58,56 @@ export function syncDeployment(world: World, deployment: JsonObject): Synced {
   return { dueAtMs, failure: world.report(deployments, put(revised, ["status"], status)) ?? failure };
 }
 
+/** Takes a stateful set one step on, and its status to what its pods are. */
+export function syncStatefulSet(world: World, set: JsonObject): Synced {
+  let failure = claim(world, set, pods, (pod) => ordinalOf(set, pod) >= 0);
+  failure ??= claim(world, set, controllerRevisions);
+  const revisions = planRevisions(set, ownedBy(world, set, controllerRevisions), ownedBy(world, set, pods));
+  if (!isDeleting(set)) {
+    if (revisions.create !== undefined) failure ??= create(world, controllerRevisions, revisions.create);
+    if (revisions.write !== undefined) failure ??= world.write(controllerRevisions, revisions.write);
+    for (const revision of revisions.remove) failure ??= world.delete(controllerRevisions, revision);
+  }
+  const facts = { ...revisions, pods: ownedBy(world, set, pods), claims: world.read(volumeClaims), nowMs: world.nowMs };
+  if (failure === undefined) for (const step of planStatefulSet(set, facts)) failure ??= actStateful(world, step);
+  const latest = world.find(statefulSets, set);
+  if (latest === undefined) return { dueAtMs: Infinity, failure: undefined };
+  const { status, dueAtMs } = buildStatefulStatus(latest, { ...facts, pods: ownedBy(world, set, pods) });
+  return { dueAtMs, failure: world.report(statefulSets, put(latest, ["status"], status)) ?? failure };
+}
+
+function actStateful(world: World, step: StatefulStep): string | undefined {
+  switch (step.do) {
+    case "create-claim":
+      return create(world, volumeClaims, step.claim);
+    case "write-claim":
+      return world.write(volumeClaims, step.claim);
+    case "create-pod":
+      return create(world, pods, step.pod);
+    case "delete-pod":
+      return world.delete(pods, step.pod);
+  }
+}
+
 /** What the workload owns now. */
-export function ownedBy(world: World, workload: JsonObject, resource: Resource): JsonObject[] {
+function ownedBy(world: World, workload: JsonObject, resource: Resource): JsonObject[] {
   return world.read(resource).filter((object) => isControlledBy(object, workload));
 }
 
 /** Takes what is nobody's and has the labels, and gives up what has them no more; returns why that was refused. */
-export function claim(world: World, workload: JsonObject, resource: Resource): string | undefined {
+function claim(
+  world: World,
+  workload: JsonObject,
+  resource: Resource,
+  isMember?: (object: JsonObject) => boolean,
+): string | undefined {
   let failure: string | undefined;
-  for (const { object } of planClaims(workload, world.read(resource))) failure ??= world.write(resource, object);
+  for (const { object } of planClaims(workload, world.read(resource), isMember))
+    failure ??= world.write(resource, object);
   return failure;
 }
 
-export function create(world: World, resource: Resource, object: JsonObject): string | undefined {
+function create(world: World, resource: Resource, object: JsonObject): string | undefined {
   const result = world.create(resource, object);
   return "refused" in result ? result.refused : undefined;
 }

@@ -1,13 +1,15 @@
 import type { JsonObject } from "../json.ts";
 import { deployments, replicaSets } from "../kinds/deployment.ts";
 import { pods } from "../kinds/pod.ts";
+import { controllerRevisions, statefulSets } from "../kinds/stateful-set.ts";
+import { volumeClaims } from "../kinds/volume-claim.ts";
 import { nameOf, timestamp, uidOf } from "../metadata.ts";
 import type { Registry } from "../registry.ts";
 import { bucketOf, type Resource } from "../resource.ts";
 import { FailureError } from "../status.ts";
 import type { ObjectStore } from "../store.ts";
 import { keyNamespace } from "../watch-events.ts";
-import { syncDeployment, syncReplicaSet } from "./sync-workload.ts";
+import { syncDeployment, syncReplicaSet, syncStatefulSet } from "./sync-workload.ts";
 
 export type WorkloadDeps = {
   readonly store: ObjectStore;
@@ -47,8 +49,10 @@ type Sync = (world: World, workload: JsonObject) => Synced;
 const SYNCS: readonly (readonly [Resource, Sync])[] = [
   [replicaSets, syncReplicaSet],
   [deployments, syncDeployment],
+  [statefulSets, syncStatefulSet],
 ];
-const BUCKETS = new Set([pods, ...SYNCS.map(([resource]) => resource)].map(bucketOf));
+const WATCHED = new Set([pods, volumeClaims, controllerRevisions].map(bucketOf));
+const WORKLOADS = new Set(SYNCS.map(([resource]) => bucketOf(resource)));
 
 /** Does for workloads what a controller manager does: soon after a change of a namespace, and when time alone changes something. */
 export function startWorkloadController(deps: WorkloadDeps): Disposable {
@@ -92,10 +96,9 @@ export function startWorkloadController(deps: WorkloadDeps): Disposable {
   for (const [resource] of SYNCS)
     for (const [key] of store.entries(bucketOf(resource))) note(keyNamespace(key), deps.nowMs());
   const unsubscribe = store.subscribe((bucket, { key }) => {
-    if (!BUCKETS.has(bucket)) return;
-    if (bucket === bucketOf(pods) && SYNCS.every(([resource]) => store.entries(bucketOf(resource)).length === 0))
-      return;
-    note(keyNamespace(key), deps.nowMs());
+    // Most clusters have pods, and most of them nobody who makes them here.
+    const isMet = WATCHED.has(bucket) && SYNCS.some(([resource]) => store.entries(bucketOf(resource)).length > 0);
+    if (isMet || WORKLOADS.has(bucket)) note(keyNamespace(key), deps.nowMs());
   });
   return {
     [Symbol.dispose]: () => {
