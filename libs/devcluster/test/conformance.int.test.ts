@@ -23,6 +23,7 @@ import { describePatches } from "./conformance/patches.ts";
 import { describeKinds } from "./conformance/pods.ts";
 import { describeStatefulSets } from "./conformance/stateful-sets.ts";
 import { describeTables } from "./conformance/tables.ts";
+import { describeTenancy } from "./conformance/tenancy.ts";
 import { describeVolumeClaims } from "./conformance/volume-claims.ts";
 import { describeVerbs } from "./conformance/verbs.ts";
 import { describeWatches } from "./conformance/watches.ts";
@@ -56,6 +57,7 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("kinds", () => describeKinds(connection));
   describe.skipIf(skip)("volume claims", () => describeVolumeClaims(connection));
   describe.skipIf(skip)("workloads", () => describeWorkloads(connection));
+  describe.skipIf(skip)("tenancy", () => describeTenancy(connection));
   describe.skipIf(skip)("stateful sets", () => describeStatefulSets(connection));
   describe.skipIf(skip)("tables", () => describeTables(connection));
   describe.skipIf(skip)("discovery", () => describeDiscovery(connection));

@@ -3,12 +3,14 @@ import { configMaps, leases, namespaces, secrets, serviceAccounts } from "./kind
 import { deployments, replicaSets } from "./kinds/deployment.ts";
 import { disruptionBudgets } from "./kinds/disruption-budget.ts";
 import { events, newEvents } from "./kinds/event.ts";
+import { networkPolicies } from "./kinds/network-policy.ts";
 import { nodes } from "./kinds/node.ts";
 import { pods } from "./kinds/pod.ts";
 import { accessReviews, rulesReviews, subjectReviews } from "./kinds/review.ts";
 import { clusterRoleBindings, clusterRoles, roleBindings, roles } from "./kinds/role.ts";
 import { services } from "./kinds/service.ts";
 import { controllerRevisions, statefulSets } from "./kinds/stateful-set.ts";
+import { storageClasses } from "./kinds/storage-class.ts";
 import { volumeClaims } from "./kinds/volume-claim.ts";
 import { apiVersionOf, bucketOf, type Resource } from "./resource.ts";
 
@@ -34,6 +36,8 @@ export const resources: readonly Resource[] = [
   roleBindings,
   clusterRoles,
   clusterRoleBindings,
+  networkPolicies,
+  storageClasses,
   definitionResource,
   accessReviews,
   rulesReviews,
