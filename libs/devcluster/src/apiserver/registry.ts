@@ -1,3 +1,4 @@
+import { admit } from "./admission.ts";
 import { decideDeletion, type DeleteOptions, isDoneDeleting } from "./deletion.ts";
 import { recordUpdate, type Writer } from "./fields/managed-fields.ts";
 import { at, type JsonObject, objectAt, put, sameJson, textAt, without } from "./json.ts";
@@ -107,7 +108,7 @@ function create(deps: RegistryDeps, resource: Resource, { namespace, body, dryRu
   if (resource.closed !== undefined) fail(forbidden(resource, name, resource.closed));
   const identified = identify(resource, named, deps);
   const others = (): JsonObject[] => store.entries(bucket).map(([, other]) => other);
-  const filled = resource.withoutStatus(resource.defaults(identified));
+  const filled = admit(store, resource, resource.withoutStatus(resource.defaults(identified)));
   const owned = writer === undefined ? filled : record(resource, undefined, { submitted: identified, filled }, writer);
   const object = resource.allocate(owned, others);
   refuseInvalid(resource, name, [...checkMetadata(object, resource.checkName), ...resource.validate(object)]);

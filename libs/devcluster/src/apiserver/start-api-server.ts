@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { answerError, answerFailure, answerText, type Exchange, type Tunnel } from "./answer.ts";
 import { isAuthorized } from "./authenticate.ts";
 import { type Certificate, signLoopbackServer } from "./certificates.ts";
+import { startClaimProtection } from "./claim-protection.ts";
 import { startCollector } from "./collector.ts";
 import { keepCredentials, makeCredentials } from "./credentials.ts";
 import { customResources, startDefinitions } from "./custom/definitions.ts";
@@ -104,6 +105,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   );
   started.use(startDefinitions({ store, registry, nowMs, onDefect }));
   started.use(startDisruptionController({ store, registry, nowMs, onDefect }));
+  started.use(startClaimProtection({ store, registry, onDefect }));
   started.use(startWorkloadController({ store, registry, nowMs, onDefect }));
 
   const deps: RestDeps = { registry, store, watches, nowMs, kubelet };

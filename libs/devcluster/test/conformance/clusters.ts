@@ -87,6 +87,7 @@ const CONTROLLERS = [
   "deployment-controller",
   "replicaset-controller",
   "statefulset-controller",
+  "persistentvolumeclaim-protection-controller",
 ];
 
 /** What the embedded server does by itself is the work of controllers of a real one; undefined where there is no program for them. */

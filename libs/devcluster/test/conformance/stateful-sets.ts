@@ -207,9 +207,6 @@ export function describeStatefulSets(api: () => Api): void {
     const claimsUntil = (names: readonly string[]): Promise<unknown> =>
       until(`the claims are ${names.join()}`, async () => {
         const found = await itemsOf("persistentvolumeclaims", "clean");
-        // Claims of a real cluster wait for a controller that protects them.
-        for (const claim of found.filter((one) => textAt(one, "metadata", "deletionTimestamp") !== ""))
-          await api().patch(core("persistentvolumeclaims", nameIn(claim)), "merge", { metadata: { finalizers: null } });
         return found.map(nameIn).join() === names.join();
       });
     await api().patch(`${sets("clean")}/scale`, "merge", { spec: { replicas: 1 } });

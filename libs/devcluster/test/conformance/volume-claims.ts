@@ -1,14 +1,21 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import { listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
-import type { Api } from "./api.ts";
+import { type Api, pod } from "./api.ts";
+
+const FINALIZER = "kubernetes.io/pvc-protection";
 
 /** Claims that nobody binds: neither server has a controller of volumes. */
 export function describeVolumeClaims(api: () => Api): void {
   let claims: string;
+  let pods: string;
   beforeAll(async () => {
-    claims = `/api/v1/namespaces/${await api().namespace()}/persistentvolumeclaims`;
+    const namespace = await api().namespace();
+    claims = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`;
+    pods = `/api/v1/namespaces/${namespace}/pods`;
   });
+  const skipWithoutController = (context: { skip: (condition: boolean, note: string) => void }): void =>
+    context.skip(!api().cluster.collects, "protection ends through a controller manager");
   const spec = { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } };
   const claim = (name: string, more: object = {}): object => ({
     apiVersion: "v1",
@@ -61,11 +68,47 @@ export function describeVolumeClaims(api: () => Api): void {
       expect(refused.text).toContain(because);
     });
 
-    it("goes when nobody protects it", async () => {
-      await api().post(claims, claim("gone"));
-      await api().patch(`${claims}/gone`, "merge", { metadata: { finalizers: null } });
+    it("goes when it is deleted", async (context) => {
+      skipWithoutController(context);
+      const made = await api().post(claims, claim("gone"));
+      expect(listAt(made.body, "metadata", "finalizers")).toEqual([FINALIZER]);
       expect((await api().delete(`${claims}/gone`)).code).toBe(200);
       await until("it is gone", async () => (await api().get(`${claims}/gone`)).code === 404);
+    });
+
+    it("stays as long as a pod on a node names it", async (context) => {
+      skipWithoutController(context);
+      await api().post(claims, claim("used"));
+      const volumes = [{ name: "data", persistentVolumeClaim: { claimName: "used" } }];
+      const spec = { nodeName: "some-node", terminationGracePeriodSeconds: 0, volumes };
+      const made = await api().post(pods, pod("user", { spec }));
+      expect(made.code, made.text).toBe(201);
+      const marked = await api().delete(`${claims}/used`);
+      expect(marked.body).toMatchObject({ kind: "PersistentVolumeClaim", metadata: { finalizers: [FINALIZER] } });
+      const table = await api().get(`${claims}/used`, "application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
+      expect(listAt(listAt(table.body, "rows")[0], "cells")[1]).toBe("Terminating");
+      // A claim that nobody uses, deleted later, shows that the one in use was looked at.
+      await api().post(claims, claim("after"));
+      await api().delete(`${claims}/after`);
+      await until("the other is gone", async () => (await api().get(`${claims}/after`)).code === 404);
+      expect((await api().get(`${claims}/used`)).code).toBe(200);
+      await api().delete(`${pods}/user`);
+      await until("it is gone", async () => (await api().get(`${claims}/used`)).code === 404);
+    });
+
+    it("gets the class of storage that is for claims without one, unless it wants none", async () => {
+      const classes = "/apis/storage.k8s.io/v1/storageclasses";
+      const name = "for-claims";
+      const annotations = { "storageclass.kubernetes.io/is-default-class": "true" };
+      await api().post(classes, { metadata: { name, annotations }, provisioner: "example.com/disks" });
+      const given = await until("the class is known", async () => {
+        const made = await api().post(claims, { ...claim("classed"), metadata: { generateName: "classed-" } });
+        return textAt(made.body, "spec", "storageClassName") !== "" && made;
+      });
+      expect(textAt(given.body, "spec", "storageClassName")).toBe(name);
+      const none = await api().post(claims, claim("classless", { storageClassName: "" }));
+      expect(objectAt(none.body, "spec")["storageClassName"]).toBe("");
+      await api().delete(`${classes}/${name}`);
     });
   });
 }

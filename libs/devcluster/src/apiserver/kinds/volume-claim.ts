@@ -1,4 +1,5 @@
 import { type JsonObject, listAt, objectAt, put, sameJson, textAt, textsAt } from "../json.ts";
+import { isDeleting } from "../metadata.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { forbiddenValue, type Problem, required, unsupported } from "../status.ts";
@@ -13,10 +14,10 @@ const ACCESS_MODES: Readonly<Record<string, string>> = {
 };
 const VOLUME_MODES = ["Block", "Filesystem"];
 
-/**
- * A claim is kept, and nothing more: there are no volumes here, so it stays Pending, as on any API server without a controller of volumes, and it goes when it is deleted,
- * whether or not a pod names it.
- */
+/** Of a claim that a pod may use. */
+export const CLAIM_FINALIZER = "kubernetes.io/pvc-protection";
+
+/** A claim is kept, and nothing more: there are no volumes here, so it stays Pending, as on any API server without a controller of volumes. */
 export const volumeClaims: Resource = defineResource({
   kind: "PersistentVolumeClaim",
   plural: "persistentvolumeclaims",
@@ -25,7 +26,7 @@ export const volumeClaims: Resource = defineResource({
   checkName: checkSubdomain,
   columns: [
     NAME,
-    column("Status", (claim) => textAt(claim, "status", "phase")),
+    column("Status", (claim) => (isDeleting(claim) ? "Terminating" : textAt(claim, "status", "phase"))),
     column("Volume", (claim) => textAt(claim, "spec", "volumeName")),
     column("Capacity", (claim) => (isBound(claim) ? textAt(claim, "status", "capacity", "storage") : "")),
     column("Access Modes", (claim) => (isBound(claim) ? shortModes(textsAt(claim, "status", "accessModes")) : "")),

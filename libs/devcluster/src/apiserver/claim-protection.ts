@@ -1,0 +1,73 @@
+import { at, type JsonObject, listAt, put, textAt } from "./json.ts";
+import { pods } from "./kinds/pod.ts";
+import { CLAIM_FINALIZER, volumeClaims } from "./kinds/volume-claim.ts";
+import { finalizersOf, isDeleting, nameOf } from "./metadata.ts";
+import type { Registry } from "./registry.ts";
+import { bucketOf } from "./resource.ts";
+import { FailureError } from "./status.ts";
+import type { ObjectStore } from "./store.ts";
+import { keyNamespace } from "./watch-events.ts";
+
+export type ClaimProtectionDeps = {
+  readonly store: ObjectStore;
+  readonly registry: Registry;
+  readonly onDefect: (error: unknown) => void;
+};
+
+const PODS = bucketOf(pods);
+const CLAIMS = bucketOf(volumeClaims);
+
+/** Lets claims go that are being deleted, once no pod that has a node names them; a pod that has ended still does. */
+export function startClaimProtection(deps: ClaimProtectionDeps): Disposable {
+  const { store } = deps;
+  let scheduled: NodeJS.Immediate | undefined;
+  const pass = (): void => {
+    scheduled = undefined;
+    try {
+      for (const [key, claim] of store.entries(CLAIMS))
+        if (isHeld(claim) && !isUsed(store, keyNamespace(key), claim)) release(deps, keyNamespace(key), claim);
+    } catch (error) {
+      deps.onDefect(error);
+    }
+  };
+  const schedule = (): void => {
+    scheduled ??= setImmediate(pass);
+  };
+  const unsubscribe = store.subscribe((bucket, { after }) => {
+    const isClaimMarked = bucket === CLAIMS && after !== undefined && isHeld(after);
+    // A pod never stops naming a claim but by going.
+    const isPodGone = bucket === PODS && after === undefined && store.entries(CLAIMS).length > 0;
+    if (isClaimMarked || isPodGone) schedule();
+  });
+  schedule();
+  return {
+    [Symbol.dispose]: () => {
+      unsubscribe();
+      clearImmediate(scheduled);
+    },
+  };
+}
+
+function isHeld(claim: JsonObject): boolean {
+  return isDeleting(claim) && finalizersOf(claim).includes(CLAIM_FINALIZER);
+}
+
+function isUsed(store: ObjectStore, namespace: string, claim: JsonObject): boolean {
+  return store.entries(PODS).some(([key, pod]) => {
+    if (keyNamespace(key) !== namespace || textAt(pod, "spec", "nodeName") === "") return false;
+    const volumes = listAt(pod, "spec", "volumes");
+    return volumes.some((volume) => at(volume, "persistentVolumeClaim", "claimName") === nameOf(claim));
+  });
+}
+
+function release({ registry }: ClaimProtectionDeps, namespace: string, claim: JsonObject): void {
+  const left = finalizersOf(claim).filter((finalizer) => finalizer !== CLAIM_FINALIZER);
+  const released = put(claim, ["metadata", "finalizers"], left.length === 0 ? undefined : left);
+  try {
+    const target = { resource: volumeClaims, namespace, name: nameOf(claim) };
+    registry.update(target, { change: () => released, dryRun: false });
+  } catch (error) {
+    // Somebody else's write came in between; it has caused the next pass.
+    if (!(error instanceof FailureError)) throw error;
+  }
+}
