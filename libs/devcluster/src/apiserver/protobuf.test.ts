@@ -73,7 +73,7 @@ describe("objects in protobuf", () => {
   });
 
   it("are not known for kinds that have no such form here", () => {
-    expect(decodeProtobuf(envelope("apps/v1", "Deployment"), expected)).toBeUndefined();
+    expect(decodeProtobuf(envelope("apps/v1", "DaemonSet"), expected)).toBeUndefined();
   });
 
   it.each([

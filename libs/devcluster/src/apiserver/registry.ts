@@ -37,6 +37,8 @@ export type RegistryDeps = {
   readonly newUid: () => string;
   /** A whole number from 0 up to the argument, exclusive. */
   readonly random: (below: number) => number;
+  /** Why a new object is not let in; undefined where it is. */
+  readonly refuse: (resource: Resource, namespace: string, object: JsonObject) => string | undefined;
 };
 
 export type ObjectName = { readonly resource: Resource; readonly namespace: string; readonly name: string };
@@ -112,6 +114,8 @@ function create(deps: RegistryDeps, resource: Resource, { namespace, body, dryRu
   const owned = writer === undefined ? filled : record(resource, undefined, { submitted: identified, filled }, writer);
   const object = resource.allocate(owned, others);
   refuseInvalid(resource, name, [...checkMetadata(object, resource.checkName), ...resource.validate(object)]);
+  const refused = deps.refuse(resource, namespace, object);
+  if (refused !== undefined) fail(forbidden(resource, name, refused));
   const existing = store.get(bucket, keyOf(namespace, name));
   if (existing !== undefined) fail(alreadyExists(resource, name, isDeleting(existing)));
   if (dryRun) return shown(resource, object);

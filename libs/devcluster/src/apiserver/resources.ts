@@ -6,6 +6,7 @@ import { events, newEvents } from "./kinds/event.ts";
 import { networkPolicies } from "./kinds/network-policy.ts";
 import { nodes } from "./kinds/node.ts";
 import { pods } from "./kinds/pod.ts";
+import { resourceQuotas } from "./kinds/resource-quota.ts";
 import { accessReviews, rulesReviews, subjectReviews } from "./kinds/review.ts";
 import { clusterRoleBindings, clusterRoles, roleBindings, roles } from "./kinds/role.ts";
 import { services } from "./kinds/service.ts";
@@ -22,6 +23,7 @@ export const resources: readonly Resource[] = [
   nodes,
   volumeClaims,
   pods,
+  resourceQuotas,
   secrets,
   serviceAccounts,
   services,

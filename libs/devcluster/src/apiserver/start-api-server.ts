@@ -16,7 +16,8 @@ import { serveDocument } from "./documents.ts";
 import { openJournal } from "./journal.ts";
 import { namespaces } from "./kinds/core.ts";
 import type { KubeletAccess } from "./kubelet-request.ts";
-import { registry as makeRegistry } from "./registry.ts";
+import { refuseByQuota, startQuotaController } from "./quota-controller.ts";
+import { registry as makeRegistry, type RegistryDeps } from "./registry.ts";
 import { type Catalogue, catalogue } from "./resources.ts";
 import { type RestDeps, serveTarget } from "./rest.ts";
 import { unauthorized } from "./status.ts";
@@ -94,7 +95,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const store = objectStore({ historyLimit: options.historyLimit ?? HISTORY_LIMIT, journal });
   const served = catalogue(customResources(store));
   const random = (below: number): number => randomInt(Math.max(1, Math.floor(below)));
-  const registry = makeRegistry({ store, nowMs, newUid: randomUUID, random });
+  const refuse: RegistryDeps["refuse"] = (resource, namespace, object) =>
+    refuseByQuota({ store, kinds: served.kept }, namespace, { resource, object });
+  const registry = makeRegistry({ store, nowMs, newUid: randomUUID, random, refuse });
   const watches = makeWatches({ store, nowMs, random, limits: { ...WATCH_LIMITS, ...options.watchLimits } });
   for (const name of FIRST_NAMESPACES) {
     const isThere = registry.find({ resource: namespaces, namespace: "", name }) !== undefined;
@@ -105,6 +108,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   );
   started.use(startDefinitions({ store, registry, nowMs, onDefect }));
   started.use(startDisruptionController({ store, registry, nowMs, onDefect }));
+  started.use(startQuotaController({ store, registry, kinds: served.kept, onDefect }));
   started.use(startClaimProtection({ store, registry, onDefect }));
   started.use(startWorkloadController({ store, registry, nowMs, onDefect }));
 

@@ -87,6 +87,7 @@ const CONTROLLERS = [
   "deployment-controller",
   "replicaset-controller",
   "statefulset-controller",
+  "resourcequota-controller",
   "persistentvolumeclaim-protection-controller",
 ];
 

@@ -1,6 +1,7 @@
+import { until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
 import { listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
-import type { Answer, Api } from "./api.ts";
+import { type Answer, type Api, pod } from "./api.ts";
 
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
@@ -80,6 +81,85 @@ export function describeTenancy(api: () => Api): void {
       const refused = await api().post(policies(), policy("wrong", { podSelector: {}, ...wrong }));
       expect(refused.code, refused.text).toBe(422);
       expect(causes(refused)).toEqual(because);
+    });
+  });
+
+  describe("a quota", () => {
+    const core = (plural: string, name = ""): string =>
+      `/api/v1/namespaces/${namespace}/${plural}/${name}`.replace(/\/$/, "");
+    const quota = (name: string, hard: object, more: object = {}): object => ({
+      apiVersion: "v1",
+      kind: "ResourceQuota",
+      metadata: { name },
+      spec: { hard, ...more },
+    });
+    const usedUntil = (name: string, used: object): Promise<unknown> =>
+      until(`${name} has used ${JSON.stringify(used)}`, async () => {
+        const { body } = await api().get(core("resourcequotas", name));
+        const found = objectAt(body, "status", "used");
+        return Object.entries(used).every(([key, value]) => found[key] === value) && body;
+      });
+    const sized = (name: string, resources: object): object =>
+      pod(name, { spec: { containers: [{ name: "main", image: "program:1", resources }] } });
+    const claim = (name: string, storage: string): object => ({
+      metadata: { name },
+      spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage } } },
+    });
+
+    it.each([
+      ["cpu.fast", "1", "must be a standard resource for quota"],
+      ["pods", "-1", "must be greater than or equal to 0"],
+    ])("cannot be of %s %s", async (name, amount, because) => {
+      const refused = await api().post(core("resourcequotas"), quota("wrong", { [name]: amount }));
+      expect(refused.code, refused.text).toBe(422);
+      expect(refused.text).toContain(because);
+    });
+
+    it("lets pods in as long as they fit, counts them, and forgets those that have ended", async (context) => {
+      context.skip(!api().cluster.collects, "quotas are counted by a controller manager");
+      const hard = { pods: "2", "requests.cpu": "1", "limits.memory": "1Gi" };
+      const made = await api().post(core("resourcequotas"), quota("pods", hard));
+      expect(made.code, made.text).toBe(201);
+      expect(made.body["status"]).toEqual({});
+      await usedUntil("pods", { pods: "0", "requests.cpu": "0", "limits.memory": "0" });
+      const unsized = await api().post(core("pods"), sized("unsized", {}));
+      expect(unsized.code).toBe(403);
+      expect(textAt(unsized.body, "message")).toBe(
+        'pods "unsized" is forbidden: failed quota: pods: must specify limits.memory for: main; requests.cpu for: main',
+      );
+      const half = { requests: { cpu: "600m" }, limits: { memory: "128Mi" } };
+      expect((await api().post(core("pods"), sized("first", half))).code).toBe(201);
+      await usedUntil("pods", { pods: "1", "requests.cpu": "600m", "limits.memory": "128Mi" });
+      const second = await api().post(core("pods"), sized("second", half));
+      expect(second.code).toBe(403);
+      expect(textAt(second.body, "message")).toBe(
+        'pods "second" is forbidden: exceeded quota: pods, requested: requests.cpu=600m, used: requests.cpu=600m, limited: requests.cpu=1',
+      );
+      const cells = await cellsOf(core("resourcequotas", "pods"));
+      expect(cells.slice(0, 3)).toEqual(["pods", "pods: 1/2, requests.cpu: 600m/1", "limits.memory: 128Mi/1Gi"]);
+      await api().patch(`${core("pods", "first")}/status`, "merge", { status: { phase: "Succeeded" } });
+      await usedUntil("pods", { pods: "0", "requests.cpu": "0", "limits.memory": "0" });
+      expect((await api().post(core("pods"), sized("second", half))).code).toBe(201);
+      await api().delete(core("resourcequotas", "pods"));
+    });
+
+    it("counts the room of claims, and objects of any kind", async (context) => {
+      context.skip(!api().cluster.collects, "quotas are counted by a controller manager");
+      const hard = { persistentvolumeclaims: "5", "requests.storage": "10Gi", "count/configmaps": "1" };
+      await api().post(core("resourcequotas"), quota("things", hard));
+      await usedUntil("things", { persistentvolumeclaims: "0" });
+      expect((await api().post(core("persistentvolumeclaims"), claim("some", "6Gi"))).code).toBe(201);
+      await usedUntil("things", { persistentvolumeclaims: "1", "requests.storage": "6Gi" });
+      const more = await api().post(core("persistentvolumeclaims"), claim("more", "5Gi"));
+      expect(more.code).toBe(403);
+      expect(textAt(more.body, "message")).toBe(
+        'persistentvolumeclaims "more" is forbidden: exceeded quota: things, requested: requests.storage=5Gi, used: requests.storage=6Gi, limited: requests.storage=10Gi',
+      );
+      await until("a config map is one too many", async () => {
+        const made = await api().post(core("configmaps"), { metadata: { generateName: "many-" } });
+        return made.code === 403 && made.text.includes("exceeded quota: things, requested: count/configmaps=1");
+      });
+      await api().delete(core("resourcequotas", "things"));
     });
   });
 

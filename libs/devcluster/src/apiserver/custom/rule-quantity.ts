@@ -1,4 +1,5 @@
 import type { Environment } from "@marcbachmann/cel-js";
+import { NANO, parseQuantity } from "../quantity.ts";
 
 /** A quantity of Kubernetes, exact: a whole number of 10^-9. */
 class Quantity {
@@ -8,23 +9,9 @@ class Quantity {
   }
 }
 
-const FORM = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?$/;
-const NANO = 1_000_000_000n;
-const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-
 function parse(text: string): Quantity | undefined {
-  const [whole, sign = "", digits = "", suffix = ""] = FORM.exec(text) ?? [];
-  if (whole === undefined) return undefined;
-  const [integer = "", fraction = ""] = digits.split(".");
-  const value = BigInt(integer + fraction) * (sign === "-" ? -1n : 1n);
-  const exponent = /^[eE]([+-]?\d+)$/.exec(suffix)?.[1];
-  if (exponent !== undefined && Math.abs(Number(exponent)) > 30) return undefined;
-  const power = exponent === undefined ? (DECIMAL.indexOf(suffix) - 3) * 3 : Number(exponent);
-  const isBinary = suffix.endsWith("i");
-  const scale = isBinary ? 1024n ** BigInt(BINARY.indexOf(suffix)) : 10n ** BigInt(Math.max(0, power));
-  const divisor = 10n ** BigInt(fraction.length + (isBinary ? 0 : Math.max(0, -power)));
-  return new Quantity((value * scale * NANO) / divisor);
+  const nano = parseQuantity(text);
+  return nano === undefined ? undefined : new Quantity(nano);
 }
 
 /** `quantity("1.5Gi").isGreaterThan(...)` and its like. */

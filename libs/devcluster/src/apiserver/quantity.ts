@@ -1,0 +1,33 @@
+const FORM = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?$/;
+const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/** One, in the unit of quantities here. */
+export const NANO = 1_000_000_000n;
+
+/** A quantity of Kubernetes as a whole number of 10^-9, exact; undefined where the text is none. */
+export function parseQuantity(text: string): bigint | undefined {
+  const [whole, sign = "", digits = "", suffix = ""] = FORM.exec(text) ?? [];
+  if (whole === undefined) return undefined;
+  const [integer = "", fraction = ""] = digits.split(".");
+  const value = BigInt(integer + fraction) * (sign === "-" ? -1n : 1n);
+  const exponent = /^[eE]([+-]?\d+)$/.exec(suffix)?.[1];
+  if (exponent !== undefined && Math.abs(Number(exponent)) > 30) return undefined;
+  const power = exponent === undefined ? (DECIMAL.indexOf(suffix) - 3) * 3 : Number(exponent);
+  const isBinary = suffix.endsWith("i");
+  const scale = isBinary ? 1024n ** BigInt(BINARY.indexOf(suffix)) : 10n ** BigInt(Math.max(0, power));
+  const divisor = 10n ** BigInt(fraction.length + (isBinary ? 0 : Math.max(0, -power)));
+  return (value * scale * NANO) / divisor;
+}
+
+/** The shortest text for a quantity in the manner of another: by powers of 1024 where that is, else by those of 1000. */
+export function printQuantity(nano: bigint, like = ""): string {
+  if (nano === 0n) return "0";
+  if (like.endsWith("i") && nano % NANO === 0n) {
+    const value = nano / NANO;
+    const power = BINARY.findLastIndex((_, index) => value % 1024n ** BigInt(index) === 0n);
+    return `${value / 1024n ** BigInt(power)}${BINARY[power] ?? ""}`;
+  }
+  const power = DECIMAL.findLastIndex((_, index) => nano % 1000n ** BigInt(index) === 0n);
+  return `${nano / 1000n ** BigInt(power)}${DECIMAL[power] ?? ""}`;
+}

@@ -1,0 +1,92 @@
+import { type JsonObject, put, sameJson } from "./json.ts";
+import { resourceQuotas } from "./kinds/resource-quota.ts";
+import { nameOf } from "./metadata.ts";
+import { buildQuotaStatus, type Counted, decideQuota } from "./quota.ts";
+import type { Registry } from "./registry.ts";
+import { bucketOf, type Resource } from "./resource.ts";
+import { FailureError } from "./status.ts";
+import type { ObjectStore } from "./store.ts";
+import { keyNamespace } from "./watch-events.ts";
+
+export type QuotaDeps = {
+  readonly store: ObjectStore;
+  readonly registry: Registry;
+  /** Kinds whose objects count. */
+  readonly kinds: () => readonly Resource[];
+  readonly onDefect: (error: unknown) => void;
+};
+
+const QUOTAS = bucketOf(resourceQuotas);
+
+/** Why the quotas of a namespace let a new object not in; undefined where they do. Counted is what is there now, so that two that come at once cannot both be the last. */
+export function refuseByQuota(
+  { store, kinds }: Pick<QuotaDeps, "store" | "kinds">,
+  namespace: string,
+  added: Counted,
+): string | undefined {
+  const quotas = inside(store, resourceQuotas, namespace);
+  if (quotas.length === 0) return undefined;
+  const world = worldOf(store, kinds(), namespace);
+  return quotas.map((quota) => decideQuota(quota, added, world)).find((because) => because !== undefined);
+}
+
+/** Keeps the status of every quota true: soon after a change of it or of anything in its namespace. */
+export function startQuotaController(deps: QuotaDeps): Disposable {
+  const { store } = deps;
+  const changed = new Set<string>();
+  let scheduled: NodeJS.Timeout | undefined;
+  let pauseMs = 0;
+  const pass = (): void => {
+    scheduled = undefined;
+    const startMs = performance.now();
+    const namespaces = [...changed];
+    changed.clear();
+    try {
+      for (const namespace of namespaces) report(deps, namespace);
+    } catch (error) {
+      deps.onDefect(error);
+    }
+    // With thousands of pods that change, requests get at least as much of the time.
+    pauseMs = performance.now() - startMs;
+  };
+  const note = (namespace: string): void => {
+    changed.add(namespace);
+    scheduled ??= setTimeout(pass, pauseMs);
+  };
+  for (const [key] of store.entries(QUOTAS)) note(keyNamespace(key));
+  const unsubscribe = store.subscribe((_bucket, { key }) => {
+    if (inside(store, resourceQuotas, keyNamespace(key)).length > 0) note(keyNamespace(key));
+  });
+  return {
+    [Symbol.dispose]: () => {
+      unsubscribe();
+      clearTimeout(scheduled);
+    },
+  };
+}
+
+function report({ store, registry, kinds }: QuotaDeps, namespace: string): void {
+  const world = worldOf(store, kinds(), namespace);
+  for (const quota of inside(store, resourceQuotas, namespace)) {
+    const status = buildQuotaStatus(quota, world);
+    if (sameJson(quota["status"], status)) continue;
+    const target = { resource: resourceQuotas, namespace, name: nameOf(quota) };
+    try {
+      registry.update(target, { subresource: "status", change: () => put(quota, ["status"], status), dryRun: false });
+    } catch (error) {
+      // Somebody else's write came in between; it has caused the next pass.
+      if (!(error instanceof FailureError)) throw error;
+    }
+  }
+}
+
+function worldOf(store: ObjectStore, kinds: readonly Resource[], namespace: string): Counted[] {
+  return kinds
+    .filter((resource) => resource.namespaced)
+    .flatMap((resource) => inside(store, resource, namespace).map((object) => ({ resource, object })));
+}
+
+function inside(store: ObjectStore, resource: Resource, namespace: string): JsonObject[] {
+  const prefix = `${namespace}/`;
+  return store.entries(bucketOf(resource)).flatMap(([key, object]) => (key.startsWith(prefix) ? [object] : []));
+}
