@@ -145,11 +145,12 @@ export default tseslint.config(
       "apps/*/src/domain/**/*.ts",
       "libs/faults/src/**/*.ts",
       "libs/health/src/**/*.ts",
+      "libs/leases/src/**/*.ts",
       "libs/names/src/**/*.ts",
       "libs/session-limits/src/**/*.ts",
       "tools/chaos/src/domain/**/*.ts",
     ],
-    ignores: ["**/*.test.ts"],
+    ignores: ["**/*.test.ts", "libs/leases/src/keys/**"],
     rules: {
       "no-restricted-imports": [
         "error",
@@ -161,6 +162,7 @@ export default tseslint.config(
                 "../*",
                 "@muster/bus",
                 "@muster/kube",
+                "@muster/leases/keys",
                 "@muster/store",
                 "@muster/service",
                 "@muster/proto",

@@ -1,7 +1,7 @@
 import { takeTurns } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { isOver } from "@muster/leases";
 import type { LeaseRecord } from "./domain/lease.ts";
-import { isOver } from "./domain/nanoseconds.ts";
 import type { Outcome, PassDeps } from "./pass.ts";
 import type { Workload } from "./workloads/workload.ts";
 

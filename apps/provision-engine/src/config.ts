@@ -1,9 +1,9 @@
 import { throwFault } from "@muster/faults";
+import { nsFromMs } from "@muster/leases";
+import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
-import { readSigner, type Signer } from "./adapters/ed25519.ts";
 import type { Capacity } from "./domain/decide-admission.ts";
 import type { OrderPolicy } from "./domain/decide-order.ts";
-import { nsFromMs } from "./domain/nanoseconds.ts";
 import type { DiskType } from "./domain/resource-units.ts";
 import type { PassPolicy } from "./pass.ts";
 

@@ -1,4 +1,5 @@
 import { takeTurns } from "@muster/backoff";
+import type { Order, Result } from "@muster/leases";
 import type { View } from "@muster/store";
 import type { History } from "./adapters/history.ts";
 import type { Readable } from "./adapters/messages.ts";
@@ -6,7 +7,7 @@ import type { Records } from "./adapters/records.ts";
 import { callWorkloads } from "./call-workload.ts";
 import type { EnginePolicy } from "./config.ts";
 import type { Admission } from "./domain/decide-admission.ts";
-import type { LeaseRecord, Order, Result } from "./domain/lease.ts";
+import type { LeaseRecord } from "./domain/lease.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 import { planLease } from "./domain/plan-lease.ts";
 import type { Claim } from "./domain/workload-type.ts";

@@ -1,6 +1,7 @@
+import type { Order } from "@muster/leases";
 import { countLeases, sumActiveUnits, sumHeldUnits, type ProvisionCounters } from "./domain/count-leases.ts";
 import { decideAdmission, type Admission, type Capacity } from "./domain/decide-admission.ts";
-import type { LeaseRecord, Order } from "./domain/lease.ts";
+import type { LeaseRecord } from "./domain/lease.ts";
 import type { ResourceUnits } from "./domain/resource-units.ts";
 import type { Claim } from "./domain/workload-type.ts";
 import type { Stored } from "./pass.ts";

@@ -1,6 +1,6 @@
 import { makeBell, TIMER_MS_MAX } from "@muster/backoff";
+import { waitMsUntil } from "@muster/leases";
 import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
-import { waitMsUntil } from "./domain/nanoseconds.ts";
 import { ExpiryHeap } from "./expiry-heap.ts";
 import { newDecommissionSource } from "./sources/decommission-source.ts";
 

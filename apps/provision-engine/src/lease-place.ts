@@ -1,4 +1,4 @@
-import type { Order } from "./domain/lease.ts";
+import type { Order } from "@muster/leases";
 import { readClaim } from "./domain/workload-types.ts";
 import { networkId } from "./network-id.ts";
 

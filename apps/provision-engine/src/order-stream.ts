@@ -1,8 +1,8 @@
 import { consumeEvents, type Bus } from "@muster/bus";
 import { describeFault } from "@muster/faults";
+import type { Order } from "@muster/leases";
 import { muster, streams, subjects } from "@muster/proto";
 import { toOrder } from "./adapters/messages.ts";
-import type { Order } from "./domain/lease.ts";
 import { takeOrder, type RequestDeps } from "./requests.ts";
 import type { TellDeps } from "./tell-lease.ts";
 

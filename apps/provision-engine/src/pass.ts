@@ -1,8 +1,9 @@
 import { assertNever, faultOf } from "@muster/faults";
+import type { Order, Result } from "@muster/leases";
 import { buildResult } from "./domain/build-result.ts";
 import type { Admission } from "./domain/decide-admission.ts";
 import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
-import type { LeaseRecord, Order, Result } from "./domain/lease.ts";
+import type { LeaseRecord } from "./domain/lease.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "./domain/plan-lease.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 import type { Claim } from "./domain/workload-type.ts";

@@ -1,8 +1,9 @@
 import { faultOf, throwFault } from "@muster/faults";
+import type { EndRequest, Order, Renewal } from "@muster/leases";
 import type { Records } from "./adapters/records.ts";
 import { decideOrder, type OrderContext, type OrderPolicy, type OrderVerdict } from "./domain/decide-order.ts";
 import { decideEnd, decideRenewal, type WishVerdict } from "./domain/decide-wish.ts";
-import type { EndRequest, LeaseRecord, Order, Renewal } from "./domain/lease.ts";
+import type { LeaseRecord } from "./domain/lease.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 import type { Verify } from "./domain/verify-signed.ts";
 import type { Stored } from "./pass.ts";

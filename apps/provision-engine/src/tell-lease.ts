@@ -1,8 +1,9 @@
 import { faultOf } from "@muster/faults";
+import type { Result } from "@muster/leases";
 import type { History } from "./adapters/history.ts";
 import type { Records } from "./adapters/records.ts";
 import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
-import type { LeaseRecord, Result } from "./domain/lease.ts";
+import type { LeaseRecord } from "./domain/lease.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 

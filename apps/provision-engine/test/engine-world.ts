@@ -3,13 +3,12 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { buildEndBytes, buildOrderBytes, buildRenewalBytes, type Order } from "@muster/leases";
+import { readSigner, type Signer } from "@muster/leases/keys";
 import { LeaseService, muster, streams, subjects } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
-import { readSigner, type Signer } from "../src/adapters/ed25519.ts";
 import { toWireEnd, toWireOrder, toWireRenewal } from "../src/adapters/messages.ts";
 import { anOrder } from "../src/domain/a-lease.ts";
-import { buildEndBytes, buildOrderBytes, buildRenewalBytes } from "../src/domain/build-signed-bytes.ts";
-import type { Order } from "../src/domain/lease.ts";
 
 const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 

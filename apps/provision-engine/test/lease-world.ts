@@ -1,7 +1,7 @@
 import { FaultError } from "@muster/faults";
+import { isOver } from "@muster/leases";
 import { aLease, anOrder } from "../src/domain/a-lease.ts";
 import type { LeaseRecord, Phase } from "../src/domain/lease.ts";
-import { isOver } from "../src/domain/nanoseconds.ts";
 import { planFeedback } from "../src/domain/plan-feedback.ts";
 import { transitionLease, withEvent, type LeaseChange } from "../src/domain/transition-lease.ts";
 import { passLease, type Outcome, type PassDeps, type PassPolicy, type Stored } from "../src/pass.ts";

@@ -1,11 +1,10 @@
 import { publishEvent } from "@muster/bus";
+import { buildResultBytes, nsFrom } from "@muster/leases";
+import { verifySignature } from "@muster/leases/keys";
 import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { verifySignature } from "../src/adapters/ed25519.ts";
 import { toWireOrder } from "../src/adapters/messages.ts";
-import { buildResultBytes } from "../src/domain/build-signed-bytes.ts";
-import { nsFrom } from "../src/domain/nanoseconds.ts";
 import {
   answersOf,
   aUser,

@@ -1,19 +1,17 @@
 import { publishEvent, type NatsBus } from "@muster/bus";
+import { buildResultBytes, nsFromMs } from "@muster/leases";
+import { readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
 import { muster, streams, subjects } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { openView } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
-import { buildResultBytes } from "../domain/build-signed-bytes.ts";
-import { nsFromMs } from "../domain/nanoseconds.ts";
 import type { EngineOps } from "../engine.ts";
 import { openHoldings } from "../holdings.ts";
 import type { TellDeps } from "../tell-lease.ts";
 import type { Workload } from "../workloads/workload.ts";
-import { verifySignature, type Signer } from "./ed25519.ts";
 import type { HandlerDeps } from "./handlers.ts";
 import { openHistory } from "./history.ts";
-import { readKeyFile } from "./key-file.ts";
 import { toWireResult } from "./messages.ts";
 import { makeRecords, openLeases } from "./records.ts";
 
@@ -34,7 +32,7 @@ export async function openDeps(
   workloads: readonly Workload[],
 ): Promise<Deps> {
   const { config, logger, signal } = context;
-  const signer = "file" in config.key ? await readKeyFile(config.key.file) : config.key;
+  const signer = "file" in config.key ? await readKeyFile("PROVISION_KEY_FILE", config.key.file) : config.key;
   logger.info({ engine: config.order.engine, signs: signer.userId }, "results are signed");
   await bus.ensureStream(streams.events);
   await bus.ensureStream(streams.audit);

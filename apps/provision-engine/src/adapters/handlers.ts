@@ -1,9 +1,9 @@
 import type { Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
+import type { Order } from "@muster/leases";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
 import type { Capacity } from "../domain/decide-admission.ts";
-import type { Order } from "../domain/lease.ts";
 import type { ResourceUnits } from "../domain/resource-units.ts";
 import { readClaim } from "../domain/workload-types.ts";
 import type { Holdings } from "../holdings.ts";

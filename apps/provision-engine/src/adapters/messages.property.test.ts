@@ -1,9 +1,9 @@
+import { DURATION_NS_MAX } from "@muster/leases";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aLease } from "../domain/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { DURATION_NS_MAX } from "../domain/nanoseconds.ts";
 import { recordCodec, toEnd, toOrder, toRenewal, toWireOrder } from "./messages.ts";
 
 const text = fc.string({ unit: "grapheme", maxLength: 8 });

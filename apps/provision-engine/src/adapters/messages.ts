@@ -1,20 +1,24 @@
+import {
+  durationOf,
+  type EndRequest,
+  nsFrom,
+  type Order,
+  type Renewal,
+  type Result,
+  type ResultState,
+  timestampOf,
+} from "@muster/leases";
 import { muster, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import type {
   Ending,
   EndingCause,
-  EndRequest,
   FeedbackPending,
   LeaseEvent,
   LeaseEventType,
   LeaseRecord,
-  Order,
   Phase,
-  Renewal,
-  Result,
-  ResultState,
 } from "../domain/lease.ts";
-import { durationOf, nsFrom, timestampOf } from "../domain/nanoseconds.ts";
 
 const wire = muster.provision.v1;
 type WireOrder = PropertiesOf<typeof wire.Order>;

@@ -1,4 +1,5 @@
-import type { LeaseRecord, Order } from "./lease.ts";
+import type { Order } from "@muster/leases";
+import type { LeaseRecord } from "./lease.ts";
 
 /** A lease for tests: active, of a debug workload, with all of it told. */
 export function aLease({

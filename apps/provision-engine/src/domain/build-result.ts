@@ -1,4 +1,4 @@
-import type { Order, Result } from "./lease.ts";
+import type { Order, Result } from "@muster/leases";
 
 /** What is told of an order: JSON of what provisioning gave, or the text of an error. Whoever tells it signs it first. */
 export function buildResult(

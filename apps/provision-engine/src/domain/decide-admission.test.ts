@@ -1,8 +1,9 @@
+import type { Order } from "@muster/leases";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aLease, anOrder } from "./a-lease.ts";
 import { decideAdmission, type Admission, type Holdings } from "./decide-admission.ts";
-import type { Order, Phase } from "./lease.ts";
+import type { Phase } from "./lease.ts";
 import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
 import type { Claim } from "./workload-type.ts";
 

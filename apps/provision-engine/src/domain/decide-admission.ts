@@ -1,5 +1,6 @@
+import type { Order } from "@muster/leases";
 import { networkOf } from "./count-leases.ts";
-import type { LeaseRecord, Order } from "./lease.ts";
+import type { LeaseRecord } from "./lease.ts";
 import type { ResourceUnits } from "./resource-units.ts";
 import type { Claim } from "./workload-type.ts";
 

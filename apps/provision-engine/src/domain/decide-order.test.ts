@@ -1,11 +1,20 @@
+import {
+  buildEndBytes,
+  buildLegacyOrderBytes,
+  buildOrderBytes,
+  buildRenewalBytes,
+  DURATION_NS_MAX,
+  endOf,
+  type EndRequest,
+  type Order,
+  type Renewal,
+} from "@muster/leases";
+import { readSigner, type Signer, verifySignature } from "@muster/leases/keys";
 import { describe, expect, it } from "vitest";
-import { readSigner, verifySignature, type Signer } from "../adapters/ed25519.ts";
 import { aLease, anOrder } from "./a-lease.ts";
-import { buildEndBytes, buildLegacyOrderBytes, buildOrderBytes, buildRenewalBytes } from "./build-signed-bytes.ts";
 import { decideOrder, FUTURE_TOLERANCE_NS, type OrderPolicy, type OrderVerdict } from "./decide-order.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "./decide-wish.ts";
-import type { EndRequest, LeaseRecord, Order, Phase, Renewal } from "./lease.ts";
-import { DURATION_NS_MAX, endOf } from "./nanoseconds.ts";
+import type { LeaseRecord, Phase } from "./lease.ts";
 import { DATA_BYTES_MAX } from "./workload-type.ts";
 
 const user = readSigner("user", "01".repeat(32));

@@ -1,8 +1,14 @@
 import { faultOf, type Fault } from "@muster/faults";
-import { buildLegacyOrderBytes, buildOrderBytes } from "./build-signed-bytes.ts";
-import { splitId } from "./lease-ids.ts";
-import type { LeaseRecord, Order } from "./lease.ts";
-import { DURATION_NS_MAX, endOf, isOver } from "./nanoseconds.ts";
+import {
+  buildLegacyOrderBytes,
+  buildOrderBytes,
+  DURATION_NS_MAX,
+  endOf,
+  isOver,
+  type Order,
+  splitId,
+} from "@muster/leases";
+import type { LeaseRecord } from "./lease.ts";
 import { withEvent, type LeaseChange } from "./transition-lease.ts";
 import { verifySigned, wrong, type Verify } from "./verify-signed.ts";
 import { DATA_BYTES_MAX } from "./workload-type.ts";

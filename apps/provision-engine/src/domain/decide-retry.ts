@@ -1,4 +1,4 @@
-import { nsFromMs } from "./nanoseconds.ts";
+import { nsFromMs } from "@muster/leases";
 
 export type RetryPolicy = { readonly firstMs: number; readonly mostMs: number };
 

@@ -1,8 +1,14 @@
 import type { Fault } from "@muster/faults";
-import { buildEndBytes, buildRenewalBytes } from "./build-signed-bytes.ts";
+import {
+  buildEndBytes,
+  buildRenewalBytes,
+  DURATION_NS_MAX,
+  type EndRequest,
+  isOver,
+  type Renewal,
+} from "@muster/leases";
 import type { OrderContext, OrderPolicy } from "./decide-order.ts";
-import type { EndRequest, LeaseRecord, Renewal } from "./lease.ts";
-import { DURATION_NS_MAX, isOver } from "./nanoseconds.ts";
+import type { LeaseRecord } from "./lease.ts";
 import type { LeaseChange } from "./transition-lease.ts";
 import { verifySigned, wrong } from "./verify-signed.ts";
 

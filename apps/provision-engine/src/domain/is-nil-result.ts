@@ -1,4 +1,4 @@
-import type { Result } from "./lease.ts";
+import type { Result } from "@muster/leases";
 
 /** Year 1, which the original writes for a time that was never set. */
 const ZERO_TIME_NS = -62_135_596_800n * 1_000_000_000n;

@@ -1,5 +1,5 @@
-import type { LeaseRecord, Result } from "./lease.ts";
-import { isOver } from "./nanoseconds.ts";
+import { isOver, type Result } from "@muster/leases";
+import type { LeaseRecord } from "./lease.ts";
 
 export type FeedbackPlan =
   | { readonly tell: "nothing" }

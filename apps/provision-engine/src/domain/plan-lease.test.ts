@@ -1,10 +1,10 @@
+import { DURATION_NS_MAX } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aLease } from "./a-lease.ts";
 import type { Admission } from "./decide-admission.ts";
 import { decideRetry } from "./decide-retry.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
-import { DURATION_NS_MAX } from "./nanoseconds.ts";
 import { planLease, type LeasePlan } from "./plan-lease.ts";
 import { withEvent } from "./transition-lease.ts";
 

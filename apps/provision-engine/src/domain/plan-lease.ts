@@ -1,6 +1,6 @@
+import { endOf, isOver } from "@muster/leases";
 import type { Admission } from "./decide-admission.ts";
 import type { LeaseRecord } from "./lease.ts";
-import { endOf, isOver } from "./nanoseconds.ts";
 import type { LeaseChange } from "./transition-lease.ts";
 import { describeProblems, type Claim } from "./workload-type.ts";
 import { readClaim } from "./workload-types.ts";

@@ -1,6 +1,7 @@
+import type { Renewal, Result } from "@muster/leases";
 import { describe, expect, it } from "vitest";
 import { aLease } from "./a-lease.ts";
-import type { EndingCause, FeedbackPending, LeaseRecord, Phase, Renewal, Result } from "./lease.ts";
+import type { EndingCause, FeedbackPending, LeaseRecord, Phase } from "./lease.ts";
 import { planFeedback } from "./plan-feedback.ts";
 import { transitionLease, withEvent, type LeaseChange } from "./transition-lease.ts";
 

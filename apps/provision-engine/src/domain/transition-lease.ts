@@ -1,6 +1,6 @@
 import { assertNever } from "@muster/faults";
-import type { Ending, FeedbackPending, LeaseEventType, LeaseRecord, Renewal, Result } from "./lease.ts";
-import { isOver } from "./nanoseconds.ts";
+import { isOver, type Renewal, type Result } from "@muster/leases";
+import type { Ending, FeedbackPending, LeaseEventType, LeaseRecord } from "./lease.ts";
 
 /** What happens to a lease. */
 export type LeaseChange =

@@ -1,5 +1,5 @@
 import type { Fault } from "@muster/faults";
-import { publicKeyOf } from "./user-id.ts";
+import { publicKeyOf } from "@muster/leases";
 
 /** Whether the owner of the public key signed the content. */
 export type Verify = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;

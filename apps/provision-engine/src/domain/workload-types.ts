@@ -1,3 +1,4 @@
+import type { Order } from "@muster/leases";
 import { CONTAINER } from "./data-container.ts";
 import { DEBUG } from "./data-debug.ts";
 import { KUBERNETES } from "./data-kubernetes.ts";
@@ -5,7 +6,6 @@ import { MACHINE } from "./data-machine.ts";
 import { NETWORK } from "./data-network.ts";
 import { VOLUME } from "./data-volume.ts";
 import { ZDB } from "./data-zdb.ts";
-import type { Order } from "./lease.ts";
 import type { Claim, Read, WorkloadType } from "./workload-type.ts";
 
 /** Every type of workload that there is. A new one is a file and a line here. */

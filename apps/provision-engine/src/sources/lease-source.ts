@@ -1,4 +1,4 @@
-import type { Order } from "../domain/lease.ts";
+import type { Order } from "@muster/leases";
 
 /** What a source brings. */
 export type LeaseJob =

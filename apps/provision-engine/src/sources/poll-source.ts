@@ -1,4 +1,4 @@
-import type { Order } from "../domain/lease.ts";
+import type { Order } from "@muster/leases";
 import { POLL_START, transitionPoll, type PollEvent } from "../domain/transition-poll.ts";
 import { sortByRank } from "../domain/workload-types.ts";
 import type { LeaseSource } from "./lease-source.ts";

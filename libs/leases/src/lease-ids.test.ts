@@ -1,6 +1,5 @@
 import { faultOf } from "@muster/faults";
 import { expect, it } from "vitest";
-import { buildTag } from "./build-tag.ts";
 import { filesystemName, splitId, workloadIdFromFilesystem } from "./lease-ids.ts";
 
 const faultFrom = (attempt: () => unknown): unknown => {
@@ -38,9 +37,4 @@ it("finds the reservation in the name of a file system", () => {
   const reason = 'the beginning of "fcvms" is no unsigned 64-bit number: "fcvms"';
   const fault = faultFrom(() => workloadIdFromFilesystem("fcvms"));
   expect(fault).toEqual({ code: "invalid_request", field: "id", reason });
-});
-
-it("prints the notes of a tag in the order of their keys", () => {
-  expect(buildTag({ b: "2", a: "1" })).toBe("a: 1, b: 2");
-  expect(buildTag({})).toBe("");
 });

@@ -1,12 +1,14 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
-import { isNilResult } from "./is-nil-result.ts";
+import { expect, it } from "vitest";
 import {
   DURATION_NS_MAX,
   durationOf,
   endOf,
+  formatDurationNs,
+  formatRfc3339,
   isOver,
   nsFrom,
+  parseDurationNs,
   parseRfc3339,
   timestampOf,
   waitMsUntil,
@@ -59,15 +61,33 @@ it.each([
   expect(parseRfc3339(text)).toBe(ns);
 });
 
-describe("a result", () => {
-  it.each([
-    [0n, "", true],
-    [0n, "null", true],
-    [-62_135_596_800_000_000_000n, "null", true],
-    [1n, "null", false],
-    [0n, "{}", false],
-    [0n, " null", false],
-  ])("of the time %s with the data %j was never produced: %s", (createdNs, data, nil) => {
-    expect(isNilResult({ createdNs, data })).toBe(nil);
-  });
+it("reads every time that it writes as the same nanosecond", () => {
+  expect(formatRfc3339(1_614_247_872_123_456_789n)).toBe("2021-02-25T10:11:12.123456789Z");
+  expect(formatRfc3339(1_614_247_872_100_000_000n)).toBe("2021-02-25T10:11:12.1Z");
+  expect(formatRfc3339(0n)).toBe("1970-01-01T00:00:00Z");
+  fc.assert(fc.property(anyNs, (ns) => parseRfc3339(formatRfc3339(ns)) === ns));
+});
+
+it("reads every duration that it writes as the same nanosecond", () => {
+  expect(formatDurationNs(DURATION_NS_MAX)).toBe("forever");
+  fc.assert(
+    fc.property(fc.bigInt({ min: 0n, max: DURATION_NS_MAX }), (ns) => parseDurationNs(formatDurationNs(ns)) === ns),
+  );
+});
+
+it.each([
+  ["2h", 7_200_000_000_000n],
+  ["1d12h", 129_600_000_000_000n],
+  ["90s", 90_000_000_000n],
+  ["1ms1us1ns", 1_001_001n],
+  ["forever", DURATION_NS_MAX],
+  ["106751d", 9_223_286_400_000_000_000n],
+  ["106752d", undefined],
+  ["2", undefined],
+  ["-2h", undefined],
+  ["1.5h", undefined],
+  ["2 h", undefined],
+  ["", undefined],
+])("reads the duration %j", (text, ns) => {
+  expect(parseDurationNs(text)).toBe(ns);
 });

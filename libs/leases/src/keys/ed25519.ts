@@ -1,6 +1,6 @@
-import { createPrivateKey, createPublicKey, sign, verify, type KeyObject } from "node:crypto";
+import { createPrivateKey, createPublicKey, randomBytes, sign, verify, type KeyObject } from "node:crypto";
 import { throwFault } from "@muster/faults";
-import { PUBLIC_KEY_BYTES, userIdOf } from "../domain/user-id.ts";
+import { PUBLIC_KEY_BYTES, userIdOf } from "../user-id.ts";
 
 /** Signs with one key. Nothing of the private key can be read from it. */
 export type Signer = {
@@ -41,6 +41,12 @@ export function readSigner(field: string, text: string): Signer {
       reason: "its public half does not belong to its private half",
     });
   return signer;
+}
+
+/** A new key, and the text from which `readSigner` reads it. */
+export function makeSigner(): { readonly signer: Signer; readonly text: string } {
+  const seed = randomBytes(SEED_BYTES);
+  return { signer: signerOf(seed), text: seed.toString("hex") };
 }
 
 function signerOf(seed: Uint8Array): Signer {

@@ -1,8 +1,8 @@
 import { faultOf } from "@muster/faults";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { buildLegacyOrderBytes, buildLegacyResultBytes } from "../domain/build-signed-bytes.ts";
-import { publicKeyOf } from "../domain/user-id.ts";
+import { buildLegacyOrderBytes, buildLegacyResultBytes } from "../build-signed-bytes.ts";
+import { publicKeyOf } from "../user-id.ts";
 import { readSigner, verifySignature } from "./ed25519.ts";
 
 const SEED = Array.from({ length: 32 }, (_, at) => at.toString(16).padStart(2, "0")).join("");

@@ -1,4 +1,4 @@
-import type { EndRequest, Order, Renewal, Result, ResultState } from "./lease.ts";
+import type { EndRequest, Order, Renewal, Result, ResultState } from "./order.ts";
 
 type Unsigned<Signed> = Omit<Signed, "signature" | "signatureFormat">;
 type Field = string | number | bigint;

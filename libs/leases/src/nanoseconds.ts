@@ -55,3 +55,50 @@ export function parseRfc3339(text: string): bigint | undefined {
   if (Number.isNaN(atMs) || utc.toISOString() !== `${date}T${time}.000Z`) return undefined;
   return nsFromMs(atMs) + BigInt(decimals.padEnd(9, "0"));
 }
+
+/** RFC 3339 in UTC, with as many decimals as it needs; times that no date can have as they are. */
+export function formatRfc3339(ns: bigint): string {
+  const { seconds, nanos } = timestampOf(ns);
+  const date = new Date(seconds * 1000);
+  if (Number.isNaN(date.getTime())) return `${ns}ns`;
+  const decimals = String(nanos).padStart(9, "0").replace(/0+$/, "");
+  return `${date.toISOString().slice(0, -5)}${decimals === "" ? "" : `.${decimals}`}Z`;
+}
+
+const UNIT_NS = {
+  d: 86_400n * NS_PER_S,
+  h: 3600n * NS_PER_S,
+  m: 60n * NS_PER_S,
+  s: NS_PER_S,
+  ms: NS_PER_MS,
+  us: 1000n,
+  ns: 1n,
+} as const;
+type Unit = keyof typeof UNIT_NS;
+const UNITS = ["d", "h", "m", "s", "ms", "us", "ns"] as const satisfies readonly Unit[];
+
+const FOREVER = "forever";
+const DURATION = /^(?:\d{1,20}(?:ms|us|ns|d|h|m|s))+$/;
+const DURATION_PART = /(\d+)(ms|us|ns|d|h|m|s)/g;
+
+/** `2h`, `1d12h`, `90s`, and `forever`; undefined: it is none, or beyond DURATION_NS_MAX. */
+export function parseDurationNs(text: string): bigint | undefined {
+  if (text === FOREVER) return DURATION_NS_MAX;
+  if (text.length > 128 || !DURATION.test(text)) return undefined;
+  let ns = 0n;
+  for (const [, amount = "", unit] of text.matchAll(DURATION_PART)) ns += BigInt(amount) * UNIT_NS[unit as Unit];
+  return ns <= DURATION_NS_MAX ? ns : undefined;
+}
+
+/** So that `parseDurationNs` reads the same number. */
+export function formatDurationNs(ns: bigint): string {
+  if (ns === DURATION_NS_MAX) return FOREVER;
+  let rest = ns;
+  let text = "";
+  for (const unit of UNITS) {
+    const amount = rest / UNIT_NS[unit];
+    rest %= UNIT_NS[unit];
+    if (amount > 0n) text += `${amount}${unit}`;
+  }
+  return text === "" ? "0s" : text;
+}

@@ -1,0 +1,26 @@
+export {
+  buildEndBytes,
+  buildLegacyOrderBytes,
+  buildLegacyResultBytes,
+  buildOrderBytes,
+  buildRenewalBytes,
+  buildResultBytes,
+} from "./build-signed-bytes.ts";
+export { filesystemName, splitId, workloadIdFromFilesystem } from "./lease-ids.ts";
+export {
+  DURATION_NS_MAX,
+  durationOf,
+  endOf,
+  formatDurationNs,
+  formatRfc3339,
+  isOver,
+  nsFrom,
+  nsFromMs,
+  parseDurationNs,
+  parseRfc3339,
+  timestampOf,
+  waitMsUntil,
+} from "./nanoseconds.ts";
+export type { SecondsAndNanos } from "./nanoseconds.ts";
+export type { EndRequest, Order, Renewal, Result, ResultState } from "./order.ts";
+export { publicKeyOf, userIdOf } from "./user-id.ts";

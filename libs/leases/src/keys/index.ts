@@ -1,0 +1,3 @@
+export { makeSigner, readSigner, verifySignature } from "./ed25519.ts";
+export type { Signer } from "./ed25519.ts";
+export { makeKeyFile, readKeyFile } from "./key-file.ts";
