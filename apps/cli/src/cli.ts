@@ -1,3 +1,4 @@
+import type { Signer } from "@muster/leases/keys";
 import type { DeadLetterBox } from "./adapters/dead-letters.ts";
 import type { MusterServices } from "./adapters/muster-services.ts";
 import type { TableStyle } from "./domain/build-table.ts";
@@ -19,6 +20,7 @@ export type Cli = {
   /** Who calls, for people: `ada@laptop`. */
   readonly caller: () => string;
   readonly interrupts: Interrupts;
+  readonly keys: Keys;
   /** Where `connect` goes, and why. */
   readonly connection: () => Connection;
   /**
@@ -26,6 +28,16 @@ export type Cli = {
    * that is asked over the connection.
    */
   readonly connect: (stop?: AbortSignal) => Promise<Connected>;
+};
+
+/** The private key of whoever types. It never leaves what signs with it. */
+export type Keys = {
+  /** Where the key is; `file` is what an option said. The environment goes before the file that is meant where nothing is said. */
+  readonly whereIs: (file: string | undefined) => { readonly file: string } | { readonly variable: string };
+  /** Rejects with CommandError where there is none, or where others may read it. */
+  readonly read: (file: string | undefined) => Promise<Signer>;
+  /** Makes a new one, in a file that is not there yet. Rejects with CommandError. */
+  readonly make: (file: string | undefined) => Promise<{ readonly signer: Signer; readonly file: string }>;
 };
 
 export type Interrupts = {

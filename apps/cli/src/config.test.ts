@@ -3,12 +3,23 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
+const DEFAULTS = { localFile: "/local", keyFile: "/key" };
+
 it("takes empty variables for missing ones", () => {
-  const env = { MUSTER_NATS_URL: "", MUSTER_NATS_TOKEN: "", MUSTER_LOCAL_FILE: "", NO_COLOR: "" };
-  expect(readConfig(env, "/default")).toEqual({
+  const env = {
+    MUSTER_NATS_URL: "",
+    MUSTER_NATS_TOKEN: "",
+    MUSTER_LOCAL_FILE: "",
+    MUSTER_KEY: "",
+    MUSTER_KEY_FILE: "",
+    NO_COLOR: "",
+  };
+  expect(readConfig(env, DEFAULTS)).toEqual({
     natsUrl: undefined,
     token: undefined,
-    localFile: "/default",
+    localFile: "/local",
+    key: undefined,
+    keyFile: "/key",
     colours: true,
     columns: undefined,
   });
@@ -19,7 +30,7 @@ it.each([
   [{ TERM: "dumb" }, false],
   [{ TERM: "xterm" }, true],
 ])("decides about colours from %o", (env, colours) => {
-  expect(readConfig(env, "").colours).toBe(colours);
+  expect(readConfig(env, DEFAULTS).colours).toBe(colours);
 });
 
 it.each([
@@ -27,13 +38,13 @@ it.each([
   ["0", undefined],
   ["wide", undefined],
 ])("takes COLUMNS=%s for %s columns", (COLUMNS, columns) => {
-  expect(readConfig({ COLUMNS }, "").columns).toBe(columns);
+  expect(readConfig({ COLUMNS }, DEFAULTS).columns).toBe(columns);
 });
 
 it("reads exactly the variables that the README tells of", () => {
   const asked = new Set<string>();
   const env = new Proxy<Record<string, string>>({}, { get: (_target, name) => (asked.add(String(name)), undefined) });
-  readConfig(env, "");
+  readConfig(env, DEFAULTS);
   const readme = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
   const told = [...readme.matchAll(/^\| `([A-Z_]+)` +\|/gm)].map(([, name]) => name);
   expect(new Set(told)).toEqual(asked);

@@ -1,3 +1,4 @@
+import { homedir } from "node:os";
 import { join } from "node:path";
 import { startTelemetry } from "@muster/tracing";
 import { makeCli } from "./adapters/deps.ts";
@@ -9,7 +10,10 @@ import { buildProgram } from "./program.ts";
 import { VERSION } from "./version.ts";
 
 const interrupts = listenForInterrupts();
-const config = readConfig(process.env, join(import.meta.dirname, "../../../.muster/local.json"));
+const config = readConfig(process.env, {
+  localFile: join(import.meta.dirname, "../../../.muster/local.json"),
+  keyFile: join(homedir(), ".config/muster/key"),
+});
 const io = terminal(config);
 const telemetry = startTelemetry({ service: "muster", version: VERSION, env: process.env });
 try {

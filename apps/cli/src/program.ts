@@ -2,6 +2,7 @@ import { Command } from "commander";
 import type { Cli } from "./cli.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { shortenWords } from "./domain/shorten.ts";
+import { addKeyCommands } from "./program/add-key-commands.ts";
 import { addNodeCommands } from "./program/add-node-commands.ts";
 import { addRollCommands, refuseWord } from "./program/add-roll-commands.ts";
 import { addSetCommands } from "./program/add-set-commands.ts";
@@ -25,6 +26,9 @@ Environment:
   MUSTER_NATS_TOKEN  its token
   MUSTER_LOCAL_FILE  where the local stack says how to reach it; default
                      .muster/local.json in the repository
+  MUSTER_KEY_FILE    the private key that leases are ordered with; default
+                     ~/.config/muster/key
+  MUSTER_KEY         the key itself, instead of a file
   NO_COLOR           not empty: no colours`;
 
 /** What kubectl has, and what it is called here. */
@@ -77,6 +81,7 @@ export function buildProgram(
   addWorkCommands(program, cli, answer);
   addSetCommands(program, cli, answer);
   addRollCommands(program, cli, answer);
+  addKeyCommands(program, cli, answer);
   addNodeCommands(program, cli, answer);
   addUpkeepCommands(program, cli, answer);
   for (const [word, hint] of KUBECTLS) refuseWord(program, word, hint);

@@ -14,6 +14,8 @@ export async function inProcess(
     readonly token: string;
     readonly file?: string;
     readonly kinds?: Kinds;
+    readonly key?: string;
+    readonly keyFile?: string;
     /** What somebody at a terminal says; without it there is none. */
     readonly answer?: string;
   },
@@ -42,6 +44,8 @@ export async function inProcess(
     natsUrl: world.url,
     token: world.token,
     localFile: "/nonexistent",
+    key: world.key,
+    keyFile: world.keyFile ?? "/nonexistent/key",
     colours: false,
     columns: undefined,
   };

@@ -12,6 +12,7 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { KINDS, type Kinds } from "../kinds/kinds.ts";
 import { caller } from "./caller.ts";
 import { deadLetterBox } from "./dead-letters.ts";
+import { makeKeys } from "./keys.ts";
 import { musterServices } from "./muster-services.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
@@ -44,6 +45,7 @@ export function makeCli(options: {
     randomLetters: (count) => Array.from({ length: count }, () => LETTERS.charAt(randomInt(LETTERS.length))).join(""),
     randomId: randomUUID,
     caller,
+    keys: makeKeys(config),
     connection,
     connect: async (stop = interrupts.first) => {
       const listeners = new Set<LinkListener>();

@@ -1,0 +1,59 @@
+import { chmod, mkdtempDisposable, readFile, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { inProcess } from "./in-process.ts";
+
+const NOWHERE = { url: "nats://127.0.0.1:1", token: "" };
+
+it("makes a key in a folder and a file of its owner alone, and shows its public half only", async () => {
+  await using directory = await mkdtempDisposable(join(tmpdir(), "muster-keys-"));
+  const keyFile = join(directory.path, "muster/key");
+  const world = { ...NOWHERE, keyFile };
+  const made = await inProcess(["keys", "new", "-o", "json"], world);
+  expect(made).toMatchObject({ code: 0, err: [] });
+  expect((await stat(keyFile)).mode & 0o777).toBe(0o600);
+  expect((await stat(join(directory.path, "muster"))).mode & 0o777).toBe(0o700);
+  const shown = await inProcess(["keys", "show", "-o", "json"], world);
+  expect(shown).toEqual(made);
+  const told = JSON.parse(shown.out.join("\n")) as { user: string };
+  expect(told).toEqual({
+    user: expect.stringMatching(/^[1-9A-HJ-NP-Za-km-z]{43,44}$/) as string,
+    publicKey: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+    from: keyFile,
+  });
+  const secret = (await readFile(keyFile, "utf8")).trim();
+  expect([...made.out, ...shown.out].join("\n")).not.toContain(secret);
+
+  const again = await inProcess(["keys", "new"], world);
+  expect(again.code).toBe(2);
+  expect(again.err.join("\n")).toMatch(/there is a key at .*\nhint: `muster keys show`/);
+  expect((await readFile(keyFile, "utf8")).trim()).toBe(secret);
+
+  const elsewhere = await inProcess(["keys", "show"], { ...NOWHERE, key: secret });
+  expect(elsewhere.out).toEqual([
+    `user         ${told.user}`,
+    expect.stringMatching(/^public key {3}[0-9a-f]{64}$/),
+    "private key  in MUSTER_KEY",
+  ]);
+});
+
+it("refuses a key that others may read, that is none, and one that is not there, and says what to do", async () => {
+  await using directory = await mkdtempDisposable(join(tmpdir(), "muster-keys-"));
+  const keyFile = join(directory.path, "key");
+  const world = { ...NOWHERE, keyFile };
+  const missing = await inProcess(["keys", "show"], world);
+  expect(missing.code).toBe(2);
+  expect(missing.err).toEqual([
+    `error: there is no key at ${keyFile}`,
+    "hint: `muster keys new` makes one; MUSTER_KEY_FILE and MUSTER_KEY say where one is",
+  ]);
+  await inProcess(["keys", "new"], world);
+  await chmod(keyFile, 0o640);
+  const open = await inProcess(["keys", "show"], world);
+  expect(open.code).toBe(2);
+  expect(open.err[0]).toContain("others may use it, its mode is 0640: chmod 0600 is needed");
+  const none = await inProcess(["keys", "show"], { ...NOWHERE, key: "0123456789secret" });
+  expect(none.code).toBe(2);
+  expect(none.err[0]).toBe("error: MUSTER_KEY is no private key: 32 or 64 bytes in hexadecimal are needed");
+});
