@@ -20,7 +20,7 @@ import { phaseOfSet, SET_NOUN, UNREADABLE, type ExplainedSet, type ReplicaSet } 
 import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import { askOfSet } from "./farm-questions.ts";
 import { print, type Format } from "./output.ts";
-import { watchFarm } from "./watch-farm.ts";
+import { lookUntil } from "./look-until.ts";
 
 /** `muster get replica-sets [NAME]` */
 export async function getSets(cli: Cli, name: string | undefined, format: Format): Promise<ExitCode> {
@@ -165,7 +165,7 @@ export async function deleteSet(
   }
   const look = (): Promise<ReplicaSet> => farmCalls(connected.link).get(name);
   const isEnough = ({ uid }: ReplicaSet): boolean => uid !== set.uid;
-  const { last, end } = await watchFarm(cli, connected, { start: set, look, isEnough, timeoutMs });
+  const { last, end } = await lookUntil(cli, connected, { start: set, look, isEnough, timeoutMs });
   if (end === "interrupted") return EXIT.interrupted;
   if (end === "timeout") throw timedOut(last, "deletion", timeoutMs);
   print(cli.io, format, { table: () => [`${SET_NOUN}/${name} deleted${pods}`], data: () => recordOf(last) });
@@ -208,7 +208,7 @@ export async function waitForSet(cli: Cli, name: string, { wish, timeoutMs, outp
     return EXIT.ok;
   }
   const isAnother = ({ uid }: ReplicaSet): boolean => uid !== start.uid;
-  const { last, end } = await watchFarm(cli, connected, {
+  const { last, end } = await lookUntil(cli, connected, {
     start,
     look: () => farms.get(name),
     isEnough: (set) => isAnother(set) || decideSetWait(set, wish) !== "open",
@@ -239,7 +239,7 @@ export async function followSet(
     said = line;
   };
   say(start);
-  const { last, end } = await watchFarm(cli, connected, {
+  const { last, end } = await lookUntil(cli, connected, {
     start,
     look: () => farmCalls(connected.link).get(start.name),
     isEnough: (set) => {

@@ -14,7 +14,7 @@ import { readOneSet } from "./apply.ts";
 import { askOfSet } from "./farm-questions.ts";
 import { print, type Format } from "./output.ts";
 import type { SetWait } from "./replica-sets.ts";
-import { watchFarm } from "./watch-farm.ts";
+import { lookUntil } from "./look-until.ts";
 
 export type FollowOptions = {
   readonly follow: boolean;
@@ -143,7 +143,7 @@ async function followRoll(
     return false;
   };
   const look = (): Promise<Roll> => farms.getRoll(start.id);
-  const { last, end } = await watchFarm(cli, connected, { start, look, isEnough: say, timeoutMs });
+  const { last, end } = await lookUntil(cli, connected, { start, look, isEnough: say, timeoutMs });
   if (end !== "gone") {
     const goesOn = `roll ${last.id} goes on; \`muster roll pause ${last.id}\` stops it, ${adviseRoll(last)}`;
     if (end === "interrupted") {
@@ -177,7 +177,7 @@ export async function waitForRoll(cli: Cli, name: string, { wish, timeoutMs, out
   await using connected = await cli.connect();
   const farms = farmCalls(connected.link);
   const start = await findRoll(connected, name);
-  const { last, end } = await watchFarm(cli, connected, {
+  const { last, end } = await lookUntil(cli, connected, {
     start,
     look: () => farms.getRoll(start.id),
     isEnough: (roll) => decideRollWait(roll, wish) !== "open",

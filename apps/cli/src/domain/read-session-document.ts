@@ -1,6 +1,7 @@
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import { POD_NAME_LENGTH_MAX, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 import type { Fault } from "@muster/faults";
+import { findNonJson } from "./find-non-json.ts";
 import { valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
 import {
   API_VERSION,
@@ -118,24 +119,6 @@ function readScenario(reader: ValueReader, value: unknown): string | undefined {
   if (bytes > SESSION_LIMITS.scenarioBytes)
     reader.report(path, `has ${bytes} bytes as JSON; ${SESSION_LIMITS.scenarioBytes} at most`);
   return json;
-}
-
-/** Where the value holds what JSON does not have: .nan, .inf, whole numbers that lose digits. */
-function findNonJson(value: unknown, path: Path): Path | undefined {
-  if (typeof value === "number") {
-    const exact = Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
-    return exact ? undefined : path;
-  }
-  if (typeof value === "bigint" || value === undefined) return path;
-  if (typeof value !== "object" || value === null) return undefined;
-  const entries: (readonly [string | number, unknown])[] = Array.isArray(value)
-    ? value.map((item: unknown, index) => [index, item] as const)
-    : Object.entries(value);
-  for (const [key, item] of entries) {
-    const found = findNonJson(item, [...path, key]);
-    if (found !== undefined) return found;
-  }
-  return undefined;
 }
 
 function readComponents(reader: ValueReader, value: unknown, session: SessionName | undefined): ComponentSpec[] {

@@ -2,14 +2,14 @@ import { faultOf } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
 import { keepContact } from "./keep-contact.ts";
 
-/** Health changes without the record: it is asked for this often. */
+/** Some of it changes without its record: it is asked for this often. */
 const LOOK_EVERY_MS = 1000;
 
 /** How a look ended: enough was seen, it does not exist (any more), its time is over, or somebody has had enough. */
 export type Watched<Seen> = { readonly last: Seen; readonly end: "enough" | "gone" | "timeout" | "interrupted" };
 
-/** Looks at something of the farms again and again until that is enough. */
-export async function watchFarm<Seen>(
+/** Looks at something again and again until that is enough. */
+export async function lookUntil<Seen>(
   cli: Cli,
   connected: Connected,
   {
@@ -33,7 +33,7 @@ export async function watchFarm<Seen>(
   try {
     while (!isEnough(last)) {
       await cli.pause(LOOK_EVERY_MS, stop);
-      const seen = stop.aborted ? undefined : await contact.ask("farm", look, stop);
+      const seen = stop.aborted ? undefined : await contact.ask("look", look, stop);
       if (seen === undefined) return { last, end: cli.interrupts.first.aborted ? "interrupted" : "timeout" };
       last = seen;
     }

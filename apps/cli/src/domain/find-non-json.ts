@@ -1,0 +1,19 @@
+import type { Path } from "./read-value.ts";
+
+/** Where the value holds what JSON does not have: .nan, .inf, whole numbers that lose digits. */
+export function findNonJson(value: unknown, path: Path): Path | undefined {
+  if (typeof value === "number") {
+    const exact = Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
+    return exact ? undefined : path;
+  }
+  if (typeof value === "bigint" || value === undefined) return path;
+  if (typeof value !== "object" || value === null) return undefined;
+  const entries: (readonly [string | number, unknown])[] = Array.isArray(value)
+    ? value.map((item: unknown, index) => [index, item] as const)
+    : Object.entries(value);
+  for (const [key, item] of entries) {
+    const found = findNonJson(item, [...path, key]);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
