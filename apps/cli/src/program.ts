@@ -3,6 +3,7 @@ import type { Cli } from "./cli.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { shortenWords } from "./domain/shorten.ts";
 import { addKeyCommands } from "./program/add-key-commands.ts";
+import { addLeaseCommands } from "./program/add-lease-commands.ts";
 import { addNodeCommands } from "./program/add-node-commands.ts";
 import { addRollCommands, refuseWord } from "./program/add-roll-commands.ts";
 import { addSetCommands } from "./program/add-set-commands.ts";
@@ -81,6 +82,7 @@ export function buildProgram(
   addWorkCommands(program, cli, answer);
   addSetCommands(program, cli, answer);
   addRollCommands(program, cli, answer);
+  addLeaseCommands(program, cli, answer);
   addKeyCommands(program, cli, answer);
   addNodeCommands(program, cli, answer);
   addUpkeepCommands(program, cli, answer);

@@ -20,6 +20,7 @@ const COMMANDS = [
   ],
   ...["dead-letters", "dead-letters list", "dead-letters show", "dead-letters replay", "dead-letters drop", "version"],
   ...["nodes", "nodes list", "nodes dump", "nodes terminate"],
+  ...["lease", "lease order", "lease renew", "lease end", "lease get", "lease history", "lease verify"],
   ...["keys", "keys new", "keys show"],
   ...["apply", "scale", "transfer", "enable", "disable", "delete", "audit"],
   ...["roll", "roll start", "roll status", "roll get", "roll pause", "roll resume", "roll undo"],

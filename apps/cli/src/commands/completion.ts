@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { farmCalls } from "../adapters/farm-calls.ts";
+import { leaseCalls } from "../adapters/lease-calls.ts";
 import { nodeCalls } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
@@ -86,6 +87,7 @@ async function namesOf(cli: Cli, source: NameSource, current: string): Promise<s
     const { services, link } = connected;
     if (source.names === "pools") return (await services.pools()).map(({ name }) => name);
     if (source.names === "sets" || source.names === "rolls") return await farmNames(link, source.names);
+    if (source.names === "leases") return await leaseIds(link);
     if (source.names === "nodes") return (await nodeCalls(link).list(undefined)).map(({ name }) => name);
     if (source.names === "components") {
       const { kind, name } = oneOf(cli, source.of);
@@ -109,6 +111,11 @@ async function namesOf(cli: Cli, source: NameSource, current: string): Promise<s
 async function farmNames(link: Link, of: "sets" | "rolls"): Promise<string[]> {
   const farms = farmCalls(link);
   return of === "sets" ? (await farms.list()).map(({ name }) => name) : (await farms.rolls()).map(({ id }) => id);
+}
+
+async function leaseIds(link: Link): Promise<string[]> {
+  const leases = await leaseCalls(link).list({ user: undefined, type: undefined, phase: undefined });
+  return leases.filter(({ phase }) => phase !== "ENDED").map(({ order }) => order.id);
 }
 
 /** Of the kind that the word means; a word that means none is told when the command is run. */

@@ -15,7 +15,21 @@ const TEXT_WIDTH_MIN = 16;
 const GAP = "  ";
 /** The columns that a reader misses least, in this order: what can be looked up, and what follows from the others. */
 const MISSED_LEAST = [
-  ...["ADDRESS", "KIND", "ID", "AFTER", "TRIES", "KEPT", "CAPACITY", "PRIORITY", "TYPE", "MACHINES", "TOOK", "HELD"],
+  ...[
+    "USER",
+    "ADDRESS",
+    "KIND",
+    "ID",
+    "AFTER",
+    "TRIES",
+    "KEPT",
+    "CAPACITY",
+    "PRIORITY",
+    "TYPE",
+    "MACHINES",
+    "TOOK",
+    "HELD",
+  ],
   ...["AREA", "FAILURES", "SUBJECT", "UNUSABLE", "WHY UNUSABLE", "POOL", "AGE", "NODE", "TIME"],
 ];
 

@@ -8,6 +8,7 @@ const SERVICES: ReadonlyMap<string, string> = new Map([
   ["watch", "watcher"],
   ["farm", "replication-farm"],
   ["node", "node-scaler"],
+  ["provision", "provision-engine"],
 ]);
 
 /** A fault in the words of whoever uses the command: an area of the bus that nobody serves is a service that does not answer. */

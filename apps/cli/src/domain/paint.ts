@@ -14,6 +14,7 @@ export function colourOf(word: string): Colour {
     case "SUCCEEDED":
     case "COMPLETED":
     case "READY":
+    case "ACTIVE":
     case "ok":
       return "green";
     case "ERROR":
@@ -29,6 +30,9 @@ export function colourOf(word: string): Colour {
     case "waiting":
     case "warning":
       return "yellow";
+    case "ORDERED":
+    case "PROVISIONING":
+    case "DECOMMISSIONING":
     case "ACCEPT":
     case "PROVISION":
     case "RUN":

@@ -17,13 +17,14 @@ export type OptionShape = {
 
 export type ArgumentShape = { readonly name: string; readonly choices: readonly string[]; readonly variadic: boolean };
 
-/** Names that only the services know: of a kind of work (undefined: the one that is meant where none is named), of pools, of nodes that were made, of replica sets, of rolling updates, of the components of one; and what one can be waited for. */
+/** Names that only the services know: of a kind of work (undefined: the one that is meant where none is named), of pools, of nodes that were made, of replica sets, of rolling updates, of leases, of the components of one; and what one can be waited for. */
 export type NameSource =
   | { readonly names: "work"; readonly of: string | undefined }
   | { readonly names: "pools" }
   | { readonly names: "nodes" }
   | { readonly names: "sets" }
   | { readonly names: "rolls" }
+  | { readonly names: "leases" }
   | { readonly names: "components" | "wishes"; readonly of: string };
 
 export type Completion = {
@@ -105,6 +106,7 @@ function sourceOf(argument: string, positionals: readonly string[]): NameSource 
   if (argument === "component") return { names: "components", of: first };
   if (argument === "node") return { names: "nodes" };
   if (argument === "set") return { names: "sets" };
+  if (argument === "lease") return { names: "leases" };
   if (argument === "roll") return { names: "rolls" };
   if (argument !== "name") return undefined;
   if (first.startsWith("pool")) return { names: "pools" };

@@ -1,4 +1,6 @@
+import { LEASE_KIND, type LeaseDocument } from "../domain/lease-document.ts";
 import { nearestName } from "../domain/nearest-name.ts";
+import { readLeaseDocument } from "../domain/read-lease-document.ts";
 import { readSetDocument } from "../domain/read-set-document.ts";
 import type { Finding } from "../domain/read-value.ts";
 import { SET_KIND, type SetDocument } from "../domain/set-document.ts";
@@ -43,6 +45,7 @@ export function describeUnknownTarget(kinds: Kinds, text: string): string {
 /** What the command reads, and does with something else than `muster run`. */
 const ELSEWHERE = new Map<string, string>([
   ["PinnedReplicaSet", "a PinnedReplicaSet is kept until it is deleted, and never over: use `muster apply -f FILE`"],
+  [LEASE_KIND, "a Lease is signed with your key: use `muster lease order -f FILE`"],
 ]);
 
 /** Of Kubeflow, and read by nobody here. */
@@ -87,7 +90,20 @@ export function readSet(kinds: Kinds, document: unknown): ReadDocument<SetDocume
   const work = kinds.find(({ documents }) => documents.includes(word));
   if (work !== undefined) return refuseKind(`a ${word} is run, and is over one day: use \`muster run FILE\``);
   if (KUBERNETES.includes(word)) return refuseKind(`${word} is of Kubernetes, and kubectl's; ours is ${SET_KIND}`);
-  return refuseKind(describeUnknownKind(word, [SET_KIND]));
+  return refuseKind(word === LEASE_KIND ? (ELSEWHERE.get(word) ?? "") : describeUnknownKind(word, [SET_KIND]));
+}
+
+/** Reads a document as a lease. One without a kind is read as one, too. */
+export function readLease(kinds: Kinds, document: unknown): ReadDocument<LeaseDocument> {
+  const word = wordOf(document);
+  if (word === undefined || word === LEASE_KIND || typeof word !== "string") {
+    const read = readLeaseDocument(document);
+    return read.ok ? { ok: true, value: read.document } : read;
+  }
+  const work = kinds.find(({ documents }) => documents.includes(word));
+  if (work !== undefined) return refuseKind(`a ${word} is run: use \`muster run FILE\``);
+  if (word === SET_KIND) return refuseKind(ELSEWHERE.get(word) ?? "");
+  return refuseKind(describeUnknownKind(word, [LEASE_KIND]));
 }
 
 function wordOf(document: unknown): unknown {

@@ -6,6 +6,7 @@ import { doctor } from "../commands/doctor.ts";
 import { print } from "../commands/output.ts";
 import { schema } from "../commands/schema.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import { buildLeaseSchema } from "../domain/lease-document.ts";
 import { isSetWord } from "../domain/replica-set.ts";
 import { buildSetSchema } from "../domain/set-document.ts";
 import type { Kind } from "../kinds/kind.ts";
@@ -76,15 +77,19 @@ function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
     .action(answer((ids: number[]) => dropDeadLetters(cli, ids)));
 }
 
-const SCHEMA_OF_SETS = "pinned-replica-set";
+/** Of documents that are no work. */
+const OTHER_SCHEMAS = new Map([
+  ["pinned-replica-set", buildSetSchema],
+  ["lease", buildLeaseSchema],
+]);
 
 /** By its noun, or as `kind` says it in documents. */
 function readSchemaKind(kinds: readonly Kind[], text: string): string {
-  if (isSetWord(text)) return SCHEMA_OF_SETS;
-  const nouns = kinds.map(({ noun }) => noun);
+  if (isSetWord(text)) return "pinned-replica-set";
+  const nouns = [...kinds.map(({ noun }) => noun), ...OTHER_SCHEMAS.keys()];
   const noun = nouns.find((each) => each === text.toLowerCase());
   if (noun !== undefined) return noun;
-  throw new InvalidArgumentError(`Allowed choices are ${[...nouns, SCHEMA_OF_SETS].join(", ")}.`);
+  throw new InvalidArgumentError(`Allowed choices are ${nouns.join(", ")}.`);
 }
 
 function addEditorAndShell(program: Command, cli: Cli, answer: Answer): void {
@@ -94,7 +99,7 @@ function addEditorAndShell(program: Command, cli: Cli, answer: Answer): void {
     .description("Print the JSON Schema of documents, for editors and checks.")
     .addArgument(
       new Argument("[kind]", "of which kind")
-        .choices([...kindsWithSchema.map(({ noun }) => noun), SCHEMA_OF_SETS])
+        .choices([...kindsWithSchema.map(({ noun }) => noun), ...OTHER_SCHEMAS.keys()])
         .argParser((text: string) => readSchemaKind(kindsWithSchema, text))
         .default(cli.kinds[0].noun),
     )
@@ -107,11 +112,12 @@ In an editor that knows yaml-language-server, as the first line of a file:
 Examples:
   muster schema > session.schema.json
   muster schema job > job.schema.json
-  muster schema PinnedReplicaSet`,
+  muster schema PinnedReplicaSet
+  muster schema lease`,
     )
     .action(
       answer((noun: string) => {
-        const read = noun === SCHEMA_OF_SETS ? buildSetSchema : findKind(cli.kinds, noun)?.schema;
+        const read = OTHER_SCHEMAS.get(noun) ?? findKind(cli.kinds, noun)?.schema;
         return Promise.resolve(schema(cli, read));
       }),
     );

@@ -1,0 +1,65 @@
+import { client } from "@muster/bus";
+import type { EndRequest, Order, Renewal } from "@muster/leases";
+import { LeaseService, muster } from "@muster/proto";
+import type { Lease, LeaseEvent } from "../domain/lease.ts";
+import type { Link } from "../kinds/kind.ts";
+import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
+import {
+  endToMessage,
+  leaseEventFromMessage,
+  leaseFromMessage,
+  orderToMessage,
+  PHASE_TO_WIRE,
+  renewalToMessage,
+} from "./lease-messages.ts";
+
+/** ORDERED, RESENT (it was there: what it came to is told again) or RETRIED (it had failed). */
+export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
+
+/** Undefined: any. */
+export type LeaseFilter = {
+  readonly user: string | undefined;
+  readonly type: string | undefined;
+  readonly phase: string | undefined;
+};
+
+/** What engines can be asked for. Every call rejects with FaultError and nothing else. */
+export type LeaseCalls = {
+  order(order: Order, dryRun: boolean): Promise<{ readonly lease: Lease; readonly outcome: OrderOutcome }>;
+  renew(renewal: Renewal): Promise<Lease>;
+  end(request: EndRequest): Promise<Lease>;
+  get(id: string): Promise<Lease>;
+  list(filter: LeaseFilter): Promise<Lease[]>;
+  /** The newest of what happened, the oldest first. */
+  history(id: string, limit: number): Promise<LeaseEvent[]>;
+};
+
+export function leaseCalls({ bus, stop }: Link): LeaseCalls {
+  const leases = client(bus, LeaseService);
+  const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+  const again = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
+  const leaseOf = ({ lease }: { lease?: muster.provision.v1.Lease.$Properties | null }): Lease =>
+    leaseFromMessage(lease ?? {});
+  return {
+    order: async (order, dryRun) => {
+      const reply = await leases.orderLease({ ...again(), order: orderToMessage(order), dryRun }, options);
+      return { lease: leaseOf(reply), outcome: outcomeOf(reply.outcome) };
+    },
+    renew: async (renewal) =>
+      leaseOf(await leases.renewLease({ ...again(), renewal: renewalToMessage(renewal) }, options)),
+    end: async (request) => leaseOf(await leases.endLease({ ...again(), end: endToMessage(request) }, options)),
+    get: async (id) => leaseOf(await leases.getLease({ id }, options)),
+    list: ({ user = "", type = "", phase }) =>
+      readPages(async (page) => {
+        const wanted = PHASE_TO_WIRE.get(phase ?? "") ?? muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED;
+        const reply = await leases.listLeases({ continue: page, user, type, phase: wanted }, options);
+        return { items: reply.leases.map(leaseFromMessage), next: reply.continue };
+      }),
+    history: async (id, limit) =>
+      (await leases.listLeaseHistory({ id, limit, continue: "" }, options)).events.map(leaseEventFromMessage),
+  };
+}
+
+function outcomeOf(word: string): OrderOutcome {
+  return word === "RESENT" || word === "RETRIED" ? word : "ORDERED";
+}

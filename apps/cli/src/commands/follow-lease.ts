@@ -1,0 +1,56 @@
+import { leaseCalls } from "../adapters/lease-calls.ts";
+import type { Cli, Connected } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { whyOf } from "../domain/build-lease-views.ts";
+import { plain } from "../domain/build-table.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { formatDuration } from "../domain/duration.ts";
+import { decideLeaseWait, type Lease, type LeaseWish } from "../domain/lease.ts";
+import { LEASE_NOUN } from "../domain/lease-document.ts";
+import { lookUntil } from "./look-until.ts";
+
+export type Followed = { readonly last: Lease; readonly code: ExitCode };
+
+/** Tells how a lease is until it is as wished. Ctrl-C leaves it to itself. Throws CommandError when it cannot become so any more, or when that takes too long. */
+export async function followLease(
+  cli: Cli,
+  connected: Connected,
+  start: Lease,
+  { wish, timeoutMs }: { readonly wish: LeaseWish; readonly timeoutMs: number | undefined },
+): Promise<Followed> {
+  const { id } = start.order;
+  const history = `\`muster lease history ${id}\` shows what happened to it`;
+  let said = "";
+  const say = (lease: Lease): void => {
+    const why = whyOf(lease);
+    const line = `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${plain(why)}`}`;
+    if (line !== said) cli.io.err([line]);
+    said = line;
+  };
+  say(start);
+  const { last, end } = await lookUntil(cli, connected, {
+    start,
+    look: () => leaseCalls(connected.link).get(id),
+    isEnough: (lease) => {
+      say(lease);
+      return decideLeaseWait(lease, wish) !== "open";
+    },
+    timeoutMs,
+  });
+  if (end === "interrupted") {
+    cli.io.err([
+      `left: lease ${id} goes on; \`muster lease get ${id}\` says how it is, \`muster lease end ${id}\` ends it`,
+    ]);
+    return { last, code: EXIT.interrupted };
+  }
+  if (end === "timeout")
+    throw new CommandError(
+      EXIT.failed,
+      `timed out after ${formatDuration(timeoutMs ?? 0)}: lease ${id} is ${last.phase}`,
+      { hint: `it goes on; ${history}` },
+    );
+  // A record that is gone was of a lease that had ended.
+  if (end === "gone" && wish === "ended") return { last, code: EXIT.ok };
+  if (decideLeaseWait(last, wish) === "met") return { last, code: EXIT.ok };
+  throw new CommandError(EXIT.failed, `lease ${id} is ${last.phase}: ${whyOf(last)}`, { hint: history });
+}

@@ -1,0 +1,74 @@
+import { faultOf, type Fault } from "@muster/faults";
+import type { Signer } from "@muster/leases/keys";
+import { leaseCalls, type LeaseCalls } from "../adapters/lease-calls.ts";
+import type { Connected } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { decideExit, EXIT } from "../domain/decide-exit.ts";
+import { describeTrouble } from "../domain/describe-trouble.ts";
+import type { Lease } from "../domain/lease.ts";
+import { LEASE_NOUN } from "../domain/lease-document.ts";
+
+/** The id that `ID` or `lease/ID` means. Throws CommandError for another kind. */
+export function leaseIdOf(text: string): string {
+  const slash = text.indexOf("/");
+  if (slash < 0) return text;
+  const word = text.slice(0, slash);
+  const id = text.slice(slash + 1);
+  if (word !== LEASE_NOUN && word !== `${LEASE_NOUN}s`)
+    throw new CommandError(EXIT.usage, `"${word}" is no ${LEASE_NOUN}; did you mean ${LEASE_NOUN}/${id}?`);
+  if (id === "") throw new CommandError(EXIT.usage, `the id is missing after "${word}/"`);
+  return id;
+}
+
+/** What was asked of engines. A refusal is told in words of the command, with what to do next. */
+export async function askOfLeases<Answer>(
+  { link }: Pick<Connected, "link">,
+  question: (leases: LeaseCalls) => Promise<Answer>,
+): Promise<Answer> {
+  try {
+    return await question(leaseCalls(link));
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    const hint = hintFor(fault);
+    throw new CommandError(decideExit(fault).code, messageOf(fault), {
+      ...(hint !== undefined && { hint }),
+      cause: error,
+    });
+  }
+}
+
+function messageOf(fault: Fault): string {
+  if (fault.code === "invalid_request") return `${leaseField(fault.field)}: ${fault.reason}`;
+  if (fault.code === "already_exists") return `lease ${fault.id} is there already, as something else`;
+  return describeTrouble(fault);
+}
+
+function hintFor(fault: Fault): string | undefined {
+  if (fault.code === "already_exists")
+    return `\`muster lease get ${fault.id}\` shows it; an id is used once: take another one, or leave metadata.name out`;
+  if (fault.code === "not_found") return "`muster lease get` shows those that exist";
+  if (fault.code === "invalid_request" && fault.field === "sequence")
+    return "it was renewed meanwhile: `muster lease get` shows until when";
+  return decideExit(fault).hint;
+}
+
+/** Fields that the engine names as its messages do, in the names of documents. */
+export function leaseField(field: string): string {
+  const [first = ""] = field.replace(/^order\./, "").split(".");
+  if (first === "id") return "metadata.name";
+  return ["engine", "type", "duration", "data", "reference"].includes(first) ? `spec.${first}` : first;
+}
+
+/** The lease, if it is the signer's. Throws CommandError where it is another user's. */
+export async function ownLease(connected: Connected, id: string, signer: Signer): Promise<Lease> {
+  const lease = await askOfLeases(connected, (leases) => leases.get(id));
+  if (lease.order.user === signer.userId) return lease;
+  throw new CommandError(
+    EXIT.refused,
+    `lease ${id} is of user ${lease.order.user}, and the key is of ${signer.userId}`,
+    {
+      hint: "--key-file FILE takes another key; `muster lease get --mine` shows the leases of this one",
+    },
+  );
+}

@@ -1,0 +1,157 @@
+import { buildEndBytes, buildRenewalBytes, formatRfc3339, nsFromMs } from "@muster/leases";
+import { verifySignature } from "@muster/leases/keys";
+import type { LeaseFilter } from "../adapters/lease-calls.ts";
+import type { Placed, ReadDocument } from "../adapters/parse-documents.ts";
+import type { Cli } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import {
+  buildLeaseDescription,
+  buildLeaseHistory,
+  buildLeaseTable,
+  buildVerdictTable,
+  describeEnd,
+} from "../domain/build-lease-views.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { LEASE_NOUN } from "../domain/lease-document.ts";
+import { buildLeaseEventRecord, buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
+import { buildEnd, buildRenewal, type SignedLease } from "../domain/lease.ts";
+import { plural } from "../domain/plural.ts";
+import { verifyLease } from "../domain/verify-lease.ts";
+import { followLease } from "./follow-lease.ts";
+import { askOfLeases, ownLease } from "./lease-questions.ts";
+import { print, type Format } from "./output.ts";
+import { readFiles } from "./read-files.ts";
+
+type Named = { readonly id: string; readonly output: Format };
+type Signed = Named & { readonly keyFile: string | undefined };
+
+/** `muster lease renew NAME --for 2h` */
+export async function renewLease(
+  cli: Cli,
+  { id, forNs, keyFile, output }: Signed & { readonly forNs: bigint },
+): Promise<ExitCode> {
+  const signer = await cli.keys.read(keyFile);
+  await using connected = await cli.connect();
+  const unsigned = buildRenewal(await ownLease(connected, id, signer), forNs);
+  const renewal = { ...unsigned, signature: signer.sign(buildRenewalBytes(unsigned)) };
+  const lease = await askOfLeases(connected, (leases) => leases.renew(renewal));
+  print(cli.io, output, {
+    table: () => [
+      `${LEASE_NOUN}/${id} renewed: ends ${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, cli.now())}`,
+    ],
+    data: () => buildLeaseRecord(lease),
+  });
+  return EXIT.ok;
+}
+
+/** `muster lease end NAME`; with `wait` until nothing of it is there any more. */
+export async function endLease(
+  cli: Cli,
+  { id, keyFile, output, wait, timeoutMs }: Signed & { readonly wait: boolean; readonly timeoutMs: number | undefined },
+): Promise<ExitCode> {
+  const signer = await cli.keys.read(keyFile);
+  await using connected = await cli.connect();
+  const unsigned = buildEnd(await ownLease(connected, id, signer), nsFromMs(cli.now()));
+  const request = { ...unsigned, signature: signer.sign(buildEndBytes(unsigned)) };
+  const asked = await askOfLeases(connected, (leases) => leases.end(request));
+  const { last, code } = wait
+    ? await followLease(cli, connected, asked, { wish: "ended", timeoutMs })
+    : { last: asked, code: EXIT.ok };
+  if (code !== EXIT.ok) return code;
+  const isOver = wait || last.phase === "ENDED" || last.phase === "FAILED";
+  print(cli.io, output, {
+    table: () => [`${LEASE_NOUN}/${id} ${isOver ? "has ended" : "ends, and what it has is taken down"}`],
+    data: () => buildLeaseRecord(last),
+  });
+  return EXIT.ok;
+}
+
+/** `muster lease get [NAME]` */
+export async function getLeases(
+  cli: Cli,
+  {
+    id,
+    mine,
+    keyFile,
+    filter,
+    output,
+  }: {
+    readonly id: string | undefined;
+    readonly mine: boolean;
+    readonly keyFile: string | undefined;
+    readonly filter: Omit<LeaseFilter, "user">;
+    readonly output: Format;
+  },
+): Promise<ExitCode> {
+  const user = mine ? (await cli.keys.read(keyFile)).userId : undefined;
+  await using connected = await cli.connect();
+  if (id !== undefined) {
+    const lease = await askOfLeases(connected, (leases) => leases.get(id));
+    print(cli.io, output, {
+      table: () => buildLeaseDescription(lease, cli.now()),
+      data: () => buildLeaseRecord(lease),
+    });
+    return EXIT.ok;
+  }
+  const leases = await askOfLeases(connected, (asked) => asked.list({ ...filter, user }));
+  leases.sort((a, b) => Number(a.order.createdNs - b.order.createdNs));
+  print(cli.io, output, {
+    table: (style) => (leases.length === 0 ? ["no leases"] : buildLeaseTable(leases, cli.now(), style)),
+    data: () => leases.map(buildLeaseRecord),
+  });
+  return EXIT.ok;
+}
+
+/** `muster lease history NAME`, also of one whose record is gone. */
+export async function showHistory(
+  cli: Cli,
+  { id, limit, output }: Named & { readonly limit: number },
+): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  const events = await askOfLeases(connected, (leases) => leases.history(id, limit));
+  // That nothing is known may be a slip in the name.
+  if (events.length === 0) await askOfLeases(connected, (leases) => leases.get(id));
+  print(cli.io, output, {
+    table: (style) => (events.length === 0 ? [`nothing is told of lease ${id} yet`] : buildLeaseHistory(events, style)),
+    data: () => events.map(buildLeaseEventRecord),
+  });
+  return EXIT.ok;
+}
+
+/** `muster lease verify -f FILE`: whether what `lease get -o json` told is signed by whom it should be. Asks nobody. */
+export async function verifyLeases(
+  cli: Cli,
+  {
+    file,
+    engineKey,
+    output,
+  }: { readonly file: string; readonly engineKey: string | undefined; readonly output: Format },
+): Promise<ExitCode> {
+  const documents: readonly Placed<readonly SignedLease[]>[] = await readFiles(cli, [file], {
+    read: readRecords,
+    titleOf: () => undefined,
+  });
+  const verdicts = documents
+    .flatMap(({ value }) => value)
+    .flatMap((lease) =>
+      verifyLease(lease, engineKey, verifySignature).map((verdict) => ({ lease: lease.order.id, ...verdict })),
+    );
+  print(cli.io, output, { table: (style) => buildVerdictTable(verdicts, style), data: () => verdicts });
+  const wrong = verdicts.filter(({ verdict }) => verdict === "wrong");
+  if (wrong.length === 0) return EXIT.ok;
+  throw new CommandError(EXIT.failed, `${plural(wrong.length, "signature")} of ${verdicts.length} wrong`, {
+    hint: "trust nothing of these leases; `muster lease get -o json` asks the engine again",
+  });
+}
+
+/** One record, or the list of them that `get` without a name tells. */
+function readRecords(document: unknown): ReadDocument<readonly SignedLease[]> {
+  const read = (Array.isArray(document) ? document : [document]).map((each, index) => {
+    const one = readLeaseRecord(each);
+    if (one.ok || !Array.isArray(document)) return one;
+    return { ok: false as const, findings: one.findings.map((found) => ({ ...found, path: [index, ...found.path] })) };
+  });
+  const findings = read.flatMap((each) => (each.ok ? [] : each.findings));
+  if (findings.length > 0) return { ok: false, findings };
+  return { ok: true, value: read.flatMap((each) => (each.ok ? [each.value] : [])) };
+}

@@ -1,0 +1,91 @@
+import { DURATION_NS_MAX, formatDurationNs, formatRfc3339 } from "@muster/leases";
+import { buildFacts } from "./build-facts.ts";
+import { buildTable, type Cell, type TableStyle } from "./build-table.ts";
+import { formatElapsed } from "./duration.ts";
+import type { Lease, LeaseEvent } from "./lease.ts";
+import { LEASE_NOUN } from "./lease-document.ts";
+import { colourOf } from "./paint.ts";
+import type { Verdict } from "./verify-lease.ts";
+
+export function buildLeaseTable(leases: readonly Lease[], nowMs: number, style: TableStyle): string[] {
+  const rows = leases.map((lease): Cell[] => [
+    lease.order.id,
+    lease.order.type,
+    { text: lease.phase, colour: colourOf(lease.phase) },
+    describeEnd(lease, nowMs),
+    formatElapsed(nowMs - toMs(lease.order.createdNs)),
+    lease.order.user,
+    whyOf(lease),
+  ]);
+  return buildTable(["LEASE", "TYPE", "PHASE", "ENDS", "AGE", "USER", "WHY"], rows, style);
+}
+
+/** All that is known of one, for people. Nothing is cut: it is there to be copied. */
+export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
+  const { order, phase, renewal, result, run } = lease;
+  const why = whyOf(lease);
+  const facts: (readonly [string, string])[] = [
+    [LEASE_NOUN, order.id],
+    ["phase", phase],
+    ...(why === "" ? [] : [["why", why] as const]),
+    ["type", order.type],
+    ["data", order.data],
+    ["ordered", `${formatRfc3339(order.createdNs)}, for ${formatDurationNs(order.durationNs)}`],
+    ["ends", `${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, nowMs)}`],
+    ...(renewal === undefined ? [] : [["renewed", times(renewal.sequence)] as const]),
+    ["user", order.user],
+    ["engine", order.engine],
+    ...(order.reference === undefined ? [] : [["instead of", order.reference] as const]),
+    ...(run > 1 ? [["begun", times(run)] as const] : []),
+    ...(result === undefined ? [] : [["result", `${result.state}: ${result.message || result.data}`] as const]),
+  ];
+  return [...buildFacts(facts), "", `\`muster lease history ${order.id}\` shows what happened to it`];
+}
+
+/** When it is over, seen from now; of one that is over, that it is. */
+export function describeEnd({ order, phase, expiresAtNs }: Lease, nowMs: number): string {
+  if (phase === "ENDED" || phase === "FAILED") return "over";
+  if (expiresAtNs >= order.createdNs + DURATION_NS_MAX) return "never";
+  const leftMs = toMs(expiresAtNs) - nowMs;
+  return leftMs < 0 ? "now" : `in ${formatElapsed(leftMs)}`;
+}
+
+/** Why it is not as it was ordered, in a few words; empty when it is. */
+export function whyOf({ phase, waitingBecause, ending, result }: Lease): string {
+  if (phase === "FAILED" && result !== undefined) return result.message;
+  const end = ending && [ending.cause, ending.message].filter((each) => each !== "").join(": ");
+  return [end ?? "", waitingBecause].filter((each) => each !== "").join("; ");
+}
+
+export function buildLeaseHistory(events: readonly LeaseEvent[], style: TableStyle): string[] {
+  return buildTable(
+    ["TIME", "EVENT", "MESSAGE"],
+    events.map(({ atNs, event, message }) => [formatRfc3339(toMillisecond(atNs)), event, message]),
+    style,
+  );
+}
+
+export function buildVerdictTable(verdicts: readonly (Verdict & { readonly lease: string })[], style: TableStyle) {
+  const colours = { ok: "green", wrong: "red", unchecked: "yellow" } as const;
+  const rows = verdicts.map(({ lease, what, verdict, by, why }): Cell[] => [
+    lease,
+    what,
+    { text: verdict, colour: colours[verdict] },
+    by,
+    why,
+  ]);
+  return buildTable(["LEASE", "WHAT", "SIGNATURE", "BY", "WHY"], rows, style);
+}
+
+function times(count: number): string {
+  return count === 1 ? "once" : `${count} times`;
+}
+
+function toMs(ns: bigint): number {
+  return Number(ns / 1_000_000n);
+}
+
+/** People read no further. */
+function toMillisecond(ns: bigint): bigint {
+  return ns - (ns % 1_000_000n);
+}

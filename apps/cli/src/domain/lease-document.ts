@@ -1,0 +1,83 @@
+import type { Schema } from "./build-session-schema.ts";
+import { API_VERSION } from "./session-document.ts";
+
+export const LEASE_KIND = "Lease";
+/** How every text names one. */
+export const LEASE_NOUN = "lease";
+export const LEASE_TYPES = ["network", "volume", "container", "zdb", "kubernetes", "machine", "debug"] as const;
+export type LeaseType = (typeof LEASE_TYPES)[number];
+
+/** Of the data, as JSON. */
+export const LEASE_DATA_BYTES_MAX = 65_536;
+export const ENGINE_DEFAULT = "main";
+export const ENGINE_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
+export const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
+export const LEASE_MACHINES_MAX = 1000;
+const DURATION = "^(forever|(\\d{1,20}(ms|us|ns|d|h|m|s))+)$";
+const LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+
+/** What a user wants to lease, before it is signed. */
+export type LeaseDocument = {
+  /** Undefined: one is made, so that each order is another lease. */
+  readonly id: string | undefined;
+  readonly engine: string;
+  readonly type: LeaseType;
+  readonly durationNs: bigint;
+  /** JSON, as it is going to be signed. */
+  readonly data: string;
+  readonly reference: string | undefined;
+};
+
+/** JSON Schema (2020-12) of one document, for editors. What a type needs, beside whole machines, its engine checks. */
+export function buildLeaseSchema(): Schema {
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "Muster lease",
+    description: "A workload or machines for a time, signed by who orders them.",
+    ...closed(["apiVersion", "kind", "spec"], {
+      apiVersion: { const: API_VERSION },
+      kind: { const: LEASE_KIND },
+      metadata: closed([], {
+        name: {
+          type: "string",
+          pattern: LEASE_ID_PATTERN,
+          description: "NUMBER-NUMBER, once for ever. Left out: each order makes a new one.",
+        },
+      }),
+      spec: {
+        ...closed(["type", "duration"], {
+          engine: { type: "string", pattern: ENGINE_PATTERN, default: ENGINE_DEFAULT, description: "That serves it." },
+          type: { enum: LEASE_TYPES },
+          duration: {
+            type: "string",
+            pattern: DURATION,
+            description: "How long from the order on, such as 2h or 1d12h; forever: until it is ended.",
+          },
+          data: { description: "What the type needs; any value with debug." },
+          reference: {
+            type: "string",
+            pattern: LEASE_ID_PATTERN,
+            description: "An earlier lease that this one takes over from.",
+          },
+        }),
+        if: { required: ["type"], properties: { type: { const: "machine" } } },
+        then: { required: ["data"], properties: { data: machines() } },
+        else: {
+          if: { required: ["type"], properties: { type: { const: "debug" } } },
+          else: { required: ["data"], properties: { data: { type: "object" } } },
+        },
+      },
+    }),
+  };
+}
+
+function machines(): Schema {
+  return closed(["pool", "machines"], {
+    pool: { type: "string", pattern: LABEL_VALUE, maxLength: 63, description: "The pool that they come from." },
+    machines: { type: "integer", minimum: 1, maximum: LEASE_MACHINES_MAX, description: "So many, all at once." },
+  });
+}
+
+function closed(required: readonly string[], properties: Readonly<Record<string, Schema>>): Schema {
+  return { type: "object", additionalProperties: false, ...(required.length > 0 && { required }), properties };
+}

@@ -1,0 +1,105 @@
+import {
+  buildEndBytes,
+  buildLegacyOrderBytes,
+  buildOrderBytes,
+  buildRenewalBytes,
+  buildResultBytes,
+  DURATION_NS_MAX,
+} from "@muster/leases";
+import { readSigner, verifySignature } from "@muster/leases/keys";
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { aLease } from "./a-lease.ts";
+import { buildLeaseRecord, readLeaseRecord } from "./lease-record.ts";
+import type { Lease, SignedLease } from "./lease.ts";
+import { verifyLease } from "./verify-lease.ts";
+
+const user = readSigner("user", "01".repeat(32));
+const engine = readSigner("engine", "02".repeat(32));
+
+/** Signed by whom it should be, with all that can be. */
+function signed(legacy = false): Lease {
+  const { order: plain, ...lease } = aLease();
+  const order = { ...plain, user: user.userId, signatureFormat: legacy ? ("legacy" as const) : plain.signatureFormat };
+  const { id, engine: served, type } = order;
+  const own = { id, engine: served, user: user.userId };
+  const renewal = { ...own, expiresAtNs: lease.expiresAtNs + 1n, sequence: 3 };
+  const endRequest = { ...own, createdNs: order.createdNs + 5n };
+  const result = { id, type, createdNs: order.createdNs + 1n, state: "ok" as const, message: "", data: '{"é":1}' };
+  return {
+    ...lease,
+    expiresAtNs: renewal.expiresAtNs,
+    order: { ...order, signature: user.sign(legacy ? buildLegacyOrderBytes(order) : buildOrderBytes(order)) },
+    renewal: { ...renewal, signature: user.sign(buildRenewalBytes(renewal)) },
+    endRequest: { ...endRequest, signature: user.sign(buildEndBytes(endRequest)) },
+    result: { ...result, signature: engine.sign(buildResultBytes(result)) },
+  };
+}
+
+/** What a reader of the JSON has. */
+function read(record: unknown): SignedLease {
+  const found = readLeaseRecord(JSON.parse(JSON.stringify(record)));
+  if (!found.ok) throw new Error(found.findings.map(({ path, message }) => `${path.join(".")}: ${message}`).join("\n"));
+  return found.value;
+}
+
+const verdictsOf = (lease: SignedLease, key?: string): string[] =>
+  verifyLease(lease, key, verifySignature).map(({ what, verdict }) => `${what} ${verdict}`);
+
+it("tells everything that is signed, so that whoever has the JSON can verify it", () => {
+  const lease = read(buildLeaseRecord(signed()));
+  expect(verdictsOf(lease, engine.userId)).toEqual(["order ok", "renewal ok", "end request ok", "result ok", "end ok"]);
+  expect(verdictsOf(lease)).toContain("result unchecked");
+  expect(verdictsOf(lease, user.userId)).toContain("result wrong");
+  expect(verdictsOf(lease, "none")).toContain("result wrong");
+  const legacy = verifyLease(read(buildLeaseRecord(signed(true))), undefined, verifySignature);
+  expect(legacy[0]).toMatchObject({ verdict: "ok", why: expect.stringContaining("the original's form") as string });
+});
+
+it("keeps each nanosecond and byte of what is signed", () => {
+  const text = fc.string({ unit: "grapheme" });
+  const ns = fc.bigInt({ min: 0n, max: DURATION_NS_MAX });
+  fc.assert(
+    fc.property(
+      text,
+      ns,
+      ns,
+      fc.uint8Array(),
+      fc.option(text, { nil: undefined }),
+      (data, createdNs, durationNs, signature, reference) => {
+        const lease = aLease();
+        const order = { ...lease.order, data, createdNs, durationNs, signature: new Uint8Array(signature), reference };
+        const { expiresAtNs, renewal, endRequest, result } = lease;
+        expect(read(buildLeaseRecord({ ...lease, order }))).toEqual({
+          order,
+          expiresAtNs,
+          renewal,
+          endRequest,
+          result,
+        });
+      },
+    ),
+  );
+});
+
+it.each<[field: string, alter: (lease: Lease) => Lease, wrong: string]>([
+  ["data", (lease) => ({ ...lease, order: { ...lease.order, data: "{}" } }), "order wrong"],
+  ["duration", (lease) => ({ ...lease, order: { ...lease.order, durationNs: 1n } }), "order wrong"],
+  ["end", (lease) => ({ ...lease, expiresAtNs: lease.expiresAtNs + 1n }), "end wrong"],
+  ["renewal", (lease) => ({ ...lease, renewal: { ...lease.renewal!, sequence: 4 } }), "renewal wrong"],
+  ["end request", (lease) => ({ ...lease, endRequest: { ...lease.endRequest!, createdNs: 1n } }), "end request wrong"],
+  ["result", (lease) => ({ ...lease, result: { ...lease.result!, data: "1" } }), "result wrong"],
+])("finds out that somebody altered the %s", (_field, alter, wrong) => {
+  expect(verdictsOf(read(buildLeaseRecord(alter(signed()))), engine.userId)).toContain(wrong);
+});
+
+it.each<[record: unknown, finding: string]>([
+  [[], ": must be a mapping, not a list"],
+  [{}, "order: must be a mapping, not empty"],
+  [{ ...buildLeaseRecord(signed()), expiresAt: "soon" }, "expiresAt: must be a time such as 2030-01-31T12:00:00Z"],
+  [{ ...buildLeaseRecord(signed()), renewal: 5 }, "renewal: must be a mapping, not the number 5"],
+])("says what is wrong with a file that holds no lease (%#)", (record, finding) => {
+  const found = readLeaseRecord(record);
+  const findings = found.ok ? [] : found.findings.map(({ path, message }) => `${path.join(".")}: ${message}`);
+  expect(findings).toEqual([finding]);
+});

@@ -1,0 +1,108 @@
+import { DURATION_NS_MAX } from "@muster/leases";
+import { expect, it } from "vitest";
+import { aLease } from "./a-lease.ts";
+import { buildLeaseDescription, buildLeaseHistory, buildLeaseTable } from "./build-lease-views.ts";
+import { buildLeaseId, buildRenewal, decideLeaseWait, LEASE_PHASES, planOrder } from "./lease.ts";
+import type { LeaseDocument } from "./lease-document.ts";
+
+const lease = aLease();
+const { order } = lease;
+const NOW_MS = 1_700_003_600_123;
+const document: LeaseDocument = {
+  id: order.id,
+  engine: "main",
+  type: "debug",
+  durationNs: order.durationNs,
+  data: order.data,
+  reference: undefined,
+};
+
+it("sends an order again only where the same is there, by the same user, and has not ended", () => {
+  expect(planOrder(document, order.user, undefined)).toEqual({ send: "new" });
+  expect(planOrder(document, order.user, lease)).toEqual({ send: "again" });
+  expect(planOrder(document, order.user, { ...lease, phase: "FAILED" })).toEqual({ send: "again" });
+  expect(planOrder(document, order.user, { ...lease, phase: "ENDED" })).toMatchObject({ send: "nothing" });
+  expect(planOrder(document, "somebody", lease)).toEqual({ send: "new" });
+  for (const other of [{ data: "1" }, { type: "zdb" }, { durationNs: 1n }, { engine: "two" }, { reference: "1-1" }])
+    expect(planOrder({ ...document, ...(other as Partial<LeaseDocument>) }, order.user, lease)).toEqual({
+      send: "new",
+    });
+});
+
+it("renews from the present end on, with the next sequence, and never beyond what never ends", () => {
+  expect(buildRenewal(lease, 5n)).toMatchObject({ expiresAtNs: lease.expiresAtNs + 5n, sequence: 1 });
+  const { id, engine, user, signature } = order;
+  const renewal = { id, engine, user, signature, expiresAtNs: lease.expiresAtNs, sequence: 8 };
+  expect(buildRenewal({ ...lease, renewal }, DURATION_NS_MAX)).toMatchObject({
+    expiresAtNs: order.createdNs + DURATION_NS_MAX,
+    sequence: 9,
+  });
+});
+
+it("makes ids of the time and of chance", () => {
+  expect(buildLeaseId(5, "ffffffff-0000-4000-8000-000000000000")).toBe("5-4294967295");
+});
+
+it("waits for what can still come, and no longer", () => {
+  const waits = (wish: "active" | "ended") => LEASE_PHASES.map((phase) => decideLeaseWait({ phase }, wish));
+  expect(waits("active")).toEqual(["open", "open", "met", "never", "never", "never"]);
+  expect(waits("ended")).toEqual(["open", "open", "open", "open", "met", "met"]);
+});
+
+const style = (columns: number | undefined) => ({ columns, colours: false });
+
+it("lists leases in a table, which fits into any terminal", () => {
+  const waiting = aLease({ phase: "PROVISIONING", waitingBecause: "pool workers: 2 wanted, 1 available" });
+  const forever = { ...order, id: "1-1", durationNs: DURATION_NS_MAX };
+  const all = [
+    lease,
+    waiting,
+    aLease({ order: forever, expiresAtNs: order.createdNs + DURATION_NS_MAX }),
+    aLease({ phase: "ENDED", ending: { cause: "REQUESTED", message: "", atNs: 1n } }),
+  ];
+  expect(buildLeaseTable(all, NOW_MS, style(undefined))).toEqual([
+    "LEASE   TYPE   PHASE         ENDS      AGE    USER                                         WHY",
+    `4711-1  debug  ACTIVE        in 1h00m  1h00m  ${order.user}`,
+    `4711-1  debug  PROVISIONING  in 1h00m  1h00m  ${order.user}  pool workers: 2 wanted, 1 available`,
+    `1-1     debug  ACTIVE        never     1h00m  ${order.user}`,
+    `4711-1  debug  ENDED         over      1h00m  ${order.user}  REQUESTED`,
+  ]);
+  for (const columns of [20, 40, 60, 80, 120])
+    for (const line of buildLeaseTable(all, NOW_MS, style(columns))) expect(line.length).toBeLessThanOrEqual(columns);
+});
+
+it("tells all of one, and what happened to it", () => {
+  const failed = aLease({
+    phase: "FAILED",
+    run: 2,
+    result: {
+      id: order.id,
+      type: "debug",
+      createdNs: 1n,
+      state: "error",
+      message: "no such pool",
+      data: "null",
+      signature: new Uint8Array(),
+    },
+  });
+  expect(buildLeaseDescription(failed, NOW_MS)).toEqual([
+    "lease    4711-1",
+    "phase    FAILED",
+    "why      no such pool",
+    "type     debug",
+    'data     {"say":"hello"}',
+    "ordered  2023-11-14T22:13:20.123456789Z, for 2h",
+    "ends     2023-11-15T00:13:20.123456789Z, over",
+    `user     ${order.user}`,
+    "engine   main",
+    "begun    2 times",
+    "result   error: no such pool",
+    "",
+    "`muster lease history 4711-1` shows what happened to it",
+  ]);
+  const event = { id: "4711-1.1", event: "ORDERED", message: "by api", atNs: order.createdNs, traceparent: "" };
+  expect(buildLeaseHistory([event], style(undefined))).toEqual([
+    "TIME                      EVENT    MESSAGE",
+    "2023-11-14T22:13:20.123Z  ORDERED  by api",
+  ]);
+});

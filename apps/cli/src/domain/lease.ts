@@ -1,0 +1,99 @@
+import { DURATION_NS_MAX, type EndRequest, type Order, type Renewal, type Result } from "@muster/leases";
+import type { LeaseDocument } from "./lease-document.ts";
+
+export const LEASE_PHASES = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"] as const;
+
+/** What users and engine have signed of a lease, and when it ends. */
+export type SignedLease = {
+  readonly order: Order;
+  readonly expiresAtNs: bigint;
+  /** The one that holds. */
+  readonly renewal: Renewal | undefined;
+  /** With which its user ended it. */
+  readonly endRequest: EndRequest | undefined;
+  readonly result: Result | undefined;
+};
+
+/** A lease as its engine tells it. */
+export type Lease = SignedLease & {
+  /** One of LEASE_PHASES, or UNKNOWN. */
+  readonly phase: string;
+  readonly source: string;
+  /** How often its order was begun. */
+  readonly run: number;
+  readonly ending: { readonly cause: string; readonly message: string; readonly atNs: bigint } | undefined;
+  /** Why nothing moves now; empty: it moves, or is as it should be. */
+  readonly waitingBecause: string;
+  readonly endedAtNs: bigint | undefined;
+  readonly revision: number;
+};
+
+export type LeaseEvent = {
+  readonly id: string;
+  readonly event: string;
+  readonly message: string;
+  readonly atNs: bigint;
+  readonly traceparent: string;
+};
+
+type Unsigned<Signed> = Omit<Signed, "signature">;
+
+/** An id that nobody else is likely to make: the time, and chance out of 32 bits. */
+export function buildLeaseId(nowMs: number, uuid: string): string {
+  return `${nowMs}-${Number.parseInt(uuid.slice(0, 8), 16)}`;
+}
+
+/** What is to be signed to order what a document says, from now on. */
+export function buildOrder(
+  { engine, type, durationNs, data, reference }: LeaseDocument,
+  { id, user, createdNs }: { readonly id: string; readonly user: string; readonly createdNs: bigint },
+): Unsigned<Order> {
+  const signatureFormat = "muster-lease-v1";
+  return { id, engine, user, type, data, createdNs, durationNs, reference, version: 0, signatureFormat };
+}
+
+export type OrderPlan =
+  /** The order that is there is sent again: it has its answer told again, and one that failed is tried again. */
+  { readonly send: "again" } | { readonly send: "new" } | { readonly send: "nothing"; readonly because: string };
+
+/** What to send for a document of which the id is known, where a lease of this id may be there. What is there as another thing the engine refuses. */
+export function planOrder(document: LeaseDocument, user: string, found: Lease | undefined): OrderPlan {
+  if (found === undefined || !isOf(document, user, found.order)) return { send: "new" };
+  if (found.phase === "ENDED")
+    return { send: "nothing", because: `lease ${found.order.id} has ended, and an id is used once` };
+  return { send: "again" };
+}
+
+function isOf({ engine, type, durationNs, data, reference }: LeaseDocument, user: string, order: Order): boolean {
+  return (
+    order.user === user &&
+    order.engine === engine &&
+    order.type === type &&
+    order.durationNs === durationNs &&
+    order.data === data &&
+    order.reference === reference
+  );
+}
+
+/** What is to be signed so that a lease ends so much later than it would. */
+export function buildRenewal({ order, renewal, expiresAtNs }: SignedLease, forNs: bigint): Unsigned<Renewal> {
+  const { id, engine, user, createdNs } = order;
+  const never = createdNs + DURATION_NS_MAX;
+  const wanted = expiresAtNs + forNs;
+  return { id, engine, user, expiresAtNs: wanted < never ? wanted : never, sequence: (renewal?.sequence ?? 0) + 1 };
+}
+
+/** What is to be signed so that a lease ends now. */
+export function buildEnd({ order: { id, engine, user } }: SignedLease, createdNs: bigint): Unsigned<EndRequest> {
+  return { id, engine, user, createdNs };
+}
+
+export type LeaseWish = "active" | "ended";
+
+/** Whether a lease has come to what it is waited for. */
+export function decideLeaseWait({ phase }: Pick<Lease, "phase">, wish: LeaseWish): "met" | "open" | "never" {
+  const isOver = phase === "ENDED" || phase === "FAILED";
+  if (wish === "ended") return isOver ? "met" : "open";
+  if (phase === "ACTIVE") return "met";
+  return isOver || phase === "DECOMMISSIONING" ? "never" : "open";
+}

@@ -1,0 +1,99 @@
+import { readFileSync } from "node:fs";
+import { DURATION_NS_MAX } from "@muster/leases";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+import { writeSchema } from "./build-session-schema.ts";
+import { buildLeaseSchema } from "./lease-document.ts";
+import { readLeaseDocument } from "./read-lease-document.ts";
+
+const ROOT = new URL("../../../../", import.meta.url);
+const isValid = new Ajv2020({ strict: false }).compile(buildLeaseSchema());
+const head = "apiVersion: muster.dev/v1\nkind: Lease\n";
+
+function findingsOf(text: string): string[] {
+  const read = readLeaseDocument(parse(text));
+  return read.ok ? [] : read.findings.map(({ path, message }) => `${path.join(".")}: ${message}`);
+}
+
+it("publishes its schema as it is", () => {
+  // `muster schema Lease > schemas/lease.schema.json` writes it anew.
+  expect(readFileSync(new URL("schemas/lease.schema.json", ROOT), "utf8")).toBe(writeSchema(buildLeaseSchema()));
+});
+
+it("reads the example, and every lease that docs/leases.md shows", () => {
+  const documents = [readFileSync(new URL("examples/lease.yaml", ROOT), "utf8")];
+  const page = readFileSync(new URL("docs/leases.md", ROOT), "utf8");
+  documents.push(...[...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = ""]) => text));
+  expect(documents.length).toBeGreaterThan(2);
+  for (const text of documents) {
+    expect(findingsOf(text)).toEqual([]);
+    expect(isValid(parse(text))).toBe(true);
+  }
+});
+
+it("reads what a document says, and data of any form with debug", () => {
+  const text = `${head}metadata: { name: 12-3 }
+spec: { engine: two, type: debug, duration: 1d12h, data: [1, { a: b }], reference: 12-2 }`;
+  expect(readLeaseDocument(parse(text))).toEqual({
+    ok: true,
+    document: {
+      id: "12-3",
+      engine: "two",
+      type: "debug",
+      durationNs: 129_600_000_000_000n,
+      data: '[1,{"a":"b"}]',
+      reference: "12-2",
+    },
+  });
+  expect(readLeaseDocument(parse(`${head}spec: { type: debug, duration: forever }`))).toEqual({
+    ok: true,
+    document: {
+      id: undefined,
+      engine: "main",
+      type: "debug",
+      durationNs: DURATION_NS_MAX,
+      data: "null",
+      reference: undefined,
+    },
+  });
+});
+
+it.each<[what: string, spec: string, finding: RegExp, bySchema?: boolean]>([
+  ["a slip in a type", "{ type: machin, duration: 1h }", /^spec.type: .*did you mean "machine"/],
+  ["no type and no duration", "{}", /^spec: lacks type$/],
+  ["a duration without a unit", "{ type: debug, duration: '90' }", /^spec.duration: must be a duration such as 2h/],
+  ["a number as duration", "{ type: debug, duration: 90 }", /^spec.duration: must be a string/],
+  ["no time at all", "{ type: debug, duration: 0s }", /^spec.duration: must be a duration/, false],
+  ["more than 2^63 ns", "{ type: debug, duration: 106752d }", /^spec.duration: must be a duration/, false],
+  ["an unknown field", "{ type: debug, duration: 1h, durationn: 2h }", /^spec.durationn: unknown field/],
+  ["an engine that no subject may name", "{ type: debug, duration: 1h, engine: A.b }", /^spec.engine: must have lower/],
+  [
+    "a reference that is no id",
+    "{ type: debug, duration: 1h, reference: one }",
+    /^spec.reference: "one" has no hyphen/,
+  ],
+  ["machines of no pool", "{ type: machine, duration: 1h, data: { machines: 2 } }", /^spec.data: lacks pool$/],
+  [
+    "no machines",
+    "{ type: machine, duration: 1h, data: { pool: p, machines: 0 } }",
+    /^spec.data.machines: must be a whole number from 1 to 1000/,
+  ],
+  ["machines without data", "{ type: machine, duration: 1h }", /^spec.data: must be a mapping, not empty$/],
+  ["a volume of a number", "{ type: volume, duration: 1h, data: 5 }", /^spec.data: must be a mapping/],
+  ["what JSON does not have", "{ type: debug, duration: 1h, data: { a: .nan } }", /^spec.data.a: cannot/, false],
+  ["large data", `{ type: debug, duration: 1h, data: "${"é".repeat(33_000)}" }`, /^spec.data: has 66002 bytes/, false],
+])("refuses %s", (_what, spec, finding, bySchema = true) => {
+  const text = `${head}spec: ${spec}`;
+  expect(findingsOf(text)[0]).toMatch(finding);
+  if (bySchema) expect(isValid(parse(text))).toBe(false);
+});
+
+it("refuses names that are no ids, and documents of another kind or version", () => {
+  const spec = "spec: { type: debug, duration: 1h }";
+  expect(findingsOf(`${head}metadata: { name: web }\n${spec}`)).toEqual([
+    'metadata.name: "web" has no hyphen: <number>-<number> is needed',
+  ]);
+  expect(findingsOf(`apiVersion: v1\nkind: Leas\n${spec}`)).toHaveLength(2);
+  expect(findingsOf("- 1")).toEqual([": must be a mapping, not a list"]);
+});

@@ -1,0 +1,125 @@
+import { faultOf } from "@muster/faults";
+import { parseDurationNs, splitId } from "@muster/leases";
+import { checkLabelValue } from "@muster/names";
+import { findNonJson } from "./find-non-json.ts";
+import {
+  ENGINE_DEFAULT,
+  ENGINE_PATTERN,
+  LEASE_DATA_BYTES_MAX,
+  LEASE_KIND,
+  LEASE_MACHINES_MAX,
+  LEASE_TYPES,
+  type LeaseDocument,
+  type LeaseType,
+} from "./lease-document.ts";
+import { valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
+import { API_VERSION } from "./session-document.ts";
+
+export type ReadLease =
+  | { readonly ok: true; readonly document: LeaseDocument }
+  | { readonly ok: false; readonly findings: readonly Finding[] };
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const ENGINE = new RegExp(ENGINE_PATTERN);
+
+/** Reads one document's plain data as a lease, or says everything that is wrong with it. Never throws. */
+export function readLeaseDocument(value: unknown): ReadLease {
+  const reader = valueReader();
+  const document = readDocument(reader, value);
+  return document === undefined || reader.findings.length > 0
+    ? { ok: false, findings: reader.findings }
+    : { ok: true, document };
+}
+
+function readDocument(reader: ValueReader, value: unknown): LeaseDocument | undefined {
+  const top = reader.mapping([], value, ["apiVersion", "kind", "metadata", "spec"]);
+  if (top === undefined) return undefined;
+  for (const field of ["apiVersion", "kind", "spec"]) if (top[field] === undefined) reader.report([], `lacks ${field}`);
+  if (top["apiVersion"] !== undefined) reader.oneOf(["apiVersion"], top["apiVersion"], [API_VERSION]);
+  if (top["kind"] !== undefined) reader.oneOf(["kind"], top["kind"], [LEASE_KIND]);
+  const metadata = optional(top["metadata"], (given) => reader.mapping(["metadata"], given, ["name"]));
+  const id = optional(metadata?.["name"], (given) => readId(reader, ["metadata", "name"], given));
+  const fields = ["engine", "type", "duration", "data", "reference"];
+  const spec = optional(top["spec"], (given) => reader.mapping(["spec"], given, fields));
+  if (spec === undefined) return undefined;
+  for (const field of ["type", "duration"]) if (spec[field] === undefined) reader.report(["spec"], `lacks ${field}`);
+  const type = optional(spec["type"], (given) => reader.oneOf(["spec", "type"], given, LEASE_TYPES));
+  const durationNs = optional(spec["duration"], (given) => readDuration(reader, given));
+  const data = type && readData(reader, type, spec["data"]);
+  const engine = readEngine(reader, spec["engine"] ?? ENGINE_DEFAULT);
+  const reference = optional(spec["reference"], (given) => readId(reader, ["spec", "reference"], given));
+  if (type === undefined || durationNs === undefined || data === undefined || engine === undefined) return undefined;
+  return { id, engine, type, durationNs, data, reference };
+}
+
+function readId(reader: ValueReader, path: Path, value: unknown): string | undefined {
+  const id = reader.text(path, value);
+  if (id === undefined) return undefined;
+  try {
+    splitId(id);
+  } catch (error) {
+    const fault = faultOf(error);
+    reader.report(path, fault?.code === "invalid_request" ? fault.reason : String(error));
+  }
+  return id;
+}
+
+function readEngine(reader: ValueReader, value: unknown): string | undefined {
+  const path = ["spec", "engine"];
+  const engine = reader.text(path, value);
+  if (engine !== undefined && !ENGINE.test(engine))
+    reader.report(path, "must have lower case letters, digits, - and _, and 63 at most");
+  return engine;
+}
+
+function readDuration(reader: ValueReader, value: unknown): bigint | undefined {
+  const path = ["spec", "duration"];
+  const text = reader.text(path, value);
+  if (text === undefined) return undefined;
+  const ns = parseDurationNs(text);
+  if (ns === undefined || ns === 0n) reader.report(path, `must be a duration such as 2h or 1d12h, or forever`);
+  return ns;
+}
+
+/** As JSON. What the type needs its engine checks; of machines, which wait for others, all is checked before. */
+function readData(reader: ValueReader, type: LeaseType, value: unknown): string | undefined {
+  const path = ["spec", "data"];
+  if (type === "machine") readMachines(reader, path, value);
+  else if (type !== "debug") reader.mapping(path, value, isMapping(value) ? Object.keys(value) : []);
+  const data = value ?? null;
+  const odd = findNonJson(data, path);
+  if (odd !== undefined) {
+    reader.report(odd, "cannot be handed on as JSON; write it as a string");
+    return undefined;
+  }
+  const json = JSON.stringify(data);
+  const bytes = new TextEncoder().encode(json).length;
+  if (bytes > LEASE_DATA_BYTES_MAX) reader.report(path, `has ${bytes} bytes as JSON; ${LEASE_DATA_BYTES_MAX} at most`);
+  return json;
+}
+
+function readMachines(reader: ValueReader, path: Path, value: unknown): void {
+  const fields = reader.mapping(path, value, ["pool", "machines"]);
+  if (fields === undefined) return;
+  for (const field of ["pool", "machines"]) if (fields[field] === undefined) reader.report(path, `lacks ${field}`);
+  const pool = optional(fields["pool"], (given) => reader.text([...path, "pool"], given));
+  const wrong = optional(pool, (text) => (text === "" ? "must not be empty" : reasonOf(text)));
+  if (wrong !== undefined) reader.report([...path, "pool"], wrong);
+  optional(fields["machines"], (given) =>
+    reader.integer([...path, "machines"], given, { min: 1, max: LEASE_MACHINES_MAX }),
+  );
+}
+
+function reasonOf(pool: string): string | undefined {
+  const fault = checkLabelValue("pool", pool);
+  return fault?.code === "invalid_request" ? fault.reason : undefined;
+}
+
+function isMapping(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function optional<Given, Value>(given: Given | undefined, read: (given: Given) => Value): Value | undefined {
+  return given === undefined ? undefined : read(given);
+}

@@ -1,0 +1,205 @@
+import { parseDurationNs } from "@muster/leases";
+import { InvalidArgumentError, Option, type Command } from "commander";
+import type { Cli } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { leaseIdOf } from "../commands/lease-questions.ts";
+import { endLease, getLeases, renewLease, showHistory, verifyLeases } from "../commands/leases.ts";
+import { orderLeases } from "../commands/order-leases.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { LEASE_PHASES } from "../domain/lease.ts";
+import { LEASE_TYPES } from "../domain/lease-document.ts";
+import { keyFileOption } from "./add-key-commands.ts";
+import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
+
+const ID = "id of the lease, also as lease/ID";
+const EVENTS_MAX = 500;
+
+type KeyOption = { readonly keyFile?: string };
+type Wait = { readonly wait?: true; readonly timeout?: number };
+
+/** Those of leases: signed orders for a workload or machines, for a time. */
+export function addLeaseCommands(program: Command, cli: Cli, answer: Answer): void {
+  const lease = program
+    .command("lease")
+    .description("Order workloads and machines for a time, signed with your key.")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  muster keys new
+  muster lease order -f examples/lease.yaml --wait
+  muster lease get
+  muster lease renew 1767225600000-7 --for 2h
+  muster lease end 1767225600000-7`,
+    );
+  addOrder(lease, cli, answer);
+  addRenew(lease, cli, answer);
+  addEnd(lease, cli, answer);
+  addGet(lease, cli, answer);
+  addHistory(lease, cli, answer);
+  addVerify(lease, cli, answer);
+}
+
+function addOrder(lease: Command, cli: Cli, answer: Answer): void {
+  type Options = OutputOption & KeyOption & Wait & { readonly filename: string[]; readonly dryRun?: true };
+  lease
+    .command("order")
+    .description("Sign what YAML files of kind Lease say, and order it.")
+    .argument("[file...]", "YAML files; - is standard input")
+    .addOption(
+      new Option("-f, --filename <file>", "a YAML file; may be given again; - is standard input")
+        .argParser((file: string, before: string[]) => [...before, file])
+        .default([], "none"),
+    )
+    .option("--dry-run", "check the files, with the engine, and order nothing")
+    .option("--wait", "wait until all of it is there; Ctrl-C leaves the lease as it is")
+    .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
+    .addOption(keyFileOption())
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `
+Without metadata.name each order is a new lease, and its id is printed. With it
+the same file may be sent again: one that is there stays as it is, and one that
+had failed is tried again.
+
+Examples:
+  muster lease order -f examples/lease.yaml
+  muster lease order -f lease.yaml --wait --timeout 10m
+  muster lease order -f lease.yaml -o json | jq -r '.[].id'`,
+    )
+    .action(
+      answer((files: string[], { filename, dryRun, wait, timeout, keyFile, output }: Options) => {
+        const all = [...files, ...filename];
+        if (all.length === 0)
+          throw new CommandError(EXIT.usage, "no file is named", {
+            hint: "muster lease order -f FILE; - is standard input",
+          });
+        const flags = { dryRun: dryRun === true, wait: wait === true };
+        return orderLeases(cli, all, { ...flags, timeoutMs: timeout, keyFile, output });
+      }),
+    );
+}
+
+function addRenew(lease: Command, cli: Cli, answer: Answer): void {
+  type Options = OutputOption & KeyOption & { readonly for: bigint };
+  lease
+    .command("renew")
+    .description("Let a lease end later.")
+    .argument("<lease>", ID)
+    .addOption(
+      new Option("--for <duration>", "so much later than it would end now, such as 2h; or forever")
+        .argParser(leaseDurationArgument)
+        .makeOptionMandatory(),
+    )
+    .addOption(keyFileOption())
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster lease renew 1767225600000-7 --for 2h`)
+    .action(
+      answer((id: string, options: Options) => {
+        const { keyFile, output } = options;
+        return renewLease(cli, { id: leaseIdOf(id), forNs: options.for, keyFile, output });
+      }),
+    );
+}
+
+function addEnd(lease: Command, cli: Cli, answer: Answer): void {
+  type Options = OutputOption & KeyOption & Wait;
+  lease
+    .command("end")
+    .description("End a lease now; what it has is taken down, and it never comes back.")
+    .argument("<lease>", ID)
+    .option("--wait", "wait until nothing of it is there any more")
+    .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
+    .addOption(keyFileOption())
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster lease end 1767225600000-7\n  muster lease end 1767225600000-7 --wait`)
+    .action(
+      answer((id: string, { wait, timeout, keyFile, output }: Options) =>
+        endLease(cli, { id: leaseIdOf(id), wait: wait === true, timeoutMs: timeout, keyFile, output }),
+      ),
+    );
+}
+
+function addGet(lease: Command, cli: Cli, answer: Answer): void {
+  type Options = OutputOption & KeyOption & { readonly mine?: true; readonly type?: string; readonly phase?: string };
+  lease
+    .command("get")
+    .description("List leases, the oldest first, or show one.")
+    .argument("[lease]", ID)
+    .option("--mine", "only those of your key")
+    .addOption(new Option("--type <type>", "only those of this type").choices(LEASE_TYPES))
+    .addOption(new Option("--phase <phase>", "only those in this phase").choices(LEASE_PHASES))
+    .addOption(keyFileOption())
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `
+Examples:
+  muster lease get --mine
+  muster lease get 1767225600000-7
+  muster lease get --phase ACTIVE -o json | jq '.[].result.data | fromjson'`,
+    )
+    .action(
+      answer((id: string | undefined, { mine, type, phase, keyFile, output }: Options) => {
+        const filter = { type, phase };
+        return getLeases(cli, { id: id && leaseIdOf(id), mine: mine === true, filter, keyFile, output });
+      }),
+    );
+}
+
+function addHistory(lease: Command, cli: Cli, answer: Answer): void {
+  type Options = OutputOption & { readonly limit: number };
+  lease
+    .command("history")
+    .description("List what happened to a lease, the oldest first.")
+    .argument("<lease>", ID)
+    .addOption(new Option("--limit <n>", "the newest of them").argParser(eventsArgument).default(100))
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster lease history 1767225600000-7`)
+    .action(answer((id: string, { limit, output }: Options) => showHistory(cli, { id: leaseIdOf(id), limit, output })));
+}
+
+function addVerify(lease: Command, cli: Cli, answer: Answer): void {
+  type Options = OutputOption & { readonly filename: string; readonly engineKey?: string };
+  lease
+    .command("verify")
+    .description("Check who has signed a lease, without asking anybody.")
+    .addOption(
+      new Option(
+        "-f, --filename <file>",
+        "what `muster lease get -o json` told; - is standard input",
+      ).makeOptionMandatory(),
+    )
+    .option(
+      "--engine-key <id>",
+      "what the engine signs results with: the `user` that `muster keys show` says of its key",
+    )
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `
+Ends with 1 where a signature is wrong. The phase and the history are signed by
+nobody.
+
+Examples:
+  muster lease get 1767225600000-7 -o json | muster lease verify -f -`,
+    )
+    .action(
+      answer(({ filename, engineKey, output }: Options) => verifyLeases(cli, { file: filename, engineKey, output })),
+    );
+}
+
+/** Nanoseconds, and not none. */
+function leaseDurationArgument(text: string): bigint {
+  const ns = parseDurationNs(text);
+  if (ns === undefined || ns === 0n)
+    throw new InvalidArgumentError("A duration with its unit is needed, such as 2h, or forever.");
+  return ns;
+}
+
+function eventsArgument(text: string): number {
+  if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > EVENTS_MAX)
+    throw new InvalidArgumentError(`A whole number from 1 to ${EVENTS_MAX} is needed.`);
+  return Number(text);
+}
