@@ -39,7 +39,9 @@ export async function askOfLeases<Answer>(
 }
 
 function messageOf(fault: Fault): string {
-  if (fault.code === "invalid_request") return `${leaseField(fault.field)}: ${fault.reason}`;
+  if (fault.code === "invalid_request")
+    // Which lease is meant everybody knows.
+    return fault.field === "id" ? fault.reason : `${leaseField(fault.field)}: ${fault.reason}`;
   if (fault.code === "already_exists") return `lease ${fault.id} is there already, as something else`;
   return describeTrouble(fault);
 }
@@ -57,6 +59,7 @@ function hintFor(fault: Fault): string | undefined {
 export function leaseField(field: string): string {
   const [first = ""] = field.replace(/^order\./, "").split(".");
   if (first === "id") return "metadata.name";
+  if (first === "expires_at") return "--for";
   return ["engine", "type", "duration", "data", "reference"].includes(first) ? `spec.${first}` : first;
 }
 

@@ -45,6 +45,7 @@ export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
 /** When it is over, seen from now; of one that is over, that it is. */
 export function describeEnd({ order, phase, expiresAtNs }: Lease, nowMs: number): string {
   if (phase === "ENDED" || phase === "FAILED") return "over";
+  if (phase === "DECOMMISSIONING") return "now";
   if (expiresAtNs >= order.createdNs + DURATION_NS_MAX) return "never";
   const leftMs = toMs(expiresAtNs) - nowMs;
   return leftMs < 0 ? "now" : `in ${formatElapsed(leftMs)}`;

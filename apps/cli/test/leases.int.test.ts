@@ -1,0 +1,240 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempDisposable, readFile, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connectNats } from "@muster/bus";
+import { readSigner } from "@muster/leases/keys";
+import { bucketKeys, buckets, muster as wire } from "@muster/proto";
+import { openBucket } from "@muster/store";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { inProcess } from "./in-process.ts";
+
+const APPS = join(import.meta.dirname, "../..");
+const BIN = join(APPS, "cli/bin/muster.mjs");
+/** Of what takes as long as the machine takes. */
+const LONG = { timeoutMs: 120_000, everyMs: 50 };
+const TEST_MS = 400_000;
+const ENGINE_KEY = "5a".repeat(32);
+const engine = readSigner("key", ENGINE_KEY);
+const { NodeState, NodesComplete } = wire.watch.v1;
+
+type Record = { readonly id: string; readonly phase: string; readonly expiresAt: string; readonly order: object };
+
+const all = new AsyncDisposableStack();
+let nats: TestNats;
+let directory: string;
+let keyFile: string;
+
+beforeAll(async () => {
+  nats = all.use(await natsServer());
+  directory = all.use(await mkdtempDisposable(join(tmpdir(), "muster-leases-"))).path;
+  keyFile = join(directory, "key");
+});
+afterAll(() => all.disposeAsync());
+
+/** The binary, as somebody types it. */
+function start(args: readonly string[], input = "") {
+  const child = spawn(process.execPath, [BIN, ...args], {
+    env: {
+      PATH: process.env["PATH"],
+      MUSTER_NATS_URL: nats.url,
+      MUSTER_NATS_TOKEN: nats.token,
+      MUSTER_LOCAL_FILE: "/nonexistent",
+      MUSTER_KEY_FILE: keyFile,
+    },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  all.defer(() => end(child));
+  let out = "";
+  let err = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+  child.stdin.end(input);
+  const ended = once(child, "close").then(([code]: unknown[]) => ({ code, out, err }));
+  return { ended, err: () => err, interrupt: () => child.kill("SIGINT") };
+}
+
+/** The whole command, without the time that a process takes to start. */
+async function muster(args: string, { file = "", key }: { readonly file?: string; readonly key?: string } = {}) {
+  const world = { url: nats.url, token: nats.token, keyFile, file, ...(key !== undefined && { key }) };
+  const { code, out, err } = await inProcess(args.split(" "), world);
+  return { code, out: out.join("\n"), err: err.join("\n") };
+}
+
+/** A service of Muster; gone at the end. */
+function startService(app: string, env: Readonly<{ [name: string]: string }>): void {
+  const child = spawn(process.execPath, [join(APPS, app, "src/main.ts")], {
+    env: { PATH: process.env["PATH"], MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, ...env },
+    stdio: "ignore",
+  });
+  all.defer(() => end(child));
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, "exit");
+  child.kill("SIGKILL");
+  await exited;
+}
+
+const debug = (id: string, data: string) =>
+  `apiVersion: muster.dev/v1\nkind: Lease\nmetadata: { name: ${id} }\nspec: { type: debug, duration: 2h, data: ${data} }\n`;
+const machines = (id: string, count: number) =>
+  `apiVersion: muster.dev/v1\nkind: Lease\nmetadata: { name: ${id} }\nspec: { type: machine, duration: 1h, data: { pool: n, machines: ${count} } }\n`;
+
+it(
+  "makes a key, and says that no engine answers while none does",
+  async () => {
+    const made = await start(["keys", "new"]).ended;
+    expect(made).toMatchObject({ code: 0, err: "" });
+    expect((await stat(keyFile)).mode & 0o777).toBe(0o600);
+    const unanswered = await muster("lease order -f -", { file: debug("1-1", "1") });
+    expect(unanswered.code).toBe(3);
+    expect(unanswered.err).toMatch(/error: the provision-engine service does not answer.*\nhint: `muster doctor`/);
+
+    startService("provision-engine", {
+      PROVISION_KEY: ENGINE_KEY,
+      PROVISION_LOCK_TTL_MS: "1500",
+      PROVISION_RETRY_MS: "50",
+      PROVISION_RETRY_MOST_MS: "500",
+    });
+    await until("an engine answers", async () => (await muster("lease get")).code === 0, LONG);
+    expect((await muster("lease get")).out).toBe("no leases");
+  },
+  TEST_MS,
+);
+
+it(
+  "orders a lease, renews and ends it, and tells all of it with signatures that anybody can verify",
+  async () => {
+    const dry = await muster("lease order --dry-run -f -", { file: debug("1-2", "{ say: hello }") });
+    expect(dry).toMatchObject({ code: 0, err: "" });
+    expect(dry.out).toMatch(/^lease\/1-2 ordered: ends in \S+ \(dry run: nothing was done\)$/);
+    const ordered = await start(["lease", "order", "--wait", "-f", "-"], debug("1-2", "{ say: hello }")).ended;
+    expect(ordered.code).toBe(0);
+    expect(ordered.out).toMatch(/\nlease\/1-2 ACTIVE: {"say":"hello"}\n$/);
+    const before = JSON.parse((await muster("lease get 1-2 -o json")).out) as Record;
+    expect(before).toMatchObject({ phase: "ACTIVE", order: { data: '{"say":"hello"}', duration: "2h" } });
+
+    const renewed = await muster("lease renew lease/1-2 --for 1h");
+    expect(renewed.code).toBe(0);
+    const after = await muster("lease get 1-2 -o json");
+    const { expiresAt } = JSON.parse(after.out) as Record;
+    expect(Date.parse(expiresAt) - Date.parse(before.expiresAt)).toBe(3_600_000);
+    expect(renewed.out).toContain(`lease/1-2 renewed: ends ${expiresAt}, in `);
+
+    const verified = await muster(`lease verify -f - --engine-key ${engine.userId} -o json`, { file: after.out });
+    expect(verified.code).toBe(0);
+    expect(JSON.parse(verified.out)).toMatchObject(
+      ["order", "renewal", "result", "end"].map((what) => ({ lease: "1-2", what, verdict: "ok" })),
+    );
+    const altered = await muster("lease verify -f -", { file: after.out.replace("hello", "jello") });
+    expect(altered.code).toBe(1);
+    expect(altered.out).toMatch(/1-2 +order +wrong/);
+    expect(altered.err).toContain("error: 1 signature of 4 wrong");
+
+    expect((await muster("__complete -- lease end 1-")).out).toBe("1-2");
+    const again = await muster("lease order -f -", { file: debug("1-2", "{ say: hello }") });
+    expect(again.out).toMatch(/^lease\/1-2 was ordered before: ACTIVE, ends in /);
+    const other = await muster("lease order -f -", { file: debug("1-2", "{ say: bye }") });
+    expect(other.code).toBe(4);
+    expect(other.err).toMatch(/lease 1-2 is there already, as something else\nhint: .*metadata.name/);
+
+    const ended = await muster("lease end 1-2 --wait");
+    expect(ended).toMatchObject({ code: 0, out: "lease/1-2 has ended" });
+    const late = await muster("lease renew 1-2 --for 1h");
+    expect(late.code).toBe(4);
+    expect(late.err).toContain("lease 1-2 is over, or ends");
+    const over = await muster("lease order -f -", { file: debug("1-2", "{ say: hello }") });
+    expect(over.code).toBe(4);
+    expect(over.err).toContain("lease 1-2 has ended, and an id is used once");
+
+    const history = async () => {
+      const events = JSON.parse((await muster("lease history 1-2 -o json")).out) as { event: string }[];
+      return events.map(({ event }) => event).filter((event) => event !== "RESENT");
+    };
+    await until("its end is told", async () => (await history()).includes("DECOMMISSIONED"), LONG);
+    expect(await history()).toEqual(["ORDERED", "PROVISIONED", "RENEWED", "ENDING", "DECOMMISSIONED"]);
+  },
+  TEST_MS,
+);
+
+it(
+  "lets nobody touch a lease of another user, and says of one that failed why",
+  async () => {
+    expect((await muster("lease order --wait -f -", { file: debug("2-1", "1") })).code).toBe(0);
+    const key = "77".repeat(32);
+    for (const line of ["lease end 2-1", "lease renew 2-1 --for 1h"]) {
+      const { code, err } = await muster(line, { key });
+      expect(code).toBe(4);
+      expect(err).toMatch(/lease 2-1 is of user .* and the key is of .*\nhint: --key-file/);
+      expect(err).not.toContain(key);
+    }
+    const mine = await muster("lease get --mine", { key });
+    expect(mine.out).toBe("no leases");
+    const missing = await muster("lease get 9-9");
+    expect(missing.code).toBe(4);
+    expect(missing.err).toContain("hint: `muster lease get` shows those that exist");
+
+    const volume = debug("2-2", "{ size: 1, type: ssd }").replace("debug", "volume");
+    const failed = await muster("lease order --wait -f -", { file: volume });
+    expect(failed.code).toBe(1);
+    expect(failed.err).toMatch(/error: lease 2-2 is FAILED: .*volume/);
+    const listed = await muster("lease get --phase FAILED -o json");
+    expect((JSON.parse(listed.out) as Record[]).map(({ id }) => id)).toEqual(["2-2"]);
+    const engineTwo = debug("2-3", "1").replace("type: debug", "engine: two, type: debug");
+    const elsewhere = await muster("lease order -f -", { file: engineTwo });
+    expect(elsewhere.code).toBe(2);
+    expect(elsewhere.err).toContain('stdin:4:17: spec.engine: "two" is not this one, which is "main"');
+  },
+  TEST_MS,
+);
+
+it(
+  "leases whole machines; Ctrl-C leaves an order that waits for them to itself",
+  async () => {
+    const bus = all.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
+    const nodes = await openBucket(bus.connection, {
+      name: buckets.nodes,
+      codec: { encode: (bytes: Uint8Array) => bytes, decode: (bytes) => bytes },
+    });
+    for (const name of ["n-0", "n-1"]) {
+      const state = { name, labels: { pool: "n" }, ready: true, schedulable: true };
+      await nodes.create(name, NodeState.encode(state).finish());
+    }
+    await nodes.create(bucketKeys.nodesComplete, NodesComplete.encode({ atMs: Date.now() }).finish());
+    startService("reservation-manager", { RESERVATION_LOCK_TTL_MS: "1500" });
+    await until("the ledger answers", async () => (await muster("pools")).out.includes("n "), LONG);
+
+    const two = await muster("lease order --wait -f -", { file: machines("3-1", 2) });
+    expect(two.code).toBe(0);
+    expect(two.out).toMatch(/ACTIVE: .*"node":"n-0".*"node":"n-1"|ACTIVE: .*"node":"n-1".*"node":"n-0"/);
+
+    const one = start(["lease", "order", "--wait", "-f", "-"], machines("3-2", 1));
+    await until("it waits", () => /lease\/3-2 PROVISIONING: .*n/.test(one.err()), LONG);
+    one.interrupt();
+    const left = await one.ended;
+    expect(left.code).toBe(130);
+    expect(left.err).toContain("left: lease 3-2 goes on; `muster lease get 3-2` says how it is");
+
+    expect((await muster("lease end 3-1")).out).toBe("lease/3-1 ends, and what it has is taken down");
+    const taken = await muster("lease order --wait -f -", { file: machines("3-2", 1) });
+    expect(taken.code).toBe(0);
+    expect(taken.out).toMatch(/lease\/3-2 ACTIVE: .*"node":"n-/);
+    expect((await muster("lease end 3-2 --wait")).code).toBe(0);
+  },
+  TEST_MS,
+);
+
+it(
+  "never tells the private key",
+  async () => {
+    const secret = (await readFile(keyFile, "utf8")).trim();
+    const told = await Promise.all(["keys show", "lease get -o yaml", "lease get 2-1"].map((line) => muster(line)));
+    expect(told.map(({ code }) => code)).toEqual([0, 0, 0]);
+    expect(told.map(({ out, err }) => out + err).join("\n")).not.toContain(secret);
+  },
+  TEST_MS,
+);
