@@ -69,6 +69,7 @@ export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" |
     refusals: { ...NO_REFUSALS },
     unreadySince: new Map(),
     rollWait: undefined,
+    rollAtMs: Number.POSITIVE_INFINITY,
     doneUnder: undefined,
   };
 }

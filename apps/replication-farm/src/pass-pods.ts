@@ -94,7 +94,7 @@ export function podsOf(
   const pods = new Map(world.podsOf(set.name));
   for (const [name, { uid, atMs }] of made) {
     if (pods.has(name) || now() - atMs > MADE_TRUST_MS) made.delete(name);
-    else pods.set(name, { name, uid, node: "", health: "UNKNOWN", deleting: false });
+    else pods.set(name, { name, uid, node: "", health: "UNKNOWN", sinceMs: atMs, deleting: false });
   }
   const there = new Set([...pods.values()].map(({ uid }) => uid));
   for (const uid of deleted) if (!there.has(uid)) deleted.delete(uid);

@@ -1,5 +1,6 @@
 import type { ForcePolicy } from "@muster/health";
-import { countHealthy } from "./domain/count-healthy.ts";
+import { countAvailable, countHealthy } from "./domain/count-healthy.ts";
+import { nextAvailableAtMs } from "./domain/decide-available.ts";
 import { endOfLossMs } from "./domain/plan-machines.ts";
 import { planRoll, type RolledSet } from "./domain/plan-roll.ts";
 import { planSet } from "./domain/plan-set.ts";
@@ -43,6 +44,8 @@ export type Owned = MachinesOwned &
     readonly unreadySince: Map<number, number>;
     /** What the rolling update of this name has been waiting for, and since when. */
     rollWait: { readonly at: string; readonly sinceMs: number } | undefined;
+    /** When time alone may let the rolling update of this name go on. */
+    rollAtMs: number;
     /** The traceparent of what was asked for last, once all of it was done: what comes after it nobody has asked for. */
     doneUnder: string | undefined;
   };
@@ -106,7 +109,8 @@ async function rest(
   const machines = await inTrace(set.record.traceparent, () => passMachines(deps, owned, set, snapshot));
   const failed = finished.failed || machines.failed;
   const unhealthyAtMs = nextUnhealthyAtMs(owned, healthOf(deps));
-  const atMs = Math.min(finished.atMs, machines.atMs, nextAtMs(set.record, snapshot, deps.policy), unhealthyAtMs);
+  const nextMs = nextAtMs(set.record, snapshot, deps.policy);
+  const atMs = Math.min(finished.atMs, machines.atMs, nextMs, owned.rollAtMs, unhealthyAtMs);
   if (failed) return settled(atMs, failed);
   return (await removeDeleted(deps, owned, set, snapshot)) ?? settled(atMs);
 }
@@ -137,14 +141,16 @@ function settled(atMs = Number.POSITIVE_INFINITY, failed = false): Settled {
 }
 
 /** When time alone changes what is to be done. */
-function nextAtMs(set: ReplicaSet, { roll, nowMs }: SetSnapshot, policy: SetPolicy): number {
-  const { transfer, transferNotBeforeMs } = set;
+function nextAtMs(set: ReplicaSet, { roll, pods, nowMs }: SetSnapshot, policy: SetPolicy): number {
+  const { transfer, transferNotBeforeMs, spec } = set;
+  const never = Number.POSITIVE_INFINITY;
   const lossEndsAtMs = endOfLossMs(set, policy);
   return Math.min(
-    lossEndsAtMs > nowMs ? lossEndsAtMs : Number.POSITIVE_INFINITY,
-    transfer?.deadlineMs ?? Number.POSITIVE_INFINITY,
-    transferNotBeforeMs === 0 ? Number.POSITIVE_INFINITY : transferNotBeforeMs,
-    roll === undefined || roll.delayMs === 0 ? Number.POSITIVE_INFINITY : roll.lastStepAtMs + roll.delayMs,
+    lossEndsAtMs > nowMs ? lossEndsAtMs : never,
+    transfer === undefined || transfer.deadlineMs <= nowMs ? never : transfer.deadlineMs,
+    transfer === undefined ? never : nextAvailableAtMs(pods, spec, nowMs),
+    transferNotBeforeMs === 0 ? never : transferNotBeforeMs,
+    roll === undefined || roll.delayMs === 0 ? never : roll.lastStepAtMs + roll.delayMs,
   );
 }
 
@@ -198,6 +204,7 @@ async function removeDeleted(
 
 /** The rolling update that goes by the set's name is run by the set's owner. Undefined: there is none, or it waits. */
 async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<Passed | undefined> {
+  owned.rollAtMs = Number.POSITIVE_INFINITY;
   if (!deps.world.rolls().some(({ id }) => id === owned.name)) return undefined;
   const found = await deps.rolls.get(owned.name);
   if (found === undefined || "unreadable" in found) return undefined;
@@ -216,6 +223,7 @@ async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<
   }
   const [old, fresh] = [await readRolled(deps, roll.oldSet), await readRolled(deps, roll.newSet)];
   if (old === "unreadable" || fresh === "unreadable") return undefined;
+  owned.rollAtMs = Math.min(...[old, fresh].map((each) => each?.nextAtMs ?? Number.POSITIVE_INFINITY));
   const blind = [old, fresh].some((each) => each !== undefined && deps.world.nodesFor(each.set) === undefined);
   const step = planRoll({ nowMs: deps.now(), roll, old, fresh, blind });
   const trouble = findStuck(owned, roll, step, healthOf(deps));
@@ -256,10 +264,13 @@ async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<
 async function readRolled(
   deps: PassDeps,
   name: string,
-): Promise<(RolledSet & { readonly revision: number }) | "unreadable" | undefined> {
+): Promise<(RolledSet & { readonly revision: number; readonly nextAtMs: number }) | "unreadable" | undefined> {
   const found = await deps.sets.get(name);
   if (found === undefined) return undefined;
   if ("unreadable" in found) return "unreadable";
   const { record: set, revision } = found;
-  return { set, revision, healthy: countHealthy(set, deps.world.podsOf(name), deps.templateHash(set)) };
+  const [pods, nowMs] = [deps.world.podsOf(name), deps.now()];
+  const healthy = countAvailable(set, pods, { templateHash: deps.templateHash(set), nowMs });
+  const nextAtMs = nextAvailableAtMs(pods, set.spec, nowMs);
+  return { set, revision, healthy, nextAtMs };
 }

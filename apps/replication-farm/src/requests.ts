@@ -7,6 +7,7 @@ import { buildAudits } from "./domain/audit.ts";
 import { findOverlap } from "./domain/find-overlap.ts";
 import { place } from "./domain/places.ts";
 import {
+  MIN_READY_SECONDS,
   NAME_CHARACTERS_MAX,
   NEW_SET,
   REPLICAS_MAX,
@@ -153,11 +154,13 @@ function summary({ podId, nodeSelector, pool, replicasDesired, allocationStrateg
 
 /** The spec with its template in one form, so that other white space is no other template. */
 export function checkSpec(name: string, spec: ReplicaSetSpec): ReplicaSetSpec {
-  const { podId, pool, labels, template } = spec;
+  const { podId, pool, labels, template, minReadySeconds } = spec;
   require(checkDnsLabel("name", name, NAME_CHARACTERS_MAX));
   require(checkDnsLabel("spec.pod_id", podId));
   if (pool !== undefined) checkPool(name, pool, spec);
   checkReplicas("spec.replicas_desired", spec.replicasDesired);
+  if (minReadySeconds > MIN_READY_SECONDS.max)
+    refuse("spec.min_ready_seconds", `${minReadySeconds} is more than ${MIN_READY_SECONDS.max}`);
   if (Object.keys(labels).length > LABELS_MAX) refuse("spec.labels", `has more than ${LABELS_MAX} labels`);
   for (const [key, value] of Object.entries(labels)) {
     require(checkLabelKey("spec.labels", key));

@@ -131,6 +131,7 @@ export function specOf(selector: string, replicasDesired: number, more: SpecProp
     nodeSelector: selector,
     replicasDesired,
     allocationStrategy: ALLOCATION_STRATEGY_DYNAMIC,
+    minReadySeconds: 0,
     ...more,
   };
 }

@@ -144,7 +144,7 @@ export class MachinesModel {
     this.seenPods = new Map(
       [...this.pods.values()].map(({ name, uid, node, placed, ready, deleting }) => [
         name,
-        { name, uid, node: placed ? node : "", health: ready ? "READY" : "NOT_READY", deleting },
+        { name, uid, node: placed ? node : "", health: ready ? "READY" : "NOT_READY", sinceMs: 0, deleting },
       ]),
     );
   }

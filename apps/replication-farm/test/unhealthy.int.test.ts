@@ -66,6 +66,28 @@ describe("pods that never become healthy", () => {
     await until("the new set is gone", async () => (await store.sets.get("new")) === undefined);
   }, 120_000);
 
+  it("hold a rolling update, too, when each of its programs is ready for a moment and ends", async () => {
+    await label("looped");
+    const ending = templateOf().replace('["sleep","100000"]', '["sleep","0.3"]');
+    await store.create("good", { podId: "looped", nodeSelector: "looped=yes", replicasDesired: 3, minReadySeconds: 4 });
+    await placedAt(world, store, "good", 3);
+    const roll = { requestId: "l", oldSet: "good", newSet: "bad", templateJson: ending, minimumReplicas: 2 };
+    await world.farms.createRoll(roll, { timeoutMs: 20_000 });
+    // A pod that has ended is made anew, under another uid.
+    const uids = new Set<string>();
+    await until(
+      "the new program was begun three times",
+      async () => {
+        for (const { metadata } of await world.pods("bad")) if (metadata?.uid !== undefined) uids.add(metadata.uid);
+        return uids.size >= 3;
+      },
+      { timeoutMs: 120_000, everyMs: 100 },
+    );
+    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rollCodec });
+    expect((await rolls.get("bad"))?.value).toMatchObject({ record: { oldDesired: 2, newDesired: 1 } });
+    expect(await placedAt(world, store, "good", 2)).toHaveLength(2);
+  }, 180_000);
+
   it("leave a transfer to be taken back, again and again with longer pauses, and the old pod as it was", async () => {
     await label("moved", ["n-0", "n-1"]);
     await store.create("moved", { nodeSelector: "moved=yes", replicasDesired: 1 });

@@ -1,6 +1,6 @@
 import { muster } from "@muster/proto";
 import type { ExplainedSet, Replica, ReplicaSet, Roll, SetAudit } from "../domain/replica-set.ts";
-import type { SetSpec } from "../domain/set-document.ts";
+import { MIN_READY_SECONDS, type SetSpec } from "../domain/set-document.ts";
 
 const wire = muster.farm.v1;
 const { ALLOCATION_STRATEGY_DYNAMIC, ALLOCATION_STRATEGY_STATIC } = wire.AllocationStrategy;
@@ -21,7 +21,7 @@ const PHASE_FROM_WIRE = new Map<number, string>([
 ]);
 
 export function setSpecToMessage(spec: SetSpec): muster.farm.v1.ReplicaSetSpec.$Properties {
-  const { podId, template, nodeSelector, pool, replicas, allocationStrategy, daemon, labels } = spec;
+  const { podId, template, nodeSelector, pool, replicas, allocationStrategy, minReadySeconds, daemon, labels } = spec;
   return {
     podId,
     templateJson: JSON.stringify(template),
@@ -29,6 +29,7 @@ export function setSpecToMessage(spec: SetSpec): muster.farm.v1.ReplicaSetSpec.$
     pool,
     ...(replicas !== undefined && { replicasDesired: replicas }),
     allocationStrategy: allocationStrategy === "Static" ? ALLOCATION_STRATEGY_STATIC : ALLOCATION_STRATEGY_DYNAMIC,
+    minReadySeconds,
     daemon,
     labels: { ...labels },
   };
@@ -43,6 +44,7 @@ function specFromMessage(message: muster.farm.v1.ReplicaSetSpec.$Properties): Se
     nodeSelector: message.nodeSelector ?? "",
     pool: message.pool ?? "",
     allocationStrategy: message.allocationStrategy === ALLOCATION_STRATEGY_STATIC ? "Static" : "Dynamic",
+    minReadySeconds: message.minReadySeconds ?? MIN_READY_SECONDS.fallback,
     template: objectOf(message.templateJson),
     labels: { ...message.labels },
   };

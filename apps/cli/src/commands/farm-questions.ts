@@ -67,6 +67,7 @@ export function documentField(field: string): string {
     ["spec.template_json", "spec.template"],
     ["spec.replicas_desired", "spec.replicas"],
     ["spec.allocation_strategy", "spec.allocationStrategy"],
+    ["spec.min_ready_seconds", "spec.minReadySeconds"],
     ["spec.labels", "metadata.labels"],
   ]).get(field);
   if (known !== undefined) return known;

@@ -18,6 +18,7 @@ export function aReplicaSet(rest: Partial<ReplicaSet> = {}): ReplicaSet {
       nodeSelector: "disk=ssd",
       pool: "",
       allocationStrategy: "Dynamic",
+      minReadySeconds: 5,
       template: {},
       labels: {},
     },

@@ -3,6 +3,7 @@ import { checkDnsLabel, checkLabelKey, checkLabelValue, parseLabelSelector } fro
 import { valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
 import { API_VERSION } from "./session-document.ts";
 import {
+  MIN_READY_SECONDS,
   SET_KIND,
   SET_LABELS_MAX,
   SET_NAME_MAX,
@@ -18,7 +19,7 @@ export type ReadSet =
 type Fields = Readonly<Record<string, unknown>>;
 
 const FIELDS = {
-  spec: ["replicas", "daemon", "podId", "nodeSelector", "pool", "allocationStrategy", "template"],
+  spec: ["replicas", "daemon", "podId", "nodeSelector", "pool", "allocationStrategy", "minReadySeconds", "template"],
   template: ["metadata", "spec"],
 } as const;
 
@@ -79,9 +80,15 @@ function readSpec(reader: ValueReader, fields: Fields, labels: SetSpec["labels"]
     nodeSelector,
     pool,
     allocationStrategy: reader.oneOf(at("allocationStrategy"), strategy, STRATEGIES) ?? "Dynamic",
+    minReadySeconds: readMinReady(reader, fields["minReadySeconds"]),
     template: readTemplate(reader, fields["template"]),
     labels,
   };
+}
+
+function readMinReady(reader: ValueReader, value: unknown): number {
+  const { fallback, max } = MIN_READY_SECONDS;
+  return reader.integer(["spec", "minReadySeconds"], value ?? fallback, { min: 0, max }) ?? fallback;
 }
 
 /** A number that got lost must never mean none. */

@@ -11,6 +11,7 @@ export const SET_REPLICAS_MAX = 1000;
 /** A pod's name adds a hyphen and a number. */
 export const SET_NAME_MAX = 50;
 export const SET_LABELS_MAX = 64;
+export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
 /** What somebody wants of a set. */
 export type SetSpec = {
@@ -24,6 +25,8 @@ export type SetSpec = {
   /** Empty: any node. */
   readonly pool: string;
   readonly allocationStrategy: Strategy;
+  /** A pod counts in a roll, and ends a transfer, once it has been ready for so long. */
+  readonly minReadySeconds: number;
   /** A pod template: metadata and spec. */
   readonly template: Readonly<Record<string, unknown>>;
   readonly labels: Readonly<Record<string, string>>;
@@ -33,7 +36,7 @@ export type SetDocument = { readonly name: string; readonly spec: SetSpec };
 
 /** The document with everything that was left out written in full. */
 export function buildSetDocument({ name, spec }: SetDocument): Record<string, unknown> {
-  const { labels, podId, replicas, daemon, nodeSelector, pool, allocationStrategy, template } = spec;
+  const { labels, podId, replicas, daemon, nodeSelector, pool, allocationStrategy, minReadySeconds, template } = spec;
   return {
     apiVersion: API_VERSION,
     kind: SET_KIND,
@@ -43,6 +46,7 @@ export function buildSetDocument({ name, spec }: SetDocument): Record<string, un
       ...(daemon ? { daemon } : { replicas }),
       ...(pool === "" ? { nodeSelector } : { pool }),
       allocationStrategy,
+      minReadySeconds,
       template,
     },
   };
@@ -92,6 +96,13 @@ function spec(): Schema {
         enum: STRATEGIES,
         default: "Dynamic",
         description: "Dynamic: a node that is no longer eligible is exchanged for another one. Static: never.",
+      },
+      minReadySeconds: {
+        type: "integer",
+        minimum: 0,
+        maximum: MIN_READY_SECONDS.max,
+        default: MIN_READY_SECONDS.fallback,
+        description: "A pod counts in a roll, and ends a transfer, once it has been ready for so long.",
       },
       template: {
         description: "A pod template, as in Deployments.",

@@ -30,6 +30,7 @@ const outbox: fc.Arbitrary<AuditRecord[]> = fc.array(
 
 const spec = fc.record({
   podId: word,
+  minReadySeconds: fc.nat(3600),
   template: fc.json(),
   nodeSelector: fc.constantFrom("", "disk=ssd", "zone in (a,b),!old"),
   pool: maybeWord,

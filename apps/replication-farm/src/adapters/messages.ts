@@ -4,16 +4,17 @@ import { protoCodec, type Codec } from "@muster/store";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import { readSelector } from "../domain/eligible-nodes.ts";
 import { readMachineOwner } from "../domain/plan-machines.ts";
-import type {
-  AuditEvent,
-  AuditRecord,
-  Machine,
-  ReplicaSet,
-  ReplicaSetSpec,
-  Transfer,
-  TransferHold,
-  Trouble,
-  TroubleCode,
+import {
+  MIN_READY_SECONDS,
+  type AuditEvent,
+  type AuditRecord,
+  type Machine,
+  type ReplicaSet,
+  type ReplicaSetSpec,
+  type Transfer,
+  type TransferHold,
+  type Trouble,
+  type TroubleCode,
 } from "../domain/replica-set.ts";
 import type { Roll, RollPhase } from "../domain/roll.ts";
 import type { MachineSight } from "../domain/set-snapshot.ts";
@@ -219,6 +220,7 @@ export function toSpec(set: string, spec: WireSpec): ReplicaSetSpec {
     allocationStrategy: toStrategy(spec.allocationStrategy ?? 0),
     daemon,
     labels: { ...spec.labels },
+    minReadySeconds: spec.minReadySeconds ?? MIN_READY_SECONDS.fallback,
   };
 }
 

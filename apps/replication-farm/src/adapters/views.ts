@@ -97,7 +97,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
       const among = spec.pool === undefined ? {} : { among: granted };
       return sights && findNodes(selector, sights, { nowMs: now(), graceMs: nodeGraceMs, ...among });
     },
-    podsOf: (set) => readPods(podsOfSet(set)),
+    podsOf: (set) => readPods(podsOfSet(set), (wallMs) => now() - Math.max(0, wallNow() - wallMs)),
     podState: (set, pod) => pods.get(`${OWNER_KIND}.${set}.${pod}`)?.value,
     occupied: (podId) => new Map(livePods(podId).map(({ node, pod }) => [node, pod])),
     takenFrom: ({ name, spec: { podId } }) => {
@@ -197,11 +197,16 @@ function grouped<Value>(
 
 type ViewEntry<Value> = ReturnType<View<Value>["entries"]>[number];
 
-function readPods(entries: readonly ViewEntry<muster.watch.v1.PodState>[]): ReadonlyMap<string, SetPod> {
+/** `ownTime` says in the farm's own time when something was that the watcher saw by the wall clock. */
+function readPods(
+  entries: readonly ViewEntry<muster.watch.v1.PodState>[],
+  ownTime: (wallMs: number) => number,
+): ReadonlyMap<string, SetPod> {
   return new Map(
     entries.flatMap(({ value }): [string, SetPod][] => {
-      const { pod: name, uid, node, health, deleting, deleted } = value;
-      return deleted ? [] : [[name, { name, uid, node, health: HEALTH[health], deleting }]];
+      const { pod: name, uid, node, health, deleting, deleted, observedAtMs } = value;
+      const sinceMs = ownTime(observedAtMs);
+      return deleted ? [] : [[name, { name, uid, node, health: HEALTH[health], sinceMs, deleting }]];
     }),
   );
 }

@@ -20,6 +20,7 @@ export function aSpec(spec: Partial<ReplicaSetSpec> = {}): ReplicaSetSpec {
     allocationStrategy: "dynamic",
     daemon: false,
     labels: {},
+    minReadySeconds: 0,
     ...spec,
   };
 }
@@ -55,7 +56,7 @@ export function aPlacement(node: string, ordinal: number, templateHash = "h1"): 
 
 export function aPod(set: ReplicaSet, { node, ordinal }: Placement, pod: Partial<SetPod> = {}): [string, SetPod] {
   const name = podNameOf(set.name, ordinal);
-  return [name, { name, uid: `uid-${name}`, node, health: "READY", deleting: false, ...pod }];
+  return [name, { name, uid: `uid-${name}`, node, health: "READY", sinceMs: 0, deleting: false, ...pod }];
 }
 
 /** All pods are there and ready. */

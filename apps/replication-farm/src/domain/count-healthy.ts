@@ -1,3 +1,4 @@
+import { isAvailable } from "./decide-available.ts";
 import { podNameOf, type ReplicaSet } from "./replica-set.ts";
 import type { SetPod } from "./set-snapshot.ts";
 
@@ -7,4 +8,14 @@ export function countHealthy(set: ReplicaSet, pods: ReadonlyMap<string, SetPod>,
     const pod = pods.get(podNameOf(set.name, ordinal));
     return hash === templateHash && pod?.health === "READY" && !pod.deleting;
   }).length;
+}
+
+/** Those of them that have been ready for as long as the set asks: what a rolling update may count on. */
+export function countAvailable(
+  set: ReplicaSet,
+  pods: ReadonlyMap<string, SetPod>,
+  { templateHash, nowMs }: { readonly templateHash: string; readonly nowMs: number },
+): number {
+  const available = [...pods].filter(([, pod]) => isAvailable(pod, set.spec, nowMs));
+  return countHealthy(set, new Map(available), templateHash);
 }

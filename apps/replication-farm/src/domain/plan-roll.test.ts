@@ -250,7 +250,7 @@ class World {
 
   #pod(set: string, ordinal: number, node: string, health: SetPod["health"]): SetPod & { readonly set: string } {
     const name = podNameOf(set, ordinal);
-    return { set, name, uid: `uid-${name}`, node, health, deleting: false };
+    return { set, name, uid: `uid-${name}`, node, health, sinceMs: 0, deleting: false };
   }
 }
 

@@ -1,6 +1,7 @@
 import { backoffMs } from "@muster/backoff";
+import { isAvailable } from "./decide-available.ts";
 import { findCandidates, isReady, place, retarget } from "./places.ts";
-import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
+import { podNameOf, type Placement, type ReplicaSet, type Transfer } from "./replica-set.ts";
 import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
@@ -49,10 +50,12 @@ function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transf
     const next = { ...set, transfer: undefined };
     return { change: { next, because: "transfer-moot", audits: [] }, waits: [] };
   }
-  if (fresh !== undefined && isReady(snapshot, fresh.ordinal))
-    return { change: complete(set, transfer, old), waits: [] };
+  const pod = fresh && snapshot.pods.get(podNameOf(set.name, fresh.ordinal));
+  if (isAvailable(pod, set.spec, nowMs)) return { change: complete(set, transfer, old), waits: [] };
   const lost = fresh !== undefined && nodes?.eligible.has(fresh.node) === false;
-  if (lost || nowMs >= transfer.deadlineMs) return { change: takeBack(snapshot, policy, transfer, lost), waits: [] };
+  // A pod that is ready in time may prove itself after it.
+  const late = nowMs >= transfer.deadlineMs && !(fresh !== undefined && isReady(snapshot, fresh.ordinal));
+  if (lost || late) return { change: takeBack(snapshot, policy, transfer, lost), waits: [] };
   if (fresh !== undefined) return waitFor("transfer-starting");
   const node = findCandidates(snapshot).find((each) => each !== transfer.oldNode);
   if (node === undefined) return waitFor("transfer-allocating");

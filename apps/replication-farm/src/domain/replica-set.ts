@@ -69,6 +69,8 @@ export type ReplicaSetSpec = {
   /** A pod on each eligible node. */
   readonly daemon: boolean;
   readonly labels: Readonly<Record<string, string>>;
+  /** A pod counts in a rolling update, and ends a transfer, once it has been ready for so long. */
+  readonly minReadySeconds: number;
 };
 
 /** A replica set as it is stored: the truth, also about which nodes it is on. */
@@ -159,6 +161,9 @@ export type AuditRecord = {
 export const NAME_CHARACTERS_MAX = 50;
 /** Most replicas of one set: its record, with the names of its nodes, stays below the largest value of a bucket. */
 export const REPLICAS_MAX = 1000;
+
+/** Longer than a program runs that fails at its start, which is ready for that moment when it has no probe. */
+export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
 /** The pod of a placement; equal for whoever makes it. */
 export function podNameOf(set: string, ordinal: number): string {

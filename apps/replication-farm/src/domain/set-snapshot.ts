@@ -10,6 +10,8 @@ export type SetPod = {
   /** Empty until it is placed. */
   readonly node: string;
   readonly health: Health;
+  /** When the watcher saw what it tells for the first time; of a pod that is ready, no earlier than it became so. */
+  readonly sinceMs: number;
   readonly deleting: boolean;
 };
 
