@@ -26,6 +26,13 @@ export function withMissingRoll(set: ReplicaSet, nowMs: number): ReplicaSet {
   return { ...set, trouble: { code: "ROLL_SET_MISSING", message, sinceMs: nowMs } };
 }
 
+type StuckContext = {
+  readonly nowMs: number;
+  readonly unhealthyMs: number;
+  /** Of the update. */
+  readonly sets: readonly Pick<ReplicaSet, "spec">[];
+};
+
 const STUCK: Readonly<Record<string, string>> = {
   "minimum-healthy": "no replica can be moved without too few that are healthy",
   "places-missing": "the new set does not get its places",
@@ -33,12 +40,15 @@ const STUCK: Readonly<Record<string, string>> = {
   "old-pods-there": "the places of the old set do not go",
 };
 
-/** The trouble of a rolling update that has waited for one thing for `unhealthyMs`, as far as this farm has seen; undefined: it goes on, or somebody has paused it. */
+/**
+ * The trouble of a rolling update that has waited for one thing for `unhealthyMs`, and for as long as its sets ask their pods to have been ready, as far as this farm has seen; undefined: it goes on, or
+ * somebody has paused it.
+ */
 export function findStuck(
   owned: Pick<Owned, "rollWait">,
   roll: Roll,
   step: RollStep,
-  { nowMs, unhealthyMs }: { readonly nowMs: number; readonly unhealthyMs: number },
+  { nowMs, unhealthyMs, sets }: StuckContext,
 ): Trouble | undefined {
   const why = step.do === "wait" ? STUCK[step.because] : undefined;
   if (why === undefined) {
@@ -48,7 +58,8 @@ export function findStuck(
   const { oldSet, newSet, oldDesired, newDesired } = roll;
   const at = `${step.because} ${oldSet} ${newSet} ${oldDesired} ${newDesired}`;
   if (owned.rollWait?.at !== at) owned.rollWait = { at, sinceMs: nowMs };
-  if (nowMs - owned.rollWait.sinceMs < unhealthyMs) return undefined;
+  const provingMs = 1000 * Math.max(0, ...sets.map(({ spec }) => spec.minReadySeconds));
+  if (nowMs - owned.rollWait.sinceMs < unhealthyMs + provingMs) return undefined;
   return { code: "ROLL_STUCK", message: `${why} (${newDesired} of ${roll.target} moved)`, sinceMs: nowMs };
 }
 

@@ -226,7 +226,8 @@ async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<
   owned.rollAtMs = Math.min(...[old, fresh].map((each) => each?.nextAtMs ?? Number.POSITIVE_INFINITY));
   const blind = [old, fresh].some((each) => each !== undefined && deps.world.nodesFor(each.set) === undefined);
   const step = planRoll({ nowMs: deps.now(), roll, old, fresh, blind });
-  const trouble = findStuck(owned, roll, step, healthOf(deps));
+  const sets = [old, fresh].flatMap((each) => each?.set ?? []);
+  const trouble = findStuck(owned, roll, step, { ...healthOf(deps), sets });
   tellRollTrouble(deps, roll, step, trouble);
   if (step.do !== "wait" && step.because === "set-missing") tellMissingSet(deps, roll);
   deps.tell.planned(owned.name, `roll-${step.do}`, step.because);

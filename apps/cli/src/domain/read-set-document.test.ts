@@ -15,6 +15,7 @@ spec:
   replicas: 3
   nodeSelector: "zone in (a, b),disk=ssd"
   allocationStrategy: Static
+  minReadySeconds: 7
   template: { spec: { containers: [{ name: main, image: i }] } }
 `;
 const isValid = new Ajv2020({ strict: false }).compile(buildSetSchema());

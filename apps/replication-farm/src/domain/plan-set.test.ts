@@ -21,6 +21,14 @@ describe("an old set of a rolling update", () => {
   });
 });
 
+it("an update takes from a set what has just become ready before what has proved itself", () => {
+  const set = placedOn(["a", "b"], { roll: "web-2", spec: aSpec({ replicasDesired: 2, minReadySeconds: 5 }) });
+  const sinceMs = (node: string) => (node === "a" ? 999_000 : 0);
+  const pods = new Map(set.placements.map((each) => aPod(set, each, { sinceMs: sinceMs(each.node) })));
+  const snapshot = aSnapshot(set, ["a", "b"], { roll: aRoll({ oldDesired: 1 }), pods });
+  expect(nodesOf(planSet(snapshot, POLICY))).toEqual(["b"]);
+});
+
 describe("a set with too few places", () => {
   it("takes eligible nodes in the order of their names, a group at a time, and audits all its nodes", () => {
     const plan = planSet(aSnapshot(wanting(7), ["g", "f", "e", "d", "c", "b", "a"]), POLICY);

@@ -1,8 +1,9 @@
+import { isAvailable } from "./decide-available.ts";
 import { desiredOf } from "./desired-of.ts";
 import { compareNodes, countPlaced, findCandidates, isReady, place, retarget } from "./places.ts";
 import { findMachineTrouble, planMachines } from "./plan-machines.ts";
 import { planTransfer } from "./plan-transfer.ts";
-import type { Placement, ReplicaSet, Trouble } from "./replica-set.ts";
+import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
@@ -87,8 +88,9 @@ function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
   const { oldNode, newNode } = set.transfer ?? {};
   const rank = ({ node, ordinal, templateHash }: Placement): number => {
     const isLeaving = nodes?.eligible.has(node) === false;
-    // An update counts on it that what is not healthy goes first.
-    const isHealthy = isReady(snapshot, ordinal) && templateHash === snapshot.templateHash;
+    // An update counts on it that what has not proved itself goes first.
+    const pod = snapshot.pods.get(podNameOf(set.name, ordinal));
+    const isHealthy = isAvailable(pod, set.spec, snapshot.nowMs) && templateHash === snapshot.templateHash;
     if (roll !== undefined) return (isHealthy ? 2 : 0) + (isLeaving ? 0 : 1);
     if (isLeaving) return 0;
     return isReady(snapshot, ordinal) ? 2 : 1;
