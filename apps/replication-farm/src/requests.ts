@@ -15,6 +15,7 @@ import {
   type ReplicaSetSpec,
 } from "./domain/replica-set.ts";
 import { mayHaveMachines } from "./domain/plan-machines.ts";
+import { REQUESTED } from "./domain/plan-transfer.ts";
 import type { Roll } from "./domain/roll.ts";
 import type { Audit } from "./domain/set-plan.ts";
 import { whyNotFree } from "./node-verdicts.ts";
@@ -353,16 +354,21 @@ export function transferNode(
     const obstacle = newNode === "" ? undefined : whyNotFree(deps, set, newNode);
     if (obstacle !== undefined) refuse("new_node", `"${newNode}" cannot be taken: ${obstacle}`);
     const nowMs = deps.now();
-    const because = "somebody asked for it";
     const started = {
       id: `${uid}-${nextOrdinal}`,
       oldNode: node,
       newNode: newNode === "" ? undefined : newNode,
       startedAtMs: nowMs,
       deadlineMs: nowMs + deps.transferMs,
-      because,
+      because: REQUESTED,
     };
-    const details = { transfer_id: started.id, pod_id: spec.podId, old_node: node, new_node: newNode, reason: because };
+    const details = {
+      transfer_id: started.id,
+      pod_id: spec.podId,
+      old_node: node,
+      new_node: newNode,
+      reason: REQUESTED,
+    };
     const templateHash = deps.templateHash(set);
     const placed = newNode === "" ? set : place({ nowMs, templateHash }, set, newNode);
     return { next: { ...placed, transfer: started }, audits: [{ eventType: "NODE_TRANSFER_START", details }] };

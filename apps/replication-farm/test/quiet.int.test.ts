@@ -2,6 +2,7 @@ import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { aPlacement, aRoll, aSet, aSpec, placedOn } from "../src/domain/a-set.ts";
+import { REQUESTED } from "../src/domain/plan-transfer.ts";
 import type { ReplicaSet, Transfer, TroubleCode } from "../src/domain/replica-set.ts";
 import type { Roll } from "../src/domain/roll.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
@@ -17,7 +18,7 @@ const transfer = (oldNode: string, newNode: string | undefined): Transfer => ({
   newNode,
   deadlineMs: LATER_MS,
   startedAtMs: 0,
-  because: "a test asked for it",
+  because: REQUESTED,
 });
 
 /** Each has a pod id of its own, so that none is in another's way. */

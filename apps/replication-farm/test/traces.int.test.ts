@@ -6,7 +6,8 @@ import { otlpCollector, until, type OtlpCollector } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { aSet, aSpec, placedOn } from "../src/domain/a-set.ts";
-import type { ReplicaSet } from "../src/domain/replica-set.ts";
+import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import type { PassDeps } from "../src/pass.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { farmWorld, ready, settledAt, specOf, type FarmWorld } from "./farm-world.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
@@ -16,6 +17,9 @@ const ASKED = "4bf92f3577b34da6a3ce929d0e0e4736";
 const TRACEPARENT = `00-${ASKED}-00f067aa0ba902b7-01`;
 /** All there is to do for a set of a test needs fewer passes. */
 const PASSES = 10;
+const TAKES_ALL: Pick<PassDeps["pods"], "make"> = {
+  make: ({ name }, { ordinal }) => Promise.resolve({ kind: "made", uid: podNameOf(name, ordinal), confirmed: true }),
+};
 let collector: OtlpCollector;
 
 beforeEach(async () => {
@@ -54,7 +58,7 @@ async function settle(world: PassWorld, name: string): Promise<void> {
 it("a change that was asked for is told in the trace of its request, and a quiet pass not at all", async () => {
   {
     await using _telemetry = startTelemetry({ service: "farm", version: "1", env: process.env });
-    await using world = await passWorld();
+    await using world = await passWorld(TAKES_ALL);
     for (const node of ["n1", "n2"]) await world.putNode(node);
     await world.complete();
     await world.sets.create(
@@ -78,7 +82,7 @@ it("a change that nobody asked for begins a trace, to which belongs what follows
   let own: string;
   {
     await using _telemetry = startTelemetry({ service: "farm", version: "1", env: process.env });
-    await using world = await passWorld();
+    await using world = await passWorld(TAKES_ALL);
     await world.putNode("n1");
     await world.complete();
     await world.sets.create(

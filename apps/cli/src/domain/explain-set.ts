@@ -141,6 +141,8 @@ function adviceFor(code: string, set: ReplicaSet, nowMs: number): string {
     case "NO_ELIGIBLE_NODES":
       return `check nodeSelector ${spec.nodeSelector} against \`kubectl get nodes --show-labels\``;
     case "TRANSFER_FAILED": {
+      if (spec.allocationStrategy === "Static")
+        return `it is not tried again; \`muster audit ${name}\` shows what was tried`;
       const pauseMs = set.transferNotBeforeAtMs - nowMs;
       return `it is tried again${pauseMs > 0 ? ` in ${formatElapsed(pauseMs)}` : ""}; \`muster audit ${name}\` shows what was tried`;
     }

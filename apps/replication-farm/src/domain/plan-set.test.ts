@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "./a-set.ts";
 import { GROUP_NODES, planSet } from "./plan-set.ts";
+import { REQUESTED } from "./plan-transfer.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 import type { SetPlan } from "./set-plan.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";
@@ -171,6 +172,65 @@ describe("a set whose node is no longer eligible", () => {
           "leaving a (its labels no longer match) was given up: the pod on c was not ready within 300 s; attempt 3",
       },
     });
+  });
+});
+
+describe("a transfer that leads nowhere", () => {
+  const seeking = (because: string, deadlineMs = 2_000_000) =>
+    ({ id: "t", oldNode: "a", newNode: undefined, deadlineMs, startedAtMs: 0, because }) as const;
+  const leaving = seeking("its labels no longer match");
+  const ends = (plan: SetPlan): unknown => [
+    plan.change?.because,
+    plan.change?.audits.map(({ details }) => details["reason"]),
+  ];
+
+  it("ends when the old node is eligible again, unless somebody asked for it", () => {
+    const plan = planSet(aSnapshot(placedOn(["a", "b"], { transfer: leaving }), ["a", "b"]), POLICY);
+    expect(ends(plan)).toEqual(["transfer-moot", ["a is eligible again"]]);
+    const asked = placedOn(["a", "b"], { transfer: seeking(REQUESTED) });
+    expect(planSet(aSnapshot(asked, ["a", "b"]), POLICY)).toEqual({
+      change: undefined,
+      waits: ["transfer-allocating"],
+    });
+  });
+
+  it("ends when fewer replicas are wanted, and the one that had to go goes first", () => {
+    const set = placedOn(["a", "b"], { transfer: leaving, spec: aSpec({ replicasDesired: 1 }) });
+    const plan = planSet(aSnapshot(set, ["b"]), POLICY);
+    expect(ends(plan)).toEqual(["transfer-moot", ["fewer replicas are wanted"]]);
+    expect(nodesOf(planSet(aSnapshot(plan.change?.next ?? set, ["b"]), POLICY))).toEqual(["b"]);
+  });
+
+  it("asks for no machine of a pool for it", () => {
+    const spec = aSpec({ replicasDesired: 0, pool: "gpu", nodeSelector: "" });
+    const { change } = planSet(aSnapshot(placedOn(["a"], { transfer: leaving, spec }), []), POLICY);
+    expect(change).toMatchObject({ because: "transfer-moot", next: { machines: [] } });
+  });
+
+  it("is no trouble of a set all of whose nodes are eligible, and is not tried again", () => {
+    const transfer = seeking(REQUESTED, 900_000);
+    const { change } = planSet(aSnapshot(placedOn(["a"], { transfer }), ["a"]), POLICY);
+    expect(change?.next).toMatchObject({ transfer: undefined, trouble: undefined, transferNotBeforeMs: 0 });
+    expect(change?.audits[0]?.details["reason"]).toMatch(/it is not tried again$/);
+  });
+});
+
+describe("a trouble that has passed", () => {
+  const ENDED = { because: "trouble-changed", next: { trouble: undefined } };
+  const troubled = (code: "TRANSFER_FAILED" | "POD_REFUSED", spec = aSpec({ replicasDesired: 2 })) =>
+    placedOn(["a", "b"], { trouble: { code, message: "", sinceMs: 0 }, transferNotBeforeMs: 2_000_000, spec });
+
+  it("is told no more once no node has to be left", () => {
+    const set = troubled("TRANSFER_FAILED");
+    expect(planSet(aSnapshot(set, ["b"]), POLICY).change).toBeUndefined();
+    expect(planSet(aSnapshot(set, ["a", "b"]), POLICY).change).toMatchObject(ENDED);
+  });
+
+  it("is told no more once every place has a pod", () => {
+    const set = troubled("POD_REFUSED");
+    const pods = new Map(set.placements.slice(1).map((each) => aPod(set, each)));
+    expect(planSet(aSnapshot(set, ["a", "b"], { pods }), POLICY).change).toBeUndefined();
+    expect(planSet(aSnapshot(set, ["a", "b"]), POLICY).change).toMatchObject(ENDED);
   });
 });
 

@@ -2,7 +2,7 @@ import { isAvailable } from "./decide-available.ts";
 import { desiredOf } from "./desired-of.ts";
 import { compareNodes, countPlaced, findCandidates, isReady, place, retarget } from "./places.ts";
 import { findMachineTrouble, planMachines } from "./plan-machines.ts";
-import { planTransfer } from "./plan-transfer.ts";
+import { planMoot, planTransfer } from "./plan-transfer.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
@@ -26,11 +26,11 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   if (nodes === undefined) return waitFor("nodes-unknown");
   const waits: SetWait[] = [];
   const steps = set.disabled
-    ? [planTransfer]
+    ? [planMoot, planMachines, planTransfer]
     : set.spec.daemon
-      ? [planYield, planDaemon, planTemplate]
-      : [planYield, planCount, planTransfer, planTemplate];
-  for (const step of [planMachines, ...steps]) {
+      ? [planMachines, planYield, planDaemon, planTemplate]
+      : [planMoot, planMachines, planYield, planCount, planTransfer, planTemplate];
+  for (const step of steps) {
     const plan = step(snapshot, policy);
     waits.push(...plan.waits);
     if (plan.change !== undefined) return { change: plan.change, waits };
@@ -136,14 +136,25 @@ function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan 
   if (waits.includes("nodes-unknown")) return { change: undefined, waits };
   const found = findTrouble(snapshot, waits);
   if (found?.code === set.trouble?.code && found?.message === set.trouble?.message) return { change: undefined, waits };
-  // What only a transfer or an answer from elsewhere can end is not ended by a look at the places.
-  if (found === undefined && (set.trouble?.code === "TRANSFER_FAILED" || set.trouble?.code === "POD_REFUSED"))
-    return { change: undefined, waits };
-  // Who takes the set over has not seen for how long, and so says nothing.
-  if (found === undefined && set.trouble?.code === "NOT_HEALTHY" && !isAllReady(snapshot))
+  if (found === undefined && set.trouble !== undefined && lasts(snapshot, set.trouble))
     return { change: undefined, waits };
   const trouble = found && { ...found, sinceMs: nowMs };
   return { change: { next: { ...set, trouble }, because: "trouble-changed", audits: [] }, waits };
+}
+
+/** Whether a trouble that a look at the places does not find is there all the same. */
+function lasts({ set, nodes, pods, ...snapshot }: SetSnapshot, { code }: Trouble): boolean {
+  switch (code) {
+    case "TRANSFER_FAILED":
+      return set.placements.some(({ node }) => nodes?.eligible.has(node) === false);
+    case "POD_REFUSED":
+      return set.placements.some(({ ordinal }) => !pods.has(podNameOf(set.name, ordinal)));
+    // Who takes the set over has not seen for how long, and so says nothing.
+    case "NOT_HEALTHY":
+      return !isAllReady({ set, nodes, pods, ...snapshot });
+    default:
+      return false;
+  }
 }
 
 function overlapOf(

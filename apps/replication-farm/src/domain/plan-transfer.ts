@@ -1,9 +1,13 @@
 import { backoffMs } from "@muster/backoff";
 import { isAvailable } from "./decide-available.ts";
-import { findCandidates, isReady, place, retarget } from "./places.ts";
+import { desiredOf } from "./desired-of.ts";
+import { countPlaced, findCandidates, isReady, place, retarget } from "./places.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Transfer } from "./replica-set.ts";
 import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
+
+/** Why a node is left that is eligible: it is tried once. */
+export const REQUESTED = "somebody asked for it";
 
 /**
  * The exchange of a node that is no longer eligible for another one: one at a time a set, none in a rolling update, and none that would take a healthy pod from a
@@ -13,6 +17,21 @@ export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
   const { transfer } = snapshot.set;
   if (transfer === undefined) return planStart(snapshot, policy);
   return planProgress(snapshot, policy, transfer);
+}
+
+/** Ends a transfer that has no new node yet, once the old one is eligible again, or has to go anyway because fewer replicas are wanted. */
+export function planMoot({ set, roll, nodes }: SetSnapshot): SetPlan {
+  const { transfer, disabled, placements } = set;
+  if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return waitFor();
+  const isFitAgain = transfer.because !== REQUESTED && nodes?.eligible.has(transfer.oldNode) === true;
+  const isSurplus = !disabled && desiredOf(set, roll, nodes?.eligible.size) < countPlaced(set);
+  if (!isFitAgain && !isSurplus) return waitFor();
+  const why = isFitAgain ? `${transfer.oldNode} is eligible again` : "fewer replicas are wanted";
+  const next = { ...set, transfer: undefined };
+  return {
+    change: { next, because: "transfer-moot", audits: [audit("NODE_TRANSFER_ROLLBACK", set, transfer, why)] },
+    waits: [],
+  };
 }
 
 function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
@@ -79,7 +98,7 @@ function complete(set: ReplicaSet, transfer: Transfer, old: Placement): SetChang
 }
 
 function takeBack(
-  { set, nowMs }: SetSnapshot,
+  { set, nowMs, nodes }: SetSnapshot,
   { transferMs, transferRetry }: SetPolicy,
   transfer: Transfer,
   lost: boolean,
@@ -92,17 +111,21 @@ function takeBack(
       : lost
         ? `the new node ${newNode} is no longer eligible`
         : `the pod on ${newNode} was not ready within ${transferMs / 1000} s`;
-  const message = `leaving ${oldNode} (${transfer.because}) was given up: ${why}; attempt ${failures}`;
-  const next: ReplicaSet = {
-    ...set,
-    placements: set.placements.filter(({ node }) => node !== newNode),
-    transfer: undefined,
-    transferFailures: failures,
-    // Sets do not fail at one moment, so that their pauses need no spread.
-    transferNotBeforeMs: nowMs + backoffMs(failures, transferRetry, () => 1),
-    trouble: { code: "TRANSFER_FAILED", message, sinceMs: nowMs },
-  };
-  const rollback = audit("NODE_TRANSFER_ROLLBACK", set, transfer, why);
+  const isOldFit = nodes?.eligible.has(oldNode) === true;
+  const isTriedAgain = !isOldFit && set.spec.allocationStrategy === "dynamic";
+  const outlook = isTriedAgain ? `attempt ${failures}` : "it is not tried again";
+  const message = `leaving ${oldNode} (${transfer.because}) was given up: ${why}; ${outlook}`;
+  const back = { ...set, placements: set.placements.filter(({ node }) => node !== newNode), transfer: undefined };
+  const next: ReplicaSet = isOldFit
+    ? back
+    : {
+        ...back,
+        transferFailures: failures,
+        // Sets do not fail at one moment, so that their pauses need no spread.
+        transferNotBeforeMs: nowMs + backoffMs(failures, transferRetry, () => 1),
+        trouble: { code: "TRANSFER_FAILED", message, sinceMs: nowMs },
+      };
+  const rollback = audit("NODE_TRANSFER_ROLLBACK", set, transfer, isTriedAgain ? why : `${why}; ${outlook}`);
   return {
     next,
     because: "transfer-failed",
