@@ -87,7 +87,7 @@ const set: fc.Arbitrary<ReplicaSet> = fc.record({
   createdAtMs: whole,
   requestId: fc.string(),
   traceparent: fc.string(),
-  sharesWith: maybeWord,
+  sharesWith: fc.array(word, { maxLength: 3 }),
 });
 
 const roll: fc.Arbitrary<Roll> = fc.record({

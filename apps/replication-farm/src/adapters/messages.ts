@@ -138,7 +138,7 @@ export function toWireSet(set: ReplicaSet): WireSet {
     deletion: deletion ?? null,
     trouble: trouble ?? null,
     roll: roll ?? "",
-    sharesWith: sharesWith ?? "",
+    sharesNodesWith: [...sharesWith],
     outbox: outbox.map(toWireAudit),
   };
 }
@@ -176,7 +176,7 @@ function toSet(message: muster.farm.v1.ReplicaSetRecord): ReplicaSet {
     createdAtMs,
     requestId,
     traceparent,
-    sharesWith: message.sharesWith === "" ? undefined : message.sharesWith,
+    sharesWith: [...(message.sharesWith === "" ? [] : [message.sharesWith]), ...message.sharesNodesWith],
   };
 }
 

@@ -35,8 +35,8 @@ describe("two sets of one pod id", () => {
   it("share their nodes on purpose after a rolling update that left both", () => {
     const fresh = set("new", "", { createdAtMs: 2 });
     const old = set("old", "", { createdAtMs: 1 });
-    expect(findOverlap(fresh, [{ ...old, sharesWith: "new" }], nodes)).toBeUndefined();
-    expect(findOverlap({ ...fresh, sharesWith: "old" }, [old], nodes)).toBeUndefined();
+    expect(findOverlap(fresh, [{ ...old, sharesWith: ["x", "new"] }], nodes)).toBeUndefined();
+    expect(findOverlap({ ...fresh, sharesWith: ["old"] }, [old], nodes)).toBeUndefined();
   });
 
   it("do not meet when they have other pod ids, or machines of a pool each", () => {
@@ -69,11 +69,18 @@ describe("of sets that overlap nevertheless", () => {
     expect(yieldsTo({ ...older, placements: placedOn(["a"]).placements })).toEqual(["a"]);
   });
 
+  it("that share on purpose take any free node, and of two on one node the newer one yields", () => {
+    const both = placedOn(["a", "b"], { name: "newer", spec: newer.spec, createdAtMs: 2, sharesWith: ["older"] });
+    const there = { ...older, placements: placedOn(["a"]).placements };
+    expect(findContest(both, [there], nodes)).toEqual({ nodes: new Map(), yields: new Set(["a"]) });
+    expect(findContest(there, [both], nodes)).toEqual({ nodes: new Map(), yields: new Set() });
+  });
+
   it.each<[string, Partial<ReplicaSet>]>([
     ["is disabled", { disabled: true }],
     ["is in a rolling update", { roll: "r" }],
     ["is deleted", { deletion: { keepPods: false, atMs: 1 } }],
-    ["shares them on purpose", { sharesWith: "older" }],
+    ["shares them on purpose", { sharesWith: ["older"] }],
   ])("none yields to another when it %s", (_case, rest) => {
     expect(findContest({ ...newer, ...rest }, [older], nodes).nodes).toEqual(new Map());
   });

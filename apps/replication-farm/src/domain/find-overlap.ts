@@ -22,7 +22,7 @@ export function findOverlap(
   nodes: readonly NodeSight[],
 ): Overlap | undefined {
   for (const other of others) {
-    if (!isOlder(other, set) || !mayFight(set, other)) continue;
+    if (!isOlder(other, set) || !mayMeet(set, other) || share(set, other)) continue;
     const found = compare(set, other, nodes);
     if (found !== undefined) return { with: other.name, ...found };
   }
@@ -47,14 +47,19 @@ export function findContest(set: ReplicaSet, others: Iterable<ReplicaSet>, sight
   // In an update the sets move at the update's word alone.
   if (set.disabled || set.deletion !== undefined || set.roll !== undefined) return { nodes, yields };
   for (const other of others) {
-    if (!isOlder(other, set) || !mayFight(set, other)) continue;
+    if (!isOlder(other, set) || !mayMeet(set, other)) continue;
+    const placed = new Set(other.placements.map(({ node }) => node));
+    if (share(set, other)) {
+      // Both may have taken the same free node at one moment.
+      for (const { node } of set.placements) if (placed.has(node)) yields.add(node);
+      continue;
+    }
     const ours = readSelector("node_selector", set.spec.nodeSelector);
     const theirs = readSelector("node_selector", other.spec.nodeSelector);
     const shared = new Set<string>();
     for (const { name, labels } of sights)
       if (matchesLabels(ours, labels) && matchesLabels(theirs, labels)) shared.add(name);
     for (const node of shared) nodes.set(node, nodes.get(node) ?? other.name);
-    const placed = new Set(other.placements.map(({ node }) => node));
     const common = set.placements.map(({ node }) => node).filter((node) => shared.has(node));
     const free = common.filter((node) => !placed.has(node));
     for (const node of common) if (placed.has(node)) yields.add(node);
@@ -72,12 +77,15 @@ function missingOf({ roll, spec, placements }: ReplicaSet): number {
   return spec.daemon ? Number.POSITIVE_INFINITY : Math.max(0, spec.replicasDesired - placements.length);
 }
 
-function mayFight(set: ReplicaSet, other: ReplicaSet): boolean {
+function mayMeet(set: ReplicaSet, other: ReplicaSet): boolean {
   if (other.name === set.name || other.disabled || other.deletion !== undefined) return false;
   if (other.spec.podId !== set.spec.podId || isSameRoll(set, other)) return false;
-  if (other.sharesWith === set.name || set.sharesWith === other.name) return false;
   // Machines of a pool are given to one owner each.
   return set.spec.pool === undefined || other.spec.pool === undefined;
+}
+
+function share(set: ReplicaSet, other: ReplicaSet): boolean {
+  return other.sharesWith.includes(set.name) || set.sharesWith.includes(other.name);
 }
 
 function compare(set: ReplicaSet, other: ReplicaSet, nodes: readonly NodeSight[]): Omit<Overlap, "with"> | undefined {

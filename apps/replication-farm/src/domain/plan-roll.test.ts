@@ -114,6 +114,26 @@ describe("an update that runs", () => {
   });
 });
 
+describe("sets that share their nodes after a canary", () => {
+  it("both say so, beside what they shared with before, and only so many", () => {
+    const before = Array.from({ length: 16 }, (_none, index) => `s${index}`);
+    const look = { phase: "FINISHING", leaveOld: true, newDesired: 3 } as const;
+    const old = well({ ...oldSet, sharesWith: before });
+    const first = planRoll(aLook(look, { old, fresh: well(newSet(["d"])) }));
+    expect(first).toMatchObject({ next: { name: "web", sharesWith: [...before.slice(1), "web-2"] } });
+    const freed = well({ ...oldSet, roll: undefined });
+    const second = planRoll(aLook(look, { old: freed, fresh: well(newSet(["d"], { sharesWith: ["web"] })) }));
+    expect(second).toMatchObject({ next: { name: "web-2", sharesWith: ["web"] } });
+  });
+
+  it("share with what comes after one of them, too", () => {
+    const fresh = well(newSet([], { roll: undefined }));
+    const old = well({ ...oldSet, sharesWith: ["canary", "web-2"] });
+    const marks = planRoll(aLook({ phase: "CREATING" }, { old, fresh }));
+    expect(marks).toMatchObject({ do: "write-set", next: { name: "web-2", sharesWith: ["canary"] } });
+  });
+});
+
 describe("an update whose set is not there", () => {
   it("ends, audited as cancelled, and leaves the other set what it has", () => {
     expect(planRoll(aLook({ oldDesired: 2 }, { fresh: undefined }))).toMatchObject({

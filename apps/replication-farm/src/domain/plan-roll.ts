@@ -1,6 +1,6 @@
 import { computeRemainder, computeRollStep, type RollCounts } from "./compute-roll-step.ts";
 import { decideMinimum } from "./decide-minimum.ts";
-import type { AuditEvent, ReplicaSet } from "./replica-set.ts";
+import { SHARES_MAX, type AuditEvent, type ReplicaSet } from "./replica-set.ts";
 import type { Roll } from "./roll.ts";
 import type { Audit } from "./set-plan.ts";
 
@@ -103,7 +103,10 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
   const unmarked = sets.find((set) => set.roll === undefined);
   if (unmarked !== undefined) {
     const disabled = unmarked === old && old.disabled;
-    return { do: "write-set", next: { ...unmarked, disabled, roll: roll.id }, because: "sets-marked", audits: [] };
+    // The new set comes to stand beside those that the old one stands beside.
+    const sharesWith = unmarked === fresh ? sharedBy(fresh, ...old.sharesWith) : old.sharesWith;
+    const next = { ...unmarked, disabled, roll: roll.id, sharesWith };
+    return { do: "write-set", next, because: "sets-marked", audits: [] };
   }
   return { do: "write", next, because: "sets-marked", audits: [record("ROLLING_UPDATE_CREATION", next, {})] };
 }
@@ -157,7 +160,7 @@ function planFinish({ roll, nowMs }: RollSnapshot, old: ReplicaSet, fresh: Repli
   if (old.roll === roll.id) {
     if (roll.leaveOld) {
       const desired = old.disabled ? old.spec.replicasDesired : roll.oldDesired;
-      const next = { ...freed(old, desired), sharesWith: fresh.name };
+      const next = { ...freed(old, desired), sharesWith: sharedBy(old, fresh.name) };
       return { do: "write-set", next, because: "finished", audits: [] };
     }
     if (old.placements.length > 0) return { do: "wait", because: "old-pods-there" };
@@ -166,7 +169,14 @@ function planFinish({ roll, nowMs }: RollSnapshot, old: ReplicaSet, fresh: Repli
   }
   if (fresh.roll !== roll.id) return { do: "end", because: "finished" };
   const audits = [completion(roll, { succeeded: true, canceled: false })];
-  return { do: "write-set", next: freed(fresh, roll.target), because: "finished", audits };
+  const sharesWith = roll.leaveOld ? sharedBy(fresh, old.name) : fresh.sharesWith;
+  const next = { ...freed(fresh, roll.target), sharesWith };
+  return { do: "write-set", next, because: "finished", audits };
+}
+
+/** What a set shares its nodes with, and these. */
+function sharedBy({ name, sharesWith }: ReplicaSet, ...others: readonly string[]): readonly string[] {
+  return [...new Set([...sharesWith, ...others])].filter((other) => other !== name).slice(-SHARES_MAX);
 }
 
 /** Out of the update, with a number of its own again. */

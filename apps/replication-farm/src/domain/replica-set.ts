@@ -105,8 +105,8 @@ export type ReplicaSet = {
   readonly requestId: string;
   /** Of what somebody asked for last, or of what the farm began after that by itself. */
   readonly traceparent: string;
-  /** The other set of a rolling update that left both: they share their nodes on purpose. */
-  readonly sharesWith: string | undefined;
+  /** Sets that rolling updates left beside this one, the latest last: they share their nodes on purpose. */
+  readonly sharesWith: readonly string[];
 };
 
 /** A set to which nothing has happened yet, and which no farm has owned. */
@@ -125,7 +125,7 @@ export const NEW_SET = {
   trouble: undefined,
   fence: 0,
   generation: 1,
-  sharesWith: undefined,
+  sharesWith: [],
 } satisfies Partial<ReplicaSet>;
 
 export type AuditEvent =
@@ -161,6 +161,9 @@ export type AuditRecord = {
 export const NAME_CHARACTERS_MAX = 50;
 /** Most replicas of one set: its record, with the names of its nodes, stays below the largest value of a bucket. */
 export const REPLICAS_MAX = 1000;
+
+/** Most sets that one shares its nodes with; the earliest is forgotten. */
+export const SHARES_MAX = 16;
 
 /** Longer than a program runs that fails at its start, which is ready for that moment when it has no probe. */
 export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
