@@ -1,4 +1,4 @@
-import { desiredOf } from "./desired-of.ts";
+import { desiredOf, standsStill } from "./desired-of.ts";
 import { countPlaced } from "./places.ts";
 import type { Machine, ReplicaSet, Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan } from "./set-plan.ts";
@@ -77,13 +77,13 @@ function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, m
   return grant === undefined || nodes?.eligible.has(grant.node) === true || nowMs - sinceMs < nodeGraceMs;
 }
 
-/** Machines without a replica that get one. A disabled set asks for none, and keeps what it asked for. */
+/** Machines without a replica that get one. A set that stands still asks for none, and keeps what it asked for. */
 function countNeeded({ set, roll }: SetSnapshot, fit: number): number {
   if (set.spec.pool === undefined) return 0;
   const missing = Math.max(0, desiredOf(set, roll, undefined) - countPlaced(set));
   const { transfer, placements } = set;
   const isSought = transfer !== undefined && !placements.some(({ node }) => node === transfer.newNode);
-  return (set.disabled ? Math.min(missing, fit) : missing) + (isSought ? 1 : 0);
+  return (standsStill(set, roll) ? Math.min(missing, fit) : missing) + (isSought ? 1 : 0);
 }
 
 /** Those that are granted first, then those that were asked for first. */

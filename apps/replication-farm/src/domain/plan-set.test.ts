@@ -323,6 +323,14 @@ describe("a set in a rolling update", () => {
     expect(nodesOf(planSet(aSnapshot(fresh, ["a", "b", "c"], { roll: aRoll(), taken }), POLICY))).toEqual(["c"]);
   });
 
+  it("gives up its places also when it is disabled, once both sets are the update's", () => {
+    const set = placedOn(["a", "b"], { roll: "web-2", disabled: true });
+    const plan = (phase: "CREATING" | "RUNNING") =>
+      planSet(aSnapshot(set, ["a", "b"], { roll: aRoll({ phase, oldDesired: 1 }) }), POLICY);
+    expect(plan("CREATING")).toEqual({ change: undefined, waits: ["disabled"] });
+    expect(nodesOf(plan("RUNNING"))).toEqual(["a"]);
+  });
+
   it("keeps its own number until both sets are the update's", () => {
     const set = placedOn(["a", "b", "c"], { roll: "web-2" });
     const roll = aRoll({ phase: "CREATING", oldDesired: 0 });

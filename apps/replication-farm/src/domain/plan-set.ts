@@ -1,5 +1,5 @@
 import { isAvailable } from "./decide-available.ts";
-import { desiredOf } from "./desired-of.ts";
+import { desiredOf, standsStill } from "./desired-of.ts";
 import { compareNodes, countPlaced, findCandidates, isReady, place, retarget } from "./places.ts";
 import { findMachineTrouble, planMachines } from "./plan-machines.ts";
 import { planMoot, planTransfer } from "./plan-transfer.ts";
@@ -21,11 +21,12 @@ export function planSet(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
 }
 
 function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
-  const { set, nodes } = snapshot;
+  const { set, nodes, roll } = snapshot;
   if (set.deletion !== undefined) return planDeletion(set);
   if (nodes === undefined) return waitFor("nodes-unknown");
   const waits: SetWait[] = [];
-  const steps = set.disabled
+  const isStill = standsStill(set, roll);
+  const steps = isStill
     ? [planMoot, planMachines, planTransfer]
     : set.spec.daemon
       ? [planMachines, planYield, planDaemon, planTemplate]
@@ -35,7 +36,7 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
     waits.push(...plan.waits);
     if (plan.change !== undefined) return { change: plan.change, waits };
   }
-  return { change: undefined, waits: set.disabled ? ["disabled", ...waits] : waits };
+  return { change: undefined, waits: isStill ? ["disabled", ...waits] : waits };
 }
 
 function planDeletion(set: ReplicaSet): SetPlan {

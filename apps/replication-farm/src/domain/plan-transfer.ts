@@ -1,6 +1,6 @@
 import { backoffMs } from "@muster/backoff";
 import { isAvailable } from "./decide-available.ts";
-import { desiredOf } from "./desired-of.ts";
+import { desiredOf, standsStill } from "./desired-of.ts";
 import { countPlaced, findCandidates, isReady, place, retarget } from "./places.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Transfer } from "./replica-set.ts";
 import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
@@ -21,10 +21,10 @@ export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
 
 /** Ends a transfer that has no new node yet, once the old one is eligible again, or has to go anyway because fewer replicas are wanted. */
 export function planMoot({ set, roll, nodes }: SetSnapshot): SetPlan {
-  const { transfer, disabled, placements } = set;
+  const { transfer, placements } = set;
   if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return waitFor();
   const isFitAgain = transfer.because !== REQUESTED && nodes?.eligible.has(transfer.oldNode) === true;
-  const isSurplus = !disabled && desiredOf(set, roll, nodes?.eligible.size) < countPlaced(set);
+  const isSurplus = !standsStill(set, roll) && desiredOf(set, roll, nodes?.eligible.size) < countPlaced(set);
   if (!isFitAgain && !isSurplus) return waitFor();
   const why = isFitAgain ? `${transfer.oldNode} is eligible again` : "fewer replicas are wanted";
   const next = { ...set, transfer: undefined };
