@@ -78,11 +78,19 @@ export function tellRollTrouble(
   alerts.raise({ incidentKey, description, urgency: "LOW", details: { code }, replicaSet: roll.newSet });
 }
 
-/** A set that was deleted by force has ended its update. */
-export function tellMissingSet({ alerts }: Pick<PassDeps, "alerts">, roll: Roll): void {
+const GIVEN_UP = new Map<string, string>([
+  ["set-missing", "does not exist"],
+  ["set-in-another-update", "is in another update, which was faster"],
+  ["minimum-too-high", "has become so small that the minimum could never be kept"],
+]);
+
+/** Alerts of a rolling update that ends without having come to its end. */
+export function tellGivenUp({ alerts }: Pick<PassDeps, "alerts">, roll: Roll, step: RollStep): void {
+  const why = step.do === "wait" ? undefined : GIVEN_UP.get(step.because);
+  if (why === undefined) return;
   alerts.raise({
-    incidentKey: `roll_set_missing_${roll.id}`,
-    description: `rolling update ${roll.id} is given up: set ${roll.oldSet} or ${roll.newSet} does not exist`,
+    incidentKey: `roll_given_up_${roll.id}`,
+    description: `rolling update ${roll.id} is given up: set ${roll.oldSet} or ${roll.newSet} ${why}`,
     urgency: "LOW",
     details: { old: roll.oldSet, new: roll.newSet },
     replicaSet: roll.newSet,

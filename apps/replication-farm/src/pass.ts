@@ -14,7 +14,7 @@ import type { World } from "./adapters/views.ts";
 import { auditsOf, commit, publish, write } from "./pass-writes.ts";
 import { inChange, inTrace } from "./change-trace.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
-import { findStuck, tellMissingSet, tellRollTrouble, tellTrouble, withMissingRoll } from "./pass-trouble.ts";
+import { findStuck, tellGivenUp, tellRollTrouble, tellTrouble, withMissingRoll } from "./pass-trouble.ts";
 import { forcePods } from "./force-pods.ts";
 import { beginSteps, finishSteps, podsOf, type Finished, type PodDeps, type PodsOwned } from "./pass-pods.ts";
 import { passMachines, sightMachines, type MachineDeps, type MachinesOwned } from "./pass-machines.ts";
@@ -229,7 +229,7 @@ async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<
   const sets = [old, fresh].flatMap((each) => each?.set ?? []);
   const trouble = findStuck(owned, roll, step, { ...healthOf(deps), sets });
   tellRollTrouble(deps, roll, step, trouble);
-  if (step.do !== "wait" && step.because === "set-missing") tellMissingSet(deps, roll);
+  tellGivenUp(deps, roll, step);
   deps.tell.planned(owned.name, `roll-${step.do}`, step.because);
   if (step.do === "wait" && (trouble === undefined || trouble.message === roll.trouble?.message)) return undefined;
   // What is audited of it stands nowhere else: it is kept until that is on its stream.

@@ -43,6 +43,7 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
   if (known !== undefined && "record" in known && known.record.requestId === requestId) return known;
   const { record: old } = await requireSet(deps, oldSet);
   refuseUnfit("old_set", old);
+  refuseRival(deps, request);
   if (delayMs > DELAY_MS_MAX) refuse("roll_delay_ms", `${delayMs} is more than ${DELAY_MS_MAX}`);
   const there = await deps.sets.get(newSet);
   // After a canary both sets have replicas.
@@ -116,6 +117,16 @@ function reuse(found: Readable<ReplicaSet>, name: string, spec: ReplicaSetSpec):
   if ("record" in found && found.record.placements.length === 0 && isSameSpec(found.record.spec, spec))
     return found.record;
   return throwFault({ code: "already_exists", kind: "replica set", id: name });
+}
+
+/** One that was made a moment ago has not marked its sets yet. */
+function refuseRival({ world }: RequestDeps, { oldSet, newSet }: CreateRollRequest): void {
+  for (const { read } of world.rolls()) {
+    if (!("record" in read)) continue;
+    const { id, ...sets } = read.record;
+    for (const [field, name] of Object.entries({ old_set: oldSet, new_set: newSet }))
+      if (name === sets.oldSet || name === sets.newSet) refuse(field, `${name} is in rolling update ${id} already`);
+  }
 }
 
 function refuseUnfit(field: string, { name, roll, deletion, spec, transfer }: ReplicaSet): void {

@@ -56,6 +56,14 @@ describe("a rolling update that is asked for", () => {
   });
 });
 
+it("a rolling update of a set that another one is about to take is refused", async () => {
+  await using world = await passWorld();
+  await world.rolls.create("web-9", aRoll({ id: "web-9", newSet: "web-9", phase: "CREATING" }));
+  await until("the other one is seen", () => world.world.rolls().length === 1);
+  const fresh = placedOn([], { name: "web-2" });
+  await expect(askedOf(requestDeps(world), [web, fresh], {})).rejects.toThrow(/web is in rolling update web-9 already/);
+});
+
 describe("a set in a rolling update", () => {
   const request = { requestId: "d", name: "web-2", keepPods: false };
   const fresh = placedOn(["c"], { name: "web-2", roll: "web-2", fence: 0 });

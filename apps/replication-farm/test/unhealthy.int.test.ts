@@ -69,7 +69,12 @@ describe("pods that never become healthy", () => {
   it("hold a rolling update, too, when each of its programs is ready for a moment and ends", async () => {
     await label("looped");
     const ending = templateOf().replace('["sleep","100000"]', '["sleep","0.3"]');
-    await store.create("good", { podId: "looped", nodeSelector: "looped=yes", replicasDesired: 3, minReadySeconds: 4 });
+    await store.create("good", {
+      podId: "looped",
+      nodeSelector: "looped=yes",
+      replicasDesired: 3,
+      minReadySeconds: 60,
+    });
     await placedAt(world, store, "good", 3);
     const roll = { requestId: "l", oldSet: "good", newSet: "bad", templateJson: ending, minimumReplicas: 2 };
     await world.farms.createRoll(roll, { timeoutMs: 20_000 });

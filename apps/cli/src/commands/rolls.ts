@@ -165,9 +165,13 @@ async function followRoll(
     });
   }
   if (isComplete) return EXIT.ok;
-  throw new CommandError(EXIT.failed, `roll ${start.id} did not come to its end: it was undone, or a set was deleted`, {
-    hint: `\`muster audit ${last.oldSet}\` and \`muster audit ${last.newSet}\` tell what was done`,
-  });
+  throw new CommandError(
+    EXIT.failed,
+    `roll ${start.id} did not come to its end: it was undone, gave way to another roll of one of its sets, or a set was deleted`,
+    {
+      hint: `\`muster audit ${last.oldSet}\` and \`muster audit ${last.newSet}\` tell what was done`,
+    },
+  );
 }
 
 /** `muster wait roll/NAME --for WISH`; one that is over is complete, and deleted. */

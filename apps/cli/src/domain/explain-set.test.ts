@@ -49,6 +49,15 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
     /2 nodes more would do, 0 of them are free \(2 REPLICA, 1 TAKEN\)/,
     /disk=ssd.*muster scale web --replicas 2/,
   ],
+  [
+    "ROLL_SET_MISSING",
+    explained({
+      roll: "web-2",
+      trouble: { code: "ROLL_SET_MISSING", message: "update web-2 is not there", sinceMs: 0 },
+    }),
+    /update web-2 is not there/,
+    /muster delete web --force/,
+  ],
   ["PLACING", explained({ desired: 3 }, { nodes: [node("n-3", "FREE")] }), /follows now/, /^$/],
   ["REMOVING", explained({ desired: 1 }), /removed now/, /^$/],
   [

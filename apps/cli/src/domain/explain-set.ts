@@ -158,6 +158,10 @@ function adviceFor(code: string, set: ReplicaSet, nowMs: number): string {
       return "`muster get reservations` shows what the ledger has; nothing is to be done if it lost them: others may get the machines, and the replicas move one by one";
     case "LEDGER_AWAY":
       return "its replicas stay where they are, and it goes on by itself; `muster doctor` checks the reservation-manager";
+    case "NOT_HEALTHY":
+      return `\`muster get replica-set ${name}\` shows which pods are not ready, and why`;
+    case "ROLL_SET_MISSING":
+      return `its pods stay as they are; start the farms of the version that wrote the update, or \`muster delete ${name} --force\` gives it up with its pods`;
     default:
       return "";
   }

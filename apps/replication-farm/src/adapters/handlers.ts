@@ -1,8 +1,8 @@
 import type { Handlers } from "@muster/bus";
 import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
-import { computeRollStep } from "../domain/compute-roll-step.ts";
-import { countHealthy } from "../domain/count-healthy.ts";
+import { countAvailable, countHealthy } from "../domain/count-healthy.ts";
 import { desiredOf } from "../domain/desired-of.ts";
+import { explainRoll } from "../domain/explain-roll.ts";
 import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
 import type { Roll } from "../domain/roll.ts";
 import { explainNodesOf } from "../node-verdicts.ts";
@@ -176,14 +176,17 @@ function rollMessage(
   deps: RequestDeps,
   { record: roll, revision }: Stored<Roll>,
 ): PropertiesOf<typeof muster.farm.v1.Roll> {
-  const countOf = (name: string) => {
+  const nowMs = deps.now();
+  const sight = (name: string) => {
     const read = deps.world.set(name)?.read;
-    if (read === undefined || !("record" in read)) return { healthy: 0, current: 0 };
+    if (read === undefined || !("record" in read)) return { rolled: undefined, healthy: 0, current: 0 };
     const { record: set } = read;
-    const healthy = countHealthy(set, deps.world.podsOf(name), deps.templateHash(set));
-    return { healthy, current: set.placements.length };
+    const [pods, templateHash] = [deps.world.podsOf(name), deps.templateHash(set)];
+    const rolled = { set, healthy: countAvailable(set, pods, { templateHash, nowMs }) };
+    return { rolled, healthy: countHealthy(set, pods, templateHash), current: set.placements.length };
   };
-  const [old, fresh] = [countOf(roll.oldSet), countOf(roll.newSet)];
+  const [old, fresh] = [sight(roll.oldSet), sight(roll.newSet)];
+  const blind = deps.world.nodeSights() === undefined;
   return {
     record: toWireRoll(roll),
     revision,
@@ -191,13 +194,6 @@ function rollMessage(
     oldCurrent: old.current,
     newHealthy: fresh.healthy,
     newCurrent: fresh.current,
-    waitingBecause: explainWait(roll, fresh.healthy),
+    waitingBecause: explainRoll({ nowMs, roll, old: old.rolled, fresh: fresh.rolled, blind }),
   };
-}
-
-function explainWait({ phase, oldSet, newSet, ...counts }: Roll, newHealthy: number): string {
-  if (phase === "PAUSED") return "it is paused";
-  const { oldDesired, newDesired, target, minimum } = counts;
-  if (phase !== "RUNNING" || newDesired >= target || computeRollStep({ ...counts, newHealthy }).add > 0) return "";
-  return `${newHealthy} of ${newDesired} in ${newSet} are healthy, so that ${oldSet} keeps ${oldDesired}: ${minimum} of both have to stay healthy`;
 }

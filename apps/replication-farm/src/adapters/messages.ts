@@ -59,7 +59,8 @@ const ROLL_PHASE_OF = new Map<number, RollPhase>([
   [ROLL_PHASES.FINISHING, "FINISHING"],
 ]);
 
-const TROUBLES: Readonly<Record<TroubleCode, true>> = {
+/** All of them; each stands in the documents, too. */
+export const TROUBLES: Readonly<Record<TroubleCode, true>> = {
   TOO_FEW_NODES: true,
   NO_ELIGIBLE_NODES: true,
   NOT_HEALTHY: true,

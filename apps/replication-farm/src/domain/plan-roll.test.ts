@@ -58,7 +58,11 @@ describe("an update that is being created", () => {
   it("gives way to an update that has one of its sets", () => {
     const others = well({ ...newSet([]), roll: "web-9" });
     const given = planRoll(aLook({ phase: "CREATING" }, { fresh: others }));
-    expect(given).toMatchObject({ do: "write-set", next: { name: "web", roll: undefined } });
+    expect(given).toMatchObject({
+      do: "write-set",
+      next: { name: "web", roll: undefined },
+      audits: [{ details: { succeeded: false, canceled: true, reason: "set-in-another-update" } }],
+    });
     expect(planRoll(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: others }))).toEqual({
       do: "end",
       because: "set-in-another-update",

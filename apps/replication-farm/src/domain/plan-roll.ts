@@ -91,7 +91,7 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
   if (sets.some(isOthers)) {
     const marked = sets.find((set) => set.roll === roll.id);
     if (marked === undefined) return { do: "end", because: "set-in-another-update" };
-    return { do: "write-set", next: { ...marked, roll: undefined }, because: "set-in-another-update", audits: [] };
+    return givenUp(roll, marked, "set-in-another-update");
   }
   // Counts may have changed until both sets are marked. A disabled set gets no more than it has.
   const oldDesired = old.disabled ? old.placements.length : old.spec.replicasDesired;
@@ -115,8 +115,12 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
 function planRefusal(roll: Roll, sets: readonly ReplicaSet[]): RollStep {
   const marked = sets.find((set) => set.roll === roll.id);
   if (marked === undefined) return { do: "end", because: "minimum-too-high" };
-  const audits = [completion(roll, { succeeded: false, canceled: true })];
-  return { do: "write-set", next: { ...marked, roll: undefined }, because: "minimum-too-high", audits };
+  return givenUp(roll, marked, "minimum-too-high");
+}
+
+function givenUp(roll: Roll, marked: ReplicaSet, because: "set-in-another-update" | "minimum-too-high"): RollStep {
+  const audits = [completion(roll, { succeeded: false, canceled: true, reason: because })];
+  return { do: "write-set", next: { ...marked, roll: undefined }, because, audits };
 }
 
 function planMove({ roll, nowMs, blind }: RollSnapshot, old: RolledSet, fresh: RolledSet): RollStep {
@@ -184,7 +188,10 @@ function freed(set: ReplicaSet, replicasDesired: number): ReplicaSet {
   return { ...set, roll: undefined, spec: { ...set.spec, replicasDesired } };
 }
 
-function completion(roll: Roll, outcome: { readonly succeeded: boolean; readonly canceled: boolean }): Audit {
+function completion(
+  roll: Roll,
+  outcome: { readonly succeeded: boolean; readonly canceled: boolean; readonly reason?: RollReason },
+): Audit {
   return record("ROLLING_UPDATE_COMPLETION", roll, outcome);
 }
 
