@@ -3,7 +3,7 @@ import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
 import type { AuditLog } from "./adapters/audit-log.ts";
 import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
-import { buildAudits } from "./domain/audit.ts";
+import { buildAudits, byWhom } from "./domain/audit.ts";
 import { findOverlap } from "./domain/find-overlap.ts";
 import { place } from "./domain/places.ts";
 import {
@@ -75,7 +75,7 @@ type Change = { readonly next: ReplicaSet; readonly audits: readonly Audit[] };
 /** Makes a change on the newest record, three times at most; one that changes nothing is not written. */
 async function changeSet(
   deps: RequestDeps,
-  { name, requestId }: { readonly name: string; readonly requestId: string },
+  { name, requestId }: Pick<Named, "name" | "requestId">,
   change: (set: ReplicaSet) => Change | undefined,
 ): Promise<StoredSet> {
   for (let attempt = 1; ; attempt += 1) {
@@ -99,13 +99,15 @@ export type ApplyRequest = {
   readonly spec: ReplicaSetSpec;
   readonly replace: boolean;
   readonly dryRun: boolean;
+  /** Empty: nobody who says so. */
+  readonly by: string;
 };
 
 export type Applied = { readonly set: StoredSet; readonly outcome: "CREATED" | "CHANGED" | "UNCHANGED" };
 
 /** Makes the set, or makes it what the spec says. */
 export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<Applied> {
-  const { name, requestId, replace, dryRun } = request;
+  const { name, requestId, replace, dryRun, by } = request;
   const spec = checkSpec(name, request.spec);
   const found = await deps.sets.get(name);
   if (found === undefined) return create(deps, request, spec);
@@ -113,7 +115,7 @@ export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<A
   if (isSameSpec(record.spec, spec)) return { set: { record, revision }, outcome: "UNCHANGED" };
   const change = (set: ReplicaSet): Change => ({
     next: { ...set, spec: checkChange(set, spec, replace), generation: set.generation + 1 },
-    audits: [{ eventType: "CHANGED", details: summary(spec) }],
+    audits: [{ eventType: "CHANGED", details: { ...summary(spec), ...byWhom(by) } }],
   });
   const { next } = change(record);
   await checkWithCluster(deps, next, record);
@@ -122,16 +124,16 @@ export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<A
 }
 
 async function create(deps: RequestDeps, request: ApplyRequest, spec: ReplicaSetSpec): Promise<Applied> {
-  const record = buildSet(deps, request.name, request.requestId, spec);
+  const record = buildSet(deps, request, spec);
   await checkWithCluster(deps, record, undefined);
   if (request.dryRun) return { set: { record, revision: 0 }, outcome: "CREATED" };
   return { set: { record, revision: await deps.sets.create(request.name, record) }, outcome: "CREATED" };
 }
 
 /** A set that was never there, with the audit of its making. */
-export function buildSet(deps: RequestDeps, name: string, requestId: string, spec: ReplicaSetSpec): ReplicaSet {
+export function buildSet(deps: RequestDeps, { name, requestId, by }: Named, spec: ReplicaSetSpec): ReplicaSet {
   const [nowMs, traceparent] = [deps.now(), deps.traceparent()];
-  const audit: Audit = { eventType: "CREATED", details: summary(spec) };
+  const audit: Audit = { eventType: "CREATED", details: { ...summary(spec), ...byWhom(by) } };
   return {
     ...NEW_SET,
     name,
@@ -149,7 +151,8 @@ function summary({ podId, nodeSelector, pool, replicasDesired, allocationStrateg
     pod_id: podId,
     ...(pool === undefined ? { node_selector: nodeSelector } : { pool }),
     ...(daemon ? { daemon } : { replicas_desired: replicasDesired }),
-    allocation_strategy: `${allocationStrategy}_strategy`,
+    // By the word of the documents.
+    allocation_strategy: allocationStrategy === "static" ? "Static" : "Dynamic",
   };
 }
 
@@ -245,14 +248,19 @@ export function isSameSpec(a: ReplicaSetSpec, b: ReplicaSetSpec): boolean {
   return inOrder(a) === inOrder(b);
 }
 
-type Named = { readonly requestId: string; readonly name: string };
+type Named = {
+  readonly requestId: string;
+  readonly name: string;
+  /** Empty: nobody who says so. */
+  readonly by: string;
+};
 
 /** Rejects with conflict when `expected` is another number than it has. */
 export function scale(
   deps: RequestDeps,
   request: Named & { readonly replicasDesired: number; readonly expected: number | undefined },
 ): Promise<StoredSet> {
-  const { replicasDesired, expected } = request;
+  const { replicasDesired, expected, by } = request;
   checkReplicas("replicas_desired", replicasDesired);
   return changeSet(deps, request, (set) => {
     refuseDeleted(set);
@@ -267,7 +275,7 @@ export function scale(
         expectedRevision: expected,
         actualRevision: before,
       });
-    const details = { pod_id: set.spec.podId, from: before, to: replicasDesired };
+    const details = { pod_id: set.spec.podId, from: before, to: replicasDesired, ...byWhom(by) };
     return {
       next: { ...set, spec: { ...set.spec, replicasDesired }, generation: set.generation + 1 },
       audits: [{ eventType: "SCALED", details }],
@@ -276,7 +284,7 @@ export function scale(
 }
 
 export async function enable(deps: RequestDeps, request: Named & { readonly enabled: boolean }): Promise<StoredSet> {
-  const { enabled } = request;
+  const { enabled, by } = request;
   if (enabled) {
     const { record } = await requireSet(deps, request.name);
     if (record.disabled) await refuseOverlap(deps, { ...record, disabled: false });
@@ -286,7 +294,8 @@ export async function enable(deps: RequestDeps, request: Named & { readonly enab
     if (set.disabled === !enabled) return undefined;
     refuseInRoll(set, enabled ? "enabled" : "disabled");
     const eventType = enabled ? "ENABLED" : "DISABLED";
-    return { next: { ...set, disabled: !enabled }, audits: [{ eventType, details: { pod_id: set.spec.podId } }] };
+    const details = { pod_id: set.spec.podId, ...byWhom(by) };
+    return { next: { ...set, disabled: !enabled }, audits: [{ eventType, details }] };
   });
 }
 
@@ -294,7 +303,7 @@ type Removal = Named & { readonly keepPods: boolean; readonly force: boolean };
 
 /** A set with replicas, or in a rolling update, which ends with that, goes only by force; its pods go with it unless they are to be kept. Undefined: its record could not be read, and is gone. */
 export async function remove(deps: RequestDeps, request: Removal): Promise<StoredSet | undefined> {
-  const { name, keepPods, force } = request;
+  const { name, keepPods, force, by } = request;
   const found = await deps.sets.get(name);
   if (found !== undefined && "unreadable" in found) return removeUnreadable(deps, request, found);
   return changeSet(deps, request, (set) => {
@@ -312,7 +321,7 @@ export async function remove(deps: RequestDeps, request: Removal): Promise<Store
       );
     if (placements.length > 0 && !force)
       refuse("force", `${name} has ${placements.length} replicas: scale it to 0 before, or ask for force`);
-    const details = { pod_id: set.spec.podId, keep_pods: keepPods };
+    const details = { pod_id: set.spec.podId, keep_pods: keepPods, ...byWhom(by) };
     return {
       next: { ...set, roll: undefined, deletion: { keepPods, atMs: deps.now() } },
       audits: [{ eventType: "DELETED", details }],
@@ -323,12 +332,12 @@ export async function remove(deps: RequestDeps, request: Removal): Promise<Store
 /** What the record says can neither be kept nor done, so that it goes at once; its pods and machines then have no set, and are swept away. */
 async function removeUnreadable(
   deps: RequestDeps,
-  { name, keepPods, force }: Removal,
+  { name, keepPods, force, by }: Removal,
   { unreadable, revision }: { readonly unreadable: string; readonly revision: number },
 ): Promise<undefined> {
   if (!force) refuse("record", `of ${name} cannot be read: ${unreadable}`);
   if (keepPods) refuse("keep_pods", `the record of ${name} cannot be read: its pods cannot be kept`);
-  const audit: Audit = { eventType: "DELETED", details: { unreadable } };
+  const audit: Audit = { eventType: "DELETED", details: { unreadable, ...byWhom(by) } };
   const [nowMs, traceparent] = [deps.now(), deps.traceparent()];
   // Before, because nothing may go without a trace, and there is no record that could carry it.
   await deps.auditLog.publish(buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }));
@@ -340,7 +349,7 @@ export function transferNode(
   deps: RequestDeps,
   request: Named & { readonly node: string; readonly newNode: string },
 ): Promise<StoredSet> {
-  const { node, newNode } = request;
+  const { node, newNode, by } = request;
   return changeSet(deps, request, (set) => {
     refuseDeleted(set);
     refuseInRoll(set, "moved");
@@ -368,6 +377,7 @@ export function transferNode(
       old_node: node,
       new_node: newNode,
       reason: REQUESTED,
+      ...byWhom(by),
     };
     const templateHash = deps.templateHash(set);
     const placed = newNode === "" ? set : place({ nowMs, templateHash }, set, newNode);
@@ -378,7 +388,7 @@ export function transferNode(
 /** A transfer that is under way goes on. */
 export function holdTransfers(
   deps: RequestDeps,
-  request: Named & { readonly hold: boolean; readonly by: string; readonly because: string },
+  request: Named & { readonly hold: boolean; readonly because: string },
 ): Promise<StoredSet> {
   const { hold, by, because } = request;
   if (hold && by === "") refuse("by", "is empty: say who holds transfers back");
@@ -387,7 +397,10 @@ export function holdTransfers(
     const { transfersHeld } = set;
     if (hold ? transfersHeld?.by === by && transfersHeld.because === because : transfersHeld === undefined)
       return undefined;
-    return { next: { ...set, transfersHeld: hold ? { by, because, atMs: deps.now() } : undefined }, audits: [] };
+    const eventType = hold ? "TRANSFERS_HELD" : "TRANSFERS_RELEASED";
+    const details = { pod_id: set.spec.podId, ...byWhom(by), ...(hold && { reason: because }) };
+    const next = { ...set, transfersHeld: hold ? { by, because, atMs: deps.now() } : undefined };
+    return { next, audits: [{ eventType, details }] };
   });
 }
 

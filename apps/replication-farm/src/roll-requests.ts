@@ -11,7 +11,7 @@ import {
   requireSet,
   type RequestDeps,
 } from "./requests.ts";
-import { buildAudits } from "./domain/audit.ts";
+import { buildAudits, byWhom } from "./domain/audit.ts";
 import { decideMinimum } from "./domain/decide-minimum.ts";
 import { decideUndo } from "./domain/decide-undo.ts";
 import type { AuditEvent, ReplicaSet, ReplicaSetSpec } from "./domain/replica-set.ts";
@@ -30,6 +30,8 @@ export type CreateRollRequest = {
   readonly minimum: number;
   readonly leaveOld: boolean;
   readonly delayMs: number;
+  /** Empty: nobody who says so. */
+  readonly by: string;
 };
 
 const ATTEMPTS_MAX = 3;
@@ -37,7 +39,7 @@ const DELAY_MS_MAX = 86_400_000;
 
 /** Begins to move from the old set to the new one, which is made first when a template comes along. The same request again finds what the first one made. */
 export async function createRoll(deps: RequestDeps, request: CreateRollRequest): Promise<Stored<Roll>> {
-  const { requestId, oldSet, newSet, minimum, leaveOld, delayMs } = request;
+  const { requestId, oldSet, newSet, minimum, leaveOld, delayMs, by } = request;
   if (oldSet === newSet) refuse("new_set", `"${newSet}" is the old set: another name is needed`);
   const known = await deps.rolls.get(newSet);
   if (known !== undefined && "record" in known && known.record.requestId === requestId) return known;
@@ -76,12 +78,13 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
     outbox: [],
     requestId,
     traceparent: deps.traceparent(),
+    by,
   };
   return { record: roll, revision: await deps.rolls.create(newSet, roll) };
 }
 
 async function requireNewSet(deps: RequestDeps, request: CreateRollRequest, old: ReplicaSet): Promise<ReplicaSet> {
-  const { newSet: name, template, requestId } = request;
+  const { newSet: name, template, requestId, by } = request;
   if (request.spec === undefined && template === "") {
     const { record } = await requireSet(deps, name);
     refuseOtherPodId("new_set", name, record.spec, old);
@@ -92,7 +95,7 @@ async function requireNewSet(deps: RequestDeps, request: CreateRollRequest, old:
   refuseOtherPodId("spec.pod_id", name, spec, old);
   const there = await deps.sets.get(name);
   if (there !== undefined) return reuse(there, name, spec);
-  const made = buildSet(deps, name, requestId, spec);
+  const made = buildSet(deps, { name, requestId, by }, spec);
   await deps.check(made);
   try {
     await deps.sets.create(name, made);
@@ -165,7 +168,7 @@ export async function changeRoll(deps: RequestDeps, request: ChangeRollRequest):
     if (next === roll) return { record: roll, revision };
     const traceparent = deps.traceparent();
     const { oldSet, newSet } = next;
-    const details = { roll_id: id, old: oldSet, new: newSet, minimum_replicas: next.minimum, by };
+    const details = { roll_id: id, old: oldSet, new: newSet, minimum_replicas: next.minimum, ...byWhom(by) };
     const context = { nowMs: deps.now(), traceparent, newId: deps.newId };
     const audits = [oldSet, newSet].flatMap((set) =>
       buildAudits(set, [{ eventType: CHANGES[change], details }], context),

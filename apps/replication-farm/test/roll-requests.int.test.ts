@@ -2,7 +2,7 @@ import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { aRoll, aSpec, placedOn } from "../src/domain/a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
-import { remove, type RequestDeps } from "../src/requests.ts";
+import { enable, holdTransfers, remove, requireSet, scale, transferNode, type RequestDeps } from "../src/requests.ts";
 import { changeRoll, createRoll, type CreateRollRequest } from "../src/roll-requests.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
@@ -34,6 +34,7 @@ async function askedOf(deps: RequestDeps, sets: readonly ReplicaSet[], request: 
     minimum: 1,
     leaveOld: false,
     delayMs: 0,
+    by: "ann",
     ...request,
   });
 }
@@ -65,7 +66,7 @@ it("a rolling update of a set that another one is about to take is refused", asy
 });
 
 describe("a set in a rolling update", () => {
-  const request = { requestId: "d", name: "web-2", keepPods: false };
+  const request = { requestId: "d", name: "web-2", keepPods: false, by: "" };
   const fresh = placedOn(["c"], { name: "web-2", roll: "web-2", fence: 0 });
 
   it("is deleted by force alone, which ends the update and leaves the other set what it has", async () => {
@@ -92,6 +93,29 @@ describe("a set in a rolling update", () => {
     await until("the set is gone", async () => (await world.pass("web-2")).is === "gone");
     expect(await world.sets.get("web-2")).toBeUndefined();
   });
+});
+
+it("what somebody asks of a set is audited with who it was", async () => {
+  await using world = await passWorld();
+  const deps = requestDeps(world);
+  const asked = { requestId: "q", name: "web", by: "ann" };
+  await world.sets.create("web", web);
+  await scale(deps, { ...asked, replicasDesired: 3, expected: undefined });
+  await enable(deps, { ...asked, enabled: false });
+  await holdTransfers(deps, { ...asked, hold: true, because: "repair" });
+  await holdTransfers(deps, { ...asked, hold: false, because: "" });
+  await transferNode(deps, { ...asked, node: "a", newNode: "" });
+  await remove(deps, { ...asked, keepPods: false, force: true });
+  const { outbox } = (await requireSet(deps, "web")).record;
+  expect(outbox.map(({ eventType }) => eventType)).toEqual([
+    "SCALED",
+    "DISABLED",
+    "TRANSFERS_HELD",
+    "TRANSFERS_RELEASED",
+    "NODE_TRANSFER_START",
+    "DELETED",
+  ]);
+  for (const { details } of outbox) expect(JSON.parse(details)).toMatchObject({ by: "ann" });
 });
 
 describe("a rolling update that has ended", () => {

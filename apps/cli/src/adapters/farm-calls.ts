@@ -61,7 +61,7 @@ export type FarmCalls = {
 export function farmCalls({ bus, stop }: Link): FarmCalls {
   const farms = client(bus, FarmService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-  const again = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
+  const again = (): { requestId: string; by: string } => ({ requestId: crypto.randomUUID(), by: caller() });
   const setOf = ({ set }: { set?: Parameters<typeof setFromMessage>[0] | null }): ReplicaSet =>
     setFromMessage(set ?? {});
   const rollOf = ({ roll }: { roll?: Parameters<typeof rollFromMessage>[0] | null }): Roll =>
@@ -117,7 +117,6 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
         ...again(),
         id,
         change,
-        by: caller(),
         ...(minimum !== undefined && { minimumReplicas: minimum }),
       };
       return rollOf(await farms.changeRoll(request, options));

@@ -34,9 +34,9 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
   const set = async (stored: Promise<StoredSet>) => ({ set: setMessage(deps, await stored) });
   const roll = async (stored: Promise<Stored<Roll>>) => ({ roll: rollMessage(deps, await stored) });
   return {
-    applyReplicaSet: async ({ requestId, name, spec, replace, dryRun }) => {
+    applyReplicaSet: async ({ requestId, name, spec, replace, dryRun, by }) => {
       if (spec === null || spec === undefined) return refuse("spec", "is missing");
-      const request = { requestId, name, spec: toSpec(name, spec), replace, dryRun };
+      const request = { requestId, name, spec: toSpec(name, spec), replace, dryRun, by };
       const applied = await apply(deps, request);
       return { set: setMessage(deps, applied.set), outcome: applied.outcome };
     },
@@ -87,6 +87,7 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
           minimum: rest.minimumReplicas,
           leaveOld: rest.leaveOld,
           delayMs: rest.rollDelayMs,
+          by: rest.by,
         }),
       ),
     getRoll: ({ id, afterRevision }, { signal }) =>
@@ -104,7 +105,9 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
       const most = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
       const before = token === "" ? undefined : Number(token);
       const page = await deps.auditLog.page(name, { limit: most, before }, signal);
-      return { records: page.items.map(toWireAudit), continue: String(page.before ?? "") };
+      // What two records of one moment tell comes to the stream by two ways.
+      const records = page.items.toSorted((a, b) => a.timestampMs - b.timestampMs);
+      return { records: records.map(toWireAudit), continue: String(page.before ?? "") };
     },
   };
 }

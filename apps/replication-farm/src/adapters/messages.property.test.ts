@@ -110,6 +110,7 @@ const roll: fc.Arbitrary<Roll> = fc.record({
   outbox,
   requestId: fc.string(),
   traceparent: fc.string(),
+  by: fc.string(),
 });
 
 describe("messages", () => {

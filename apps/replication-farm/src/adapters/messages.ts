@@ -81,6 +81,8 @@ const EVENTS: Readonly<Record<AuditEvent, true>> = {
   SCALED: true,
   ENABLED: true,
   DISABLED: true,
+  TRANSFERS_HELD: true,
+  TRANSFERS_RELEASED: true,
   DELETED: true,
   REPLICATION_CONTROLLER_RETARGET: true,
   NODE_TRANSFER_START: true,
@@ -288,7 +290,7 @@ export function toWireRoll({ target, undoTarget, minimum, delayMs, trouble, outb
 
 function toRoll(message: muster.farm.v1.RollRecord): Roll {
   const { id, oldSet, newSet, leaveOld, oldDesired, newDesired, lastStepAtMs, createdAtMs, fence } = message;
-  const { undone, requestId, traceparent, replicasDesired, minimumReplicas, rollDelayMs } = message;
+  const { undone, requestId, traceparent, by, replicasDesired, minimumReplicas, rollDelayMs } = message;
   if (id === "" || oldSet === "" || newSet === "") throw new Error("it does not name both sets");
   return {
     id,
@@ -311,6 +313,7 @@ function toRoll(message: muster.farm.v1.RollRecord): Roll {
     outbox: message.outbox.map((each) => toAudit(decoded(each))),
     requestId,
     traceparent,
+    by,
   };
 }
 

@@ -99,6 +99,7 @@ export function aRoll(roll: Partial<Roll> = {}): Roll {
     outbox: [],
     requestId: "r",
     traceparent: "",
+    by: "",
     ...roll,
   };
 }

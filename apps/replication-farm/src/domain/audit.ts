@@ -11,6 +11,11 @@ export type AuditContext = {
   readonly newId: () => string;
 };
 
+/** As it stands in the details of what somebody asked for; nothing where nobody says who it is. */
+export function byWhom(by: string): { readonly by?: string } {
+  return by === "" ? {} : { by };
+}
+
 /** What is written beside a change of the set: each audit as a record of its own, which has an id from then on. */
 export function buildAudits(replicaSet: string, audits: readonly Audit[], context: AuditContext): AuditRecord[] {
   const { nowMs: timestampMs, traceparent, newId } = context;

@@ -118,6 +118,30 @@ describe("an update that runs", () => {
   });
 });
 
+describe("what is audited of an update", () => {
+  const auditsOf = (look: RollSnapshot) => {
+    const step = planRoll(look);
+    return step.do === "write" || step.do === "write-set" ? step.audits : [];
+  };
+
+  it("names who asked for it, and says that it is a canary", () => {
+    const [begun] = auditsOf(aLook({ phase: "CREATING", by: "ann", leaveOld: true }));
+    expect(begun).toMatchObject({ eventType: "ROLLING_UPDATE_CREATION", details: { by: "ann", leave_old: true } });
+  });
+
+  it("has the end of the old set, and calls an update that was undone canceled", () => {
+    const gone = aLook({ phase: "FINISHING" }, { old: well({ ...oldSet, placements: [] }) });
+    expect(auditsOf(gone)).toMatchObject([{ eventType: "DELETED", details: { roll_id: "web-2" } }]);
+    const end = { old: well({ ...oldSet, roll: undefined }) };
+    expect(auditsOf(aLook({ phase: "FINISHING" }, end))[0]?.details).toMatchObject({
+      succeeded: true,
+      canceled: false,
+    });
+    const undone = auditsOf(aLook({ phase: "FINISHING", undone: 1 }, end));
+    expect(undone[0]?.details).toMatchObject({ succeeded: false, canceled: true });
+  });
+});
+
 describe("sets that share their nodes after a canary", () => {
   it("both say so, beside what they shared with before, and only so many", () => {
     const before = Array.from({ length: 16 }, (_none, index) => `s${index}`);

@@ -1,5 +1,6 @@
 import { computeRemainder, computeRollStep, type RollCounts } from "./compute-roll-step.ts";
 import { decideMinimum } from "./decide-minimum.ts";
+import { byWhom } from "./audit.ts";
 import { SHARES_MAX, type AuditEvent, type ReplicaSet } from "./replica-set.ts";
 import type { Roll } from "./roll.ts";
 import type { Audit } from "./set-plan.ts";
@@ -108,7 +109,12 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
     const next = { ...unmarked, disabled, roll: roll.id, sharesWith };
     return { do: "write-set", next, because: "sets-marked", audits: [] };
   }
-  return { do: "write", next, because: "sets-marked", audits: [record("ROLLING_UPDATE_CREATION", next, {})] };
+  return {
+    do: "write",
+    next,
+    because: "sets-marked",
+    audits: [record("ROLLING_UPDATE_CREATION", next, byWhom(roll.by))],
+  };
 }
 
 /** The old set has become so small that nothing could ever be moved: both are as they were. */
@@ -169,10 +175,17 @@ function planFinish({ roll, nowMs }: RollSnapshot, old: ReplicaSet, fresh: Repli
     }
     if (old.placements.length > 0) return { do: "wait", because: "old-pods-there" };
     const next = { ...freed(old, 0), deletion: old.deletion ?? { keepPods: false, atMs: nowMs } };
-    return { do: "write-set", next, because: "finished", audits: [] };
+    const details = {
+      pod_id: old.spec.podId,
+      keep_pods: false,
+      roll_id: roll.id,
+      reason: "its rolling update has ended",
+    };
+    return { do: "write-set", next, because: "finished", audits: [{ eventType: "DELETED", details }] };
   }
   if (fresh.roll !== roll.id) return { do: "end", because: "finished" };
-  const audits = [completion(roll, { succeeded: true, canceled: false })];
+  const isUndone = roll.undone % 2 === 1;
+  const audits = [completion(roll, { succeeded: !isUndone, canceled: isUndone })];
   const sharesWith = roll.leaveOld ? sharedBy(fresh, old.name) : fresh.sharesWith;
   const next = { ...freed(fresh, roll.target), sharesWith };
   return { do: "write-set", next, because: "finished", audits };
@@ -196,13 +209,14 @@ function completion(
 }
 
 function record(eventType: AuditEvent, roll: Roll, rest: Readonly<Record<string, unknown>>): Audit {
-  const { id, oldSet, newSet, target, minimum } = roll;
+  const { id, oldSet, newSet, target, minimum, leaveOld } = roll;
   const details = {
     roll_id: id,
     old: oldSet,
     new: newSet,
     replicas_desired: target,
     minimum_replicas: minimum,
+    ...(leaveOld && { leave_old: true }),
     ...rest,
   };
   return { eventType, details };

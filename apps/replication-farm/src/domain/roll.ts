@@ -35,6 +35,8 @@ export type Roll = {
   readonly outbox: readonly AuditRecord[];
   readonly requestId: string;
   readonly traceparent: string;
+  /** Who asked for it; empty: nobody who said so. */
+  readonly by: string;
 };
 
 /** How many replicas the set should have, as far as the update says: nothing before both sets are its own. */
