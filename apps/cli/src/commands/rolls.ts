@@ -6,15 +6,19 @@ import { buildRecord } from "../domain/build-record.ts";
 import { adviseRoll, buildRollLine, buildRollTable, describeCounts, describeRoll } from "../domain/build-set-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { checkWish, type Wish } from "../domain/decide-wait.ts";
-import { decideRollEnd, decideRollWait, ROLL_CONDITIONS } from "../domain/decide-set-wait.ts";
+import { decideRolled, decideRollEnd, decideRollWait, ROLL_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { formatDuration } from "../domain/duration.ts";
 import { nearestName } from "../domain/nearest-name.ts";
-import { SET_NOUN, type ReplicaSet, type Roll } from "../domain/replica-set.ts";
+import { isSettled, SET_NOUN, type ReplicaSet, type Roll } from "../domain/replica-set.ts";
 import { readOneSet } from "./apply.ts";
 import { askOfSet } from "./farm-questions.ts";
 import { print, type Format } from "./output.ts";
 import type { SetWait } from "./replica-sets.ts";
 import { lookUntil } from "./look-until.ts";
+
+const NEAR_LENGTH_MIN = 3;
+/** For pods that a roll did not need to be ready: longer than one takes that is well. */
+const ROLLED_PATIENCE_MS = 60_000;
 
 export type FollowOptions = {
   readonly follow: boolean;
@@ -123,7 +127,8 @@ async function hintForNone(farms: FarmCalls, name: string, rolls: readonly Roll[
   // Of one that was undone the set is gone, and its trail is not.
   if ((await setOrNone(farms, name)) !== undefined || (await farms.audit(name, 1)).length > 0) return over;
   const names = rolls.flatMap(({ id, oldSet, newSet }) => [id, oldSet, newSet]);
-  const near = nearestName(name, names);
+  // Of two letters every name is near.
+  const near = name.length < NEAR_LENGTH_MIN ? undefined : nearestName(name, names);
   return near === undefined ? "`muster get rolls` shows those that go on" : `did you mean "${near}"?`;
 }
 
@@ -153,8 +158,9 @@ async function followRoll(
     const message = `timed out after ${formatDuration(timeoutMs ?? 0)}: ${buildRollLine(last)}`;
     throw new CommandError(EXIT.failed, message, { hint: goesOn });
   }
-  const set = await setOrNone(farms, last.newSet);
-  const isComplete = decideRollEnd(start, last, set) === "complete";
+  const ended = await setOrNone(farms, last.newSet);
+  const isComplete = decideRollEnd(start, last, ended) === "complete";
+  const set = isComplete && ended !== undefined ? await untilRolled(cli, connected, ended, timeoutMs) : ended;
   if (isComplete || output !== "table") {
     const data = { ...last, outcome: isComplete ? "complete" : "undone" };
     print(cli.io, output, {
@@ -164,6 +170,10 @@ async function followRoll(
       data: () => buildRecord(data),
     });
   }
+  if (isComplete && set !== undefined && !isSettled(set))
+    throw new CommandError(EXIT.failed, `roll ${last.id} is complete, and not all pods of ${last.newSet} are ready`, {
+      hint: `\`muster explain ${SET_NOUN}/${last.newSet}\` says why; \`muster wait ${SET_NOUN}/${last.newSet} --for=condition=Ready\` waits on`,
+    });
   if (isComplete) return EXIT.ok;
   throw new CommandError(
     EXIT.failed,
@@ -172,6 +182,22 @@ async function followRoll(
       hint: `\`muster audit ${last.oldSet}\` and \`muster audit ${last.newSet}\` tell what was done`,
     },
   );
+}
+
+/** The set once its pods are ready, or will not be; a roll does not wait for the last ones. */
+async function untilRolled(
+  cli: Cli,
+  connected: Connected,
+  set: ReplicaSet,
+  timeoutMs: number | undefined,
+): Promise<ReplicaSet> {
+  const { last } = await watchFarm(cli, connected, {
+    start: set,
+    look: () => farmCalls(connected.link).get(set.name),
+    isEnough: (seen) => seen.uid !== set.uid || decideRolled(seen) !== "open",
+    timeoutMs: Math.min(timeoutMs ?? Infinity, ROLLED_PATIENCE_MS),
+  });
+  return last;
 }
 
 /** `muster wait roll/NAME --for WISH`; one that is over is complete, and deleted. */

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { aReplica, aReplicaSet, aRollOf } from "./a-replica-set.ts";
-import { decideRollEnd, decideRollWait, decideSetWait } from "./decide-set-wait.ts";
+import { decideRolled, decideRollEnd, decideRollWait, decideSetWait } from "./decide-set-wait.ts";
 import type { WaitVerdict, Wish } from "./decide-wait.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
@@ -34,6 +34,16 @@ it.each<[title: string, set: Partial<ReplicaSet>, wish: Wish, verdict: WaitVerdi
 it("a rolling update that is there is not complete, and may be paused", () => {
   expect(decideRollWait(aRollOf(), wish("Complete"))).toBe("open");
   expect(decideRollWait(aRollOf({ phase: "PAUSED" }), wish("Paused"))).toBe("met");
+});
+
+it.each<[title: string, set: Partial<ReplicaSet>, verdict: WaitVerdict]>([
+  ["all are ready", {}, "met"],
+  ["one is starting", { healthy: 1 }, "open"],
+  ["one has failed", { healthy: 1, replicas: [aReplica("a"), { ...aReplica("b"), health: "FAILED" }] }, "never"],
+  ["one ends again and again", { healthy: 0, replicas: [{ ...aReplica("a"), reason: "CrashLoopBackOff" }] }, "never"],
+  ["the farm says so", { healthy: 1, trouble: { code: "NOT_HEALTHY", message: "", sinceMs: 0 } }, "never"],
+])("the pods that were rolled to when %s", (_title, set, verdict) => {
+  expect(decideRolled(aReplicaSet(set))).toBe(verdict);
 });
 
 it("a rolling update that is gone is complete when its new set is free, and undone when it went back", () => {

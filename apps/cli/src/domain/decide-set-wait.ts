@@ -30,6 +30,16 @@ export function decideRollWait({ phase }: Roll, wish: Wish): WaitVerdict {
   return isTrue === wish.is ? "met" : "open";
 }
 
+/** What the kubelet says of pods that do not come up by waiting. */
+const HOPELESS = /BackOff$|^ErrImage|^InvalidImageName$|^CreateContainer(Config)?Error$/;
+
+/** Whether the pods of a set that was rolled to have become ready; never: one has failed, or the farm says that they are in trouble. */
+export function decideRolled(set: ReplicaSet): WaitVerdict {
+  if (isSettled(set)) return "met";
+  const isHopeless = set.replicas.some(({ health, reason }) => health === "FAILED" || HOPELESS.test(reason));
+  return isHopeless || set.trouble !== undefined || set.deletion !== undefined ? "never" : "open";
+}
+
 /** How a rolling update that is no longer there has ended. `start` is as it was when somebody began to look, `last` as it was last seen; the set is the one that it led to then, as it is now. */
 export function decideRollEnd(start: Roll, last: Roll, newSet: ReplicaSet | undefined): "complete" | "undone" {
   const reached = newSet !== undefined && newSet.roll === "" && newSet.deletion === undefined;
