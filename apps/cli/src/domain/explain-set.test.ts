@@ -30,7 +30,21 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
   ["DELETING", explained({ deletion: { keepPods: false, atMs: 0 }, replicas: [] }), /0 replicas left/, /^$/],
   ["NO_FARM", explained({ farm: "" }), /no farm owns it now/, /doctor/],
   ["IN_ROLL", explained({ roll: "web-2" }, { roll: aRollOf() }), /web-2 has 1 of 2/, /roll undo web-2/],
-  ["TRANSFERRING", explained({ transfer: TRANSFER }), /leaves n-1, and seeks another node: it is gone/, /^$/],
+  [
+    "TRANSFERRING",
+    explained({ transfer: TRANSFER }, { nodes: [node("n-3", "FREE")] }),
+    /leaves n-1, and seeks another node: it is gone/,
+    /^$/,
+  ],
+  [
+    "TRANSFERRING",
+    explained({
+      transfer: TRANSFER,
+      replicas: [aReplica("n-1", { eligible: false }), aReplica("n-2", { eligible: false })],
+    }),
+    /no eligible node is free \(no nodes\);.*; n-2 is left after that$/,
+    /uncordon or add a node for disk=ssd, or `muster scale web --replicas 1`/,
+  ],
   ["TRANSFERRING", explained({ transfer: { ...TRANSFER, newNode: "n-9" } }), /leaves n-1 for n-9/, /^$/],
   ["DISABLED", explained({ disabled: true }), /nothing is added/, /muster enable web/],
   ["NODES_UNKNOWN", explained({}, { nodesKnown: false }), /watcher is silent/, /doctor/],
@@ -150,7 +164,7 @@ it("shows the nodes that matter, and only counts those that are not selected", (
   ];
   const lines = buildSetExplanation(explained({}, { nodes, nodesMore: 6 }), NOW_MS, { columns: 80, colours: false });
   expect(lines).toEqual([
-    "replica-set web READY: READY",
+    "replica-set web READY",
     "  2 wanted, 2 placed, 2 ready",
     "owner: farm-1",
     "",
@@ -161,8 +175,8 @@ it("shows the nodes that matter, and only counts those that are not selected", (
   ]);
 });
 
-it("names no selector where the nodes are those of a pool", () => {
-  const nodes = [node("n-3", "NOT_SELECTED"), node("n-4", "NOT_SELECTED")];
+it("names no selector where the nodes are those of a pool, and only counts those", () => {
+  const nodes = [node("n-3", "NOT_GRANTED", "it holds none"), node("n-4", "NOT_SELECTED")];
   expect(buildSetExplanation(onPool({}, { nodes }), NOW_MS, { columns: 80, colours: false }).at(-1)).toBe(
     "2 other nodes (n-3, n-4) are no machines of pool gpu that it has",
   );

@@ -4,10 +4,12 @@ import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts"
 import { formatElapsed } from "./duration.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
-import { isSettled, phaseOfSet, type ExplainedSet, type ReplicaSet, type Roll } from "./replica-set.ts";
+import { isSettled, phaseOfSet, type ExplainedSet, type NodeTransfer, type ReplicaSet } from "./replica-set.ts";
 
 /** Nodes that are shown one by one. */
 const NODES_SHOWN_MAX = 50;
+/** Nodes that are only counted: there may be thousands of them. */
+const NOT_OURS: ReadonlySet<string> = new Set(["NOT_SELECTED", "NOT_GRANTED"]);
 /** Troubles that hold up what is under way: a transfer, a rolling update, a deletion. */
 const OF_MACHINES: ReadonlySet<string> = new Set([
   "WAITING_FOR_MACHINE",
@@ -18,8 +20,8 @@ const OF_MACHINES: ReadonlySet<string> = new Set([
 
 /** Why a set is as it is: the first of what stands in its way, a stable word, and what can be done. */
 export function explainSet(explained: ExplainedSet, nowMs: number): Explanation {
-  const { set, roll } = explained;
-  const state = explainState(set, roll);
+  const { set } = explained;
+  const state = explainState(explained);
   if (state === undefined) return explainPlaces(explained, nowMs) ?? explainWell(set);
   const { trouble } = set;
   if (trouble === undefined || !OF_MACHINES.has(trouble.code)) return state;
@@ -27,7 +29,7 @@ export function explainSet(explained: ExplainedSet, nowMs: number): Explanation 
   return { ...state, message: `${state.message}; ${trouble.message}`, next };
 }
 
-function explainState(set: ReplicaSet, roll: Roll | undefined): Explanation | undefined {
+function explainState({ set, roll, ...seen }: ExplainedSet): Explanation | undefined {
   const { name, deletion, farm, disabled } = set;
   if (deletion !== undefined) {
     const pods = deletion.keepPods ? "its pods stay" : `${plural(set.replicas.length, "replica")} left`;
@@ -45,15 +47,7 @@ function explainState(set: ReplicaSet, roll: Roll | undefined): Explanation | un
       message: buildRollLine(roll),
       next: `\`muster roll status ${roll.id}\` follows it, ${adviseRoll(roll)}`,
     };
-  if (set.transfer !== undefined) {
-    const { because, givenUpAtMs } = set.transfer;
-    const by = new Date(givenUpAtMs).toISOString();
-    return {
-      code: "TRANSFERRING",
-      message: `it ${describeMove(set.transfer)}: ${because}; the old pod goes once the new one is ready, or all is taken back at ${by}`,
-      next: "",
-    };
-  }
+  if (set.transfer !== undefined) return explainTransfer({ set, roll, ...seen }, set.transfer);
   if (disabled)
     return {
       code: "DISABLED",
@@ -61,6 +55,25 @@ function explainState(set: ReplicaSet, roll: Roll | undefined): Explanation | un
       next: `\`muster enable ${name}\` lets it go on`,
     };
   return undefined;
+}
+
+function explainTransfer({ set, nodesKnown, nodes }: ExplainedSet, transfer: NodeTransfer): Explanation {
+  const { oldNode, newNode, because, givenUpAtMs } = transfer;
+  const by = new Date(givenUpAtMs).toISOString();
+  const isShort = newNode === "" && set.spec.pool === "" && nodesKnown && !nodes.some(({ code }) => code === "FREE");
+  const waiting = set.replicas.filter(({ node, eligible }) => !eligible && node !== oldNode).map(({ node }) => node);
+  const parts = [
+    `it ${describeMove(transfer)}: ${because}`,
+    ...(isShort ? [`no eligible node is free (${countNodes(nodes)})`] : []),
+    `the old pod goes once the new one is ready, or all is taken back at ${by}`,
+    ...(waiting.length > 0 ? [`${waiting.join(", ")} ${waiting.length === 1 ? "is" : "are"} left after that`] : []),
+  ];
+  return { code: "TRANSFERRING", message: parts.join("; "), next: isShort ? adviseNode(set) : "" };
+}
+
+function adviseNode({ name, spec, replicas }: ReplicaSet): string {
+  const which = spec.nodeSelector === "" ? "it" : spec.nodeSelector;
+  return `label, uncordon or add a node for ${which}, or \`muster scale ${name} --replicas ${replicas.length - 1}\``;
 }
 
 function explainPlaces({ set, nodesKnown, nodes }: ExplainedSet, nowMs: number): Explanation | undefined {
@@ -180,7 +193,7 @@ export function buildSetExplanation(explained: ExplainedSet, nowMs: number, styl
   const phase = phaseOfSet(set);
   const nodes = buildNodeRows(explained);
   return [
-    `replica-set ${set.name} ${paint(phase, colourOf(phase), style.colours)}: ${code}`,
+    `replica-set ${set.name} ${paint(phase, colourOf(phase), style.colours)}${code === phase ? "" : `: ${code}`}`,
     `  ${plain(message)}`,
     ...(next === "" ? [] : [`next: ${next}`]),
     `owner: ${set.farm === "" ? "no farm" : set.farm}`,
@@ -193,7 +206,7 @@ export function buildSetExplanation(explained: ExplainedSet, nowMs: number, styl
 
 function buildNodeRows({ set, nodes }: ExplainedSet): Cell[][] {
   return nodes
-    .filter(({ code }) => code !== "NOT_SELECTED")
+    .filter(({ code }) => !NOT_OURS.has(code))
     .slice(0, NODES_SHOWN_MAX)
     .map(({ node, code, message }) => {
       const replica = set.replicas.find((each) => each.node === node);
@@ -203,7 +216,7 @@ function buildNodeRows({ set, nodes }: ExplainedSet): Cell[][] {
 }
 
 function describeOthers({ set, nodes, nodesMore }: ExplainedSet, shown: number): string[] {
-  const unselected = nodes.filter(({ code }) => code === "NOT_SELECTED");
+  const unselected = nodes.filter(({ code }) => NOT_OURS.has(code));
   const hidden = nodes.length - unselected.length - shown;
   const named = unselected.slice(0, 3).map(({ node }) => node);
   const { pool, nodeSelector } = set.spec;
