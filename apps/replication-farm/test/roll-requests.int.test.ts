@@ -1,5 +1,7 @@
+import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
+import { makeHandlers } from "../src/adapters/handlers.ts";
 import { aRoll, aSpec, placedOn } from "../src/domain/a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 import { enable, holdTransfers, remove, requireSet, scale, transferNode, type RequestDeps } from "../src/requests.ts";
@@ -116,6 +118,17 @@ it("what somebody asks of a set is audited with who it was", async () => {
     "DELETED",
   ]);
   for (const { details } of outbox) expect(JSON.parse(details)).toMatchObject({ by: "ann" });
+});
+
+it("a place without a pod says so", async () => {
+  await using world = await passWorld();
+  await world.sets.create("web", web);
+  await world.putPod(web, 1);
+  await until("the pod is seen", () => world.world.podsOf("web").size === 1);
+  const { getReplicaSet } = makeHandlers(requestDeps(world));
+  const request = new muster.farm.v1.GetReplicaSetRequest({ name: "web" });
+  const { set } = await getReplicaSet(request, { signal: new AbortController().signal, deadlineMs: Infinity });
+  expect(set?.replicas?.map(({ reason }) => reason)).toEqual(["", "NO_POD"]);
 });
 
 describe("a rolling update that has ended", () => {

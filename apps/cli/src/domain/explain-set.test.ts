@@ -80,6 +80,12 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
     /web-of-n-2 on n-2 is NOT_READY: CrashLoopBackOff: back-off$/,
     /kubectl logs web-of-n-2/,
   ],
+  [
+    "NOT_HEALTHY",
+    explained({ healthy: 1, replicas: [aReplica("n-1"), aReplica("n-2", { health: "UNKNOWN", reason: "NO_POD" })] }),
+    /web-of-n-2 on n-2 is UNKNOWN: NO_POD/,
+    /kubectl get events .*=web-of-n-2/,
+  ],
   ["RENEWING", explained({ healthy: 1 }), /earlier template/, /^$/],
   [
     "TRANSFERS_HELD",

@@ -8,6 +8,8 @@ import { isSettled, phaseOfSet, type ExplainedSet, type NodeTransfer, type Repli
 
 /** Nodes that are shown one by one. */
 const NODES_SHOWN_MAX = 50;
+/** The farm's word for a place without a pod. */
+const NO_POD = "NO_POD";
 /** Nodes that are only counted: there may be thousands of them. */
 const NOT_OURS: ReadonlySet<string> = new Set(["NOT_SELECTED", "NOT_GRANTED"]);
 /** Troubles that hold up what is under way: a transfer, a rolling update, a deletion. */
@@ -105,7 +107,10 @@ function explainPlaces({ set, nodesKnown, nodes }: ExplainedSet, nowMs: number):
     return {
       code: "NOT_HEALTHY",
       message: `${describeCounts(set)}; ${first.pod} on ${first.node} is ${why}${ill.length > 1 ? `; ${ill.length - 1} more are not ready` : ""}`,
-      next: `\`kubectl describe pod ${first.pod}\` and \`kubectl logs ${first.pod}\` say more`,
+      next:
+        first.reason === NO_POD
+          ? `\`kubectl get events --field-selector involvedObject.name=${first.pod}\` says how the one before it ended`
+          : `\`kubectl describe pod ${first.pod}\` and \`kubectl logs ${first.pod}\` say more`,
     };
   }
   if (set.healthy < desired)

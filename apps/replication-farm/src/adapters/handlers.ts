@@ -25,7 +25,12 @@ import type { Stored } from "./records.ts";
 const PAGE_MAX = 500;
 const AUDITS = { fallback: 100, max: 500 };
 const POLL_MS = 20_000;
-const NOT_SEEN = { health: muster.health.v1.Health.HEALTH_UNKNOWN, reason: "", message: "" };
+/** A word of its own: how the pod before it ended stands in the events of that alone. */
+const NO_POD = {
+  health: muster.health.v1.Health.HEALTH_UNKNOWN,
+  reason: "NO_POD",
+  message: "there is none now; it is made soon, or after a pause that grows when the one before it has ended",
+};
 
 type WireReplicaSet = PropertiesOf<typeof muster.farm.v1.ReplicaSet>;
 
@@ -152,7 +157,7 @@ function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): Wi
     revision,
     replicas: set.placements.map(({ node, ordinal, templateHash }) => {
       const pod = podNameOf(set.name, ordinal);
-      const { health, reason, message } = livePod(deps, set, pod) ?? NOT_SEEN;
+      const { health, reason, message } = livePod(deps, set, pod) ?? NO_POD;
       return { node, pod, health, reason, message, templateHash, eligible: nodes?.eligible.has(node) ?? true };
     }),
     replicasDesired: desiredOf(set, rollOf(deps, set)?.record, nodes?.eligible.size),
