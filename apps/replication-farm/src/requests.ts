@@ -37,6 +37,8 @@ export type RequestDeps = {
   readonly transferMs: number;
   /** Rejects with invalid_request when the API server would not take a pod of the set. */
   readonly check: (set: ReplicaSet) => Promise<void>;
+  /** Names of the pools that there are; undefined: nobody says. */
+  readonly pools: () => Promise<readonly string[] | undefined>;
   /** Who owns the set; empty: nobody who is known. */
   readonly farmOf: (set: string) => string;
 };
@@ -45,6 +47,7 @@ export type StoredSet = Stored<ReplicaSet>;
 
 const ATTEMPTS_MAX = 3;
 const LABELS_MAX = 64;
+const POOLS_NAMED_MAX = 5;
 
 /** Throws invalid_request. */
 export function refuse(field: string, reason: string): never {
@@ -223,7 +226,19 @@ function refuseInRoll({ name, roll }: ReplicaSet, what: string): void {
 /** What only the cluster and the other sets can tell. */
 async function checkWithCluster(deps: RequestDeps, next: ReplicaSet, before: ReplicaSet | undefined): Promise<void> {
   if (before?.spec.template !== next.spec.template || before.spec.podId !== next.spec.podId) await deps.check(next);
+  if (before?.spec.pool !== next.spec.pool) await refuseUnknownPool(deps, next);
   if (!next.disabled) await refuseOverlap(deps, next);
+}
+
+/** A pool that comes later is as likely a slip in its name. */
+export async function refuseUnknownPool({ pools }: Pick<RequestDeps, "pools">, { spec: { pool } }: ReplicaSet) {
+  const known = pool === undefined ? undefined : await pools();
+  if (pool === undefined || known === undefined || known.includes(pool)) return;
+  const named = known.toSorted().slice(0, POOLS_NAMED_MAX).join(", ");
+  refuse(
+    "spec.pool",
+    `there is no pool "${pool}": the ledger has ${named}${known.length > POOLS_NAMED_MAX ? ", ..." : ""}`,
+  );
 }
 
 async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise<void> {

@@ -8,6 +8,7 @@ import {
   isSameSpec,
   oneForm,
   refuse,
+  refuseUnknownPool,
   requireSet,
   type RequestDeps,
 } from "./requests.ts";
@@ -97,6 +98,7 @@ async function requireNewSet(deps: RequestDeps, request: CreateRollRequest, old:
   if (there !== undefined) return reuse(there, name, spec);
   const made = buildSet(deps, { name, requestId, by }, spec);
   await deps.check(made);
+  await refuseUnknownPool(deps, made);
   try {
     await deps.sets.create(name, made);
     return made;

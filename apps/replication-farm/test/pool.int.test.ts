@@ -1,8 +1,11 @@
 import type { V1Node } from "@kubernetes/client-node";
 import { client, type Client } from "@muster/bus";
-import { muster, ReservationService } from "@muster/proto";
+import { buckets, muster, ReservationService } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { setCodec } from "../src/adapters/messages.ts";
+import { makeRecords, openRecords } from "../src/adapters/records.ts";
+import { aSet, aSpec } from "../src/domain/a-set.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import {
   farmWorld,
@@ -176,7 +179,11 @@ describe("replica sets on machines of a pool", () => {
   });
 
   it("are told what the ledger refuses, and refused what the ledger cannot give", async () => {
-    await apply("nowhere", 1, { pool: "none" });
+    await expect(apply("nowhere", 1, { pool: "none" })).rejects.toThrow(/there is no pool "none"/);
+    // As a pool that was there when the set was applied.
+    const sets = makeRecords(await openRecords(world.bus.connection, buckets.replicaSets, setCodec));
+    const spec = aSpec({ podId: "nowhere", pool: "none", nodeSelector: "", replicasDesired: 1 });
+    await sets.create("nowhere", aSet({ name: "nowhere", spec, fence: 0 }));
     const told = await until(
       "it says why",
       async () => {

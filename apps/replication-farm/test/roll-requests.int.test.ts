@@ -4,7 +4,16 @@ import { describe, expect, it } from "vitest";
 import { makeHandlers } from "../src/adapters/handlers.ts";
 import { aRoll, aSpec, placedOn } from "../src/domain/a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
-import { enable, holdTransfers, remove, requireSet, scale, transferNode, type RequestDeps } from "../src/requests.ts";
+import {
+  apply,
+  enable,
+  holdTransfers,
+  remove,
+  requireSet,
+  scale,
+  transferNode,
+  type RequestDeps,
+} from "../src/requests.ts";
 import { changeRoll, createRoll, type CreateRollRequest } from "../src/roll-requests.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
@@ -20,6 +29,7 @@ function requestDeps({ sets, rolls, world }: PassWorld): RequestDeps {
     templateHash: () => "h1",
     transferMs: 1,
     check: () => Promise.resolve(),
+    pools: () => Promise.resolve(["gpu"]),
     farmOf: () => "",
   };
 }
@@ -118,6 +128,19 @@ it("what somebody asks of a set is audited with who it was", async () => {
     "DELETED",
   ]);
   for (const { details } of outbox) expect(JSON.parse(details)).toMatchObject({ by: "ann" });
+});
+
+it("a pool that does not exist is refused where the ledger says which there are", async () => {
+  await using world = await passWorld();
+  const deps = requestDeps(world);
+  const asked = (pool: string) => ({
+    ...{ requestId: "q", name: "web", by: "", replace: false, dryRun: true },
+    spec: aSpec({ pool, nodeSelector: "" }),
+  });
+  await expect(apply(deps, asked("gpus"))).rejects.toThrow(/there is no pool "gpus": the ledger has gpu/);
+  expect(await apply(deps, asked("gpu"))).toMatchObject({ outcome: "CREATED" });
+  const silent = { ...deps, pools: () => Promise.resolve(undefined) };
+  expect(await apply(silent, asked("gpus"))).toMatchObject({ outcome: "CREATED" });
 });
 
 it("a place without a pod says so", async () => {

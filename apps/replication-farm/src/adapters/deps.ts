@@ -65,8 +65,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     keys: { labels, annotations, schedulingGates },
   };
   const pods = kubePods(calls, config.kube.namespace);
-  const setRecords = makeRecords(sets);
-  const rollRecords = makeRecords(rolls);
+  const [setRecords, rollRecords] = [makeRecords(sets), makeRecords(rolls)];
   const auditLog = openAuditLog(bus);
   const pass: PassDeps = {
     now,
@@ -107,6 +106,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       templateHash,
       transferMs: config.policy.transferMs,
       check: (set) => pods.check(buildPod(set, { node: "any", ordinal: set.nextOrdinal }, policy)),
+      pools: scheduler.pools,
       farmOf: (set) => ownerOf(session, set),
     },
     staleness: world.staleness,

@@ -22,6 +22,8 @@ export type PoolScheduler = AsyncDisposable & {
   ask(set: string, number: number): Promise<MachineSight | undefined>;
   /** Everything that is reserved for sets, as the ledger itself says now. Rejects with FaultError. */
   list(signal: AbortSignal): Promise<OwnedReservation[]>;
+  /** Names of all pools; undefined: the ledger does not say, or has seen none yet. */
+  pools(): Promise<readonly string[] | undefined>;
   /** Why nothing is known; undefined: it is known, or nobody has tried yet. */
   trouble(): Omit<Trouble, "sinceMs"> | undefined;
   /** Called with the name of a set after each change of what is known for it; undefined: of any. */
@@ -38,6 +40,8 @@ export type PoolSchedulerDeps = {
 const PAGE = 500;
 /** Of one machine among the needs of its reservation. */
 const COMPONENT = "replica";
+/** A request is answered without what the ledger says rather than late. */
+const POOLS_TIMEOUT_MS = 2000;
 const RETRY = { firstMs: 1000, mostMs: 30_000 };
 /** Reservations whose end is remembered: hints are late by moments, and lists by seconds. */
 const ENDED_MOST = 10_000;
@@ -114,10 +118,21 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
         number,
         reservation,
       })),
+    pools: () => readPools(reservations),
     trouble: () => fault && { code: "LEDGER_AWAY", message: `the ledger does not answer: ${describeFault(fault)}` },
     onChange: cache.onChange,
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
+}
+
+async function readPools(reservations: Client<typeof ReservationService>): Promise<readonly string[] | undefined> {
+  try {
+    const { pools } = await reservations.listPools({}, { timeoutMs: POOLS_TIMEOUT_MS });
+    return pools.length === 0 ? undefined : pools.map(({ name }) => name ?? "");
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return undefined;
+  }
 }
 
 async function listen(bus: Pick<NatsBus, "listen">, cache: Cache, undo: AsyncDisposableStack): Promise<void> {
