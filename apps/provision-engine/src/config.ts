@@ -2,8 +2,10 @@ import { throwFault } from "@muster/faults";
 import { nsFromMs } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
+import type { ControllerAddress } from "./adapters/controller.ts";
 import type { Capacity } from "./domain/decide-admission.ts";
 import type { OrderPolicy } from "./domain/decide-order.ts";
+import type { TellPolicy } from "./domain/decide-telling.ts";
 import type { DiskType } from "./domain/resource-units.ts";
 import type { PassPolicy } from "./pass.ts";
 
@@ -16,7 +18,14 @@ export type Config = {
   readonly capacity: Capacity;
   /** Undefined: there is no cluster, and the types that live in one are not served. */
   readonly kube: KubeConfiguration | undefined;
+  /** Where orders come from and results go to beside the bus; undefined: nowhere. */
+  readonly controller: ControllerConfig | undefined;
   readonly lockTtlMs: number;
+};
+
+export type ControllerConfig = {
+  readonly address: ControllerAddress;
+  readonly pollMs: number;
 };
 
 export type KubeConfiguration = {
@@ -30,6 +39,7 @@ export type KubeConfiguration = {
 
 export type EnginePolicy = {
   readonly pass: PassPolicy;
+  readonly tell: TellPolicy;
   /** Calls of provisioners at once, and as many of decommissioners beside them: what hangs while it is made holds up no end. */
   readonly parallel: number;
   /** Of one call. */
@@ -44,6 +54,10 @@ const ENGINE_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const config = readEnv(env, (read) => {
     const key = read.optional("PROVISION_KEY");
+    const retry = {
+      firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
+      mostMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
+    };
     return {
       nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
       key: key === undefined ? { file: read.text("PROVISION_KEY_FILE") } : readSigner("PROVISION_KEY", key),
@@ -57,11 +71,13 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         deadlineMs: read.integer("PROVISION_DEADLINE_MS", { fallback: 180_000, min: 10, max: DAY_MS }),
         pass: {
           tombstoneNs: nsFromMs(read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS })),
-          retry: {
-            firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
-            mostMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
-          },
+          retry,
           provisionAttemptsMax: read.integer("PROVISION_ATTEMPTS_MAX", { fallback: 10, min: 1, max: 1000 }),
+        },
+        tell: {
+          retry,
+          refusedRetryMs: read.integer("PROVISION_REFUSED_RETRY_MS", { fallback: 600_000, min: 1, max: DAY_MS }),
+          refusalsMax: read.integer("PROVISION_REFUSED_MAX", { fallback: 6, min: 1, max: 1000 }),
         },
       },
       capacity: {
@@ -71,6 +87,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         ...readUnit(read, "hru", "PROVISION_CAPACITY_HRU_BYTES"),
       },
       kube: readKube(read),
+      controller: readController(read),
       lockTtlMs: read.integer("PROVISION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     };
   });
@@ -92,6 +109,19 @@ function readKube(read: EnvReader): KubeConfiguration | undefined {
       ssd: read.optional("PROVISION_STORAGE_CLASS_SSD"),
       hdd: read.optional("PROVISION_STORAGE_CLASS_HDD"),
     },
+  };
+}
+
+function readController(read: EnvReader): ControllerConfig | undefined {
+  if (read.optional("PROVISION_HTTP_URL") === undefined) return undefined;
+  return {
+    address: {
+      url: read.url("PROVISION_HTTP_URL"),
+      token: read.optional("PROVISION_HTTP_TOKEN"),
+      timeoutMs: read.integer("PROVISION_HTTP_TIMEOUT_MS", { fallback: 30_000, min: 10, max: DAY_MS }),
+      bytesMax: read.integer("PROVISION_HTTP_ANSWER_BYTES_MAX", { fallback: 33_554_432, min: 1024, max: 2 ** 30 }),
+    },
+    pollMs: read.integer("PROVISION_HTTP_POLL_MS", { fallback: 10_000, min: 10, max: DAY_MS }),
   };
 }
 

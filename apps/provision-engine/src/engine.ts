@@ -157,7 +157,7 @@ function tellOf({ records, history, feedback, nowNs, policy, tell }: EngineOps, 
     history: { publish: (events) => store(() => history.publish(events)) },
     feedback,
     nowNs,
-    retry: policy.pass.retry,
+    policy: policy.tell,
     fence: token,
     failed: (id, error) => tell.failed(id, "feedback", error),
   };

@@ -55,7 +55,8 @@ export async function consumeOrders({
       const ordered = await takeOrder(requests, { order, requestId: "", source: SOURCE, dryRun: false });
       if (!("fault" in ordered)) return;
       // Nothing was stored of it, so that no later answer can have the number of this one.
-      if (ordered.answer === "deleted") await feedback({ id: order.id, number: 0, result: undefined, deleted: true });
+      if (ordered.answer === "deleted")
+        await feedback({ id: order.id, source: SOURCE, number: 0, result: undefined, deleted: true });
       delivery.giveUp(describeFault(ordered.fault));
     },
   );

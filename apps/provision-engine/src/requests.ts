@@ -2,7 +2,7 @@ import { faultOf, throwFault } from "@muster/faults";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import type { Records } from "./adapters/records.ts";
 import { decideOrder, type OrderContext, type OrderPolicy, type OrderVerdict } from "./domain/decide-order.ts";
-import { decideEnd, decideRenewal, type WishVerdict } from "./domain/decide-wish.ts";
+import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "./domain/decide-wish.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 import type { Verify } from "./domain/verify-signed.ts";
@@ -61,6 +61,11 @@ export function end(deps: RequestDeps, requestId: string, request: EndRequest): 
   return wish(deps, { id: request.id, requestId }, (record) =>
     decideEnd(request, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
   );
+}
+
+/** Ends a lease because the source that it came from says so. */
+export function withdraw(deps: RequestDeps, id: string, source: string): Promise<Stored> {
+  return wish(deps, { id, requestId: "" }, (record) => decideWithdrawal(id, source, record));
 }
 
 /** As it is stored now. Rejects with not_found. */

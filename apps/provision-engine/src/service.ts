@@ -7,8 +7,9 @@ import { openCluster, type Cluster } from "./adapters/cluster.ts";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import type { Config } from "./config.ts";
-import { runEngine } from "./engine.ts";
+import { runEngine, type Lead } from "./engine.ts";
 import { consumeOrders } from "./order-stream.ts";
+import { takePolled } from "./take-polled.ts";
 import { makeWorkloads } from "./workloads/make-workloads.ts";
 import type { Workload } from "./workloads/workload.ts";
 
@@ -55,10 +56,24 @@ export async function run(
 async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: Leadership): Promise<void> {
   logger.info({ fencing: leadership.token }, "leading");
   try {
-    await runEngine(deps.engine, leadership);
+    await workAs(deps, leadership);
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "leases cannot be served now");
   }
+}
+
+/** Whatever of it fails ends all of it. */
+async function workAs({ engine, polled }: Deps, lead: Lead): Promise<void> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([lead.signal, stop.signal]);
+  const own = { ...lead, signal };
+  const stopAll = (error: unknown): never => {
+    stop.abort();
+    throw error;
+  };
+  const polling = polled && takePolled(polled.take, polled.source, signal);
+  const ends = await Promise.allSettled([runEngine(engine, own).catch(stopAll), polling?.catch(stopAll)]);
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
 }

@@ -2,7 +2,7 @@ import { faultOf } from "@muster/faults";
 import type { Result } from "@muster/leases";
 import type { History } from "./adapters/history.ts";
 import type { Records } from "./adapters/records.ts";
-import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
+import { decideTelling, type TellPolicy } from "./domain/decide-telling.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
@@ -10,6 +10,8 @@ import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts"
 /** What the source of a lease is told. */
 export type Answer = {
   readonly id: string;
+  /** Name of the source that is told. */
+  readonly source: string;
   /** Grows with each thing that is told of the lease. */
   readonly number: number;
   readonly result: Result | undefined;
@@ -22,7 +24,7 @@ export type TellDeps = {
   /** The Feedbacker: resolves once it cannot be lost any more. The same answer again is no other one. */
   readonly feedback: (answer: Answer) => Promise<void>;
   readonly nowNs: () => bigint;
-  readonly retry: RetryPolicy;
+  readonly policy: TellPolicy;
   readonly fence: number;
   readonly failed: (id: string, error: unknown) => void;
 };
@@ -64,20 +66,21 @@ async function publish(
 }
 
 async function tell(
-  { feedback, failed, nowNs, retry }: TellDeps,
+  { feedback, failed, nowNs, policy }: TellDeps,
   record: LeaseRecord,
 ): Promise<{ readonly change?: LeaseChange; readonly againAtNs?: bigint }> {
   const plan = planFeedback(record, nowNs());
   if (plan.tell === "nothing") return {};
   if (plan.tell === "later") return { againAtNs: plan.untilNs };
   const { number, result, deleted } = plan;
-  const { id } = record.order;
+  const { order, source } = record;
+  const { id } = order;
   try {
-    await feedback({ id, number, result, deleted });
+    await feedback({ id, source, number, result, deleted });
   } catch (error) {
     failed(id, error);
-    const notBeforeNs = decideRetry(record.feedback.attempts + 1, nowNs(), retry);
-    return { change: { kind: "telling-delayed", number, notBeforeNs }, againAtNs: notBeforeNs };
+    const change = decideTelling(faultOf(error), record.feedback, nowNs(), policy);
+    return { change, ...(change.notBeforeNs !== undefined && { againAtNs: change.notBeforeNs }) };
   }
   return { change: { kind: "told", number } };
 }

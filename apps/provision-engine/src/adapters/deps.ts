@@ -1,23 +1,33 @@
+import { pause } from "@muster/backoff";
 import { publishEvent, type NatsBus } from "@muster/bus";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
 import { muster, streams, subjects } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { openView } from "@muster/store";
+import { openView, type View } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
 import type { EngineOps } from "../engine.ts";
-import { openHoldings } from "../holdings.ts";
-import type { TellDeps } from "../tell-lease.ts";
+import { openHoldings, type Holdings } from "../holdings.ts";
+import { pollSource } from "../sources/poll-source.ts";
+import type { TakePolledDeps } from "../take-polled.ts";
+import type { Answer, TellDeps } from "../tell-lease.ts";
+import type { LeaseSource } from "../sources/lease-source.ts";
 import type { Workload } from "../workloads/workload.ts";
+import { openController } from "./controller.ts";
 import type { HandlerDeps } from "./handlers.ts";
 import { openHistory } from "./history.ts";
-import { toWireResult } from "./messages.ts";
+import { openHttpFeedback } from "./http-feedback.ts";
+import { httpPoll } from "./http-poll.ts";
+import { toWireResult, type Readable } from "./messages.ts";
+import { startMetrics, type LeaseMetrics } from "./metrics.ts";
 import { makeRecords, openLeases } from "./records.ts";
 
 export type Deps = AsyncDisposable & {
   readonly engine: EngineOps;
   readonly requests: HandlerDeps;
+  /** Orders that are asked for; undefined: they only come. */
+  readonly polled: { readonly source: LeaseSource; readonly take: TakePolledDeps } | undefined;
   /** What is not as fresh as it should be; undefined when all is. */
   readonly staleness: () => string | undefined;
 };
@@ -48,13 +58,24 @@ export async function openDeps(
   const history = openHistory(bus);
   const { capacity } = config;
   const holdings = openHoldings(capacity);
-  const follow = (id: string, entry: ReturnType<typeof view.get>): void => {
-    if (entry === undefined) holdings.forget(id);
-    else if ("record" in entry.value && entry.value.record.order.engine === config.order.engine)
-      holdings.learn({ record: entry.value.record, revision: entry.revision });
+  undo.defer(follow(view, holdings, config.order.engine));
+  const requests: HandlerDeps = {
+    records,
+    nowNs,
+    verify: verifySignature,
+    policy: config.order,
+    traceparent: traceparentOf,
+    view,
+    holdings,
+    history,
+    capacity,
   };
-  for (const entry of view.entries()) follow(entry.key, entry);
-  undo.defer(view.onChange((id) => follow(id, view.get(id))));
+  const metrics = startMetrics();
+  const sign = signResult(signer);
+  const http = openHttp(context, metrics);
+  const overNats = feedbackOver(bus, config.order.engine);
+  const feedback: TellDeps["feedback"] = (answer) =>
+    answer.source === HTTP && http !== undefined ? http.tell(answer) : overNats(answer);
   const opened = undo.move();
   return {
     engine: {
@@ -62,30 +83,59 @@ export async function openDeps(
       view,
       records,
       history,
-      feedback: feedbackOver(bus, config.order.engine),
+      feedback,
       holdings,
       workloads: new Map(workloads.map((each) => [each.type, each])),
-      sign: signResult(signer),
+      sign,
       nowNs,
       policy: config.engine,
       tell: {
-        failed: (id, what, error) => logger.warn({ lease: id, what, err: error }, "not done, and tried again"),
+        failed: (id, what, error) => {
+          metrics.failed(what);
+          logger.warn({ lease: id, what, err: error }, "not done, and tried again");
+        },
         defect: (id, error) => logger.error({ lease: id, err: error }, "defect of a workload"),
       },
     },
-    requests: {
-      records,
-      nowNs,
-      verify: verifySignature,
-      policy: config.order,
-      traceparent: traceparentOf,
-      view,
-      holdings,
-      history,
-      capacity,
+    requests,
+    polled: http && {
+      source: http.source,
+      take: { requests, feedback, sign, seen: seenIn(view), ...tellOfPolled(context, metrics) },
     },
     staleness: () => (view.ageMs() > STALE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
+}
+
+/** Learns of all leases of the engine, until the function that it returns is called. */
+function follow(view: View<Readable>, holdings: Holdings, engine: string): () => void {
+  const look = (id: string, entry: ReturnType<typeof view.get>): void => {
+    if (entry === undefined) holdings.forget(id);
+    else if ("record" in entry.value && entry.value.record.order.engine === engine)
+      holdings.learn({ record: entry.value.record, revision: entry.revision });
+  };
+  for (const entry of view.entries()) look(entry.key, entry);
+  return view.onChange((id) => look(id, view.get(id)));
+}
+
+function seenIn(view: View<Readable>): TakePolledDeps["seen"] {
+  return (id) => {
+    const value = view.get(id)?.value;
+    return value !== undefined && "record" in value ? value.record : undefined;
+  };
+}
+
+function tellOfPolled(
+  { logger }: ServiceContext<Config>,
+  metrics: LeaseMetrics,
+): Pick<TakePolledDeps, "historyTaken" | "failed"> {
+  return {
+    historyTaken: (source) => logger.info({ source }, "all that was ordered before is taken"),
+    failed: (id, what, error) => {
+      if (what === "refused") metrics.refused("order");
+      else metrics.failed(what);
+      logger.warn({ lease: id, what, err: error }, "an order of a controller is not taken");
+    },
   };
 }
 
@@ -96,6 +146,29 @@ function nowNs(): bigint {
 
 function signResult({ sign }: Signer): EngineOps["sign"] {
   return (result) => ({ ...result, signature: sign(buildResultBytes(result)) });
+}
+
+/** Source of orders that a controller has. */
+const HTTP = "http";
+
+function openHttp({ config, logger, signal }: ServiceContext<Config>, metrics: LeaseMetrics) {
+  if (config.controller === undefined) return undefined;
+  const { address, pollMs } = config.controller;
+  const { engine } = config.order;
+  const controller = openController(address, Date.now);
+  const { tell } = openHttpFeedback(controller, engine);
+  const poll = httpPoll({
+    controller,
+    engine,
+    failed: (what, reason) => {
+      metrics.failed(`poll-${what}`);
+      logger.warn({ what, reason }, "a poll brought nothing");
+    },
+  });
+  return {
+    tell: (answer: Answer) => tell(answer, signal),
+    source: pollSource({ name: HTTP, poll, nowMs: Date.now, pause, everyMs: pollMs }),
+  };
 }
 
 /** Tells over NATS; an answer that is sent again is dropped by the stream within its window. */

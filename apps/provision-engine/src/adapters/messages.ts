@@ -68,6 +68,7 @@ const EVENTS: Readonly<Record<LeaseEventType, true>> = {
   ENDING: true,
   DECOMMISSIONED: true,
   FAILED: true,
+  ANSWER_REFUSED: true,
 };
 
 const records = protoCodec(wire.LeaseRecord);
@@ -245,8 +246,8 @@ function toWireFeedback({ notBeforeNs, ...rest }: FeedbackPending): PropertiesOf
 }
 
 function toFeedback(message: Decoded<PropertiesOf<typeof wire.FeedbackPending>>): FeedbackPending {
-  const { result, deleted, number, attempts } = message;
-  return { result, deleted, number, attempts, notBeforeNs: toNs(message.notBefore) };
+  const { result, deleted, number, attempts, refusals } = message;
+  return { result, deleted, number, attempts, refusals, notBeforeNs: toNs(message.notBefore) };
 }
 
 function toNs(time: WireTime): bigint {

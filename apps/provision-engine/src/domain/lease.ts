@@ -23,11 +23,16 @@ export type FeedbackPending = {
   readonly deleted: boolean;
   /** Raised by each thing to tell: what was sent counts only for the number that it was sent for. */
   readonly number: number;
+  /** That failed, without those that were refused. */
   readonly attempts: number;
+  /** How often its source has refused it. */
+  readonly refusals: number;
   readonly notBeforeNs: bigint;
 };
 
-export type LeaseEventType = "ORDERED" | "PROVISIONED" | "RESENT" | "RENEWED" | "ENDING" | "DECOMMISSIONED" | "FAILED";
+/** ANSWER_REFUSED: by the source that is told what the lease came to. */
+export type LeaseEventType =
+  "ORDERED" | "PROVISIONED" | "RESENT" | "RENEWED" | "ENDING" | "DECOMMISSIONED" | "FAILED" | "ANSWER_REFUSED";
 
 /** One thing that happened to a lease, written together with what happened. */
 export type LeaseEvent = {

@@ -37,7 +37,7 @@ function inPhase(phase: Phase): LeaseRecord {
     result: had ? result("ok") : phase === "FAILED" ? result("error") : undefined,
     ending: over || phase === "DECOMMISSIONING" ? { cause, message: "", atNs: 1n, request: undefined } : undefined,
     endedAtNs: over ? 4_500n : undefined,
-    feedback: { result: true, deleted: over, number: 7, attempts: 2, notBeforeNs: 6_000n },
+    feedback: { result: true, deleted: over, number: 7, attempts: 2, refusals: 1, notBeforeNs: 6_000n },
   });
 }
 
@@ -170,7 +170,14 @@ it("takes from the outbox what is on the stream, and what came before it", () =>
 
 it("tries feedback that could not be sent again later", () => {
   const { next } = transitionLease(inPhase("ACTIVE"), { kind: "telling-delayed", number: 7, notBeforeNs: 8_000n }, NOW);
-  expect(next?.feedback).toEqual({ result: true, deleted: false, number: 7, attempts: 3, notBeforeNs: 8_000n });
+  expect(next?.feedback).toEqual({
+    result: true,
+    deleted: false,
+    number: 7,
+    attempts: 3,
+    refusals: 1,
+    notBeforeNs: 8_000n,
+  });
   expect(planFeedback(next!, 8_000n)).toEqual({ tell: "later", untilNs: 8_000n });
   expect(planFeedback(next!, 8_001n).tell).toBe("now");
 });

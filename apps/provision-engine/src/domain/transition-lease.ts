@@ -18,6 +18,13 @@ export type LeaseChange =
   /** The feedback of this number has arrived. */
   | { readonly kind: "told"; readonly number: number }
   | { readonly kind: "telling-delayed"; readonly number: number; readonly notBeforeNs: bigint }
+  /** Its source does not take it. Undefined: it is not told any more. */
+  | {
+      readonly kind: "telling-refused";
+      readonly number: number;
+      readonly message: string;
+      readonly notBeforeNs: bigint | undefined;
+    }
   /** The outbox up to and with this event is on its stream. */
   | { readonly kind: "published"; readonly upTo: string };
 
@@ -50,7 +57,8 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
       return transitionDelayed(record, change);
     case "told":
     case "telling-delayed":
-      return transitionFeedback(record, change);
+    case "telling-refused":
+      return transitionFeedback(record, change, nowNs);
     case "published": {
       const at = record.outbox.findIndex(({ id }) => id === change.upTo);
       return at < 0
@@ -176,16 +184,33 @@ function transitionDelayed(
 
 function transitionFeedback(
   record: LeaseRecord,
-  change: Extract<LeaseChange, { kind: "told" | "telling-delayed" }>,
+  change: Extract<LeaseChange, { kind: "told" | "telling-delayed" | "telling-refused" }>,
+  nowNs: bigint,
 ): LeaseTransition {
   const { feedback } = record;
   if (change.number !== feedback.number || !(feedback.result || feedback.deleted))
     return stay("something else is to be told now");
   if (change.kind === "told")
     return become({ ...record, feedback: { ...feedback, ...TOLD } }, "its source knows what it came to");
-  const { notBeforeNs } = change;
-  const delayed = { ...feedback, attempts: feedback.attempts + 1, notBeforeNs };
-  return become({ ...record, feedback: delayed }, "its source is told later");
+  if (change.kind === "telling-delayed") {
+    const delayed = { ...feedback, attempts: feedback.attempts + 1, notBeforeNs: change.notBeforeNs };
+    return become({ ...record, feedback: delayed }, "its source is told later");
+  }
+  const { message, notBeforeNs } = change;
+  const refusals = feedback.refusals + 1;
+  if (notBeforeNs === undefined) {
+    const givenUp = { ...record, feedback: { ...feedback, ...TOLD } };
+    return become(
+      withEvent(givenUp, "ANSWER_REFUSED", `given up after ${refusals}: ${message}`, nowNs),
+      "it is given up",
+    );
+  }
+  const refused = { ...record, feedback: { ...feedback, refusals, notBeforeNs } };
+  const isFirst = refusals === 1;
+  return become(
+    isFirst ? withEvent(refused, "ANSWER_REFUSED", message, nowNs) : refused,
+    "its source is told again after a long time",
+  );
 }
 
 /** Nothing of it is there any more. */
@@ -203,7 +228,7 @@ function over(record: LeaseRecord, phase: "ENDED" | "FAILED", nowNs: bigint): Le
 
 type Tell = Pick<FeedbackPending, "result" | "deleted">;
 
-const TOLD = { result: false, deleted: false, attempts: 0, notBeforeNs: 0n };
+const TOLD = { result: false, deleted: false, attempts: 0, refusals: 0, notBeforeNs: 0n };
 
 function feedbackOf({ feedback }: LeaseRecord, what: Tell): FeedbackPending {
   return { ...TOLD, ...what, number: feedback.number + 1 };

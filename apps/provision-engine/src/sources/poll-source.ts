@@ -3,17 +3,26 @@ import { POLL_START, transitionPoll, type PollEvent } from "../domain/transition
 import { sortByRank } from "../domain/workload-types.ts";
 import type { LeaseSource } from "./lease-source.ts";
 
-export type PolledOrder = { readonly order: Order; readonly withdrawn: boolean };
+export type PolledOrder = {
+  readonly order: Order;
+  readonly withdrawn: boolean;
+  /** The controller has a result of it. */
+  readonly isAnswered: boolean;
+};
 
 /** What one poll brought. `isLast`: the controller has ended, and is asked no more; what came with that counts. */
 export type PollAnswer =
   | {
       readonly kind: "page";
       readonly orders: readonly PolledOrder[];
+      /** What came as an order and is none; the id is empty where that cannot be read either. */
+      readonly unreadable: readonly { readonly id: string; readonly reason: string }[];
       readonly lastId: bigint;
       readonly isLast: boolean;
     }
-  | Exclude<PollEvent, { kind: "page" }>;
+  | Extract<PollEvent, { kind: "unreadable" }>
+  /** `retryAfterMs`: as the controller asks. */
+  | { readonly kind: "failed"; readonly retryAfterMs?: number };
 
 export type PollSourceDeps = {
   readonly name: string;
@@ -21,7 +30,7 @@ export type PollSourceDeps = {
   readonly poll: (from: bigint, signal: AbortSignal) => Promise<PollAnswer>;
   readonly nowMs: () => number;
   readonly pause: (delayMs: number, signal: AbortSignal) => Promise<void>;
-  /** Between the beginnings of two polls. */
+  /** Between the beginnings of two polls, unless the first brought something new: then there may be more. */
   readonly everyMs: number;
 };
 
@@ -38,12 +47,16 @@ export function pollSource({ name, poll, nowMs, pause, everyMs }: PollSourceDeps
           yield { kind: "order", source: name, ...each };
           if (isAborted(signal)) return;
         }
+        for (const each of answer.unreadable) yield { kind: "unreadable", source: name, ...each };
       }
       const transition = transitionPoll(state, answer);
+      const mayBeMore = answer.kind === "page" && answer.orders.length > 0 && transition.state.from > state.from;
       state = transition.state;
       if (transition.tellHistoryRead) yield { kind: "history-read", source: name };
       if (answer.kind === "page" && answer.isLast) return;
-      await pause(Math.max(0, beganMs + everyMs - nowMs()), signal);
+      if (mayBeMore) continue;
+      const askedMs = answer.kind === "failed" ? (answer.retryAfterMs ?? 0) : 0;
+      await pause(Math.max(askedMs, beganMs + everyMs - nowMs(), 0), signal);
     }
   };
 }

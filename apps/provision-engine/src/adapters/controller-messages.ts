@@ -1,0 +1,111 @@
+import { parseRfc3339, type Order, type Result } from "@muster/leases";
+import { z } from "zod";
+import { isNilResult } from "../domain/is-nil-result.ts";
+import type { PolledOrder } from "../sources/poll-source.ts";
+
+/** An entry of a page that is no order. */
+export type UnreadableOrder = { readonly id: string; readonly reason: string };
+
+export type OrdersPage = {
+  readonly orders: readonly PolledOrder[];
+  readonly unreadable: readonly UnreadableOrder[];
+  /** The controller has ended, and has no more orders ever. */
+  readonly isLast: boolean;
+};
+
+const TEXT_MAX = 256;
+const text = z.string().max(TEXT_MAX);
+
+const time = z.string().transform((written, context) => {
+  const atNs = parseRfc3339(written);
+  if (atNs !== undefined) return atNs;
+  context.addIssue("is no time of RFC 3339");
+  return z.NEVER;
+});
+
+const base64 = z.base64().transform((written) => new Uint8Array(Buffer.from(written, "base64")));
+
+const wireOrder = z.object({
+  id: text,
+  engine: text,
+  user: text,
+  type: text,
+  // A text, so that not a byte of what was signed changes on its way.
+  data: z.string(),
+  created: time,
+  // More than a number of JSON holds.
+  duration: z
+    .string()
+    .regex(/^\d{1,19}$/, "is no decimal number of nanoseconds")
+    .transform(BigInt),
+  reference: text.optional(),
+  version: z
+    .int()
+    .min(0)
+    .max(2 ** 32 - 1)
+    .default(0),
+  signature: base64,
+  signature_format: z.enum(["muster-lease-v1", "legacy"]).default("muster-lease-v1"),
+  to_delete: z.boolean().default(false),
+  result: z.object({ created: time, data: z.string().default("") }).nullish(),
+});
+
+const page = z.object({ orders: z.array(z.unknown()), end: z.boolean().default(false) });
+
+/** A page of orders; undefined: it is none. An entry that cannot be read takes none of the others with it. */
+export function readOrdersPage(json: string): OrdersPage | undefined {
+  const parsed = page.safeParse(parse(json));
+  if (!parsed.success) return undefined;
+  const orders: PolledOrder[] = [];
+  const unreadable: UnreadableOrder[] = [];
+  for (const each of parsed.data.orders) {
+    const read = wireOrder.safeParse(each);
+    if (read.success) orders.push(toPolled(read.data));
+    else unreadable.push({ id: idOf(each), reason: describe(read.error) });
+  }
+  return { orders, unreadable, isLast: parsed.data.end };
+}
+
+function toPolled({ created, duration, signature_format, to_delete, result, ...rest }: z.output<typeof wireOrder>) {
+  const { reference, ...named } = rest;
+  const order: Order = {
+    ...named,
+    reference: reference === "" ? undefined : reference,
+    createdNs: created,
+    durationNs: duration,
+    signatureFormat: signature_format,
+  };
+  const isAnswered =
+    result !== null && result !== undefined && !isNilResult({ createdNs: result.created, data: result.data });
+  return { order, withdrawn: to_delete, isAnswered };
+}
+
+/** A result as controllers get it. */
+export function toJsonResult({ id, type, createdNs, state, message, data, signature }: Result): object {
+  return {
+    id,
+    type,
+    created_ns: String(createdNs),
+    state,
+    message,
+    data,
+    signature: Buffer.from(signature).toString("base64"),
+  };
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+function idOf(each: unknown): string {
+  const read = z.object({ id: text }).safeParse(each);
+  return read.success ? read.data.id : "";
+}
+
+function describe({ issues }: z.ZodError): string {
+  return issues.map(({ path, message }) => `${path.map(String).join(".")}: ${message}`).join("; ");
+}

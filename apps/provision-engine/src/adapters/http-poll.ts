@@ -1,0 +1,49 @@
+import { faultOf } from "@muster/faults";
+import type { PollAnswer, PollSourceDeps } from "../sources/poll-source.ts";
+import { readOrdersPage } from "./controller-messages.ts";
+import type { Controller } from "./controller.ts";
+
+export type HttpPollOptions = {
+  readonly controller: Controller;
+  readonly engine: string;
+  /** Told of a poll that brought nothing, or a page that is passed over. */
+  readonly failed: (what: "away" | "refused" | "unreadable", reason: string) => void;
+};
+
+const PAGE_MAX = 200;
+/** How much less is asked for when an answer cannot be read. */
+const LESS = 8;
+
+/** Asks a controller for orders over HTTP. Of a page that cannot be read less and less is asked for, so that one order is passed over and not those that came with it. */
+export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
+  const ask = async (from: bigint, limit: number, signal: AbortSignal): Promise<PollAnswer> => {
+    const path = `engines/${engine}/orders?from=${String(from)}&limit=${limit}`;
+    const { status, headers, text } = await controller.call({ method: "GET", path }, signal);
+    if (status < 200 || status > 299) {
+      failed("refused", `it answers ${status}`);
+      return { kind: "failed" };
+    }
+    const lastId = readId(headers.get("x-last-id"));
+    const page = text === undefined ? undefined : readOrdersPage(text);
+    if (page !== undefined && lastId !== undefined) return { kind: "page", lastId, ...page };
+    if (limit > 1) return ask(from, Math.ceil(limit / LESS), signal);
+    const reason =
+      text === undefined ? "it is too large" : page === undefined ? "it is no page of orders" : "it has no x-last-id";
+    failed("unreadable", `${reason}, from ${String(from)}, with at most ${limit}`);
+    return { kind: "unreadable", lastId };
+  };
+  return async (from, signal) => {
+    try {
+      return await ask(from, PAGE_MAX, signal);
+    } catch (error) {
+      if (signal.aborted) return { kind: "failed" };
+      const fault = faultOf(error);
+      failed("away", error instanceof Error ? error.message : String(error));
+      return { kind: "failed", ...(fault?.code === "unavailable" && { retryAfterMs: fault.retryAfterMs }) };
+    }
+  };
+}
+
+function readId(header: string | null): bigint | undefined {
+  return header !== null && /^\d{1,20}$/.test(header) ? BigInt(header) : undefined;
+}

@@ -1,0 +1,32 @@
+import { expect, it } from "vitest";
+import { aLease } from "./a-lease.ts";
+import { decidePolled } from "./decide-polled.ts";
+import type { FeedbackPending, LeaseRecord } from "./lease.ts";
+
+const pending = (what: Partial<FeedbackPending>) => ({ feedback: { ...aLease().feedback, ...what } });
+const lease = (changes: Partial<LeaseRecord> = {}) => aLease({ source: "http", ...changes });
+const listed = { source: "http", withdrawn: false, isAnswered: false };
+const answered = { ...listed, isAnswered: true };
+const withdrawn = { ...listed, withdrawn: true };
+
+it.each<[string, typeof listed, LeaseRecord | undefined, string]>([
+  ["a new order is taken", listed, undefined, "order"],
+  ["one that an engine of before has answered is taken, too", answered, undefined, "order"],
+  ["what is withdrawn and not there is told to be gone", withdrawn, undefined, "tell-deleted"],
+  ["what the controller has a result of is left alone", answered, lease(), "nothing"],
+  ["one that failed, and that it knows of, does not run again", answered, lease({ phase: "FAILED" }), "nothing"],
+  ["what it has no result of is answered again", listed, lease(), "order"],
+  ["what it is about to be told is not told beside that", listed, lease(pending({ result: true })), "nothing"],
+  ["nor an end", withdrawn, lease({ phase: "ENDED", ...pending({ deleted: true }) }), "nothing"],
+  ["what is withdrawn ends, whatever is still to be told", withdrawn, lease(pending({ result: true })), "withdraw"],
+  ["what is withdrawn and over is told again", withdrawn, lease({ phase: "ENDED" }), "withdraw"],
+  ["a lease of another source is not withdrawn", withdrawn, lease({ source: "nats" }), "nothing"],
+  [
+    "an order whose lease came from another source is decided on as any order",
+    listed,
+    lease({ source: "nats" }),
+    "order",
+  ],
+])("%s", (_title, news, stored, verdict) => {
+  expect(decidePolled(news, stored).do).toBe(verdict);
+});

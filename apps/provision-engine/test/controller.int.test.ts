@@ -1,0 +1,144 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { openController } from "../src/adapters/controller.ts";
+import { openHttpFeedback } from "../src/adapters/http-feedback.ts";
+import { httpPoll } from "../src/adapters/http-poll.ts";
+import { anOrder } from "../src/domain/a-lease.ts";
+import { httpController, toJsonOrder, type HttpController } from "./http-controller.ts";
+
+const never = new AbortController().signal;
+
+describe("a controller over HTTP", () => {
+  let server: HttpController;
+  let nowMs = 0;
+  let failures: string[] = [];
+  const open = (changes: { timeoutMs?: number; bytesMax?: number } = {}) =>
+    openController(
+      { url: `${server.url}/`, token: "hush", timeoutMs: 60_000, bytesMax: 4096, ...changes },
+      () => nowMs,
+    );
+  const poll = (from: bigint, controller = open()) =>
+    httpPoll({ controller, engine: "main", failed: (what, reason) => failures.push(`${what}: ${reason}`) })(
+      from,
+      never,
+    );
+  const tell = (controller = open()) =>
+    openHttpFeedback(controller, "main").tell(
+      { id: "1-1", source: "http", number: 3, result: undefined, deleted: true },
+      never,
+    );
+
+  beforeEach(async () => {
+    server = await httpController();
+    nowMs = 0;
+    failures = [];
+  });
+  afterEach(() => server[Symbol.asyncDispose]());
+
+  it("brings a page of orders as they were signed, and takes none with another that cannot be read", async () => {
+    const order = anOrder({ data: '{"a":1.0, "b": "é"}', createdNs: 1_500_000_000n, durationNs: 2n ** 63n - 1n });
+    let authorization: string | undefined;
+    server.answerBy(({ headers }) => {
+      ({ authorization } = headers);
+      return false;
+    });
+    server.list(toJsonOrder(order));
+    server.list({ id: "2-1", type: "debug" });
+    server.list(toJsonOrder(order, { id: "3-1", duration: 5 }));
+    server.list("no order at all");
+    server.list(toJsonOrder(order, { to_delete: true, result: { created: "2026-01-01T00:00:00Z", data: "{}" } }));
+    const page = await poll(0n);
+    expect(page).toMatchObject({
+      kind: "page",
+      lastId: 5n,
+      isLast: false,
+      orders: [
+        { order, withdrawn: false, isAnswered: false },
+        { order, withdrawn: true, isAnswered: true },
+      ],
+      unreadable: [{ id: "2-1" }, { id: "3-1" }, { id: "" }],
+    });
+    expect(server.asked).toEqual(["/engines/main/orders?from=0&limit=200"]);
+    expect(authorization).toBe("Bearer hush");
+  });
+
+  it("takes no answer, and one that says that it failed, for no page", async () => {
+    server.answerBy((_request, response) => {
+      response.writeHead(404, { "x-last-id": "900" }).end("{}");
+      return true;
+    });
+    expect(await poll(7n)).toEqual({ kind: "failed" });
+    server.answerBy((request) => {
+      request.socket.destroy();
+      return true;
+    });
+    expect(await poll(7n)).toMatchObject({ kind: "failed" });
+    server.answerBy(() => true);
+    expect(await poll(7n, open({ timeoutMs: 50 }))).toEqual({ kind: "failed" });
+    await server[Symbol.asyncDispose]();
+    expect(await poll(7n)).toMatchObject({ kind: "failed" });
+    server = await httpController();
+    expect(failures.map((each) => each.split(":")[0])).toEqual(["refused", "away", "away", "away"]);
+  });
+
+  it.each<[string, string]>([
+    ["no JSON", "<html>busy</html>"],
+    ["no page", '{"orders":7}'],
+    ["larger than it may be", JSON.stringify({ orders: ["x".repeat(5000)] })],
+  ])("asks for less and less of what is %s, and then passes over one order", async (_what, body) => {
+    server.answerBy((_request, response) => {
+      response.setHeader("x-last-id", "8").end(body);
+      return true;
+    });
+    expect(await poll(7n)).toEqual({ kind: "unreadable", lastId: 8n });
+    expect(server.asked.map((path) => path.split("limit=")[1])).toEqual(["200", "25", "4", "1"]);
+    expect(failures).toHaveLength(1);
+  });
+
+  it("does not know what comes after a page that does not say it", async () => {
+    server.answerBy((_request, response) => {
+      response.setHeader("x-last-id", "soon").end('{"orders":[]}');
+      return true;
+    });
+    expect(await poll(7n)).toEqual({ kind: "unreadable", lastId: undefined });
+  });
+
+  it("leaves a controller alone for as long as it asks for, with all that it would be asked and told", async () => {
+    const controller = open();
+    server.answerBy((_request, response) => {
+      response.writeHead(429, { "retry-after": "120" }).end();
+      return true;
+    });
+    expect(await poll(1n, controller)).toEqual({ kind: "failed", retryAfterMs: 120_000 });
+    server.answerBy(() => false);
+    nowMs = 119_999;
+    expect(await poll(1n, controller)).toEqual({ kind: "failed", retryAfterMs: 1 });
+    await expect(tell(controller)).rejects.toMatchObject({ fault: { code: "unavailable", retryAfterMs: 1 } });
+    expect(server.asked).toHaveLength(1);
+    nowMs = 120_000;
+    expect(await poll(1n, controller)).toMatchObject({ kind: "page" });
+    await tell(controller);
+    expect(server.told).toEqual([{ path: "/engines/main/orders/1-1/deleted", body: { number: 3 } }]);
+  });
+
+  it.each<[number, object]>([
+    [400, { code: "invalid_request" }],
+    [409, { code: "invalid_request" }],
+    [401, { code: "unavailable" }],
+    [500, { code: "unavailable" }],
+    [503, { code: "unavailable" }],
+  ])("an answer %i to what it is told is %o", async (status, fault) => {
+    server.answerBy((_request, response) => {
+      response.writeHead(status).end("no");
+      return true;
+    });
+    await expect(tell()).rejects.toMatchObject({ fault });
+  });
+
+  it("takes for deleted what the controller does not know any more", async () => {
+    server.answerBy((_request, response) => {
+      response.writeHead(404).end();
+      return true;
+    });
+    await tell();
+  });
+});

@@ -1,0 +1,194 @@
+import { buildResultBytes, type ResultState } from "@muster/leases";
+import { verifySignature } from "@muster/leases/keys";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import {
+  aUser,
+  engineSigner,
+  engineWorld,
+  historyOf,
+  LONG,
+  NS_PER_MS,
+  order,
+  phase,
+  reaches,
+  ready,
+  signedEnd,
+  signedOrder,
+  type EngineProcess,
+  type EngineWorld,
+} from "./engine-world.ts";
+import { httpController, toJsonOrder, type HttpController } from "./http-controller.ts";
+
+const user = aUser();
+let world: EngineWorld;
+let controller: HttpController;
+let engine: EngineProcess;
+
+const start = (): Promise<EngineProcess> =>
+  world.startEngine({
+    PROVISION_HTTP_URL: controller.url,
+    PROVISION_HTTP_POLL_MS: "50",
+    PROVISION_REFUSED_RETRY_MS: "50",
+    PROVISION_REFUSED_MAX: "3",
+  });
+const toldOf = (id: string) => controller.told.filter(({ path }) => path.includes(`/orders/${id}/`));
+/** Of what was told, each once: that something is told twice under one number is no fault. */
+const numbersOf = (id: string) => [...new Set(toldOf(id).map(({ body }) => body["number"]))];
+const isTold = (id: string, what: "result" | "deleted") =>
+  until(
+    `${what} of ${id} is told`,
+    () => toldOf(id).find(({ path }) => path === `/engines/main/orders/${id}/${what}`)?.body,
+    LONG,
+  );
+/** Resolves after two polls that began later. */
+async function polledTwice(): Promise<void> {
+  const polls = (): number => controller.asked.filter((path) => path.includes("/orders?")).length;
+  const before = polls();
+  await until("it is polled", () => polls() > before + 2, LONG);
+}
+
+beforeAll(async () => {
+  controller = await httpController();
+  world = await engineWorld();
+  engine = await start();
+  await ready(world);
+}, 120_000);
+
+afterAll(async () => {
+  await world[Symbol.asyncDispose]();
+  await controller[Symbol.asyncDispose]();
+});
+
+it("serves what a controller lists, and tells it a signed result, and the end when it withdraws it", async () => {
+  const sent = signedOrder(user, { id: "1-1" });
+  controller.list(toJsonOrder(sent));
+  const told = await isTold("1-1", "result");
+  const [id, type, message, data, state] = ["id", "type", "message", "data", "state"].map((name) => String(told[name]));
+  const createdNs = BigInt(String(told["created_ns"]));
+  const bytes = buildResultBytes({
+    id: id!,
+    type: type!,
+    message: message!,
+    data: data!,
+    createdNs,
+    state: state as ResultState,
+  });
+  expect(verifySignature(engineSigner.publicKey, bytes, Buffer.from(String(told["signature"]), "base64"))).toBe(true);
+  expect(state).toBe("ok");
+  controller.list(toJsonOrder(sent, { to_delete: true }));
+  await reaches(world, "1-1", "ENDED");
+  await isTold("1-1", "deleted");
+  expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
+});
+
+it("answers with an error what it cannot take, and goes on to what comes after it", async () => {
+  controller.list(toJsonOrder(signedOrder(user, { id: "2-1", type: "unheard_of" })));
+  controller.list(toJsonOrder({ ...signedOrder(user, { id: "2-2" }), signature: new Uint8Array(64) }));
+  controller.list({ id: "2-3", type: "debug", duration: 7 });
+  controller.list(toJsonOrder(signedOrder(user, { id: "2-4", createdNs: NS_PER_MS, durationNs: 1n })));
+  controller.list(toJsonOrder(signedOrder(user, { id: "2-5" }), { to_delete: true }));
+  controller.list(toJsonOrder(signedOrder(user, { id: "2-6" })));
+  await isTold("2-6", "result");
+  expect(await isTold("2-1", "result")).toMatchObject({ state: "error" });
+  expect((await isTold("2-2", "result"))["message"]).toContain("signature");
+  expect((await isTold("2-3", "result"))["message"]).toContain("duration");
+  for (const id of ["2-1", "2-2", "2-3", "2-4", "2-5"]) await isTold(id, "deleted");
+  expect(toldOf("2-4").map(({ path }) => path)).not.toContain("/engines/main/orders/2-4/result");
+  for (const id of ["2-2", "2-3", "2-4", "2-5"])
+    await expect(world.leases.getLease({ id })).rejects.toMatchObject({ fault: { code: "not_found" } });
+});
+
+it("has no harm from pages that come again, go back, are garbage or do not come", async () => {
+  const sent = signedOrder(user, { id: "3-1" });
+  controller.list(toJsonOrder(sent));
+  await isTold("3-1", "result");
+  const page = (lastId: string, ...orders: object[]) => ({ lastId, body: JSON.stringify({ orders }) });
+  const answered = toJsonOrder(sent, { result: { created: "2026-01-01T00:00:00Z", data: "{}" } });
+  const weather = [page("1", answered), { lastId: "0", body: "<html>" }, page("2", answered, answered), undefined];
+  let at = 0;
+  controller.answerBy((request, response, { pathname }) => {
+    if (!pathname.endsWith("/orders")) return false;
+    const answer = weather[at++ % weather.length];
+    if (answer === undefined) request.socket.destroy();
+    else response.setHeader("x-last-id", answer.lastId).end(answer.body);
+    return true;
+  });
+  await until("all of it came twice", () => at > 16, LONG);
+  const last = controller.asked.findLast((path) => path.includes("/orders?"));
+  controller.answerBy(() => false);
+  const from = (path = ""): number => Number(/from=(\d+)/.exec(path)?.[1]);
+  expect(from(last)).toBe(10);
+  controller.list(toJsonOrder(signedOrder(user, { id: "3-2" })));
+  await isTold("3-2", "result");
+  expect(numbersOf("3-1")).toEqual([1]);
+  expect(await historyOf(world, "3-1")).toEqual(["ORDERED", "PROVISIONED"]);
+});
+
+it("tells all that came up once a controller is back that was away, and serves other sources meanwhile", async () => {
+  controller.list(toJsonOrder(signedOrder(user, { id: "4-1" })));
+  controller.list(toJsonOrder(signedOrder(user, { id: "4-2" })));
+  controller.answerBy(({ method }, response) => {
+    if (method === "GET") return false;
+    response.writeHead(503).end();
+    return true;
+  });
+  for (const id of ["4-1", "4-2"]) await reaches(world, id, "ACTIVE");
+  await order(world, signedOrder(user, { id: "4-3" }));
+  await reaches(world, "4-3", "ACTIVE");
+  await world.leases.endLease({ requestId: "e", end: signedEnd(user, "4-2") });
+  await reaches(world, "4-2", "ENDED");
+  expect([...toldOf("4-1"), ...toldOf("4-2"), ...toldOf("4-3")]).toEqual([]);
+  controller.answerBy(() => false);
+  await isTold("4-1", "result");
+  await isTold("4-2", "deleted");
+});
+
+it("gives up telling what a controller refuses, and writes that into the history of the lease", async () => {
+  controller.answerBy(({ method }, response, { pathname }) => {
+    if (method === "GET" || !pathname.includes("/5-1/")) return false;
+    response.writeHead(422).end("no such thing");
+    return true;
+  });
+  controller.list(
+    toJsonOrder(signedOrder(user, { id: "5-1" }), { result: { created: "2026-01-01T00:00:00Z", data: "{}" } }),
+  );
+  controller.list(toJsonOrder(signedOrder(user, { id: "5-2" })));
+  await isTold("5-2", "result");
+  await until(
+    "it is given up",
+    async () => (await historyOf(world, "5-1")).filter((type) => type === "ANSWER_REFUSED").length === 2,
+    LONG,
+  );
+  controller.answerBy(() => false);
+  const { events } = await world.leases.listLeaseHistory({ id: "5-1", limit: 0, continue: "" });
+  expect(events.at(-1)?.message).toContain("422");
+  expect(await phase(world, "5-1")).toBe("ACTIVE");
+});
+
+it("asks for everything again at a start, and neither makes nor tells again what is known", async () => {
+  const known = signedOrder(user, { id: "6-1" });
+  controller.list(toJsonOrder(known, { result: { created: "2026-01-01T00:00:00Z", data: "{}" } }));
+  await isTold("6-1", "result");
+  await until("its lease is told", async () => {
+    const { lease } = await world.leases.getLease({ id: "6-1" });
+    return lease?.record?.feedback?.result === false;
+  });
+  await engine.stop();
+  const polls = controller.asked.length;
+  engine = await start();
+  await until(
+    "it begins at the beginning",
+    () => controller.asked.slice(polls).some((path) => path.includes("?from=0&")),
+    LONG,
+  );
+  await until(
+    "all was taken",
+    () => world.said.filter((line) => line.includes("all that was ordered")).length > 1,
+    LONG,
+  );
+  await polledTwice();
+  expect(numbersOf("6-1")).toEqual([1]);
+  expect(await historyOf(world, "6-1")).toEqual(["ORDERED", "PROVISIONED"]);
+  expect(world.said.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+});
