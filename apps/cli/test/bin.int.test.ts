@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { until } from "@muster/testkit";
+import { processEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { startSessionWorld, type SessionWorld } from "./session-world.ts";
 
@@ -18,7 +18,7 @@ afterAll(() => world[Symbol.asyncDispose]());
 /** `muster run` of a session, started by an old Node in a process group of its own; followed until the session is submitted. */
 async function runSession(name: string) {
   const child = spawn(process.execPath, ["--import", OLD_NODE, BIN, "run", "-"], {
-    env: { PATH: process.env["PATH"], MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
+    env: { ...processEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
     stdio: ["pipe", "ignore", "pipe"],
     detached: true,
   });

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { until } from "@muster/testkit";
+import { processEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AWAY, startSessionWorld, type SessionWorld } from "./session-world.ts";
 
@@ -449,7 +449,7 @@ describe("muster completion", () => {
         COMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _muster; printf '%s\\n' "\${COMPREPLY[@]}"`;
       const { stdout } = await promisify(execFile)("bash", ["-c", program], {
         encoding: "utf8",
-        env: { PATH: process.env["PATH"], MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
+        env: { ...processEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
       });
       return stdout.trim().split("\n");
     };

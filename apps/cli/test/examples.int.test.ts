@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { until } from "@muster/testkit";
+import { processEnv, until } from "@muster/testkit";
 import { afterEach, expect, it } from "vitest";
 import { parseDocuments } from "../src/adapters/parse-documents.ts";
 import { readSessionDocument } from "../src/domain/read-session-document.ts";
@@ -106,7 +106,7 @@ function start(component: ComponentSpec, env: Record<string, string>) {
   const [program = "", ...rest] = [...component.command, ...component.args];
   const own = Object.fromEntries(component.env.map(({ name, value }) => [name, value]));
   const child = spawn(program, rest, {
-    env: { PATH: process.env["PATH"], ...env, ...own },
+    env: { ...processEnv(), ...env, ...own },
     stdio: ["ignore", "pipe", "pipe"],
   });
   children.add(child);

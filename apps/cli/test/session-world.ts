@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { connectNats, consumeEvents, deadLetters, publishEvent, serve, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, ReservationService, SessionService, streams, subjects, WatchService } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
 
 const Kind = muster.session.v1.SessionEventKind;
 type WireSession = ConstructorParameters<typeof muster.session.v1.Session>[0] & object;
@@ -145,7 +145,7 @@ export async function startSessionWorld(): Promise<SessionWorld> {
 
 function start(args: readonly string[], env: Record<string, string>, input = ""): Cli & { kill: () => void } {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env["PATH"], MUSTER_LOCAL_FILE: "/nonexistent", ...env },
+    env: { ...processEnv(), MUSTER_LOCAL_FILE: "/nonexistent", ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });
   let stdout = "";

@@ -7,7 +7,7 @@ import { client, connectNats, type Client } from "@muster/bus";
 import { attachNodes } from "@muster/devcluster";
 import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, ReservationService } from "@muster/proto";
-import { natsServer, until, type TestNats, type TestApiServer } from "@muster/testkit";
+import { natsServer, processEnv, type TestApiServer, type TestNats, until } from "@muster/testkit";
 import { parse } from "yaml";
 import type { StatusJson } from "../src/adapters/status-json.ts";
 
@@ -205,7 +205,7 @@ export async function uninstallDefinition(calls: KubeCalls, name: string): Promi
 
 async function startApp(app: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {
   const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
-    env: { PATH: process.env["PATH"], ...env },
+    env: { ...processEnv(), ...env },
     stdio: ["ignore", "inherit", "inherit"],
   });
   await once(child, "spawn");

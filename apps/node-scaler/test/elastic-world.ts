@@ -10,7 +10,7 @@ import { client, connectNats, type Client } from "@muster/bus";
 import { startDevCluster } from "@muster/devcluster";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, NodeService, ReservationService } from "@muster/proto";
-import { natsServer, until } from "@muster/testkit";
+import { natsServer, processEnv, until } from "@muster/testkit";
 import { parse } from "yaml";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
@@ -77,7 +77,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
   const start = async (app: string, more: Readonly<Record<string, string>> = {}): Promise<Replica> => {
     const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
       env: {
-        PATH: process.env["PATH"],
+        ...processEnv(),
         MUSTER_NATS_URL: nats.url,
         MUSTER_NATS_TOKEN: nats.token,
         MUSTER_KUBECONFIG: kubeconfig,
@@ -149,7 +149,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
       await ledger.unreserve({ requestId: `${name}-release`, owner: owner(name), reservationId });
     },
     muster: async (...words) => {
-      const env = { PATH: process.env["PATH"], MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
+      const env = { ...processEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
       const { stdout } = await promisify(execFile)(process.execPath, [`${APPS}cli/src/main.ts`, ...words], { env });
       return stdout;
     },

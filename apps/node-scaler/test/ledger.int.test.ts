@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { client, connectNats, type Client } from "@muster/bus";
 import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
 import { openBucket, protoCodec } from "@muster/store";
-import { natsServer, until } from "@muster/testkit";
+import { natsServer, processEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { askDemands } from "../src/adapters/ledger.ts";
 import { openPoolsWriter } from "../src/adapters/pools-writer.ts";
@@ -30,7 +30,7 @@ beforeAll(async () => {
   await marks.create(bucketKeys.nodesComplete, muster.watch.v1.NodesComplete.create({ atMs: Date.now() }));
   const writer = await openPoolsWriter(bus.connection, Date.now);
   await writer.announce(policies.values());
-  const env = { PATH: process.env["PATH"], MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
+  const env = { ...processEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
   const child = spawn(process.execPath, [LEDGER], { stdio: ["ignore", "inherit", "ignore"], env });
   stack.defer(async () => {
     const exited = once(child, "exit");

@@ -6,7 +6,7 @@ import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { buildEndBytes, buildOrderBytes, buildRenewalBytes, type Order } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { LeaseService, muster, streams, subjects } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
 import { toWireEnd, toWireOrder, toWireRenewal } from "../src/adapters/messages.ts";
 import { anOrder } from "../src/domain/a-lease.ts";
 
@@ -50,7 +50,7 @@ export async function engineWorld(): Promise<EngineWorld> {
   const startEngine: EngineWorld["startEngine"] = async (env = {}, main = MAIN) => {
     const child = spawn(process.execPath, [main], {
       env: {
-        PATH: process.env["PATH"],
+        ...processEnv(),
         MUSTER_NATS_URL: nats.url,
         MUSTER_NATS_TOKEN: nats.token,
         PROVISION_KEY: ENGINE_KEY,

@@ -7,7 +7,7 @@ import { attachNodes, type AttachedNodes } from "@muster/devcluster";
 import { faultOf } from "@muster/faults";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { FarmService, muster, streams, subjects } from "@muster/proto";
-import { natsServer, until, type TestNats, type TestApiServer } from "@muster/testkit";
+import { natsServer, processEnv, type TestApiServer, type TestNats, until } from "@muster/testkit";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const NODES = { apiVersion: "v1", plural: "nodes" };
@@ -52,7 +52,7 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
   const start = async (app: string, more: Readonly<Record<string, string>>): Promise<ChildProcess> => {
     const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
       env: {
-        PATH: process.env["PATH"],
+        ...processEnv(),
         MUSTER_NATS_URL: nats.url,
         MUSTER_NATS_TOKEN: nats.token,
         MUSTER_KUBECONFIG: kubeconfig,

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { subjects, streams } from "@muster/proto";
-import { otlpCollector, until, type OtlpCollector } from "@muster/testkit";
+import { otlpCollector, type OtlpCollector, processEnv, until } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { aSet, aSpec, placedOn } from "../src/domain/a-set.ts";
@@ -143,7 +143,7 @@ it("a command, the passes that follow from it, its pods and its audits are one t
 async function muster(world: FarmWorld, env: Readonly<Record<string, string>>, ...args: string[]): Promise<string> {
   const { url, token } = world.nats;
   const { stdout } = await promisify(execFile)(process.execPath, [CLI, ...args], {
-    env: { PATH: process.env["PATH"], MUSTER_NATS_URL: url, MUSTER_NATS_TOKEN: token, ...env },
+    env: { ...processEnv(), MUSTER_NATS_URL: url, MUSTER_NATS_TOKEN: token, ...env },
   });
   return stdout;
 }

@@ -7,6 +7,7 @@ import { faultOf, isRetryable } from "@muster/faults";
 import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import type { TestNats } from "@muster/testkit";
+import { processEnv } from "@muster/testkit";
 import { nodeCodec, type NodeEntry } from "../src/adapters/messages.ts";
 
 /** One replica of the service as a process of its own. */
@@ -32,7 +33,7 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
   const child = spawn(process.execPath, [main], {
     stdio: ["ignore", "inherit", "pipe"],
     env: {
-      PATH: process.env["PATH"],
+      ...processEnv(),
       MUSTER_NATS_URL: server.url,
       MUSTER_NATS_TOKEN: server.token,
       RESERVATION_LOCK_TTL_MS: "1000",

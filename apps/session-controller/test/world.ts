@@ -5,7 +5,7 @@ import type { CoreV1Api } from "@kubernetes/client-node";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { buckets, muster, ReservationService, SessionService } from "@muster/proto";
 import { openBucket, protoCodec } from "@muster/store";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
 import { expect } from "vitest";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
@@ -109,7 +109,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
 
 async function startApp(app: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {
   const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
-    env: { PATH: process.env["PATH"], ...env },
+    env: { ...processEnv(), ...env },
     stdio: ["ignore", "inherit", "inherit"],
   });
   await once(child, "spawn");

@@ -2,6 +2,7 @@ export { natsServer } from "./nats.ts";
 export type { TestNats } from "./nats.ts";
 export { natsCluster } from "./nats-cluster.ts";
 export type { TestNatsCluster } from "./nats-cluster.ts";
+export { processEnv } from "./process-env.ts";
 export { until } from "./until.ts";
 export { fixedClock } from "./clock.ts";
 export { kubeApiServer, kubeAssets } from "./kube-apiserver.ts";

@@ -167,7 +167,7 @@ function startServices(
       JOB_REPLACEMENT_WAIT_MS: "8000",
     },
     // Nothing of ours reaches the services but what they need to run at all.
-    baseEnv: { PATH: env["PATH"], HOME: env["HOME"] },
+    baseEnv: { PATH: env["PATH"], HOME: env["HOME"], NODE_COMPILE_CACHE: env["NODE_COMPILE_CACHE"] },
     signal,
     onProgress,
   });

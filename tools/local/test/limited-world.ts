@@ -6,7 +6,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { client, type Client, connectNats } from "@muster/bus";
 import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, NodeService, ReservationService, SessionService } from "@muster/proto";
-import { natsServer, until } from "@muster/testkit";
+import { natsServer, processEnv, until } from "@muster/testkit";
 import { serviceReady, startChild } from "../src/child.ts";
 import { ROOT } from "../src/stack.ts";
 import { applyAll, readManifests } from "./manifests.ts";
@@ -66,7 +66,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   const children = DEPLOYED.map((service) => {
     const logFile = join(directory, `${service}.log`);
     const env = {
-      PATH: process.env["PATH"],
+      ...processEnv(),
       HOME: process.env["HOME"],
       MUSTER_NATS_URL: nats.url,
       MUSTER_NATS_TOKEN: nats.token,

@@ -5,7 +5,7 @@ import { KubeConfig, type V1Pod } from "@kubernetes/client-node";
 import { client, type Client, connectNats } from "@muster/bus";
 import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
 import { labels, muster, ReservationService, SessionService } from "@muster/proto";
-import { until } from "@muster/testkit";
+import { processEnv, until } from "@muster/testkit";
 import { applyAll, readManifests } from "./manifests.ts";
 import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
 
@@ -39,7 +39,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
     await startStack({
       directory: join(directory, "stack"),
       pools: { drivers: 1, workers: 4 },
-      baseEnv: { PATH: process.env["PATH"], HOME: process.env["HOME"] },
+      baseEnv: { ...processEnv(), HOME: process.env["HOME"] },
       signal: new AbortController().signal,
       onProgress: (line) => progress.push(line),
       ...options,

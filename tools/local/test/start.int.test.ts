@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { until } from "@muster/testkit";
+import { processEnv, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ROOT } from "../src/stack.ts";
 
@@ -24,7 +24,7 @@ function start(...args: string[]) {
   const child = spawn(process.execPath, [join(ROOT, "tools/local/src/main.ts"), ...args], {
     cwd: ROOT,
     env: {
-      PATH: process.env["PATH"],
+      ...processEnv(),
       HOME: process.env["HOME"],
       MUSTER_LOCAL_DIRECTORY: directory,
       MUSTER_TEST_MARK: mark,
@@ -135,7 +135,7 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
       expect(second.output()).toContain("runs already");
 
       const pools = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "pools"], {
-        env: { PATH: process.env["PATH"], MUSTER_LOCAL_FILE: join(directory, "local.json") },
+        env: { ...processEnv(), MUSTER_LOCAL_FILE: join(directory, "local.json") },
       });
       expect(await once(pools, "exit")).toEqual([0, null]);
       run.interrupt();

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { type OtlpCollector, otlpCollector, type ReceivedSpan, until } from "@muster/testkit";
+import { type OtlpCollector, otlpCollector, processEnv, type ReceivedSpan, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ROOT } from "../src/stack.ts";
 import { startWorld, type World } from "./stack-world.ts";
@@ -11,7 +11,7 @@ let world: World;
 beforeAll(async () => {
   collector = await otlpCollector();
   const baseEnv = {
-    PATH: process.env["PATH"],
+    ...processEnv(),
     HOME: process.env["HOME"],
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
   };
