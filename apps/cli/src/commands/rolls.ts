@@ -191,7 +191,7 @@ async function untilRolled(
   set: ReplicaSet,
   timeoutMs: number | undefined,
 ): Promise<ReplicaSet> {
-  const { last } = await watchFarm(cli, connected, {
+  const { last } = await lookUntil(cli, connected, {
     start: set,
     look: () => farmCalls(connected.link).get(set.name),
     isEnough: (seen) => seen.uid !== set.uid || decideRolled(seen) !== "open",
