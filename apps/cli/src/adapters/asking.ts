@@ -3,6 +3,8 @@ export const LONG_POLL_MS = 4000;
 export const LONG_POLL_TIMEOUT_MS = 6000;
 /** Longer than a change of leader or a restart takes, so that those pass unnoticed. */
 export const CALL_TIMEOUT_MS = 15_000;
+/** For whoever asks whether a service is there: somebody waits, and "not now" is an answer. */
+export const STATUS_TIMEOUT_MS = 2000;
 /** Pages of a list that are read; each has at most 500. */
 const PAGES_MAX = 200;
 

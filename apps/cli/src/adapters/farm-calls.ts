@@ -4,7 +4,7 @@ import type { ExplainedSet, ReplicaSet, Roll, SetAudit, UnreadableSet } from "..
 import type { SetDocument, SetSpec } from "../domain/set-document.ts";
 import type { Link } from "../kinds/kind.ts";
 import { caller } from "./caller.ts";
-import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
+import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import {
   auditFromMessage,
   explainedFromMessage,
@@ -78,10 +78,12 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
         return { items: reply.sets.map(setFromMessage), next: reply.continue };
       }),
     unreadable: async () =>
-      (await farms.listReplicaSets({ limit: 1 }, options)).unreadable.map(({ name, because }) => ({
-        name: name ?? "",
-        because: because ?? "",
-      })),
+      (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(
+        ({ name, because }) => ({
+          name: name ?? "",
+          because: because ?? "",
+        }),
+      ),
     explain: async (name) => explainedFromMessage(await farms.explainReplicaSet({ name }, options)),
     scale: async (name, replicasDesired, expected) => {
       const request = { ...again(), name, replicasDesired, ...(expected !== undefined && { expected }) };

@@ -2,12 +2,14 @@ import { client, type Bus } from "@muster/bus";
 import { JobService, ReservationService, WatchService } from "@muster/proto";
 import type { Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import type { Work } from "../domain/work.ts";
-import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
+import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { explanationFromMessage, jobFromMessage, poolFromMessage, reservationFromMessage } from "./messages.ts";
 
 /** What the services can be asked for beside work, in domain types. Every call rejects with FaultError and nothing else. */
 export type MusterServices = {
   pools(): Promise<Pool[]>;
+  /** Of a ledger that answers at once. */
+  poolsNow(): Promise<Pool[]>;
   reservation(ownerKind: string, ownerId: string): Promise<Reservation>;
   reservations(): Promise<Reservation[]>;
   explanation(ownerKind: string, ownerId: string): Promise<ReservationExplanation>;
@@ -25,16 +27,17 @@ export type WatcherStatus = {
   readonly nodes: number;
 };
 
-const STATUS_TIMEOUT_MS = 2000;
-
 /** The services on this bus; the signal gives up whatever is being asked. */
 export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
   const reservations = client(bus, ReservationService);
   const watcher = client(bus, WatchService);
   const jobs = client(bus, JobService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+  const pools = async (timeoutMs: number): Promise<Pool[]> =>
+    (await reservations.listPools({}, { timeoutMs, signal: stop })).pools.map(poolFromMessage);
   return {
-    pools: async () => (await reservations.listPools({}, options)).pools.map(poolFromMessage),
+    pools: () => pools(CALL_TIMEOUT_MS),
+    poolsNow: () => pools(STATUS_TIMEOUT_MS),
     reservation: async (kind, id) => {
       const { reservation } = await reservations.getReservation({ owner: { kind, id } }, options);
       return reservationFromMessage(reservation ?? {});

@@ -43,7 +43,7 @@ async function observe(cli: Cli): Promise<Observations> {
     see(bus.nats()),
     see(bus.replicas()),
     see(bus.services.watcherStatus()),
-    see(bus.services.pools()),
+    see(bus.services.poolsNow()),
     scalerDump(bus.link),
     see(bus.dropped()),
     see(bus.services.kindsGone()),
