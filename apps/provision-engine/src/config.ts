@@ -92,9 +92,13 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     };
   });
   const { engine } = config.order;
-  if (ENGINE_ID.test(engine)) return config;
+  if (isEngineId(engine)) return config;
   const reason = `"${engine}" is no engine id: lower case letters, digits, - and _ are needed, 63 at most`;
   return throwFault({ code: "invalid_request", field: "PROVISION_ENGINE_ID", reason });
+}
+
+export function isEngineId(text: string): boolean {
+  return ENGINE_ID.test(text);
 }
 
 function readKube(read: EnvReader): KubeConfiguration | undefined {

@@ -1,14 +1,16 @@
-import { connectService, serve, type NatsBus } from "@muster/bus";
+import { client, connectService, serve, type Client, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
-import { LeaseService } from "@muster/proto";
+import { LeaseService, leaseServiceOf, type LeaseServiceOfEngine } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
 import { openCluster, type Cluster } from "./adapters/cluster.ts";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
+import { routeHandlers } from "./adapters/route.ts";
 import type { Config } from "./config.ts";
 import { runEngine, type Lead } from "./engine.ts";
 import { consumeOrders } from "./order-stream.ts";
+import { pushStats } from "./push-stats.ts";
 import { takePolled } from "./take-polled.ts";
 import { makeWorkloads } from "./workloads/make-workloads.ts";
 import type { Workload } from "./workloads/workload.ts";
@@ -25,12 +27,7 @@ export async function run(
   await using bus = await connectService(context);
   await using cluster = config.kube && openCluster(config.kube);
   await using deps = await openDeps(context, bus, workloads(bus, cluster));
-  await using _served = await serve(bus, LeaseService, makeHandlers(deps.requests), {
-    version: context.version,
-    description: "Leases: signed orders for workloads, for a time",
-    concurrency: REQUESTS_AT_ONCE,
-    onDefect: (method, error) => logger.error({ method, err: error }, "a request failed inside the service"),
-  });
+  await using _served = await serveRequests(context, bus, deps);
   await using _orders = await consumeOrders({
     bus,
     requests: deps.requests,
@@ -50,6 +47,28 @@ export async function run(
     },
     (leadership) => work(context, deps, leadership),
   );
+}
+
+/** Answers for the own engine, and for all of them what any can answer. */
+async function serveRequests(
+  { config, version, logger }: ServiceContext<Config>,
+  bus: NatsBus,
+  deps: Deps,
+): Promise<AsyncDisposable> {
+  const { engine } = config.order;
+  const options = {
+    version,
+    description: "Leases: signed orders for workloads, for a time",
+    concurrency: REQUESTS_AT_ONCE,
+    onDefect: (method: string, error: unknown) =>
+      logger.error({ method, err: error }, "a request failed inside the service"),
+  };
+  await using served = new AsyncDisposableStack();
+  const own = makeHandlers(deps.requests);
+  const other = (id: string): Client<LeaseServiceOfEngine> => client(bus, leaseServiceOf(id));
+  served.use(await serve(bus, leaseServiceOf(engine), own, options));
+  served.use(await serve(bus, LeaseService, routeHandlers({ engine, own, other, nowMs: Date.now }), options));
+  return served.move();
 }
 
 /** One leadership; ends also when NATS is away, so that the replica that comes back first goes on. */
@@ -73,7 +92,8 @@ async function workAs({ engine, polled }: Deps, lead: Lead): Promise<void> {
     stop.abort();
     throw error;
   };
-  const polling = polled && takePolled(polled.take, polled.source, signal);
-  const ends = await Promise.allSettled([runEngine(engine, own).catch(stopAll), polling?.catch(stopAll)]);
+  const work = [runEngine(engine, own)];
+  if (polled !== undefined) work.push(takePolled(polled.take, polled.source, signal), pushStats(polled.stats, signal));
+  const ends = await Promise.allSettled(work.map((each) => each.catch(stopAll)));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }

@@ -122,8 +122,8 @@ export function signedRenewal(user: Signer, id: string, expiresAtNs: bigint, seq
   return toWireRenewal({ ...renewal, signature: user.sign(buildRenewalBytes(renewal)) });
 }
 
-export function signedEnd(user: Signer, id: string) {
-  const end = { id, engine: "main", user: user.userId, createdNs: nowNs(), signature: new Uint8Array() };
+export function signedEnd(user: Signer, id: string, engine = "main") {
+  const end = { id, engine, user: user.userId, createdNs: nowNs(), signature: new Uint8Array() };
   return toWireEnd({ ...end, signature: user.sign(buildEndBytes(end)) });
 }
 

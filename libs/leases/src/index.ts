@@ -23,4 +23,5 @@ export {
 } from "./nanoseconds.ts";
 export type { SecondsAndNanos } from "./nanoseconds.ts";
 export type { EndRequest, Order, Renewal, Result, ResultState } from "./order.ts";
+export { streamCounts } from "./stream-counts.ts";
 export { publicKeyOf, userIdOf } from "./user-id.ts";

@@ -7,6 +7,8 @@ export type {
   ServiceDescriptor,
 } from "./descriptor.ts";
 export { annotations, labels, schedulingGates, taints } from "./labels.ts";
+export { leaseServiceOf } from "./lease-service-of.ts";
+export type { LeaseServiceOfEngine } from "./lease-service-of.ts";
 export { bucketKeys, buckets, streams, subjects } from "./subjects.ts";
 export { muster } from "../generated/messages.js";
 export {

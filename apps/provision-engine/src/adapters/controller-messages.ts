@@ -1,4 +1,5 @@
 import { parseRfc3339, type Order, type Result } from "@muster/leases";
+import type { muster, PropertiesOf } from "@muster/proto";
 import { z } from "zod";
 import { isNilResult } from "../domain/is-nil-result.ts";
 import type { PolledOrder } from "../sources/poll-source.ts";
@@ -92,6 +93,19 @@ export function toJsonResult({ id, type, createdNs, state, message, data, signat
     signature: Buffer.from(signature).toString("base64"),
   };
 }
+
+/** Counters as controllers get them, under the names that they have on the wire. */
+export function toJsonStats({ engine, counters, used, capacity }: PropertiesOf<Counters>): object {
+  const units = (each: typeof used) => ({
+    cru: each?.cru ?? 0,
+    mru_bytes: each?.mruBytes ?? 0,
+    hru_bytes: each?.hruBytes ?? 0,
+    sru_bytes: each?.sruBytes ?? 0,
+  });
+  return { engine, counters, used: units(used), capacity: capacity ? units(capacity) : null };
+}
+
+type Counters = typeof muster.provision.v1.GetCountersReply;
 
 function parse(json: string): unknown {
   try {

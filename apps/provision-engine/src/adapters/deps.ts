@@ -9,13 +9,15 @@ import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
 import type { EngineOps } from "../engine.ts";
 import { openHoldings, type Holdings } from "../holdings.ts";
+import type { PushStatsDeps } from "../push-stats.ts";
 import { pollSource } from "../sources/poll-source.ts";
 import type { TakePolledDeps } from "../take-polled.ts";
 import type { Answer, TellDeps } from "../tell-lease.ts";
 import type { LeaseSource } from "../sources/lease-source.ts";
 import type { Workload } from "../workloads/workload.ts";
+import { toJsonStats } from "./controller-messages.ts";
 import { openController } from "./controller.ts";
-import type { HandlerDeps } from "./handlers.ts";
+import { COUNT_EVERY_MS, countersMessage, type HandlerDeps } from "./handlers.ts";
 import { openHistory } from "./history.ts";
 import { openHttpFeedback } from "./http-feedback.ts";
 import { httpPoll } from "./http-poll.ts";
@@ -27,7 +29,8 @@ export type Deps = AsyncDisposable & {
   readonly engine: EngineOps;
   readonly requests: HandlerDeps;
   /** Orders that are asked for; undefined: they only come. */
-  readonly polled: { readonly source: LeaseSource; readonly take: TakePolledDeps } | undefined;
+  readonly polled:
+    { readonly source: LeaseSource; readonly take: TakePolledDeps; readonly stats: PushStatsDeps } | undefined;
   /** What is not as fresh as it should be; undefined when all is. */
   readonly staleness: () => string | undefined;
 };
@@ -101,6 +104,16 @@ export async function openDeps(
     polled: http && {
       source: http.source,
       take: { requests, feedback, sign, seen: seenIn(view), ...tellOfPolled(context, metrics) },
+      stats: {
+        stats: () => toJsonStats(countersMessage(requests)),
+        push: http.updateStats,
+        pause,
+        failed: (error) => {
+          metrics.failed("stats");
+          logger.warn({ err: error }, "a controller does not take what is counted");
+        },
+        everyMs: COUNT_EVERY_MS,
+      },
     },
     staleness: () => (view.ageMs() > STALE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
@@ -156,7 +169,7 @@ function openHttp({ config, logger, signal }: ServiceContext<Config>, metrics: L
   const { address, pollMs } = config.controller;
   const { engine } = config.order;
   const controller = openController(address, Date.now);
-  const { tell } = openHttpFeedback(controller, engine);
+  const { tell, updateStats } = openHttpFeedback(controller, engine);
   const poll = httpPoll({
     controller,
     engine,
@@ -167,6 +180,7 @@ function openHttp({ config, logger, signal }: ServiceContext<Config>, metrics: L
   });
   return {
     tell: (answer: Answer) => tell(answer, signal),
+    updateStats,
     source: pollSource({ name: HTTP, poll, nowMs: Date.now, pause, everyMs: pollMs }),
   };
 }

@@ -1,3 +1,4 @@
+import { pause } from "@muster/backoff";
 import type { Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import type { Order } from "@muster/leases";
@@ -24,6 +25,8 @@ const SOURCE = "api";
 const PAGE_MAX = 500;
 const EVENTS = { fallback: 100, max: 500 };
 const POLL_MS = 20_000;
+/** Between two counts of a stream of them. */
+export const COUNT_EVERY_MS = 2000;
 const ANY_PHASE: number = muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED;
 
 /** The methods of LeaseService, answered by every replica. */
@@ -65,19 +68,34 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
       const page = await deps.history.page(id, { limit: most, before }, signal);
       return { events: page.items.map(toWireEvent), continue: String(page.before ?? "") };
     },
-    getCounters: ({ engine }) => {
+    getCounters: async ({ engine, afterNumber }, { signal }) => {
       const own = deps.policy.engine;
       if (engine !== "" && engine !== own) return throwFault({ code: "not_found", kind: "engine", id: engine });
-      const { counters, used } = deps.holdings.counters();
-      const { capacity } = deps;
-      const isLimited = Object.keys(capacity).length > 0;
-      return Promise.resolve({
-        engine: own,
-        counters,
-        used: toWireUnits(used),
-        capacity: isLimited ? toWireUnits({ ...NO_LIMIT, ...capacity }) : null,
-      });
+      const nowMs = Number(deps.nowNs() / 1_000_000n);
+      const isCounted = afterNumber < Math.floor(nowMs / COUNT_EVERY_MS);
+      if (!isCounted) await pause(COUNT_EVERY_MS - (nowMs % COUNT_EVERY_MS), signal);
+      return countersMessage(deps);
     },
+  };
+}
+
+/** What an engine's counters are now. */
+export function countersMessage({
+  holdings,
+  capacity,
+  policy,
+  nowNs,
+}: Pick<HandlerDeps, "holdings" | "capacity" | "policy" | "nowNs">): PropertiesOf<
+  typeof muster.provision.v1.GetCountersReply
+> {
+  const { counters, used } = holdings.counters();
+  const isLimited = Object.keys(capacity).length > 0;
+  return {
+    engine: policy.engine,
+    counters,
+    used: toWireUnits(used),
+    capacity: isLimited ? toWireUnits({ ...NO_LIMIT, ...capacity }) : null,
+    number: Math.floor(Number(nowNs() / 1_000_000n) / COUNT_EVERY_MS),
   };
 }
 

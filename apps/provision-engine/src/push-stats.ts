@@ -1,0 +1,38 @@
+import { backoffMs, type pause } from "@muster/backoff";
+
+export type PushStatsDeps = {
+  readonly stats: () => object;
+  /** UpdateStats of the Feedbacker. */
+  readonly push: (stats: object, signal: AbortSignal) => Promise<void>;
+  readonly pause: typeof pause;
+  readonly failed: (error: unknown) => void;
+  readonly everyMs: number;
+};
+
+const RETRY = { firstMs: 2000, mostMs: 60_000 };
+
+/** Tells a controller what is counted, at the beginning and whenever it is another than was told last, until the signal. */
+export async function pushStats(deps: PushStatsDeps, signal: AbortSignal): Promise<void> {
+  let told: string | undefined;
+  for (let failures = 0; !signal.aborted;) {
+    const stats = deps.stats();
+    const text = JSON.stringify(stats);
+    if (text !== told) {
+      try {
+        await deps.push(stats, signal);
+        told = text;
+        failures = 0;
+      } catch (error) {
+        if (isAborted(signal)) return;
+        failures += 1;
+        deps.failed(error);
+      }
+    }
+    await deps.pause(failures === 0 ? deps.everyMs : backoffMs(failures, RETRY), signal);
+  }
+}
+
+/** Asked anew after each wait. */
+function isAborted(signal: AbortSignal): boolean {
+  return signal.aborted;
+}

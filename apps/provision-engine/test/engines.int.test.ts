@@ -1,0 +1,84 @@
+import { publishEvent } from "@muster/bus";
+import { streamCounts } from "@muster/leases";
+import { muster, subjects } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { toWireOrder } from "../src/adapters/messages.ts";
+import {
+  aUser,
+  engineWorld,
+  LONG,
+  order,
+  phase,
+  reaches,
+  ready,
+  signedEnd,
+  signedOrder,
+  type EngineWorld,
+} from "./engine-world.ts";
+
+const user = aUser();
+let world: EngineWorld;
+
+const served = (engine: string) =>
+  until(
+    `${engine} answers`,
+    () => world.leases.getCounters({ engine }, { timeoutMs: 2000 }).then(({ engine: id }) => id === engine),
+    LONG,
+  );
+
+beforeAll(async () => {
+  world = await engineWorld();
+  await world.startEngine();
+  await world.startEngine({ PROVISION_ENGINE_ID: "west", PROVISION_CAPACITY_CRU: "5" });
+  await ready(world);
+  await served("main");
+  await served("west");
+}, 120_000);
+
+afterAll(() => world[Symbol.asyncDispose]());
+
+it("each engine on one bus serves its own orders, whoever is asked and however they come", async () => {
+  await order(world, signedOrder(user, { id: "1-1", engine: "west" }));
+  await order(world, signedOrder(user, { id: "1-2" }));
+  const streamed = signedOrder(user, { id: "1-3", engine: "west" });
+  const { Order } = muster.provision.v1;
+  await publishEvent(world.bus, subjects.orderLease("west", "1-3"), Order, toWireOrder(streamed), { messageId: "1-3" });
+  await until("it is taken", () => phase(world, "1-3").then(() => true), LONG);
+  for (const id of ["1-1", "1-2", "1-3"]) await reaches(world, id, "ACTIVE");
+  const countOf = async (engine: string) => (await world.leases.getCounters({ engine })).counters?.debug;
+  await until("each counts its own", async () => (await countOf("west")) === 2 && (await countOf("main")) === 1, LONG);
+  expect((await world.leases.getCounters({ engine: "west" })).capacity?.cru).toBe(5);
+  await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1", "west") }, { timeoutMs: 20_000 });
+  await reaches(world, "1-1", "ENDED");
+});
+
+it("says that nobody serves an engine, and refuses what is no engine", async () => {
+  const unserved = { fault: { code: "unavailable", dependency: expect.stringContaining('"nowhere"') as string } };
+  const sent = toWireOrder(signedOrder(user, { id: "2-1", engine: "nowhere" }));
+  const asked = { requestId: "r", order: sent, dryRun: false };
+  await expect(world.leases.orderLease(asked, { repeat: "never", timeoutMs: 5000 })).rejects.toMatchObject(unserved);
+  await expect(
+    world.leases.getCounters({ engine: "nowhere" }, { repeat: "never", timeoutMs: 5000 }),
+  ).rejects.toMatchObject(unserved);
+  await expect(order(world, signedOrder(user, { id: "2-2", engine: "No.Where" }))).rejects.toMatchObject({
+    fault: { code: "invalid_request", field: "engine" },
+  });
+  for (const id of ["2-1", "2-2"])
+    await expect(world.leases.getLease({ id })).rejects.toMatchObject({ fault: { code: "not_found" } });
+});
+
+it("streams counts until the stream is left", async () => {
+  const stop = new AbortController();
+  const numbers: number[] = [];
+  const get = (afterNumber: number, signal: AbortSignal) =>
+    world.leases.getCounters({ engine: "west", afterNumber }, { signal, timeoutMs: 20_000 });
+  for await (const { number, engine } of streamCounts(get, stop.signal)) {
+    expect(engine).toBe("west");
+    numbers.push(number);
+    if (numbers.length === 3) stop.abort();
+  }
+  const [first = 0, second = 0, third = 0] = numbers;
+  expect(second).toBeGreaterThan(first);
+  expect(third).toBeGreaterThan(second);
+});
