@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe } from "vitest";
+import { describeAccounts } from "./conformance/accounts.ts";
 import { type Api, api } from "./conformance/api.ts";
 import { describeClient } from "./conformance/client-node.ts";
 import { type Cluster, clusters } from "./conformance/clusters.ts";
@@ -54,6 +55,7 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("coordination", () => describeCoordination(connection));
   describe.skipIf(skip)("disruption", () => describeDisruption(connection));
   describe.skipIf(skip)("roles", () => describeRoles(connection));
+  describe.skipIf(skip)("service accounts", () => describeAccounts(connection));
   describe.skipIf(skip)("kinds", () => describeKinds(connection));
   describe.skipIf(skip)("volume claims", () => describeVolumeClaims(connection));
   describe.skipIf(skip)("workloads", () => describeWorkloads(connection));

@@ -136,6 +136,8 @@ function describeSubresource(kind: string, name: Subresource): JsonObject {
       return { ...base, kind, verbs: ["update"] };
     case "binding":
       return { ...base, kind: "Binding", verbs: ["create"] };
+    case "token":
+      return { ...base, group: "authentication.k8s.io", version: "v1", kind: "TokenRequest", verbs: ["create"] };
     case "exec":
       return { ...base, kind: "PodExecOptions", verbs: ["create", "get"] };
     case "attach":

@@ -1,3 +1,5 @@
+import type { RoleBook } from "./access/decide-access.ts";
+import type { User } from "./access/user.ts";
 import type { Schema } from "./definitions.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { nameOf, namespaceOf } from "./metadata.ts";
@@ -69,11 +71,14 @@ export type Resource = {
   readonly deleteReturnsObject: boolean;
   /** Seconds that a deletion waits for somebody to stop what the object stands for; undefined: there is nothing to wait for. */
   readonly gracePeriodSeconds: ((object: JsonObject, wanted: number | undefined) => number) | undefined;
-  /** What is answered at once to an object that is posted; such objects are kept nowhere, and nothing else can be done with them. */
-  readonly answer: ((object: JsonObject) => JsonObject) | undefined;
+  /** What is answered at once to an object that is posted, by who posts it; such objects are kept nowhere, and nothing else can be done with them. */
+  readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;
   /** Where the objects are kept, if another resource keeps them in its own form. */
   readonly storedAs: StoredForm | undefined;
 };
+
+/** Who asks, and all that is kept of what anybody may do. */
+export type Asker = { readonly user: User; readonly book: RoleBook };
 
 /** Paths of fields. */
 export type ScalePaths = {
@@ -83,7 +88,7 @@ export type ScalePaths = {
 };
 
 export type Subresource =
-  "scale" | "status" | "binding" | "log" | "eviction" | "finalize" | "exec" | "attach" | "portforward";
+  "scale" | "status" | "binding" | "log" | "eviction" | "finalize" | "token" | "exec" | "attach" | "portforward";
 
 /** Two API groups may show one set of objects. */
 export type StoredForm = {

@@ -1,3 +1,5 @@
+import type { AccountTokens } from "./access/account-tokens.ts";
+import { answerTokenRequest } from "./access/token-request.ts";
 import { negotiate } from "./accept.ts";
 import { answer, type Exchange } from "./answer.ts";
 import { mediaType, parseJson, parseYaml, readBody, readObject, readOptions, requireObjectType } from "./body.ts";
@@ -15,7 +17,7 @@ import { locateExec, tunnelExec } from "./pod-exec.ts";
 import { chooseContainer, logPath, streamLog } from "./pod-log.ts";
 import { booleanOf, deleteOptionsOf, dryRunOf, integerOf, versionQuery } from "./query.ts";
 import type { ObjectName, Registry } from "./registry.ts";
-import { apiVersionOf, type Resource } from "./resource.ts";
+import { apiVersionOf, type Asker, type Resource } from "./resource.ts";
 import type { Decoded } from "./schema.ts";
 import {
   badRequest,
@@ -41,19 +43,30 @@ export type RestDeps = {
   readonly nowMs: () => number;
   /** Undefined: logs cannot be read, and no commands run. */
   readonly kubelet: KubeletAccess | undefined;
+  readonly tokens: AccountTokens;
 };
 
-type Call = { readonly deps: RestDeps; readonly exchange: Exchange; readonly target: Target; readonly view: View };
+type Call = {
+  readonly deps: RestDeps;
+  readonly exchange: Exchange;
+  readonly target: Target;
+  readonly view: View;
+  readonly asker: Asker;
+};
 
 /** Serves a request for a resource. Refusals are thrown as failures. */
-export async function serveTarget(deps: RestDeps, exchange: Exchange, target: Target): Promise<void> {
+export async function serveTarget(
+  deps: RestDeps,
+  exchange: Exchange,
+  { target, asker }: Pick<Call, "target" | "asker">,
+): Promise<void> {
   const include = exchange.query.get("includeObject");
   const view: View = {
     resource: target.resource,
     form: negotiate(exchange.request.headers.accept) ?? fail(notAcceptable()),
     includeObject: include === "Object" || include === "None" ? include : "Metadata",
   };
-  const call: Call = { deps, exchange, target, view };
+  const call: Call = { deps, exchange, target, view, asker };
   const { warning } = target.resource;
   if (warning !== undefined) exchange.response.appendHeader("warning", `299 - ${JSON.stringify(warning)}`);
   if (target.resource.answer !== undefined) {
@@ -76,6 +89,8 @@ export async function serveTarget(deps: RestDeps, exchange: Exchange, target: Ta
       return method === "POST" ? bind(call) : fail(methodNotAllowed());
     case "eviction":
       return method === "POST" ? evict(call) : fail(methodNotAllowed());
+    case "token":
+      return method === "POST" ? requestToken(call) : fail(methodNotAllowed());
     case "log":
       if (method !== "GET") return fail(methodNotAllowed());
       readLog(call);
@@ -148,13 +163,13 @@ function watch({ deps, exchange, target, view }: Call): void {
 }
 
 async function create(call: Call): Promise<void> {
-  const { deps, exchange, target } = call;
+  const { deps, exchange, target, asker } = call;
   requireObjectType(exchange.request);
   const dryRun = dryRunOf(exchange.query, "CreateOptions");
   const body = await readObject(exchange.request, expectedOf(target.resource));
   const { object, warnings } = decodeBody(call, body, refuseBody(target.resource));
   if (target.resource.answer !== undefined) {
-    show(call, 201, target.resource.answer(object), warnings);
+    show(call, 201, target.resource.answer(object, asker), warnings);
     return;
   }
   show(call, 201, deps.registry.create(target.resource, target.namespace, object, dryRun, writerOf(call)), warnings);
@@ -323,6 +338,11 @@ async function evict({ deps, exchange, target }: Call): Promise<void> {
   const body = await readObject(exchange.request, { apiVersion: "policy/v1", kind: "Eviction" });
   evictPod(deps, target, body, deleteOptionsOf(exchange.query, objectAt(body, "deleteOptions")));
   answer(exchange, 201, successStatus(undefined, 201));
+}
+
+async function requestToken({ deps, exchange, target }: Call): Promise<void> {
+  const body = await readObject(exchange.request, { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest" });
+  answer(exchange, 201, answerTokenRequest(deps, target, body));
 }
 
 function readLog({ deps, exchange, target }: Call): void {

@@ -4,8 +4,13 @@ import { createServer, type Server } from "node:https";
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { join } from "node:path";
+import { accountTokens } from "./access/account-tokens.ts";
+import { attributesOf } from "./access/attributes.ts";
+import { findGrant, refusal, type RoleBook } from "./access/decide-access.ts";
+import { roleBook } from "./access/role-book.ts";
+import { ADMIN, type User } from "./access/user.ts";
 import { answerError, answerFailure, answerText, type Exchange, type Tunnel } from "./answer.ts";
-import { isAuthorized } from "./authenticate.ts";
+import { bearerOf, isAuthorized } from "./authenticate.ts";
 import { type Certificate, signLoopbackServer } from "./certificates.ts";
 import { startClaimProtection } from "./claim-protection.ts";
 import { startCollector } from "./collector.ts";
@@ -112,8 +117,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   started.use(startClaimProtection({ store, registry, onDefect }));
   started.use(startWorkloadController({ store, registry, nowMs, onDefect }));
 
-  const deps: RestDeps = { registry, store, watches, nowMs, kubelet };
-  const guard: Guard = { token, onDefect, catalogue: served };
+  const tokens = accountTokens({ key: secrets.token, find: registry.find, nowMs });
+  const deps: RestDeps = { registry, store, watches, nowMs, kubelet, tokens };
+  const guard: Guard = { token, book: roleBook(store), onDefect, catalogue: served };
   const server = createServer({ ...certificate, minVersion: "TLSv1.2" }, (request, response) => {
     serve(deps, guard, { request, response }).catch(onDefect);
   });
@@ -152,6 +158,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 
 type Guard = {
   readonly token: string;
+  readonly book: RoleBook;
   readonly onDefect: (error: unknown) => void;
   readonly catalogue: Catalogue;
 };
@@ -180,12 +187,18 @@ async function serve(deps: RestDeps, guard: Guard, asked: Asked): Promise<void> 
       answerText(exchange, 200, "ok");
       return;
     }
-    if (!isAuthorized(request.headers.authorization, guard.token)) {
+    const user = authenticate(deps, guard, request.headers.authorization);
+    if (user === undefined) {
       answerFailure(exchange, unauthorized());
       return;
     }
+    const attributes = attributesOf(request.method ?? "", pathname, searchParams);
+    if (findGrant(user, attributes, guard.book) === undefined) {
+      answerFailure(exchange, refusal(user, attributes));
+      return;
+    }
     const target = parseTarget(pathname, guard.catalogue);
-    if (target !== undefined) await serveTarget(deps, exchange, target);
+    if (target !== undefined) await serveTarget(deps, exchange, { target, asker: { user, book: guard.book } });
     else serveDocument(exchange, guard.catalogue);
   } catch (error) {
     answerError(exchange, error, guard.onDefect);
@@ -193,6 +206,10 @@ async function serve(deps: RestDeps, guard: Guard, asked: Asked): Promise<void> 
     // A body that nobody asked for is read away, so that the connection can be used again.
     request.resume();
   }
+}
+
+function authenticate({ tokens }: RestDeps, { token }: Guard, header: string | undefined): User | undefined {
+  return isAuthorized(header, token) ? ADMIN : tokens.verify(bearerOf(header));
 }
 
 /** Anything a client sends as a target becomes some path. */

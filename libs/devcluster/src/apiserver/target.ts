@@ -36,8 +36,8 @@ function resolve(
   return { resource, namespace: isNamespaced ? namespace : "", name, subresource };
 }
 
-/** Undefined for escapes that are none. */
-function decodeSegments(path: string): string[] | undefined {
+/** The parts of a path; undefined for escapes that are none. */
+export function decodeSegments(path: string): string[] | undefined {
   try {
     return path
       .split("/")

@@ -63,6 +63,7 @@ export const serviceAccounts: Resource = defineResource({
   kind: "ServiceAccount",
   plural: "serviceaccounts",
   shortNames: ["sa"],
+  subresources: ["token"],
   checkName: checkSubdomain,
   columns: [NAME, AGE],
 });

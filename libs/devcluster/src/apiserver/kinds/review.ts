@@ -1,14 +1,9 @@
-import { type JsonObject, objectAt } from "../json.ts";
+import { attributesIn } from "../access/attributes.ts";
+import { findGrant, grantsOf } from "../access/decide-access.ts";
+import { describeUser } from "../access/user.ts";
+import { at, type Json, objectAt, textAt } from "../json.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, invalid, invalidValue } from "../status.ts";
-
-/** The one user of the server, who may do everything. */
-const USER: JsonObject = { username: "admin", groups: ["system:masters", "system:authenticated"] };
-const RULES: JsonObject = {
-  resourceRules: [{ verbs: ["*"], apiGroups: ["*"], resources: ["*"] }],
-  nonResourceRules: [{ verbs: ["*"], nonResourceURLs: ["*"] }],
-  incomplete: false,
-};
 
 /** `kubectl auth can-i`. */
 export const accessReviews: Resource = defineResource({
@@ -17,14 +12,16 @@ export const accessReviews: Resource = defineResource({
   plural: "selfsubjectaccessreviews",
   namespaced: false,
   columns: [],
-  answer: (review) => {
+  answer: (review, { user, book }) => {
     const { resourceAttributes, nonResourceAttributes } = objectAt(review, "spec");
     if ((resourceAttributes === undefined) === (nonResourceAttributes === undefined)) {
       const because = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
       const problem = invalidValue("spec.resourceAttributes", null, because);
       return fail(invalid({ group: "authorization.k8s.io", kind: "" }, "", [problem]));
     }
-    return { metadata: {}, ...review, status: { allowed: true } };
+    const grant = findGrant(user, attributesIn(review), book);
+    const reason = grant === undefined || grant.because === "" ? {} : { reason: grant.because };
+    return { metadata: {}, ...review, status: { allowed: grant !== undefined, ...reason } };
   },
 });
 
@@ -35,7 +32,16 @@ export const rulesReviews: Resource = defineResource({
   plural: "selfsubjectrulesreviews",
   namespaced: false,
   columns: [],
-  answer: (review) => ({ metadata: {}, ...review, spec: {}, status: RULES }),
+  answer: (review, { user, book }) => {
+    const rules = grantsOf(user, textAt(review, "spec", "namespace"), book).map(({ rule }) => rule);
+    const isOfPaths = (rule: Json): boolean => at(rule, "nonResourceURLs") !== undefined;
+    const status = {
+      resourceRules: rules.filter((rule) => !isOfPaths(rule)),
+      nonResourceRules: rules.filter(isOfPaths),
+      incomplete: false,
+    };
+    return { metadata: {}, ...review, spec: {}, status };
+  },
 });
 
 /** `kubectl auth whoami`. */
@@ -45,5 +51,5 @@ export const subjectReviews: Resource = defineResource({
   plural: "selfsubjectreviews",
   namespaced: false,
   columns: [],
-  answer: (review) => ({ metadata: {}, ...review, status: { userInfo: USER } }),
+  answer: (review, { user }) => ({ metadata: {}, ...review, status: { userInfo: describeUser(user) } }),
 });

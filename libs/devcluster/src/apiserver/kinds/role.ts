@@ -14,7 +14,7 @@ const CREATED_AT = {
   cell: (object: JsonObject) => textAt(object, "metadata", "creationTimestamp"),
 };
 
-/** Roles as data: whoever has the token may do everything, whatever they say. */
+/** They say what service accounts may do; whoever has the server's token may do everything, whatever they say. */
 export const roles = defineRole("Role", true);
 export const clusterRoles = defineRole("ClusterRole", false);
 export const roleBindings = defineBinding("RoleBinding", ["Role", "ClusterRole"]);

@@ -1,0 +1,80 @@
+import { createHmac, randomUUID, timingSafeEqual } from "node:crypto";
+import { isObject, type Json, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
+import { serviceAccounts } from "../kinds/core.ts";
+import { nameOf, namespaceOf, timestamp, uidOf } from "../metadata.ts";
+import type { ObjectName } from "../registry.ts";
+import type { User } from "./user.ts";
+
+/** Whom tokens are for, if nobody else is named: this server. */
+export const OWN_AUDIENCE = "https://kubernetes.default.svc";
+
+export type TokenWish = { readonly audiences: readonly string[]; readonly expirationSeconds: number };
+
+/** Tokens of service accounts, in the form of Kubernetes' own, which say all about themselves. */
+export type AccountTokens = {
+  issue(account: JsonObject, wish: TokenWish): { readonly token: string; readonly expirationTimestamp: string };
+  /** Undefined for what was not issued here or not for this server, is over, or is of an account that is gone. */
+  verify(token: string): User | undefined;
+};
+
+export type AccountTokenDeps = {
+  /** Whoever has it can make tokens. */
+  readonly key: string;
+  readonly find: (target: ObjectName) => JsonObject | undefined;
+  readonly nowMs: () => number;
+};
+
+const HEADER = encode({ alg: "HS256", typ: "JWT" });
+const ACCOUNT = "system:serviceaccount:";
+
+export function accountTokens({ key, find, nowMs }: AccountTokenDeps): AccountTokens {
+  const sign = (text: string): Buffer => createHmac("sha256", `service accounts ${key}`).update(text).digest();
+  return {
+    issue: (account, { audiences, expirationSeconds }) => {
+      const [name, namespace, nowSeconds] = [nameOf(account), namespaceOf(account), Math.floor(nowMs() / 1000)];
+      const exp = nowSeconds + expirationSeconds;
+      const claims = {
+        aud: audiences,
+        exp,
+        iat: nowSeconds,
+        iss: OWN_AUDIENCE,
+        jti: randomUUID(),
+        "kubernetes.io": { namespace, serviceaccount: { name, uid: uidOf(account) } },
+        nbf: nowSeconds,
+        sub: `${ACCOUNT}${namespace}:${name}`,
+      };
+      const signed = `${HEADER}.${encode(claims)}`;
+      return { token: `${signed}.${sign(signed).toString("base64url")}`, expirationTimestamp: timestamp(exp * 1000) };
+    },
+    verify: (token) => {
+      const [, signed = "", payload = "", signature = ""] = /^([^.]+\.([^.]+))\.([^.]+)$/.exec(token) ?? [];
+      const given = Buffer.from(signature, "base64url");
+      const wanted = sign(signed);
+      if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined;
+      const claims = decode(payload);
+      const isOver = (numberAt(claims, "exp") ?? 0) * 1000 <= nowMs();
+      if (isOver || !listAt(claims, "aud").includes(OWN_AUDIENCE)) return undefined;
+      const namespace = textAt(claims, "kubernetes.io", "namespace");
+      const name = textAt(claims, "kubernetes.io", "serviceaccount", "name");
+      const uid = textAt(claims, "kubernetes.io", "serviceaccount", "uid");
+      const account = find({ resource: serviceAccounts, namespace, name });
+      if (account === undefined || uidOf(account) !== uid) return undefined;
+      return {
+        name: `${ACCOUNT}${namespace}:${name}`,
+        uid,
+        groups: ["system:serviceaccounts", `system:serviceaccounts:${namespace}`, "system:authenticated"],
+        extra: { "authentication.kubernetes.io/credential-id": [`JTI=${textAt(claims, "jti")}`] },
+      };
+    },
+  };
+}
+
+function encode(value: JsonObject): string {
+  return Buffer.from(JSON.stringify(value)).toString("base64url");
+}
+
+/** Of what was signed here. */
+function decode(text: string): Json {
+  const parsed: unknown = JSON.parse(Buffer.from(text, "base64url").toString());
+  return isObject(parsed) ? parsed : {};
+}

@@ -1,0 +1,121 @@
+import { type Json, type JsonObject, listAt, textAt, textsAt } from "../json.ts";
+import { nameOf, namespaceOf } from "../metadata.ts";
+import { type Failure, forbidden } from "../status.ts";
+import type { Attributes } from "./attributes.ts";
+import { mayDoEverything, type User } from "./user.ts";
+
+/** What is kept of roles and bindings. */
+export type RoleBook = {
+  /** Of the whole cluster, and those of the namespace unless it is "". */
+  readonly bindings: (namespace: string) => readonly JsonObject[];
+  readonly rulesOf: (kind: string, namespace: string, name: string) => readonly Json[];
+};
+
+/** A rule that is a user's, and how it came to be; `because` is "" for what everybody may do. */
+export type Grant = { readonly rule: Json; readonly because: string };
+
+/** What Kubernetes gives to everybody who is known. */
+const BASIC: readonly JsonObject[] = [
+  {
+    verbs: ["create"],
+    apiGroups: ["authorization.k8s.io"],
+    resources: ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+  },
+  { verbs: ["create"], apiGroups: ["authentication.k8s.io"], resources: ["selfsubjectreviews"] },
+  {
+    verbs: ["get"],
+    nonResourceURLs: [
+      "/api",
+      "/api/*",
+      "/apis",
+      "/apis/*",
+      "/healthz",
+      "/livez",
+      "/openapi",
+      "/openapi/*",
+      "/readyz",
+      "/version",
+      "/version/",
+    ],
+  },
+];
+const EVERYTHING: readonly JsonObject[] = [
+  { verbs: ["*"], apiGroups: ["*"], resources: ["*"] },
+  { verbs: ["*"], nonResourceURLs: ["*"] },
+];
+
+/** All that a user may do in a namespace; "" stands for the cluster. */
+export function grantsOf(user: User, namespace: string, book: RoleBook): Grant[] {
+  if (mayDoEverything(user)) return EVERYTHING.map((rule) => ({ rule, because: "" }));
+  const bound = book.bindings(namespace).flatMap((binding): Grant[] => {
+    const subject = listAt(binding, "subjects").find((one) => isMeant(one, user, namespaceOf(binding)));
+    if (subject === undefined) return [];
+    const because = explain(binding, subject);
+    const [kind, name] = [textAt(binding, "roleRef", "kind"), textAt(binding, "roleRef", "name")];
+    return book.rulesOf(kind, namespaceOf(binding), name).map((rule) => ({ rule, because }));
+  });
+  return [...BASIC.map((rule) => ({ rule, because: "" })), ...bound];
+}
+
+/** The grant by which a user may do something; undefined where he may not. */
+export function findGrant(user: User, attributes: Attributes, book: RoleBook): Grant | undefined {
+  const namespace = "path" in attributes ? "" : attributes.namespace;
+  return grantsOf(user, namespace, book).find(({ rule }) => covers(rule, attributes));
+}
+
+/** In Kubernetes' words. */
+export function refusal(user: User, attributes: Attributes): Failure {
+  const who = `User ${JSON.stringify(user.name)} cannot ${attributes.verb}`;
+  if ("path" in attributes) {
+    const message = `forbidden: ${who} path ${JSON.stringify(attributes.path)}`;
+    return { code: 403, reason: "Forbidden", message, details: {} };
+  }
+  const { group, resource, subresource, namespace, name } = attributes;
+  const what = JSON.stringify(subresource === "" ? resource : `${resource}/${subresource}`);
+  const where = namespace === "" ? "at the cluster scope" : `in the namespace ${JSON.stringify(namespace)}`;
+  const because = `${who} resource ${what} in API group ${JSON.stringify(group)} ${where}`;
+  const failure = forbidden({ group, plural: resource }, name, because);
+  return name === "" ? { ...failure, message: failure.message.replace(' ""', "") } : failure;
+}
+
+function covers(rule: Json, attributes: Attributes): boolean {
+  const names = (field: string, value: string): boolean => {
+    const listed = textsAt(rule, field);
+    return listed.includes("*") || listed.includes(value);
+  };
+  if (!names("verbs", attributes.verb)) return false;
+  if ("path" in attributes)
+    return textsAt(rule, "nonResourceURLs").some((pattern) =>
+      pattern.endsWith("*") ? attributes.path.startsWith(pattern.slice(0, -1)) : pattern === attributes.path,
+    );
+  const { group, resource, subresource, name } = attributes;
+  const only = textsAt(rule, "resourceNames");
+  const isNamed =
+    subresource === ""
+      ? names("resources", resource)
+      : names("resources", `${resource}/${subresource}`) || textsAt(rule, "resources").includes(`*/${subresource}`);
+  return names("apiGroups", group) && isNamed && (only.length === 0 || only.includes(name));
+}
+
+function isMeant(subject: Json, user: User, bindingNamespace: string): boolean {
+  const name = textAt(subject, "name");
+  switch (textAt(subject, "kind")) {
+    case "User":
+      return name === user.name;
+    case "Group":
+      return user.groups.includes(name);
+    case "ServiceAccount":
+      return user.name === `system:serviceaccount:${textAt(subject, "namespace") || bindingNamespace}:${name}`;
+    default:
+      return false;
+  }
+}
+
+function explain(binding: JsonObject, subject: Json): string {
+  const namespace = namespaceOf(binding);
+  const [kind, at] = namespace === "" ? ["ClusterRoleBinding", ""] : ["RoleBinding", `/${namespace}`];
+  const role = `${textAt(binding, "roleRef", "kind")} ${JSON.stringify(textAt(binding, "roleRef", "name"))}`;
+  const of = textAt(subject, "namespace");
+  const who = `${textAt(subject, "kind")} ${JSON.stringify(`${textAt(subject, "name")}${of === "" ? "" : `/${of}`}`)}`;
+  return `RBAC: allowed by ${kind} ${JSON.stringify(`${nameOf(binding)}${at}`)} of ${role} to ${who}`;
+}

@@ -1,0 +1,67 @@
+import { type JsonObject, numberAt, objectAt, textAt, textsAt } from "../json.ts";
+import { nameOf, namespaceOf, timestamp, uidOf } from "../metadata.ts";
+import type { ObjectName, Registry } from "../registry.ts";
+import { decode } from "../schema.ts";
+import { badRequest, fail, invalid, invalidValue, type Problem } from "../status.ts";
+import { type AccountTokens, OWN_AUDIENCE } from "./account-tokens.ts";
+
+const REQUEST = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest" } as const;
+const NAME = { group: "authentication.k8s.io", kind: REQUEST.kind } as const;
+const DEFAULT_SECONDS = 3600;
+const SECONDS_MIN = 600;
+const SECONDS_MAX = 2 ** 32;
+
+type Deps = {
+  readonly registry: Pick<Registry, "get">;
+  readonly tokens: AccountTokens;
+  readonly nowMs: () => number;
+};
+
+/** Gives a token of the service account for some time. */
+export function answerTokenRequest(
+  { registry, tokens, nowMs }: Deps,
+  account: ObjectName,
+  body: JsonObject,
+): JsonObject {
+  const said = { apiVersion: textAt(body, "apiVersion"), kind: textAt(body, "kind") };
+  const wrong = (because: string): never =>
+    fail(badRequest(`TokenRequest in version "v1" cannot be handled as a TokenRequest: ${because}`));
+  if ((said.kind || REQUEST.kind) !== REQUEST.kind || (said.apiVersion || REQUEST.apiVersion) !== REQUEST.apiVersion)
+    fail(badRequest(`${said.kind} in version "${said.apiVersion}" cannot be handled as a TokenRequest`));
+  const { object } = decode(REQUEST, body, wrong);
+  const spec = objectAt(object, "spec");
+  const expirationSeconds = numberAt(spec, "expirationSeconds") ?? DEFAULT_SECONDS;
+  const problems = checkSeconds(expirationSeconds);
+  if (problems.length > 0) fail(invalid(NAME, "", problems));
+  const found = registry.get(account);
+  const name = nameOf(object);
+  if (name !== "" && name !== account.name) {
+    const because = "must match the service account name if specified";
+    fail(invalid(NAME, account.name, [invalidValue("metadata.name", name, because)]));
+  }
+  if (spec["boundObjectRef"] !== undefined)
+    fail({
+      code: 501,
+      reason: "NotImplemented",
+      message: "tokens that end with an object are not supported by this cluster",
+    });
+  const named = textsAt(spec, "audiences");
+  const audiences = named.length === 0 ? [OWN_AUDIENCE] : named;
+  return {
+    ...REQUEST,
+    metadata: {
+      name: nameOf(found),
+      namespace: namespaceOf(found),
+      uid: uidOf(found),
+      creationTimestamp: timestamp(nowMs()),
+    },
+    spec: { audiences, expirationSeconds, boundObjectRef: null },
+    status: tokens.issue(found, { audiences, expirationSeconds }),
+  };
+}
+
+function checkSeconds(seconds: number): Problem[] {
+  const refuse = (because: string): Problem[] => [invalidValue("spec.expirationSeconds", seconds, because)];
+  if (seconds < SECONDS_MIN) return refuse("may not specify a duration less than 10 minutes");
+  return seconds > SECONDS_MAX ? refuse("may not specify a duration larger than 2^32 seconds") : [];
+}
