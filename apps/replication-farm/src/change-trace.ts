@@ -1,5 +1,5 @@
-import { context, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
-import { extractTrace, inSpan, traceparentOf } from "@muster/tracing";
+import { context } from "@opentelemetry/api";
+import { contextOfTraceparent, inSpan, traceparentOf } from "@muster/tracing";
 
 const TRACER = "@muster/replication-farm";
 
@@ -18,14 +18,10 @@ export function inChange<Result>(
   work: (traceparent: string) => Promise<Result>,
 ): Promise<Result> {
   const attributes = { "muster.replica_set": set, "muster.because": because };
-  return inSpan(TRACER, doing, { parent: contextOf(under), attributes }, () => work(traceparentOf() || under));
+  return inSpan(TRACER, doing, { parent: contextOfTraceparent(under), attributes }, () => work(traceparentOf() || under));
 }
 
 /** Runs work in the trace of what was asked for, without a span: only what it calls has any. */
 export function inTrace<Result>(under: string, work: () => Promise<Result>): Promise<Result> {
-  return context.with(contextOf(under), work);
-}
-
-function contextOf(traceparent: string): Context {
-  return traceparent === "" ? ROOT_CONTEXT : extractTrace(new Map([["traceparent", traceparent]]));
+  return context.with(contextOfTraceparent(under), work);
 }

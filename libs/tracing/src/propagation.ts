@@ -20,6 +20,11 @@ export function traceparentOf(from: Context = context.active()): string {
   return headers.get("traceparent") ?? "";
 }
 
+/** The context that a W3C traceparent names; the root context when it is empty or none. */
+export function contextOfTraceparent(traceparent: string): Context {
+  return extractTrace(new Map([["traceparent", traceparent]]));
+}
+
 /** Environment variables that hand the context to a process: TRACEPARENT and, when set, TRACESTATE. */
 export function envFromContext(from: Context = context.active()): Record<string, string> {
   const headers = new Map<string, string>();

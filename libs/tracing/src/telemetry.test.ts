@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { context, metrics, trace } from "@opentelemetry/api";
+import { context, metrics, ROOT_CONTEXT, trace } from "@opentelemetry/api";
 import { otlpCollector, type ReceivedSpan } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { envFromContext, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
+import { contextOfTraceparent, envFromContext, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
 import { inSpan } from "./span.ts";
 import { startTelemetry } from "./telemetry.ts";
 
@@ -33,6 +33,8 @@ it("carries a context through headers and through the environment of a process, 
     expect(trace.getSpanContext(extractTrace(headers))?.spanId).toBe(span.spanContext().spanId);
     expect(envFromContext()["TRACEPARENT"]).toBe(traceparentOf(context.active()));
     expect(traceparentOf()).toContain(span.spanContext().traceId);
+    expect(trace.getSpanContext(contextOfTraceparent(traceparentOf()))?.spanId).toBe(span.spanContext().spanId);
+    expect(contextOfTraceparent("")).toBe(ROOT_CONTEXT);
     return Promise.resolve();
   });
   expect(traceparentOf()).toBe("");

@@ -1,5 +1,5 @@
 import { ROOT_CONTEXT, trace, TraceFlags, type Context } from "@opentelemetry/api";
-import { extractTrace, inSpan } from "@muster/tracing";
+import { contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { JobPlan, JobStep } from "../domain/plan-steps.ts";
 import type { JobRow } from "./read-job.ts";
 
@@ -10,7 +10,7 @@ const TRACER = "job-controller";
  * kubectl made is one trace, too.
  */
 export function contextOf({ traceparent, metadata }: Pick<JobRow, "traceparent" | "metadata">): Context {
-  if (traceparent !== "") return extractTrace(new Map([["traceparent", traceparent]]));
+  if (traceparent !== "") return contextOfTraceparent(traceparent);
   const traceId = metadata.uid.replaceAll("-", "");
   if (!/^[0-9a-f]{32}$/.test(traceId) || /^0+$/.test(traceId)) return ROOT_CONTEXT;
   const spanId = traceId.slice(16);

@@ -1,5 +1,5 @@
-import { ROOT_CONTEXT, trace, type Attributes, type Context } from "@opentelemetry/api";
-import { extractTrace, inSpan } from "@muster/tracing";
+import { trace, type Attributes, type Context } from "@opentelemetry/api";
+import { contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { ActStep } from "../domain/plan-session.ts";
 import { eventOf, type EventKind, type SessionRecord } from "../domain/session.ts";
 
@@ -7,8 +7,7 @@ const TRACER = "session-controller";
 
 /** The context of the submission, under which everything that happens to a session is told, whichever process does it. */
 function contextOf(record: SessionRecord): Context {
-  if (record.traceparent === "") return ROOT_CONTEXT;
-  return extractTrace(new Map([["traceparent", record.traceparent]]));
+  return contextOfTraceparent(record.traceparent);
 }
 
 /** Runs one pass under a span of the session's trace. */
