@@ -7,7 +7,7 @@ import { makeHandlers } from "./adapters/handlers.ts";
 import type { Config } from "./config.ts";
 import { aboutFarm } from "./farm.ts";
 
-/** Per method; long polls cost little while they wait. */
+/** Per method; a long poll costs nothing until its own record changes. */
 const REQUESTS_AT_ONCE = 1024;
 
 /** Answers users, and owns replica sets for as long as its session lives, until the signal. */

@@ -154,6 +154,23 @@ it("a place without a pod says so", async () => {
   expect(set?.replicas?.map(({ reason }) => reason)).toEqual(["", "NO_POD"]);
 });
 
+it("rolling updates are listed a page at a time", async () => {
+  await using world = await passWorld();
+  const ids = ["web-2", "web-3", "web-4"];
+  for (const id of ids) await world.rolls.create(id, aRoll({ id, newSet: id }));
+  await until("the updates are seen", () => world.world.rolls().length === ids.length);
+  const { listRolls } = makeHandlers(requestDeps(world));
+  const list = async (after: string) => {
+    const request = new muster.farm.v1.ListRollsRequest({ limit: 2, continue: after });
+    return listRolls(request, { signal: new AbortController().signal, deadlineMs: Infinity });
+  };
+  const first = await list("");
+  expect(first.rolls?.map(({ record }) => record?.id)).toEqual(["web-2", "web-3"]);
+  const second = await list(first.continue ?? "");
+  expect(second.rolls?.map(({ record }) => record?.id)).toEqual(["web-4"]);
+  expect(second.continue).toBe("");
+});
+
 describe("a rolling update that has ended", () => {
   it("is kept until what is audited of it is on its stream, also when both sets are gone", async () => {
     let isAway = true;

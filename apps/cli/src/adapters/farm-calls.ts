@@ -113,7 +113,11 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
       return rollOf(await farms.createRoll(request, options));
     },
     getRoll: async (id) => rollOf(await farms.getRoll({ id }, options)),
-    rolls: async () => (await farms.listRolls({}, options)).rolls.map(rollFromMessage),
+    rolls: () =>
+      readPages(async (page) => {
+        const reply = await farms.listRolls({ continue: page }, options);
+        return { items: reply.rolls.map(rollFromMessage), next: reply.continue };
+      }),
     changeRoll: async (id, change, minimum) => {
       const request = {
         ...again(),

@@ -5,6 +5,7 @@ import { desiredOf } from "../domain/desired-of.ts";
 import { explainRoll } from "../domain/explain-roll.ts";
 import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
 import type { Roll } from "../domain/roll.ts";
+import { laterThan } from "../later-than.ts";
 import { explainNodesOf } from "../node-verdicts.ts";
 import {
   apply,
@@ -19,12 +20,11 @@ import {
   type StoredSet,
 } from "../requests.ts";
 import { changeRoll, createRoll, requireRoll } from "../roll-requests.ts";
-import { toSpec, toWireAudit, toWireRoll, toWireSet } from "./messages.ts";
+import { toSpec, toWireAudit, toWireRoll, toWireSet, type Readable } from "./messages.ts";
 import type { Stored } from "./records.ts";
 
 const PAGE_MAX = 500;
 const AUDITS = { fallback: 100, max: 500 };
-const POLL_MS = 20_000;
 /** A word of its own: how the pod before it ended stands in the events of that alone. */
 const NO_POD = {
   health: muster.health.v1.Health.HEALTH_UNKNOWN,
@@ -36,8 +36,23 @@ type WireReplicaSet = PropertiesOf<typeof muster.farm.v1.ReplicaSet>;
 
 /** The methods of FarmService, answered by every farm. */
 export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
+  return {
+    ...makeSetHandlers(deps),
+    ...makeRollHandlers(deps),
+    listAudit: async ({ name, limit, continue: token }, { signal }) => {
+      if (!/^\d*$/.test(token)) refuse("continue", `"${token}" is not from the previous reply`);
+      const most = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
+      const before = token === "" ? undefined : Number(token);
+      const page = await deps.auditLog.page(name, { limit: most, before }, signal);
+      // What two records of one moment tell comes to the stream by two ways.
+      const records = page.items.toSorted((a, b) => a.timestampMs - b.timestampMs);
+      return { records: records.map(toWireAudit), continue: String(page.before ?? "") };
+    },
+  };
+}
+
+function makeSetHandlers(deps: RequestDeps) {
   const set = async (stored: Promise<StoredSet>) => ({ set: setMessage(deps, await stored) });
-  const roll = async (stored: Promise<Stored<Roll>>) => ({ roll: rollMessage(deps, await stored) });
   return {
     applyReplicaSet: async ({ requestId, name, spec, replace, dryRun, by }) => {
       if (spec === null || spec === undefined) return refuse("spec", "is missing");
@@ -46,18 +61,13 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
       return { set: setMessage(deps, applied.set), outcome: applied.outcome };
     },
     getReplicaSet: ({ name, afterRevision }, { signal }) =>
-      set(laterThan(deps, { afterRevision, signal }, () => requireSet(deps, name))),
-    listReplicaSets: ({ limit, continue: after }) => {
-      const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
-      const sets = deps.world
-        .sets()
-        .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []))
-        .filter(({ record }) => record.name > after);
-      const page = sets.slice(0, size);
+      set(laterThan(deps.world, { kind: "set", name, afterRevision, signal }, () => requireSet(deps, name))),
+    listReplicaSets: (request) => {
+      const { items, next } = pageOf(deps.world.sets(), ({ name }) => name, request);
       return Promise.resolve({
-        sets: page.map((each) => setMessage(deps, each)),
-        continue: sets.length > size ? (page.at(-1)?.record.name ?? "") : "",
-        unreadable: after === "" ? unreadableSets(deps) : [],
+        sets: items.map((each) => setMessage(deps, each)),
+        continue: next,
+        unreadable: request.continue === "" ? unreadableSets(deps) : [],
       });
     },
     scaleReplicaSet: ({ expected, ...request }) => set(scale(deps, { ...request, expected: expected ?? undefined })),
@@ -80,6 +90,12 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
         nodesMore: Math.max(0, (verdicts?.length ?? 0) - PAGE_MAX),
       };
     },
+  } satisfies Partial<Handlers<typeof FarmService>>;
+}
+
+function makeRollHandlers(deps: RequestDeps) {
+  const roll = async (stored: Promise<Stored<Roll>>) => ({ roll: rollMessage(deps, await stored) });
+  return {
     createRoll: ({ requestId, oldSet, newSet, spec, templateJson, replicasDesired, ...rest }) =>
       roll(
         createRoll(deps, {
@@ -96,25 +112,29 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
         }),
       ),
     getRoll: ({ id, afterRevision }, { signal }) =>
-      roll(laterThan(deps, { afterRevision, signal }, () => requireRoll(deps, id))),
-    listRolls: () => {
-      const rolls = deps.world
-        .rolls()
-        .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []));
-      return Promise.resolve({ rolls: rolls.slice(0, PAGE_MAX).map((each) => rollMessage(deps, each)) });
+      roll(laterThan(deps.world, { kind: "roll", name: id, afterRevision, signal }, () => requireRoll(deps, id))),
+    listRolls: (request) => {
+      const { items, next } = pageOf(deps.world.rolls(), ({ id }) => id, request);
+      return Promise.resolve({ rolls: items.map((each) => rollMessage(deps, each)), continue: next });
     },
     changeRoll: ({ minimumReplicas, ...request }) =>
       roll(changeRoll(deps, { ...request, minimum: minimumReplicas ?? undefined })),
-    listAudit: async ({ name, limit, continue: token }, { signal }) => {
-      if (!/^\d*$/.test(token)) refuse("continue", `"${token}" is not from the previous reply`);
-      const most = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
-      const before = token === "" ? undefined : Number(token);
-      const page = await deps.auditLog.page(name, { limit: most, before }, signal);
-      // What two records of one moment tell comes to the stream by two ways.
-      const records = page.items.toSorted((a, b) => a.timestampMs - b.timestampMs);
-      return { records: records.map(toWireAudit), continue: String(page.before ?? "") };
-    },
-  };
+  } satisfies Partial<Handlers<typeof FarmService>>;
+}
+
+/** The records that can be read, as far as one page goes. */
+function pageOf<Record>(
+  seen: readonly { readonly read: Readable<Record>; readonly revision: number }[],
+  keyOf: (record: Record) => string,
+  { limit, continue: after }: { readonly limit: number; readonly continue: string },
+): { readonly items: Stored<Record>[]; readonly next: string } {
+  const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
+  const readable = seen
+    .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []))
+    .filter(({ record }) => keyOf(record) > after);
+  const items = readable.slice(0, size);
+  const last = items.at(-1);
+  return { items, next: readable.length > size && last !== undefined ? keyOf(last.record) : "" };
 }
 
 function unreadableSets({ world }: RequestDeps): PropertiesOf<typeof muster.farm.v1.UnreadableSet>[] {
@@ -122,31 +142,6 @@ function unreadableSets({ world }: RequestDeps): PropertiesOf<typeof muster.farm
     .sets()
     .flatMap(({ name, read }) => ("unreadable" in read ? [{ name, because: read.unreadable }] : []))
     .slice(0, PAGE_MAX);
-}
-
-/** Answers once the revision is another than the caller knows, or after a while. */
-async function laterThan<Record>(
-  { world }: RequestDeps,
-  { afterRevision, signal }: { readonly afterRevision: number; readonly signal: AbortSignal },
-  read: () => Promise<Stored<Record>>,
-): Promise<Stored<Record>> {
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(POLL_MS)]);
-  for (;;) {
-    const changed = Promise.withResolvers<undefined>();
-    const stop = world.onChange(({ kind }) => {
-      if (kind === "set" || kind === "roll") changed.resolve(undefined);
-    });
-    const give = (): void => changed.resolve(undefined);
-    patience.addEventListener("abort", give);
-    try {
-      const stored = await read();
-      if (afterRevision === 0 || stored.revision !== afterRevision || patience.aborted) return stored;
-      await changed.promise;
-    } finally {
-      stop();
-      patience.removeEventListener("abort", give);
-    }
-  }
 }
 
 function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): WireReplicaSet {
