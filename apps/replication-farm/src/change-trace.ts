@@ -18,7 +18,9 @@ export function inChange<Result>(
   work: (traceparent: string) => Promise<Result>,
 ): Promise<Result> {
   const attributes = { "muster.replica_set": set, "muster.because": because };
-  return inSpan(TRACER, doing, { parent: contextOfTraceparent(under), attributes }, () => work(traceparentOf() || under));
+  return inSpan(TRACER, doing, { parent: contextOfTraceparent(under), attributes }, () =>
+    work(traceparentOf() || under),
+  );
 }
 
 /** Runs work in the trace of what was asked for, without a span: only what it calls has any. */
