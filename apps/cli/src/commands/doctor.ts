@@ -33,24 +33,24 @@ async function observe(cli: Cli): Promise<Observations> {
       pools: unknown,
       scaler: unknown,
       dropped: unknown,
-      kindsGone: unknown,
+      kinds: unknown,
       unreadableSets: unknown,
       jobs: unknown,
     };
   }
   await using bus = connected;
-  const [nats, replicas, watcher, pools, scaler, dropped, kindsGone, unreadableSets, jobs] = await Promise.all([
+  const [nats, replicas, watcher, pools, scaler, dropped, kinds, unreadableSets, jobs] = await Promise.all([
     see(bus.nats()),
     see(bus.replicas()),
     see(bus.services.watcherStatus()),
     see(bus.services.poolsNow()),
     scalerDump(bus.link),
     see(bus.dropped()),
-    see(bus.services.kindsGone()),
+    see(bus.services.kindsTrouble()),
     see(farmCalls(bus.link).unreadable()),
     see(bus.services.jobs()),
   ]);
-  return { connection, nats, replicas, watcher, pools, scaler, dropped, kindsGone, unreadableSets, jobs };
+  return { connection, nats, replicas, watcher, pools, scaler, dropped, kinds, unreadableSets, jobs };
 }
 
 async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {
