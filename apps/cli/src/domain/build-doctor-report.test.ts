@@ -27,6 +27,7 @@ const healthy: Observations = {
   dropped: { value: [] },
   kinds: { value: { gone: [], refused: [] } },
   unreadableSets: { value: [] },
+  leases: { trouble: "provision is not available" },
   jobs: { value: [] },
 };
 
@@ -40,6 +41,7 @@ it("finds nothing to do when everything is there", () => {
     "watcher ok",
     "job-controller ok",
     "replication-farm ok",
+    "provision-engine ok",
     "node-scaler ok",
     "watcher's view ok",
     "pools ok",

@@ -1,6 +1,7 @@
 import { buildTable, plain, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 import { buildGrowthChecks, isElastic } from "./build-growth-checks.ts";
+import { buildLeaseChecks, type SeenLeases } from "./build-lease-checks.ts";
 import { failed, ok, warning, type Check, type Seen } from "./check.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
@@ -55,6 +56,8 @@ export type Observations = {
   readonly kinds: Seen<KindsTrouble>;
   /** Sets whose records nobody can read; trouble: no farm answers. */
   readonly unreadableSets: Seen<readonly UnreadableSet[]>;
+  /** Trouble: no engine answers. */
+  readonly leases: Seen<SeenLeases>;
   readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
 };
 
@@ -67,6 +70,7 @@ const SERVICES = [
   { area: "watch", app: "watcher", neededFor: "everything" },
   { area: "job", app: "job-controller", neededFor: "jobs" },
   { area: "farm", app: "replication-farm", neededFor: "replica sets" },
+  { area: "provision", app: "provision-engine", neededFor: "leases" },
   { area: "node", app: SCALER, neededFor: "pools that may grow" },
 ] as const;
 
@@ -104,6 +108,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     ...buildGrowthChecks(seen, nowMs),
     ...checkJobs(seen.jobs),
     ...checkSets(seen.unreadableSets),
+    ...buildLeaseChecks(seen.leases),
     checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),
   ];
