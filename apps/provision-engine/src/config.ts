@@ -3,6 +3,7 @@ import { nsFromMs } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
 import type { ControllerAddress } from "./adapters/controller.ts";
+import { CLEANUP_MODES, type CleanupMode } from "./cleaner.ts";
 import type { Capacity } from "./domain/decide-admission.ts";
 import type { OrderPolicy } from "./domain/decide-order.ts";
 import type { TellPolicy } from "./domain/decide-telling.ts";
@@ -20,7 +21,15 @@ export type Config = {
   readonly kube: KubeConfiguration | undefined;
   /** Where orders come from and results go to beside the bus; undefined: nowhere. */
   readonly controller: ControllerConfig | undefined;
+  readonly cleanup: CleanupConfig;
   readonly lockTtlMs: number;
+};
+
+export type CleanupConfig = {
+  readonly mode: CleanupMode;
+  /** How long something has to look left over before it goes. */
+  readonly graceMs: number;
+  readonly everyMs: number;
 };
 
 export type ControllerConfig = {
@@ -88,6 +97,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       },
       kube: readKube(read),
       controller: readController(read),
+      cleanup: {
+        mode: read.oneOf("PROVISION_CLEANUP", CLEANUP_MODES, "dry-run"),
+        graceMs: read.integer("PROVISION_CLEANUP_GRACE_MS", { fallback: 600_000, min: 0, max: 365 * DAY_MS }),
+        everyMs: read.integer("PROVISION_CLEANUP_EVERY_MS", { fallback: DAY_MS, min: 10, max: 365 * DAY_MS }),
+      },
       lockTtlMs: read.integer("PROVISION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     };
   });

@@ -8,6 +8,7 @@ import { callWorkloads } from "./call-workload.ts";
 import type { EnginePolicy } from "./config.ts";
 import type { Admission } from "./domain/decide-admission.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
+import { decideAlert, isStuck } from "./domain/decide-stuck.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 import { planLease } from "./domain/plan-lease.ts";
 import type { Claim } from "./domain/workload-type.ts";
@@ -35,6 +36,8 @@ export type EngineOps = {
     /** A call or a write that failed and is tried again; `what` is one of a few words. */
     failed(id: string, what: string, error: unknown): void;
     defect(id: string, error: unknown): void;
+    /** Something of the lease is there, and cannot be taken down. */
+    stuck(record: LeaseRecord): void;
   };
 };
 
@@ -71,8 +74,19 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     signal,
   });
 
+  /** Since when people know of leases that cannot be taken down. */
+  const alerted = new Map<string, number>();
+  const alert = (record: LeaseRecord): void => {
+    const { id } = record.order;
+    if (!isStuck(record)) alerted.delete(id);
+    const nowMs = Number(nowNs() / 1_000_000n);
+    if (!decideAlert(record, alerted.get(id), nowMs)) return;
+    alerted.set(id, nowMs);
+    tell.stuck(record);
+  };
   const look = (stored: Stored): void => {
     const { record } = stored;
+    alert(record);
     const { id, user } = record.order;
     holdings.learn(stored);
     if (record.phase !== "ORDERED") waiting.delete(id);
@@ -85,6 +99,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     else tells.at(id, feedback.tell === "later" ? feedback.untilNs : undefined);
   };
   const forget = (id: string): void => {
+    alerted.delete(id);
     holdings.forget(id);
     waiting.delete(id);
     passes.at(id, undefined);

@@ -1,7 +1,8 @@
 import type { Order } from "@muster/leases";
 import { countLeases, sumActiveUnits, sumHeldUnits, type ProvisionCounters } from "./domain/count-leases.ts";
 import { decideAdmission, type Admission, type Capacity } from "./domain/decide-admission.ts";
-import type { LeaseRecord } from "./domain/lease.ts";
+import { isStuck } from "./domain/decide-stuck.ts";
+import type { LeaseRecord, Phase } from "./domain/lease.ts";
 import type { ResourceUnits } from "./domain/resource-units.ts";
 import type { Claim } from "./domain/workload-type.ts";
 import type { Stored } from "./pass.ts";
@@ -15,6 +16,8 @@ export type Holdings = {
   admit(order: Order, claim: Claim): Admission;
   /** As `admit`, and changes nothing. */
   explain(order: Order, claim: Claim): Admission;
+  /** How many leases are in each phase, and how many of them cannot be taken down. */
+  phases(): { readonly phases: ReadonlyMap<Phase, number>; readonly stuck: number };
   counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
 };
 
@@ -56,6 +59,11 @@ export function openHoldings(capacity: Capacity): Holdings {
       return admission;
     },
     explain: (order, claim) => decideAdmission(order, claim, sight(order)),
+    phases: () => {
+      const phases = new Map<Phase, number>();
+      for (const { phase } of records()) phases.set(phase, (phases.get(phase) ?? 0) + 1);
+      return { phases, stuck: records().filter(isStuck).length };
+    },
     counters: () => ({ counters: countLeases(records()), used: sumActiveUnits(records()) }),
   };
 }

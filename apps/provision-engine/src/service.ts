@@ -26,7 +26,7 @@ export async function run(
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
   await using cluster = config.kube && openCluster(config.kube);
-  await using deps = await openDeps(context, bus, workloads(bus, cluster));
+  await using deps = await openDeps(context, bus, workloads(bus, cluster), cluster?.calls);
   await using _served = await serveRequests(context, bus, deps);
   await using _orders = await consumeOrders({
     bus,
@@ -84,7 +84,7 @@ async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: 
 }
 
 /** Whatever of it fails ends all of it. */
-async function workAs({ engine, polled }: Deps, lead: Lead): Promise<void> {
+async function workAs({ engine, polled, cleaner }: Deps, lead: Lead): Promise<void> {
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
   const own = { ...lead, signal };
@@ -92,7 +92,7 @@ async function workAs({ engine, polled }: Deps, lead: Lead): Promise<void> {
     stop.abort();
     throw error;
   };
-  const work = [runEngine(engine, own)];
+  const work = [runEngine(engine, own), cleaner.run(signal)];
   if (polled !== undefined) work.push(takePolled(polled.take, polled.source, signal), pushStats(polled.stats, signal));
   const ends = await Promise.allSettled(work.map((each) => each.catch(stopAll)));
   for (const end of ends) if (end.status === "rejected") throw end.reason;

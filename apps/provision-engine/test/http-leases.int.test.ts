@@ -92,7 +92,11 @@ it("answers with an error what it cannot take, and goes on to what comes after i
   await isTold("2-6", "result");
   const stats = () => controller.told.findLast(({ path }) => path === "/engines/main/stats")?.body;
   const counted = { engine: "main", counters: { debug: 1 }, used: { cru: 0 }, capacity: null };
-  await until("it is counted", () => expect(stats()).toMatchObject(counted) ?? true, LONG);
+  const isCounted = () => {
+    expect(stats()).toMatchObject(counted);
+    return true;
+  };
+  await until("it is counted", isCounted, LONG);
   expect(await isTold("2-1", "result")).toMatchObject({ state: "error" });
   expect((await isTold("2-2", "result"))["message"]).toContain("signature");
   expect((await isTold("2-3", "result"))["message"]).toContain("duration");

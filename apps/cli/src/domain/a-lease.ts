@@ -26,7 +26,6 @@ export function aLease(changes: Partial<Lease> = {}): Lease {
     result: undefined,
     waitingBecause: "",
     endedAtNs: undefined,
-    untold: 0,
     revision: 7,
     ...changes,
   };

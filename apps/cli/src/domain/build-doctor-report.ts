@@ -1,7 +1,6 @@
 import { buildTable, plain, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 import { buildGrowthChecks, isElastic } from "./build-growth-checks.ts";
-import { buildLeaseChecks, type SeenLeases } from "./build-lease-checks.ts";
 import { failed, ok, warning, type Check, type Seen } from "./check.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
@@ -30,14 +29,6 @@ export type DroppedSignals = {
   readonly dropped: number;
 };
 
-/** Kinds of job that nobody tends, though they are or were installed. */
-export type KindsTrouble = {
-  /** Installed in the cluster before, and not any more. */
-  readonly gone: readonly string[];
-  /** The job controller has no right to read them. */
-  readonly refused: readonly string[];
-};
-
 export type Observations = {
   readonly connection: Pick<Connection, "natsUrl" | "because" | "hint">;
   readonly nats: Seen<NatsObservation>;
@@ -53,11 +44,9 @@ export type Observations = {
   readonly scaler: Seen<Pick<ScalerDump, "pools" | "troubles">>;
   readonly dropped: Seen<readonly DroppedSignals[]>;
   /** Kinds of job that were installed, and are not any more; trouble: nobody answers for jobs. */
-  readonly kinds: Seen<KindsTrouble>;
+  readonly kindsGone: Seen<readonly string[]>;
   /** Sets whose records nobody can read; trouble: no farm answers. */
   readonly unreadableSets: Seen<readonly UnreadableSet[]>;
-  /** Trouble: no engine answers. */
-  readonly leases: Seen<SeenLeases>;
   readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
 };
 
@@ -70,7 +59,6 @@ const SERVICES = [
   { area: "watch", app: "watcher", neededFor: "everything" },
   { area: "job", app: "job-controller", neededFor: "jobs" },
   { area: "farm", app: "replication-farm", neededFor: "replica sets" },
-  { area: "provision", app: "provision-engine", neededFor: "leases" },
   { area: "node", app: SCALER, neededFor: "pools that may grow" },
 ] as const;
 
@@ -102,13 +90,12 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
           "start the NATS server with JetStream (`jetstream` in its configuration)",
         ),
     ...checkServices(seen.replicas, seen.pools),
-    ...checkKinds(seen.kinds),
+    ...checkKinds(seen.kindsGone),
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
     ...buildGrowthChecks(seen, nowMs),
     ...checkJobs(seen.jobs),
     ...checkSets(seen.unreadableSets),
-    ...buildLeaseChecks(seen.leases),
     checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),
   ];
@@ -150,28 +137,15 @@ function checkServices(replicas: Observations["replicas"], pools: Observations["
 }
 
 /** Whoever answers nothing about jobs is told of among the services. */
-function checkKinds(kinds: Observations["kinds"]): Check[] {
-  if ("trouble" in kinds) return [];
-  const { gone, refused } = kinds.value;
+function checkKinds(gone: Observations["kindsGone"]): Check[] {
+  if ("trouble" in gone || gone.value.length === 0) return [];
+  const detail = `${gone.value.join(", ")} was there, and is not any more: nobody runs such jobs`;
   return [
-    ...(gone.length === 0
-      ? []
-      : [
-          warning(
-            "kinds of job",
-            `${gone.join(", ")} was there, and is not any more: nobody runs such jobs`,
-            "install its CustomResourceDefinition again, or, where it is not wanted any more, restart job-controller",
-          ),
-        ]),
-    ...(refused.length === 0
-      ? []
-      : [
-          warning(
-            "kinds of job",
-            `${refused.join(", ")} may not be read by job-controller: nobody runs such jobs`,
-            "give its service account the rights that its README lists",
-          ),
-        ]),
+    warning(
+      "kinds of job",
+      detail,
+      "install its CustomResourceDefinition again, or, where it is not wanted any more, restart job-controller",
+    ),
   ];
 }
 

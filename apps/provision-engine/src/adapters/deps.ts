@@ -1,36 +1,32 @@
-import { pause } from "@muster/backoff";
 import { publishEvent, type NatsBus } from "@muster/bus";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
+import type { KubeCalls } from "@muster/kube";
 import { muster, streams, subjects } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { openView, type View } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
+import { openCleaner, type Cleaner } from "../cleaner.ts";
 import type { Config } from "../config.ts";
 import type { EngineOps } from "../engine.ts";
 import { openHoldings, type Holdings } from "../holdings.ts";
-import type { PushStatsDeps } from "../push-stats.ts";
-import { pollSource } from "../sources/poll-source.ts";
 import type { TakePolledDeps } from "../take-polled.ts";
-import type { Answer, TellDeps } from "../tell-lease.ts";
-import type { LeaseSource } from "../sources/lease-source.ts";
+import type { TellDeps } from "../tell-lease.ts";
 import type { Workload } from "../workloads/workload.ts";
-import { toJsonStats } from "./controller-messages.ts";
-import { openController } from "./controller.ts";
-import { COUNT_EVERY_MS, countersMessage, type HandlerDeps } from "./handlers.ts";
+import type { HandlerDeps } from "./handlers.ts";
 import { openHistory } from "./history.ts";
-import { openHttpFeedback } from "./http-feedback.ts";
-import { httpPoll } from "./http-poll.ts";
+import { openLeftovers } from "./leftovers.ts";
 import { toWireResult, type Readable } from "./messages.ts";
 import { startMetrics, type LeaseMetrics } from "./metrics.ts";
-import { makeRecords, openLeases } from "./records.ts";
+import { openPolling, type Polled } from "./polling.ts";
+import { makeRecords, openLeases, type Records } from "./records.ts";
 
 export type Deps = AsyncDisposable & {
   readonly engine: EngineOps;
   readonly requests: HandlerDeps;
   /** Orders that are asked for; undefined: they only come. */
-  readonly polled:
-    { readonly source: LeaseSource; readonly take: TakePolledDeps; readonly stats: PushStatsDeps } | undefined;
+  readonly polled: Polled | undefined;
+  readonly cleaner: Cleaner;
   /** What is not as fresh as it should be; undefined when all is. */
   readonly staleness: () => string | undefined;
 };
@@ -43,6 +39,7 @@ export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
   workloads: readonly Workload[],
+  calls: KubeCalls | undefined,
 ): Promise<Deps> {
   const { config, logger, signal } = context;
   const signer = "file" in config.key ? await readKeyFile("PROVISION_KEY_FILE", config.key.file) : config.key;
@@ -62,6 +59,10 @@ export async function openDeps(
   const { capacity } = config;
   const holdings = openHoldings(capacity);
   undo.defer(follow(view, holdings, config.order.engine));
+  const metrics = undo.use(
+    startMetrics({ phases: () => holdings.phases().phases, stuck: () => holdings.phases().stuck }),
+  );
+  const cleaner = cleanerOf(context, { records, metrics, calls });
   const requests: HandlerDeps = {
     records,
     nowNs,
@@ -72,13 +73,13 @@ export async function openDeps(
     holdings,
     history,
     capacity,
+    cleaner,
   };
-  const metrics = startMetrics();
   const sign = signResult(signer);
-  const http = openHttp(context, metrics);
+  const http = openPolling(context, metrics);
   const overNats = feedbackOver(bus, config.order.engine);
   const feedback: TellDeps["feedback"] = (answer) =>
-    answer.source === HTTP && http !== undefined ? http.tell(answer) : overNats(answer);
+    answer.source === http?.name ? http.tell(answer) : overNats(answer);
   const opened = undo.move();
   return {
     engine: {
@@ -98,23 +99,13 @@ export async function openDeps(
           logger.warn({ lease: id, what, err: error }, "not done, and tried again");
         },
         defect: (id, error) => logger.error({ lease: id, err: error }, "defect of a workload"),
+        stuck: ({ order: { id, type }, attempts, trouble }) =>
+          logger.error({ lease: id, type, attempts, trouble }, "a lease cannot be taken down"),
       },
     },
     requests,
-    polled: http && {
-      source: http.source,
-      take: { requests, feedback, sign, seen: seenIn(view), ...tellOfPolled(context, metrics) },
-      stats: {
-        stats: () => toJsonStats(countersMessage(requests)),
-        push: http.updateStats,
-        pause,
-        failed: (error) => {
-          metrics.failed("stats");
-          logger.warn({ err: error }, "a controller does not take what is counted");
-        },
-        everyMs: COUNT_EVERY_MS,
-      },
-    },
+    polled: http?.open({ requests, feedback, sign, seen: seenIn(view), cleaner }),
+    cleaner,
     staleness: () => (view.ageMs() > STALE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
@@ -131,24 +122,40 @@ function follow(view: View<Readable>, holdings: Holdings, engine: string): () =>
   return view.onChange((id) => look(id, view.get(id)));
 }
 
+function cleanerOf(
+  { config, logger }: ServiceContext<Config>,
+  {
+    records,
+    metrics,
+    calls,
+  }: { readonly records: Records; readonly metrics: LeaseMetrics; readonly calls: KubeCalls | undefined },
+): Cleaner {
+  const failed = (error: unknown, kind?: string): void => {
+    metrics.failed("clean-up");
+    logger.warn({ err: error, kind }, "what leases have left behind is not all looked at");
+  };
+  return openCleaner(
+    {
+      leftovers: calls && openLeftovers(calls, (kind, error) => failed(error, kind)),
+      records,
+      nowMs: Date.now,
+      policy: { engine: config.order.engine, ...config.cleanup },
+      tell: {
+        step: ({ do: what, object, because }, isDryRun) => {
+          if (what !== "keep") metrics.leftOver(what, isDryRun);
+          logger.info({ ...object, do: what, because, isDryRun }, "a lease has left something behind");
+        },
+        failed,
+      },
+    },
+    config.controller === undefined ? 0 : 1,
+  );
+}
+
 function seenIn(view: View<Readable>): TakePolledDeps["seen"] {
   return (id) => {
     const value = view.get(id)?.value;
     return value !== undefined && "record" in value ? value.record : undefined;
-  };
-}
-
-function tellOfPolled(
-  { logger }: ServiceContext<Config>,
-  metrics: LeaseMetrics,
-): Pick<TakePolledDeps, "historyTaken" | "failed"> {
-  return {
-    historyTaken: (source) => logger.info({ source }, "all that was ordered before is taken"),
-    failed: (id, what, error) => {
-      if (what === "refused") metrics.refused("order");
-      else metrics.failed(what);
-      logger.warn({ lease: id, what, err: error }, "an order of a controller is not taken");
-    },
   };
 }
 
@@ -159,30 +166,6 @@ function nowNs(): bigint {
 
 function signResult({ sign }: Signer): EngineOps["sign"] {
   return (result) => ({ ...result, signature: sign(buildResultBytes(result)) });
-}
-
-/** Source of orders that a controller has. */
-const HTTP = "http";
-
-function openHttp({ config, logger, signal }: ServiceContext<Config>, metrics: LeaseMetrics) {
-  if (config.controller === undefined) return undefined;
-  const { address, pollMs } = config.controller;
-  const { engine } = config.order;
-  const controller = openController(address, Date.now);
-  const { tell, updateStats } = openHttpFeedback(controller, engine);
-  const poll = httpPoll({
-    controller,
-    engine,
-    failed: (what, reason) => {
-      metrics.failed(`poll-${what}`);
-      logger.warn({ what, reason }, "a poll brought nothing");
-    },
-  });
-  return {
-    tell: (answer: Answer) => tell(answer, signal),
-    updateStats,
-    source: pollSource({ name: HTTP, poll, nowMs: Date.now, pause, everyMs: pollMs }),
-  };
 }
 
 /** Tells over NATS; an answer that is sent again is dropped by the stream within its window. */

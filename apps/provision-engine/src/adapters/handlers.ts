@@ -5,8 +5,10 @@ import type { Order } from "@muster/leases";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
 import type { Capacity } from "../domain/decide-admission.ts";
+import type { CleanupStep } from "../domain/plan-cleanup.ts";
 import type { ResourceUnits } from "../domain/resource-units.ts";
 import { readClaim } from "../domain/workload-types.ts";
+import type { Cleaner } from "../cleaner.ts";
 import type { Holdings } from "../holdings.ts";
 import type { Stored } from "../pass.ts";
 import { end, renew, requireLease, takeOrder, type RequestDeps } from "../requests.ts";
@@ -18,6 +20,7 @@ export type HandlerDeps = RequestDeps & {
   readonly holdings: Pick<Holdings, "explain" | "counters">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
+  readonly cleaner: Pick<Cleaner, "look">;
 };
 
 /** Of orders that come by LeaseService. */
@@ -76,7 +79,23 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
       if (!isCounted) await pause(COUNT_EVERY_MS - (nowMs % COUNT_EVERY_MS), signal);
       return countersMessage(deps);
     },
+    cleanupResources: async ({ dryRun }, { signal }) => {
+      const steps = await deps.cleaner.look(dryRun, signal);
+      const of = (what: CleanupStep["do"]): CleanupStep[] => steps.filter((step) => step.do === what);
+      const [removed, suspected] = [of("remove"), of("suspect")];
+      return {
+        steps: [...removed, ...suspected].slice(0, PAGE_MAX).map(toWireStep),
+        found: steps.length,
+        removed: removed.length,
+        suspected: suspected.length,
+      };
+    },
   };
+}
+
+function toWireStep({ do: what, object, because }: CleanupStep): PropertiesOf<typeof muster.provision.v1.CleanupStep> {
+  const { kind, namespace, name, lease: of } = object;
+  return { action: what === "remove" ? "REMOVED" : "SUSPECTED", kind, namespace, name, lease: of?.id ?? "", because };
 }
 
 /** What an engine's counters are now. */

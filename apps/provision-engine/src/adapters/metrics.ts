@@ -1,19 +1,43 @@
 import { metrics } from "@opentelemetry/api";
 
 /** What one engine counts. Labels are one of a few words. */
-export type LeaseMetrics = {
+export type LeaseMetrics = Disposable & {
   /** Something that did not work and is tried again. */
   failed(what: string): void;
   /** Something that was refused, by us or by a source, and is told no more, or seldom. */
   refused(what: string): void;
+  /** An object that a lease has left behind. */
+  leftOver(action: "suspect" | "remove", isDryRun: boolean): void;
 };
 
-export function startMetrics(): LeaseMetrics {
+/** What is asked for whenever somebody looks. */
+export type LeaseGauges = {
+  /** How many leases of the engine are in each phase. */
+  readonly phases: () => ReadonlyMap<string, number>;
+  /** How many cannot be taken down. */
+  readonly stuck: () => number;
+};
+
+export function startMetrics({ phases, stuck }: LeaseGauges): LeaseMetrics {
   const meter = metrics.getMeter("@muster/provision-engine");
   const failures = meter.createCounter("muster.lease.failures", { description: "What did not work, by kind" });
   const refusals = meter.createCounter("muster.lease.refusals", { description: "What was refused, by kind" });
+  const leftovers = meter.createCounter("muster.lease.leftovers", {
+    description: "Objects that leases have left behind, by what was done with them",
+  });
+  const leases = meter.createObservableGauge("muster.lease.leases", { description: "Leases by phase" });
+  const stuckLeases = meter.createObservableGauge("muster.lease.stuck", {
+    description: "Leases that cannot be taken down",
+  });
+  const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
+    for (const [phase, count] of phases()) result.observe(leases, count, { phase });
+    result.observe(stuckLeases, stuck());
+  };
+  meter.addBatchObservableCallback(observe, [leases, stuckLeases]);
   return {
     failed: (what) => failures.add(1, { do: what }),
     refused: (what) => refusals.add(1, { do: what }),
+    leftOver: (action, isDryRun) => leftovers.add(1, { do: action, dry_run: String(isDryRun) }),
+    [Symbol.dispose]: () => meter.removeBatchObservableCallback(observe, [leases, stuckLeases]),
   };
 }

@@ -27,7 +27,8 @@ export function routeHandlers({ engine: here, own, other, nowMs }: RouteDeps): H
     ) => Promise<Reply>,
   ): Promise<Reply> => {
     // What is no id of any engine is refused like what names none.
-    if (engine === undefined || engine === null || engine === here || !isEngineId(engine)) return answer();
+    if (engine === undefined || engine === null || engine === "" || engine === here || !isEngineId(engine))
+      return answer();
     const timeoutMs = Math.max(1, (deadlineMs - nowMs()) / 2);
     try {
       return await ask(other(engine), { timeoutMs, signal });
@@ -59,6 +60,13 @@ export function routeHandlers({ engine: here, own, other, nowMs }: RouteDeps): H
         call,
         () => own.endLease(request, call),
         (service, options) => service.endLease(request, options),
+      ),
+    cleanupResources: (request, call) =>
+      route(
+        request.engine,
+        call,
+        () => own.cleanupResources(request, call),
+        (service, options) => service.cleanupResources(request, options),
       ),
     getCounters: (request, call) =>
       route(

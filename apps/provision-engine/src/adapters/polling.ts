@@ -1,0 +1,93 @@
+import { pause } from "@muster/backoff";
+import type { Logger, ServiceContext } from "@muster/service";
+import type { Cleaner } from "../cleaner.ts";
+import type { Config } from "../config.ts";
+import type { PushStatsDeps } from "../push-stats.ts";
+import type { LeaseSource } from "../sources/lease-source.ts";
+import { pollSource } from "../sources/poll-source.ts";
+import type { TakePolledDeps } from "../take-polled.ts";
+import type { Answer } from "../tell-lease.ts";
+import { toJsonStats } from "./controller-messages.ts";
+import { openController } from "./controller.ts";
+import { COUNT_EVERY_MS, countersMessage, type HandlerDeps } from "./handlers.ts";
+import { openHttpFeedback } from "./http-feedback.ts";
+import { httpPoll } from "./http-poll.ts";
+import type { LeaseMetrics } from "./metrics.ts";
+
+/** What is done with a controller while this replica leads. */
+export type Polled = {
+  readonly source: LeaseSource;
+  readonly take: TakePolledDeps;
+  readonly stats: PushStatsDeps;
+};
+
+export type Polling = {
+  /** Of the source of its orders. */
+  readonly name: string;
+  readonly tell: (answer: Answer) => Promise<void>;
+  readonly open: (
+    deps: Pick<TakePolledDeps, "feedback" | "sign" | "seen"> & {
+      readonly requests: HandlerDeps;
+      readonly cleaner: Pick<Cleaner, "historyTaken">;
+    },
+  ) => Polled;
+};
+
+/** Source of orders that a controller has. */
+const HTTP = "http";
+
+/** A controller over HTTP, as it is configured; undefined: there is none. */
+export function openPolling(
+  { config, logger, signal }: ServiceContext<Config>,
+  metrics: LeaseMetrics,
+): Polling | undefined {
+  if (config.controller === undefined) return undefined;
+  const { address, pollMs } = config.controller;
+  const { engine } = config.order;
+  const controller = openController(address, Date.now);
+  const { tell, updateStats } = openHttpFeedback(controller, engine);
+  const poll = httpPoll({
+    controller,
+    engine,
+    failed: (what, reason) => {
+      metrics.failed(`poll-${what}`);
+      logger.warn({ what, reason }, "a poll brought nothing");
+    },
+  });
+  return {
+    name: HTTP,
+    tell: (answer) => tell(answer, signal),
+    open: ({ requests, cleaner, ...rest }) => ({
+      source: pollSource({ name: HTTP, poll, nowMs: Date.now, pause, everyMs: pollMs }),
+      take: { requests, ...rest, ...tellOfPolled(logger, metrics, cleaner) },
+      stats: {
+        stats: () => toJsonStats(countersMessage(requests)),
+        push: updateStats,
+        pause,
+        failed: (error) => {
+          metrics.failed("stats");
+          logger.warn({ err: error }, "a controller does not take what is counted");
+        },
+        everyMs: COUNT_EVERY_MS,
+      },
+    }),
+  };
+}
+
+function tellOfPolled(
+  logger: Logger,
+  metrics: LeaseMetrics,
+  cleaner: Pick<Cleaner, "historyTaken">,
+): Pick<TakePolledDeps, "historyTaken" | "failed"> {
+  return {
+    historyTaken: (source) => {
+      logger.info({ source }, "all that was ordered before is taken");
+      cleaner.historyTaken();
+    },
+    failed: (id, what, error) => {
+      if (what === "refused") metrics.refused("order");
+      else metrics.failed(what);
+      logger.warn({ lease: id, what, err: error }, "an order of a controller is not taken");
+    },
+  };
+}

@@ -1,0 +1,110 @@
+import { expect, it } from "vitest";
+import type { Leftovers } from "./adapters/leftovers.ts";
+import { openCleaner } from "./cleaner.ts";
+import { aLease } from "./domain/a-lease.ts";
+import type { FoundObject } from "./domain/plan-cleanup.ts";
+import type { Stored } from "./pass.ts";
+
+const { signal } = new AbortController();
+const left = (id: string): FoundObject => ({
+  kind: "Secret",
+  namespace: "default",
+  name: `lease-${id}`,
+  uid: id,
+  lease: { id, run: 1 },
+  isGoing: false,
+});
+
+/** A cluster, records and a clock that only the test moves; a cleaner that leads until it is stopped. */
+function cleaning(sources: number) {
+  const objects = [left("1-1"), left("1-2"), left("1-3")];
+  const removed: string[] = [];
+  const records = new Map<string, Stored | "unreadable">();
+  let nowMs = 0;
+  let asked: (id: string) => void = () => undefined;
+  const leftovers: Leftovers = {
+    find: () => Promise.resolve(objects.filter(({ uid }) => !removed.includes(uid))),
+    inUse: () => Promise.resolve(new Set<string>()),
+    remove: ({ uid }) => {
+      removed.push(uid);
+      return Promise.resolve();
+    },
+  };
+  const cleaner = openCleaner(
+    {
+      leftovers,
+      records: {
+        get: (id) => {
+          asked(id);
+          const found = records.get(id);
+          return found === "unreadable" ? Promise.reject(new Error("cannot be read")) : Promise.resolve(found);
+        },
+      },
+      nowMs: () => nowMs,
+      policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000 },
+      tell: { step: () => undefined, failed: () => undefined },
+    },
+    sources,
+  );
+  return {
+    cleaner,
+    removed,
+    records,
+    wait: (ms: number) => (nowMs += ms),
+    onAsked: (listener: (id: string) => void) => (asked = listener),
+    record: (id: string, phase: "ACTIVE" | "ENDED") =>
+      records.set(id, { record: aLease({ order: { id }, phase }), revision: 1 }),
+  };
+}
+
+it("looks at nothing before it leads, and before all that was ordered is known", async () => {
+  const { cleaner } = cleaning(1);
+  const stop = new AbortController();
+  await expect(async () => cleaner.look(true, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  const running = cleaner.run(stop.signal);
+  await expect(async () => cleaner.look(true, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  cleaner.historyTaken();
+  expect(await cleaner.look(true, signal)).toHaveLength(3);
+  stop.abort();
+  await running;
+  await expect(async () => cleaner.look(true, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+});
+
+it("removes at the second look, some time after the first, what no record wants, and nothing in a dry run", async () => {
+  const world = cleaning(0);
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  world.record("1-1", "ACTIVE");
+  world.records.set("1-3", "unreadable");
+  const look = async (isDryRun: boolean) => (await world.cleaner.look(isDryRun, signal)).map((step) => step.do);
+  expect(await look(false)).toEqual(["keep", "suspect", "keep"]);
+  world.wait(999);
+  expect(await look(false)).toEqual(["keep", "suspect", "keep"]);
+  world.wait(1);
+  expect(await look(true)).toEqual(["keep", "remove", "keep"]);
+  expect(world.removed).toEqual([]);
+  expect(await look(false)).toEqual(["keep", "remove", "keep"]);
+  expect(world.removed).toEqual(["1-2"]);
+  // One that is wanted for a while begins anew.
+  world.record("1-1", "ENDED");
+  expect(await look(false)).toEqual(["suspect", "keep"]);
+  stop.abort();
+  await running;
+});
+
+it("reads the record once more before it removes what is made of it", async () => {
+  const world = cleaning(0);
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  await world.cleaner.look(false, signal);
+  world.wait(1000);
+  let reads = 0;
+  world.onAsked((id) => {
+    // It is ordered between the look at its record and the removal.
+    if (id === "1-2" && ++reads === 2) world.record("1-2", "ACTIVE");
+  });
+  await world.cleaner.look(false, signal);
+  expect(world.removed).toEqual(["1-1", "1-3"]);
+  stop.abort();
+  await running;
+});

@@ -1,0 +1,123 @@
+import { forEachSome, pause } from "@muster/backoff";
+import { throwFault } from "@muster/faults";
+import type { Records } from "./adapters/records.ts";
+import type { Leftovers } from "./adapters/leftovers.ts";
+import { planCleanup, type CleanupPolicy, type CleanupStep, type LeaseTruth } from "./domain/plan-cleanup.ts";
+
+/** What clean-up does by itself: nothing, tell what it would remove, or remove it. */
+export type CleanupMode = (typeof CLEANUP_MODES)[number];
+
+export const CLEANUP_MODES = ["off", "dry-run", "on"] as const;
+
+export type CleanerDeps = {
+  /** Undefined: there is no cluster. */
+  readonly leftovers: Leftovers | undefined;
+  readonly records: Pick<Records, "get">;
+  readonly nowMs: () => number;
+  readonly policy: CleanupPolicy & { readonly mode: CleanupMode; readonly everyMs: number };
+  readonly tell: {
+    step(step: CleanupStep, isDryRun: boolean): void;
+    failed(error: unknown): void;
+  };
+};
+
+/** CleanupResources: looks for what leases have left behind, one look after the other. */
+export type Cleaner = {
+  /**
+   * Steps for all that was found; removes what may go, unless it is a dry run, which counts as a look too. Rejects with unavailable while this replica does not lead, or all
+   * that was ordered before is not known yet.
+   */
+  look(isDryRun: boolean, signal: AbortSignal): Promise<readonly CleanupStep[]>;
+  /** Looks once all is known, again after the grace, and so each day, until the signal: this replica leads. */
+  run(signal: AbortSignal): Promise<void>;
+  /** A source has brought all that it had at the start. */
+  historyTaken(): void;
+};
+
+const READS_AT_ONCE = 32;
+const RETRY_MS = 1000;
+
+/** `sources`: how many have to have brought their history first. */
+export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
+  const { leftovers, records, nowMs, policy, tell } = deps;
+  let leftSince = new Map<string, number>();
+  let leads = false;
+  let known = Promise.withResolvers<undefined>();
+  let missing = sources;
+  let turn: Promise<unknown> = Promise.resolve();
+
+  const truthOf = async (id: string): Promise<LeaseTruth> => {
+    try {
+      const stored = await records.get(id);
+      return stored === undefined ? { is: "none" } : { is: "record", record: stored.record };
+    } catch (error) {
+      return { is: "unknown", because: error instanceof Error ? error.message : String(error) };
+    }
+  };
+  const remove = async (found: Leftovers, step: CleanupStep, signal: AbortSignal): Promise<CleanupStep> => {
+    const { object } = step;
+    // What is believed of its lease may be some time old by now.
+    const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
+    const [again] = planCleanup({ objects: [object], truth, inUse: new Set(), leftSince, nowMs: nowMs() }, policy);
+    if (again?.do !== "remove" || signal.aborted) return again ?? step;
+    await found.remove(object, signal);
+    return step;
+  };
+  const lookNow = async (isDryRun: boolean, signal: AbortSignal): Promise<readonly CleanupStep[]> => {
+    if (leftovers === undefined) return [];
+    const objects = await leftovers.find(signal);
+    const inUse = await leftovers.inUse(signal);
+    const ids = [...new Set(objects.flatMap(({ lease }) => lease?.id ?? []))];
+    const truth = new Map<string, LeaseTruth>();
+    await forEachSome(
+      ids,
+      READS_AT_ONCE,
+      async (id) => truth.set(id, await truthOf(id)),
+      (_id, error) => tell.failed(error),
+    );
+    const steps = planCleanup({ objects, truth, inUse, leftSince, nowMs: nowMs() }, policy);
+    const left = steps.filter((step) => step.do !== "keep");
+    leftSince = new Map(left.map(({ object: { uid } }) => [uid, leftSince.get(uid) ?? nowMs()]));
+    const done: CleanupStep[] = [];
+    for (const step of steps) {
+      const taken = step.do !== "remove" || isDryRun ? step : await remove(leftovers, step, signal);
+      if (taken.do !== "keep") tell.step(taken, isDryRun);
+      done.push(taken);
+    }
+    return done;
+  };
+  const look: Cleaner["look"] = (isDryRun, signal) => {
+    if (!leads) throwFault({ code: "unavailable", dependency: "the leader of the engine", retryAfterMs: RETRY_MS });
+    if (missing > 0) throwFault({ code: "unavailable", dependency: "what was ordered before", retryAfterMs: RETRY_MS });
+    const mine = turn.then(() => lookNow(isDryRun, signal));
+    turn = mine.catch(() => undefined);
+    return mine;
+  };
+
+  return {
+    look,
+    historyTaken: () => {
+      missing -= 1;
+      if (missing === 0) known.resolve(undefined);
+    },
+    run: async (signal) => {
+      leads = true;
+      leftSince = new Map();
+      missing = sources;
+      known = Promise.withResolvers();
+      if (missing === 0) known.resolve(undefined);
+      try {
+        const ended = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+        if (!signal.aborted) await Promise.race([known.promise, ended]);
+        const { mode, everyMs, graceMs } = policy;
+        for (let looks = 0; !signal.aborted; looks += 1) {
+          if (mode !== "off") await look(mode === "dry-run", signal).catch((error: unknown) => tell.failed(error));
+          // The second look is what removes.
+          await pause(looks % 2 === 0 ? graceMs : everyMs, signal);
+        }
+      } finally {
+        leads = false;
+      }
+    },
+  };
+}

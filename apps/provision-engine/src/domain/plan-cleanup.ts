@@ -1,0 +1,110 @@
+import type { LeaseRecord } from "./lease.ts";
+
+/** An object in the cluster that says that it is a lease's. */
+export type FoundObject = {
+  readonly kind: string;
+  /** Empty: it lives in none. */
+  readonly namespace: string;
+  readonly name: string;
+  /** No other object ever has it. */
+  readonly uid: string;
+  /** Of the labels; undefined: they are not those of a lease. */
+  readonly lease: { readonly id: string; readonly run: number } | undefined;
+  /** It is being removed already. */
+  readonly isGoing: boolean;
+};
+
+/** What the record of a lease says. Unknown: it cannot be read, or asked for. */
+export type LeaseTruth =
+  | { readonly is: "record"; readonly record: Pick<LeaseRecord, "order" | "phase" | "run"> }
+  | { readonly is: "none" }
+  | { readonly is: "unknown"; readonly because: string };
+
+/** Claims of volumes and namespaces that pods use. Undefined: nobody could say. */
+export type InUse = ReadonlySet<string> | undefined;
+
+export type CleanupSnapshot = {
+  readonly objects: readonly FoundObject[];
+  readonly truth: ReadonlyMap<string, LeaseTruth>;
+  /** Of `useKey`. */
+  readonly inUse: InUse;
+  /** By uid, since when it has looked left over at every look. */
+  readonly leftSince: ReadonlyMap<string, number>;
+  readonly nowMs: number;
+};
+
+export type CleanupPolicy = {
+  /** Id of the engine that cleans up. */
+  readonly engine: string;
+  /** What is left over has to look so for this long, at two looks at least. */
+  readonly graceMs: number;
+};
+
+export type CleanupStep = {
+  /** "suspect": it looks left over, and is removed when it still does later. */
+  readonly do: "keep" | "suspect" | "remove";
+  readonly object: FoundObject;
+  readonly because: string;
+};
+
+const VOLUME_CLAIM = "PersistentVolumeClaim";
+const NAMESPACE = "Namespace";
+
+export function useKey(kind: string, namespace: string, name: string): string {
+  return `${kind} ${namespace}/${name}`;
+}
+
+/**
+ * What is left of leases that are over, and may go: of every object one step. It stays on any doubt: while its record cannot be read, as long as something mounts it or lives
+ * in it, and as long as it has not looked left over for some time.
+ */
+export function planCleanup(snapshot: CleanupSnapshot, policy: CleanupPolicy): CleanupStep[] {
+  const steps = snapshot.objects.map((object) => planObject(object, snapshot, policy));
+  const staying = new Set(steps.filter((step) => step.do !== "remove").map(({ object }) => object.namespace));
+  return steps.map((step) =>
+    step.do === "remove" && step.object.kind === NAMESPACE && staying.has(step.object.name)
+      ? { ...step, do: "suspect", because: "something of a lease is still in it" }
+      : step,
+  );
+}
+
+function planObject(object: FoundObject, snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep {
+  const { truth, inUse, leftSince, nowMs } = snapshot;
+  const step = (what: CleanupStep["do"], because: string): CleanupStep => ({ do: what, object, because });
+  const { lease, kind, namespace, name, uid } = object;
+  if (lease === undefined) return step("keep", "its labels are not those of a lease");
+  if (object.isGoing) return step("keep", "it is being removed");
+  const left = decideLeftOver(lease.run, truth.get(lease.id), engine);
+  if (!left.is) return step("keep", left.because);
+  if (kind === VOLUME_CLAIM || kind === NAMESPACE) {
+    if (inUse === undefined) return step("keep", "nobody knows whether it is used");
+    const place = kind === NAMESPACE ? "" : namespace;
+    if (inUse.has(useKey(kind, place, name))) return step("keep", `${left.because}, but a pod uses it`);
+  }
+  const since = leftSince.get(uid);
+  if (since === undefined || nowMs - since < graceMs) return step("suspect", left.because);
+  return step("remove", left.because);
+}
+
+function decideLeftOver(
+  run: number,
+  truth: LeaseTruth | undefined,
+  engine: string,
+): { readonly is: boolean; readonly because: string } {
+  if (truth === undefined) return { is: false, because: "its record was not looked at" };
+  switch (truth.is) {
+    case "unknown":
+      return { is: false, because: truth.because };
+    case "none":
+      return { is: true, because: "there is no such lease" };
+    case "record": {
+      const { order, phase, run: current } = truth.record;
+      if (order.engine !== engine) return { is: false, because: `its lease is served by engine ${order.engine}` };
+      if (run > current) return { is: false, because: `its lease is at run ${current}, before that of the object` };
+      if (phase === "ENDED" || phase === "FAILED") return { is: true, because: `its lease is ${phase}` };
+      if (run < current && phase === "ACTIVE")
+        return { is: true, because: `its lease is at run ${current}, and this is of run ${run}` };
+      return { is: false, because: `its lease is ${phase}` };
+    }
+  }
+}

@@ -1,0 +1,82 @@
+import { kubeCalls, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { ObjectKind } from "../src/adapters/lease-objects.ts";
+import { KINDS } from "../src/adapters/object-kinds.ts";
+import { makeRecords, openLeases } from "../src/adapters/records.ts";
+import { aLease } from "../src/domain/a-lease.ts";
+import { leaseLabels } from "../src/lease-labels.ts";
+import { EMBEDDED } from "./api-servers.ts";
+import { engineWorld, LONG, nowNs, ready, type EngineWorld } from "./engine-world.ts";
+
+const cleanup = new AsyncDisposableStack();
+const namespace = "default";
+let world: EngineWorld;
+let calls: KubeCalls;
+
+beforeAll(async () => {
+  const server = cleanup.use(await EMBEDDED.start());
+  calls = cleanup.use(kubeCalls(loadKube(server.kubeconfig)));
+  world = cleanup.use(await engineWorld());
+  await world.startEngine({
+    MUSTER_KUBECONFIG: server.kubeconfig,
+    PROVISION_CLEANUP: "off",
+    PROVISION_CLEANUP_GRACE_MS: "0",
+  });
+  await ready(world);
+}, 120_000);
+
+afterAll(() => cleanup.disposeAsync());
+
+const create = (kind: ObjectKind, id: string, more: object = {}) =>
+  calls.create<KubeObject>(
+    { ...kind, namespace },
+    {
+      apiVersion: kind.apiVersion,
+      kind: kind.kind,
+      metadata: { name: `lease-${id}`, namespace, labels: leaseLabels(aLease({ order: { id } })) },
+      ...more,
+    },
+  );
+const isThere = async (kind: ObjectKind, id: string): Promise<boolean> =>
+  (await unlessFault(calls.get({ ...kind, namespace }, `lease-${id}`), "not_found")) !== undefined;
+const look = (dryRun: boolean) =>
+  until(
+    "the leader looks",
+    () => world.leases.cleanupResources({ requestId: "c", engine: "main", dryRun }, { timeoutMs: 20_000 }),
+    LONG,
+  );
+const names = (steps: readonly { readonly kind?: string | null; readonly name?: string | null }[]) =>
+  steps.map(({ kind, name }) => `${kind ?? ""} ${name ?? ""}`).toSorted();
+
+it("removes what leases have left in a cluster at the second look, and keeps what is wanted, mounted or nobody's", async () => {
+  const records = makeRecords(await openLeases(world.bus.connection));
+  const order = { createdNs: nowNs(), durationNs: 3_600_000_000_000n };
+  await records.create(aLease({ order: { id: "1-1", ...order }, fence: 0 }));
+  await records.create(aLease({ order: { id: "1-2", ...order }, phase: "ENDED", endedAtNs: nowNs(), fence: 0 }));
+  for (const id of ["1-1", "1-2", "1-3"]) await create(KINDS.secret, id);
+  const claim = { spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } } };
+  for (const id of ["1-4", "1-5"]) await create(KINDS.volumeClaim, id, claim);
+  const volumes = [{ name: "data", persistentVolumeClaim: { claimName: "lease-1-4" } }];
+  const pod = { metadata: { name: "user" }, spec: { containers: [{ name: "main", image: "node" }], volumes } };
+  await calls.create({ ...KINDS.pod, namespace }, pod);
+  await calls.create({ ...KINDS.secret, namespace }, { metadata: { name: "lease-1-6" } });
+
+  const expected = ["PersistentVolumeClaim lease-1-5", "Secret lease-1-2", "Secret lease-1-3"];
+  const first = await look(false);
+  expect(names(first.steps)).toEqual(expected);
+  expect(first).toMatchObject({ found: 5, suspected: 3, removed: 0 });
+  const dry = await look(true);
+  expect(dry).toMatchObject({ removed: 3 });
+  for (const id of ["1-1", "1-2", "1-3"]) expect(await isThere(KINDS.secret, id)).toBe(true);
+  const second = await look(false);
+  expect(names(second.steps)).toEqual(expected);
+  expect(second).toMatchObject({ suspected: 0, removed: 3 });
+  await until(
+    "they are gone",
+    async () => !(await isThere(KINDS.secret, "1-2")) && !(await isThere(KINDS.secret, "1-3")),
+  );
+  expect(await isThere(KINDS.secret, "1-1")).toBe(true);
+  expect(await isThere(KINDS.secret, "1-6")).toBe(true);
+  expect(await isThere(KINDS.volumeClaim, "1-4")).toBe(true);
+});
