@@ -91,7 +91,7 @@ const HANDLERS = {
   checkJob: ({ manifestJson }: { manifestJson: string }) => {
     const { metadata } = JSON.parse(manifestJson) as { metadata: { name: string } };
     const field = "spec.replicaSpecs.worker.template.spec.containers[0].name";
-    return Promise.resolve({ problems: metadata.name === "wrong" ? [{ field, reason: "is no name" }] : [] });
+    return Promise.resolve({ problems: metadata.name === "wrong" ? [{ field, reason: "is no name" }] : [], warnings });
   },
   getJob: ({ key }: { key?: Key }) => Promise.resolve({ job: find(key) }),
   watchJob: async (
@@ -402,6 +402,14 @@ it.each(["run -", "run --dry-run -"])(
     expect(manifests).toEqual([]);
   },
 );
+
+it("says in a dry run what would be done differently from what a document says", async () => {
+  warnings.push("spec.x is ignored");
+  const { code, err } = await muster("run --dry-run -", document("train"));
+  expect(err).toEqual(["warning: job train: spec.x is ignored"]);
+  expect(code).toBe(0);
+  expect(manifests).toEqual([]);
+});
 
 it("prints the log of a member", async () => {
   keep(DONE);

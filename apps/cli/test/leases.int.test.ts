@@ -85,15 +85,11 @@ const machines = (id: string, count: number) =>
   `apiVersion: muster.dev/v1\nkind: Lease\nmetadata: { name: ${id} }\nspec: { type: machine, duration: 1h, data: { pool: n, machines: ${count} } }\n`;
 
 it(
-  "makes a key, and says that no engine answers while none does",
+  "makes a key, and finds no leases before there are any",
   async () => {
     const made = await start(["keys", "new"]).ended;
     expect(made).toMatchObject({ code: 0, err: "" });
     expect((await stat(keyFile)).mode & 0o777).toBe(0o600);
-    const unanswered = await muster("lease order -f -", { file: debug("1-1", "1") });
-    expect(unanswered.code).toBe(3);
-    expect(unanswered.err).toMatch(/error: the provision-engine service does not answer.*\nhint: `muster doctor`/);
-
     startService("provision-engine", {
       PROVISION_KEY: ENGINE_KEY,
       PROVISION_LOCK_TTL_MS: "1500",
@@ -184,10 +180,55 @@ it(
     expect(failed.err).toMatch(/error: lease 2-2 is FAILED: .*volume/);
     const listed = await muster("lease get --phase FAILED -o json");
     expect((JSON.parse(listed.out) as Record[]).map(({ id }) => id)).toEqual(["2-2"]);
-    const engineTwo = debug("2-3", "1").replace("type: debug", "engine: two, type: debug");
-    const elsewhere = await muster("lease order -f -", { file: engineTwo });
-    expect(elsewhere.code).toBe(2);
-    expect(elsewhere.err).toContain('stdin:4:17: spec.engine: "two" is not this one, which is "main"');
+  },
+  TEST_MS,
+);
+
+it(
+  "knows leases wherever work is asked for: apply, get, describe, explain, wait, events and doctor",
+  async () => {
+    const file = debug("4-1", "{ say: hello }");
+    const dry = await muster("apply --dry-run -f -", { file });
+    expect(dry.out).toMatch(/^lease\/4-1 ordered: .*dry run/);
+    const applied = await muster("apply --wait -f -", { file });
+    expect(applied).toMatchObject({ code: 0 });
+    expect(applied.out).toMatch(/^lease\/4-1 ordered: ends in .*\nlease\/4-1 ACTIVE: /);
+    expect((await muster("apply -f -", { file })).out).toMatch(/^lease\/4-1 was ordered before: ACTIVE/);
+    const nameless = await muster("apply -f -", { file: file.replace("metadata: { name: 4-1 }\n", "") });
+    expect(nameless.code).toBe(2);
+    expect(nameless.err).toMatch(/must have a name, NUMBER-NUMBER/);
+    const wrong = await muster("apply -f -", {
+      file: debug("4-2", "{ size: 0, type: sdd }").replace("debug", "volume"),
+    });
+    expect(wrong.code).toBe(2);
+    expect(wrong.err).toMatch(
+      /stdin:4:\d+: spec.data.size: .*not the number 0\n.*spec.data.type: .*did you mean "ssd"/,
+    );
+
+    expect((await muster("get leases")).out).toMatch(/^LEASE +TYPE +PHASE[^]*\n4-1 +debug +ACTIVE/);
+    expect(JSON.parse((await muster("get lease/4-1 -o json")).out)).toMatchObject({ id: "4-1", phase: "ACTIVE" });
+    expect((await muster("describe lease 4-1")).out).toMatch(/^lease +4-1\nphase +ACTIVE/);
+    expect((await muster("explain lease/4-1")).out).toMatch(/^lease 4-1 ACTIVE: ACTIVE\n.*it ends in /);
+    expect((await muster("wait lease/4-1 --for=condition=active")).out).toBe("lease/4-1 condition met");
+    expect((await muster("__complete -- wait lease/4-")).out).toBe("lease/4-1");
+
+    const followed = muster("events -f lease/4-1 -o json");
+    expect((await muster("lease end 4-1")).code).toBe(0);
+    expect((await muster("wait lease/4-1 --for=delete --timeout 2m")).code).toBe(0);
+    const late = await muster("wait lease/4-1 --for=condition=ACTIVE");
+    expect(late.code).toBe(1);
+    expect(late.err).toMatch(/can no longer be met: lease 4-1 is ENDED: REQUESTED/);
+    const events = (await followed).out.split("\n").map((line) => (JSON.parse(line) as { event: string }).event);
+    expect(events.filter((event) => event !== "RESENT")).toEqual([
+      "ORDERED",
+      "PROVISIONED",
+      "ENDING",
+      "DECOMMISSIONED",
+    ]);
+    expect((await muster("explain lease/4-1")).out).toMatch(/^lease 4-1 ENDED: REQUESTED/);
+
+    const doctor = await muster("doctor");
+    expect(doctor.out).toMatch(/ok +provision-engine +1 replica[^]*ok +leases +engine main: \d+ active/);
   },
   TEST_MS,
 );
@@ -214,6 +255,10 @@ it(
 
     const one = start(["lease", "order", "--wait", "-f", "-"], machines("3-2", 1));
     await until("it waits", () => /lease\/3-2 PROVISIONING: .*n/.test(one.err()), LONG);
+    expect((await muster("explain lease/3-2")).out).toMatch(/^lease 3-2 PROVISIONING: POOL_AVAILABILITY\n/);
+    const unknown = await muster("explain lease/9-9");
+    expect(unknown.code).toBe(4);
+    expect(unknown.err).toContain("lease 9-9 does not exist");
     one.interrupt();
     const left = await one.ended;
     expect(left.code).toBe(130);

@@ -1,11 +1,13 @@
 import { client } from "@muster/bus";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { LeaseService, muster } from "@muster/proto";
+import type { EngineLoad } from "../domain/build-lease-checks.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import {
   endToMessage,
+  engineLoadFromMessage,
   leaseEventFromMessage,
   leaseFromMessage,
   orderToMessage,
@@ -30,13 +32,15 @@ export type LeaseCalls = {
   end(request: EndRequest): Promise<Lease>;
   get(id: string): Promise<Lease>;
   list(filter: LeaseFilter): Promise<Lease[]>;
+  /** Of the engine that answers. */
+  load(): Promise<EngineLoad>;
   /** The newest of what happened, the oldest first. */
   history(id: string, limit: number): Promise<LeaseEvent[]>;
 };
 
-export function leaseCalls({ bus, stop }: Link): LeaseCalls {
+export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): LeaseCalls {
   const leases = client(bus, LeaseService);
-  const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+  const options = { timeoutMs, signal: stop };
   const again = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
   const leaseOf = ({ lease }: { lease?: muster.provision.v1.Lease.$Properties | null }): Lease =>
     leaseFromMessage(lease ?? {});
@@ -48,6 +52,7 @@ export function leaseCalls({ bus, stop }: Link): LeaseCalls {
     renew: async (renewal) =>
       leaseOf(await leases.renewLease({ ...again(), renewal: renewalToMessage(renewal) }, options)),
     end: async (request) => leaseOf(await leases.endLease({ ...again(), end: endToMessage(request) }, options)),
+    load: async () => engineLoadFromMessage(await leases.getCounters({}, options)),
     get: async (id) => leaseOf(await leases.getLease({ id }, options)),
     list: ({ user = "", type = "", phase }) =>
       readPages(async (page) => {

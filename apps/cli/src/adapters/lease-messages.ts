@@ -1,6 +1,7 @@
 import { durationOf, nsFrom, timestampOf, type EndRequest, type Order, type Renewal } from "@muster/leases";
 import type { Result } from "@muster/leases";
 import { muster } from "@muster/proto";
+import type { EngineLoad } from "../domain/build-lease-checks.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
 
 const wire = muster.provision.v1;
@@ -57,6 +58,7 @@ export function leaseFromMessage(message: muster.provision.v1.Lease.$Properties)
     result: result ? resultFromMessage(result) : undefined,
     waitingBecause: message.waitingBecause ?? "",
     endedAtNs: record.endedAt ? toNs(record.endedAt) : undefined,
+    untold: record.outbox?.length ?? 0,
     revision: message.revision ?? 0,
   };
 }
@@ -121,6 +123,22 @@ export function leaseEventFromMessage(message: muster.provision.v1.LeaseEvent.$P
     atNs: toNs(message.at),
     traceparent: traceparent ?? "",
   };
+}
+
+export function engineLoadFromMessage(message: muster.provision.v1.GetCountersReply.$Properties): EngineLoad {
+  const { engine, counters, used, capacity } = message;
+  const active = Object.values(counters ?? {}).reduce((sum: number, count) => sum + (Number(count) || 0), 0);
+  return {
+    engine: engine ?? "",
+    active,
+    used: unitsFromMessage(used ?? {}),
+    capacity: capacity ? unitsFromMessage(capacity) : undefined,
+  };
+}
+
+function unitsFromMessage(units: muster.provision.v1.ResourceUnits.$Properties): EngineLoad["used"] {
+  const { cru, mruBytes, sruBytes, hruBytes } = units;
+  return { cru: cru ?? 0, mruBytes: mruBytes ?? 0, sruBytes: sruBytes ?? 0, hruBytes: hruBytes ?? 0 };
 }
 
 function toNs(time: WireTime): bigint {

@@ -1,5 +1,6 @@
 import { client, type Bus } from "@muster/bus";
 import { JobService, ReservationService, WatchService } from "@muster/proto";
+import type { KindsTrouble } from "../domain/build-doctor-report.ts";
 import type { Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import type { Work } from "../domain/work.ts";
 import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
@@ -14,8 +15,7 @@ export type MusterServices = {
   reservations(): Promise<Reservation[]>;
   explanation(ownerKind: string, ownerId: string): Promise<ReservationExplanation>;
   watcherStatus(): Promise<WatcherStatus>;
-  /** Kinds of job that were installed in the cluster, and are not any more. */
-  kindsGone(): Promise<readonly string[]>;
+  kindsTrouble(): Promise<KindsTrouble>;
   /** Of every kind. */
   jobs(): Promise<readonly Work[]>;
 };
@@ -49,8 +49,10 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
       }),
     explanation: async (kind, id) =>
       explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
-    kindsGone: async () =>
-      (await jobs.listJobs({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).kindsGone,
+    kindsTrouble: async () => {
+      const reply = await jobs.listJobs({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop });
+      return { gone: reply.kindsGone, refused: reply.kindsRefused };
+    },
     jobs: () =>
       readPages(async (page) => {
         const reply = await jobs.listJobs({ continue: page }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop });

@@ -6,8 +6,9 @@ import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { SET_NOUN } from "../domain/replica-set.ts";
 import { buildSetDocument, type SetDocument } from "../domain/set-document.ts";
-import { readSet } from "../kinds/kinds.ts";
+import { readApplied, readSet } from "../kinds/kinds.ts";
 import { askOfSet, documentField } from "./farm-questions.ts";
+import { checkOrders, leaseTitle, sendOrders } from "./order-leases.ts";
 import { print, type Format } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
 import { followSet, recordOf } from "./replica-sets.ts";
@@ -15,6 +16,8 @@ import { followSet, recordOf } from "./replica-sets.ts";
 type Applied = Awaited<ReturnType<FarmCalls["apply"]>>;
 
 export type ApplyOptions = {
+  /** Signs leases. */
+  readonly keyFile: string | undefined;
   readonly replace: boolean;
   readonly dryRun: boolean;
   readonly wait: boolean;
@@ -22,12 +25,40 @@ export type ApplyOptions = {
   readonly output: Format;
 };
 
-/** `muster apply -f FILE`: makes the replica sets of the files, or makes them what the files say. */
+/** `muster apply -f FILE`: makes the replica sets and leases of the files, or makes them what the files say. */
 export async function apply(cli: Cli, files: readonly string[], options: ApplyOptions): Promise<ExitCode> {
-  const documents = await readSets(cli, files);
+  const documents = await readFiles(cli, files, {
+    read: (document) => readApplied(cli.kinds, document),
+    titleOf: (value) => ("set" in value ? setTitle(value.set) : leaseTitle(value.lease.id ?? "")),
+  });
+  const sets = documents.flatMap(({ value, ...place }) => ("set" in value ? [{ ...place, value: value.set }] : []));
+  const leases = documents.flatMap(({ value, ...place }) =>
+    "lease" in value ? [{ ...place, value: value.lease }] : [],
+  );
+  const signer = leases.length === 0 ? undefined : await cli.keys.read(options.keyFile);
   await using connected = await cli.connect();
-  const farms = farmCalls(connected.link);
-  const checked = await checkAll(cli, farms, documents, options.replace);
+  const checked = sets.length === 0 ? NOTHING : await checkAll(farmCalls(connected.link), sets, options.replace);
+  const { orders, problems } = signer ? await checkOrders(cli, connected, leases, signer) : NO_ORDERS;
+  refuseProblems(cli, [...checked.problems, ...problems]);
+  const applied = await applySets(cli, connected, { sets, checked: checked.sets }, options);
+  const ordered = applied.code === EXIT.ok ? await sendOrders(cli, connected, orders, options) : undefined;
+  if (options.output !== "table")
+    print(cli.io, options.output, {
+      table: () => [],
+      data: () => [...applied.records, ...(ordered?.records ?? [])],
+    });
+  return ordered?.code ?? applied.code;
+}
+
+const NOTHING = { sets: [], problems: [] };
+const NO_ORDERS = { orders: [], problems: [] };
+
+async function applySets(
+  cli: Cli,
+  connected: Connected,
+  { sets, checked }: { readonly sets: readonly Placed<SetDocument>[]; readonly checked: readonly Applied[] },
+  options: ApplyOptions,
+): Promise<{ readonly code: ExitCode; readonly records: readonly unknown[] }> {
   const applied: Applied[] = [];
   const done = (each: Applied): void => {
     applied.push(each);
@@ -36,39 +67,37 @@ export async function apply(cli: Cli, files: readonly string[], options: ApplyOp
   };
   if (options.dryRun) for (const each of checked) done(each);
   else
-    for (const { value } of documents)
+    for (const { value } of sets)
       done(
         await askOfSet(connected, value.name, (asked) =>
           asked.apply(value, { replace: options.replace, dryRun: false }),
         ),
       );
   const code = options.wait && !options.dryRun ? await followAll(cli, connected, applied, options) : EXIT.ok;
-  if (options.output !== "table")
-    print(cli.io, options.output, {
-      table: () => [],
-      data: () =>
-        options.dryRun
-          ? documents.map(({ value }) => buildSetDocument(value))
-          : applied.map(({ set, outcome }) => ({ outcome, ...recordOf(set) })),
-    });
-  return code;
+  const records = options.dryRun
+    ? sets.map(({ value }) => buildSetDocument(value))
+    : applied.map(({ set, outcome }) => ({ outcome, ...recordOf(set) }));
+  return { code, records };
+}
+
+function setTitle({ name }: SetDocument): string {
+  return `${SET_NOUN} ${name}`;
 }
 
 /** The sets of the files. Throws CommandError when anything in them is wrong. */
 export function readSets(cli: Cli, files: readonly string[]): Promise<Placed<SetDocument>[]> {
   return readFiles(cli, files, {
     read: (document) => readSet(cli.kinds, document),
-    titleOf: ({ name }) => `${SET_NOUN} ${name}`,
+    titleOf: setTitle,
   });
 }
 
-/** All that the farms would refuse is told before anything is done, at the places where it stands. */
+/** What the farms would do, and all that they would refuse, at the places where it stands. */
 async function checkAll(
-  cli: Cli,
   farms: FarmCalls,
   documents: readonly Placed<SetDocument>[],
   replace: boolean,
-): Promise<Applied[]> {
+): Promise<{ readonly sets: readonly Applied[]; readonly problems: readonly Problem[] }> {
   const problems: Problem[] = [];
   const checked: Applied[] = [];
   for (const { value, placeOf } of documents) {
@@ -81,8 +110,7 @@ async function checkAll(
       problems.push({ ...placeOf(field), message: `${field}: ${adviceOn(field, fault.reason, value)}` });
     }
   }
-  refuseProblems(cli, problems);
-  return checked;
+  return { sets: checked, problems };
 }
 
 function adviceOn(field: string, reason: string, { name }: SetDocument): string {

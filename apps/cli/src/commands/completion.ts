@@ -4,6 +4,8 @@ import { leaseCalls } from "../adapters/lease-calls.ts";
 import { nodeCalls } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
+import { LEASE_PHASES } from "../domain/lease.ts";
+import { isLeaseWord } from "../domain/lease-document.ts";
 import { isRollWord, isSetWord } from "../domain/replica-set.ts";
 import type { Link } from "../kinds/kind.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
@@ -97,6 +99,7 @@ async function namesOf(cli: Cli, source: NameSource, current: string): Promise<s
     if (source.of === undefined && rest !== undefined) {
       if (isSetWord(noun)) return (await farmNames(link, "sets")).map((name) => `${noun}/${name}`);
       if (isRollWord(noun)) return (await farmNames(link, "rolls")).map((name) => `${noun}/${name}`);
+      if (isLeaseWord(noun)) return (await leaseIds(link)).map((id) => `${noun}/${id}`);
       const named = findKind(cli.kinds, noun);
       return named === undefined ? [] : (await named.calls(link).list()).map(({ name }) => `${noun}/${name}`);
     }
@@ -125,6 +128,8 @@ function wishesOf(cli: Cli, word: string): string[] {
     ? SET_CONDITIONS
     : isRollWord(before)
       ? ROLL_CONDITIONS
-      : (findTarget(cli.kinds, word)?.kind.conditions ?? []);
+      : isLeaseWord(before)
+        ? LEASE_PHASES
+        : (findTarget(cli.kinds, word)?.kind.conditions ?? []);
   return ["delete", ...conditions.map((type) => `condition=${type}`)];
 }

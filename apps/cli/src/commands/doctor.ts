@@ -1,12 +1,16 @@
 import { faultOf } from "@muster/faults";
+import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
 import { farmCalls } from "../adapters/farm-calls.ts";
+import { leaseCalls } from "../adapters/lease-calls.ts";
 import { scalerDump } from "../adapters/node-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildChecks, buildDoctorTable, isHealthy, type Observations } from "../domain/build-doctor-report.ts";
+import type { SeenLeases } from "../domain/build-lease-checks.ts";
 import type { Seen } from "../domain/check.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
+import type { Lease } from "../domain/lease.ts";
 import { print, type Format } from "./output.ts";
 
 /** `muster doctor`: looks at everything that must be right for a session to run, and says what to do about the rest. */
@@ -33,24 +37,39 @@ async function observe(cli: Cli): Promise<Observations> {
       pools: unknown,
       scaler: unknown,
       dropped: unknown,
-      kindsGone: unknown,
+      kinds: unknown,
       unreadableSets: unknown,
+      leases: unknown,
       jobs: unknown,
     };
   }
   await using bus = connected;
-  const [nats, replicas, watcher, pools, scaler, dropped, kindsGone, unreadableSets, jobs] = await Promise.all([
+  const [nats, replicas, watcher, pools, scaler, dropped, kinds, unreadableSets, leases, jobs] = await Promise.all([
     see(bus.nats()),
     see(bus.replicas()),
     see(bus.services.watcherStatus()),
     see(bus.services.poolsNow()),
     scalerDump(bus.link),
     see(bus.dropped()),
-    see(bus.services.kindsGone()),
+    see(bus.services.kindsTrouble()),
     see(farmCalls(bus.link).unreadable()),
+    see(leasesSeen(bus)),
     see(bus.services.jobs()),
   ]);
-  return { connection, nats, replicas, watcher, pools, scaler, dropped, kindsGone, unreadableSets, jobs };
+  return { connection, nats, replicas, watcher, pools, scaler, dropped, kinds, unreadableSets, leases, jobs };
+}
+
+/** Those that nothing is to be done about are only counted. */
+async function leasesSeen({ link }: Connected): Promise<SeenLeases> {
+  const calls = leaseCalls(link, STATUS_TIMEOUT_MS);
+  const all = (phase: string): Promise<Lease[]> => calls.list({ user: undefined, type: undefined, phase });
+  const [load, ordered, provisioning, ending] = await Promise.all([
+    calls.load(),
+    all("ORDERED"),
+    all("PROVISIONING"),
+    all("DECOMMISSIONING"),
+  ]);
+  return { load, waiting: [...ordered, ...provisioning], ending };
 }
 
 async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {

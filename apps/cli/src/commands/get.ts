@@ -24,6 +24,7 @@ import {
   type PodLeft,
 } from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { isLeaseWord, LEASE_NOUN } from "../domain/lease-document.ts";
 import { nearestName } from "../domain/nearest-name.ts";
 import { orderReservations } from "../domain/order-reservations.ts";
 import { readOwner } from "../domain/owner.ts";
@@ -34,7 +35,9 @@ import { isFinished, phaseOf, type Work } from "../domain/work.ts";
 import type { Kind, Link } from "../kinds/kind.ts";
 import { findKind, type Target } from "../kinds/kinds.ts";
 import { askOfName, kindOfName } from "./find-work.ts";
+import { explainLeaseOf } from "./explain-lease.ts";
 import { askOfSet } from "./farm-questions.ts";
+import { askOfLeases } from "./lease-questions.ts";
 import { print, type Format } from "./output.ts";
 import { explainReplicaSet } from "./replica-sets.ts";
 import { oneOf } from "./target.ts";
@@ -141,14 +144,17 @@ export async function cancelWork(cli: Cli, target: string, format: Format): Prom
 /** `muster explain NAME`: of work that the command knows why it is where it is; of any other owner what the ledger knows of its machines. */
 export async function explain(cli: Cli, text: string, format: Format): Promise<ExitCode> {
   const slash = text.indexOf("/");
-  const isSet = slash > 0 && isSetWord(text.slice(0, slash));
+  const word = text.slice(0, Math.max(0, slash));
+  const isSet = isSetWord(word);
+  const noun = isSet ? SET_NOUN : isLeaseWord(word) ? LEASE_NOUN : undefined;
   const owner = readOwner(
-    isSet ? `${SET_NOUN}${text.slice(slash)}` : text,
+    noun === undefined ? text : `${noun}${text.slice(slash)}`,
     cli.kinds.map(({ noun }) => noun),
   );
   if ("trouble" in owner) throw new CommandError(EXIT.usage, owner.trouble);
   await using connected = await cli.connect();
   if (isSet) return await explainSetOrOwner(cli, connected, owner, format);
+  if (owner.kind === LEASE_NOUN) return await explainLeaseOrOwner(cli, connected, owner, format);
   const kind = findKind(cli.kinds, owner.kind);
   if (kind === undefined) await explainReservation(cli, connected, owner, format);
   else await askOfName(cli, connected, text, () => explainWork(cli, connected, kind, owner.id, format));
@@ -166,6 +172,20 @@ async function explainSetOrOwner(
   if (code !== undefined) return code;
   if ((await explanationOf(connected.services, owner.kind, owner.id)) === undefined)
     await askOfSet(connected, owner.id, (farms) => farms.get(owner.id));
+  await explainReservation(cli, connected, owner, format);
+  return EXIT.ok;
+}
+
+/** The ledger knows the machines of a lease by names of their own. */
+async function explainLeaseOrOwner(
+  cli: Cli,
+  connected: Connected,
+  owner: { readonly kind: string; readonly id: string },
+  format: Format,
+): Promise<ExitCode> {
+  if (await explainLeaseOf(cli, connected, owner.id, format)) return EXIT.ok;
+  if ((await unlessFault(explanationOf(connected.services, owner.kind, owner.id))) === undefined)
+    await askOfLeases(connected, (leases) => leases.get(owner.id));
   await explainReservation(cli, connected, owner, format);
   return EXIT.ok;
 }

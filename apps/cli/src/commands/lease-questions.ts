@@ -6,7 +6,7 @@ import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import type { Lease } from "../domain/lease.ts";
-import { LEASE_NOUN } from "../domain/lease-document.ts";
+import { isLeaseWord, LEASE_NOUN } from "../domain/lease-document.ts";
 
 /** The id that `ID` or `lease/ID` means. Throws CommandError for another kind. */
 export function leaseIdOf(text: string): string {
@@ -14,7 +14,7 @@ export function leaseIdOf(text: string): string {
   if (slash < 0) return text;
   const word = text.slice(0, slash);
   const id = text.slice(slash + 1);
-  if (word !== LEASE_NOUN && word !== `${LEASE_NOUN}s`)
+  if (!isLeaseWord(word))
     throw new CommandError(EXIT.usage, `"${word}" is no ${LEASE_NOUN}; did you mean ${LEASE_NOUN}/${id}?`);
   if (id === "") throw new CommandError(EXIT.usage, `the id is missing after "${word}/"`);
   return id;

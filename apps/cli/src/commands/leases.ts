@@ -4,17 +4,11 @@ import type { LeaseFilter } from "../adapters/lease-calls.ts";
 import type { Placed, ReadDocument } from "../adapters/parse-documents.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import {
-  buildLeaseDescription,
-  buildLeaseHistory,
-  buildLeaseTable,
-  buildVerdictTable,
-  describeEnd,
-} from "../domain/build-lease-views.ts";
+import { buildLeaseDescription, buildLeaseTable, buildVerdictTable, describeEnd } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
-import { buildLeaseEventRecord, buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
-import { buildEnd, buildRenewal, type SignedLease } from "../domain/lease.ts";
+import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
+import { buildEnd, buildRenewal, isLeaseOver, type SignedLease } from "../domain/lease.ts";
 import { plural } from "../domain/plural.ts";
 import { verifyLease } from "../domain/verify-lease.ts";
 import { followLease } from "./follow-lease.ts";
@@ -58,7 +52,7 @@ export async function endLease(
     ? await followLease(cli, connected, asked, { wish: "ended", timeoutMs })
     : { last: asked, code: EXIT.ok };
   if (code !== EXIT.ok) return code;
-  const isOver = wait || last.phase === "ENDED" || last.phase === "FAILED";
+  const isOver = wait || isLeaseOver(last);
   print(cli.io, output, {
     table: () => [`${LEASE_NOUN}/${id} ${isOver ? "has ended" : "ends, and what it has is taken down"}`],
     data: () => buildLeaseRecord(last),
@@ -98,22 +92,6 @@ export async function getLeases(
   print(cli.io, output, {
     table: (style) => (leases.length === 0 ? ["no leases"] : buildLeaseTable(leases, cli.now(), style)),
     data: () => leases.map(buildLeaseRecord),
-  });
-  return EXIT.ok;
-}
-
-/** `muster lease history NAME`, also of one whose record is gone. */
-export async function showHistory(
-  cli: Cli,
-  { id, limit, output }: Named & { readonly limit: number },
-): Promise<ExitCode> {
-  await using connected = await cli.connect();
-  const events = await askOfLeases(connected, (leases) => leases.history(id, limit));
-  // That nothing is known may be a slip in the name.
-  if (events.length === 0) await askOfLeases(connected, (leases) => leases.get(id));
-  print(cli.io, output, {
-    table: (style) => (events.length === 0 ? [`nothing is told of lease ${id} yet`] : buildLeaseHistory(events, style)),
-    data: () => events.map(buildLeaseEventRecord),
   });
   return EXIT.ok;
 }

@@ -30,11 +30,29 @@ type Ordered = { readonly lease: Lease; readonly outcome: OrderOutcome };
 export async function orderLeases(cli: Cli, files: readonly string[], options: OrderOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
     read: (document) => readLease(cli.kinds, document),
-    titleOf: ({ id }) => id && `${LEASE_NOUN} ${id}`,
+    titleOf: ({ id }) => id && leaseTitle(id),
   });
   const signer = await cli.keys.read(options.keyFile);
   await using connected = await cli.connect();
-  const orders = await checkAll(cli, connected, documents, signer);
+  const { orders, problems } = await checkOrders(cli, connected, documents, signer);
+  refuseProblems(cli, problems);
+  const { code, records } = await sendOrders(cli, connected, orders, options);
+  if (options.output !== "table") print(cli.io, options.output, { table: () => [], data: () => records });
+  return code;
+}
+
+/** By which no two documents may be called. */
+export function leaseTitle(id: string): string {
+  return `${LEASE_NOUN} ${id}`;
+}
+
+/** Sends what was checked, tells each, and waits where that is wished. */
+export async function sendOrders(
+  cli: Cli,
+  connected: Connected,
+  orders: readonly Order[],
+  options: OrderOptions,
+): Promise<{ readonly code: ExitCode; readonly records: readonly unknown[] }> {
   const done: Ordered[] = [];
   for (const order of orders) {
     const ordered = await askOfLeases(connected, (leases) => leases.order(order, options.dryRun));
@@ -42,21 +60,16 @@ export async function orderLeases(cli: Cli, files: readonly string[], options: O
     if (options.output === "table") cli.io.out([describeOrdered(ordered, cli.now(), options.dryRun)]);
   }
   const code = options.wait && !options.dryRun ? await followAll(cli, connected, done, options) : EXIT.ok;
-  if (options.output !== "table")
-    print(cli.io, options.output, {
-      table: () => [],
-      data: () => done.map(({ lease, outcome }) => ({ outcome, ...buildLeaseRecord(lease) })),
-    });
-  return code;
+  return { code, records: done.map(({ lease, outcome }) => ({ outcome, ...buildLeaseRecord(lease) })) };
 }
 
-/** The orders as they are sent. All that the engine would refuse is told before anything is ordered, at the places where it stands. */
-async function checkAll(
+/** The orders as they are sent, and all that the engine would refuse of them, at the places where it stands. */
+export async function checkOrders(
   cli: Cli,
   connected: Connected,
   documents: readonly Placed<LeaseDocument>[],
   signer: Signer,
-): Promise<Order[]> {
+): Promise<{ readonly orders: readonly Order[]; readonly problems: readonly Problem[] }> {
   const problems: Problem[] = [];
   const orders: Order[] = [];
   for (const { value, placeOf } of documents) {
@@ -72,8 +85,7 @@ async function checkAll(
         problems.push({ ...placeOf(leaseField(fault.field)), message: `${leaseField(fault.field)}: ${fault.reason}` });
     }
   }
-  refuseProblems(cli, problems);
-  return orders;
+  return { orders, problems };
 }
 
 async function orderOf(cli: Cli, connected: Connected, document: LeaseDocument, signer: Signer): Promise<Order> {

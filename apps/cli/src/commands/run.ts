@@ -61,14 +61,19 @@ function nameOf(cli: Cli, { value }: Placed<ReadWork>): string {
   return "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH);
 }
 
-/** What services know beyond the files. Throws when they would refuse anything. */
-async function checkAll(cli: Cli, { link }: Connected, named: readonly Named[]): Promise<void> {
+/** What services know beyond the files. Throws when they would refuse anything; resolves with their warnings. */
+async function checkAll(cli: Cli, { link }: Connected, named: readonly Named[]): Promise<string[]> {
   const problems: Problem[] = [];
+  const warned: string[] = [];
   for (const { value, name, placeOf } of named) {
-    const found = (await value.draft.check?.(link, name)) ?? [];
-    for (const { field, reason } of found) problems.push({ ...placeOf(field), message: `${field}: ${reason}` });
+    const found = await value.draft.check?.(link, name);
+    if (found === undefined) continue;
+    for (const { field, reason } of found.problems)
+      problems.push({ ...placeOf(field), message: `${field}: ${reason}` });
+    warned.push(...found.warnings.map((message) => `warning: ${value.kind.noun} ${name}: ${plain(message)}`));
   }
   refuseProblems(cli, problems);
+  return warned;
 }
 
 /** A dry run goes without services when none can be reached, and says so. */
@@ -77,7 +82,7 @@ async function checkDry(cli: Cli, documents: readonly Placed<ReadWork>[]): Promi
   if (named.every(({ value }) => value.draft.check === undefined)) return;
   try {
     await using connected = await cli.connect();
-    await checkAll(cli, connected, named);
+    cli.io.err(await checkAll(cli, connected, named));
   } catch (error) {
     const isAway = error instanceof CommandError ? error.exitCode === EXIT.unreachable : faultOf(error) !== undefined;
     if (!isAway) throw error;

@@ -26,6 +26,7 @@ export function aLease(changes: Partial<Lease> = {}): Lease {
     result: undefined,
     waitingBecause: "",
     endedAtNs: undefined,
+    untold: 0,
     revision: 7,
     ...changes,
   };

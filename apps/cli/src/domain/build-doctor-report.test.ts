@@ -25,8 +25,9 @@ const healthy: Observations = {
   pools: { value: [pool] },
   scaler: { trouble: "node is not available" },
   dropped: { value: [] },
-  kindsGone: { value: [] },
+  kinds: { value: { gone: [], refused: [] } },
   unreadableSets: { value: [] },
+  leases: { trouble: "provision is not available" },
   jobs: { value: [] },
 };
 
@@ -40,6 +41,7 @@ it("finds nothing to do when everything is there", () => {
     "watcher ok",
     "job-controller ok",
     "replication-farm ok",
+    "provision-engine ok",
     "node-scaler ok",
     "watcher's view ok",
     "pools ok",
@@ -169,14 +171,16 @@ it("names the subjects that most signals were lost of, with their numbers", () =
   );
 });
 
-it("names kinds of job that were there and are not any more, and nothing where nobody answers for jobs", () => {
-  const kinds = (kindsGone: Observations["kindsGone"]) =>
-    buildChecks({ ...healthy, kindsGone }, NOW).find(({ check }) => check === "kinds of job");
-  expect(kinds({ value: ["TFJob", "MPIJob"] })).toMatchObject({
-    status: "warning",
-    detail: expect.stringContaining("TFJob, MPIJob") as unknown,
-  });
-  expect(kinds({ trouble: "no replica answers" })).toBeUndefined();
+it("names kinds of job that are gone or may not be read, and nothing where nobody answers for jobs", () => {
+  const told = (kinds: Observations["kinds"]) =>
+    buildChecks({ ...healthy, kinds }, NOW)
+      .filter(({ check, status }) => check === "kinds of job" && status === "warning")
+      .map(({ detail }) => detail);
+  expect(told({ value: { gone: ["TFJob", "MPIJob"], refused: ["XGBoostJob"] } })).toEqual([
+    "TFJob, MPIJob was there, and is not any more: nobody runs such jobs",
+    "XGBoostJob may not be read by job-controller: nobody runs such jobs",
+  ]);
+  expect(told({ trouble: "no replica answers" })).toEqual([]);
 });
 
 it("warns of jobs that wait for what their pools can never have, and of no other that waits", () => {

@@ -1,6 +1,7 @@
 import { buildTable, plain, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 import { buildGrowthChecks, isElastic } from "./build-growth-checks.ts";
+import { buildLeaseChecks, type SeenLeases } from "./build-lease-checks.ts";
 import { failed, ok, warning, type Check, type Seen } from "./check.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
@@ -29,6 +30,14 @@ export type DroppedSignals = {
   readonly dropped: number;
 };
 
+/** Kinds of job that nobody tends, though they are or were installed. */
+export type KindsTrouble = {
+  /** Installed in the cluster before, and not any more. */
+  readonly gone: readonly string[];
+  /** The job controller has no right to read them. */
+  readonly refused: readonly string[];
+};
+
 export type Observations = {
   readonly connection: Pick<Connection, "natsUrl" | "because" | "hint">;
   readonly nats: Seen<NatsObservation>;
@@ -44,9 +53,11 @@ export type Observations = {
   readonly scaler: Seen<Pick<ScalerDump, "pools" | "troubles">>;
   readonly dropped: Seen<readonly DroppedSignals[]>;
   /** Kinds of job that were installed, and are not any more; trouble: nobody answers for jobs. */
-  readonly kindsGone: Seen<readonly string[]>;
+  readonly kinds: Seen<KindsTrouble>;
   /** Sets whose records nobody can read; trouble: no farm answers. */
   readonly unreadableSets: Seen<readonly UnreadableSet[]>;
+  /** Trouble: no engine answers. */
+  readonly leases: Seen<SeenLeases>;
   readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
 };
 
@@ -59,6 +70,7 @@ const SERVICES = [
   { area: "watch", app: "watcher", neededFor: "everything" },
   { area: "job", app: "job-controller", neededFor: "jobs" },
   { area: "farm", app: "replication-farm", neededFor: "replica sets" },
+  { area: "provision", app: "provision-engine", neededFor: "leases" },
   { area: "node", app: SCALER, neededFor: "pools that may grow" },
 ] as const;
 
@@ -90,12 +102,13 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
           "start the NATS server with JetStream (`jetstream` in its configuration)",
         ),
     ...checkServices(seen.replicas, seen.pools),
-    ...checkKinds(seen.kindsGone),
+    ...checkKinds(seen.kinds),
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
     ...buildGrowthChecks(seen, nowMs),
     ...checkJobs(seen.jobs),
     ...checkSets(seen.unreadableSets),
+    ...buildLeaseChecks(seen.leases),
     checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),
   ];
@@ -137,15 +150,28 @@ function checkServices(replicas: Observations["replicas"], pools: Observations["
 }
 
 /** Whoever answers nothing about jobs is told of among the services. */
-function checkKinds(gone: Observations["kindsGone"]): Check[] {
-  if ("trouble" in gone || gone.value.length === 0) return [];
-  const detail = `${gone.value.join(", ")} was there, and is not any more: nobody runs such jobs`;
+function checkKinds(kinds: Observations["kinds"]): Check[] {
+  if ("trouble" in kinds) return [];
+  const { gone, refused } = kinds.value;
   return [
-    warning(
-      "kinds of job",
-      detail,
-      "install its CustomResourceDefinition again, or, where it is not wanted any more, restart job-controller",
-    ),
+    ...(gone.length === 0
+      ? []
+      : [
+          warning(
+            "kinds of job",
+            `${gone.join(", ")} was there, and is not any more: nobody runs such jobs`,
+            "install its CustomResourceDefinition again, or, where it is not wanted any more, restart job-controller",
+          ),
+        ]),
+    ...(refused.length === 0
+      ? []
+      : [
+          warning(
+            "kinds of job",
+            `${refused.join(", ")} may not be read by job-controller: nobody runs such jobs`,
+            "give its service account the rights that its README lists",
+          ),
+        ]),
   ];
 }
 

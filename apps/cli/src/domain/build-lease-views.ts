@@ -1,10 +1,10 @@
 import { DURATION_NS_MAX, formatDurationNs, formatRfc3339 } from "@muster/leases";
 import { buildFacts } from "./build-facts.ts";
-import { buildTable, type Cell, type TableStyle } from "./build-table.ts";
+import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 import type { Lease, LeaseEvent } from "./lease.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
-import { colourOf } from "./paint.ts";
+import { colourOf, paint } from "./paint.ts";
 import type { Verdict } from "./verify-lease.ts";
 
 export function buildLeaseTable(leases: readonly Lease[], nowMs: number, style: TableStyle): string[] {
@@ -64,6 +64,13 @@ export function buildLeaseHistory(events: readonly LeaseEvent[], style: TableSty
     events.map(({ atNs, event, message }) => [formatRfc3339(toMillisecond(atNs)), event, message]),
     style,
   );
+}
+
+/** One of them as a line of its own. */
+export function buildLeaseEventLine({ atNs, event, message }: LeaseEvent, { colours }: TableStyle): string {
+  return [formatRfc3339(toMillisecond(atNs)), paint(plain(event), colourOf(event), colours), plain(message)]
+    .filter((text) => text !== "")
+    .join("  ");
 }
 
 export function buildVerdictTable(verdicts: readonly (Verdict & { readonly lease: string })[], style: TableStyle) {

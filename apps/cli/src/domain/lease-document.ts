@@ -1,9 +1,15 @@
 import type { Schema } from "./build-session-schema.ts";
+import { LEASE_DATA } from "./lease-data.ts";
 import { API_VERSION } from "./session-document.ts";
 
 export const LEASE_KIND = "Lease";
 /** How every text names one. */
 export const LEASE_NOUN = "lease";
+/** `lease`, as the list of them is called, too. */
+export function isLeaseWord(word: string): boolean {
+  return word === LEASE_NOUN || word === `${LEASE_NOUN}s`;
+}
+
 export const LEASE_TYPES = ["network", "volume", "container", "zdb", "kubernetes", "machine", "debug"] as const;
 export type LeaseType = (typeof LEASE_TYPES)[number];
 
@@ -12,9 +18,7 @@ export const LEASE_DATA_BYTES_MAX = 65_536;
 export const ENGINE_DEFAULT = "main";
 export const ENGINE_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
 export const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
-export const LEASE_MACHINES_MAX = 1000;
 const DURATION = "^(forever|(\\d{1,20}(ms|us|ns|d|h|m|s))+)$";
-const LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
 
 /** What a user wants to lease, before it is signed. */
 export type LeaseDocument = {
@@ -28,7 +32,7 @@ export type LeaseDocument = {
   readonly reference: string | undefined;
 };
 
-/** JSON Schema (2020-12) of one document, for editors. What a type needs, beside whole machines, its engine checks. */
+/** JSON Schema (2020-12) of one document, for editors. */
 export function buildLeaseSchema(): Schema {
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -53,29 +57,20 @@ export function buildLeaseSchema(): Schema {
             pattern: DURATION,
             description: "How long from the order on, such as 2h or 1d12h; forever: until it is ended.",
           },
-          data: { description: "What the type needs; any value with debug." },
+          data: { description: "What is leased, by its type." },
           reference: {
             type: "string",
             pattern: LEASE_ID_PATTERN,
             description: "An earlier lease that this one takes over from.",
           },
         }),
-        if: { required: ["type"], properties: { type: { const: "machine" } } },
-        then: { required: ["data"], properties: { data: machines() } },
-        else: {
-          if: { required: ["type"], properties: { type: { const: "debug" } } },
-          else: { required: ["data"], properties: { data: { type: "object" } } },
-        },
+        allOf: LEASE_TYPES.map((type) => ({
+          if: { required: ["type"], properties: { type: { const: type } } },
+          then: { ...(type !== "debug" && { required: ["data"] }), properties: { data: LEASE_DATA[type] } },
+        })),
       },
     }),
   };
-}
-
-function machines(): Schema {
-  return closed(["pool", "machines"], {
-    pool: { type: "string", pattern: LABEL_VALUE, maxLength: 63, description: "The pool that they come from." },
-    machines: { type: "integer", minimum: 1, maximum: LEASE_MACHINES_MAX, description: "So many, all at once." },
-  });
 }
 
 function closed(required: readonly string[], properties: Readonly<Record<string, Schema>>): Schema {

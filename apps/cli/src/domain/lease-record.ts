@@ -19,14 +19,16 @@ type Fields = Readonly<Record<string, unknown>>;
  * hexadecimal; so `readLeaseRecord` reads it, and whoever has it can verify it.
  */
 export function buildLeaseRecord(lease: Lease): Record<string, unknown> {
-  const { order, phase, source, run, expiresAtNs, renewal, endRequest, ending, result, endedAtNs, ...rest } = lease;
+  const { order, phase, source, run, expiresAtNs, renewal, endRequest, ending, result, endedAtNs, ...others } = lease;
+  const { waitingBecause, revision } = others;
   const { createdNs, durationNs, signature, ...signed } = order;
   return {
     kind: LEASE_NOUN,
     id: order.id,
     phase,
     expiresAt: formatRfc3339(expiresAtNs),
-    ...rest,
+    waitingBecause,
+    revision,
     order: {
       ...signed,
       createdAt: formatRfc3339(createdNs),

@@ -1,4 +1,5 @@
 import { DURATION_NS_MAX, type EndRequest, type Order, type Renewal, type Result } from "@muster/leases";
+import type { WaitVerdict, Wish } from "./decide-wait.ts";
 import type { LeaseDocument } from "./lease-document.ts";
 
 export const LEASE_PHASES = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"] as const;
@@ -25,6 +26,8 @@ export type Lease = SignedLease & {
   /** Why nothing moves now; empty: it moves, or is as it should be. */
   readonly waitingBecause: string;
   readonly endedAtNs: bigint | undefined;
+  /** Things that happened, and are not in its history yet. */
+  readonly untold: number;
   readonly revision: number;
 };
 
@@ -88,11 +91,23 @@ export function buildEnd({ order: { id, engine, user } }: SignedLease, createdNs
   return { id, engine, user, createdNs };
 }
 
+/** Whether nothing of it is there any more. */
+export function isLeaseOver({ phase }: Pick<Lease, "phase">): boolean {
+  return phase === "ENDED" || phase === "FAILED";
+}
+
+/** Whether a lease is in the phase that is waited for, or out of it. `delete` waits until nothing of it is there. */
+export function decideLeaseCondition(lease: Pick<Lease, "phase">, wish: Wish): WaitVerdict {
+  if (wish.for === "delete") return isLeaseOver(lease) ? "met" : "open";
+  if ((lease.phase === wish.type.toUpperCase()) === wish.is) return "met";
+  return isLeaseOver(lease) ? "never" : "open";
+}
+
 export type LeaseWish = "active" | "ended";
 
 /** Whether a lease has come to what it is waited for. */
-export function decideLeaseWait({ phase }: Pick<Lease, "phase">, wish: LeaseWish): "met" | "open" | "never" {
-  const isOver = phase === "ENDED" || phase === "FAILED";
+export function decideLeaseWait({ phase }: Pick<Lease, "phase">, wish: LeaseWish): WaitVerdict {
+  const isOver = isLeaseOver({ phase });
   if (wish === "ended") return isOver ? "met" : "open";
   if (phase === "ACTIVE") return "met";
   return isOver || phase === "DECOMMISSIONING" ? "never" : "open";

@@ -1,3 +1,4 @@
+import { isLeaseWord } from "./lease-document.ts";
 import { isRollWord, isSetWord } from "./replica-set.ts";
 
 /** A command as far as completing it needs. */
@@ -112,6 +113,7 @@ function sourceOf(argument: string, positionals: readonly string[]): NameSource 
   if (first.startsWith("pool")) return { names: "pools" };
   if (isSetWord(first)) return { names: "sets" };
   if (isRollWord(first)) return { names: "rolls" };
+  if (isLeaseWord(first)) return { names: "leases" };
   return { names: "work", of: first === "" ? undefined : first };
 }
 

@@ -1,10 +1,10 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { DURATION_NS_MAX } from "@muster/leases";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { writeSchema } from "./build-session-schema.ts";
-import { buildLeaseSchema } from "./lease-document.ts";
+import { buildLeaseSchema, LEASE_TYPES } from "./lease-document.ts";
 import { readLeaseDocument } from "./read-lease-document.ts";
 
 const ROOT = new URL("../../../../", import.meta.url);
@@ -21,11 +21,13 @@ it("publishes its schema as it is", () => {
   expect(readFileSync(new URL("schemas/lease.schema.json", ROOT), "utf8")).toBe(writeSchema(buildLeaseSchema()));
 });
 
-it("reads the example, and every lease that docs/leases.md shows", () => {
-  const documents = [readFileSync(new URL("examples/lease.yaml", ROOT), "utf8")];
+it("reads an example of each type, and every lease that docs/leases.md shows", () => {
+  const examples = new URL("examples/leases/", ROOT);
+  expect(readdirSync(examples).sort()).toEqual(LEASE_TYPES.map((type) => `${type}.yaml`).sort());
+  const documents = LEASE_TYPES.map((type) => readFileSync(new URL(`${type}.yaml`, examples), "utf8"));
   const page = readFileSync(new URL("docs/leases.md", ROOT), "utf8");
   documents.push(...[...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = ""]) => text));
-  expect(documents.length).toBeGreaterThan(2);
+  expect(documents.length).toBeGreaterThan(LEASE_TYPES.length);
   for (const text of documents) {
     expect(findingsOf(text)).toEqual([]);
     expect(isValid(parse(text))).toBe(true);
@@ -80,6 +82,21 @@ it.each<[what: string, spec: string, finding: RegExp, bySchema?: boolean]>([
     /^spec.data.machines: must be a whole number from 1 to 1000/,
   ],
   ["machines without data", "{ type: machine, duration: 1h }", /^spec.data: must be a mapping, not empty$/],
+  [
+    "a slip in the data of a type",
+    "{ type: container, duration: 1h, data: { image: i, capacity: { cpu: 0, memorry: 2048 } } }",
+    /^spec.data.capacity.memorry: unknown field "memorry"; did you mean "memory"\?$/,
+  ],
+  [
+    "a size that is no size",
+    "{ type: kubernetes, duration: 1h, data: { size: 19 } }",
+    /^spec.data.size: must be a whole number from 1 to 18, not the number 19$/,
+  ],
+  [
+    "a disk of another kind",
+    "{ type: volume, duration: 1h, data: { size: 1, type: sdd } }",
+    /^spec.data.type: must be one of ssd, hdd, not the string "sdd"; did you mean "ssd"\?$/,
+  ],
   ["a volume of a number", "{ type: volume, duration: 1h, data: 5 }", /^spec.data: must be a mapping/],
   ["what JSON does not have", "{ type: debug, duration: 1h, data: { a: .nan } }", /^spec.data.a: cannot/, false],
   ["large data", `{ type: debug, duration: 1h, data: "${"é".repeat(33_000)}" }`, /^spec.data: has 66002 bytes/, false],

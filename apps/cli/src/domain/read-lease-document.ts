@@ -1,13 +1,14 @@
 import { faultOf } from "@muster/faults";
 import { parseDurationNs, splitId } from "@muster/leases";
 import { checkLabelValue } from "@muster/names";
+import { checkSchema } from "./check-schema.ts";
 import { findNonJson } from "./find-non-json.ts";
+import { LEASE_DATA } from "./lease-data.ts";
 import {
   ENGINE_DEFAULT,
   ENGINE_PATTERN,
   LEASE_DATA_BYTES_MAX,
   LEASE_KIND,
-  LEASE_MACHINES_MAX,
   LEASE_TYPES,
   type LeaseDocument,
   type LeaseType,
@@ -82,33 +83,27 @@ function readDuration(reader: ValueReader, value: unknown): bigint | undefined {
   return ns;
 }
 
-/** As JSON. What the type needs its engine checks; of machines, which wait for others, all is checked before. */
+/** As JSON. */
 function readData(reader: ValueReader, type: LeaseType, value: unknown): string | undefined {
   const path = ["spec", "data"];
-  if (type === "machine") readMachines(reader, path, value);
-  else if (type !== "debug") reader.mapping(path, value, isMapping(value) ? Object.keys(value) : []);
   const data = value ?? null;
   const odd = findNonJson(data, path);
   if (odd !== undefined) {
     reader.report(odd, "cannot be handed on as JSON; write it as a string");
     return undefined;
   }
+  checkSchema(reader, LEASE_DATA[type], path, value);
+  if (type === "machine" && isMapping(value)) checkPool(reader, [...path, "pool"], value["pool"]);
   const json = JSON.stringify(data);
   const bytes = new TextEncoder().encode(json).length;
   if (bytes > LEASE_DATA_BYTES_MAX) reader.report(path, `has ${bytes} bytes as JSON; ${LEASE_DATA_BYTES_MAX} at most`);
   return json;
 }
 
-function readMachines(reader: ValueReader, path: Path, value: unknown): void {
-  const fields = reader.mapping(path, value, ["pool", "machines"]);
-  if (fields === undefined) return;
-  for (const field of ["pool", "machines"]) if (fields[field] === undefined) reader.report(path, `lacks ${field}`);
-  const pool = optional(fields["pool"], (given) => reader.text([...path, "pool"], given));
-  const wrong = optional(pool, (text) => (text === "" ? "must not be empty" : reasonOf(text)));
-  if (wrong !== undefined) reader.report([...path, "pool"], wrong);
-  optional(fields["machines"], (given) =>
-    reader.integer([...path, "machines"], given, { min: 1, max: LEASE_MACHINES_MAX }),
-  );
+/** The pool of one that is a text. */
+function checkPool(reader: ValueReader, path: Path, pool: unknown): void {
+  const wrong = typeof pool === "string" && pool !== "" ? reasonOf(pool) : undefined;
+  if (wrong !== undefined) reader.report(path, wrong);
 }
 
 function reasonOf(pool: string): string | undefined {

@@ -11,7 +11,7 @@ import { explainJob } from "../domain/explain-job.ts";
 import { continueJob, JOB_CONDITIONS, recallPhases } from "../domain/job-phases.ts";
 import { nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
-import type { FieldProblem, Kind, Link, WorkCalls } from "./kind.ts";
+import type { Checked, Kind, Link, WorkCalls } from "./kind.ts";
 
 /** What `kind` and `apiVersion` of their documents say. The first is Muster's own; `job/NAME` means one of any of them. */
 const OWN = "Job";
@@ -67,15 +67,11 @@ function readSchema(): Schema {
   return JSON.parse(readFileSync(SCHEMA, "utf8")) as Schema;
 }
 
-async function check(
-  { bus, stop }: Link,
-  name: string,
-  manifest: Readonly<Record<string, unknown>>,
-): Promise<FieldProblem[]> {
+async function check({ bus, stop }: Link, name: string, manifest: Readonly<Record<string, unknown>>): Promise<Checked> {
   const manifestJson = JSON.stringify(nameManifest(manifest, name));
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-  const { problems } = await client(bus, JobService).checkJob({ manifestJson }, options);
-  return problems.map(({ field, reason }) => ({ field: field ?? "", reason: reason ?? "" }));
+  const { problems, warnings } = await client(bus, JobService).checkJob({ manifestJson }, options);
+  return { problems: problems.map(({ field, reason }) => ({ field: field ?? "", reason: reason ?? "" })), warnings };
 }
 
 async function submit(

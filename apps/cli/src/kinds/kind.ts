@@ -39,11 +39,14 @@ export type Draft = {
   readonly name: { readonly exact: string } | { readonly prefix: string };
   /** The document again, with everything that was left out or repeated written in full. */
   readonly document: Readonly<Record<string, unknown>>;
-  /** All that its service would refuse about it, where that knows more than the file shows; makes nothing. Rejects with FaultError when nobody can say. */
-  readonly check?: (link: Link, name: string) => Promise<readonly FieldProblem[]>;
+  /** What its service would say of it, where that knows more than the file shows; makes nothing. Rejects with FaultError when nobody can say. */
+  readonly check?: (link: Link, name: string) => Promise<Checked>;
   /** The same request id finds what the first one made. */
   readonly submit: (link: Link, request: { readonly requestId: string; readonly name: string }) => Promise<Work>;
 };
+
+/** What would be refused, and what would be done otherwise than it says. */
+export type Checked = { readonly problems: readonly FieldProblem[]; readonly warnings: readonly string[] };
 
 /** `field` is a path such as `spec.replicaSpecs.worker.dependsOn[0].status`. */
 export type FieldProblem = { readonly field: string; readonly reason: string };

@@ -45,7 +45,7 @@ export function describeUnknownTarget(kinds: Kinds, text: string): string {
 /** What the command reads, and does with something else than `muster run`. */
 const ELSEWHERE = new Map<string, string>([
   ["PinnedReplicaSet", "a PinnedReplicaSet is kept until it is deleted, and never over: use `muster apply -f FILE`"],
-  [LEASE_KIND, "a Lease is signed with your key: use `muster lease order -f FILE`"],
+  [LEASE_KIND, "a Lease is signed with your key: use `muster lease order -f FILE`, or `muster apply -f FILE`"],
 ]);
 
 /** Of Kubeflow, and read by nobody here. */
@@ -90,7 +90,9 @@ export function readSet(kinds: Kinds, document: unknown): ReadDocument<SetDocume
   const work = kinds.find(({ documents }) => documents.includes(word));
   if (work !== undefined) return refuseKind(`a ${word} is run, and is over one day: use \`muster run FILE\``);
   if (KUBERNETES.includes(word)) return refuseKind(`${word} is of Kubernetes, and kubectl's; ours is ${SET_KIND}`);
-  return refuseKind(word === LEASE_KIND ? (ELSEWHERE.get(word) ?? "") : describeUnknownKind(word, [SET_KIND]));
+  return refuseKind(
+    word === LEASE_KIND ? (ELSEWHERE.get(word) ?? "") : describeUnknownKind(word, [SET_KIND, LEASE_KIND]),
+  );
 }
 
 /** Reads a document as a lease. One without a kind is read as one, too. */
@@ -104,6 +106,24 @@ export function readLease(kinds: Kinds, document: unknown): ReadDocument<LeaseDo
   if (work !== undefined) return refuseKind(`a ${word} is run: use \`muster run FILE\``);
   if (word === SET_KIND) return refuseKind(ELSEWHERE.get(word) ?? "");
   return refuseKind(describeUnknownKind(word, [LEASE_KIND]));
+}
+
+/** What is applied: made, or made what its document says. */
+export type ReadApplied = { readonly set: SetDocument } | { readonly lease: LeaseDocument };
+
+/** Reads a document as what its `kind` says, of the kinds that are applied. One without a kind is read as a replica set. */
+export function readApplied(kinds: Kinds, document: unknown): ReadDocument<ReadApplied> {
+  if (wordOf(document) !== LEASE_KIND) {
+    const read = readSet(kinds, document);
+    return read.ok ? { ok: true, value: { set: read.value } } : read;
+  }
+  const read = readLease(kinds, document);
+  if (!read.ok) return read;
+  const { value: lease } = read;
+  if (lease.id !== undefined) return { ok: true, value: { lease } };
+  const message =
+    "must have a name, NUMBER-NUMBER: without it each `apply` would be another lease, which is what `muster lease order -f FILE` makes";
+  return { ok: false, findings: [{ path: ["metadata"], at: "value", message }] };
 }
 
 function wordOf(document: unknown): unknown {

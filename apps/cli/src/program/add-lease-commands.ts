@@ -2,8 +2,9 @@ import { parseDurationNs } from "@muster/leases";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
+import { EVENTS_DEFAULT, showHistory } from "../commands/lease-history.ts";
 import { leaseIdOf } from "../commands/lease-questions.ts";
-import { endLease, getLeases, renewLease, showHistory, verifyLeases } from "../commands/leases.ts";
+import { endLease, getLeases, renewLease, verifyLeases } from "../commands/leases.ts";
 import { orderLeases } from "../commands/order-leases.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { LEASE_PHASES } from "../domain/lease.ts";
@@ -27,7 +28,7 @@ export function addLeaseCommands(program: Command, cli: Cli, answer: Answer): vo
       `
 Examples:
   muster keys new
-  muster lease order -f examples/lease.yaml --wait
+  muster lease order -f examples/leases/debug.yaml --wait
   muster lease get
   muster lease renew 1767225600000-7 --for 2h
   muster lease end 1767225600000-7`,
@@ -64,7 +65,7 @@ the same file may be sent again: one that is there stays as it is, and one that
 had failed is tried again.
 
 Examples:
-  muster lease order -f examples/lease.yaml
+  muster lease order -f examples/leases/debug.yaml
   muster lease order -f lease.yaml --wait --timeout 10m
   muster lease order -f lease.yaml -o json | jq -r '.[].id'`,
     )
@@ -149,15 +150,26 @@ Examples:
 }
 
 function addHistory(lease: Command, cli: Cli, answer: Answer): void {
-  type Options = OutputOption & { readonly limit: number };
+  type Options = OutputOption & { readonly limit: number; readonly follow?: true };
   lease
     .command("history")
     .description("List what happened to a lease, the oldest first.")
     .argument("<lease>", ID)
-    .addOption(new Option("--limit <n>", "the newest of them").argParser(eventsArgument).default(100))
+    .addOption(new Option("--limit <n>", "the newest of them").argParser(eventsArgument).default(EVENTS_DEFAULT))
+    .option(
+      "-f, --follow",
+      "go on with what happens; ends with the lease, or with Ctrl-C. With -o json a line for each",
+    )
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster lease history 1767225600000-7`)
-    .action(answer((id: string, { limit, output }: Options) => showHistory(cli, { id: leaseIdOf(id), limit, output })));
+    .addHelpText(
+      "after",
+      `\nExamples:\n  muster lease history 1767225600000-7\n  muster lease history -f 1767225600000-7`,
+    )
+    .action(
+      answer((id: string, { limit, follow, output }: Options) =>
+        showHistory(cli, { id: leaseIdOf(id), limit, follow: follow === true, output }),
+      ),
+    );
 }
 
 function addVerify(lease: Command, cli: Cli, answer: Answer): void {

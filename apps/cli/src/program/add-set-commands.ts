@@ -6,6 +6,7 @@ import { setNameOf } from "../commands/farm-questions.ts";
 import { auditSet, deleteSet, enableSet, holdSet, scaleSet, transferSet } from "../commands/replica-sets.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { SET_REPLICAS_MAX } from "../domain/set-document.ts";
+import { keyFileOption } from "./add-key-commands.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
 
 /** How a set is named: as kubectl takes it, too. */
@@ -33,36 +34,41 @@ function addApply(program: Command, cli: Cli, answer: Answer): void {
     dryRun?: true;
     wait?: true;
     timeout?: number;
+    keyFile?: string;
   };
   program
     .command("apply")
-    .description("Make replica sets, or make them what YAML files of kind PinnedReplicaSet say.")
+    .description("Make what YAML files of kind PinnedReplicaSet or Lease say, or make it what they say.")
     .argument("[file...]", "YAML files; - is standard input")
     .addOption(filesOption())
     .option("--replace", "make pods anew when the template has changed, five at a time; `roll` keeps a minimum ready")
     .option("--dry-run", "check the files, with the cluster, and do nothing")
-    .option("--wait", "wait until all replicas are ready")
+    .option("--wait", "wait until all replicas are ready, and all leases active")
     .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
+    .addOption(keyFileOption())
     .addOption(outputOption())
     .addHelpText(
       "after",
       `
-Says of each set whether it was created, changed or is unchanged. Nothing is
-done unless every file is right. Sessions and jobs are run: muster run.
+Says of each set whether it was created, changed or is unchanged. Leases are
+signed with your key (muster keys); they need a name, and never change: muster
+lease renew and end. Nothing is done unless every file is right. Sessions and
+jobs are run: muster run.
 
 Examples:
   muster apply -f examples/pinned-replica-set.yaml
   muster apply -f web.yaml --wait --timeout 5m
   muster apply -f web.yaml --dry-run
+  muster apply -f lease.yaml --wait
   sed s/v1/v2/ web.yaml | muster apply --replace -f -`,
     )
     .action(
-      answer((files: string[], { filename, replace, dryRun, wait, timeout, output }: Options) => {
+      answer((files: string[], { filename, replace, dryRun, wait, timeout, keyFile, output }: Options) => {
         const all = [...files, ...filename];
         if (all.length === 0)
           throw new CommandError(EXIT.usage, "no file is named", { hint: "muster apply -f FILE; - is standard input" });
         const flags = { replace: replace === true, dryRun: dryRun === true, wait: wait === true };
-        return apply(cli, all, { ...flags, timeoutMs: timeout, output });
+        return apply(cli, all, { ...flags, timeoutMs: timeout, keyFile, output });
       }),
     );
 }

@@ -5,15 +5,20 @@ import { events } from "../commands/events.ts";
 import { cancelWork, describeWork, explain, getPools, getReservations, getWork } from "../commands/get.ts";
 import { setNameOf } from "../commands/farm-questions.ts";
 import { logs } from "../commands/logs.ts";
+import { leaseIdOf } from "../commands/lease-questions.ts";
+import { EVENTS_DEFAULT, showHistory } from "../commands/lease-history.ts";
+import { getLeases } from "../commands/leases.ts";
 import { nameOf, resourceArgument, type Resource } from "../commands/resource-argument.ts";
 import { describeSet, getSets, waitForSet } from "../commands/replica-sets.ts";
 import { showRoll, waitForRoll } from "../commands/rolls.ts";
 import { run } from "../commands/run.ts";
+import { waitForLease } from "../commands/wait-for-lease.ts";
 import { wait, type WaitOptions } from "../commands/wait.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { readWish, type Wish } from "../domain/decide-wait.ts";
 import { parseDuration } from "../domain/duration.ts";
 import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
+import { isLeaseWord, LEASE_NOUN } from "../domain/lease-document.ts";
 import { isRollWord, isSetWord } from "../domain/replica-set.ts";
 import { findKind } from "../kinds/kinds.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
@@ -68,13 +73,13 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
   const nouns = cli.kinds.map(({ noun }) => noun);
   program
     .command("get")
-    .description("List sessions, jobs, replica sets, rolling updates, pools or reservations, or show one.")
+    .description("List sessions, jobs, replica sets, rolling updates, leases, pools or reservations, or show one.")
     .addArgument(
       resourceArgument("what to list", [
         ...cli.kinds.map(({ plural }) => plural),
-        ...["replica-sets", "rs", "rolls", "pools", "reservations"],
+        ...["replica-sets", "rs", "rolls", "leases", "pools", "reservations"],
         ...nouns,
-        ...["replica-set", "roll", "pool", "reservation"],
+        ...["replica-set", "roll", LEASE_NOUN, "pool", "reservation"],
       ]),
     )
     .argument(
@@ -84,13 +89,14 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\n\`jobs\` are those of all kinds.\n\nExamples:\n  muster get sessions\n  muster get jobs\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get job/training\n  muster get rs\n  muster get replica-set web -o yaml\n  muster get reservations -o json`,
+      `\n\`jobs\` are those of all kinds.\n\nExamples:\n  muster get sessions\n  muster get jobs\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get job/training\n  muster get rs\n  muster get leases\n  muster get replica-set web -o yaml\n  muster get reservations -o json`,
     )
     .action(
       answer((resource: Resource, second: string | undefined, { output }: OutputOption) => {
         const name = nameOf(resource, second);
         if (isSetWord(resource.word)) return getSets(cli, name, output);
         if (isRollWord(resource.word)) return showRoll(cli, name, { follow: false, timeoutMs: undefined, output });
+        if (isLeaseWord(resource.word)) return getLeases(cli, { id: name, ...ANY_LEASE, output });
         const kind = findKind(cli.kinds, resource.word);
         if (kind !== undefined) return getWork(cli, { kind, name }, output);
         return resource.word.startsWith("pool") ? getPools(cli, name, output) : getReservations(cli, name, output);
@@ -98,8 +104,8 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     );
   program
     .command("describe")
-    .description("Tell all that is known of a session, job or replica set.")
-    .addArgument(resourceArgument("what to describe", [...nouns, "replica-set", "rs"]))
+    .description("Tell all that is known of a session, job, replica set or lease.")
+    .addArgument(resourceArgument("what to describe", [...nouns, "replica-set", "rs", LEASE_NOUN]))
     .argument("[name]", "its name, unless it is `job/NAME`")
     .addOption(outputOption())
     .addHelpText(
@@ -111,6 +117,7 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
         const name = nameOf(resource, second);
         if (name === undefined) throw new CommandError(EXIT.usage, `the name of the ${resource.word} is missing`);
         if (isSetWord(resource.word)) return describeSet(cli, name, output);
+        if (isLeaseWord(resource.word)) return getLeases(cli, { id: name, ...ANY_LEASE, output });
         return describeWork(cli, findKind(cli.kinds, resource.word) ?? cli.kinds[0], name, output);
       }),
     );
@@ -151,17 +158,17 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("explain")
     .description("Say why something is where it is: a stable word, numbers, and who or what it waits for.")
-    .argument("<name>", `${TARGET}; replica-set/NAME; or another owner of machines: lease/NAME`)
+    .argument("<name>", `${TARGET}; replica-set/NAME; lease/ID; or another owner of machines`)
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json\n  muster explain job/training\n  muster explain replica-set/web`,
+      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json\n  muster explain job/training\n  muster explain replica-set/web\n  muster explain lease/4711-1`,
     )
     .action(answer((name: string, { output }: OutputOption) => explain(cli, name, output)));
   program
     .command("events")
-    .description("List what happened to sessions or jobs, oldest first.")
-    .argument("[name]", `${TARGET}; jobs: of all jobs; without it of all sessions`)
+    .description("List what happened to sessions, jobs or a lease, oldest first.")
+    .argument("[name]", `${TARGET}; lease/ID; jobs: of all jobs; without it of all sessions`)
     .option(
       "-f, --follow",
       "go on with what happens; ends with the work, or with Ctrl-C. With -o json a line for each event",
@@ -173,7 +180,9 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
     )
     .action(
       answer((name: string | undefined, { follow, output }: OutputOption & { follow?: true }) =>
-        events(cli, name, { follow: follow === true, output }),
+        name !== undefined && isLeaseWord(wordOf(name))
+          ? showHistory(cli, { id: leaseIdOf(name), limit: EVENTS_DEFAULT, follow: follow === true, output })
+          : events(cli, name, { follow: follow === true, output }),
       ),
     );
 }
@@ -182,10 +191,8 @@ function addWait(program: Command, cli: Cli, answer: Answer): void {
   type Options = OutputOption & { for: Wish; timeout: number };
   program
     .command("wait")
-    .description(
-      "Wait until a session, job, replica set or rolling update has a condition, or is gone; as kubectl wait.",
-    )
-    .argument("<name>", `${TARGET}; replica-set/NAME, roll/NAME`)
+    .description("Wait until a session, job, replica set, roll or lease has a condition, or is gone; as kubectl wait.")
+    .argument("<name>", `${TARGET}; replica-set/NAME, roll/NAME, lease/ID`)
     .addOption(
       new Option("--for <wish>", "condition=TYPE, condition=TYPE=false, or delete")
         .argParser(wishArgument)
@@ -208,6 +215,7 @@ Of a job a condition is one of its status, such as Running, Succeeded, Failed.
 Of a session it is a state, such as RUN, DONE, ERROR, true from when the
 session came to it. Of a replica set it is ${SET_CONDITIONS.slice(0, 3).join(", ")},
 ${SET_CONDITIONS.slice(3).join(", ")}; of a roll ${ROLL_CONDITIONS.join(", ")}.
+Of a lease it is its phase; delete: nothing of it is there any more.
 Capital and small letters are the same.
 
 Examples:
@@ -215,7 +223,8 @@ Examples:
   muster wait http-benchmark-x7k2p --for=condition=DONE -o json
   muster wait job/training --for=condition=Running=false
   muster wait tfjob/mnist --for=delete
-  muster wait replica-set/web --for=condition=Ready --timeout 5m`,
+  muster wait replica-set/web --for=condition=Ready --timeout 5m
+  muster wait lease/4711-1 --for=condition=ACTIVE`,
     )
     .action(
       answer((name: string, { for: wish, timeout, output }: Options) =>
@@ -225,10 +234,18 @@ Examples:
 }
 
 function waitForAny(cli: Cli, text: string, options: WaitOptions): Promise<ExitCode> {
-  const word = text.includes("/") ? text.slice(0, text.indexOf("/")) : "";
+  const word = wordOf(text);
+  if (isLeaseWord(word)) return waitForLease(cli, leaseIdOf(text), options);
   if (isSetWord(word)) return waitForSet(cli, setNameOf(text), options);
   return isRollWord(word) ? waitForRoll(cli, setNameOf(text), options) : wait(cli, text, options);
 }
+
+/** What stands before the slash; empty where there is none. */
+function wordOf(text: string): string {
+  return text.slice(0, Math.max(0, text.indexOf("/")));
+}
+
+const ANY_LEASE = { mine: false, keyFile: undefined, filter: { type: undefined, phase: undefined } };
 
 /** As long as kubectl waits when nothing is said. */
 const WAIT_MS = 30_000;

@@ -1,0 +1,54 @@
+import { faultOf } from "@muster/faults";
+import { leaseCalls } from "../adapters/lease-calls.ts";
+import type { Cli } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { whyOf } from "../domain/build-lease-views.ts";
+import { plain } from "../domain/build-table.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { checkWish } from "../domain/decide-wait.ts";
+import { formatDuration } from "../domain/duration.ts";
+import { decideLeaseCondition, LEASE_PHASES } from "../domain/lease.ts";
+import { LEASE_NOUN } from "../domain/lease-document.ts";
+import { buildLeaseRecord } from "../domain/lease-record.ts";
+import { askOfLeases } from "./lease-questions.ts";
+import { lookUntil } from "./look-until.ts";
+import { print } from "./output.ts";
+import type { WaitOptions } from "./wait.ts";
+
+/** `muster wait lease/ID --for WISH`: until it is in the phase, cannot come to it any more, or the time is over. */
+export async function waitForLease(cli: Cli, id: string, { wish, timeoutMs, output }: WaitOptions): Promise<ExitCode> {
+  const wrong = checkWish(wish, { noun: LEASE_NOUN, conditions: LEASE_PHASES });
+  if (wrong !== undefined) throw new CommandError(EXIT.usage, wrong.message, { hint: wrong.hint });
+  const met = [`${LEASE_NOUN}/${id} condition met`];
+  await using connected = await cli.connect();
+  const start = await askOfLeases(connected, async (leases) => {
+    try {
+      return await leases.get(id);
+    } catch (error) {
+      // A record that is gone was of a lease that had ended.
+      if (wish.for === "delete" && faultOf(error)?.code === "not_found") return undefined;
+      throw error;
+    }
+  });
+  if (start === undefined) {
+    if (output === "table") cli.io.out(met);
+    return EXIT.ok;
+  }
+  const { last, end } = await lookUntil(cli, connected, {
+    start,
+    look: () => leaseCalls(connected.link).get(id),
+    isEnough: (lease) => decideLeaseCondition(lease, wish) !== "open",
+    timeoutMs,
+  });
+  if (end === "interrupted") return EXIT.interrupted;
+  const isMet = end === "gone" ? wish.for === "delete" : decideLeaseCondition(last, wish) === "met";
+  if (isMet || output !== "table") print(cli.io, output, { table: () => met, data: () => buildLeaseRecord(last) });
+  if (isMet) return EXIT.ok;
+  const wished = wish.for === "delete" ? "its end" : `condition ${wish.type}${wish.is ? "" : "=false"}`;
+  const now = plain([`lease ${id} is ${last.phase}`, whyOf(last)].filter((each) => each !== "").join(": "));
+  const message =
+    end === "timeout"
+      ? `timed out after ${formatDuration(timeoutMs)} waiting for ${wished}: ${now}`
+      : `${wished} can no longer be met: ${now}`;
+  throw new CommandError(EXIT.failed, message, { hint: `\`muster explain ${LEASE_NOUN}/${id}\` says why` });
+}

@@ -1,0 +1,70 @@
+import { plain } from "./build-table.ts";
+import { ok, warning, type Check, type Seen } from "./check.ts";
+import type { Lease } from "./lease.ts";
+import { plural } from "./plural.ts";
+
+type Units = {
+  readonly cru: number;
+  readonly mruBytes: number;
+  readonly sruBytes: number;
+  readonly hruBytes: number;
+};
+
+/** What active leases of an engine take. */
+export type EngineLoad = {
+  readonly engine: string;
+  readonly active: number;
+  readonly used: Units;
+  /** Undefined: nothing is limited. What is not is 2^53 - 1. */
+  readonly capacity: Units | undefined;
+};
+
+export type SeenLeases = {
+  readonly load: EngineLoad;
+  /** Ordered, and not there yet. */
+  readonly waiting: readonly Pick<Lease, "waitingBecause">[];
+  /** Over, and not gone yet. */
+  readonly ending: readonly Pick<Lease, "order" | "waitingBecause">[];
+};
+
+/** Leases that are named. */
+const SHOWN_MAX = 3;
+const GIB = 1024 ** 3;
+const NAME = "leases";
+
+/** Whoever answers nothing about leases is told of among the services. */
+export function buildLeaseChecks(seen: Seen<SeenLeases>): Check[] {
+  if ("trouble" in seen) return [];
+  const { load, waiting, ending } = seen.value;
+  const stuck = ending.filter(({ waitingBecause }) => waitingBecause !== "");
+  const wait = waiting.length === 0 ? [] : [`${waiting.length} not there yet`];
+  const detail = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
+  if (stuck.length === 0) return [ok(NAME, detail)];
+  const told = stuck.slice(0, SHOWN_MAX).map(({ order, waitingBecause }) => `${order.id}: ${plain(waitingBecause)}`);
+  const more = stuck.length - told.length;
+  return [
+    warning(
+      NAME,
+      `${detail}; ${plural(stuck.length, "lease")} cannot be taken down: ${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
+      "what they had stays until that is mended, and is then taken down by itself",
+    ),
+  ];
+}
+
+/** Of what is limited. */
+function describeUse({ used, capacity }: EngineLoad): string[] {
+  if (capacity === undefined) return [];
+  const texts: readonly (readonly [name: string, used: number, of: number, unit: number])[] = [
+    ["processors", used.cru, capacity.cru, 1],
+    ["GiB memory", used.mruBytes, capacity.mruBytes, GIB],
+    ["GiB ssd", used.sruBytes, capacity.sruBytes, GIB],
+    ["GiB hdd", used.hruBytes, capacity.hruBytes, GIB],
+  ];
+  return texts
+    .filter(([, , of]) => of < Number.MAX_SAFE_INTEGER)
+    .map(([name, is, of, unit]) => `${round(is / unit)} of ${round(of / unit)} ${name}`);
+}
+
+function round(value: number): string {
+  return String(Math.round(value * 10) / 10);
+}

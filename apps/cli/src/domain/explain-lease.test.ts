@@ -1,0 +1,69 @@
+import { expect, it } from "vitest";
+import { aLease } from "./a-lease.ts";
+import { buildLeaseChecks, type SeenLeases } from "./build-lease-checks.ts";
+import { explainLease } from "./explain-lease.ts";
+import { decideLeaseCondition, LEASE_PHASES, type Lease } from "./lease.ts";
+
+const NOW_MS = 1_700_003_600_123;
+const ending = { cause: "CRASHED", message: "4 exits", atNs: 1n };
+const error = {
+  id: "4711-1",
+  type: "debug",
+  createdNs: 1n,
+  state: "error" as const,
+  message: "no space",
+  data: "null",
+  signature: new Uint8Array(),
+};
+
+it.each<[what: string, lease: Partial<Lease>, code: string, message: RegExp]>([
+  ["was just ordered", { phase: "ORDERED" }, "ORDERED", /begun next/],
+  ["waits for another one", { phase: "ORDERED", waitingBecause: "waits for network home" }, "WAITING", /network home/],
+  ["is tried again", { phase: "PROVISIONING", waitingBecause: "no image" }, "NOT_YET", /tried again: no image/],
+  ["is there", {}, "ACTIVE", /it ends in 60m|it ends in 1h/],
+  ["crashed", { phase: "DECOMMISSIONING", ending }, "CRASHED", /taken down: CRASHED: 4 exits/],
+  [
+    "cannot be taken down",
+    { phase: "DECOMMISSIONING", ending, waitingBecause: "away" },
+    "NOT_TAKEN_DOWN",
+    /4 exits; away/,
+  ],
+  ["is over", { phase: "ENDED", ending }, "CRASHED", /nothing of it is there/],
+  ["failed", { phase: "FAILED", result: error }, "FAILED", /^no space$/],
+  ["is in a phase of a later version", { phase: "UNKNOWN" }, "UNKNOWN", /does not know the phase/],
+])("explains a lease that %s", (_what, lease, code, message) => {
+  const explained = explainLease(aLease(lease), undefined, NOW_MS);
+  expect(explained.code).toBe(code);
+  expect(explained.message).toMatch(message);
+});
+
+it("waits for any phase, in any letters, and no longer than it can come", () => {
+  const wish = (type: string, is = true) => ({ for: "condition" as const, type, is });
+  expect(decideLeaseCondition({ phase: "ACTIVE" }, wish("active"))).toBe("met");
+  expect(decideLeaseCondition({ phase: "ACTIVE" }, wish("ACTIVE", false))).toBe("open");
+  expect(decideLeaseCondition({ phase: "FAILED" }, wish("ACTIVE"))).toBe("never");
+  const gone = LEASE_PHASES.filter((phase) => decideLeaseCondition({ phase }, { for: "delete" }) === "met");
+  expect(gone).toEqual(["ENDED", "FAILED"]);
+});
+
+it("counts leases for the doctor, against what is limited, and warns of those that cannot be taken down", () => {
+  const limit = Number.MAX_SAFE_INTEGER;
+  const seen: SeenLeases = {
+    load: {
+      engine: "main",
+      active: 3,
+      used: { cru: 2, mruBytes: 1.5 * 1024 ** 3, sruBytes: 0, hruBytes: 0 },
+      capacity: { cru: limit, mruBytes: 4 * 1024 ** 3, sruBytes: limit, hruBytes: limit },
+    },
+    waiting: [{ waitingBecause: "" }],
+    ending: [aLease()],
+  };
+  expect(buildLeaseChecks({ value: seen })).toMatchObject([
+    { status: "ok", detail: "engine main: 3 active, 1 not there yet, 1.5 of 4 GiB memory" },
+  ]);
+  const ending = Array.from({ length: 5 }, () => aLease({ waitingBecause: "away" }));
+  const [check] = buildLeaseChecks({ value: { ...seen, ending } });
+  expect(check?.status).toBe("warning");
+  expect(check?.detail).toMatch(/5 leases cannot be taken down: (4711-1: away; ){3}and 2 more$/);
+  expect(buildLeaseChecks({ trouble: "no engine" })).toEqual([]);
+});

@@ -1,0 +1,57 @@
+import type { Explanation } from "./build-explanation.ts";
+import { explainOwner } from "./build-explanation.ts";
+import { describeEnd, whyOf } from "./build-lease-views.ts";
+import type { Lease } from "./lease.ts";
+import type { ReservationExplanation } from "./reservation.ts";
+
+/** Why a lease is where it is. `reservation` is what the ledger knows of the machines that it waits for. */
+export function explainLease(
+  lease: Lease,
+  reservation: ReservationExplanation | undefined,
+  nowMs: number,
+): Explanation {
+  const { order, phase, ending, waitingBecause } = lease;
+  const { id } = order;
+  switch (phase) {
+    case "ORDERED":
+      return waitingBecause === ""
+        ? { code: "ORDERED", message: "it was accepted, and is begun next", next: ENGINE }
+        : { code: "WAITING", message: waitingBecause, next: "" };
+    case "PROVISIONING":
+      if (reservation !== undefined && reservation.code !== "") return explainOwner(reservation);
+      return waitingBecause === ""
+        ? { code: "PROVISIONING", message: "it is being made", next: "" }
+        : { code: "NOT_YET", message: `it is being made, and tried again: ${waitingBecause}`, next: "" };
+    case "ACTIVE":
+      return {
+        code: "ACTIVE",
+        message: `all of it is there; it ends ${describeEnd(lease, nowMs)}`,
+        next: `\`muster lease renew ${id} --for 1h\` lets it end later`,
+      };
+    case "DECOMMISSIONING":
+      return waitingBecause === ""
+        ? { code: ending?.cause ?? "ENDING", message: `it is taken down: ${whyOf(lease)}`, next: "" }
+        : {
+            code: "NOT_TAKEN_DOWN",
+            message: `what it had cannot be taken down, and that is tried again: ${whyOf(lease)}`,
+            next: "`muster doctor` checks the services",
+          };
+    case "ENDED":
+      return {
+        code: ending?.cause ?? "ENDED",
+        message: `nothing of it is there any more: ${whyOf(lease)}`,
+        next: "order another one: an id is used once",
+      };
+    case "FAILED":
+      return { code: "FAILED", message: whyOf(lease), next: "the same order, sent again, is tried again" };
+    default:
+      return { code: phase, message: "this version of the command does not know the phase", next: "" };
+  }
+}
+
+const ENGINE = "`muster doctor` says whether an engine runs";
+
+/** The explanation for people. */
+export function buildLeaseExplanation({ order, phase }: Lease, { code, message, next }: Explanation): string[] {
+  return [`lease ${order.id} ${phase}: ${code}`, `  ${message}`, ...(next === "" ? [] : [`next: ${next}`])];
+}
