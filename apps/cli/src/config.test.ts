@@ -16,7 +16,7 @@ it("takes empty variables for missing ones", () => {
   };
   expect(readConfig(env, DEFAULTS)).toEqual({
     natsUrl: undefined,
-    token: undefined,
+    natsVariables: {},
     localFile: "/local",
     key: undefined,
     keyFile: "/key",

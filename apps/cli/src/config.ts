@@ -1,7 +1,19 @@
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+const NATS_VARIABLES = [
+  "MUSTER_NATS_NKEY",
+  "MUSTER_NATS_NKEY_FILE",
+  "MUSTER_NATS_TOKEN",
+  "MUSTER_NATS_CA_FILE",
+  "MUSTER_NATS_CERT_FILE",
+  "MUSTER_NATS_KEY_FILE",
+];
+
 /** What the environment says, read once. */
 export type Config = {
   readonly natsUrl: string | undefined;
-  readonly token: string | undefined;
+  /** The variables by which it is let in there, as they are. */
+  readonly natsVariables: Variables;
   /** File in which `npm start -- --keep` says where the local stack is. */
   readonly localFile: string;
   /** The private key that orders of leases are signed with, where it is no file. */
@@ -12,13 +24,10 @@ export type Config = {
   readonly columns: number | undefined;
 };
 
-export function readConfig(
-  env: Readonly<Record<string, string | undefined>>,
-  defaults: { readonly localFile: string; readonly keyFile: string },
-): Config {
+export function readConfig(env: Variables, defaults: { readonly localFile: string; readonly keyFile: string }): Config {
   return {
     natsUrl: text(env["MUSTER_NATS_URL"]),
-    token: text(env["MUSTER_NATS_TOKEN"]),
+    natsVariables: Object.fromEntries(NATS_VARIABLES.map((name) => [name, text(env[name])])),
     localFile: text(env["MUSTER_LOCAL_FILE"]) ?? defaults.localFile,
     key: text(env["MUSTER_KEY"]),
     keyFile: text(env["MUSTER_KEY_FILE"]) ?? defaults.keyFile,

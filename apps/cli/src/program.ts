@@ -24,7 +24,12 @@ Exit codes:
 Environment:
   MUSTER_NATS_URL    the NATS server; without it the local stack of
                      \`npm start -- --keep\`, then nats://127.0.0.1:4222
-  MUSTER_NATS_TOKEN  its token
+  MUSTER_NATS_NKEY_FILE
+                     the seed of our nkey there, or the seed itself in
+                     MUSTER_NATS_NKEY, or MUSTER_NATS_TOKEN
+  MUSTER_NATS_CA_FILE
+                     who signs its certificate; MUSTER_NATS_CERT_FILE and
+                     MUSTER_NATS_KEY_FILE: our own
   MUSTER_LOCAL_FILE  where the local stack says how to reach it; default
                      .muster/local.json in the repository
   MUSTER_KEY_FILE    the private key that leases are ordered with; default

@@ -473,7 +473,7 @@ describe("where it connects", () => {
   it("says what to do when nobody answers", async () => {
     const { code, stderr } = await world.muster(["pools", "--nats-url", "nats://127.0.0.1:1"]).ended;
     expect(stderr).toBe(
-      "error: cannot connect to nats://127.0.0.1:1 (option --nats-url): connection refused\nhint: check that a NATS server runs there and that MUSTER_NATS_TOKEN is its token\n",
+      "error: cannot connect to nats://127.0.0.1:1 (option --nats-url): connection refused\nhint: check that a NATS server runs there and that it knows MUSTER_NATS_NKEY_FILE or MUSTER_NATS_TOKEN\n",
     );
     expect(code).toBe(3);
   });

@@ -42,7 +42,7 @@ export async function inProcess(
   };
   const config = {
     natsUrl: world.url,
-    token: world.token,
+    natsVariables: { MUSTER_NATS_TOKEN: world.token },
     localFile: "/nonexistent",
     key: world.key,
     keyFile: world.keyFile ?? "/nonexistent/key",

@@ -1,9 +1,10 @@
+import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { readEnv } from "@muster/service";
 import type { JobPolicy } from "./domain/snapshot.ts";
 import type { KindDefaults } from "./domain/kind.ts";
 
 export type Config = {
-  readonly nats: { readonly url: string; readonly token: string | undefined };
+  readonly nats: NatsAccess;
   readonly kube: {
     readonly kubeconfig: string | undefined;
     readonly namespace: string;
@@ -40,7 +41,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   return readEnv(env, (read) => {
     const leaseMs = read.integer("JOB_LEASE_MS", { fallback: 15_000, min: 1000, max: 10 * MINUTE_MS });
     return {
-      nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+      nats: readNatsAccess(read),
       kube: {
         kubeconfig: read.optional("MUSTER_KUBECONFIG"),
         namespace: read.text("MUSTER_NAMESPACE", "default"),

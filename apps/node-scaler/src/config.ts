@@ -1,10 +1,11 @@
+import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import { readEnv } from "@muster/service";
 import { readPoolsFile, type PoolsFile, type ProviderKinds } from "./read-pools-file.ts";
 
 export type Config = {
-  readonly nats: { readonly url: string; readonly token: string | undefined };
+  readonly nats: NatsAccess;
   readonly kube: { readonly kubeconfig: string | undefined };
   /** One value an installation in a cluster. */
   readonly name: string;
@@ -70,7 +71,7 @@ function gather<Part>(problems: string[], read: () => Part): Part | undefined {
 
 function readVariables(env: Readonly<Record<string, string | undefined>>): Omit<Config, "file"> {
   return readEnv(env, (read) => ({
-    nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+    nats: readNatsAccess(read),
     kube: { kubeconfig: read.optional("MUSTER_KUBECONFIG") },
     name: read.text("NODE_SCALER_NAME", "muster"),
     poolLabel: read.text("NODE_SCALER_POOL_LABEL", POOL_LABEL),

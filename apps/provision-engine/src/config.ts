@@ -1,3 +1,4 @@
+import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { nsFromMs } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
@@ -11,7 +12,7 @@ import type { DiskType } from "./domain/resource-units.ts";
 import type { PassPolicy } from "./pass.ts";
 
 export type Config = {
-  readonly nats: { readonly url: string; readonly token: string | undefined };
+  readonly nats: NatsAccess;
   /** What results are signed with. */
   readonly key: Signer | { readonly file: string };
   readonly order: OrderPolicy;
@@ -68,7 +69,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       mostMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
     };
     return {
-      nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+      nats: readNatsAccess(read),
       key: key === undefined ? { file: read.text("PROVISION_KEY_FILE") } : readSigner("PROVISION_KEY", key),
       order: {
         engine: read.text("PROVISION_ENGINE_ID", "main"),

@@ -1,10 +1,11 @@
+import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { readEnv } from "@muster/service";
 import { readSelector } from "./domain/eligible-nodes.ts";
 import type { SetPolicy } from "./domain/set-snapshot.ts";
 
 export type Config = {
-  readonly nats: { readonly url: string; readonly token: string | undefined };
+  readonly nats: NatsAccess;
   readonly kube: { readonly kubeconfig: string | undefined; readonly namespace: string };
   /** Of the labels of sets: others are not for this farm. */
   readonly rcSelector: string;
@@ -28,7 +29,7 @@ const DAY_MS = 86_400_000;
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const config = readEnv(env, (read) => ({
-    nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+    nats: readNatsAccess(read),
     kube: { kubeconfig: read.optional("MUSTER_KUBECONFIG"), namespace: read.text("MUSTER_NAMESPACE", "default") },
     rcSelector: read.optional("FARM_RC_SELECTOR") ?? "",
     sessionTtlMs: read.integer("FARM_SESSION_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),

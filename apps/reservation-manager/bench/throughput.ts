@@ -111,9 +111,11 @@ function makeContext(server: TestNats, signal: AbortSignal): Parameters<typeof r
     config: readConfig({ MUSTER_NATS_URL: server.url, MUSTER_NATS_TOKEN: server.token }),
     logger: { ...silent, child: () => makeContext(server, signal).logger },
     signal,
+    service: "reservation-manager",
     instance: "bench",
     version: "1.0.0",
     readyWhen: () => undefined,
+    alsoCheck: () => undefined,
     natsReplicas: 1,
   };
 }

@@ -1,8 +1,9 @@
+import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { readEnv } from "@muster/service";
 import type { KeeperPolicy } from "./service.ts";
 
 export type Config = {
-  readonly nats: { readonly url: string; readonly token: string | undefined };
+  readonly nats: NatsAccess;
   /** The label of nodes whose value is the name of their pool. */
   readonly poolLabel: string;
   readonly lockTtlMs: number;
@@ -20,7 +21,7 @@ const DAY_MS = 86_400_000;
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   return readEnv(env, (read) => ({
-    nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+    nats: readNatsAccess(read),
     poolLabel: read.text("RESERVATION_POOL_LABEL", "pool"),
     lockTtlMs: read.integer("RESERVATION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     nodesFreshMs: read.integer("RESERVATION_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),

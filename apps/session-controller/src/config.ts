@@ -1,3 +1,4 @@
+import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { readEnv } from "@muster/service";
 import type { SessionPolicy } from "./domain/snapshot.ts";
 import type { SweepPolicy } from "./domain/plan-sweep.ts";
@@ -8,7 +9,7 @@ import type { SubmitLimits } from "./requests.ts";
 export const SESSIONS_BYTES = 2 ** 30;
 
 export type Config = {
-  readonly nats: { readonly url: string; readonly token: string | undefined };
+  readonly nats: NatsAccess;
   readonly kube: {
     readonly kubeconfig: string | undefined;
     readonly namespace: string;
@@ -48,7 +49,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     const ackWaitMs = read.integer("SESSION_ACK_WAIT_MS", { fallback: 15_000, min: 300, max: 600_000 });
     const nodeLostMs = read.integer("SESSION_NODE_LOST_MS", { fallback: 300_000, min: 0, max: DAY_MS });
     return {
-      nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+      nats: readNatsAccess(read),
       kube: {
         kubeconfig: read.optional("MUSTER_KUBECONFIG"),
         namespace: read.text("MUSTER_NAMESPACE", "default"),

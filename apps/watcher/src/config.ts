@@ -1,8 +1,9 @@
+import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { readEnv } from "@muster/service";
 import type { WatcherPolicy } from "./domain/plan-pass.ts";
 
 export type Config = {
-  readonly nats: { readonly url: string; readonly token: string | undefined };
+  readonly nats: NatsAccess;
   readonly kube: {
     readonly kubeconfig: string | undefined;
     readonly relistEveryMs: number;
@@ -17,7 +18,7 @@ const DAY_MS = 86_400_000;
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   return readEnv(env, (read) => ({
-    nats: { url: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"), token: read.optional("MUSTER_NATS_TOKEN") },
+    nats: readNatsAccess(read),
     kube: {
       kubeconfig: read.optional("MUSTER_KUBECONFIG"),
       relistEveryMs: read.integer("WATCHER_RELIST_MS", { fallback: 600_000, min: 1000, max: DAY_MS }),

@@ -29,6 +29,8 @@ export { deadLetters } from "./dead-letters.ts";
 export type { DeadLetter, DeadLetters, DeadLetterSummary } from "./dead-letters.ts";
 export { connectNats } from "./nats-bus.ts";
 export { connectService } from "./connect-service.ts";
+export { readNatsAccess } from "./nats-access.ts";
+export type { NatsAccess, NatsTls } from "./nats-access.ts";
 export type { NatsBus, NatsOptions } from "./nats-bus.ts";
 export type { BusStatus } from "./nats-link.ts";
 export type { DiscoveredService, DroppedSignals } from "./nats-services.ts";

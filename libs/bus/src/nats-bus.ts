@@ -6,6 +6,7 @@ import type { Bus, Headers, ListenOptions } from "./bus.ts";
 import { listening } from "./listening.ts";
 import { checkSize } from "./message-size.ts";
 import { consumeOnNats } from "./nats-consume.ts";
+import type { NatsAccess } from "./nats-access.ts";
 import { natsError } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
 import { NatsLink, type BusStatus } from "./nats-link.ts";
@@ -22,12 +23,11 @@ import { natsStreams } from "./nats-streams.ts";
 /** For one request about streams and consumers; it is repeated. */
 const MANAGER_TIMEOUT_MS = 2000;
 
-export type NatsOptions = {
-  /** nats://host:port, several separated by commas. */
-  readonly url: string;
+export type NatsOptions = NatsAccess & {
   /** Shown in the server's connection list: the service's name. */
   readonly name: string;
-  readonly token?: string;
+  /** Answers arrive below it: the one subject that a user of its own may listen to for them. Default `_INBOX`. */
+  readonly inboxPrefix?: string;
   /** Told when the connection is lost, when it is back, and what is wrong with its use. */
   readonly onStatus?: (status: BusStatus, detail: string) => void;
   /** Of every stream and bucket that is opened over this connection; one that has another number is changed. Absent: new ones have one, others are left as they are. */

@@ -1,6 +1,7 @@
 import { AckPolicy, DeliverPolicy, type JetStreamManager } from "@nats-io/jetstream";
-import { createInbox, nanos, type Msg } from "@nats-io/nats-core";
+import { nanos, type Msg } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
+import { newInbox } from "@muster/jetstream";
 import { backoffMs, pause, within } from "@muster/backoff";
 import type { ConsumerState } from "./bus-metrics.ts";
 import type { ConsumeOptions, Delivery } from "./bus.ts";
@@ -125,7 +126,7 @@ async function pullUntilBroken(consuming: Consuming, hands: Hands, stop: AbortSi
   const { link, options } = consuming;
   const { connection } = link;
   const next = `$JS.API.CONSUMER.MSG.NEXT.${options.stream}.${options.durable}`;
-  const inbox = createInbox();
+  const inbox = newInbox(connection);
   const broken = Promise.withResolvers<undefined>();
   const end = (): void => {
     broken.resolve(undefined);

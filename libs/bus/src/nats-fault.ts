@@ -40,6 +40,7 @@ export function natsFault(error: unknown, context: NatsContext): Fault {
     case "JetStreamNotEnabled":
     case "ConnectionError":
     case "AuthorizationError":
+    case "PermissionViolationError":
     case "UserAuthenticationExpiredError":
       return NATS_AWAY;
     // Only disposing the bus closes or drains its connection.

@@ -1,13 +1,22 @@
 import { connect } from "@nats-io/transport-node";
-import type { NatsConnection } from "@nats-io/nats-core";
+import {
+  AuthorizationError,
+  PermissionViolationError,
+  UserAuthenticationExpiredError,
+  type NatsConnection,
+} from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
 import { backoffMs, pause } from "@muster/backoff";
-import { busMetrics } from "./bus-metrics.ts";
+import { keepInbox } from "@muster/jetstream";
+import { busMetrics, countRefusal } from "./bus-metrics.ts";
 import { describeSlowListener, type SlowListener } from "./listening.ts";
+import { openCredential, type NatsAccess } from "./nats-access.ts";
 import { natsError } from "./nats-fault.ts";
 
 const CONNECT_RETRY = { firstMs: 50, mostMs: 1000 };
 const RECONNECT_MS = { least: 50, most: 2000 };
+/** A server that does not take our credential will not take it a moment later either. */
+export const REFUSED_RETRY = { firstMs: 1000, mostMs: 30_000 };
 /** A server that is silent for this long, twice, is taken for gone. */
 const PING_INTERVAL_MS = 15_000;
 const PINGS_UNANSWERED_MAX = 2;
@@ -15,15 +24,15 @@ const PINGS_UNANSWERED_MAX = 2;
 const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 /**
- * What a connection says of itself: lost; back; a listener here is too slow and loses signals; the server has refused something. The detail names the server or the
- * subject, and what to do.
+ * What a connection says of itself: lost; back; a listener here is too slow and loses signals; the server has refused something; it does not take our credential, or no
+ * longer. The detail names the server, the subject or the user, and what to do.
  */
-export type BusStatus = "disconnected" | "reconnected" | "slow_consumer" | "refused";
+export type BusStatus = "disconnected" | "reconnected" | "slow_consumer" | "refused" | "credential_refused";
 
-export type LinkOptions = {
-  readonly url: string;
+export type LinkOptions = NatsAccess & {
   readonly name: string;
-  readonly token?: string;
+  /** Answers arrive below it; default `_INBOX`, which a user of its own may not listen to. */
+  readonly inboxPrefix?: string;
   readonly onStatus?: (status: BusStatus, detail: string) => void;
   readonly timeoutMs?: number;
 };
@@ -43,15 +52,25 @@ export class NatsLink {
   #downSinceMs = 0;
   readonly #waiting = new Set<(up: boolean) => void>();
   readonly #onReconnect = new Set<() => void>();
+  readonly #onForbidden = new Set<(subject: string) => void>();
+  /** What the server knows us by, for people. */
+  readonly #credential: string;
+  /** Attempts in a row at which it did not. */
+  #credentialRefusals = 0;
 
-  private constructor(connection: NatsConnection, onStatus: LinkOptions["onStatus"]) {
+  private constructor(connection: NatsConnection, credential: string, onStatus: LinkOptions["onStatus"]) {
     this.connection = connection;
+    this.#credential = credential;
     this.#onStatus = onStatus;
   }
 
-  /** Tries until timeoutMs (default 10 s); then FaultError unavailable. A token that is refused fails at once. */
+  /**
+   * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that is refused fails at once: `isCredentialRefused` is true of the error. Rejects with
+   * FaultError invalid_request when the credential cannot be read.
+   */
   static async open(options: LinkOptions): Promise<NatsLink> {
-    const { url, name, token, onStatus, timeoutMs = 10_000 } = options;
+    const { url, name, token, tls, inboxPrefix, onStatus, timeoutMs = 10_000 } = options;
+    const credential = openCredential(options);
     const endMs = performance.now() + timeoutMs;
     // Filled in once there is a link, whose age the delay follows.
     const delay = { of: (): number => RECONNECT_MS.least };
@@ -61,24 +80,34 @@ export class NatsLink {
           servers: url.split(",").map((server) => server.trim()),
           name,
           ...(token === undefined ? {} : { token }),
+          ...(credential.authenticator === undefined ? {} : { authenticator: credential.authenticator }),
+          ...(tls === undefined ? {} : { tls: tlsOptions(tls) }),
+          ...(inboxPrefix === undefined ? {} : { inboxPrefix }),
           timeout: Math.max(100, Math.min(5000, endMs - performance.now())),
           maxReconnectAttempts: -1,
           reconnectDelayHandler: () => delay.of(),
-          // A token may be refused while a server starts; a service that has been connected goes on trying.
+          // A credential may be refused while a server starts; a service that has been connected goes on trying.
           ignoreAuthErrorAbort: true,
           pingInterval: PING_INTERVAL_MS,
           maxPingOut: PINGS_UNANSWERED_MAX,
           // Capturing a stack for every request costs more than the request.
           noAsyncTraces: true,
         });
-        const link = new NatsLink(connection, onStatus);
+        if (inboxPrefix !== undefined) keepInbox(connection, inboxPrefix);
+        const link = new NatsLink(connection, credential.name, onStatus);
         delay.of = () => link.#reconnectDelayMs();
         void link.#follow();
         return link;
       } catch (cause) {
         const waitMs = backoffMs(attempt, CONNECT_RETRY);
-        const refused = cause instanceof Error && cause.name === "AuthorizationError";
-        if (refused || performance.now() + waitMs >= endMs)
+        if (isRefusal(cause)) {
+          countRefusal("credential");
+          throw new FaultError(
+            { code: "unavailable", dependency: "nats", retryAfterMs: REFUSED_RETRY.firstMs },
+            { cause, doing: `connecting to ${addressesOf(url)}: ${credentialRefused(credential.name)}` },
+          );
+        }
+        if (performance.now() + waitMs >= endMs)
           throw new FaultError(
             { code: "unavailable", dependency: "nats", retryAfterMs: CONNECT_RETRY.mostMs },
             { cause, doing: `connecting to ${addressesOf(url)}` },
@@ -130,6 +159,11 @@ export class NatsLink {
     };
   }
 
+  /** Told the subject of each message that the server does not let us send. */
+  onForbidden(listener: (subject: string) => void): void {
+    this.#onForbidden.add(listener);
+  }
+
   /** A round trip to the server: everything written before it has arrived. Does nothing while the connection is down. */
   async flush(): Promise<void> {
     if (!this.up) return;
@@ -159,15 +193,32 @@ export class NatsLink {
         this.#onStatus?.("disconnected", status.server);
       } else if (status.type === "reconnect") {
         this.#up = true;
+        this.#credentialRefusals = 0;
         this.#wake(true);
         for (const listener of this.#onReconnect) listener();
         this.#onStatus?.("reconnected", status.server);
       } else if (status.type === "error") {
-        this.#onStatus?.("refused", status.error.message);
+        this.#refused(status.error);
       }
     }
     this.#up = false;
     this.#wake(false);
+  }
+
+  #refused(error: Error): void {
+    if (isRefusal(error)) {
+      this.#credentialRefusals += 1;
+      countRefusal("credential");
+      this.#onStatus?.("credential_refused", credentialRefused(this.#credential));
+      return;
+    }
+    if (error instanceof PermissionViolationError) {
+      countRefusal(error.operation);
+      if (error.operation === "publish") for (const listener of this.#onForbidden) listener(error.subject);
+      this.#onStatus?.("refused", `${error.message}: ${this.#credential} lacks this right (deploy/nats/users.conf)`);
+      return;
+    }
+    this.#onStatus?.("refused", error.message);
   }
 
   #wake(up: boolean): void {
@@ -177,10 +228,28 @@ export class NatsLink {
 
   /** Grows with the time since the connection was lost, and differs between the many that lost it together. */
   #reconnectDelayMs(): number {
+    if (this.#credentialRefusals > 0) return backoffMs(this.#credentialRefusals, REFUSED_RETRY);
     const downMs = this.#up ? 0 : performance.now() - this.#downSinceMs;
     const full = Math.min(RECONNECT_MS.most, Math.max(RECONNECT_MS.least, downMs / 4));
     return Math.round(full * (0.5 + Math.random() / 2));
   }
+}
+
+/** Whether this came of a credential that the server does not take, and not of a server that is away. */
+export function isCredentialRefused(error: unknown): boolean {
+  return error instanceof Error && isRefusal(error.cause);
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError;
+}
+
+function credentialRefused(credential: string): string {
+  return `the server does not take ${credential}: give it the user's public key, or this service the right credential`;
+}
+
+function tlsOptions({ caFile, client }: NonNullable<NatsAccess["tls"]>) {
+  return { ...(caFile !== undefined && { caFile }), ...client };
 }
 
 /** Hosts and ports only: a URL may hold a password, and what is thrown is logged. */

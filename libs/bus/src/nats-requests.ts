@@ -1,5 +1,6 @@
-import { createInbox, type Msg } from "@nats-io/nats-core";
+import type { Msg } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
+import { newInbox } from "@muster/jetstream";
 import type { Reply, RequestOptions } from "./bus.ts";
 import { checkSize } from "./message-size.ts";
 import { NATS_AWAY, natsError } from "./nats-fault.ts";
@@ -21,13 +22,15 @@ const NO_RESPONDERS = 503;
  */
 export class NatsRequests {
   readonly #link: NatsLink;
-  readonly #inbox = createInbox();
+  readonly #inbox: string;
   readonly #waiting = new Map<string, Waiting>();
   #last = 0;
 
   constructor(link: NatsLink) {
     this.#link = link;
     const { connection } = link;
+    this.#inbox = newInbox(connection);
+    link.onForbidden((subject) => this.#forbidden(subject));
     connection.subscribe(`${this.#inbox}.*`, {
       callback: (error, message) => {
         if (error === null) this.#answered(message);
@@ -42,7 +45,7 @@ export class NatsRequests {
 
   /** Sends when the connection is up; while it is down nothing is sent, for it would be lost. */
   request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Reply> {
-    const operation = `request to ${subject}`;
+    const operation = operationOf(subject);
     return this.#link.up && options.signal?.aborted !== true
       ? this.#send(subject, payload, options, operation, options.timeoutMs)
       : this.#sendWhenUp(subject, payload, options, operation);
@@ -141,7 +144,18 @@ export class NatsRequests {
     waiting?.reject(error);
   }
 
+  /** The server does not say which message it refused, only where it was to go: no other one that went there was let through either. */
+  #forbidden(subject: string): void {
+    const operation = operationOf(subject);
+    const fault = new FaultError(NATS_AWAY, { doing: `${operation}: the server does not permit it to this user` });
+    for (const [token, waiting] of this.#waiting) if (waiting.operation === operation) this.#fail(token, fault);
+  }
+
   #rejectAll(errorOf: (operation: string) => FaultError): void {
     for (const [token, { operation }] of this.#waiting) this.#fail(token, errorOf(operation));
   }
+}
+
+function operationOf(subject: string): string {
+  return `request to ${subject}`;
 }

@@ -1,1 +1,2 @@
+export { keepInbox, newInbox } from "./inbox.ts";
 export { keepReplicas, replicasConfig, replicasRefused } from "./replicas.ts";

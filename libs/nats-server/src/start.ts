@@ -4,6 +4,8 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { throwFault } from "@muster/faults";
+import { renderUsers } from "./render-users.ts";
+import type { NatsUserName } from "./rights.ts";
 import { spawnGuarded } from "./spawn-guarded.ts";
 
 export type NatsServerOptions = {
@@ -14,6 +16,10 @@ export type NatsServerOptions = {
   readonly port: number;
   /** Clients must present it. Written to a configuration file of mode 0600, never to the command line. */
   readonly token: string;
+  /** The public key of each user: instead of clients with the token, only these are let in, each with no more than its permissions. */
+  readonly users?: (user: NatsUserName) => string;
+  /** Files in PEM form; clients must then speak TLS. */
+  readonly tls?: { readonly certFile: string; readonly keyFile: string };
   /** Takes part in a cluster, so that streams can have replicas; JetStream answers once a majority of the servers is up. */
   readonly cluster?: NatsClusterOptions;
   /** Every write reaches the disk before it is acknowledged. Otherwise the system writes it within two minutes, and a power loss loses what it has not written. Default false. */
@@ -94,7 +100,10 @@ function renderConfiguration(options: NatsServerOptions, portsDirectory: string)
     // these after 4 to 6 seconds, about as long as a lead lasts without its leader; by default after minutes.
     'ping_interval: "2s"',
     "ping_max: 2",
-    `authorization { token: ${quote(options.token)} }`,
+    options.users === undefined ? `authorization { token: ${quote(options.token)} }` : renderUsers(options.users),
+    ...(options.tls === undefined
+      ? []
+      : [`tls { cert_file: ${quote(options.tls.certFile)}, key_file: ${quote(options.tls.keyFile)} }`]),
     options.syncAlways === true ? `jetstream { ${store}, sync_interval: always }` : `jetstream { ${store} }`,
     ...(options.cluster === undefined ? [] : renderCluster(options.cluster, options.token)),
     "",

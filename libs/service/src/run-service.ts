@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { isFaultError } from "@muster/faults";
+import { faultOf, isFaultError } from "@muster/faults";
 import { startTelemetry } from "@muster/tracing";
 import { readEnv } from "./env.ts";
 import { createLogger, LOG_LEVELS, type Logger } from "./logger.ts";
@@ -12,6 +12,8 @@ export type ServiceContext<Config> = {
   readonly logger: Logger;
   /** Aborted on SIGINT and SIGTERM, once: finish what is in hand and return. */
   readonly signal: AbortSignal;
+  /** As the definition names it. */
+  readonly service: string;
   /** Unique per process: `<service>-<host>-<pid>-<random>`. */
   readonly instance: string;
   readonly version: string;
@@ -21,6 +23,8 @@ export type ServiceContext<Config> = {
    * Ready (HTTP /readyz) once this was called, and only while every check returns undefined; a check returns what is missing. Call it when everything is open.
    */
   readyWhen(name: string, check: ReadyCheck): void;
+  /** A check beside those, which says nothing of whether the start is over. */
+  alsoCheck(name: string, check: ReadyCheck): void;
 };
 
 export type ServiceDefinition<Config> = {
@@ -64,6 +68,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
       config,
       logger,
       signal: stop.signal,
+      service: definition.name,
       instance,
       version: VERSION,
       natsReplicas: common.natsReplicas,
@@ -71,10 +76,17 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
         checks.delete(STARTING);
         checks.set(name, check);
       },
+      alsoCheck: (name, check) => {
+        checks.set(name, check);
+      },
     });
     if (!stop.signal.aborted) process.exitCode = 1;
     logger.info({}, stop.signal.aborted ? "stopped" : "ended without being told to stop");
   } catch (error) {
+    if (stop.signal.aborted && faultOf(error)?.code === "cancelled") {
+      logger.info({}, "stopped");
+      return;
+    }
     process.exitCode = 1;
     logger.error({ err: error }, "ended by an error");
   } finally {

@@ -5,7 +5,7 @@ import {
   type JetStreamManager,
   type StreamConfig,
 } from "@nats-io/jetstream";
-import { nanos, type NatsConnection } from "@nats-io/nats-core";
+import { nanos, PermissionViolationError, type NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
 import { replicasConfig, replicasRefused } from "@muster/jetstream";
 import type { BucketConfig } from "./bucket.ts";
@@ -49,10 +49,15 @@ export async function ensureBucket(
       return;
     }
     const differs = Object.entries(explicit).some(([field, value]) => Reflect.get(found, field) !== value);
-    if (differs) await manager.streams.update(stream, { ...found, ...explicit });
+    if (differs) await manager.streams.update(stream, { ...found, ...explicit }).catch(unlessForbidden);
   } catch (error) {
     throw replicasRefused(error, stream) ?? toFault(error, doing);
   }
+}
+
+/** Who only reads a bucket, or has one lock in it, may not change it: its owner brings it to its limits. */
+function unlessForbidden(error: unknown): void {
+  if (!(error instanceof PermissionViolationError)) throw error;
 }
 
 async function findStream(manager: JetStreamManager, stream: string): Promise<StreamConfig | undefined> {

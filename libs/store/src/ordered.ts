@@ -6,7 +6,8 @@ import {
   ReplayPolicy,
   type JetStreamManager,
 } from "@nats-io/jetstream";
-import { createInbox, Empty, nanos, nuid, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
+import { Empty, nanos, nuid, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
+import { newInbox } from "@muster/jetstream";
 import { ask, onConnectionEvent } from "./connection-events.ts";
 import { toFault, unavailable } from "./jetstream-fault.ts";
 import { openMailbox } from "./mailbox.ts";
@@ -57,7 +58,7 @@ export async function* orderedPass(
   const silence = setTimeout(() => fail("the server is silent"), SILENCE_MS);
   const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
   const name = `muster_${nuid.next()}`;
-  const inbox = createInbox();
+  const inbox = newInbox(connection);
   const subscription = connection.subscribe(inbox, {
     callback: (error, message) => {
       if (error !== null) {

@@ -11,3 +11,5 @@ export { otlpCollector } from "./otlp-collector.ts";
 export type { OtlpCollector, ReceivedSpan } from "./otlp-collector.ts";
 export { apiServers } from "./api-servers.ts";
 export type { ApiServerCase, StartEmbedded, TestApiServer } from "./api-servers.ts";
+export { certificateAuthority, signedCertificate } from "./certificates.ts";
+export type { Certificate } from "./certificates.ts";

@@ -1,8 +1,8 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { connectNats, type NatsBus } from "@muster/bus";
+import { connectNats, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
-import { streams } from "@muster/proto";
+import { streams, subjects } from "@muster/proto";
 import type { Cli, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
@@ -33,7 +33,7 @@ export function makeCli(options: {
   const connection = (): Connection =>
     decideConnection({
       option: options.natsUrl(),
-      env: { natsUrl: config.natsUrl, token: config.token },
+      env: { natsUrl: config.natsUrl, variables: config.natsVariables },
       local: readLocalStack(config.localFile),
     });
   return {
@@ -72,19 +72,18 @@ export function makeCli(options: {
 type LinkListener = (state: "lost" | "back") => void;
 
 async function connectTo(connection: Connection, stop: AbortSignal, onLink: LinkListener): Promise<NatsBus> {
-  const { natsUrl, hint } = connection;
-  const token = readToken(connection);
+  const { hint } = connection;
   try {
     const bus = await connectNats({
-      url: natsUrl,
+      ...readAccess(connection),
       name: "muster",
+      inboxPrefix: subjects.inbox("cli"),
       timeoutMs: CONNECT_TIMEOUT_MS,
       drainMs: DRAIN_MS,
       onStatus: (status) => {
         if (status === "disconnected") onLink("lost");
         if (status === "reconnected") onLink("back");
       },
-      ...(token !== undefined && { token }),
     });
     if (!stop.aborted) return bus;
     await bus[Symbol.asyncDispose]();
@@ -101,11 +100,14 @@ async function connectTo(connection: Connection, stop: AbortSignal, onLink: Link
   }
 }
 
-function readToken({ token }: Connection): string | undefined {
-  if (token === undefined) return undefined;
-  if ("text" in token) return token.text;
+function readAccess({ natsUrl: url, credential }: Connection): NatsAccess {
+  if ("tokenFile" in credential) return { url, token: readToken(credential.tokenFile) };
+  return readNatsAccess({ optional: (name) => credential.variables[name], url: () => url });
+}
+
+function readToken(file: string): string | undefined {
   try {
-    const text = readFileSync(token.file, "utf8").trim();
+    const text = readFileSync(file, "utf8").trim();
     return text === "" ? undefined : text;
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -123,10 +125,12 @@ function readLocalStack(file: string): LocalStack | undefined {
   }
   if (typeof content !== "object" || content === null || !("natsUrl" in content)) return undefined;
   const { natsUrl } = content;
+  const natsNkeyFile = "natsNkeyFile" in content ? content.natsNkeyFile : "";
   const natsTokenFile = "natsTokenFile" in content ? content.natsTokenFile : "";
   const pid = "pid" in content ? content.pid : undefined;
-  if (typeof natsUrl !== "string" || typeof natsTokenFile !== "string" || typeof pid !== "number") return undefined;
-  return { natsUrl, natsTokenFile, alive: isRunning(pid) };
+  if (typeof natsUrl !== "string" || typeof natsNkeyFile !== "string") return undefined;
+  if (typeof natsTokenFile !== "string" || typeof pid !== "number") return undefined;
+  return { natsUrl, natsNkeyFile, natsTokenFile, alive: isRunning(pid) };
 }
 
 function isRunning(pid: number): boolean {

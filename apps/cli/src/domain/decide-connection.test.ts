@@ -1,46 +1,53 @@
 import { expect, it } from "vitest";
 import { decideConnection, describeConnection } from "./decide-connection.ts";
 
-const alive = { natsUrl: "nats://local:1", natsTokenFile: "/t", alive: true };
-const nothing = { natsUrl: undefined, token: undefined };
+const alive = { natsUrl: "nats://local:1", natsNkeyFile: "/k", natsTokenFile: "", alive: true };
+const nothing = { natsUrl: undefined, variables: {} };
+const variables = { MUSTER_NATS_NKEY_FILE: "/mine" };
 
-const environment = { natsUrl: "nats://e:1", token: "s" };
+const environment = { natsUrl: "nats://e:1", variables };
 
 it.each([
   {
     title: "the option before everything",
     known: { option: "nats://o:1", env: environment, local: alive },
     natsUrl: "nats://o:1",
-    token: { text: "s" },
+    credential: { variables },
   },
   {
     title: "the environment before the local stack",
     known: { option: undefined, env: environment, local: alive },
     natsUrl: "nats://e:1",
-    token: { text: "s" },
+    credential: { variables },
   },
   {
-    title: "the local stack with its own token, not that of the environment",
-    known: { option: undefined, env: { natsUrl: undefined, token: "s" }, local: alive },
+    title: "the local stack with its own key, not with that of the environment",
+    known: { option: undefined, env: { natsUrl: undefined, variables }, local: alive },
     natsUrl: "nats://local:1",
-    token: { file: "/t" },
+    credential: { variables: { MUSTER_NATS_NKEY_FILE: "/k" } },
+  },
+  {
+    title: "the token of a local stack on a server that was named",
+    known: { option: undefined, env: nothing, local: { ...alive, natsNkeyFile: "", natsTokenFile: "/t" } },
+    natsUrl: "nats://local:1",
+    credential: { tokenFile: "/t" },
   },
   {
     title: "NATS's usual port when there is nothing else",
     known: { option: undefined, env: nothing, local: undefined },
     natsUrl: "nats://127.0.0.1:4222",
-    token: undefined,
+    credential: { variables: {} },
   },
   {
     title: "NATS's usual port when the local stack is gone",
     known: { option: undefined, env: nothing, local: { ...alive, alive: false } },
     natsUrl: "nats://127.0.0.1:4222",
-    token: undefined,
+    credential: { variables: {} },
   },
-])("takes $title", ({ known, natsUrl, token }) => {
+])("takes $title", ({ known, natsUrl, credential }) => {
   const connection = decideConnection(known);
   expect(connection.natsUrl).toBe(natsUrl);
-  expect(connection.token).toEqual(token);
+  expect(connection.credential).toEqual(credential);
 });
 
 it("says that the local stack is gone, and how to start it", () => {

@@ -1,39 +1,60 @@
 /** Where the bus is, how that was found, and what to try when nobody answers there. */
 export type Connection = {
   readonly natsUrl: string;
-  readonly token: { readonly text: string } | { readonly file: string } | undefined;
+  readonly credential: Credential;
   readonly because: "option --nats-url" | "MUSTER_NATS_URL" | "local stack" | "default";
   readonly hint: string;
 };
 
-/** What `npm start -- --keep` leaves for the CLI. */
-export type LocalStack = { readonly natsUrl: string; readonly natsTokenFile: string; readonly alive: boolean };
+/** Values of the variables MUSTER_NATS_..., or a file with a token. */
+export type Credential =
+  { readonly variables: Readonly<Record<string, string | undefined>> } | { readonly tokenFile: string };
+
+/** What `npm start -- --keep` leaves for the CLI: a key of its own or, where the server was named, its token. */
+export type LocalStack = {
+  readonly natsUrl: string;
+  readonly natsNkeyFile: string;
+  readonly natsTokenFile: string;
+  readonly alive: boolean;
+};
 
 export const DEFAULT_NATS_URL = "nats://127.0.0.1:4222";
 
 const START = "start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL";
 
 /**
- * Chooses where to connect: what was said on the command line, then in the environment, then the local stack, then NATS's usual port. The token of the environment
- * goes to the server of the command line or of the environment; the local stack has its own.
+ * Chooses where to connect: what was said on the command line, then in the environment, then the local stack, then NATS's usual port. The
+ * credential of the environment goes to the server of the command line or of the environment; the local stack has its own.
  */
 export function decideConnection(known: {
   readonly option: string | undefined;
-  readonly env: { readonly natsUrl: string | undefined; readonly token: string | undefined };
+  readonly env: {
+    readonly natsUrl: string | undefined;
+    readonly variables: Readonly<Record<string, string | undefined>>;
+  };
   readonly local: LocalStack | undefined;
 }): Connection {
   const { option, env, local } = known;
-  const token = env.token === undefined || env.token === "" ? undefined : { text: env.token };
-  const check = "check that a NATS server runs there and that MUSTER_NATS_TOKEN is its token";
-  if (option !== undefined) return { natsUrl: option, token, because: "option --nats-url", hint: check };
+  const credential = { variables: env.variables };
+  const check = "check that a NATS server runs there and that it knows MUSTER_NATS_NKEY_FILE or MUSTER_NATS_TOKEN";
+  if (option !== undefined) return { natsUrl: option, credential, because: "option --nats-url", hint: check };
   if (env.natsUrl !== undefined && env.natsUrl !== "")
-    return { natsUrl: env.natsUrl, token, because: "MUSTER_NATS_URL", hint: check };
+    return { natsUrl: env.natsUrl, credential, because: "MUSTER_NATS_URL", hint: check };
   if (local?.alive === true) {
-    const own = local.natsTokenFile === "" ? undefined : { file: local.natsTokenFile };
-    return { natsUrl: local.natsUrl, token: own, because: "local stack", hint: "look at its logs in .muster/logs" };
+    return {
+      natsUrl: local.natsUrl,
+      credential: credentialOf(local),
+      because: "local stack",
+      hint: "look at its logs in .muster/logs",
+    };
   }
   const gone = local === undefined ? "" : "the local stack that was here has ended; ";
-  return { natsUrl: DEFAULT_NATS_URL, token, because: "default", hint: gone + START };
+  return { natsUrl: DEFAULT_NATS_URL, credential, because: "default", hint: gone + START };
+}
+
+function credentialOf({ natsNkeyFile, natsTokenFile }: LocalStack): Credential {
+  if (natsNkeyFile !== "") return { variables: { MUSTER_NATS_NKEY_FILE: natsNkeyFile } };
+  return natsTokenFile === "" ? { variables: {} } : { tokenFile: natsTokenFile };
 }
 
 /** The server and why it is that one, for people; without a password that the URL may hold. */

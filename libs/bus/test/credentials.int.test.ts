@@ -1,0 +1,116 @@
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  findNatsServer,
+  makeNkey,
+  NATS_USERS,
+  startNatsServer,
+  type NatsServer,
+  type NatsUserName,
+} from "@muster/nats-server";
+import { certificateAuthority, signedCertificate, until } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { connectNats, connectService, readNatsAccess } from "../src/index.ts";
+import { faultFrom } from "./call-suite.ts";
+
+const keys = new Map(NATS_USERS.map((user) => [user, makeNkey()]));
+const stack = new AsyncDisposableStack();
+let directory: string;
+let server: NatsServer;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "muster-credentials-"));
+  stack.defer(() => rm(directory, { recursive: true, force: true }));
+  const ca = await certificateAuthority("test");
+  const made = await signedCertificate(ca, { commonName: "nats", use: "server" });
+  await write("ca.pem", ca.cert);
+  const tls = { certFile: await write("server.pem", made.cert), keyFile: await write("server.key", made.key) };
+  const { path: binary } = await findNatsServer({ env: process.env });
+  const users = (user: NatsUserName): string => keys.get(user)?.publicKey ?? "";
+  server = stack.use(
+    await startNatsServer({ binary, directory: join(directory, "nats"), port: 0, token: "unused", tls, users }),
+  );
+});
+afterAll(() => stack.disposeAsync());
+
+async function write(name: string, text: string): Promise<string> {
+  const path = join(directory, name);
+  await writeFile(path, text, { mode: 0o600 });
+  return path;
+}
+
+function access(variables: Readonly<Record<string, string>>) {
+  const all: Readonly<Record<string, string>> = { MUSTER_NATS_URL: server.url.replace("nats:", "tls:"), ...variables };
+  return readNatsAccess({ optional: (name) => all[name], url: (name, fallback) => all[name] ?? fallback });
+}
+
+/** As `@muster/service` gives it. */
+function contextOf(variables: Readonly<Record<string, string>>, signal: AbortSignal) {
+  const said: string[] = [];
+  const checks = new Map<string, () => string | undefined>();
+  const log = (fields: object): void => {
+    said.push(JSON.stringify(fields));
+  };
+  const context = {
+    config: { nats: access(variables) },
+    logger: { warn: log, error: log },
+    service: "watcher",
+    instance: "watcher-1",
+    natsReplicas: 1,
+    signal,
+    alsoCheck: (name: string, check: () => string | undefined) => checks.set(name, check),
+  };
+  return { context, said, missing: () => checks.get("nats")?.() };
+}
+
+it("speaks TLS with a user's key, and gets its answers where only that user may listen", async () => {
+  const file = await write("watcher.nk", keys.get("watcher")?.seed ?? "");
+  const nats = access({ MUSTER_NATS_NKEY_FILE: file, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") });
+  await using bus = await connectNats({ ...nats, name: "watcher", inboxPrefix: "_INBOX.watcher" });
+  await bus.connection.flush();
+  // Nobody answers, and that is heard: it comes by the inbox.
+  const unheard = faultFrom(bus.request("_INBOX.nobody", new Uint8Array(), { timeoutMs: 60_000 }));
+  expect(await unheard).toMatchObject({ code: "unavailable" });
+  const forbidden = bus.request("muster.req.reservation.reserve", new Uint8Array(), { timeoutMs: 60_000 });
+  await expect(forbidden).rejects.toThrow(/does not permit it to this user/);
+  await expect(connectNats({ ...nats, tls: undefined, name: "watcher", timeoutMs: 100 })).rejects.toThrow();
+});
+
+it("says whose key is refused, also to who asks whether it is ready, and goes on once the file has the right one", async () => {
+  const wrong = makeNkey();
+  const file = await write("late.nk", wrong.seed);
+  const stop = new AbortController();
+  const variables = { MUSTER_NATS_NKEY_FILE: file, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") };
+  const { context, said, missing } = contextOf(variables, stop.signal);
+  const connecting = connectService(context);
+  await until("it has said so", () => said.length > 0);
+  expect(missing()).toContain(`does not take the nkey ${wrong.publicKey} of MUSTER_NATS_NKEY_FILE ${file}`);
+  expect(said.join("\n")).toContain("retryInMs");
+  expect(said.join("\n")).not.toContain(wrong.seed);
+  await write("late.nk", keys.get("watcher")?.seed ?? "");
+  await using bus = await connecting;
+  await bus.connection.flush();
+  expect(missing()).toBeUndefined();
+});
+
+it("ends when it is told to while its key is refused", async () => {
+  const stop = new AbortController();
+  const variables = { MUSTER_NATS_NKEY: makeNkey().seed, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") };
+  const { context, said } = contextOf(variables, stop.signal);
+  const connecting = faultFrom(connectService(context));
+  await until("it has said so", () => said.length > 0);
+  stop.abort();
+  expect(await connecting).toMatchObject({ code: "cancelled" });
+});
+
+it("takes no key that others may read, and none beside a token, and tells neither", async () => {
+  const { seed } = makeNkey();
+  const file = await write("open.nk", seed);
+  await chmod(file, 0o640);
+  const open = connectNats({ ...access({ MUSTER_NATS_NKEY_FILE: file }), name: "x" });
+  await expect(open).rejects.toThrow(`${file}: others may use it, its mode is 0640: chmod 0600 is needed`);
+  expect(() => access({ MUSTER_NATS_NKEY: seed, MUSTER_NATS_TOKEN: "t0ken" })).toThrow(/only one of/);
+  expect(() => access({ MUSTER_NATS_NKEY: seed.slice(1) })).toThrow(/it is not the seed of an nkey/);
+  expect(() => access({ MUSTER_NATS_NKEY: seed.slice(1) })).not.toThrow(seed.slice(1));
+});

@@ -1,0 +1,97 @@
+import { buckets, subjects } from "@muster/proto";
+import { requestsOf, rights, type NatsUserName, type Rights } from "./rights.ts";
+
+/** Subjects, with wildcards, that a user may publish to and subscribe to; all others are refused. */
+export type Permissions = { readonly publish: readonly string[]; readonly subscribe: readonly string[] };
+
+const ANY_INBOX = "_INBOX.>";
+const SERVICE_VERBS = ["PING", "INFO", "STATS"];
+
+export function permissionsOf(user: NatsUserName): Permissions {
+  return planPermissions(user, rights[user]);
+}
+
+/** From what a user needs to the subjects of it, those of JetStream's API included. */
+export function planPermissions(user: string, needed: Rights): Permissions {
+  const { serves, asks = [], owns = [], reads = [], locks = [], publishes = [], listens = [] } = needed;
+  const { keeps = [], looksInto = [], consumes = [], log, oversees = [] } = needed;
+  const lockReads = locks.length === 0 ? [] : [buckets.locks];
+  const publish = [
+    ...asks,
+    ...asks.map(cancelOf),
+    // Answers go to inboxes, whose names nobody can guess.
+    ...(serves === undefined ? [] : [ANY_INBOX]),
+    ...publishes,
+    ...locks.map((key) => `$KV.${buckets.locks}.${key}`),
+    ...owns.flatMap((bucket) => [`$KV.${bucket}.>`, api("STREAM.UPDATE", kv(bucket)), api("STREAM.PURGE", kv(bucket))]),
+    // Whoever comes first makes the bucket.
+    ...[...owns, ...reads, ...lockReads].flatMap((bucket) => [
+      api("STREAM.CREATE", kv(bucket)),
+      ...following(kv(bucket)),
+    ]),
+    ...keeps.flatMap((name) => ["CREATE", "UPDATE", "INFO"].map((verb) => api(`STREAM.${verb}`, name))),
+    ...looksInto.flatMap((name) => [api("STREAM.INFO", name), api("STREAM.MSG.GET", name)]),
+    // A command that is still queued is looked for in the stream of its subject.
+    ...(consumes.length > 0 || oversees.length > 0 ? ["$JS.API.STREAM.NAMES"] : []),
+    ...consumes.flatMap(({ stream, durable }) => [
+      api("CONSUMER.CREATE", `${stream}.${durable}.>`),
+      api("CONSUMER.INFO", `${stream}.${durable}`),
+      api("CONSUMER.MSG.NEXT", `${stream}.${durable}`),
+      `$JS.ACK.${stream}.${durable}.>`,
+    ]),
+    ...(log === undefined
+      ? []
+      : [
+          ...log.subjects,
+          ...["CREATE", "UPDATE", "PURGE"].map((verb) => api(`STREAM.${verb}`, log.name)),
+          ...following(log.name),
+        ]),
+    ...(oversees.length > 0 ? ["$JS.API.INFO", "$SRV.>"] : []),
+    ...oversees.map((name) => api("STREAM.MSG.DELETE", name)),
+  ];
+  const subscribe = [
+    `${subjects.inbox(user)}.>`,
+    ...listens,
+    ...(serves === undefined
+      ? []
+      : [
+          ...requestsOf(serves),
+          subjects.cancel(serves.area),
+          ...SERVICE_VERBS.flatMap((verb) => [
+            `$SRV.${verb}`,
+            `$SRV.${verb}.${serves.area}`,
+            `$SRV.${verb}.${serves.area}.*`,
+          ]),
+        ]),
+  ];
+  return { publish: unique(publish), subscribe: unique(subscribe) };
+}
+
+/** What reading a stream from its beginning, and on, needs. */
+function following(stream: string): string[] {
+  return [
+    api("STREAM.INFO", stream),
+    api("STREAM.MSG.GET", stream),
+    api("CONSUMER.CREATE", `${stream}.>`),
+    api("CONSUMER.DELETE", `${stream}.*`),
+    // So that the server sends no faster than we read.
+    `$JS.FC.${stream}.>`,
+  ];
+}
+
+function kv(bucket: string): string {
+  return `KV_${bucket}`;
+}
+
+function api(verb: string, of: string): string {
+  return `$JS.API.${verb}.${of}`;
+}
+
+/** muster.req.<area>.<verb> -> muster.cancel.<area> */
+function cancelOf(request: string): string {
+  return subjects.cancel(request.split(".")[2] ?? "");
+}
+
+function unique(of: readonly string[]): string[] {
+  return [...new Set(of)].sort();
+}

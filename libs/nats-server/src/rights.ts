@@ -1,0 +1,154 @@
+import {
+  buckets,
+  FarmService,
+  JobService,
+  LeaseService,
+  NodeService,
+  ReservationService,
+  type ServiceDescriptor,
+  SessionService,
+  streams,
+  subjects,
+  WatchService,
+} from "@muster/proto";
+
+/** What one user of NATS needs to do its work. What does not stand here it may not do. */
+export type Rights = {
+  /** It answers these requests. */
+  readonly serves?: ServiceDescriptor;
+  /** Subjects of the requests that it makes. */
+  readonly asks?: readonly string[];
+  /** Buckets that it alone writes. */
+  readonly owns?: readonly string[];
+  readonly reads?: readonly string[];
+  /** Keys that it writes in the bucket of locks, which all read. */
+  readonly locks?: readonly string[];
+  /** Events and commands that it sends. */
+  readonly publishes?: readonly string[];
+  /** Signals and events that it listens to while it is there. */
+  readonly listens?: readonly string[];
+  /** Streams that it makes, and brings to their configuration. */
+  readonly keeps?: readonly string[];
+  /** Streams whose messages it reads by their number. */
+  readonly looksInto?: readonly string[];
+  readonly consumes?: readonly { readonly stream: string; readonly durable: string }[];
+  /** The log of which it is the one writer. */
+  readonly log?: { readonly name: string; readonly subjects: readonly string[] };
+  /** It takes away messages of these streams, and asks the server and the services how they are: for people. */
+  readonly oversees?: readonly string[];
+};
+
+const { anyReservationGranted, anyReservationReleased, anyReservationExpired } = subjects;
+const ANY_GRANT = [anyReservationGranted, anyReservationReleased, anyReservationExpired];
+/** The subject for any key, where `subjects` spells it for one. */
+const ANY = {
+  alert: subjects.farmAlerted("x"),
+  setAudit: subjects.farmAudited("x"),
+  leaseAudit: subjects.leaseAudited("x"),
+};
+
+/** One user for each service, and `cli` for whoever uses the command line. */
+export const rights = {
+  watcher: {
+    serves: WatchService,
+    owns: [buckets.pods, buckets.nodes],
+  },
+  "reservation-manager": {
+    serves: ReservationService,
+    owns: [buckets.snapshots, buckets.locks],
+    reads: [buckets.nodes, buckets.pools],
+    log: streams.ledger,
+    publishes: ANY_GRANT,
+    keeps: [streams.events.name],
+  },
+  "session-controller": {
+    serves: SessionService,
+    asks: requests(
+      ReservationService,
+      "reserve",
+      "unreserve",
+      "getReservation",
+      "listReservations",
+      "limitConcurrency",
+    ),
+    owns: [buckets.sessions, buckets.sessionLogs],
+    reads: [buckets.pods],
+    locks: ["session-sweep"],
+    publishes: [subjects.anyRunSession, subjects.anySessionEventRecorded, subjects.dead("session")],
+    listens: [anyReservationGranted],
+    keeps: [streams.events.name, streams.sessionCommands.name, streams.dead.name],
+    looksInto: [streams.sessionCommands.name],
+    consumes: [{ stream: streams.sessionCommands.name, durable: "session-executors" }],
+  },
+  "job-controller": {
+    serves: JobService,
+    asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations", "listPools"),
+    reads: [buckets.nodes],
+    listens: ANY_GRANT,
+  },
+  "replication-farm": {
+    serves: FarmService,
+    asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations"),
+    owns: [buckets.replicaSets, buckets.rolls, buckets.farmLocks],
+    reads: [buckets.nodes, buckets.pods],
+    publishes: [anyKey(ANY.alert), anyKey(ANY.setAudit)],
+    listens: ANY_GRANT,
+    keeps: [streams.events.name, streams.audit.name],
+    looksInto: [streams.audit.name],
+  },
+  "provision-engine": {
+    serves: LeaseService,
+    asks: requests(ReservationService, "reserve", "unreserve", "getReservation"),
+    owns: [buckets.leases],
+    locks: ["provision-engine.*"],
+    publishes: [subjects.anyLeaseAnswered, anyKey(ANY.leaseAudit), subjects.dead("lease")],
+    keeps: [streams.events.name, streams.audit.name, streams.leaseOrders.name, streams.dead.name],
+    looksInto: [streams.audit.name],
+    consumes: [{ stream: streams.leaseOrders.name, durable: "*" }],
+  },
+  "node-scaler": {
+    serves: NodeService,
+    asks: requests(ReservationService, "listDemand", "listMachines"),
+    owns: [buckets.scaledNodes, buckets.pools],
+    reads: [buckets.nodes],
+    locks: ["node-scaler"],
+  },
+  cli: {
+    asks: [
+      WatchService,
+      ReservationService,
+      SessionService,
+      JobService,
+      FarmService,
+      LeaseService,
+      NodeService,
+    ].flatMap((service) => requestsOf(service)),
+    // A dead letter that is sent again goes to where it was sent first.
+    publishes: [subjects.anyRunSession, ...streams.leaseOrders.subjects],
+    listens: [subjects.anySessionEventRecorded],
+    looksInto: [streams.dead.name, streams.sessionCommands.name, streams.leaseOrders.name],
+    oversees: [streams.dead.name],
+  },
+} as const satisfies Readonly<Record<string, Rights>>;
+
+export type NatsUserName = keyof typeof rights;
+
+/** The subjects of these methods. */
+function requests<Service extends ServiceDescriptor>(
+  { area, methods }: Service,
+  ...names: readonly (keyof Service["methods"] & string)[]
+): readonly string[] {
+  return names.map((name) => subjects.request(area, methods[name]?.verb ?? ""));
+}
+
+export function requestsOf({ area, methods }: ServiceDescriptor): readonly string[] {
+  return Object.values(methods).map(({ verb }) => subjects.request(area, verb));
+}
+
+/** The same subject with any token where `x` stands. */
+function anyKey(subject: string): string {
+  return subject
+    .split(".")
+    .map((token) => (token === "x" ? "*" : token))
+    .join(".");
+}

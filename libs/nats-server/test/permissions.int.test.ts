@@ -1,0 +1,169 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { nkeyAuthenticator, PermissionViolationError } from "@nats-io/nats-core";
+import { connect } from "@nats-io/transport-node";
+import { buckets, streams, subjects } from "@muster/proto";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { findNatsServer, makeNkey, NATS_USERS, permissionsOf, startNatsServer } from "../src/index.ts";
+import type { NatsServer, NatsUserName } from "../src/index.ts";
+
+const keys = new Map(NATS_USERS.map((user) => [user, makeNkey()]));
+const stack = new AsyncDisposableStack();
+let server: NatsServer;
+
+beforeAll(async () => {
+  const directory = await mkdtemp(join(tmpdir(), "muster-permissions-"));
+  stack.defer(() => rm(directory, { recursive: true, force: true }));
+  const { path: binary } = await findNatsServer({ env: process.env });
+  const users = (user: NatsUserName): string => keys.get(user)?.publicKey ?? "";
+  server = stack.use(await startNatsServer({ binary, directory, port: 0, token: "unused", users }));
+});
+afterAll(() => stack.disposeAsync());
+
+const STREAMS = [
+  ...Object.values(buckets).map((name) => `KV_${name}`),
+  ...Object.values(streams).map(({ name }) => name),
+];
+
+/** What no service and nobody at a command line may do: taking state away, looking at everything, being the server's operator. */
+const FORBIDDEN_TO_ALL = {
+  publish: [
+    ...STREAMS.flatMap((name) =>
+      ["STREAM.DELETE", "STREAM.SNAPSHOT", "STREAM.RESTORE", "STREAM.LEADER.STEPDOWN", "CONSUMER.LIST"].map(
+        (verb) => `$JS.API.${verb}.${name}`,
+      ),
+    ),
+    "$JS.API.STREAM.CREATE.OTHER",
+    "$JS.API.STREAM.LIST",
+    "$JS.API.CONSUMER.DELETE.MUSTER_SESSION_COMMANDS.session-executors",
+    "$SYS.REQ.SERVER.PING",
+    "muster.other",
+  ],
+  subscribe: [
+    ">",
+    "*",
+    "_INBOX.>",
+    "_INBOX.*",
+    "$KV.>",
+    ...Object.values(buckets).map((name) => `$KV.${name}.>`),
+    "$JS.>",
+    "$JS.ACK.>",
+    "$SYS.>",
+    "muster.>",
+    "muster.req.>",
+    "muster.cmd.>",
+    subjects.dead("session"),
+    "muster.log.reservation",
+  ],
+};
+
+describe.each(NATS_USERS)("%s", (user) => {
+  it("may use its own subjects, and is refused at every other one that anybody uses", async () => {
+    const own = permissionsOf(user);
+    const tried = {
+      publish: new Set([...everyones("publish"), ...FORBIDDEN_TO_ALL.publish]),
+      subscribe: new Set([...everyones("subscribe"), ...FORBIDDEN_TO_ALL.subscribe]),
+    };
+    const refused = await refusalsOf(user, tried);
+    for (const way of ["publish", "subscribe"] as const) {
+      const wanted = [...tried[way]].filter((subject) => !own[way].some((pattern) => covers(pattern, subject)));
+      expect(refused[way].toSorted()).toEqual(wanted.toSorted());
+      expect(refused[way]).toEqual(expect.arrayContaining(FORBIDDEN_TO_ALL[way]));
+    }
+  });
+});
+
+it.each([
+  [buckets.pods, ["watcher"]],
+  [buckets.nodes, ["watcher"]],
+  [buckets.sessions, ["session-controller"]],
+  [buckets.sessionLogs, ["session-controller"]],
+  [buckets.scaledNodes, ["node-scaler"]],
+  [buckets.pools, ["node-scaler"]],
+  [buckets.replicaSets, ["replication-farm"]],
+  [buckets.rolls, ["replication-farm"]],
+  [buckets.farmLocks, ["replication-farm"]],
+  [buckets.leases, ["provision-engine"]],
+  [buckets.snapshots, ["reservation-manager"]],
+])("lets only its owner write %s", (bucket, owners) => {
+  expect(usersWho("publish", `$KV.${bucket}.any`)).toEqual(owners);
+  expect(usersWho("publish", `$JS.API.STREAM.UPDATE.KV_${bucket}`)).toEqual(owners);
+});
+
+it("gives each lock to those who stand for it, beside the one that keeps the bucket", () => {
+  const writers = (lock: string): NatsUserName[] => usersWho("publish", `$KV.${buckets.locks}.${lock}`);
+  expect(writers("session-sweep")).toEqual(["reservation-manager", "session-controller"]);
+  expect(writers("node-scaler")).toEqual(["node-scaler", "reservation-manager"]);
+  expect(writers("provision-engine.main")).toEqual(["provision-engine", "reservation-manager"]);
+  expect(writers("reservation-manager")).toEqual(["reservation-manager"]);
+});
+
+it.each([
+  ["muster.log.reservation", ["reservation-manager"]],
+  [subjects.reservationGranted("session", "a"), ["reservation-manager"]],
+  [subjects.sessionEventRecorded("a"), ["session-controller"]],
+  [subjects.runSession("a"), ["cli", "session-controller"]],
+  [subjects.farmAlerted("a"), ["replication-farm"]],
+  [subjects.farmAudited("a"), ["replication-farm"]],
+  [subjects.leaseAnswered("a"), ["provision-engine"]],
+  [subjects.leaseAudited("a"), ["provision-engine"]],
+  [subjects.request("reservation", "limit-concurrency"), ["cli", "session-controller"]],
+  [subjects.request("session", "submit-session"), ["cli"]],
+  [subjects.request("node", "terminate-node"), ["cli"]],
+])("lets only its sender send to %s", (subject, senders) => {
+  expect(usersWho("publish", subject)).toEqual(senders);
+});
+
+it("lets each request be heard by its service alone", () => {
+  expect(usersWho("subscribe", subjects.request("reservation", "reserve"))).toEqual(["reservation-manager"]);
+  expect(usersWho("subscribe", subjects.request("session", "submit-session"))).toEqual(["session-controller"]);
+});
+
+type Way = "publish" | "subscribe";
+
+/** The subjects of all users, each wildcard filled. */
+function everyones(way: Way): string[] {
+  return NATS_USERS.flatMap((user) => permissionsOf(user)[way]).map((pattern) =>
+    pattern.replaceAll("*", "any").replace(/>$/, "any"),
+  );
+}
+
+function usersWho(way: Way, subject: string): NatsUserName[] {
+  return NATS_USERS.filter((user) => permissionsOf(user)[way].some((pattern) => covers(pattern, subject))).toSorted();
+}
+
+/** Whether all that the subject, with or without wildcards, stands for is in the pattern. */
+function covers(pattern: string, subject: string): boolean {
+  const [wide, narrow] = [pattern.split("."), subject.split(".")];
+  for (const [index, token] of wide.entries()) {
+    if (token === ">") return narrow.length > index;
+    const other = narrow[index];
+    if (other === undefined || other === ">") return false;
+    if (token !== "*" && token !== other) return false;
+  }
+  return wide.length === narrow.length;
+}
+
+/** Tries all of them, and returns those at which the server said no. */
+async function refusalsOf(
+  user: NatsUserName,
+  tried: Readonly<Record<Way, ReadonlySet<string>>>,
+): Promise<Record<Way, string[]>> {
+  const seed = new TextEncoder().encode(keys.get(user)?.seed ?? "");
+  const connection = await connect({ servers: server.url, authenticator: nkeyAuthenticator(seed) });
+  const refused = { publish: new Set<string>(), subscribe: new Set<string>() };
+  const following = (async () => {
+    for await (const status of connection.status()) {
+      if (status.type !== "error" || !(status.error instanceof PermissionViolationError)) continue;
+      refused[status.error.operation === "publish" ? "publish" : "subscribe"].add(status.error.subject);
+    }
+  })();
+  for (const subject of tried.publish) connection.publish(subject, "");
+  for (const subject of tried.subscribe) connection.subscribe(subject, { callback: () => undefined });
+  // What the server has said to all of that arrives before its answer to this.
+  await connection.flush();
+  await connection.close();
+  await following;
+  return { publish: [...refused.publish], subscribe: [...refused.subscribe] };
+}
