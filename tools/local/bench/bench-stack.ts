@@ -52,7 +52,7 @@ export async function benchStack(options: {
       env: { SESSION_EXECUTORS: "0", ...options.env },
     }),
   );
-  const bus = starting.use(await connectNats({ url: stack.natsUrl, token: stack.natsToken ?? "", name: "bench" }));
+  const bus = starting.use(await connectNats({ ...stack.nats, name: "bench" }));
   const processes = [{ name: "devcluster", pid: cluster.pid }, ...stack.replicas.map(pidOf)];
   const all = starting.move();
   return {

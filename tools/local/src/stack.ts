@@ -6,12 +6,12 @@ import { fileURLToPath } from "node:url";
 import { client, connectNats } from "@muster/bus";
 import { endLeftovers, machineNodesOf, machinesOf } from "@muster/devcluster";
 import { throwFault } from "@muster/faults";
-import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-server";
 import { ReservationService } from "@muster/proto";
 import { type Child, serviceReady, startChild } from "./child.ts";
 import { installDefinitions, jobsAreInstalled } from "./definitions.ts";
 import { type Cloud, type Elastic, readCloud, readPoolsFile, writeMachinesFile, writePoolsFile } from "./elastic.ts";
 import { onlyOne } from "./only-one.ts";
+import { someNats, type NatsVariables as Env, type StackNats } from "./stack-nats.ts";
 
 /** Root of the repository. */
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../../..");
@@ -63,7 +63,8 @@ export type Replica = {
 
 export type Stack = AsyncDisposable & {
   readonly natsUrl: string;
-  readonly natsToken: string | undefined;
+  /** For programs beside the services, with the rights of the command line. */
+  readonly nats: StackNats["access"];
   readonly kubeconfig: string;
   readonly replicas: readonly Replica[];
   /** Resolves when NATS or the embedded cluster has ended by itself: nothing works without them, and what they held is gone. */
@@ -102,9 +103,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   });
   const kubeconfig = options.kubeconfig ?? join(options.directory, "kubeconfig");
 
-  const clientEnv = { ...options.baseEnv, MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
-  const serviceEnv = {
-    ...clientEnv,
+  const clientEnv = { ...options.baseEnv, ...nats.variablesOf("cli") };
+  const common = {
+    ...options.baseEnv,
     MUSTER_KUBECONFIG: kubeconfig,
     MUSTER_HTTP_ADDR: "127.0.0.1:0",
     PROVISION_KEY_FILE: await writeEngineKey(options.directory),
@@ -115,20 +116,20 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       ? {}
       : await writePoolsFile(options.directory, options.elastic, cloud)),
     ...(options.poolsFile === undefined ? {} : { NODE_SCALER_FILE: options.poolsFile }),
-    ...options.env,
   };
+  const serviceEnv = (service: ServiceName): Env => ({ ...common, ...nats.variablesOf(service), ...options.env });
   const jobs = await defineJobs(options, kubeconfig);
   const services = SERVICES.filter((service) => jobs || service !== "job-controller");
   const scales = cloud !== undefined || options.poolsFile !== undefined;
   const names = scales ? ([...services, "node-scaler"] as const) : services;
   const replicas = await startServices(options, serviceEnv, names, starting);
   await poolsSeen(options, nats);
-  await writeLocalFile(options.directory, { natsUrl: nats.url, natsToken: nats.token ?? "", kubeconfig });
+  await writeLocalFile(options.directory, { natsUrl: nats.url, ...nats.files, kubeconfig });
 
   const all = starting.move();
   return {
     natsUrl: nats.url,
-    natsToken: nats.token,
+    nats: nats.access,
     kubeconfig,
     cluster,
     cloud,
@@ -168,45 +169,6 @@ async function writeEngineKey(directory: string): Promise<string> {
   const path = join(directory, "provision-engine.key");
   await writeFile(path, randomBytes(32).toString("hex"), { mode: 0o600 });
   return path;
-}
-
-/** The server that was named on purpose, or one of our own. */
-async function someNats(
-  options: StackOptions,
-  starting: AsyncDisposableStack,
-  onBroken: (what: string) => void,
-): Promise<{ url: string; token: string | undefined }> {
-  if (options.nats !== undefined) {
-    options.onProgress(`nats-server at ${options.nats.url}`);
-    return options.nats;
-  }
-  const token = randomBytes(24).toString("hex");
-  const log = join(options.directory, "nats/nats-server.log");
-  const server = starting.use(
-    await startNats(options, token, (how) => {
-      onBroken(`nats-server ended (${how}); its log is ${log}`);
-    }),
-  );
-  return { url: server.url, token };
-}
-
-async function startNats(options: StackOptions, token: string, onExit: (how: string) => void): Promise<NatsServer> {
-  const found = await findNatsServer({
-    env: options.baseEnv,
-    onProgress: options.onProgress,
-    signal: options.signal,
-  });
-  const server = await startNatsServer({
-    binary: found.path,
-    directory: join(options.directory, "nats"),
-    port: 0,
-    token,
-    onExit: (code, signal) => {
-      onExit(signal ?? `exit code ${code ?? "unknown"}`);
-    },
-  });
-  options.onProgress(`nats-server ${found.version} (${found.from}) at ${server.url}`);
-  return server;
 }
 
 async function startCluster(
@@ -264,7 +226,7 @@ async function defineJobs(options: StackOptions, kubeconfig: string): Promise<bo
 
 async function startServices(
   options: StackOptions,
-  env: Readonly<Record<string, string | undefined>>,
+  env: (service: ServiceName) => Env,
   services: readonly ServiceName[],
   starting: AsyncDisposableStack,
 ): Promise<Replica[]> {
@@ -273,7 +235,7 @@ async function startServices(
   );
   const replicas = await Promise.all(
     wanted.map(async ({ service, index }) => {
-      const replica = keepRunning(options, service, `${service}-${index}`, env);
+      const replica = keepRunning(options, service, `${service}-${index}`, env(service));
       starting.defer(replica.stop);
       await replica.ready;
       return replica;
@@ -287,15 +249,11 @@ async function startServices(
  * Waits until the ledger has heard of the nodes, so that the first session does not meet an empty world. A cluster of the user's may have no pools at all; that is
  * for the session to say.
  */
-async function poolsSeen(options: StackOptions, nats: { url: string; token: string | undefined }): Promise<void> {
+async function poolsSeen(options: StackOptions, nats: StackNats): Promise<void> {
   const elastic = Object.fromEntries(options.elastic?.pools.map(({ name, max }) => [name, max]) ?? []);
   const scaled = options.poolsFile === undefined ? {} : await readPoolsFile(options.poolsFile);
   const wanted = { ...(options.kubeconfig === undefined ? { ...options.pools, ...elastic } : {}), ...scaled };
-  await using bus = await connectNats({
-    url: nats.url,
-    name: "local-stack",
-    ...(nats.token !== undefined && { token: nats.token }),
-  });
+  await using bus = await connectNats({ ...nats.access, name: "local-stack" });
   const ledger = client(bus, ReservationService);
   const end = performance.now() + POOLS_TIMEOUT_MS;
   for (;;) {
@@ -318,7 +276,7 @@ function keepRunning(
   options: StackOptions,
   service: ServiceName,
   name: string,
-  env: Readonly<Record<string, string | undefined>>,
+  env: Env,
 ): Replica & { ready: Promise<void>; stop: () => Promise<void> } {
   let stopping = false;
   let restartInMs = RESTART_MIN_MS;
@@ -374,13 +332,11 @@ function keepRunning(
   };
 }
 
-/** Tells the CLI where the stack is; the token has a file of its own that only the user can read. */
+/** Tells the CLI where the stack is. */
 async function writeLocalFile(
   directory: string,
-  stack: { natsUrl: string; natsToken: string; kubeconfig: string },
+  stack: StackNats["files"] & { readonly natsUrl: string; readonly kubeconfig: string },
 ): Promise<void> {
-  const natsTokenFile = join(directory, "nats.token");
-  await writeFile(natsTokenFile, stack.natsToken, { mode: 0o600 });
-  const content = { natsUrl: stack.natsUrl, natsTokenFile, kubeconfig: stack.kubeconfig, pid: process.pid };
+  const content = { ...stack, pid: process.pid };
   await writeFile(join(directory, "local.json"), JSON.stringify(content, undefined, 2), { mode: 0o600 });
 }

@@ -30,8 +30,7 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
     world = stack.use(await startWorld({ elastic: TWO_POOLS, pools: { drivers: 1 } }));
     const { url = "", tokenFile = "" } = world.stack.cloud ?? {};
     cloud = remoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
-    const { natsUrl: at, natsToken: token = "" } = world.stack;
-    farms = client(stack.use(await connectNats({ url: at, token, name: "test" })), FarmService);
+    farms = client(stack.use(await connectNats({ ...world.stack.nats, name: "test" })), FarmService);
     await until("a farm answers", () => farms.listReplicaSets({}).then(() => true), PATIENT);
     await untilPool(KEPT, 1);
   }, 300_000);

@@ -74,9 +74,7 @@ export function rollingSuite(kubeconfig: string): void {
       calls = stack.use(kubeCalls(loadKube(kubeconfig)));
       stack.defer(() => removed(calls));
       await removed(calls);
-      const bus = stack.use(
-        await connectNats({ url: world.stack.natsUrl, token: world.stack.natsToken ?? "", name: "test" }),
-      );
+      const bus = stack.use(await connectNats({ ...world.stack.nats, name: "test" }));
       farms = client(bus, FarmService);
       stack.defer(async () => {
         for (const name of ["web-1", "web-2"]) {

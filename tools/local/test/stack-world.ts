@@ -7,6 +7,7 @@ import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
 import { labels, muster, ReservationService, SessionService } from "@muster/proto";
 import { processEnv, until } from "@muster/testkit";
 import { applyAll, readManifests } from "./manifests.ts";
+import { expectQuietLogs } from "./spoken.ts";
 import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
 
 const { ComponentKind, SessionEventKind } = muster.session.v1;
@@ -33,6 +34,8 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-stack-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
+  // Once the stack has ended: what ran under it needed no right that it lacked, whatever the test was about.
+  starting.defer(() => expectQuietLogs(join(directory, "stack")));
   if (options.kubeconfig !== undefined) await defineJobs(options.kubeconfig);
   const progress: string[] = [];
   const stack = starting.use(
@@ -46,7 +49,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
       env: { RESERVATION_LOCK_TTL_MS: "1000", SESSION_ACK_WAIT_MS: "2000", SESSION_SWEEP_MS: "1000", ...options.env },
     }),
   );
-  const bus = starting.use(await connectNats({ url: stack.natsUrl, token: stack.natsToken ?? "", name: "test" }));
+  const bus = starting.use(await connectNats({ ...stack.nats, name: "test" }));
   const podsEver = new Map<string, Set<string>>();
   const config = new KubeConfig();
   config.loadFromFile(stack.kubeconfig);

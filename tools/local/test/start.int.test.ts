@@ -127,7 +127,7 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
       await run.seen("Muster is running");
       const local = JSON.parse(await readFile(join(directory, "local.json"), "utf8")) as Record<string, string>;
       expect(run.output()).toContain("npx muster pools");
-      for (const secret of [local["natsTokenFile"], local["kubeconfig"]]) {
+      for (const secret of [local["natsNkeyFile"], local["kubeconfig"]]) {
         expect((await stat(secret ?? "")).mode & 0o077).toBe(0);
       }
       const second = start();

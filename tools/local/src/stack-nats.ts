@@ -1,0 +1,111 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { NatsAccess } from "@muster/bus";
+import {
+  findNatsServer,
+  makeNkey,
+  NATS_USERS,
+  type NatsServer,
+  type NatsUserName,
+  startNatsServer,
+} from "@muster/nats-server";
+import { subjects } from "@muster/proto";
+
+export type NatsVariables = Readonly<Record<string, string | undefined>>;
+
+/** The NATS server of a stack, and how each of its users is let in. */
+export type StackNats = {
+  readonly url: string;
+  /** For programs beside the services, with the rights of the command line. */
+  readonly access: NatsAccess & { readonly inboxPrefix: string };
+  readonly variablesOf: (user: NatsUserName) => NatsVariables;
+  /** The files by which the command line finds its credential; empty where there is none. */
+  readonly files: { readonly natsNkeyFile: string; readonly natsTokenFile: string };
+};
+
+export type NatsOptions = {
+  readonly directory: string;
+  readonly nats?: { readonly url: string; readonly token: string | undefined };
+  readonly baseEnv: NatsVariables;
+  readonly signal: AbortSignal;
+  readonly onProgress: (line: string) => void;
+};
+
+/** What somebody has set for another server must not be shown to this one. */
+const UNSET = Object.fromEntries(
+  ["NKEY", "NKEY_FILE", "TOKEN", "CA_FILE", "CERT_FILE", "KEY_FILE"].map((name) => [`MUSTER_NATS_${name}`, undefined]),
+);
+
+/** The server that was named on purpose, where everybody has its token; or one of our own, with a user for each service. */
+export async function someNats(
+  options: NatsOptions,
+  starting: AsyncDisposableStack,
+  onBroken: (what: string) => void,
+): Promise<StackNats> {
+  const { directory, nats, onProgress } = options;
+  const inboxPrefix = subjects.inbox("cli");
+  if (nats !== undefined) {
+    onProgress(`nats-server at ${nats.url}`);
+    const { url, token } = nats;
+    const natsTokenFile = join(directory, "nats.token");
+    // A file that only the user can read.
+    await writeFile(natsTokenFile, token ?? "", { mode: 0o600 });
+    return {
+      url,
+      access: { url, token, inboxPrefix },
+      variablesOf: () => ({ ...UNSET, MUSTER_NATS_URL: url, MUSTER_NATS_TOKEN: token }),
+      files: { natsNkeyFile: "", natsTokenFile },
+    };
+  }
+  const keys = await writeKeys(directory);
+  const log = join(directory, "nats/nats-server.log");
+  const server = await startNats(options, keys, (how) => {
+    onBroken(`nats-server ended (${how}); its log is ${log}`);
+  });
+  starting.use(server);
+  const { url } = server;
+  const fileOf = (user: NatsUserName): string => keyFile(directory, user);
+  return {
+    url,
+    access: { url, nkey: { file: fileOf("cli") }, inboxPrefix },
+    variablesOf: (user) => ({ ...UNSET, MUSTER_NATS_URL: url, MUSTER_NATS_NKEY_FILE: fileOf(user) }),
+    files: { natsNkeyFile: fileOf("cli"), natsTokenFile: "" },
+  };
+}
+
+function keyFile(directory: string, user: NatsUserName): string {
+  return join(directory, "nkeys", `${user}.nk`);
+}
+
+/** The seed of each user, for this stack only, in a file that only whoever started it can read; returns the public keys. */
+async function writeKeys(directory: string): Promise<ReadonlyMap<NatsUserName, string>> {
+  await mkdir(join(directory, "nkeys"), { recursive: true, mode: 0o700 });
+  const keys = new Map<NatsUserName, string>();
+  for (const user of NATS_USERS) {
+    const { publicKey, seed } = makeNkey();
+    await writeFile(keyFile(directory, user), `${seed}\n`, { mode: 0o600 });
+    keys.set(user, publicKey);
+  }
+  return keys;
+}
+
+async function startNats(
+  { directory, baseEnv: env, onProgress, signal }: NatsOptions,
+  keys: ReadonlyMap<NatsUserName, string>,
+  onExit: (how: string) => void,
+): Promise<NatsServer> {
+  const found = await findNatsServer({ env, onProgress, signal });
+  const server = await startNatsServer({
+    binary: found.path,
+    directory: join(directory, "nats"),
+    port: 0,
+    token: randomBytes(24).toString("hex"),
+    users: (user) => keys.get(user) ?? "",
+    onExit: (code, killedBy) => {
+      onExit(killedBy ?? `exit code ${code ?? "unknown"}`);
+    },
+  });
+  onProgress(`nats-server ${found.version} (${found.from}) at ${server.url}`);
+  return server;
+}
