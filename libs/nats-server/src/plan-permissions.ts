@@ -13,14 +13,14 @@ export function permissionsOf(user: NatsUserName): Permissions {
 
 /** From what a user needs to the subjects of it, those of JetStream's API included. */
 export function planPermissions(user: string, needed: Rights): Permissions {
-  const { serves, asks = [], owns = [], reads = [], locks = [], publishes = [], listens = [] } = needed;
+  const { serves = [], asks = [], owns = [], reads = [], locks = [], publishes = [], listens = [] } = needed;
   const { keeps = [], looksInto = [], consumes = [], log, oversees = [] } = needed;
   const lockReads = locks.length === 0 ? [] : [buckets.locks];
   const publish = [
     ...asks,
     ...asks.map(cancelOf),
     // Answers go to inboxes, whose names nobody can guess.
-    ...(serves === undefined ? [] : [ANY_INBOX]),
+    ...(serves.length === 0 ? [] : [ANY_INBOX]),
     ...publishes,
     ...locks.map((key) => `$KV.${buckets.locks}.${key}`),
     ...owns.flatMap((bucket) => [`$KV.${bucket}.>`, api("STREAM.UPDATE", kv(bucket)), api("STREAM.PURGE", kv(bucket))]),
@@ -52,17 +52,15 @@ export function planPermissions(user: string, needed: Rights): Permissions {
   const subscribe = [
     `${subjects.inbox(user)}.>`,
     ...listens,
-    ...(serves === undefined
-      ? []
-      : [
-          ...requestsOf(serves),
-          subjects.cancel(serves.area),
-          ...SERVICE_VERBS.flatMap((verb) => [
-            `$SRV.${verb}`,
-            `$SRV.${verb}.${serves.area}`,
-            `$SRV.${verb}.${serves.area}.*`,
-          ]),
-        ]),
+    ...serves.flatMap((service) => [
+      ...requestsOf(service),
+      subjects.cancel(service.area),
+      ...SERVICE_VERBS.flatMap((verb) => [
+        `$SRV.${verb}`,
+        `$SRV.${verb}.${service.area}`,
+        `$SRV.${verb}.${service.area}.*`,
+      ]),
+    ]),
   ];
   return { publish: unique(publish), subscribe: unique(subscribe) };
 }

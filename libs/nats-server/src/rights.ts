@@ -3,6 +3,7 @@ import {
   FarmService,
   JobService,
   LeaseService,
+  leaseServiceOf,
   NodeService,
   ReservationService,
   type ServiceDescriptor,
@@ -14,8 +15,8 @@ import {
 
 /** What one user of NATS needs to do its work. What does not stand here it may not do. */
 export type Rights = {
-  /** It answers these requests. */
-  readonly serves?: ServiceDescriptor;
+  /** It answers the requests of these services. */
+  readonly serves?: readonly ServiceDescriptor[];
   /** Subjects of the requests that it makes. */
   readonly asks?: readonly string[];
   /** Buckets that it alone writes. */
@@ -47,14 +48,18 @@ const ANY = {
   leaseAudit: subjects.leaseAudited("x"),
 };
 
+/** Values of PROVISION_ENGINE_ID. NATS has no wildcard for a part of a word, so each stands here. */
+const ENGINE_IDS = ["main"];
+const LEASE_SERVICES = [LeaseService, ...ENGINE_IDS.map((id) => leaseServiceOf(id))];
+
 /** One user for each service, and `cli` for whoever uses the command line. */
 export const rights = {
   watcher: {
-    serves: WatchService,
+    serves: [WatchService],
     owns: [buckets.pods, buckets.nodes],
   },
   "reservation-manager": {
-    serves: ReservationService,
+    serves: [ReservationService],
     owns: [buckets.snapshots, buckets.locks],
     reads: [buckets.nodes, buckets.pools],
     log: streams.ledger,
@@ -62,7 +67,7 @@ export const rights = {
     keeps: [streams.events.name],
   },
   "session-controller": {
-    serves: SessionService,
+    serves: [SessionService],
     asks: requests(
       ReservationService,
       "reserve",
@@ -81,13 +86,13 @@ export const rights = {
     consumes: [{ stream: streams.sessionCommands.name, durable: "session-executors" }],
   },
   "job-controller": {
-    serves: JobService,
+    serves: [JobService],
     asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations", "listPools"),
     reads: [buckets.nodes],
     listens: ANY_GRANT,
   },
   "replication-farm": {
-    serves: FarmService,
+    serves: [FarmService],
     asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations"),
     owns: [buckets.replicaSets, buckets.rolls, buckets.farmLocks],
     reads: [buckets.nodes, buckets.pods],
@@ -97,17 +102,21 @@ export const rights = {
     looksInto: [streams.audit.name],
   },
   "provision-engine": {
-    serves: LeaseService,
-    asks: requests(ReservationService, "reserve", "unreserve", "getReservation"),
+    serves: LEASE_SERVICES,
+    // What another engine id has to answer is asked of it.
+    asks: [
+      ...requests(ReservationService, "reserve", "unreserve", "getReservation"),
+      ...ENGINE_IDS.flatMap((id) => requestsOf(leaseServiceOf(id))),
+    ],
     owns: [buckets.leases],
-    locks: ["provision-engine.*"],
+    locks: ENGINE_IDS.map((id) => `provision-engine.${id}`),
     publishes: [subjects.anyLeaseAnswered, anyKey(ANY.leaseAudit), subjects.dead("lease")],
     keeps: [streams.events.name, streams.audit.name, streams.leaseOrders.name, streams.dead.name],
     looksInto: [streams.audit.name],
-    consumes: [{ stream: streams.leaseOrders.name, durable: "*" }],
+    consumes: ENGINE_IDS.map((id) => ({ stream: streams.leaseOrders.name, durable: `lease-orders-${id}` })),
   },
   "node-scaler": {
-    serves: NodeService,
+    serves: [NodeService],
     asks: requests(ReservationService, "listDemand", "listMachines"),
     owns: [buckets.scaledNodes, buckets.pools],
     reads: [buckets.nodes],
