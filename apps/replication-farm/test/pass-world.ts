@@ -17,6 +17,7 @@ const wire = muster.watch.v1;
 /** What a farm's passes see and do, without a farm: a NATS server whose buckets say what the test puts there, and an API server that only counts. */
 export type PassWorld = AsyncDisposable & {
   readonly deps: PassDeps;
+  readonly connection: NatsBus["connection"];
   readonly world: World;
   readonly sets: Records<ReplicaSet>;
   readonly rolls: Records<Roll>;
@@ -98,6 +99,7 @@ export async function passWorld(
   const stack = starting.move();
   return {
     deps,
+    connection,
     world,
     sets,
     rolls,

@@ -1,0 +1,115 @@
+import { pause } from "@muster/backoff";
+import type { Session } from "@muster/store";
+import type { World } from "./adapters/views.ts";
+import { startChild, type Child } from "./child.ts";
+import { readSelector } from "./domain/eligible-nodes.ts";
+import { planClaims, type LiveFarm, type OwnableSet } from "./domain/plan-claims.ts";
+import type { FarmDeps } from "./farm.ts";
+
+/** A set whose loop ended by a defect is taken up again after this. */
+const DEFECT_PAUSE_MS = 10_000;
+
+export type OwnershipDeps = Pick<FarmDeps, "pass" | "logger" | "resyncMs"> & {
+  readonly world: Pick<World, "sets" | "set" | "rolls">;
+};
+
+/**
+ * Makes the sets that this farm owns those that it should, by what is seen at the moment of each look. `children`, the loops over them, is kept by it.
+ * Returns the look, which begins what is to be done and does not wait for it.
+ */
+export function makeLook(deps: OwnershipDeps, session: Session, children: Map<string, Child>): () => void {
+  const { logger } = deps;
+  const releasing = new Set<string>();
+  /** Those under way; true: there was a look since it began, and what that saw may let the next one succeed. */
+  const claims = new Map<string, boolean>();
+  /** Those whose loop ended by a defect a moment ago. */
+  const defective = new Set<string>();
+  const own = async (name: string): Promise<void> => {
+    const lock = await session.lock(name);
+    if (lock === undefined || !session.isHeld()) return;
+    const { isHeld, signal } = session;
+    const child = startChild(deps.pass, { name, fence: lock.token, isHeld, signal, resyncMs: deps.resyncMs });
+    children.set(name, child);
+    logger.info({ set: name, fence: lock.token }, "a set is ours");
+    void child.done
+      .catch((error: unknown) => {
+        defective.add(name);
+        void pause(DEFECT_PAUSE_MS, signal).then(() => {
+          defective.delete(name);
+          look();
+        });
+        logger.error({ set: name, err: error }, "defect in the passes over a set");
+      })
+      .then(async () => {
+        children.delete(name);
+        await session.unlock(lock);
+        look();
+      })
+      // It goes with the session, or is taken up again by a later look.
+      .catch((error: unknown) => logger.warn({ set: name, err: error }, "a set could not be given up"));
+  };
+  const claim = async (name: string): Promise<void> => {
+    if (defective.has(name)) return;
+    const isUnderWay = claims.has(name);
+    claims.set(name, isUnderWay);
+    if (isUnderWay) return;
+    try {
+      await own(name);
+    } finally {
+      const isOutdated = claims.get(name);
+      claims.delete(name);
+      if (isOutdated === true) look();
+    }
+  };
+  const release = async (name: string): Promise<void> => {
+    if (releasing.has(name)) return;
+    releasing.add(name);
+    // What follows the end of the loop gives the lock up.
+    await children.get(name)?.stop();
+    releasing.delete(name);
+  };
+  const look = (): void => {
+    if (session.signal.aborted) return;
+    const sets = ownableSets(deps.world, session, children);
+    for (const step of planClaims(session.id, liveFarms(session), sets)) {
+      const work = step.do === "claim" ? claim(step.set) : release(step.set);
+      work.catch((error: unknown) => logger.warn({ set: step.set, err: error }, `${step.do} failed`));
+    }
+  };
+  return look;
+}
+
+/** The sets that can be read, and the rolling updates whose own set is gone: they are run by name. */
+function ownableSets(
+  world: OwnershipDeps["world"],
+  session: Session,
+  children: ReadonlyMap<string, Child>,
+): OwnableSet[] {
+  const { locks } = session.view();
+  const ownerOf = (name: string): string | undefined => {
+    if (children.has(name)) return session.id;
+    const lock = locks.get(name);
+    // One of ours without a loop is on its way to be given up, or was taken by a request whose answer was late.
+    return lock === undefined || lock.free || lock.session === session.id ? undefined : lock.session;
+  };
+  const sets = new Map<string, Readonly<Record<string, string>>>();
+  for (const { name, read } of world.sets()) if ("record" in read) sets.set(name, read.record.spec.labels);
+  for (const { id, read } of world.rolls()) {
+    if (sets.has(id) || world.set(id) !== undefined || !("record" in read)) continue;
+    sets.set(id, sets.get(read.record.newSet) ?? sets.get(read.record.oldSet) ?? {});
+  }
+  return [...sets].map(([name, labels]) => ({ name, labels, owner: ownerOf(name) }));
+}
+
+function liveFarms(session: Session): LiveFarm[] {
+  return [...session.view().sessions.values()].flatMap(({ id, about }) => {
+    const text = about?.["rcSelector"];
+    if (typeof text !== "string") return [];
+    try {
+      return [{ session: id, selector: readSelector("rcSelector", text) }];
+    } catch {
+      // Of a later version, perhaps: who cannot be understood is left to himself.
+      return [];
+    }
+  });
+}
