@@ -2,12 +2,15 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
-import { streams } from "@muster/proto";
+import { buckets, streams } from "@muster/proto";
+import { openBucket, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
+import { rollCodec, type Readable } from "../src/adapters/messages.ts";
+import { aRoll } from "../src/domain/a-set.ts";
 import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
-import { farmWorld, type FarmProcess, type FarmWorld } from "./farm-world.ts";
+import { farmWorld, templateOf, type FarmProcess, type FarmWorld } from "./farm-world.ts";
 
 const NODES = ["n-0", "n-1", "n-2", "n-3", "n-4"];
 /** Longer than anybody waits for an answer. */
@@ -41,12 +44,15 @@ describe("farms that are lost", () => {
   const matched = async (rule: string): Promise<number> =>
     (await api.counters()).rules.find(({ id }) => id === rule)?.matched ?? 0;
 
-  /** Every record of the set from now on, until it is stopped. */
-  const followSet = (name: string) => {
+  /** Who owns it by each of its records from now on, until it is stopped. */
+  const follow = <Record extends { readonly fence: number }>(
+    bucket: Pick<Bucket<Readable<Record>>, "watch">,
+    name: string,
+  ) => {
     const stop = new AbortController();
     const fences: number[] = [];
     const done = (async () => {
-      for await (const change of store.sets.watch({ filter: name, signal: stop.signal }))
+      for await (const change of bucket.watch({ filter: name, signal: stop.signal }))
         if (change.kind === "put" && "record" in change.entry.value) fences.push(change.entry.value.record.fence);
     })();
     return {
@@ -82,7 +88,7 @@ describe("farms that are lost", () => {
       expect(placements.map(({ node }) => node)).toEqual(NODES);
       expect(nextOrdinal).toBe(6);
       if (signal === "SIGSTOP") {
-        const seen = followSet(name);
+        const seen = follow(store.sets, name);
         process.kill(sleeper.pid, "SIGCONT");
         await until("it has noticed that it was lost, and begins anew", async () => {
           const sessions = await store.sessions(sleeper.pid);
@@ -93,15 +99,65 @@ describe("farms that are lost", () => {
         await other.stop();
         const after = uidsOf(await placedAt(world, store, name, 4));
         expect(uids).toEqual(expect.arrayContaining(after));
-        const fences = await seen.stop();
-        expect(fences).toEqual(fences.toSorted((a, b) => a - b));
-        expect(fences[0]).toBeGreaterThanOrEqual(fence);
+        expectNoneBelow(fence, await seen.stop());
       } else await other.stop();
       await sleeper.kill();
       await api.remove();
     },
     120_000,
   );
+
+  it("in the middle of a rolling update (SIGSTOP) leave it to another, and write nothing to it any more", async () => {
+    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rollCodec });
+    const read = async () => {
+      const found = await rolls.get("is");
+      return found !== undefined && "record" in found.value ? { ...found, roll: found.value.record } : undefined;
+    };
+    const sleeper = await startFarm("roller");
+    await label("rolled");
+    await store.create("was", { nodeSelector: "rolled=y", replicasDesired: 4 });
+    await placedAt(world, store, "was", 4);
+    await api.inject({
+      id: "late",
+      match: { who: ["roller"], verbs: ["create"] },
+      fault: { do: "delay", ms: NEVER_MS },
+    });
+    await store.create("is", { nodeSelector: "rolled=y", podId: "was", template: templateOf("2") });
+    // Its second step is long after the test.
+    const counts = { oldDesired: 4, newDesired: 0, target: 4, undoTarget: 4, minimum: 3, delayMs: NEVER_MS };
+    await rolls.create("is", aRoll({ id: "is", oldSet: "was", newSet: "is", phase: "CREATING", fence: 0, ...counts }));
+    await until("an old pod is gone, and the new one is not made", async () => {
+      return (await matched("late")) >= 1 && (await world.pods("was")).length === 3;
+    });
+    const before = await store.sessions(sleeper.pid);
+    const fence = (await read())?.roll.fence ?? 0;
+    process.kill(sleeper.pid, "SIGSTOP");
+
+    const other = await startFarm("other");
+    await until("another runs it", async () => ((await read())?.roll.fence ?? 0) > fence, { timeoutMs: 50_000 });
+    const names = ["was", "is"];
+    const placed = () => Promise.all([placedAt(world, store, "was", 3), placedAt(world, store, "is", 1)]);
+    const pods = (await placed()).map(uidsOf);
+    const atRest = [(await read())?.roll, ...(await Promise.all(names.map((name) => store.set(name))))];
+    const seen = [follow(rolls, "is"), ...names.map((name) => follow(store.sets, name))];
+    process.kill(sleeper.pid, "SIGCONT");
+    await until("it has noticed that it was lost, and begins anew", async () => {
+      const sessions = await store.sessions(sleeper.pid);
+      return sessions.some((each) => !before.includes(each));
+    });
+    expect((await placed()).map(uidsOf)).toEqual(pods);
+    expect(await read()).toMatchObject({ roll: { oldDesired: 3, newDesired: 1, phase: "RUNNING" } });
+    await api.remove();
+    await until("the update may go on", async () => {
+      const found = await read();
+      if (found !== undefined) await rolls.update("is", { ...found.roll, delayMs: 0 }, found.revision);
+      return found?.revision;
+    });
+    await until("the update has ended", async () => (await rolls.get("is")) === undefined, { timeoutMs: 50_000 });
+    await placedAt(world, store, "is", 4);
+    for (const [index, { stop }] of seen.entries()) expectNoneBelow(atRest[index]?.fence ?? 0, await stop());
+    await Promise.all([sleeper, other].map((farm) => farm.kill()));
+  }, 120_000);
 
   it("by SIGKILL have their sets taken over by another, and nothing else changes", async () => {
     const farms = [await world.startFarm(), await world.startFarm()];
@@ -151,3 +207,9 @@ describe("farms that are lost", () => {
     await Promise.all(farms.map((farm) => farm.kill()));
   }, 240_000);
 });
+
+/** Each write is by the owner of then or by a later one. */
+function expectNoneBelow(fence: number, fences: readonly number[]): void {
+  expect(fences).toEqual(fences.toSorted((a, b) => a - b));
+  expect(fences[0]).toBeGreaterThanOrEqual(fence);
+}
