@@ -2,6 +2,7 @@ import { takeTurns } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { isOver } from "@muster/leases";
 import type { LeaseRecord } from "./domain/lease.ts";
+import { inLeaseTrace } from "./lease-trace.ts";
 import type { Outcome, PassDeps } from "./pass.ts";
 import type { Workload } from "./workloads/workload.ts";
 
@@ -35,13 +36,13 @@ export function callWorkloads(options: CallOptions): Pick<PassDeps, "provision" 
         if (isOver(record.expiresAtNs, nowNs())) return failed("its time was over before its turn came", true);
         const workload = workloads.get(record.order.type);
         if (workload === undefined) return failed(`type of reservation not supported: ${record.order.type}`, false);
-        return call(options, record, (signal) => workload.provision(record, signal));
+        return call(options, record, "provision", (signal) => workload.provision(record, signal));
       }),
     decommission: (record) =>
       decommissioning(async () => {
         const workload = workloads.get(record.order.type);
         if (workload === undefined) return { ok: true, data: "null" };
-        return call(options, record, async (signal) => {
+        return call(options, record, "decommission", async (signal) => {
           await workload.decommission(record, signal);
           return "null";
         });
@@ -51,7 +52,8 @@ export function callWorkloads(options: CallOptions): Pick<PassDeps, "provision" 
 
 async function call(
   { deadlineMs, isHeld, signal, defect }: CallOptions,
-  { order }: LeaseRecord,
+  record: LeaseRecord,
+  doing: "provision" | "decommission",
   work: (signal: AbortSignal) => Promise<string>,
 ): Promise<Outcome> {
   // A process that was frozen may come here before it knows that it leads no more.
@@ -63,7 +65,9 @@ async function call(
   const giveUp = (): void => gaveUp.resolve(failed(`no answer within ${deadlineMs} ms`, true));
   ended.addEventListener("abort", giveUp);
   try {
-    const outcome = await Promise.race([settled(order.id, work(ended), defect), gaveUp.promise]);
+    const begin = () => settled(record.order.id, work(ended), defect);
+    const traced = inLeaseTrace(record, `${doing} ${record.order.type}`, begin, failureOf);
+    const outcome = await Promise.race([traced, gaveUp.promise]);
     // What was cut off by the end of the lead has not failed.
     if (isLost() && !outcome.ok) throw lost();
     return outcome;
@@ -82,6 +86,10 @@ async function settled(id: string, work: Promise<string>, defect: CallOptions["d
     if (!(error instanceof Error && error.name === "AbortError")) defect(id, error);
     return failed("a defect of the engine, which its log tells", true);
   }
+}
+
+function failureOf(outcome: Outcome): string | undefined {
+  return outcome.ok ? undefined : outcome.message;
 }
 
 function lost(): DOMException {

@@ -94,9 +94,12 @@ async function change(
   wanted: LeaseChange,
   { requestId, dryRun }: { readonly requestId: string; readonly dryRun: boolean },
 ): Promise<Stored> {
-  const asked = { ...stored.record, requestId, traceparent: traceparent() };
-  const { next } = transitionLease(asked, wanted, nowNs());
-  if (next === undefined) return stored;
+  // What happens now was caused by this request; what the engine then does is of the trace of the order.
+  const trace = stored.record.traceparent || traceparent();
+  const asked = { ...stored.record, requestId, traceparent: traceparent() || trace };
+  const changed = transitionLease(asked, wanted, nowNs()).next;
+  if (changed === undefined) return stored;
+  const next = { ...changed, traceparent: trace };
   return dryRun ? { ...stored, record: next } : records.change(stored, next);
 }
 

@@ -6,6 +6,7 @@ import { decideTelling, type TellPolicy } from "./domain/decide-telling.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
+import { inLeaseTrace } from "./lease-trace.ts";
 
 /** What the source of a lease is told. */
 export type Answer = {
@@ -76,7 +77,7 @@ async function tell(
   const { order, source } = record;
   const { id } = order;
   try {
-    await feedback({ id, source, number, result, deleted });
+    await inLeaseTrace(record, "answer", () => feedback({ id, source, number, result, deleted }));
   } catch (error) {
     failed(id, error);
     const change = decideTelling(faultOf(error), record.feedback, nowNs(), policy);

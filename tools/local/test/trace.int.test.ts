@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { type OtlpCollector, otlpCollector, processEnv, type ReceivedSpan, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ROOT } from "../src/stack.ts";
+import { muster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
 let collector: OtlpCollector;
@@ -51,10 +52,46 @@ it("tells a session from `muster run` to the last pod deleted as one trace over 
   ).toEqual(["start client-0", "start client-1", "start driver", "start server-0", "start server-1"]);
   expect(named("collect logs").length).toBeGreaterThan(0);
 
-  // A long span leaves its process after the short ones below it.
-  const orphans = (): ReceivedSpan[] => {
-    const known = new Set(inTrace().map(({ spanId }) => spanId));
-    return inTrace().filter(({ spanId, parentSpanId }) => spanId !== root.spanId && !known.has(parentSpanId));
-  };
-  await until("every span has its parent", () => orphans().length === 0);
+  await until("every span has its parent", () => orphansOf(inTrace(), root).length === 0);
 });
+
+it("tells a lease from `muster lease order` to its end as one trace, and its history the same", async () => {
+  const key = join(dirname(world.stack.kubeconfig), "user.key");
+  const done = async (line: string): Promise<string> => {
+    const { code, output } = await muster(world, line.split(" "));
+    expect(code, output).toBe(0);
+    return output;
+  };
+  await done(`keys new --key-file ${key}`);
+  const file = join(ROOT, "examples/leases/machine.yaml");
+  const id = /lease\/(\S+) ordered/.exec(await done(`lease order --key-file ${key} -f ${file} --wait`))?.[1] ?? "";
+  await done(`lease renew ${id} --for 1h --key-file ${key}`);
+  await done(`lease end ${id} --wait --key-file ${key}`);
+
+  const root = await until("the root span has arrived", () =>
+    collector.spans.find(({ name }) => name === "muster lease order"),
+  );
+  expect(root.parentSpanId).toBe("");
+  const inTrace = (): ReceivedSpan[] => collector.spans.filter(({ traceId }) => traceId === root.traceId);
+  const names = (): string[] => inTrace().map(({ name }) => name);
+  const steps = ["muster lease renew", "muster lease end", "provision machine", "decommission machine", "answer"];
+  await until("every step has arrived", () => steps.every((step) => names().includes(step)));
+  expect(new Set(inTrace().map(({ service }) => service))).toEqual(
+    new Set(["muster", "provision-engine", "reservation-manager"]),
+  );
+  expect(names()).toContain("decide reservation");
+  await until("every span has its parent", () => orphansOf(inTrace(), root).length === 0);
+
+  const told = async (): Promise<{ event: string; traceparent: string }[]> =>
+    JSON.parse(await done(`lease history ${id} -o json`)) as { event: string; traceparent: string }[];
+  await until("its end is in the history", async () => (await told()).some(({ event }) => event === "DECOMMISSIONED"));
+  const events = (await told()).filter(({ event }) => event !== "RESENT");
+  expect(events.map(({ event }) => event)).toEqual(["ORDERED", "PROVISIONED", "RENEWED", "ENDING", "DECOMMISSIONED"]);
+  expect(new Set(events.map(({ traceparent }) => traceparent.split("-")[1]))).toEqual(new Set([root.traceId]));
+});
+
+/** A long span leaves its process after the short ones below it. */
+function orphansOf(spans: readonly ReceivedSpan[], root: ReceivedSpan): ReceivedSpan[] {
+  const known = new Set(spans.map(({ spanId }) => spanId));
+  return spans.filter(({ spanId, parentSpanId }) => spanId !== root.spanId && !known.has(parentSpanId));
+}

@@ -59,6 +59,7 @@ export function leaseFromMessage(message: muster.provision.v1.Lease.$Properties)
     waitingBecause: message.waitingBecause ?? "",
     endedAtNs: record.endedAt ? toNs(record.endedAt) : undefined,
     untold: record.outbox?.length ?? 0,
+    traceparent: record.traceparent ?? "",
     revision: message.revision ?? 0,
   };
 }

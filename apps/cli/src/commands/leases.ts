@@ -1,5 +1,6 @@
 import { buildEndBytes, buildRenewalBytes, formatRfc3339, nsFromMs } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
+import { contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { LeaseFilter } from "../adapters/lease-calls.ts";
 import type { Placed, ReadDocument } from "../adapters/parse-documents.ts";
 import type { Cli } from "../cli.ts";
@@ -8,7 +9,7 @@ import { buildLeaseDescription, buildLeaseTable, buildVerdictTable, describeEnd 
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
-import { buildEnd, buildRenewal, isLeaseOver, type SignedLease } from "../domain/lease.ts";
+import { buildEnd, buildRenewal, isLeaseOver, type Lease, type SignedLease } from "../domain/lease.ts";
 import { plural } from "../domain/plural.ts";
 import { verifyLease } from "../domain/verify-lease.ts";
 import { followLease } from "./follow-lease.ts";
@@ -26,9 +27,12 @@ export async function renewLease(
 ): Promise<ExitCode> {
   const signer = await cli.keys.read(keyFile);
   await using connected = await cli.connect();
-  const unsigned = buildRenewal(await ownLease(connected, id, signer), forNs);
+  const found = await ownLease(connected, id, signer);
+  const unsigned = buildRenewal(found, forNs);
   const renewal = { ...unsigned, signature: signer.sign(buildRenewalBytes(unsigned)) };
-  const lease = await askOfLeases(connected, (leases) => leases.renew(renewal));
+  const lease = await inTraceOf(found, "muster lease renew", () =>
+    askOfLeases(connected, (leases) => leases.renew(renewal)),
+  );
   print(cli.io, output, {
     table: () => [
       `${LEASE_NOUN}/${id} renewed: ends ${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, cli.now())}`,
@@ -45,9 +49,12 @@ export async function endLease(
 ): Promise<ExitCode> {
   const signer = await cli.keys.read(keyFile);
   await using connected = await cli.connect();
-  const unsigned = buildEnd(await ownLease(connected, id, signer), nsFromMs(cli.now()));
+  const found = await ownLease(connected, id, signer);
+  const unsigned = buildEnd(found, nsFromMs(cli.now()));
   const request = { ...unsigned, signature: signer.sign(buildEndBytes(unsigned)) };
-  const asked = await askOfLeases(connected, (leases) => leases.end(request));
+  const asked = await inTraceOf(found, "muster lease end", () =>
+    askOfLeases(connected, (leases) => leases.end(request)),
+  );
   const { last, code } = wait
     ? await followLease(cli, connected, asked, { wish: "ended", timeoutMs })
     : { last: asked, code: EXIT.ok };
@@ -58,6 +65,12 @@ export async function endLease(
     data: () => buildLeaseRecord(last),
   });
   return EXIT.ok;
+}
+
+/** What its user does later is of the trace of the order. */
+function inTraceOf<Answer>({ order, traceparent }: Lease, doing: string, work: () => Promise<Answer>): Promise<Answer> {
+  const attributes = { "muster.lease": order.id };
+  return inSpan("@muster/cli", doing, { parent: contextOfTraceparent(traceparent), attributes }, work);
 }
 
 /** `muster lease get [NAME]` */

@@ -1,6 +1,7 @@
 import { faultOf } from "@muster/faults";
 import { buildOrderBytes, nsFromMs, type Order } from "@muster/leases";
 import type { Signer } from "@muster/leases/keys";
+import { inSpan } from "@muster/tracing";
 import { leaseCalls, type OrderOutcome } from "../adapters/lease-calls.ts";
 import type { Placed, Problem } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
@@ -36,7 +37,10 @@ export async function orderLeases(cli: Cli, files: readonly string[], options: O
   await using connected = await cli.connect();
   const { orders, problems } = await checkOrders(cli, connected, documents, signer);
   refuseProblems(cli, problems);
-  const { code, records } = await sendOrders(cli, connected, orders, options);
+  const attributes = { "muster.leases": orders.length };
+  const { code, records } = await inSpan("@muster/cli", "muster lease order", { attributes }, () =>
+    sendOrders(cli, connected, orders, options),
+  );
   if (options.output !== "table") print(cli.io, options.output, { table: () => [], data: () => records });
   return code;
 }

@@ -27,6 +27,7 @@ export function aLease(changes: Partial<Lease> = {}): Lease {
     waitingBecause: "",
     endedAtNs: undefined,
     untold: 0,
+    traceparent: "",
     revision: 7,
     ...changes,
   };

@@ -35,6 +35,7 @@ export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
     ...(renewal === undefined ? [] : [["renewed", times(renewal.sequence)] as const]),
     ["user", order.user],
     ["engine", order.engine],
+    ...(lease.traceparent === "" ? [] : [["trace", lease.traceparent] as const]),
     ...(order.reference === undefined ? [] : [["instead of", order.reference] as const]),
     ...(run > 1 ? [["begun", times(run)] as const] : []),
     ...(result === undefined ? [] : [["result", `${result.state}: ${result.message || result.data}`] as const]),

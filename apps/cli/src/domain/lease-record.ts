@@ -20,7 +20,7 @@ type Fields = Readonly<Record<string, unknown>>;
  */
 export function buildLeaseRecord(lease: Lease): Record<string, unknown> {
   const { order, phase, source, run, expiresAtNs, renewal, endRequest, ending, result, endedAtNs, ...others } = lease;
-  const { waitingBecause, revision } = others;
+  const { waitingBecause, revision, traceparent } = others;
   const { createdNs, durationNs, signature, ...signed } = order;
   return {
     kind: LEASE_NOUN,
@@ -55,6 +55,7 @@ export function buildLeaseRecord(lease: Lease): Record<string, unknown> {
     endedAt: endedAtNs === undefined ? undefined : formatRfc3339(endedAtNs),
     source,
     run,
+    traceparent,
   };
 }
 

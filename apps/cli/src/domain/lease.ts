@@ -28,6 +28,8 @@ export type Lease = SignedLease & {
   readonly endedAtNs: bigint | undefined;
   /** Things that happened, and are not in its history yet. */
   readonly untold: number;
+  /** W3C traceparent of its order; empty: it was not traced. */
+  readonly traceparent: string;
   readonly revision: number;
 };
 
