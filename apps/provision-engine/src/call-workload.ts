@@ -81,7 +81,8 @@ async function settled(id: string, work: Promise<string>, defect: CallOptions["d
     return { ok: true, data: await work };
   } catch (error) {
     const fault = faultOf(error);
-    const waits = fault?.code === "pool_availability";
+    // That nobody answers says nothing of the order.
+    const waits = fault?.code === "pool_availability" || fault?.code === "unavailable";
     if (fault !== undefined) return { ...failed(describeFault(fault), isRetryable(fault)), waits };
     if (!(error instanceof Error && error.name === "AbortError")) defect(id, error);
     return failed("a defect of the engine, which its log tells", true);

@@ -57,6 +57,8 @@ export type EnginePolicy = {
 };
 
 const DAY_MS = 86_400_000;
+/** Kubernetes waits up to 5 minutes before it starts a container again: of one that does nothing but end, 4 exits are this close to each other. */
+const CRASH_WINDOW = { fallback: 1_200_000, min: 1000, max: 7 * DAY_MS };
 /** Engine ids are parts of subjects and of lock names. */
 const ENGINE_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
@@ -81,6 +83,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         deadlineMs: read.integer("PROVISION_DEADLINE_MS", { fallback: 180_000, min: 10, max: DAY_MS }),
         pass: {
           tombstoneNs: nsFromMs(read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS })),
+          crash: { windowNs: nsFromMs(read.integer("PROVISION_CRASH_WINDOW_MS", CRASH_WINDOW)) },
           retry,
           provisionAttemptsMax: read.integer("PROVISION_ATTEMPTS_MAX", { fallback: 10, min: 1, max: 1000 }),
         },

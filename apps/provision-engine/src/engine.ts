@@ -1,12 +1,15 @@
 import { takeTurns } from "@muster/backoff";
 import type { Order, Result } from "@muster/leases";
 import type { View } from "@muster/store";
+import type { CrashWatch } from "./adapters/crash-watch.ts";
 import type { History } from "./adapters/history.ts";
 import type { Readable } from "./adapters/messages.ts";
 import type { Records } from "./adapters/records.ts";
 import { callWorkloads } from "./call-workload.ts";
 import type { EnginePolicy } from "./config.ts";
+import type { PodExits } from "./domain/count-exits.ts";
 import type { Admission } from "./domain/decide-admission.ts";
+import type { Release } from "./domain/decide-release.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { decideAlert, isStuck } from "./domain/decide-stuck.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
@@ -29,6 +32,7 @@ export type EngineOps = {
   readonly feedback: TellDeps["feedback"];
   readonly holdings: Holdings;
   readonly workloads: ReadonlyMap<string, Workload>;
+  readonly crashes: CrashWatch;
   readonly sign: (result: Omit<Result, "signature">) => Result;
   readonly nowNs: () => bigint;
   readonly policy: EnginePolicy;
@@ -47,11 +51,11 @@ export type Lead = { readonly token: number; readonly signal: AbortSignal; reado
 /** Of requests to the store, so that many leases that end together do not all wait for its answers longer than those take. */
 const STORE_CALLS_AT_ONCE = 128;
 /** Answers of admission to a lease whose plan is only looked at. */
-const PERHAPS: Admission = { admit: "yes", because: "it is not asked" };
+const PERHAPS = { admit: "yes", release: "yes", because: "it is not asked" } as const satisfies Admission & Release;
 
 /** Provisions and decommissions what the records say, and tells of it, for as long as the lead is held. */
 export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
-  const { view, records, holdings, nowNs, policy, tell } = ops;
+  const { view, records, holdings, crashes, nowNs, policy, tell } = ops;
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
   /** Leases that wait for others of their user. */
@@ -89,9 +93,11 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     alert(record);
     const { id, user } = record.order;
     holdings.learn(stored);
-    if (record.phase !== "ORDERED") waiting.delete(id);
+    if (record.phase !== "ORDERED" && record.phase !== "DECOMMISSIONING") waiting.delete(id);
     for (const [each, its] of waiting) if (its === user && each !== id) passes.wake(each);
-    const plan = planLease({ record, nowNs: nowNs(), admit: () => PERHAPS }, policy.pass);
+    const exits = (): readonly PodExits[] => crashes.exitsOf(record);
+    const snapshot = { record, nowNs: nowNs(), admit: () => PERHAPS, exits, release: () => PERHAPS };
+    const plan = planLease(snapshot, policy.pass);
     if (plan.do === "wait") passes.at(id, plan.untilNs);
     else passes.wake(id);
     const feedback = planFeedback(record, nowNs());
@@ -110,6 +116,11 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     if (entry === undefined) forget(id);
     else if (isOwn(ops, entry.value)) look({ record: entry.value.record, revision: entry.revision });
   });
+  const stopWatching = crashes.onExit((id) => {
+    const entry = view.get(id);
+    // One that is not seen yet is looked at when it is.
+    if (entry !== undefined && isOwn(ops, entry.value)) passes.wake(id);
+  });
   try {
     // The view may be behind what whoever led before has written.
     const all = (await records.list()).filter(({ record }) => isOwn(ops, { record }));
@@ -118,6 +129,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     await ended(signal);
   } finally {
     stopLooking();
+    stopWatching();
     stop.abort();
     await Promise.all([passes.done, tells.done]);
   }
@@ -133,6 +145,10 @@ function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: Map<st
   const learnt = (stored: Stored): Stored => {
     holdings.learn(stored);
     return stored;
+  };
+  const wait = ({ id, user }: Order, waits: boolean): void => {
+    if (waits) waiting.set(id, user);
+    else waiting.delete(id);
   };
   const { parallel, deadlineMs } = policy;
   const { defect } = tell;
@@ -153,10 +169,15 @@ function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: Map<st
     remove: (stored) => store(() => records.remove(stored)),
     admit: (order: Order, claim: Claim) => {
       const admission = holdings.admit(order, claim);
-      if (admission.admit === "later") waiting.set(order.id, order.user);
-      else waiting.delete(order.id);
+      wait(order, admission.admit === "later");
       return admission;
     },
+    release: (order: Order) => {
+      const release = holdings.release(order);
+      wait(order, release.release === "later");
+      return release;
+    },
+    exits: (record) => ops.crashes.exitsOf(record),
     ...callWorkloads(calls),
     sign,
   };

@@ -1,6 +1,7 @@
 import type { Order } from "@muster/leases";
 import { countLeases, sumActiveUnits, sumHeldUnits, type ProvisionCounters } from "./domain/count-leases.ts";
 import { decideAdmission, type Admission, type Capacity } from "./domain/decide-admission.ts";
+import { decideRelease, type Release } from "./domain/decide-release.ts";
 import { isStuck } from "./domain/decide-stuck.ts";
 import type { LeaseRecord, Phase } from "./domain/lease.ts";
 import type { ResourceUnits } from "./domain/resource-units.ts";
@@ -18,6 +19,8 @@ export type Holdings = {
   explain(order: Order, claim: Claim): Admission;
   /** How many leases are in each phase, and how many of them cannot be taken down. */
   phases(): { readonly phases: ReadonlyMap<Phase, number>; readonly stuck: number };
+  /** Whether nothing needs what an order has any more. */
+  release(order: Order): Release;
   counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
 };
 
@@ -64,6 +67,7 @@ export function openHoldings(capacity: Capacity): Holdings {
       for (const { phase } of records()) phases.set(phase, (phases.get(phase) ?? 0) + 1);
       return { phases, stuck: records().filter(isStuck).length };
     },
+    release: (order) => decideRelease(order, sight(order).ofUser),
     counters: () => ({ counters: countLeases(records()), used: sumActiveUnits(records()) }),
   };
 }

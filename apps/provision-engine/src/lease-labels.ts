@@ -21,12 +21,16 @@ export function leaseLabels({ order, run }: Pick<LeaseRecord, "order" | "run">):
 }
 
 export function ownerOf(found: Labels | undefined, lease: Pick<LeaseRecord, "order" | "run">): Owner {
-  const wanted = leaseLabels(lease);
-  const isOurs = [labels.managedBy, labels.lease, labels.leaseUser].every((key) => found?.[key] === wanted[key]);
   const run = Number(found?.[labels.leaseRun]);
-  if (!isOurs || !Number.isSafeInteger(run)) return "other";
+  if (!isOfUser(found, lease.order.id, lease.order.user) || !Number.isSafeInteger(run)) return "other";
   if (run === lease.run) return "this-run";
   return run < lease.run ? "earlier-run" : "later-run";
+}
+
+/** Whether an object was made for this lease of this user, in whichever run. */
+export function isOfUser(found: Labels | undefined, lease: string, user: string): boolean {
+  const wanted = { [labels.managedBy]: "muster", [labels.lease]: lease, [labels.leaseUser]: userHash(user) };
+  return Object.entries(wanted).every(([key, value]) => found?.[key] === value);
 }
 
 /** Selects everything of all runs of the lease. */

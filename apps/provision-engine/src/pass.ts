@@ -1,7 +1,9 @@
 import { assertNever, faultOf } from "@muster/faults";
 import type { Order, Result } from "@muster/leases";
 import { buildResult } from "./domain/build-result.ts";
+import type { PodExits } from "./domain/count-exits.ts";
 import type { Admission } from "./domain/decide-admission.ts";
+import type { Release } from "./domain/decide-release.ts";
 import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "./domain/plan-lease.ts";
@@ -27,6 +29,10 @@ export type PassDeps = {
    * Counts what was admitted from its answer on, and not only from the write that follows: other leases are decided about in between.
    */
   readonly admit: (order: Order, claim: Claim) => Admission;
+  /** What is seen of the pods of this run of a lease. */
+  readonly exits: (record: LeaseRecord) => readonly PodExits[];
+  /** Whether nothing needs what is there of the lease any more. */
+  readonly release: (order: Order) => Release;
   /** Makes what is missing of the lease, and finds what is there. Resolves also when it fails, and within its deadline. */
   readonly provision: (record: LeaseRecord) => Promise<Outcome>;
   /** Removes what is there of the lease, of this run or an earlier one; that nothing is there is success. */
@@ -59,7 +65,9 @@ export async function passLease(deps: PassDeps, policy: PassPolicy, id: string, 
     const { record } = stored;
     if (record.fence > deps.fence) return { againAfterNs: undefined, because: "another engine leads" };
     const admit = (claim: Claim): Admission => deps.admit(record.order, claim);
-    const plan = planLease({ record, nowNs: deps.now(), admit }, policy);
+    const release = (): Release => deps.release(record.order);
+    const exits = (): readonly PodExits[] => deps.exits(record);
+    const plan = planLease({ record, nowNs: deps.now(), admit, exits, release }, policy);
     if (plan.do === "wait") return { againAfterNs: plan.untilNs, because: plan.because };
     try {
       stored = await execute(deps, policy, stored, plan);
@@ -86,6 +94,11 @@ async function execute(
       return apply(deps, stored, plan.change);
     case "fail":
       return apply(deps, stored, { kind: "provision-failed", result: signed(deps, record, { error: plan.message }) });
+    case "give-up": {
+      const ending = { cause: "CRASHED", message: plan.message, request: undefined } as const;
+      const result = signed(deps, record, { error: plan.message });
+      return apply(deps, stored, { kind: "ending", ending, result });
+    }
     case "provision":
       return apply(deps, stored, changeBy(deps, policy, record, await deps.provision(record)));
     case "decommission": {

@@ -25,8 +25,10 @@ export async function run(
 ): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
-  await using cluster = config.kube && openCluster(config.kube);
-  await using deps = await openDeps(context, bus, workloads(bus, cluster), cluster?.calls);
+  const onProblem = (error: unknown, retryInMs: number): void =>
+    logger.warn({ err: error, retryInMs }, "following pods is interrupted");
+  await using cluster = config.kube && openCluster(config.kube, onProblem);
+  await using deps = await openDeps(context, bus, workloads(bus, cluster), cluster);
   await using _served = await serveRequests(context, bus, deps);
   await using _orders = await consumeOrders({
     bus,

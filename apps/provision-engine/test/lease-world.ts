@@ -9,6 +9,7 @@ import { passLease, type Outcome, type PassDeps, type PassPolicy, type Stored } 
 const NS_PER_MS = 1_000_000n;
 const POLICY: PassPolicy = {
   tombstoneNs: 20n * NS_PER_MS,
+  crash: { windowNs: 1000n * NS_PER_MS },
   retry: { firstMs: 1, mostMs: 4 },
   provisionAttemptsMax: 3,
 };
@@ -48,6 +49,8 @@ export function leaseWorld() {
   const copies = new Map<string, number>();
   const published: string[] = [];
   const broken: string[] = [];
+  /** Runs of leases whose containers have ended too often. */
+  const crashed = new Set<string>();
 
   const require = (held: boolean, what: string): void => {
     if (!held) broken.push(what);
@@ -96,6 +99,11 @@ export function leaseWorld() {
           records.delete(id);
         }),
       admit: () => ({ admit: "yes", because: "all is free" }),
+      exits: ({ run }) =>
+        crashed.has(`${id} ${run}`)
+          ? [{ pod: `${id} ${run}`, startedNs: nowNs, exits: 4, lastNs: nowNs, how: "exit code 1 (Error)" }]
+          : [],
+      release: () => ({ release: "yes", because: "nothing lives in it" }),
       provision: (record) => {
         require(!isOver(record.expiresAtNs, nowNs), `${id} is begun after its end`);
         const made = weather;
@@ -148,19 +156,10 @@ export function leaseWorld() {
     end: (id: string): void => {
       change(id, { kind: "ending", ending: { cause: "REQUESTED", message: "", request: undefined } });
     },
+    /** Its container has ended so often that it is beyond repair; whoever passes over the lease next sees it. */
     crashWorkload: (id: string): void => {
-      const { type } = anOrder();
-      const result = {
-        id,
-        type,
-        createdNs: nowNs,
-        state: "error" as const,
-        message: "4 exits",
-        data: "null",
-        signature: new Uint8Array(),
-      };
-      if (records.get(id)?.record.phase !== "ACTIVE") return;
-      change(id, { kind: "ending", ending: { cause: "CRASHED", message: "4 exits", request: undefined }, result });
+      const found = records.get(id)?.record;
+      if (found?.phase === "ACTIVE") crashed.add(`${id} ${found.run}`);
     },
     tell: (id: string, arrives: boolean): void => {
       const found = records.get(id)?.record;

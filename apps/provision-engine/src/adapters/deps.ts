@@ -13,6 +13,8 @@ import { openHoldings, type Holdings } from "../holdings.ts";
 import type { TakePolledDeps } from "../take-polled.ts";
 import type { TellDeps } from "../tell-lease.ts";
 import type { Workload } from "../workloads/workload.ts";
+import type { Cluster } from "./cluster.ts";
+import { NO_PODS } from "./crash-watch.ts";
 import type { HandlerDeps } from "./handlers.ts";
 import { openHistory } from "./history.ts";
 import { openLeftovers } from "./leftovers.ts";
@@ -39,7 +41,7 @@ export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
   workloads: readonly Workload[],
-  calls: KubeCalls | undefined,
+  cluster: Pick<Cluster, "calls" | "crashes"> | undefined,
 ): Promise<Deps> {
   const { config, logger, signal } = context;
   const signer = "file" in config.key ? await readKeyFile("PROVISION_KEY_FILE", config.key.file) : config.key;
@@ -62,7 +64,7 @@ export async function openDeps(
   const metrics = undo.use(
     startMetrics({ phases: () => holdings.phases().phases, stuck: () => holdings.phases().stuck }),
   );
-  const cleaner = cleanerOf(context, { records, metrics, calls });
+  const cleaner = cleanerOf(context, { records, metrics, calls: cluster?.calls });
   const requests: HandlerDeps = {
     records,
     nowNs,
@@ -90,24 +92,29 @@ export async function openDeps(
       feedback,
       holdings,
       workloads: new Map(workloads.map((each) => [each.type, each])),
+      crashes: cluster?.crashes ?? NO_PODS,
       sign,
       nowNs,
       policy: config.engine,
-      tell: {
-        failed: (id, what, error) => {
-          metrics.failed(what);
-          logger.warn({ lease: id, what, err: error }, "not done, and tried again");
-        },
-        defect: (id, error) => logger.error({ lease: id, err: error }, "defect of a workload"),
-        stuck: ({ order: { id, type }, attempts, trouble }) =>
-          logger.error({ lease: id, type, attempts, trouble }, "a lease cannot be taken down"),
-      },
+      tell: tellOfEngine(context, metrics),
     },
     requests,
     polled: http?.open({ requests, feedback, sign, seen: seenIn(view), cleaner }),
     cleaner,
     staleness: () => (view.ageMs() > STALE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
+}
+
+function tellOfEngine({ logger }: ServiceContext<Config>, metrics: LeaseMetrics): EngineOps["tell"] {
+  return {
+    failed: (id, what, error) => {
+      metrics.failed(what);
+      logger.warn({ lease: id, what, err: error }, "not done, and tried again");
+    },
+    defect: (id, error) => logger.error({ lease: id, err: error }, "defect of a workload"),
+    stuck: ({ order: { id, type }, attempts, trouble }) =>
+      logger.error({ lease: id, type, attempts, trouble }, "a lease cannot be taken down"),
   };
 }
 

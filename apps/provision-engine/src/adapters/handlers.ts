@@ -17,7 +17,7 @@ import { phaseOf, toEnd, toOrder, toRenewal, toWireEvent, toWireRecord, type Rea
 
 export type HandlerDeps = RequestDeps & {
   readonly view: Pick<View<Readable>, "entries" | "onChange">;
-  readonly holdings: Pick<Holdings, "explain" | "counters">;
+  readonly holdings: Pick<Holdings, "explain" | "release" | "counters">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
   readonly cleaner: Pick<Cleaner, "look">;
@@ -147,6 +147,10 @@ function leaseMessage(deps: HandlerDeps, { record, revision }: Stored): Properti
 }
 
 function explainWait({ holdings }: HandlerDeps, { order, phase, trouble }: Stored["record"]): string {
+  if (phase === "DECOMMISSIONING") {
+    const release = holdings.release(order);
+    return release.release === "later" ? release.because : trouble;
+  }
   if (phase !== "ORDERED") return trouble;
   const claim = readClaim(order);
   const admission = claim.ok ? holdings.explain(order, claim.value) : undefined;

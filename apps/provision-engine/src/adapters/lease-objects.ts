@@ -31,8 +31,8 @@ export type Look<Value> =
  */
 export type LeaseObjects = {
   /**
-   * Makes the object for this run of the lease, or finds it made. What an earlier run has left under the name goes first. Rejects with already_exists where the name
-   * is somebody else's, and with conflict where a later run has it.
+   * Makes the object for this run of the lease, or finds it made. What an earlier run has left under the name goes first, and what is going is waited for. Rejects with
+   * already_exists where the name is somebody else's, and with conflict where a later run has it.
    */
   make<Object extends KubeObject>(
     lease: Lease,
@@ -114,11 +114,11 @@ export function leaseObjects(calls: KubeCalls, patience: Patience = PATIENCE): L
         if (made !== undefined) return { is: "there", value: made };
         const found = await find<Object>(kind, { name, ...(namespace !== undefined && { namespace }) }, signal);
         const owner = found && ownerOf(found.metadata?.labels, lease);
-        if (owner === "other") return throwFault({ code: "already_exists", kind: kind.kind, id: name });
+        const isGoing = found?.metadata?.deletionTimestamp !== undefined;
+        if (owner === "other" && !isGoing) return throwFault({ code: "already_exists", kind: kind.kind, id: name });
         const id = `${kind.kind} ${name}`;
         if (owner === "later-run")
           return throwFault({ code: "conflict", id, expectedRevision: lease.run, actualRevision: 0 });
-        const isGoing = found?.metadata?.deletionTimestamp !== undefined;
         if (found !== undefined && owner === "this-run" && !isGoing) return { is: "there", value: found };
         if (found !== undefined) await remove(kind, found, signal);
         return { is: "awaited", because: `the removal of an earlier ${id}` };

@@ -86,6 +86,13 @@ const record = fc.record({
   fence: large,
   requestId: text,
   traceparent: text,
+  crashes: maybe(
+    fc.record({
+      sinceNs: time,
+      exits: count,
+      pods: fc.array(fc.record({ pod: text, exits: count, lastNs: time }), { maxLength: 3 }),
+    }),
+  ),
 }) satisfies fc.Arbitrary<LeaseRecord>;
 
 /** Bytes as numbers: what is decoded is a Buffer, which equals no Uint8Array. */

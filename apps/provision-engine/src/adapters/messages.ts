@@ -10,6 +10,7 @@ import {
 } from "@muster/leases";
 import { muster, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
+import type { CrashWindow } from "../domain/count-exits.ts";
 import type {
   Ending,
   EndingCause,
@@ -187,8 +188,9 @@ export function phaseOf({ phase }: Pick<LeaseRecord, "phase">): number {
 }
 
 export function toWireRecord(record: LeaseRecord): WireRecord {
-  const { order, phase, result, expiresAtNs, renewal, ending, notBeforeNs, feedback, outbox, endedAtNs, ...rest } =
+  const { order, phase, result, expiresAtNs, renewal, ending, notBeforeNs, feedback, outbox, endedAtNs, ...more } =
     record;
+  const { crashes, ...rest } = more;
   return {
     ...rest,
     order: toWireOrder(order),
@@ -201,6 +203,7 @@ export function toWireRecord(record: LeaseRecord): WireRecord {
     feedback: toWireFeedback(feedback),
     outbox: outbox.map(toWireEvent),
     endedAt: endedAtNs === undefined ? null : timestampOf(endedAtNs),
+    crashes: crashes ? toWireCrashes(crashes) : null,
   };
 }
 
@@ -228,7 +231,19 @@ function toRecord(message: muster.provision.v1.LeaseRecord): LeaseRecord {
     fence,
     requestId,
     traceparent,
+    crashes: unlessMissing(message.crashes, toCrashes),
   };
+}
+
+function toWireCrashes({ sinceNs, exits, pods }: CrashWindow): PropertiesOf<typeof wire.CrashWindow> {
+  const counted = pods.map(({ lastNs, ...rest }) => ({ ...rest, last: timestampOf(lastNs) }));
+  return { since: timestampOf(sinceNs), exits, pods: counted };
+}
+
+function toCrashes(message: PropertiesOf<typeof wire.CrashWindow>): CrashWindow {
+  const { exits, pods } = decoded(message);
+  const counted = pods.map((each) => ({ pod: each.pod ?? "", exits: each.exits ?? 0, lastNs: toNs(each.last) }));
+  return { sinceNs: toNs(message.since), exits, pods: counted };
 }
 
 function toWireEnding({ atNs, request, ...rest }: Ending): PropertiesOf<typeof wire.Ending> {

@@ -26,6 +26,7 @@ export function aLease({
     fence: 1,
     requestId: "",
     traceparent: "",
+    crashes: undefined,
     ...changes,
   };
 }

@@ -15,34 +15,40 @@ const ARGUMENTS_MAX = 500;
 
 const MOUNTPOINT = /^\/[^:]*$/;
 
-const schema = z.strictObject({
-  image: z.string().min(1).max(500),
-  entrypoint: z.array(text).max(ARGUMENTS_MAX).default([]),
-  args: z.array(text).max(ARGUMENTS_MAX).default([]),
-  env: z.record(envName, text).default({}),
-  /** Kept as secrets of Kubernetes, and shown by nobody. */
-  secret_env: z.record(envName, text).default({}),
-  ports: z.array(port).max(PORTS_MAX).default([]),
-  network: networkName.optional(),
-  mounts: z
-    .array(
-      z.strictObject({
-        /** Lease of a volume of the same user. */
-        volume_id: leaseId,
-        mountpoint: text.regex(MOUNTPOINT, "an absolute path without ':' is needed"),
-      }),
-    )
-    .max(MOUNTS_MAX)
-    .default([]),
-  capacity: z.strictObject({
-    cpu: z.int().min(1).max(CPUS_MAX),
-    /** MiB. */
-    memory: z.int().min(MEMORY_MIB_LEAST).max(MEMORY_MIB_MOST),
-    disk_type: diskType.default("ssd"),
-    /** MiB of the root file system; 0: as much as the node lets it have. */
-    disk_size: z.int().min(0).max(DISK_MIB_MAX).default(0),
-  }),
-});
+const schema = z
+  .strictObject({
+    image: z.string().min(1).max(500),
+    entrypoint: z.array(text).max(ARGUMENTS_MAX).default([]),
+    args: z.array(text).max(ARGUMENTS_MAX).default([]),
+    env: z.record(envName, text).default({}),
+    /** Kept as secrets of Kubernetes, and shown by nobody. */
+    secret_env: z.record(envName, text).default({}),
+    ports: z.array(port).max(PORTS_MAX).default([]),
+    network: networkName.optional(),
+    mounts: z
+      .array(
+        z.strictObject({
+          /** Lease of a volume of the same user. */
+          volume_id: leaseId,
+          mountpoint: text.regex(MOUNTPOINT, "an absolute path without ':' is needed"),
+        }),
+      )
+      .max(MOUNTS_MAX)
+      .default([]),
+    capacity: z.strictObject({
+      cpu: z.int().min(1).max(CPUS_MAX),
+      /** MiB. */
+      memory: z.int().min(MEMORY_MIB_LEAST).max(MEMORY_MIB_MOST),
+      disk_type: diskType.default("ssd"),
+      /** MiB of the root file system; 0: as much as the node lets it have. */
+      disk_size: z.int().min(0).max(DISK_MIB_MAX).default(0),
+    }),
+  })
+  .superRefine(({ env, secret_env }, context) => {
+    for (const name of Object.keys(secret_env))
+      if (Object.hasOwn(env, name))
+        context.addIssue({ code: "custom", path: ["secret_env", name], message: "is in env, too" });
+  });
 
 export type ContainerData = z.output<typeof schema>;
 

@@ -72,6 +72,27 @@ it.each([
   expect(decide(claim({}, { networks: ["net"] }), { ofUser })).toEqual({ admit, because });
 });
 
+it.each([
+  ["another user's", [network("ACTIVE", { user: "other" })], "yes"],
+  ["of another name", [network("ACTIVE", { data: '{"name":"n"}' })], "yes"],
+  ["that is over", [network("ENDED"), network("FAILED")], "yes"],
+  ["that is only ordered", [network("ORDERED")], "yes"],
+  ["on its way", [network("PROVISIONING")], "no"],
+  ["that is there", [network("ACTIVE"), network("DECOMMISSIONING")], "no"],
+  ["that goes", [network("DECOMMISSIONING")], "later"],
+] as const)("makes a network beside one %s: %o", (_what, ofUser, admit) => {
+  expect(decide({ ...claim(), network: "net" }, { ofUser }).admit).toBe(admit);
+});
+
+it("mounts a volume only in its own network, or where neither has one", () => {
+  const inside = volume("ACTIVE", { data: '{"size":1,"type":"ssd","network":"net"}' });
+  const ofUser = (...volumes: ReturnType<typeof volume>[]) => ({ ofUser: [network("ACTIVE"), ...volumes] });
+  const mount = (...networks: string[]) => claim({}, { networks, volumes: ["1-2"] });
+  expect(decide(mount("net"), ofUser(inside)).admit).toBe("yes");
+  expect(decide(mount(), ofUser(inside)).because).toBe("volume 1-2 is in network net");
+  expect(decide(mount("net"), ofUser(volume("ACTIVE"))).because).toBe("volume 1-2 is in no network");
+});
+
 it("refuses rather than waits where something is missing for good", () => {
   const wanted = claim({}, { networks: ["net"], volumes: ["1-2"] });
   expect(decide(wanted, { ofUser: [volume("ORDERED")] }).admit).toBe("no");

@@ -1,8 +1,9 @@
 import type { Order } from "@muster/leases";
 import { networkOf } from "./count-leases.ts";
-import type { LeaseRecord } from "./lease.ts";
+import { mayHold, type LeaseRecord } from "./lease.ts";
 import type { ResourceUnits } from "./resource-units.ts";
 import type { Claim } from "./workload-type.ts";
+import { readClaim } from "./workload-types.ts";
 
 /** What there is to give; a unit without a number has no limit. */
 export type Capacity = { readonly [Unit in keyof ResourceUnits]?: bigint };
@@ -37,23 +38,44 @@ export function decideAdmission(order: Order, claim: Claim, holdings: Holdings):
   return need.admit === "yes" ? decideCapacity(claim.units, holdings) : need;
 }
 
-function decideNeeds({ user }: Order, { needs }: Claim, { ofUser }: Holdings): Admission {
+function decideNeeds({ user }: Order, { needs, network }: Claim, { ofUser }: Holdings): Admission {
   const own = ofUser.filter((each) => each.order.user === user);
-  const volumes = needs.volumes.map((id) =>
-    decideNeed(
-      `volume ${id}`,
-      own.filter(({ order }) => order.id === id && order.type === "volume"),
-    ),
-  );
+  const volumes = needs.volumes.map((id) => {
+    const found = own.filter(({ order }) => order.id === id && order.type === "volume");
+    return decideReach(id, found, needs.networks) ?? decideNeed(`volume ${id}`, found);
+  });
   const networks = needs.networks.map((name) =>
     decideNeed(
       `network ${name}`,
       own.filter(({ order }) => order.type === "network" && networkOf(order) === name),
     ),
   );
-  const all = [...volumes, ...networks];
+  const all = [...volumes, ...networks, ...(network === undefined ? [] : [decideNetwork(network, own)])];
   const hindrance = all.find(({ admit }) => admit === "no") ?? all.find(({ admit }) => admit === "later");
   return hindrance ?? { admit: "yes", because: "what it needs is there" };
+}
+
+/** A network is one lease's: whoever has it already renews that. */
+function decideNetwork(name: string, own: Holdings["ofUser"]): Admission {
+  const others = own.filter((each) => mayHold(each.phase) && networkOf(each.order) === name);
+  const [other] = others;
+  if (other === undefined) return { admit: "yes", because: `there is no network ${name} yet` };
+  const goes = others.every(({ phase }) => phase === "DECOMMISSIONING");
+  return goes
+    ? { admit: "later", because: `network ${name} of lease ${other.order.id} is being taken down` }
+    : { admit: "no", because: `this user has network ${name} by lease ${other.order.id}` };
+}
+
+/** A volume is mounted in its own network, or where neither has one. */
+function decideReach(id: string, found: Holdings["ofUser"], networks: readonly string[]): Admission | undefined {
+  const [network] = networks;
+  for (const { order } of found) {
+    const claim = readClaim(order);
+    const where = claim.ok ? claim.value.needs.networks[0] : undefined;
+    if (where === network) continue;
+    return { admit: "no", because: `volume ${id} is ${where === undefined ? "in no network" : `in network ${where}`}` };
+  }
+  return undefined;
 }
 
 function decideNeed(what: string, found: Holdings["ofUser"]): Admission {

@@ -136,6 +136,7 @@ function newRecord(order: Order, { nowNs, source, requestId, traceparent }: Orde
     fence: 0,
     requestId,
     traceparent,
+    crashes: undefined,
   };
   return withEvent(record, "ORDERED", `by ${source}`, nowNs);
 }

@@ -1,4 +1,5 @@
 import type { EndRequest, Order, Renewal, Result } from "@muster/leases";
+import type { CrashWindow } from "./count-exits.ts";
 
 /**
  * ORDERED -> PROVISIONING -> ACTIVE -> DECOMMISSIONING -> ENDED, or FAILED where provisioning did not succeed. PROVISIONING and DECOMMISSIONING say that something of
@@ -72,6 +73,8 @@ export type LeaseRecord = {
   readonly fence: number;
   readonly requestId: string;
   readonly traceparent: string;
+  /** Undefined: nothing of it has exited. */
+  readonly crashes: CrashWindow | undefined;
 };
 
 /** Whether something of the lease is there, or may be. */

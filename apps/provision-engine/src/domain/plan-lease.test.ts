@@ -4,16 +4,27 @@ import { describe, expect, it } from "vitest";
 import { aLease } from "./a-lease.ts";
 import type { Admission } from "./decide-admission.ts";
 import { decideRetry } from "./decide-retry.ts";
+import type { PodExits } from "./count-exits.ts";
+import type { Release } from "./decide-release.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
-import { planLease, type LeasePlan } from "./plan-lease.ts";
+import { planLease, type LeasePlan, type LeasePolicy } from "./plan-lease.ts";
 import { withEvent } from "./transition-lease.ts";
 
 const TOMBSTONE = 100n;
 const YES: Admission = { admit: "yes", because: "free" };
 const END = aLease().expiresAtNs;
 
-function plan(record: LeaseRecord, nowNs: bigint, admission: Admission = YES): LeasePlan {
-  return planLease({ record, nowNs, admit: () => admission }, { tombstoneNs: TOMBSTONE });
+const FREE: Release = { release: "yes", because: "nothing lives in it" };
+
+const POLICY: LeasePolicy = { tombstoneNs: TOMBSTONE, crash: { windowNs: 100n } };
+
+function plan(
+  record: LeaseRecord,
+  nowNs: bigint,
+  admission: Admission = YES,
+  { release = FREE, exits = [] }: { readonly release?: Release; readonly exits?: readonly PodExits[] } = {},
+): LeasePlan {
+  return planLease({ record, nowNs, admit: () => admission, release: () => release, exits: () => exits }, POLICY);
 }
 const expire = {
   do: "change",
@@ -60,6 +71,20 @@ describe("a lease", () => {
     expect(plan(endless, DURATION_NS_MAX)).toMatchObject({ do: "wait", untilNs: DURATION_NS_MAX + 1_000n });
   });
 
+  it("that is ACTIVE has its exits counted, and is given up after four within their window", () => {
+    const pod = { pod: "p", startedNs: 0n, exits: 1, lastNs: 5n, how: "exit code 1 (Error)" };
+    const once = plan(aLease(), 5n, YES, { exits: [pod] });
+    expect(once).toMatchObject({ do: "change", change: { kind: "exited", crashes: { sinceNs: 5n, exits: 1 } } });
+    if (once.do !== "change" || once.change.kind !== "exited") throw new Error("it is not counted");
+    const { crashes } = once.change;
+    expect(plan(aLease({ crashes }), 5n, YES, { exits: [pod] })).toMatchObject({ do: "wait" });
+    expect(plan(aLease({ crashes }), 5n, YES, { exits: [{ ...pod, exits: 4, lastNs: 90n }] })).toMatchObject({
+      do: "give-up",
+      message: "exited 4 times, last with exit code 1 (Error)",
+    });
+    expect(plan(aLease({ crashes }), END + 1n, YES, { exits: [{ ...pod, exits: 4 }] })).toEqual(expire);
+  });
+
   it("that is PROVISIONING is gone on with, and after a failure later, at its end at the latest", () => {
     expect(plan(aLease({ phase: "PROVISIONING" }), 5n)).toMatchObject({ do: "provision" });
     const failed = aLease({ phase: "PROVISIONING", notBeforeNs: 10n, trouble: "boom" });
@@ -74,6 +99,17 @@ describe("a lease", () => {
     expect(plan(record, 5n)).toEqual({ do: "decommission", because: "EXPIRED" });
     const failed = { ...record, notBeforeNs: END + 5n, trouble: "boom" };
     expect(plan(failed, END + 5n)).toEqual({ do: "wait", untilNs: END + 5n, because: "boom" });
+  });
+
+  it("that others need is not taken down, however long it is over", () => {
+    const used: Release = { release: "later", because: "it is in use by 1-3" };
+    const record = aLease({ phase: "DECOMMISSIONING" });
+    expect(plan(record, END + 5n, YES, { release: used })).toEqual({
+      do: "wait",
+      untilNs: undefined,
+      because: used.because,
+    });
+    expect(plan(aLease(), END + 1n, YES, { release: used })).toEqual(expire);
   });
 
   it.each(phases("ENDED", "FAILED"))(

@@ -1,5 +1,7 @@
 import { endOf, isOver } from "@muster/leases";
+import { countExits, type CrashPolicy, type PodExits } from "./count-exits.ts";
 import type { Admission } from "./decide-admission.ts";
+import type { Release } from "./decide-release.ts";
 import type { LeaseRecord } from "./lease.ts";
 import type { LeaseChange } from "./transition-lease.ts";
 import { describeProblems, type Claim } from "./workload-type.ts";
@@ -10,11 +12,16 @@ export type LeaseSnapshot = {
   readonly nowNs: bigint;
   /** Asked only of a lease that would be begun. */
   readonly admit: (claim: Claim) => Admission;
+  /** Asked only of a lease that is active: what is seen of its pods now. */
+  readonly exits: () => readonly PodExits[];
+  /** Asked only of a lease whose workload would be taken down. */
+  readonly release: () => Release;
 };
 
 export type LeasePolicy = {
   /** How long the record of a lease stays after it has ended and its order is over. */
   readonly tombstoneNs: bigint;
+  readonly crash: CrashPolicy;
 };
 
 /** What is to be done for a lease next. */
@@ -23,6 +30,8 @@ export type LeasePlan =
   /** Its order can never be served: that is its result. */
   | { readonly do: "fail"; readonly message: string; readonly because: string }
   | { readonly do: "provision"; readonly because: string }
+  /** It is beyond repair: it ends, and that is its result. */
+  | { readonly do: "give-up"; readonly message: string; readonly because: string }
   | { readonly do: "decommission"; readonly because: string }
   /** The record goes. */
   | { readonly do: "remove"; readonly because: string }
@@ -40,9 +49,9 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy): LeasePl
       return notBefore(record, nowNs) ?? { do: "provision", because: "it is to be there" };
     case "ACTIVE":
       if (isOver(record.expiresAtNs, nowNs)) return EXPIRE;
-      return { do: "wait", untilNs: record.expiresAtNs, because: "it is as it should be" };
+      return planActive(snapshot, policy);
     case "DECOMMISSIONING":
-      return notBefore(record, nowNs) ?? { do: "decommission", because: record.ending?.cause ?? "it ends" };
+      return planDown(snapshot);
     case "ENDED":
     case "FAILED":
       return planTombstone(snapshot, policy);
@@ -68,6 +77,26 @@ function planOrdered({ record, admit }: LeaseSnapshot): LeasePlan {
     case "no":
       return { do: "fail", message: `failed to apply provision: ${admission.because}`, because: admission.because };
   }
+}
+
+function planActive({ record, exits }: LeaseSnapshot, { crash }: LeasePolicy): LeasePlan {
+  const verdict = countExits(record.crashes, exits(), crash);
+  switch (verdict.do) {
+    case "nothing":
+      return { do: "wait", untilNs: record.expiresAtNs, because: "it is as it should be" };
+    case "count":
+      return { do: "change", change: { kind: "exited", crashes: verdict.crashes }, because: verdict.because };
+    case "give-up":
+      return { do: "give-up", message: verdict.because, because: verdict.because };
+  }
+}
+
+function planDown({ record, nowNs, release }: LeaseSnapshot): LeasePlan {
+  const early = notBefore(record, nowNs);
+  if (early !== undefined) return early;
+  const verdict = release();
+  if (verdict.release === "later") return { do: "wait", untilNs: undefined, because: verdict.because };
+  return { do: "decommission", because: record.ending?.cause ?? "it ends" };
 }
 
 function notBefore({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseRecord, nowNs: bigint): LeasePlan | undefined {

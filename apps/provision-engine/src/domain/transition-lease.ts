@@ -1,5 +1,6 @@
 import { assertNever } from "@muster/faults";
 import { isOver, type Renewal, type Result } from "@muster/leases";
+import type { CrashWindow } from "./count-exits.ts";
 import type { Ending, FeedbackPending, LeaseEventType, LeaseRecord } from "./lease.ts";
 
 /** What happens to a lease. */
@@ -13,6 +14,8 @@ export type LeaseChange =
   | { readonly kind: "provisioned"; readonly result: Result }
   | { readonly kind: "provision-failed"; readonly result: Result }
   | { readonly kind: "decommissioned" }
+  /** Something of it has exited, and is started again. */
+  | { readonly kind: "exited"; readonly crashes: CrashWindow }
   /** An attempt of the present phase failed, or stands in a queue, which is no failure; it is made again. */
   | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint; readonly waits: boolean }
   /** The feedback of this number has arrived. */
@@ -53,6 +56,10 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
       return transitionFailed(record, change.result, nowNs);
     case "decommissioned":
       return record.phase === "DECOMMISSIONING" ? end(record, nowNs) : nothing(record);
+    case "exited":
+      return record.phase === "ACTIVE"
+        ? become({ ...record, crashes: change.crashes }, "an exit is counted")
+        : nothing(record);
     case "delayed":
       return transitionDelayed(record, change);
     case "told":

@@ -4,7 +4,7 @@ import { faultOf, throwFault } from "@muster/faults";
 import { muster, type ReservationService } from "@muster/proto";
 import { MACHINE } from "../domain/data-machine.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { describeProblems } from "../domain/workload-type.ts";
+import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";
 
 /** Of leases, in the ledger. */
@@ -17,10 +17,7 @@ export function machineWorkload(ledger: Client<typeof ReservationService>): Work
   return {
     type: MACHINE.type,
     provision: async (lease, signal) => {
-      const data = MACHINE.read(lease.order.data);
-      if (!data.ok)
-        return throwFault({ code: "invalid_request", field: "data", reason: describeProblems(data.problems) });
-      const { pool, machines: requested } = data.value;
+      const { pool, machines: requested } = requireData(MACHINE, lease);
       const needs = Array.from({ length: requested }, (_, at) => ({ component: `machine-${at}`, pool }));
       const request = { requestId: randomUUID(), owner: ownerOf(lease), needs, wait: true };
       const { reservation } = await ledger.reserve(request, { signal });

@@ -10,7 +10,7 @@ export type Workload = {
   readonly decommission: DecomissionerFunc;
 };
 
-/** Resolves with JSON for the user. Rejects with pool_availability to be called until its turn has come, with another fault that is retryable to be called some times more, with any other to have failed. */
+/** Resolves with JSON for the user. Rejects with pool_availability or unavailable to be called until its turn has come, with another fault that is retryable to be called some times more, with any other to have failed. */
 export type ProvisionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<string>;
 
 /** Removes what is there of this run of the lease and of earlier ones. Is called again when it rejects. */

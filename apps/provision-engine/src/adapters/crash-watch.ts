@@ -1,0 +1,42 @@
+import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
+import { informer, listWatch } from "@muster/kube";
+import { labels } from "@muster/proto";
+import { readExits, type PodExits } from "../domain/count-exits.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+
+/** What is seen of the pods of leases; it may be behind, and never goes back. */
+export type CrashWatch = {
+  /** Of this run of the lease; none while the API server has not been heard. */
+  exitsOf(lease: Pick<LeaseRecord, "order" | "run">): readonly PodExits[];
+  /** Told the id of each lease of which something has exited. Returns the way to stop. */
+  onExit(listener: (lease: string) => void): () => void;
+};
+
+/** Where there is no cluster. */
+export const NO_PODS: CrashWatch = { exitsOf: () => [], onExit: () => () => undefined };
+
+type Seen = PodExits & { readonly lease: string; readonly run: string };
+
+/** Follows the pods of all leases, in whichever namespace. Begins as soon as the API server answers. */
+export function openCrashWatch(
+  config: KubeConfig,
+  onProblem: (error: unknown, retryInMs: number) => void,
+): CrashWatch & AsyncDisposable {
+  const pods = informer<V1Pod, Seen, "lease">({
+    source: listWatch(config, "/api/v1/pods", { labelSelector: `${labels.managedBy}=muster,${labels.lease}` }),
+    project: (pod) => {
+      const { [labels.lease]: lease = "", [labels.leaseRun]: run = "" } = pod.metadata?.labels ?? {};
+      return { ...readExits(pod), lease, run };
+    },
+    indexes: { lease: ({ lease }) => [lease] },
+    onError: onProblem,
+  });
+  return {
+    exitsOf: ({ order, run }) => pods.byIndex("lease", order.id).filter((each) => each.run === String(run)),
+    onExit: (listener) =>
+      pods.onChange(({ before, after }) => {
+        if (after !== undefined && after.exits > (before?.exits ?? 0)) listener(after.lease);
+      }),
+    [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
+  };
+}

@@ -1,0 +1,101 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { countExits, EXITS_MAX, readExits, type CrashWindow, type PodExits } from "./count-exits.ts";
+
+const WINDOW_NS = 100n;
+const policy = { windowNs: WINDOW_NS };
+const pod = (exits: number, lastNs: bigint, changes: Partial<PodExits> = {}): PodExits => ({
+  pod: "p",
+  startedNs: 0n,
+  exits,
+  lastNs,
+  how: "exit code 1 (Error)",
+  ...changes,
+});
+
+/** What comes of looks at pods, one after the other. */
+function looks(...each: readonly (readonly PodExits[])[]) {
+  let crashes: CrashWindow | undefined;
+  for (const pods of each) {
+    const verdict = countExits(crashes, pods, policy);
+    if (verdict.do === "give-up") return verdict.because;
+    if (verdict.do === "count") crashes = verdict.crashes;
+  }
+  return crashes?.exits ?? 0;
+}
+
+describe("a container that ends and is started again", () => {
+  it.each([
+    ["has never ended", [[pod(0, 0n)], [pod(0, 0n)]], 0],
+    ["ended once, seen twice", [[pod(1, 5n)], [pod(1, 5n)]], 1],
+    ["ended three times", [[pod(1, 5n)], [pod(2, 6n)], [pod(3, 7n)]], 3],
+    ["ended four times, the last at the window's end", [[pod(1, 5n)], [pod(2, 6n)], [pod(3, 7n)], [pod(4, 105n)]], "4"],
+    ["ended a fourth time after it", [[pod(1, 5n)], [pod(2, 6n)], [pod(3, 7n)], [pod(4, 106n)]], 1],
+    ["ended four times between two looks", [[pod(0, 0n)], [pod(4, 90n)]], "4"],
+    ["ended four times unseen, over a longer time", [[pod(0, 0n)], [pod(4, 101n)]], 1],
+    ["ended unseen after an end that was seen", [[pod(1, 50n)], [pod(4, 140n)]], "4"],
+    ["lost its first pod", [[pod(3, 5n)], [], [pod(1, 9n, { pod: "q", startedNs: 6n })]], "4"],
+    ["lost its first pod long ago", [[pod(3, 5n)], [pod(1, 900n, { pod: "q", startedNs: 800n })]], 1],
+    ["is told of by a look that is late", [[pod(2, 6n)], [pod(1, 5n)], [pod(2, 6n)]], 2],
+    ["has two pods at once", [[pod(2, 6n), pod(2, 7n, { pod: "q" })]], "4"],
+  ] as const)("that %s", (_what, seen, counted) => {
+    const told = looks(...seen);
+    expect(typeof told === "string" ? String(EXITS_MAX) : told).toBe(counted);
+    if (typeof told === "string") expect(told).toBe("exited 4 times, last with exit code 1 (Error)");
+  });
+
+  it("counts the same exits whatever looks an engine that was away has missed, and none twice", () => {
+    const times = fc.uniqueArray(fc.bigInt({ min: 1n, max: 3n * WINDOW_NS }), { maxLength: 12 });
+    fc.assert(
+      fc.property(times, fc.infiniteStream(fc.boolean()), (unsorted, seen) => {
+        const ends = unsorted.toSorted((a, b) => Number(a - b));
+        let crashes: CrashWindow | undefined;
+        for (const [at, lastNs] of ends.entries()) {
+          const isSeen = seen.next().value === true;
+          if (!isSeen) continue;
+          const verdict = countExits(crashes, [pod(at + 1, lastNs)], policy);
+          const inReach = ends.filter((each) => each <= lastNs && lastNs - each <= WINDOW_NS).length;
+          if (verdict.do === "give-up") {
+            // Never for a container that has not ended so often in so short a time.
+            expect(inReach).toBeGreaterThanOrEqual(EXITS_MAX);
+            return;
+          }
+          expect(verdict.do).toBe("count");
+          if (verdict.do === "count") crashes = verdict.crashes;
+          expect(countExits(crashes, [pod(at + 1, lastNs)], policy)).toEqual({ do: "nothing" });
+        }
+      }),
+    );
+  });
+});
+
+const exited = (finishedAt: string) => ({ terminated: { exitCode: 137, reason: "OOMKilled", finishedAt } });
+const at = (time: string) => BigInt(Date.parse(time)) * 1_000_000n;
+const [FIRST, SECOND] = ["2026-01-01T00:00:10Z", "2026-01-01T00:00:20Z"];
+const waiting = { waiting: { reason: "CrashLoopBackOff" } };
+const running = { running: { startedAt: SECOND } };
+
+it.each([
+  ["runs for the first time", {}, { restartCount: 0, state: running }, 0, undefined],
+  ["has just ended", {}, { restartCount: 0, state: exited(FIRST) }, 1, FIRST],
+  ["waits to be started again", {}, { restartCount: 1, state: waiting, lastState: exited(SECOND) }, 2, SECOND],
+  ["was started again", {}, { restartCount: 2, state: running, lastState: exited(SECOND) }, 2, SECOND],
+  ["waits for the first time", {}, { restartCount: 0, state: { waiting: {} } }, 0, undefined],
+  [
+    "is ended with its pod",
+    { deletionTimestamp: SECOND },
+    { restartCount: 1, state: exited(SECOND), lastState: exited(FIRST) },
+    1,
+    FIRST,
+  ],
+])("sees how often a container ended that %s", (_what, metadata, container, exits, last) => {
+  const status = { containerStatuses: [container] };
+  const read = readExits({ metadata: { uid: "p", ...metadata }, status } as Parameters<typeof readExits>[0]);
+  expect(read).toMatchObject({ pod: "p", exits, lastNs: last === undefined ? 0n : at(last) });
+  if (last !== undefined) expect(read.how).toBe("exit code 137 (OOMKilled)");
+});
+
+it("does not blame a container for a pod that was evicted", () => {
+  const status = { phase: "Failed", containerStatuses: [{ restartCount: 1, state: exited(SECOND) }] };
+  expect(readExits({ metadata: { uid: "p" }, status }).exits).toBe(1);
+});

@@ -1,0 +1,28 @@
+import { runService } from "@muster/service";
+import { readConfig } from "../src/config.ts";
+import { run } from "../src/service.ts";
+import { makeWorkloads } from "../src/workloads/make-workloads.ts";
+import { spoil } from "./spoil.ts";
+
+/** An engine as it is, whose calls files in a directory spoil. */
+const directory = process.env["FILES"] ?? "";
+
+await runService({
+  name: "provision-engine",
+  readConfig,
+  run: (context) =>
+    run(context, (...made) =>
+      makeWorkloads(...made).map(({ type, provision, decommission }) => ({
+        type,
+        provision: async (lease, signal) => {
+          const result = await provision(lease, signal);
+          await spoil(directory, lease.order.id);
+          return result;
+        },
+        decommission: async (lease, signal) => {
+          await decommission(lease, signal);
+          await spoil(directory, lease.order.id);
+        },
+      })),
+    ),
+});

@@ -1,0 +1,152 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
+import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
+import { informer, kubeCalls, listWatch, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { labels } from "@muster/proto";
+import { until, type TestApiServer } from "@muster/testkit";
+import { KINDS } from "../src/adapters/object-kinds.ts";
+import { API_SERVERS } from "./api-servers.ts";
+import { engineWorld, LONG, ready, type EngineProcess, type EngineWorld } from "./engine-world.ts";
+
+const MAIN = fileURLToPath(new URL("cluster-engine.process.ts", import.meta.url));
+
+/** A cluster without nodes, in which the test says what becomes of pods, and engines on it. */
+export type ClusterWorld = AsyncDisposable & {
+  readonly engines: EngineWorld;
+  /** With all rights, and past the faults. */
+  readonly calls: KubeCalls;
+  /** What engines reach the cluster by. */
+  readonly faults: FaultyApi;
+  startEngine(): Promise<EngineProcess>;
+  /** The next call for the lease kills its engine, after its effect. */
+  killAfterCall(lease: string): Promise<void>;
+  /** Whatever there is of a lease, of the kinds that engines make, and its pods. */
+  left(lease: string): Promise<string[]>;
+  /** The containers of the lease's pod have ended so often by now; undefined: once it runs, it is not touched. */
+  exits(lease: string, count: number): Promise<void>;
+};
+
+const CONTROLLERS = [
+  "garbage-collector-controller",
+  "namespace-controller",
+  "deployment-controller",
+  "replicaset-controller",
+  "persistentvolumeclaim-protection-controller",
+  "resourcequota-controller",
+];
+
+/** Of a real API server; the embedded one does what they do. */
+const MANAGER = join(process.env["KUBEBUILDER_ASSETS"] ?? "", "kube-controller-manager");
+
+/** The clusters that workloads are tried in. */
+export const CLUSTERS = API_SERVERS.map((server) => {
+  if (!server.isReal || server.skip || existsSync(MANAGER)) return server;
+  return {
+    ...server,
+    skip: true,
+    title: `${server.title} (skipped: no kube-controller-manager in KUBEBUILDER_ASSETS)`,
+  };
+});
+
+export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<ClusterWorld> {
+  await using starting = new AsyncDisposableStack();
+  const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-leases-"))).path;
+  const { kubeconfig } = starting.use(await startServer(server));
+  const faults = starting.use(await startFaultyApi({ kubeconfig, directory, seed: 1 }));
+  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const pods = starting.use(playKubelet(kubeconfig, calls));
+  const engines = starting.use(await engineWorld());
+  const all = starting.move();
+  return {
+    engines,
+    calls,
+    faults,
+    exits: pods.exits,
+    startEngine: async () => {
+      const engine = await engines.startEngine({ MUSTER_KUBECONFIG: faults.kubeconfig, FILES: directory }, MAIN);
+      await ready(engines);
+      return engine;
+    },
+    killAfterCall: (lease) => writeFile(join(directory, `${lease}.kill`), ""),
+    left: async (lease) => {
+      const query = { labelSelector: `${labels.lease}=${lease}` };
+      const pages = await Promise.all(Object.values(KINDS).map((kind) => calls.list<KubeObject>(kind, { query })));
+      return pages.flatMap(({ items }, at) =>
+        items.map(({ metadata }) => `${Object.values(KINDS)[at]?.kind ?? ""} ${metadata?.name ?? ""}`),
+      );
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+async function startServer({ start, isReal }: (typeof CLUSTERS)[number]): Promise<TestApiServer> {
+  await using starting = new AsyncDisposableStack();
+  const server = starting.use(await start());
+  if (isReal) {
+    const flags = [`--kubeconfig=${server.kubeconfig}`, "--leader-elect=false", "--secure-port=0"];
+    const manager = spawn(MANAGER, [...flags, `--controllers=${CONTROLLERS.join(",")}`], { stdio: "ignore" });
+    await once(manager, "spawn");
+    starting.defer(async () => {
+      const exit = once(manager, "exit");
+      manager.kill("SIGKILL");
+      await exit;
+    });
+  }
+  const all = starting.move();
+  return { ...server, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+/** Every pod of a lease runs as soon as it is there, on no node: whoever deletes it need wait for nobody. */
+function playKubelet(kubeconfig: string, calls: KubeCalls) {
+  const isGone = (pod: V1Pod): boolean => pod.metadata?.deletionTimestamp !== undefined;
+  const report = async ({ metadata }: V1Pod, container: Partial<V1ContainerStatus>): Promise<void> => {
+    const { name = "", namespace = "" } = metadata ?? {};
+    const now = new Date().toISOString();
+    const isRunning = container.state?.running !== undefined;
+    const status = {
+      phase: "Running",
+      conditions: [{ type: "Ready", status: isRunning ? "True" : "False", lastTransitionTime: now }],
+      containerStatuses: [{ name: "main", image: "i", imageID: "", ready: isRunning, restartCount: 0, ...container }],
+    };
+    const patch = calls.patch({ ...KINDS.pod, namespace }, name, { kind: "merge", body: { status } }, STATUS);
+    await unlessFault(patch, "not_found", "conflict");
+  };
+  const running = () => ({ running: { startedAt: new Date().toISOString() as never } });
+  const pods = informer<V1Pod, V1Pod>({
+    source: listWatch(loadKube(kubeconfig), "/api/v1/pods", { labelSelector: labels.lease }),
+    project: (pod) => pod,
+  });
+  const failures: unknown[] = [];
+  const starting = new Set<Promise<unknown>>();
+  pods.onChange(({ before, after }) => {
+    if (before !== undefined || after === undefined || isGone(after) || after.status?.phase === "Running") return;
+    const start = report(after, { state: running() }).catch((error: unknown) => failures.push(error));
+    starting.add(start);
+    void start.finally(() => starting.delete(start));
+  });
+  return {
+    exits: async (lease: string, count: number): Promise<void> => {
+      const pod = await until(
+        `the pod of ${lease} is there`,
+        () => pods.list().find((each) => each.metadata?.labels?.[labels.lease] === lease && !isGone(each)),
+        LONG,
+      );
+      const finishedAt = new Date().toISOString();
+      const terminated = { exitCode: 3, reason: "Error", startedAt: finishedAt, finishedAt } as never;
+      await report(pod, { restartCount: count, state: running(), lastState: { terminated } });
+    },
+    [Symbol.asyncDispose]: async () => {
+      await pods[Symbol.asyncDispose]();
+      await Promise.all(starting);
+      if (failures.length > 0) throw new AggregateError(failures, "pods could not be started");
+    },
+  };
+}
+
+const STATUS = { subresource: "status" };

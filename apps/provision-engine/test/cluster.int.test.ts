@@ -1,0 +1,197 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { V1Namespace, V1NetworkPolicy, V1ResourceQuota, V1Secret, V1Service } from "@kubernetes/client-node";
+import { until } from "@muster/testkit";
+import { KINDS } from "../src/adapters/object-kinds.ts";
+import { leaseName, networkNamespace } from "../src/lease-place.ts";
+import { CLUSTERS, clusterWorld, type ClusterWorld } from "./cluster-world.ts";
+import {
+  answersOf,
+  aUser,
+  historyOf,
+  LONG,
+  order,
+  phase,
+  reaches,
+  signedEnd,
+  signedOrder,
+  type EngineProcess,
+} from "./engine-world.ts";
+
+/** Several waits of which each may be long. */
+const TEST_MS = 300_000;
+const capacity = { cpu: 1, memory: 1024 };
+
+describe.each(CLUSTERS)("on $title, an engine", (server) => {
+  describe.skipIf(server.skip)("with workloads in a cluster", { timeout: TEST_MS }, () => {
+    const user = aUser();
+    let world: ClusterWorld;
+    let engine: EngineProcess;
+
+    beforeAll(async () => {
+      world = await clusterWorld(server);
+      engine = await world.startEngine();
+    }, TEST_MS);
+
+    afterAll(() => world[Symbol.asyncDispose]());
+
+    const leaseOf = async (id: string) => (await world.engines.leases.getLease({ id })).lease;
+    const resultOf = async (id: string): Promise<unknown> => {
+      const { dataJson } = (await leaseOf(id))?.record?.result ?? {};
+      return JSON.parse(new TextDecoder().decode(dataJson ?? undefined));
+    };
+    const send = (id: string, type: string, data: object, whose = user) =>
+      order(world.engines, signedOrder(whose, { id, type, data: JSON.stringify(data) }));
+    const active = async (id: string, type: string, data: object): Promise<void> => {
+      await send(id, type, data);
+      await reaches(world.engines, id, "ACTIVE");
+    };
+    const end = (id: string, whose = user) =>
+      world.engines.leases.endLease({ requestId: `e-${id}`, end: signedEnd(whose, id) }, { timeoutMs: 20_000 });
+    const failure = async (id: string): Promise<string> => {
+      await reaches(world.engines, id, "FAILED");
+      return (await leaseOf(id))?.record?.result?.message ?? "";
+    };
+    const waitsFor = (id: string, what: string) =>
+      until(`${id} waits`, async () => (await leaseOf(id))?.waitingBecause?.includes(what), LONG);
+    const gone = (id: string) =>
+      until(`nothing of ${id} is there`, async () => (await world.left(id)).length === 0, LONG);
+
+    it("makes a network, a volume in it and a container with both, and takes none down that another one needs", async () => {
+      const { calls, engines } = world;
+      const namespace = networkNamespace(user.userId, "net");
+      await active("1-1", "network", { name: "net", open_ports: [443] });
+      expect(await resultOf("1-1")).toMatchObject({ namespace });
+      const { metadata } = await calls.get<V1Namespace>(KINDS.namespace, namespace);
+      expect(metadata?.labels).toMatchObject({ "pod-security.kubernetes.io/enforce": "baseline" });
+      const policies = await calls.list<V1NetworkPolicy>({ ...KINDS.networkPolicy, namespace });
+      expect(policies.items).toHaveLength(1);
+      await active("1-2", "volume", { size: 1, type: "ssd", network: "net" });
+      expect(await resultOf("1-2")).toEqual({ volume_id: "1-2", namespace, claim: leaseName("1-2") });
+      await active("1-3", "container", {
+        image: "web:1",
+        network: "net",
+        env: { A: "1" },
+        secret_env: { B: "hush" },
+        ports: [80],
+        mounts: [{ volume_id: "1-2", mountpoint: "/data" }],
+        capacity,
+      });
+      const place = { ...KINDS.service, namespace };
+      const { spec } = await calls.get<V1Service>(place, leaseName("1-3"));
+      const host = `${leaseName("1-3")}.${namespace}.svc`;
+      expect(await resultOf("1-3")).toEqual({ namespace, host, addresses: [spec?.clusterIP], ports: [80] });
+      const secret = await calls.get<V1Secret>({ ...KINDS.secret, namespace }, leaseName("1-3"));
+      expect(secret.data).toEqual({ B: Buffer.from("hush").toString("base64") });
+
+      await end("1-1");
+      await waitsFor("1-1", "in use by 1-2, 1-3");
+      await end("1-2");
+      await waitsFor("1-2", "in use by 1-3");
+      expect(await phase(engines, "1-1")).toBe("DECOMMISSIONING");
+      expect(await world.left("1-2")).not.toEqual([]);
+      await end("1-3");
+      for (const id of ["1-3", "1-2", "1-1"]) await reaches(engines, id, "ENDED");
+      for (const id of ["1-3", "1-2", "1-1"]) expect(await world.left(id)).toEqual([]);
+    });
+
+    it("gives nobody what is another's, and leaves that alone", async () => {
+      const { calls } = world;
+      const other = aUser();
+      await active("2-1", "volume", { size: 1, type: "hdd" });
+      const mounts = [{ volume_id: "2-1", mountpoint: "/data" }];
+      await send("2-2", "container", { image: "i", mounts, capacity }, other);
+      expect(await failure("2-2")).toContain("this user has no active volume 2-1");
+      const namespace = networkNamespace(user.userId, "taken");
+      await calls.create(KINDS.namespace, { metadata: { name: namespace } });
+      await send("2-3", "network", { name: "taken" });
+      expect(await failure("2-3")).toContain(`${namespace} exists already`);
+      expect((await calls.get<V1Namespace>(KINDS.namespace, namespace)).metadata?.deletionTimestamp).toBeUndefined();
+      // The claim that stands under the name of a volume is not this user's.
+      const claims = { ...KINDS.volumeClaim, namespace: "default" };
+      const labels = { "muster.dev/lease-user": "somebody" };
+      await calls.patch(claims, leaseName("2-1"), { kind: "merge", body: { metadata: { labels } } });
+      await send("2-4", "container", { image: "i", mounts, capacity });
+      expect(await failure("2-4")).toContain("volume of this user 2-1 does not exist");
+      await end("2-1");
+      await reaches(world.engines, "2-1", "ENDED");
+      expect(await world.left("2-1")).toEqual([`PersistentVolumeClaim ${leaseName("2-1")}`]);
+    });
+
+    it("fails for good what cannot be, with the words of whoever refuses it", async () => {
+      await send("3-1", "container", { image: "i", capacity, env: { "A-B": "is no name" } });
+      expect(await failure("3-1")).toContain("A-B");
+      await active("3-2", "network", { name: "full" });
+      const namespace = networkNamespace(user.userId, "full");
+      const quotas = { apiVersion: "v1", plural: "resourcequotas", namespace };
+      await world.calls.create<V1ResourceQuota>(quotas, {
+        metadata: { name: "none" },
+        spec: { hard: { persistentvolumeclaims: "0" } },
+      });
+      const isKnown = async () => (await world.calls.get<V1ResourceQuota>(quotas, "none")).status?.hard !== undefined;
+      await until("the quota is in force", isKnown, LONG);
+      await send("3-3", "volume", { size: 1, type: "ssd", network: "full" });
+      expect(await failure("3-3")).toContain("quota");
+      expect(await world.left("3-3")).toEqual([]);
+    });
+
+    it("ends a container that ends again and again, whoever leads, and its error stays to be seen", async () => {
+      const { engines } = world;
+      await active("4-1", "container", { image: "i", capacity });
+      const counted = (exits: number) =>
+        until(`${exits} are counted`, async () => (await leaseOf("4-1"))?.record?.crashes?.exits === exits, LONG);
+      await world.exits("4-1", 1);
+      await counted(1);
+      await engine.kill();
+      await world.exits("4-1", 2);
+      engine = await world.startEngine();
+      await counted(2);
+      await world.exits("4-1", 3);
+      await counted(3);
+      expect(await phase(engines, "4-1")).toBe("ACTIVE");
+      await world.exits("4-1", 4);
+      await reaches(engines, "4-1", "ENDED");
+      expect(await world.left("4-1")).toEqual([]);
+      const message = "exited 4 times, last with exit code 3 (Error)";
+      expect((await leaseOf("4-1"))?.record).toMatchObject({ ending: { cause: "CRASHED" }, result: { message } });
+      await until("its end is told", async () => (await answersOf(engines, "4-1")).at(-1)?.deleted === true, LONG);
+      expect((await answersOf(engines, "4-1")).at(-1)?.result?.message).toBe(message);
+      expect(await historyOf(engines, "4-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
+    });
+
+    it("waits for an API server that is away, with what is to be made and with what is to go", async () => {
+      const { engines, faults } = world;
+      await active("5-1", "volume", { size: 1, type: "ssd" });
+      await faults.goAway(600_000);
+      await end("5-1");
+      await send("5-2", "volume", { size: 1, type: "ssd" });
+      await waitsFor("5-1", "kubernetes is not available");
+      await waitsFor("5-2", "kubernetes is not available");
+      expect([await phase(engines, "5-1"), await phase(engines, "5-2")]).toEqual(["DECOMMISSIONING", "PROVISIONING"]);
+      expect((await leaseOf("5-2"))?.record?.attempts).toBe(0);
+      await faults.comeBack();
+      await reaches(engines, "5-1", "ENDED");
+      await reaches(engines, "5-2", "ACTIVE");
+      expect(await world.left("5-1")).toEqual([]);
+      expect(await world.left("5-2")).toHaveLength(1);
+    });
+
+    it("makes nothing twice and leaves nothing behind when it dies between a call and its record", async () => {
+      const { engines } = world;
+      const data = { image: "i", capacity, secret_env: { A: "1" }, ports: [80] };
+      await world.killAfterCall("6-1");
+      await send("6-1", "container", data);
+      await until("it has died", () => engine.hasEnded(), LONG);
+      const made = await world.left("6-1");
+      engine = await world.startEngine();
+      await reaches(engines, "6-1", "ACTIVE");
+      expect(await world.left("6-1")).toEqual(made);
+      await world.killAfterCall("6-1");
+      await end("6-1");
+      await until("it has died again", () => engine.hasEnded(), LONG);
+      engine = await world.startEngine();
+      await reaches(engines, "6-1", "ENDED");
+      await gone("6-1");
+      expect(await historyOf(engines, "6-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
+    });
+  });
+});
