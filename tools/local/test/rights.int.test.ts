@@ -1,0 +1,173 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type DEPLOYED, grantRights } from "./rights.ts";
+
+const assets = kubeAssets();
+const HERE = assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`;
+
+const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+/** Of the API group after the dot; what is left out is in none of the roles of Muster, or is asked below. */
+const RESOURCES = [
+  "pods",
+  "pods/log",
+  "pods/exec",
+  "pods/eviction",
+  "pods/binding",
+  "pods/status",
+  "services",
+  "secrets",
+  "configmaps",
+  "serviceaccounts",
+  "serviceaccounts/token",
+  "persistentvolumeclaims",
+  "events",
+  "nodes",
+  "nodes/status",
+  "namespaces",
+  "deployments.apps",
+  "daemonsets.apps",
+  "networkpolicies.networking.k8s.io",
+  "poddisruptionbudgets.policy",
+  "leases.coordination.k8s.io",
+  "jobs.muster.dev",
+  "jobs/status.muster.dev",
+  "jobs/finalizers.muster.dev",
+  "roles.rbac.authorization.k8s.io",
+  "rolebindings.rbac.authorization.k8s.io",
+  "clusterroles.rbac.authorization.k8s.io",
+  "clusterrolebindings.rbac.authorization.k8s.io",
+  "customresourcedefinitions.apiextensions.k8s.io",
+  "validatingwebhookconfigurations.admissionregistration.k8s.io",
+];
+/** Where sessions and jobs run, where the services run, and elsewhere. */
+const NAMESPACES = ["default", "muster-system", "kube-system"];
+
+type Service = (typeof DEPLOYED)[number];
+type Matrix = Readonly<Record<string, string>>;
+
+/** Where `everywhere` stands for each of the namespaces: what may be done, and nothing else. */
+const MAY: Readonly<Record<Exclude<Service, "provision-engine">, Matrix>> = {
+  watcher: { "pods everywhere": "list watch", "nodes everywhere": "list watch" },
+  "reservation-manager": {},
+  "session-controller": {
+    "pods default": "get list create patch delete",
+    "pods/log default": "get",
+    "nodes everywhere": "get",
+  },
+  "job-controller": {
+    "pods default": "get list watch create patch delete",
+    "pods/log default": "get",
+    "services default": "get list watch create patch delete",
+    "poddisruptionbudgets.policy default": "get list watch create patch delete",
+    "events default": "list create patch",
+    "leases.coordination.k8s.io default": "create",
+    "jobs.muster.dev default": "get list watch create patch delete",
+    "jobs/status.muster.dev default": "patch",
+    "jobs/finalizers.muster.dev default": "update",
+  },
+  "replication-farm": { "pods default": "get list create patch delete", "nodes everywhere": "get" },
+  "node-scaler": {
+    "pods everywhere": "list watch",
+    "pods/eviction everywhere": "create",
+    "nodes everywhere": "get list watch patch delete",
+  },
+};
+
+/** The engine makes what leases are of, in namespaces that it makes for them: this list grows with the kinds of leases, these never stand in it. */
+const ENGINE_NEVER = RESOURCES.filter((resource) =>
+  /^(pods\/|serviceaccounts|nodes|daemonsets|leases|jobs|roles|rolebindings|cluster|custom|validating)/.test(resource),
+);
+
+describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, asked of ${HERE}`, () => {
+  const stack = new AsyncDisposableStack();
+  let calls: KubeCalls;
+
+  beforeAll(async () => {
+    const directory = await mkdtemp(join(tmpdir(), "muster-rights-"));
+    stack.defer(() => rm(directory, { recursive: true, force: true }));
+    const server = stack.use(await kubeApiServer());
+    await grantRights(server.kubeconfig, directory);
+    calls = stack.use(kubeCalls(loadKube(server.kubeconfig)));
+    // The server learns of a role a moment after it has taken it; what never comes is for the tests to say.
+    await until("all rights are in force", () => areInForce(calls), { timeoutMs: 60_000 }).catch(() => undefined);
+  }, 120_000);
+  afterAll(() => stack.disposeAsync());
+
+  it.each(Object.entries(MAY))("%s: exactly what stands in the table", { timeout: 120_000 }, async (service, may) => {
+    expect(await matrixOf(calls, service, RESOURCES)).toEqual(may);
+  });
+
+  it("provision-engine: nothing on machines, rights, or what runs in a pod", { timeout: 120_000 }, async () => {
+    expect(await matrixOf(calls, "provision-engine", ENGINE_NEVER)).toEqual({});
+  });
+
+  it("job-controller: of all leases of leaders only its own", async () => {
+    const lease = { group: "coordination.k8s.io", resource: "leases", namespace: "default" };
+    const ask = (name: string, verb: string) => isAllowed(calls, "job-controller", { ...lease, verb, name });
+    expect(await Promise.all(["get", "update", "delete"].map((verb) => ask("muster-job-controller", verb)))).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    expect(await Promise.all(["get", "update"].map((verb) => ask("another", verb)))).toEqual([false, false]);
+  });
+
+  it("nobody else: an account without a role may do none of it", { timeout: 120_000 }, async () => {
+    expect(await matrixOf(calls, "default", RESOURCES)).toEqual({});
+  });
+});
+
+async function areInForce(calls: KubeCalls): Promise<boolean> {
+  const seen = await Promise.all(
+    Object.entries(MAY).flatMap(([account, may]) =>
+      Object.entries(may).map(async ([row, verbs]) => {
+        const [resource = "", where = ""] = row.split(" ");
+        return (await verbsOn(calls, account, resource, where === "everywhere" ? "default" : where)) === verbs;
+      }),
+    ),
+  );
+  return seen.every(Boolean);
+}
+
+/** Every verb on every resource in every namespace, as `<resource> <where>` -> the verbs that are allowed. */
+async function matrixOf(calls: KubeCalls, account: string, resources: readonly string[]): Promise<Matrix> {
+  const rows = await Promise.all(
+    resources.map(async (text) => {
+      const found = await Promise.all(NAMESPACES.map((namespace) => verbsOn(calls, account, text, namespace)));
+      const [first = ""] = found;
+      if (found.every((verbs) => verbs === first)) return [[`${text} everywhere`, first]];
+      return NAMESPACES.map((namespace, index) => [`${text} ${namespace}`, found[index] ?? ""]);
+    }),
+  );
+  return Object.fromEntries(rows.flat().filter(([, verbs]) => verbs !== "")) as Matrix;
+}
+
+async function verbsOn(calls: KubeCalls, account: string, text: string, namespace: string): Promise<string> {
+  const [full = "", ...group] = text.split(".");
+  const [resource = "", subresource = ""] = full.split("/");
+  const asked = { group: group.join("."), resource, subresource, namespace };
+  const allowed = await Promise.all(VERBS.map((verb) => isAllowed(calls, account, { ...asked, verb })));
+  return VERBS.filter((_verb, index) => allowed[index] === true).join(" ");
+}
+
+type Attributes = Readonly<Record<string, string>>;
+type Review = KubeObject & { readonly spec: object; readonly status?: { readonly allowed: boolean } };
+
+async function isAllowed(calls: KubeCalls, account: string, resourceAttributes: Attributes): Promise<boolean> {
+  const review: Review = {
+    apiVersion: "authorization.k8s.io/v1",
+    kind: "SubjectAccessReview",
+    metadata: {},
+    spec: {
+      user: `system:serviceaccount:muster-system:${account}`,
+      groups: ["system:serviceaccounts", "system:serviceaccounts:muster-system", "system:authenticated"],
+      resourceAttributes,
+    },
+  };
+  const made = await calls.create({ apiVersion: review.apiVersion ?? "", plural: "subjectaccessreviews" }, review);
+  return made.status?.allowed === true;
+}
