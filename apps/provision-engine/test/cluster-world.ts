@@ -12,6 +12,7 @@ import { labels } from "@muster/proto";
 import { until, type TestApiServer } from "@muster/testkit";
 import { KINDS } from "../src/adapters/object-kinds.ts";
 import { API_SERVERS } from "./api-servers.ts";
+import { limitToRights } from "./engine-rights.ts";
 import { engineWorld, LONG, ready, type EngineProcess, type EngineWorld } from "./engine-world.ts";
 
 const MAIN = fileURLToPath(new URL("cluster-engine.process.ts", import.meta.url));
@@ -21,14 +22,14 @@ export type ClusterWorld = AsyncDisposable & {
   readonly engines: EngineWorld;
   /** With all rights, and past the faults. */
   readonly calls: KubeCalls;
-  /** What engines reach the cluster by. */
+  /** What engines reach the cluster by; a real one with the rights alone that deploy/kubernetes gives them. */
   readonly faults: FaultyApi;
   startEngine(): Promise<EngineProcess>;
   /** The next call for the lease kills its engine, after its effect. */
   killAfterCall(lease: string): Promise<void>;
   /** Whatever there is of a lease, of the kinds that engines make, and its pods. */
   left(lease: string): Promise<string[]>;
-  /** The containers of the lease's pod have ended so often by now; undefined: once it runs, it is not touched. */
+  /** The container of the lease's pod has ended so often by now. */
   exits(lease: string, count: number): Promise<void>;
 };
 
@@ -58,8 +59,9 @@ export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<C
   await using starting = new AsyncDisposableStack();
   const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-leases-"))).path;
   const { kubeconfig } = starting.use(await startServer(server));
-  const faults = starting.use(await startFaultyApi({ kubeconfig, directory, seed: 1 }));
   const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const limited = server.isReal ? await limitToRights(kubeconfig, calls, directory) : kubeconfig;
+  const faults = starting.use(await startFaultyApi({ kubeconfig: limited, directory, seed: 1 }));
   const pods = starting.use(playKubelet(kubeconfig, calls));
   const engines = starting.use(await engineWorld());
   const all = starting.move();
@@ -114,8 +116,15 @@ function playKubelet(kubeconfig: string, calls: KubeCalls) {
       conditions: [{ type: "Ready", status: isRunning ? "True" : "False", lastTransitionTime: now }],
       containerStatuses: [{ name: "main", image: "i", imageID: "", ready: isRunning, restartCount: 0, ...container }],
     };
-    const patch = calls.patch({ ...KINDS.pod, namespace }, name, { kind: "merge", body: { status } }, STATUS);
-    await unlessFault(patch, "not_found", "conflict");
+    const said = { kind: "merge", body: { status } } as const;
+    await until(
+      `pod ${name} is ${isRunning ? "running" : "down"}`,
+      async () => {
+        await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, said, STATUS), "not_found");
+        return true;
+      },
+      LONG,
+    );
   };
   const running = () => ({ running: { startedAt: new Date().toISOString() as never } });
   const pods = informer<V1Pod, V1Pod>({

@@ -1,0 +1,49 @@
+import { existsSync } from "node:fs";
+import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startDevCluster } from "@muster/devcluster";
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { aUser, engineWorld, LONG, order, phase, reaches, ready, signedEnd, signedOrder } from "./engine-world.ts";
+
+/** Says that it runs, and with what; ends when it is told to. */
+const SCRIPT = `printf %s "$SECRET" > "$FILES/runs"; until [ -e "$FILES/exit" ]; do sleep 0.1; done; rm "$FILES/exit"; exit 3`;
+
+it("runs a container as its user ordered it, counts that it has ended as its node tells it, and ends it", async () => {
+  await using cleanup = new AsyncDisposableStack();
+  const directory = cleanup.use(await mkdtempDisposable(join(tmpdir(), "muster-lease-processes-"))).path;
+  const cluster = cleanup.use(
+    await startDevCluster({
+      directory: join(directory, "cluster"),
+      pools: [{ name: "n", nodes: 1 }],
+      stopGraceMs: 200,
+    }),
+  );
+  const world = cleanup.use(await engineWorld());
+  await world.startEngine({ MUSTER_KUBECONFIG: cluster.kubeconfig });
+  await ready(world);
+  const user = aUser();
+  const secret = 'a "$(PATH)" $$ \\ secret';
+  const data = {
+    image: "shell",
+    entrypoint: ["sh", "-c", SCRIPT],
+    env: { FILES: directory },
+    secret_env: { SECRET: secret },
+    capacity: { cpu: 1, memory: 1024 },
+  };
+  await order(world, signedOrder(user, { id: "1-1", type: "container", data: JSON.stringify(data) }));
+  await reaches(world, "1-1", "ACTIVE");
+  await until(
+    "it says with what it runs",
+    async () => (await readFile(join(directory, "runs"), "utf8")) === secret,
+    LONG,
+  );
+  await writeFile(join(directory, "exit"), "");
+  const crashes = async () => (await world.leases.getLease({ id: "1-1" })).lease?.record?.crashes;
+  await until("its end is counted", async () => (await crashes())?.exits === 1, LONG);
+  expect(existsSync(join(directory, "exit"))).toBe(false);
+  expect(await phase(world, "1-1")).toBe("ACTIVE");
+  await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") });
+  await reaches(world, "1-1", "ENDED");
+}, 300_000);
