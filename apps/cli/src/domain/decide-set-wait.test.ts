@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { aReplica, aReplicaSet, aRollOf } from "./a-replica-set.ts";
 import { decideRolled, decideRollEnd, decideRollWait, decideSetWait } from "./decide-set-wait.ts";
 import type { WaitVerdict, Wish } from "./decide-wait.ts";
-import type { ReplicaSet } from "./replica-set.ts";
+import type { ReplicaSet, Roll } from "./replica-set.ts";
 
 function wish(type: string, is = true): Wish {
   return { for: "condition", type, is };
@@ -46,10 +46,23 @@ it.each<[title: string, set: Partial<ReplicaSet>, verdict: WaitVerdict]>([
   expect(decideRolled(aReplicaSet(set))).toBe(verdict);
 });
 
-it("a rolling update that is gone is complete when its new set is free, and undone when it went back", () => {
-  const roll = aRollOf();
+it.each<[title: string, last: Partial<Roll>, set: ReplicaSet | undefined, end: "complete" | "undone"]>([
+  ["complete when its new set has its replicas", {}, aReplicaSet(), "complete"],
+  [
+    "complete when it was seen to finish, whatever was made of the set since",
+    { phase: "FINISHING" },
+    aReplicaSet({ desired: 1 }),
+    "complete",
+  ],
+  ["not when it went back", { undone: 1 }, aReplicaSet(), "undone"],
+  ["not when its new set is gone", {}, undefined, "undone"],
+  ["not when it gave way to another before it began", { phase: "CREATING" }, aReplicaSet({ desired: 0 }), "undone"],
+  ["not when its old set was deleted on the way", {}, aReplicaSet({ desired: 1 }), "undone"],
+])("a rolling update that is gone is %s", (_title, last, set, end) => {
+  expect(decideRollEnd(aRollOf(), aRollOf(last), set)).toBe(end);
+});
+
+it("a rolling update that was looked at once it went back is complete when it has gone back", () => {
+  const roll = aRollOf({ undone: 1 });
   expect(decideRollEnd(roll, roll, aReplicaSet())).toBe("complete");
-  expect(decideRollEnd(roll, { ...roll, undone: 1 }, aReplicaSet())).toBe("undone");
-  expect(decideRollEnd(roll, roll, undefined)).toBe("undone");
-  expect(decideRollEnd({ ...roll, undone: 1 }, { ...roll, undone: 1 }, aReplicaSet())).toBe("complete");
 });

@@ -40,8 +40,12 @@ export function decideRolled(set: ReplicaSet): WaitVerdict {
   return isHopeless || set.trouble !== undefined || set.deletion !== undefined ? "never" : "open";
 }
 
-/** How a rolling update that is no longer there has ended. `start` is as it was when somebody began to look, `last` as it was last seen; the set is the one that it led to then, as it is now. */
+/**
+ * How a rolling update that is no longer there has ended. `start` is as it was when somebody began to look, `last` as it was last seen; the set is the one that it led to then, as it is now. That this
+ * is free says nothing: one that was given up frees its sets, too, with what they have.
+ */
 export function decideRollEnd(start: Roll, last: Roll, newSet: ReplicaSet | undefined): "complete" | "undone" {
-  const reached = newSet !== undefined && newSet.roll === "" && newSet.deletion === undefined;
-  return reached && last.undone === start.undone ? "complete" : "undone";
+  const isThere = newSet !== undefined && newSet.roll === "" && newSet.deletion === undefined;
+  const isReached = isThere && (last.phase === "FINISHING" || newSet.desired >= last.target);
+  return isReached && last.undone === start.undone ? "complete" : "undone";
 }
