@@ -14,7 +14,7 @@ export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Field names that must not reach a log, whatever object carries them. */
-const SECRETS = ["token", "password", "authorization", "*.token", "*.password", "*.authorization"];
+const SECRETS = ["token", "password", "authorization", "seed"].flatMap((name) => [name, `*.${name}`]);
 
 export function createLogger(options: {
   readonly level: LogLevel;

@@ -1,5 +1,9 @@
+import { connectNats, deadLetters } from "@muster/bus";
+import { subjects } from "@muster/proto";
+import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SERVICES, type ServiceName } from "../src/stack.ts";
+import { muster } from "./muster-run.ts";
 import { rollingSuite } from "./rolling-suite.ts";
 import {
   CLUSTERS,
@@ -45,6 +49,25 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
     expect(JSON.parse(session.resultJson)).toEqual({ workers: 2 });
     expect(session.warnings).toEqual([]);
     await expectNothingLeft(world);
+  });
+
+  it("lets whoever has the key of the command line look at everything, and send again what nobody could handle", async () => {
+    const kinds = ["sessions", "jobs", "replicasets", "rolls", "leases", "pools", "reservations"];
+    const lines = [...kinds.map((kind) => ["get", kind]), ["doctor"]];
+    const ended = await Promise.all(lines.map((args) => muster(world, args)));
+    for (const { code, output } of ended) expect(code, output).toBe(0);
+    await using bus = await connectNats({ ...world.stack.nats, name: "test" });
+    await bus.publish(subjects.runSession("spoilt"), new TextEncoder().encode("spoilt"), { messageId: "spoilt" });
+    const letter = await until("it lies with the dead letters", async () => {
+      const [found] = await deadLetters(bus).list({ area: "session" });
+      return found ?? false;
+    });
+    expect(await muster(world, ["dead-letters", "replay", String(letter.id)])).toMatchObject({ code: 0 });
+    const again = await until("it lies there again", async () => {
+      const [found] = await deadLetters(bus).list({ area: "session", after: letter.id });
+      return found ?? false;
+    });
+    expect(await muster(world, ["dead-letters", "drop", String(again.id)])).toMatchObject({ code: 0 });
   });
 
   it("runs sessions one after another when one executor is allowed, and says why the second waits", async () => {
