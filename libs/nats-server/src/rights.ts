@@ -93,7 +93,7 @@ export const rights = {
   },
   "replication-farm": {
     serves: [FarmService],
-    asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations"),
+    asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations", "listPools"),
     owns: [buckets.replicaSets, buckets.rolls, buckets.farmLocks],
     reads: [buckets.nodes, buckets.pods],
     publishes: [anyKey(ANY.alert), anyKey(ANY.setAudit)],

@@ -3,7 +3,8 @@ import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/pro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseEnv, promisify } from "node:util";
-import { findNatsServer } from "@muster/nats-server";
+import { findNatsServer, NATS_USERS, permissionsOf } from "@muster/nats-server";
+import { ReservationService, subjects } from "@muster/proto";
 import { certificateAuthority, signedCertificate } from "@muster/testkit";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { usersConf, writeKeys } from "../nats-users.ts";
@@ -27,6 +28,26 @@ it("gives each Deployment the seed of its own user", async () => {
     expect(seeds, name).toEqual(manifests.includes("kind: Deployment") ? [name.replace(".yaml", ".nk")] : []);
   }
 });
+
+it("lets each service ask the ledger what its source asks it, and nothing else", async () => {
+  for (const user of NATS_USERS) {
+    if (user === "cli" || user === "reservation-manager") continue;
+    const source = await sourceOf(user);
+    const asked = Object.entries(ReservationService.methods)
+      .filter(([name]) => source.includes(`.${name}(`))
+      .map(([, { verb }]) => subjects.request("reservation", verb));
+    const allowed = permissionsOf(user).publish.filter((subject) => subject.startsWith("muster.req.reservation."));
+    expect(allowed, `${user}: libs/nats-server/src/rights.ts`).toEqual(asked.toSorted());
+  }
+});
+
+/** Text of what the app runs. */
+async function sourceOf(app: string): Promise<string> {
+  const directory = join(DEPLOY, "../apps", app, "src");
+  const files = await readdir(directory, { recursive: true });
+  const own = files.filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"));
+  return (await Promise.all(own.map((name) => readFile(join(directory, name), "utf8")))).join("\n");
+}
 
 it("makes keys with which nats-server takes the configuration, and loses none that are there", async () => {
   await writeKeys(directory);
