@@ -1,0 +1,116 @@
+import { readFileSync } from "node:fs";
+import { forEachSome } from "@muster/backoff";
+import { consumeEvents, publishEvent } from "@muster/bus";
+import { muster, streams, subjects } from "@muster/proto";
+import { openView } from "@muster/store";
+import { toWireOrder } from "../src/adapters/messages.ts";
+import { openLeases } from "../src/adapters/records.ts";
+import type { LeaseRecord } from "../src/domain/lease.ts";
+import { aUser, engineWorld, ready, signedOrder, type EngineWorld } from "../test/engine-world.ts";
+
+const COUNT = Number(process.env["BENCH_LEASES"] ?? 3000);
+const ROUNDS = 3;
+const PARALLEL = [1, 8];
+const AT_ONCE = 64;
+
+/** Orders of a workload that takes no time, from their stream until they are provisioned, and until that is told, beside a consumer of the same messages that only acknowledges them. */
+export async function measureLeases(): Promise<void> {
+  console.log(`leases: ${COUNT} orders of debug on their stream; the best of ${ROUNDS} rounds in turns, a second`);
+  const best = new Map<string, number>();
+  const note = (what: string, perSecond: number): void => void best.set(what, Math.max(best.get(what) ?? 0, perSecond));
+  for (let round = 0; round < ROUNDS; round += 1) {
+    note("bare consumption", await measureBare());
+    for (const parallel of PARALLEL) {
+      const { active, told, cpuMs } = await measureEngine(parallel);
+      note(`provisioned, ${parallel} at once`, active);
+      note(`provisioned and told, ${parallel} at once`, told);
+      note(`1000 / ms of the engine's processor each, ${parallel} at once`, (1000 * COUNT) / cpuMs);
+    }
+  }
+  const bare = best.get("bare consumption") ?? NaN;
+  for (const [what, perSecond] of best)
+    console.log(`  ${what.padEnd(60)} ${perSecond.toFixed(0).padStart(7)}   ${(perSecond / bare).toFixed(3)} of bare`);
+}
+
+async function measureBare(): Promise<number> {
+  await using world = await engineWorld();
+  await publishAll(world);
+  const done = Promise.withResolvers<number>();
+  let began = NaN;
+  let count = 0;
+  const { signal } = new AbortController();
+  await using _consumer = await consumeEvents(
+    world.bus,
+    {
+      stream: streams.leaseOrders.name,
+      durable: "bare",
+      subject: subjects.ordersOfEngine("main"),
+      maxInFlight: AT_ONCE,
+      ackWaitMs: 30_000,
+      area: "lease",
+      signal,
+    },
+    muster.provision.v1.Order,
+    () => {
+      count += 1;
+      if (count === 1) began = performance.now();
+      if (count === COUNT) done.resolve(performance.now() - began);
+      return Promise.resolve();
+    },
+  );
+  return (1000 * COUNT) / (await done.promise);
+}
+
+async function measureEngine(parallel: number) {
+  await using world = await engineWorld();
+  await publishAll(world);
+  const stop = new AbortController();
+  await using view = await openView(await openLeases(world.bus.connection), { signal: stop.signal });
+  const active = Promise.withResolvers<number>();
+  const told = Promise.withResolvers<number>();
+  const actives = new Set<string>();
+  const tolds = new Set<string>();
+  let began = NaN;
+  view.onChange((id) => {
+    const value = view.get(id)?.value;
+    if (value === undefined || !("record" in value)) return;
+    const { record } = value;
+    if (actives.size === 0 && Number.isNaN(began)) began = performance.now();
+    if (record.phase !== "ACTIVE") return;
+    actives.add(id);
+    if (isTold(record)) tolds.add(id);
+    if (actives.size === COUNT) active.resolve(performance.now() - began);
+    if (tolds.size === COUNT) told.resolve(performance.now() - began);
+  });
+  const engine = await world.startEngine({ PROVISION_PARALLEL: String(parallel) });
+  await ready(world);
+  const perSecond = (ms: number): number => (1000 * COUNT) / ms;
+  const result = { active: perSecond(await active.promise), told: perSecond(await told.promise) };
+  return { ...result, cpuMs: cpuMsOf(engine.pid) };
+}
+
+function isTold({ feedback, outbox }: LeaseRecord): boolean {
+  return !feedback.result && outbox.length === 0;
+}
+
+async function publishAll({ bus }: EngineWorld): Promise<void> {
+  await bus.ensureStream(streams.leaseOrders);
+  const user = aUser();
+  const ids = Array.from({ length: COUNT }, (_, at) => `1-${at}`);
+  const publish = (id: string): Promise<unknown> => {
+    const order = toWireOrder(signedOrder(user, { id }));
+    const { Order } = muster.provision.v1;
+    return publishEvent(bus, subjects.orderLease("main", id), Order, order, { messageId: id });
+  };
+  await forEachSome(ids, AT_ONCE, publish, (id, error) => {
+    throw new Error(`${id} is not published`, { cause: error });
+  });
+}
+
+const TICKS_PER_S = 100;
+
+/** What a process has computed since it began, with its start, as Linux says it. */
+export function cpuMsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  return ((Number(fields[11]) + Number(fields[12])) * 1000) / TICKS_PER_S;
+}
