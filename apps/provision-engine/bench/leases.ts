@@ -8,7 +8,7 @@ import { openLeases } from "../src/adapters/records.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
 import { aUser, engineWorld, ready, signedOrder, type EngineWorld } from "../test/engine-world.ts";
 
-const COUNT = Number(process.env["BENCH_LEASES"] ?? 3000);
+const COUNT = Number(process.env["BENCH_LEASES"] ?? 1000);
 const ROUNDS = 3;
 const PARALLEL = [1, 8];
 const AT_ONCE = 64;

@@ -38,8 +38,11 @@ export function decideAdmission(order: Order, claim: Claim, holdings: Holdings):
   return need.admit === "yes" ? decideCapacity(claim.units, holdings) : need;
 }
 
-function decideNeeds({ user }: Order, { needs, network }: Claim, { ofUser }: Holdings): Admission {
-  const own = ofUser.filter((each) => each.order.user === user);
+function decideNeeds({ user }: Order, { needs, network }: Claim, holdings: Holdings): Admission {
+  // Most leases need nothing: then nobody has to say what there is.
+  if (needs.volumes.length === 0 && needs.networks.length === 0 && network === undefined)
+    return { admit: "yes", because: "it needs nothing" };
+  const own = holdings.ofUser.filter((each) => each.order.user === user);
   const volumes = needs.volumes.map((id) => {
     const found = own.filter(({ order }) => order.id === id && order.type === "volume");
     return decideReach(id, found, needs.networks) ?? decideNeed(`volume ${id}`, found);
@@ -86,10 +89,12 @@ function decideNeed(what: string, found: Holdings["ofUser"]): Admission {
   return { admit: "no", because: `this user has no active ${what}` };
 }
 
-function decideCapacity(units: ResourceUnits, { held, capacity }: Holdings): Admission {
+function decideCapacity(units: ResourceUnits, holdings: Holdings): Admission {
   for (const unit of UNITS) {
-    const most = capacity[unit];
-    if (most === undefined || units[unit] === 0n || held[unit] + units[unit] <= most) continue;
+    const most = holdings.capacity[unit];
+    if (most === undefined || units[unit] === 0n) continue;
+    const { held } = holdings;
+    if (held[unit] + units[unit] <= most) continue;
     const free = most > held[unit] ? most - held[unit] : 0n;
     return {
       admit: "no",

@@ -15,6 +15,10 @@ export function addUnits(a: ResourceUnits, b: ResourceUnits): ResourceUnits {
   return { cru: a.cru + b.cru, mru: a.mru + b.mru, hru: a.hru + b.hru, sru: a.sru + b.sru };
 }
 
+export function subtractUnits(a: ResourceUnits, b: ResourceUnits): ResourceUnits {
+  return { cru: a.cru - b.cru, mru: a.mru - b.mru, hru: a.hru - b.hru, sru: a.sru - b.sru };
+}
+
 export type DiskType = "ssd" | "hdd";
 
 /** Space on a disk, which counts as SRU or HRU. */

@@ -17,8 +17,18 @@ export function findWorkloadType(type: string): WorkloadType | undefined {
   return BY_NAME.get(type);
 }
 
-/** What an order takes and needs, or all that is wrong with its type and data. */
+const CLAIMS = new WeakMap<Pick<Order, "type" | "data">, Read<Claim>>();
+
+/** What an order takes and needs, or all that is wrong with its type and data. Read once of each object. */
 export function readClaim(order: Pick<Order, "type" | "data">): Read<Claim> {
+  const known = CLAIMS.get(order);
+  if (known !== undefined) return known;
+  const claim = read(order);
+  CLAIMS.set(order, claim);
+  return claim;
+}
+
+function read(order: Pick<Order, "type" | "data">): Read<Claim> {
   const found = findWorkloadType(order.type);
   if (found !== undefined) return found.claim(order.data);
   return { ok: false, problems: [{ field: "type", reason: `of reservation not supported: ${order.type}` }] };
