@@ -80,6 +80,8 @@ export async function openWorld(options: WorldOptions): Promise<World> {
   const podsOfSet = grouped(pods, (_, key) => key.split(".")[1]);
   const podsOfId = grouped(pods, ({ component }) => component);
   const setsOfId = grouped(sets, (read) => ("record" in read ? read.record.spec.podId : undefined));
+  const recordsOfId = (podId: string) =>
+    setsOfId(podId).flatMap(({ value }) => ("record" in value ? [value.record] : []));
   const livePods = (podId: string) => podsOfId(podId).flatMap(({ value }) => (isLive(value) ? [value] : []));
   const opened = undo.move();
   return {
@@ -101,9 +103,8 @@ export async function openWorld(options: WorldOptions): Promise<World> {
     podState: (set, pod) => pods.get(`${OWNER_KIND}.${set}.${pod}`)?.value,
     occupied: (podId) => new Map(livePods(podId).map(({ node, pod }) => [node, pod])),
     takenFrom: ({ name, spec: { podId } }) => {
-      const placed = setsOfId(podId).flatMap(({ value }) => ("record" in value ? [value.record] : []));
       return new Set([
-        ...placed
+        ...recordsOfId(podId)
           .filter((other) => other.name !== name)
           .flatMap(({ placements }) => placements.map(({ node }) => node)),
         ...livePods(podId)
@@ -111,10 +112,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
           .map(({ node }) => node),
       ]);
     },
-    contestFor: (set) => {
-      const others = sets.entries().flatMap(({ value }) => ("record" in value ? [value.record] : []));
-      return findContest(set, others, nodeSights() ?? []);
-    },
+    contestFor: (set) => findContest(set, recordsOfId(set.spec.podId), nodeSights() ?? []),
     onChange: (listener) => {
       const stops = [
         sets.onChange((name) => listener({ kind: "set", name })),

@@ -1,7 +1,9 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aSet, aSpec, placedOn } from "./a-set.ts";
+import { aSet, aSnapshot, aSpec, placedOn, POLICY } from "./a-set.ts";
 import type { NodeSight } from "./eligible-nodes.ts";
 import { findContest, findOverlap } from "./find-overlap.ts";
+import { planSet } from "./plan-set.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
 const nodes: NodeSight[] = [
@@ -84,4 +86,75 @@ describe("of sets that overlap nevertheless", () => {
   ])("none yields to another when it %s", (_case, rest) => {
     expect(findContest({ ...newer, ...rest }, [older], nodes).nodes).toEqual(new Map());
   });
+
+  it("none yields a node that the older one could not take: cordoned, or selected by one that is older still", () => {
+    const both = placedOn(["a"], { name: "newer", spec: newer.spec, createdAtMs: 3 });
+    const short = { ...older, spec: { ...older.spec, replicasDesired: 1 } };
+    const cordoned = nodes.map((node) => ({ ...node, schedulable: false }));
+    expect(findContest(both, [short], nodes).yields).toEqual(new Set(["a"]));
+    expect(findContest(both, [short], cordoned).yields).toEqual(new Set());
+    const eldest = set("eldest", "disk=ssd", { createdAtMs: 0 });
+    expect(findContest(both, [short, eldest], nodes).yields).toEqual(new Set());
+  });
 });
+
+it("two sets of the same nodes come to rest, and the younger one loses what the older one has no other node for, however long a pod takes to end", () => {
+  const names = ["a", "b", "c", "d", "e"];
+  fc.assert(
+    fc.property(
+      fc.record({ old: fc.subarray(names), young: fc.subarray(names), cordoned: fc.subarray(names) }),
+      fc.nat(3),
+      fc.nat(8),
+      ({ old, young, cordoned }, missing, ending) => {
+        const spec = (replicasDesired: number) => aSpec({ replicasDesired, allocationStrategy: "static" });
+        const sets = takeTurns(
+          [
+            placedOn(old, { name: "older", createdAtMs: 1, spec: spec(old.length + missing) }),
+            placedOn(young, { name: "younger", createdAtMs: 2, spec: spec(young.length) }),
+          ],
+          { names, cordoned, ending },
+        );
+        const free = names.filter((name) => ![...old, ...young, ...cordoned].includes(name)).length;
+        const given = young.filter((name) => ![...old, ...cordoned].includes(name)).length;
+        const left = young.filter((name) => !old.includes(name)).length;
+        const lost = Math.max(0, Math.min(missing, free + given) - free);
+        expect(sets.map(({ placements }) => placements.length)).toEqual([
+          old.length + Math.min(missing, free + given),
+          left - lost,
+        ]);
+      },
+    ),
+  );
+});
+
+type Turns = { readonly names: readonly string[]; readonly cordoned: readonly string[]; readonly ending: number };
+
+/** Both sets, in turns, do what their plans say, until these have been quiet for longer than a pod takes to end. */
+function takeTurns(sets: ReplicaSet[], { names, cordoned, ending }: Turns): ReplicaSet[] {
+  const sights = names.map((name) => ({
+    name,
+    labels: { disk: "ssd" },
+    ready: true,
+    schedulable: !cordoned.includes(name),
+    unreadySinceMs: undefined,
+  }));
+  const usable = names.filter((name) => !cordoned.includes(name));
+  const endsAt = new Map<string, number>();
+  let [turn, quiet] = [0, 0];
+  for (; quiet <= 2 * ending + 4 && turn < 500; turn += 1) {
+    const mine = sets[turn % 2];
+    const other = sets[(turn + 1) % 2];
+    if (mine === undefined || other === undefined) break;
+    const busy = [...endsAt].filter(([key, at]) => at > turn && key.startsWith(other.name));
+    const placed = other.placements.map(({ node }) => node);
+    const taken = new Set([...placed, ...busy.map(([key]) => key.slice(other.name.length))]);
+    const contest = findContest(mine, [other], sights);
+    const next = planSet(aSnapshot(mine, usable, { taken, contest }), POLICY).change?.next ?? mine;
+    quiet = next === mine ? quiet + 1 : 0;
+    const kept = new Set(next.placements.map(({ node }) => node));
+    for (const { node } of mine.placements) if (!kept.has(node)) endsAt.set(`${mine.name}${node}`, turn + ending);
+    sets[turn % 2] = next;
+  }
+  expect(turn).toBeLessThan(500);
+  return sets;
+}

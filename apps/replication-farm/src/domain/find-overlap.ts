@@ -33,7 +33,7 @@ export function findOverlap(
 export type Contest = {
   /** Nodes that an older set selects, too, and its name. */
   readonly nodes: ReadonlyMap<string, string>;
-  /** Those of them that the set is on and has to leave: the older one is there, or is short of so many nodes. */
+  /** Those of them that the set is on and has to leave: the older one is there, too, or is short of a node, can take this one, and has no other that it can take. */
   readonly yields: ReadonlySet<string>;
 };
 
@@ -46,26 +46,43 @@ export function findContest(set: ReplicaSet, others: Iterable<ReplicaSet>, sight
   const yields = new Set<string>();
   // In an update the sets move at the update's word alone.
   if (set.disabled || set.deletion !== undefined || set.roll !== undefined) return { nodes, yields };
-  for (const other of others) {
-    if (!isOlder(other, set) || !mayMeet(set, other)) continue;
+  const known = [set, ...others];
+  const everyPlace = new Set(known.flatMap(({ placements }) => placements.map(({ node }) => node)));
+  const rivals = known.filter((other) => mayMeet(set, other));
+  for (const other of rivals.filter((rival) => isOlder(rival, set))) {
     const placed = new Set(other.placements.map(({ node }) => node));
+    const both = set.placements.map(({ node }) => node).filter((node) => placed.has(node));
     if (share(set, other)) {
       // Both may have taken the same free node at one moment.
-      for (const { node } of set.placements) if (placed.has(node)) yields.add(node);
+      for (const node of both) yields.add(node);
       continue;
     }
-    const ours = readSelector("node_selector", set.spec.nodeSelector);
-    const theirs = readSelector("node_selector", other.spec.nodeSelector);
-    const shared = new Set<string>();
-    for (const { name, labels } of sights)
-      if (matchesLabels(ours, labels) && matchesLabels(theirs, labels)) shared.add(name);
-    for (const node of shared) nodes.set(node, nodes.get(node) ?? other.name);
-    const common = set.placements.map(({ node }) => node).filter((node) => shared.has(node));
-    const free = common.filter((node) => !placed.has(node));
-    for (const node of common) if (placed.has(node)) yields.add(node);
-    for (const node of free.slice(0, missingOf(other))) yields.add(node);
+    const shared = findShared(set, other, sights);
+    for (const { name } of shared) nodes.set(name, nodes.get(name) ?? other.name);
+    const takeable = findTakeable(other, rivals, shared);
+    const isOurs = new Set(set.placements.map(({ node }) => node));
+    // What was left a moment ago still has a pod that ends there, and no place: to leave another one as well would cost this set all of them.
+    const waiting = takeable.filter((node) => !everyPlace.has(node)).length;
+    const due = Math.max(0, missingOf(other) - waiting);
+    for (const node of both) if (shared.some(({ name }) => name === node)) yields.add(node);
+    for (const node of takeable.filter((each) => isOurs.has(each) && !placed.has(each)).slice(0, due)) yields.add(node);
   }
   return { nodes, yields };
+}
+
+function findShared(set: ReplicaSet, other: ReplicaSet, sights: readonly NodeSight[]): readonly NodeSight[] {
+  const ours = readSelector("node_selector", set.spec.nodeSelector);
+  const theirs = readSelector("node_selector", other.spec.nodeSelector);
+  return sights.filter(({ labels }) => matchesLabels(ours, labels) && matchesLabels(theirs, labels));
+}
+
+/** Which of the shared nodes the older set may get a new place on: they take pods, it holds them where they are machines, and no set that is older still selects them. */
+function findTakeable(other: ReplicaSet, rivals: readonly ReplicaSet[], shared: readonly NodeSight[]): string[] {
+  const granted = other.spec.pool === undefined ? undefined : new Set(other.machines.map(({ grant }) => grant?.node));
+  const elders = rivals.filter((rival) => isOlder(rival, other) && mayMeet(other, rival) && !share(other, rival));
+  const usable = shared.filter(({ ready, schedulable }) => ready && schedulable).map(({ name }) => name);
+  const taken = new Set(elders.flatMap((elder) => findShared(other, elder, shared).map(({ name }) => name)));
+  return usable.filter((node) => granted?.has(node) !== false && !taken.has(node)).toSorted();
 }
 
 function isOlder(a: ReplicaSet, b: ReplicaSet): boolean {
