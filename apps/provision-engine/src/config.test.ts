@@ -38,15 +38,29 @@ it("refuses an engine id that cannot be a part of a subject", () => {
 it("serves a cluster that is named, or the one that it runs in, and none where there is neither", () => {
   const kubeOf = (env: Readonly<Record<string, string>>) => readConfig({ PROVISION_KEY: SEED, ...env }).kube;
   const storageClasses = { ssd: undefined, hdd: undefined };
+  const alone = { slices: { role: "muster-lease", url: undefined }, zdb: undefined };
   expect(kubeOf({})).toBeUndefined();
   expect(kubeOf({ MUSTER_KUBECONFIG: "/k", PROVISION_STORAGE_CLASS_HDD: "slow" })).toEqual({
     kubeconfig: "/k",
     namespace: "default",
     storageClasses: { ...storageClasses, hdd: "slow" },
+    ...alone,
   });
   expect(kubeOf({ KUBERNETES_SERVICE_HOST: "10.0.0.1", MUSTER_NAMESPACE: "tenants" })).toEqual({
     kubeconfig: undefined,
     namespace: "tenants",
     storageClasses,
+    ...alone,
   });
+});
+
+it("knows what runs a store, and where users reach the cluster", () => {
+  const store = { PROVISION_ZDB_IMAGE: "zdb:1", PROVISION_ZDB_COMMAND: "zdb --mode  $(ZDB_MODE)" };
+  const env = { PROVISION_KEY: SEED, MUSTER_KUBECONFIG: "/k", ...store, PROVISION_KUBERNETES_URL: "https://k:6443" };
+  expect(readConfig(env).kube).toMatchObject({
+    slices: { role: "muster-lease", url: "https://k:6443" },
+    zdb: { image: "zdb:1", port: 9900, command: ["zdb", "--mode", "$(ZDB_MODE)"] },
+  });
+  expect(() => readConfig({ ...env, PROVISION_ZDB_PORT: "0" })).toThrow("PROVISION_ZDB_PORT");
+  expect(() => readConfig({ ...env, PROVISION_KUBERNETES_URL: "somewhere" })).toThrow("PROVISION_KUBERNETES_URL");
 });

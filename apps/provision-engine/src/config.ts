@@ -5,6 +5,7 @@ import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
 import type { ControllerAddress } from "./adapters/controller.ts";
 import { CLEANUP_MODES, type CleanupMode } from "./cleaner.ts";
+import type { ZdbImage } from "./domain/build-zdb.ts";
 import type { Capacity } from "./domain/decide-admission.ts";
 import type { OrderPolicy } from "./domain/decide-order.ts";
 import type { TellPolicy } from "./domain/decide-telling.ts";
@@ -45,6 +46,15 @@ export type KubeConfiguration = {
   readonly namespace: string;
   /** Undefined: the default class of the cluster. */
   readonly storageClasses: Readonly<Record<DiskType, string | undefined>>;
+  /** Of leases of the type kubernetes. */
+  readonly slices: {
+    /** The ClusterRole that says what their accounts may do in their namespaces. */
+    readonly role: string;
+    /** Where users reach the API server; undefined: where the engine does. */
+    readonly url: string | undefined;
+  };
+  /** Undefined: leases of the type zdb fail. */
+  readonly zdb: ZdbImage | undefined;
 };
 
 export type EnginePolicy = {
@@ -131,7 +141,19 @@ function readKube(read: EnvReader): KubeConfiguration | undefined {
       ssd: read.optional("PROVISION_STORAGE_CLASS_SSD"),
       hdd: read.optional("PROVISION_STORAGE_CLASS_HDD"),
     },
+    slices: {
+      role: read.text("PROVISION_KUBERNETES_ROLE", "muster-lease"),
+      url: read.optional("PROVISION_KUBERNETES_URL") && read.url("PROVISION_KUBERNETES_URL"),
+    },
+    zdb: readZdb(read),
   };
+}
+
+function readZdb(read: EnvReader): ZdbImage | undefined {
+  const image = read.optional("PROVISION_ZDB_IMAGE");
+  const port = read.integer("PROVISION_ZDB_PORT", { fallback: 9900, min: 1, max: 65_535 });
+  const command = read.optional("PROVISION_ZDB_COMMAND");
+  return image === undefined ? undefined : { image, port, command: command?.split(/\s+/) };
 }
 
 function readController(read: EnvReader): ControllerConfig | undefined {

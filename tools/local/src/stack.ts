@@ -8,7 +8,7 @@ import { endLeftovers, machineNodesOf, machinesOf } from "@muster/devcluster";
 import { throwFault } from "@muster/faults";
 import { ReservationService } from "@muster/proto";
 import { type Child, serviceReady, startChild } from "./child.ts";
-import { installDefinitions, jobsAreInstalled } from "./definitions.ts";
+import { installDefinitions, installLeaseRole, jobsAreInstalled } from "./definitions.ts";
 import { type Cloud, type Elastic, readCloud, readPoolsFile, writeMachinesFile, writePoolsFile } from "./elastic.ts";
 import { onlyOne } from "./only-one.ts";
 import { someNats, type NatsVariables as Env, type StackNats } from "./stack-nats.ts";
@@ -210,10 +210,11 @@ function largestPool(pools: Readonly<Record<string, number>>): string | undefine
   return largest?.[0];
 }
 
-/** Whether the cluster knows jobs when this is done. One of the user's is changed only when that was asked for. */
+/** Whether the cluster knows jobs when this is done; it knows what the engine of leases needs, too. One of the user's is changed only when that was asked for. */
 async function defineJobs(options: StackOptions, kubeconfig: string): Promise<boolean> {
   if (options.kubeconfig === undefined || options.installDefinitions === true) {
     const names = await installDefinitions(kubeconfig, join(ROOT, "deploy/crds"), options.signal);
+    await installLeaseRole(kubeconfig, join(ROOT, "deploy/kubernetes/provision-engine.yaml"), options.signal);
     options.onProgress(`definitions ${names.join(", ")} are installed`);
     return true;
   }

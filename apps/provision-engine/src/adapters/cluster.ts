@@ -1,13 +1,15 @@
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import type { KubeConfiguration } from "../config.ts";
+import { clusterAccess, type AccessOf } from "./cluster-access.ts";
 import { openCrashWatch, type CrashWatch } from "./crash-watch.ts";
 import { leaseObjects, type LeaseObjects } from "./lease-objects.ts";
 
 /** The Kubernetes cluster that leases live in. */
-export type Cluster = Pick<KubeConfiguration, "namespace" | "storageClasses"> & {
+export type Cluster = Omit<KubeConfiguration, "kubeconfig"> & {
   readonly calls: KubeCalls;
   readonly objects: LeaseObjects;
   readonly crashes: CrashWatch;
+  readonly accessOf: AccessOf;
 };
 
 const CALL_TIMEOUT_MS = 10_000;
@@ -20,6 +22,8 @@ export function openCluster(
   const config = loadKube(kubeconfig);
   const opened = new AsyncDisposableStack();
   const calls = opened.use(kubeCalls(config, { timeoutMs: CALL_TIMEOUT_MS }));
-  const crashes = opened.use(openCrashWatch(config, onProblem));
-  return { ...rest, calls, objects: leaseObjects(calls), crashes, [Symbol.asyncDispose]: () => opened.disposeAsync() };
+  const crashes = opened.use(openCrashWatch(config, rest.namespace, onProblem));
+  const accessOf = clusterAccess(config, calls, rest.slices.url);
+  const dispose = (): Promise<void> => opened.disposeAsync();
+  return { ...rest, calls, objects: leaseObjects(calls), crashes, accessOf, [Symbol.asyncDispose]: dispose };
 }

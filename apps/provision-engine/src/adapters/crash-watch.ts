@@ -3,6 +3,7 @@ import { informer, listWatch } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { readExits, type PodExits } from "../domain/count-exits.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
+import { namespaceOf } from "../lease-place.ts";
 
 /** What is seen of the pods of leases; it may be behind, and never goes back. */
 export type CrashWatch = {
@@ -15,24 +16,31 @@ export type CrashWatch = {
 /** Where there is no cluster. */
 export const NO_PODS: CrashWatch = { exitsOf: () => [], onExit: () => () => undefined };
 
-type Seen = PodExits & { readonly lease: string; readonly run: string };
+type Seen = PodExits & { readonly lease: string; readonly run: string; readonly namespace: string };
 
-/** Follows the pods of all leases, in whichever namespace. Begins as soon as the API server answers. */
+/**
+ * Follows the pods of all leases, each in the namespace where it has to be: in a slice of the cluster, its user puts on pods whatever labels he likes. `own` is the
+ * engine's namespace. Begins as soon as the API server answers.
+ */
 export function openCrashWatch(
   config: KubeConfig,
+  own: string,
   onProblem: (error: unknown, retryInMs: number) => void,
 ): CrashWatch & AsyncDisposable {
   const pods = informer<V1Pod, Seen, "lease">({
     source: listWatch(config, "/api/v1/pods", { labelSelector: `${labels.managedBy}=muster,${labels.lease}` }),
     project: (pod) => {
       const { [labels.lease]: lease = "", [labels.leaseRun]: run = "" } = pod.metadata?.labels ?? {};
-      return { ...readExits(pod), lease, run };
+      return { ...readExits(pod), lease, run, namespace: pod.metadata?.namespace ?? "" };
     },
     indexes: { lease: ({ lease }) => [lease] },
     onError: onProblem,
   });
   return {
-    exitsOf: ({ order, run }) => pods.byIndex("lease", order.id).filter((each) => each.run === String(run)),
+    exitsOf: ({ order, run }) => {
+      const namespace = namespaceOf(order, own);
+      return pods.byIndex("lease", order.id).filter((each) => each.run === String(run) && each.namespace === namespace);
+    },
     onExit: (listener) =>
       pods.onChange(({ before, after }) => {
         if (after !== undefined && after.exits > (before?.exits ?? 0)) listener(after.lease);

@@ -167,7 +167,7 @@ function resourceOf({ apiVersion, plural }: ObjectKind, namespace: string | unde
 }
 
 /** A call that was cut off has not failed: its error goes on as it is. */
-async function told<Value>(call: Promise<Value>): Promise<Value> {
+export async function told<Value>(call: Promise<Value>): Promise<Value> {
   try {
     return await call;
   } catch (error) {

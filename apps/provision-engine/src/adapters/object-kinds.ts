@@ -9,5 +9,9 @@ export const KINDS = {
   service: { apiVersion: "v1", kind: "Service", plural: "services" },
   deployment: { apiVersion: "apps/v1", kind: "Deployment", plural: "deployments", hasMembers: true },
   statefulSet: { apiVersion: "apps/v1", kind: "StatefulSet", plural: "statefulsets", hasMembers: true },
+  resourceQuota: { apiVersion: "v1", kind: "ResourceQuota", plural: "resourcequotas" },
+  serviceAccount: { apiVersion: "v1", kind: "ServiceAccount", plural: "serviceaccounts" },
+  clusterRole: { apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", plural: "clusterroles" },
+  roleBinding: { apiVersion: "rbac.authorization.k8s.io/v1", kind: "RoleBinding", plural: "rolebindings" },
   pod: { apiVersion: "v1", kind: "Pod", plural: "pods" },
 } as const satisfies Record<string, ObjectKind>;

@@ -1,16 +1,28 @@
 import { client, type NatsBus } from "@muster/bus";
+import { nsFromMs } from "@muster/leases";
 import { ReservationService } from "@muster/proto";
 import type { Cluster } from "../adapters/cluster.ts";
 import { DEBUG_WORKLOAD } from "./debug.ts";
+import { kubernetesWorkload } from "./kubernetes.ts";
 import { machineWorkload } from "./machine.ts";
 import { containerWorkload } from "./container.ts";
 import { networkWorkload } from "./network.ts";
 import { volumeWorkload } from "./volume.ts";
 import type { Workload } from "./workload.ts";
+import { zdbWorkload } from "./zdb.ts";
 
 /** What makes each type that this engine serves; without a cluster those that live in none. A new one is a file and a line here. */
 export function makeWorkloads(bus: NatsBus, cluster: Cluster | undefined): readonly Workload[] {
-  const inCluster =
-    cluster === undefined ? [] : [networkWorkload, volumeWorkload, containerWorkload].map((make) => make(cluster));
+  const inCluster = cluster === undefined ? [] : clusterWorkloads(cluster);
   return [DEBUG_WORKLOAD, machineWorkload(client(bus, ReservationService)), ...inCluster];
+}
+
+function clusterWorkloads(cluster: Cluster): readonly Workload[] {
+  return [
+    networkWorkload(cluster),
+    volumeWorkload(cluster),
+    containerWorkload(cluster),
+    zdbWorkload(cluster),
+    kubernetesWorkload(cluster, () => nsFromMs(Date.now())),
+  ];
 }

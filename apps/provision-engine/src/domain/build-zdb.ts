@@ -1,0 +1,79 @@
+import type { Place } from "./build-volume.ts";
+import type { ZdbData } from "./data-zdb.ts";
+
+/** What runs a key-value store; each engine has one. */
+export type ZdbImage = {
+  readonly image: string;
+  /** Undefined: the image's own. */
+  readonly command: readonly string[] | undefined;
+  readonly port: number;
+};
+
+export type ZdbOptions = {
+  readonly place: Place;
+  /** By which the pod is found, and known to be the lease's. */
+  readonly labels: Readonly<Record<string, string>>;
+  readonly data: ZdbData;
+  readonly store: ZdbImage;
+};
+
+const CONTAINER_NAME = "zdb";
+const DATA_PATH = "/data";
+const PASSWORD = "password";
+const BYTES_PER_GIB = 2n ** 30n;
+
+export function buildZdbSecret({ place, data }: ZdbOptions) {
+  return { metadata: place, stringData: { [PASSWORD]: data.password } };
+}
+
+/** The address of the store as long as it lives, wherever its pod is. */
+export function buildZdbService({ place, labels, store }: ZdbOptions) {
+  const { port } = store;
+  return {
+    metadata: place,
+    spec: { selector: labels, ports: [{ name: "zdb", port, targetPort: port, protocol: "TCP" }] },
+  };
+}
+
+/** One pod with the claim of the same name. What the store is to be it reads from its environment, which its command may name as `$(ZDB_MODE)`. */
+export function buildZdbSet({ place, labels, data, store }: ZdbOptions) {
+  const { image, command, port } = store;
+  return {
+    metadata: place,
+    spec: {
+      replicas: 1,
+      revisionHistoryLimit: 0,
+      serviceName: place.name,
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: {
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          securityContext: { seccompProfile: { type: "RuntimeDefault" } },
+          containers: [
+            {
+              name: CONTAINER_NAME,
+              image,
+              ...(command !== undefined && { command: [...command] }),
+              env: [
+                { name: "ZDB_MODE", value: data.mode },
+                { name: "ZDB_PUBLIC", value: String(data.public) },
+                { name: "ZDB_SIZE_BYTES", value: String(BigInt(data.size) * BYTES_PER_GIB) },
+                { name: "ZDB_PORT", value: String(port) },
+                { name: "ZDB_DATA", value: DATA_PATH },
+                { name: "ZDB_ADDRESS", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
+                { name: "ZDB_PASSWORD", valueFrom: { secretKeyRef: { name: place.name, key: PASSWORD } } },
+              ],
+              ports: [{ name: "zdb", containerPort: port, protocol: "TCP" }],
+              readinessProbe: { tcpSocket: { port }, periodSeconds: 2 },
+              securityContext: { allowPrivilegeEscalation: false },
+              volumeMounts: [{ name: "data", mountPath: DATA_PATH }],
+            },
+          ],
+          volumes: [{ name: "data", persistentVolumeClaim: { claimName: place.name } }],
+        },
+      },
+    },
+  };
+}

@@ -1,0 +1,50 @@
+import type { V1Pod, V1Service, V1StatefulSet } from "@kubernetes/client-node";
+import { throwFault } from "@muster/faults";
+import type { Cluster } from "../adapters/cluster.ts";
+import type { Look } from "../adapters/lease-objects.ts";
+import { KINDS } from "../adapters/object-kinds.ts";
+import { buildVolumeClaim } from "../domain/build-volume.ts";
+import { buildZdbSecret, buildZdbService, buildZdbSet } from "../domain/build-zdb.ts";
+import { ZDB } from "../domain/data-zdb.ts";
+import { describePods } from "../domain/describe-pods.ts";
+import { leaseLabels } from "../lease-labels.ts";
+import { leaseName, namespaceOf } from "../lease-place.ts";
+import { requireData } from "./require-data.ts";
+import type { Workload } from "./workload.ts";
+
+/** The claim goes last: it is held as long as the pod is there. */
+const PARTS = [KINDS.statefulSet, KINDS.service, KINDS.secret, KINDS.volumeClaim];
+
+/** A key-value store with a disk of its own. The result says where it is reached, and not its password. */
+export function zdbWorkload({
+  objects,
+  namespace: own,
+  storageClasses,
+  zdb: store,
+}: Pick<Cluster, "objects" | "namespace" | "storageClasses" | "zdb">): Workload {
+  return {
+    type: ZDB.type,
+    provision: async (lease, signal) => {
+      if (store === undefined) return throwFault({ code: "not_found", kind: "image", id: "PROVISION_ZDB_IMAGE" });
+      const data = requireData(ZDB, lease);
+      const place = { name: leaseName(lease.order.id), namespace: namespaceOf(lease.order, own) };
+      const options = { place, labels: leaseLabels(lease), data, store };
+      const claim = buildVolumeClaim(place, { size: data.size }, storageClasses[data.disk_type]);
+      await objects.make(lease, KINDS.volumeClaim, claim, signal);
+      await objects.make(lease, KINDS.secret, buildZdbSecret(options), signal);
+      const service = await objects.make<V1Service>(lease, KINDS.service, buildZdbService(options), signal);
+      await objects.make(lease, KINDS.statefulSet, buildZdbSet(options), signal);
+      await objects.until(async (): Promise<Look<undefined>> => {
+        const set = await objects.find<V1StatefulSet>(KINDS.statefulSet, place, signal);
+        if ((set?.status?.readyReplicas ?? 0) > 0) return { is: "there", value: undefined };
+        const pods = await objects.list<V1Pod>(lease, KINDS.pod, place.namespace, signal);
+        return { is: "awaited", because: `the start of the store (${describePods(pods)})` };
+      }, signal);
+      const addresses = (service.spec?.clusterIPs ?? []).filter((address) => address !== "None");
+      const host = `${place.name}.${place.namespace}.svc`;
+      return JSON.stringify({ namespace: place.namespace, host, addresses, port: store.port });
+    },
+    decommission: (lease, signal) =>
+      objects.takeDown(lease, { kinds: PARTS, namespace: namespaceOf(lease.order, own) }, signal),
+  };
+}

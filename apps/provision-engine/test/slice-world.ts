@@ -1,0 +1,137 @@
+import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { loadAllYaml } from "@kubernetes/client-node";
+import { kubeCalls, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openCluster, type Cluster } from "../src/adapters/cluster.ts";
+import { clusterAccess } from "../src/adapters/cluster-access.ts";
+import { leaseObjects } from "../src/adapters/lease-objects.ts";
+import { KINDS } from "../src/adapters/object-kinds.ts";
+import { buildKubeconfig } from "../src/domain/build-slice.ts";
+import type { API_SERVERS } from "./api-servers.ts";
+
+const MANIFEST = new URL("../../../deploy/kubernetes/provision-engine.yaml", import.meta.url);
+const ENGINE = { name: "provision-engine", namespace: "muster-system" };
+const RBAC = { apiVersion: "rbac.authorization.k8s.io/v1" };
+const PLURALS: Readonly<Record<string, { readonly apiVersion: string; readonly plural: string }>> = {
+  ServiceAccount: { apiVersion: "v1", plural: "serviceaccounts" },
+  ClusterRole: { ...RBAC, plural: "clusterroles" },
+  ClusterRoleBinding: { ...RBAC, plural: "clusterrolebindings" },
+};
+const FIRST_PATIENCE = { firstMs: 10, mostMs: 100, totalMs: 60_000 };
+const NO_PATIENCE = { ...FIRST_PATIENCE, totalMs: 0 };
+
+/** A cluster without nodes and, where the server is a real one, without controllers: the test plays them. */
+export type SliceWorld = AsyncDisposable & {
+  /** As an engine has it, with the rights of deploy/kubernetes and no more. */
+  readonly cluster: Cluster;
+  /** The same, but nothing is waited for. */
+  readonly impatient: Cluster;
+  /** File of the engine. */
+  readonly kubeconfig: string;
+  /** With all rights. */
+  readonly calls: KubeCalls;
+  readonly isReal: boolean;
+  /** Does once what controllers do: counts quotas, starts stores, lets go what is deleted. */
+  play(): Promise<void>;
+  /** Calls by a kubeconfig. */
+  enter(kubeconfig: string): Promise<KubeCalls>;
+};
+
+export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]): Promise<SliceWorld> {
+  await using starting = new AsyncDisposableStack();
+  const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-slices-"))).path;
+  const server = starting.use(await start());
+  const admin = loadKube(server.kubeconfig);
+  const calls = starting.use(kubeCalls(admin));
+  await grantRights(calls);
+  const engineAccess = await clusterAccess(admin, calls, undefined)(ENGINE, 3600, AbortSignal.timeout(60_000));
+  const kubeconfig = join(directory, "engine.kubeconfig");
+  await writeFile(kubeconfig, buildKubeconfig({ ...engineAccess, namespace: ENGINE.namespace }));
+  const configuration = {
+    kubeconfig,
+    namespace: "default",
+    storageClasses: { ssd: "fast", hdd: undefined },
+    slices: { role: "muster-lease", url: undefined },
+    zdb: { image: "zdb:1", port: 9900, command: ["zdb", "--mode", "$(ZDB_MODE)"] },
+  };
+  const cluster = starting.use(openCluster(configuration, () => undefined));
+  const engineCalls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  let entered = 0;
+  const all = starting.move();
+  return {
+    cluster: { ...cluster, objects: leaseObjects(engineCalls, FIRST_PATIENCE) },
+    impatient: { ...cluster, objects: leaseObjects(engineCalls, NO_PATIENCE) },
+    kubeconfig,
+    calls,
+    isReal,
+    play: () => (isReal ? playControllers(calls) : startPods(calls)),
+    enter: async (text) => {
+      const file = join(directory, `${++entered}.kubeconfig`);
+      await writeFile(file, text, { mode: 0o600 });
+      return all.use(kubeCalls(loadKube(file)));
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+async function grantRights(calls: KubeCalls): Promise<void> {
+  await calls.create<KubeObject>(KINDS.namespace, { metadata: { name: ENGINE.namespace } });
+  for (const object of loadAllYaml(await readFile(MANIFEST, "utf8")) as KubeObject[]) {
+    const resource = PLURALS[object.kind ?? ""];
+    if (resource === undefined) continue;
+    const { namespace } = object.metadata ?? {};
+    await calls.create(namespace === undefined ? resource : { ...resource, namespace }, object);
+  }
+}
+
+const STATUS = { subresource: "status" };
+type Written = KubeObject & { readonly spec?: { readonly hard?: object }; readonly status?: object };
+
+/** Written over by somebody else, or gone meanwhile: the next time does it. */
+function unlessOvertaken(write: Promise<unknown>): Promise<unknown> {
+  return unlessFault(write, "not_found", "conflict");
+}
+
+async function startPods(calls: KubeCalls): Promise<void> {
+  const { items } = await calls.list<KubeObject>(KINDS.pod);
+  const conditions = [{ type: "Ready", status: "True", lastTransitionTime: new Date().toISOString() }];
+  const body = { status: { phase: "Running", conditions } };
+  for (const { metadata } of items)
+    await unlessOvertaken(
+      calls.patch({ ...KINDS.pod, ...placeOf(metadata) }, metadata?.name ?? "", { kind: "merge", body }, STATUS),
+    );
+}
+
+async function playControllers(calls: KubeCalls): Promise<void> {
+  const each = async (
+    kind: (typeof KINDS)[keyof typeof KINDS],
+    act: (found: Written, at: Place) => Promise<unknown>,
+  ) => {
+    for (const found of (await calls.list<Written>(kind)).items)
+      await unlessOvertaken(act(found, { ...kind, ...placeOf(found.metadata) }));
+  };
+  const patch = (at: Place, { metadata }: Written, body: object, options = {}) =>
+    calls.patch(at, metadata?.name ?? "", { kind: "merge", body }, options);
+  await each(KINDS.resourceQuota, async (found, at) => {
+    const { hard = {} } = found.spec ?? {};
+    if ("hard" in (found.status ?? {})) return;
+    const used = Object.fromEntries(Object.keys(hard).map((name) => [name, "0"]));
+    await patch(at, found, { status: { hard, used } }, STATUS);
+  });
+  await each(KINDS.statefulSet, (found, at) => patch(at, found, { status: { replicas: 1, readyReplicas: 1 } }, STATUS));
+  for (const kind of [KINDS.statefulSet, KINDS.volumeClaim])
+    await each(kind, async (found, at) => {
+      if (found.metadata?.deletionTimestamp !== undefined) await patch(at, found, { metadata: { finalizers: null } });
+    });
+  await each(KINDS.namespace, async (found, at) => {
+    if (found.metadata?.deletionTimestamp === undefined) return;
+    await calls.replace(at, { ...found, spec: { finalizers: [] } } as Written, { subresource: "finalize" });
+  });
+}
+
+type Place = { readonly apiVersion: string; readonly plural: string; readonly namespace?: string };
+
+function placeOf(metadata: KubeObject["metadata"]): { readonly namespace?: string } {
+  return metadata?.namespace === undefined ? {} : { namespace: metadata.namespace };
+}
