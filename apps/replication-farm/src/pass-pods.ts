@@ -8,6 +8,7 @@ import { planPods, type PodStep, type Restarts } from "./domain/plan-pods.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
 import { podNameOf, type ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
+import { isWorse } from "./domain/worse-trouble.ts";
 import { shareReads } from "./share-reads.ts";
 
 /** What the steps that make pods what the record says need from outside. */
@@ -138,9 +139,11 @@ function withAnswers(set: ReplicaSet, outcomes: readonly Outcome[], nowMs: numbe
   const renumbered = taken.filter((ordinal) => placed.has(ordinal)).reduce(renumber, set);
   const refusals = outcomes.filter((outcome) => outcome.is === "refused").map(({ message }) => message);
   const [message] = refusals;
-  const isKnown = set.trouble?.code === "POD_REFUSED" && refusals.includes(set.trouble.message);
+  const { trouble } = set;
+  const isKnown = trouble?.code === "POD_REFUSED" && refusals.includes(trouble.message);
+  const isHidden = trouble !== undefined && isWorse(trouble.code, "POD_REFUSED");
   const next =
-    message === undefined || isKnown
+    message === undefined || isKnown || isHidden
       ? renumbered
       : { ...renumbered, trouble: { code: "POD_REFUSED", message, sinceMs: nowMs } as const };
   return next === set ? undefined : next;

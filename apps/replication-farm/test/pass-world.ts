@@ -38,10 +38,14 @@ const FENCE = 1;
 
 export const NODES_FRESH_MS = 3_600_000;
 
+type Others = Pick<Partial<PassDeps>, "auditLog" | "now" | "unhealthyMs" | "alerts"> & {
+  readonly wallNow?: () => number;
+};
+
 /** `pods`: what the API server does instead of counting; `wallNow`: the clock that the watcher's marks are compared with. */
 export async function passWorld(
   pods: Partial<PassDeps["pods"]> = {},
-  { wallNow = Date.now, ...others }: Pick<Partial<PassDeps>, "auditLog"> & { readonly wallNow?: () => number } = {},
+  { wallNow = Date.now, ...others }: Others = {},
 ): Promise<PassWorld> {
   await using starting = new AsyncDisposableStack();
   const nats = starting.use(await natsServer());

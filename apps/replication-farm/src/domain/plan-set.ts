@@ -6,6 +6,7 @@ import { planMoot, planTransfer } from "./plan-transfer.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
+import { isWorse } from "./worse-trouble.ts";
 
 const NODES_NAMED_MAX = 3;
 /** Nodes that one write places, takes away or makes anew. */
@@ -137,8 +138,8 @@ function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan 
   if (waits.includes("nodes-unknown")) return { change: undefined, waits };
   const found = findTrouble(snapshot, waits);
   if (found?.code === set.trouble?.code && found?.message === set.trouble?.message) return { change: undefined, waits };
-  if (found === undefined && set.trouble !== undefined && lasts(snapshot, set.trouble))
-    return { change: undefined, waits };
+  const hides = set.trouble !== undefined && (found === undefined || isWorse(set.trouble.code, found.code));
+  if (hides && set.trouble !== undefined && lasts(snapshot, set.trouble)) return { change: undefined, waits };
   const trouble = found && { ...found, sinceMs: nowMs };
   return { change: { next: { ...set, trouble }, because: "trouble-changed", audits: [] }, waits };
 }

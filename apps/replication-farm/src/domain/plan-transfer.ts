@@ -5,6 +5,7 @@ import { countPlaced, findCandidates, isReady, place, retarget } from "./places.
 import { podNameOf, type Placement, type ReplicaSet, type Transfer } from "./replica-set.ts";
 import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
+import { isWorse } from "./worse-trouble.ts";
 
 /** Why a node is left that is eligible: it is tried once. */
 export const REQUESTED = "somebody asked for it";
@@ -115,6 +116,7 @@ function takeBack(
   const isTriedAgain = !isOldFit && set.spec.allocationStrategy === "dynamic";
   const outlook = isTriedAgain ? `attempt ${failures}` : "it is not tried again";
   const message = `leaving ${oldNode} (${transfer.because}) was given up: ${why}; ${outlook}`;
+  const isHidden = set.trouble !== undefined && isWorse(set.trouble.code, "TRANSFER_FAILED");
   const back = { ...set, placements: set.placements.filter(({ node }) => node !== newNode), transfer: undefined };
   const next: ReplicaSet = isOldFit
     ? back
@@ -123,7 +125,7 @@ function takeBack(
         transferFailures: failures,
         // Sets do not fail at one moment, so that their pauses need no spread.
         transferNotBeforeMs: nowMs + backoffMs(failures, transferRetry, () => 1),
-        trouble: { code: "TRANSFER_FAILED", message, sinceMs: nowMs },
+        trouble: isHidden ? set.trouble : { code: "TRANSFER_FAILED", message, sinceMs: nowMs },
       };
   const rollback = audit("NODE_TRANSFER_ROLLBACK", set, transfer, isTriedAgain ? why : `${why}; ${outlook}`);
   return {

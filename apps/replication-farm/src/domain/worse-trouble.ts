@@ -1,0 +1,25 @@
+import type { TroubleCode } from "./replica-set.ts";
+
+/**
+ * Which of two troubles a set tells when it has both, the smaller number first: always the same one, whoever finds it and when, or they would take turns, and each turn would be a write and an alert. First
+ * those on which the set acts, then those that are noticed only as they happen, then those that any look at the set finds again.
+ */
+const ORDER = {
+  MACHINES_GONE: 1,
+  NO_ELIGIBLE_NODES: 2,
+  ROLL_SET_MISSING: 3,
+  TRANSFER_FAILED: 4,
+  POD_REFUSED: 5,
+  MACHINE_REFUSED: 6,
+  LEDGER_AWAY: 7,
+  WAITING_FOR_MACHINE: 8,
+  OVERLAP: 9,
+  TOO_FEW_NODES: 10,
+  NOT_HEALTHY: 11,
+  ROLL_STUCK: 12,
+} satisfies Record<TroubleCode, number>;
+
+/** Whether a set that has both troubles tells the first. */
+export function isWorse(a: TroubleCode, b: TroubleCode): boolean {
+  return ORDER[a] < ORDER[b];
+}
