@@ -51,23 +51,24 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
     await expectNothingLeft(world);
   });
 
-  it("lets whoever has the key of the command line look at everything, and send again what nobody could handle", async () => {
-    const kinds = ["sessions", "jobs", "replicasets", "rolls", "leases", "pools", "reservations"];
-    const lines = [...kinds.map((kind) => ["get", kind]), ["doctor"]];
-    const ended = await Promise.all(lines.map((args) => muster(world, args)));
-    for (const { code, output } of ended) expect(code, output).toBe(0);
+  it("lets the key of the command line look at everything, and send again what nobody could handle", async () => {
+    const { code, output } = await muster(world, ["doctor"]);
+    expect(code, output).toBe(0);
     await using bus = await connectNats({ ...world.stack.nats, name: "test" });
-    await bus.publish(subjects.runSession("spoilt"), new TextEncoder().encode("spoilt"), { messageId: "spoilt" });
-    const letter = await until("it lies with the dead letters", async () => {
-      const [found] = await deadLetters(bus).list({ area: "session" });
-      return found ?? false;
-    });
-    expect(await muster(world, ["dead-letters", "replay", String(letter.id)])).toMatchObject({ code: 0 });
-    const again = await until("it lies there again", async () => {
-      const [found] = await deadLetters(bus).list({ area: "session", after: letter.id });
-      return found ?? false;
-    });
-    expect(await muster(world, ["dead-letters", "drop", String(again.id)])).toMatchObject({ code: 0 });
+    const letters = deadLetters(bus);
+    const letterOf = (area: string, after: number) =>
+      until(`something of ${area} lies with the dead letters`, async () => {
+        const [found] = await letters.list({ area, after });
+        return found ?? false;
+      });
+    const spoilt = { session: subjects.runSession("spoilt"), lease: subjects.orderLease("main", "spoilt") };
+    for (const [area, subject] of Object.entries(spoilt)) {
+      await bus.publish(subject, new TextEncoder().encode("spoilt"), { messageId: subject });
+      const { id } = await letterOf(area, 0);
+      await letters.replay(id);
+      const again = await letterOf(area, id);
+      expect(await letters.drop(again.id)).toBe(true);
+    }
   });
 
   it("runs sessions one after another when one executor is allowed, and says why the second waits", async () => {
