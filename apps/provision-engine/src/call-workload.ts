@@ -1,6 +1,6 @@
 import { takeTurns } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
-import { isOver } from "@muster/leases";
+import { isOver, waitMsUntil } from "@muster/leases";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { inLeaseTrace } from "./lease-trace.ts";
 import type { Outcome, PassDeps } from "./pass.ts";
@@ -21,9 +21,11 @@ export type CallOptions = {
 
 /** Text of an error in a record. */
 const MESSAGE_CHARACTERS_MAX = 2000;
+/** Of a result: its record stays below the largest value of a bucket. */
+const RESULT_BYTES_MAX = 262_144;
 
 /**
- * Calls of workloads, so many at once, each no longer than its deadline. One that goes on beyond it is left alone: the next call finds what it has made. Rejects with
+ * Calls of workloads, so many at once, each no longer than its deadline, nor a provisioner than its lease. One that goes on beyond it is left alone: the next call finds what it has made. Rejects with
  * AbortError once the lead is lost.
  */
 export function callWorkloads(options: CallOptions): Pick<PassDeps, "provision" | "decommission"> {
@@ -51,7 +53,7 @@ export function callWorkloads(options: CallOptions): Pick<PassDeps, "provision" 
 }
 
 async function call(
-  { deadlineMs, isHeld, signal, defect }: CallOptions,
+  { deadlineMs: longestMs, nowNs, isHeld, signal, defect }: CallOptions,
   record: LeaseRecord,
   doing: "provision" | "decommission",
   work: (signal: AbortSignal) => Promise<string>,
@@ -59,13 +61,15 @@ async function call(
   // A process that was frozen may come here before it knows that it leads no more.
   const isLost = (): boolean => signal.aborted;
   if (isLost() || !isHeld()) throw lost();
+  // What is made for a lease that is over by then would only be taken down.
+  const deadlineMs = doing === "provision" ? waitMsUntil(record.expiresAtNs, nowNs(), longestMs) : longestMs;
   const late = AbortSignal.timeout(deadlineMs);
   const ended = AbortSignal.any([signal, late]);
   const gaveUp = Promise.withResolvers<Outcome>();
   const giveUp = (): void => gaveUp.resolve(failed(`no answer within ${deadlineMs} ms`, true));
   ended.addEventListener("abort", giveUp);
   try {
-    const begin = () => settled(record.order.id, work(ended), defect);
+    const begin = () => settled(record.order.id, () => work(ended), defect);
     const traced = inLeaseTrace(record, `${doing} ${record.order.type}`, begin, failureOf);
     const outcome = await Promise.race([traced, gaveUp.promise]);
     // What was cut off by the end of the lead has not failed.
@@ -76,9 +80,12 @@ async function call(
   }
 }
 
-async function settled(id: string, work: Promise<string>, defect: CallOptions["defect"]): Promise<Outcome> {
+async function settled(id: string, work: () => Promise<string>, defect: CallOptions["defect"]): Promise<Outcome> {
   try {
-    return { ok: true, data: await work };
+    const data = await work();
+    return isJson(data)
+      ? { ok: true, data }
+      : failed(`its result is no JSON, or larger than ${RESULT_BYTES_MAX} bytes`, false);
   } catch (error) {
     const fault = faultOf(error);
     // That nobody answers says nothing of the order.
@@ -86,6 +93,17 @@ async function settled(id: string, work: Promise<string>, defect: CallOptions["d
     if (fault !== undefined) return { ...failed(describeFault(fault), isRetryable(fault)), waits };
     if (!(error instanceof Error && error.name === "AbortError")) defect(id, error);
     return failed("a defect of the engine, which its log tells", true);
+  }
+}
+
+/** Whatever the types say: a result that cannot be written would be tried for ever. */
+function isJson(data: unknown): boolean {
+  if (typeof data !== "string" || Buffer.byteLength(data) > RESULT_BYTES_MAX) return false;
+  try {
+    JSON.parse(data);
+    return true;
+  } catch {
+    return false;
   }
 }
 

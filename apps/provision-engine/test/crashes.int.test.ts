@@ -10,6 +10,7 @@ import {
   engineWorld,
   historyOf,
   LONG,
+  NS_PER_MS,
   order,
   phase,
   reaches,
@@ -153,6 +154,25 @@ it(
     await reaches(world, "4-1", "ENDED");
     await reaches(world, "4-3", "ACTIVE");
     await reaches(world, "4-2", "ACTIVE");
+  },
+  TEST_MS,
+);
+
+it(
+  "a lease whose time ends while it is being made is taken down, with what was made of it, and nothing is told to be there",
+  async () => {
+    await using files = await fileWorld();
+    const { world } = files;
+    await files.start();
+    await ready(world);
+    await files.touch("5-1.hang");
+    const short = () => signedOrder(user, { id: "5-1", durationNs: 3_000n * NS_PER_MS });
+    // However slow the machine is, one of the orders arrives before it is over.
+    await until("an order is taken", () => order(world, short()).then(() => true), LONG);
+    await until("it hangs", () => files.exists("5-1.hangs"), LONG);
+    await reaches(world, "5-1", "ENDED");
+    expect(files.exists("5-1")).toBe(false);
+    expect(await historyOf(world, "5-1")).toEqual(["ORDERED", "ENDING", "DECOMMISSIONED"]);
   },
   TEST_MS,
 );

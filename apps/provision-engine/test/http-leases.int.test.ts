@@ -173,6 +173,20 @@ it("gives up telling what a controller refuses, and writes that into the history
   expect(await phase(world, "5-1")).toBe("ACTIVE");
 });
 
+it("tells what an engine that died had written and not told", async () => {
+  const before = controller.asked.length;
+  // It is told, and says nothing: whether it knows cannot be known.
+  controller.answerBy(({ method }) => method === "PUT");
+  controller.list(toJsonOrder(signedOrder(user, { id: "7-1" })));
+  await reaches(world, "7-1", "ACTIVE");
+  await until("it is being told", () => controller.asked.slice(before).some((path) => path.includes("/7-1/")), LONG);
+  await engine.kill();
+  controller.answerBy(() => false);
+  engine = await start();
+  expect(await isTold("7-1", "result")).toMatchObject({ state: "ok", number: 1 });
+  expect(await historyOf(world, "7-1")).toEqual(["ORDERED", "PROVISIONED"]);
+});
+
 it("asks for everything again at a start, and neither makes nor tells again what is known", async () => {
   const known = signedOrder(user, { id: "6-1" });
   controller.list(toJsonOrder(known, { result: { created: "2026-01-01T00:00:00Z", data: "{}" } }));

@@ -114,3 +114,18 @@ it("never lets what is held exceed the capacity, and never refuses what fits", (
     }),
   );
 });
+
+it.each<[Phase, Admission["admit"]]>([
+  ["ORDERED", "no"],
+  ["PROVISIONING", "no"],
+  ["ACTIVE", "no"],
+  ["DECOMMISSIONING", "no"],
+  ["ENDED", "yes"],
+  ["FAILED", "yes"],
+])("an order that refers to a lease that is %s is admitted: %s", (phase, admit) => {
+  const order = anOrder({ id: "2-1", reference: "1-2" });
+  const holdings = { held: NO_UNITS, capacity: {}, ofUser: [volume(phase)] };
+  expect(decideAdmission(order, claim(), holdings).admit).toBe(admit);
+  const strangers = { ...holdings, ofUser: [volume(phase, { user: "another" })] };
+  expect(decideAdmission(order, claim(), strangers).admit).toBe("yes");
+});

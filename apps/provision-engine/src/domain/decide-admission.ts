@@ -34,8 +34,24 @@ const UNITS = ["mru", "cru", "sru", "hru"] as const;
 
 /** Whether a lease may be provisioned now: what it mounts and joins is there and belongs to its user, and what it takes is free. Exactly what is free is given. */
 export function decideAdmission(order: Order, claim: Claim, holdings: Holdings): Admission {
-  const need = decideNeeds(order, claim, holdings);
+  const need = decideReference(order, holdings) ?? decideNeeds(order, claim, holdings);
   return need.admit === "yes" ? decideCapacity(claim.units, holdings) : need;
+}
+
+/**
+ * What an earlier lease has is not handed over to another: whoever orders that gets nothing empty in its place, and the earlier lease stays. One that is not there any
+ * more has nothing to hand over.
+ */
+function decideReference({ user, reference }: Order, holdings: Holdings): Admission | undefined {
+  if (reference === undefined) return undefined;
+  const isThere = holdings.ofUser.some(
+    ({ order, phase }) => order.id === reference && order.user === user && (mayHold(phase) || phase === "ORDERED"),
+  );
+  if (!isThere) return undefined;
+  return {
+    admit: "no",
+    because: `upgrade refused: lease ${reference} is there, and is not taken over; renew or end it`,
+  };
 }
 
 function decideNeeds({ user }: Order, { needs, network }: Claim, holdings: Holdings): Admission {

@@ -1,0 +1,71 @@
+import { FaultError } from "@muster/faults";
+import { DURATION_NS_MAX, nsFromMs } from "@muster/leases";
+import { expect, it } from "vitest";
+import { callWorkloads } from "./call-workload.ts";
+import { aLease } from "./domain/a-lease.ts";
+import type { LeaseRecord } from "./domain/lease.ts";
+import type { Workload } from "./workloads/workload.ts";
+
+const LONG_MS = 600_000;
+const hanging = (): Promise<never> => new Promise(() => undefined);
+const forEver = aLease({ order: { durationNs: DURATION_NS_MAX } });
+
+function calling(provision: Workload["provision"], changes: { deadlineMs?: number; nowNs?: () => bigint } = {}) {
+  const defects: unknown[] = [];
+  const calls = callWorkloads({
+    workloads: new Map([["debug", { type: "debug", provision, decommission: () => Promise.resolve() }]]),
+    nowNs: () => 0n,
+    parallel: 1,
+    deadlineMs: LONG_MS,
+    isHeld: () => true,
+    signal: new AbortController().signal,
+    defect: (_id, error) => defects.push(error),
+    ...changes,
+  });
+  return { ...calls, defects };
+}
+const outcomeOf = (provision: Workload["provision"], record: LeaseRecord = forEver) =>
+  calling(provision).provision(record);
+const given = (value: unknown) => () => Promise.resolve(value as string);
+const circular: { self?: unknown } = {};
+circular.self = circular;
+
+it.each<[string, Workload["provision"], object]>([
+  ["gives JSON has made it", given('{"a":1}'), { ok: true, data: '{"a":1}' }],
+  ["gives what is no JSON has failed", given("{a:1}"), { ok: false, retryable: false }],
+  ["gives nothing has failed", given(undefined), { ok: false, retryable: false }],
+  ["gives an object has failed", given({ a: 1 }), { ok: false, retryable: false }],
+  ["gives more than a record holds has failed", given(`"${"x".repeat(300_000)}"`), { ok: false, retryable: false }],
+  ["cannot write what it gives is tried again", () => Promise.resolve(JSON.stringify(circular)), { retryable: true }],
+  ["throws before it waits is tried again", () => boom(), { ok: false, retryable: true }],
+  ["rejects with no fault is tried again", () => Promise.reject(new Error("boom")), { ok: false, retryable: true }],
+  [
+    "refuses has failed",
+    () => Promise.reject(new FaultError({ code: "invalid_request", field: "data", reason: "no" })),
+    { ok: false, retryable: false, message: "data: no" },
+  ],
+])("a provisioner that %s", async (_what, provision, outcome) => {
+  expect(await outcomeOf(provision)).toMatchObject(outcome);
+});
+
+function boom(): never {
+  throw new Error("boom");
+}
+
+it("tells of what is no fault, and not of faults", async () => {
+  const { provision, defects } = calling(() => Promise.reject(new Error("boom")));
+  await provision(forEver);
+  expect(defects).toEqual([new Error("boom")]);
+});
+
+it("waits for a provisioner no longer than its deadline, nor than its lease lasts, and leaves none beside it waiting", async () => {
+  const late = calling(hanging, { deadlineMs: 1 });
+  expect(await late.provision(forEver)).toMatchObject({ ok: false, retryable: true, message: "no answer within 1 ms" });
+  const record = aLease({ order: { createdNs: 0n, durationNs: nsFromMs(20) } });
+  const short = calling(hanging, { nowNs: () => nsFromMs(19) });
+  const [ended, next] = await Promise.all([short.provision(record), short.provision(record)]);
+  expect([ended, next]).toMatchObject([
+    { ok: false, retryable: true },
+    { ok: false, retryable: true },
+  ]);
+});
