@@ -3,6 +3,7 @@ import { subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SERVICES, type ServiceName } from "../src/stack.ts";
+import { leaseEachType } from "./lease-run.ts";
 import { muster } from "./muster-run.ts";
 import { rollingSuite } from "./rolling-suite.ts";
 import {
@@ -24,6 +25,9 @@ const KILLED: readonly { readonly who: string; readonly services: readonly Servi
   ...OF_SESSIONS.map((service) => ({ who: `${service} is`, services: [service] })),
   { who: "all that sessions do not need are", services: SERVICES.filter((service) => !OF_SESSIONS.includes(service)) },
 ];
+
+/** Each command is a process, and a machine may be slow. */
+const LEASES = { timeout: 600_000 };
 
 /** The first replica of each of these. */
 async function killFirst(world: World, services: readonly ServiceName[]): Promise<void> {
@@ -86,6 +90,10 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
     expect(eventNames(second)).toEqual(GOOD);
     await expectNothingLeft(world);
   });
+
+  it("leases a network with a volume and a container in it, and leaves nothing of them", LEASES, () =>
+    leaseEachType(world),
+  );
 
   it.each(KILLED)("ends a session with its one right outcome when $who killed while it runs", async ({ services }) => {
     const name = `kill-${services[0]}`;
