@@ -77,9 +77,9 @@ const MAY: Readonly<Record<Exclude<Service, "provision-engine">, Matrix>> = {
   },
 };
 
-/** The engine makes what leases are of, in namespaces that it makes for them: this list grows with the kinds of leases, these never stand in it. */
+/** The engine makes what leases are of, in namespaces that it makes for them: that grows with the kinds of leases, and these never stand in it. */
 const ENGINE_NEVER = RESOURCES.filter((resource) =>
-  /^(pods\/|serviceaccounts|nodes|daemonsets|leases|jobs|roles|rolebindings|cluster|custom|validating)/.test(resource),
+  /^(pods\/|serviceaccounts\/|nodes|daemonsets|leases|jobs|roles|cluster|custom|validating)/.test(resource),
 );
 
 describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, asked of ${HERE}`, () => {
@@ -101,8 +101,18 @@ describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, a
     expect(await matrixOf(calls, service, RESOURCES)).toEqual(may);
   });
 
-  it("provision-engine: nothing on machines, rights, or what runs in a pod", { timeout: 120_000 }, async () => {
+  it("provision-engine: nothing on machines, in pods of others, or on roles", { timeout: 120_000 }, async () => {
     expect(await matrixOf(calls, "provision-engine", ENGINE_NEVER)).toEqual({});
+  });
+
+  it("provision-engine: enters only accounts of slices, and gives only their role", async () => {
+    const ask = (attributes: Attributes) => isAllowed(calls, "provision-engine", attributes);
+    const token = { resource: "serviceaccounts", subresource: "token", namespace: "muster-system", verb: "create" };
+    const bind = { group: "rbac.authorization.k8s.io", resource: "clusterroles", verb: "bind" };
+    expect(await ask({ ...token, name: "muster-lease" })).toBe(true);
+    expect(await ask({ ...bind, name: "muster-lease" })).toBe(true);
+    for (const name of ["session-controller", "default"]) expect(await ask({ ...token, name })).toBe(false);
+    for (const name of ["cluster-admin", "admin", "muster-watcher"]) expect(await ask({ ...bind, name })).toBe(false);
   });
 
   it("job-controller: of all leases of leaders only its own", async () => {
