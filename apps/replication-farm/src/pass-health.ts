@@ -1,5 +1,5 @@
+import { podOf } from "./domain/places.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
-import { podNameOf } from "./domain/replica-set.ts";
 import type { SetPod } from "./domain/set-snapshot.ts";
 import type { Owned } from "./pass.ts";
 
@@ -13,10 +13,11 @@ export function findUnhealthy(
   const ordinals = new Set(set.placements.map(({ ordinal }) => ordinal));
   for (const ordinal of unreadySince.keys()) if (!ordinals.has(ordinal)) unreadySince.delete(ordinal);
   const { oldNode, newNode } = set.transfer ?? {};
-  return set.placements.flatMap(({ node, ordinal }) => {
+  return set.placements.flatMap((placement) => {
+    const { node, ordinal } = placement;
     // A transfer has a time limit of its own.
     if (node === oldNode || node === newNode) return [];
-    if (pods.get(podNameOf(set.name, ordinal))?.health === "READY") {
+    if (podOf(set, pods, placement)?.health === "READY") {
       unreadySince.delete(ordinal);
       return [];
     }

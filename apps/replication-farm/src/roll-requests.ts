@@ -65,6 +65,7 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
     newSet,
     target,
     undoTarget: oldHas + newHas,
+    newBefore: newHas,
     minimum,
     leaveOld,
     delayMs,

@@ -4,7 +4,7 @@ import { countAvailable, countHealthy } from "../domain/count-healthy.ts";
 import { desiredOf } from "../domain/desired-of.ts";
 import { explainRoll } from "../domain/explain-roll.ts";
 import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
-import type { Roll } from "../domain/roll.ts";
+import { minimumOf, type Roll } from "../domain/roll.ts";
 import { laterThan } from "../later-than.ts";
 import { explainNodesOf } from "../node-verdicts.ts";
 import {
@@ -191,7 +191,7 @@ function rollMessage(
   const [old, fresh] = [sight(roll.oldSet), sight(roll.newSet)];
   const blind = deps.world.nodeSights() === undefined;
   return {
-    record: toWireRoll(roll),
+    record: toWireRoll({ ...roll, minimum: minimumOf(roll) }),
     revision,
     oldHealthy: old.healthy,
     oldCurrent: old.current,

@@ -96,6 +96,7 @@ const roll: fc.Arbitrary<Roll> = fc.record({
   newSet: word,
   target: whole,
   undoTarget: whole,
+  newBefore: whole,
   minimum: whole,
   leaveOld: fc.boolean(),
   delayMs: whole,

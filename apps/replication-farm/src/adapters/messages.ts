@@ -299,6 +299,7 @@ function toRoll(message: muster.farm.v1.RollRecord): Roll {
     target: replicasDesired,
     // Of a record from before it was kept.
     undoTarget: message.undoReplicasDesired ?? oldDesired + newDesired,
+    newBefore: message.newBefore,
     minimum: minimumReplicas,
     leaveOld,
     delayMs: rollDelayMs,

@@ -85,6 +85,7 @@ export function aRoll(roll: Partial<Roll> = {}): Roll {
     newSet: "web-2",
     target: 3,
     undoTarget: 3,
+    newBefore: 0,
     minimum: 2,
     leaveOld: false,
     delayMs: 0,

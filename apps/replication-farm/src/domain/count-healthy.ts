@@ -1,12 +1,13 @@
 import { isAvailable } from "./decide-available.ts";
-import { podNameOf, type ReplicaSet } from "./replica-set.ts";
+import { podOf } from "./places.ts";
+import type { ReplicaSet } from "./replica-set.ts";
 import type { SetPod } from "./set-snapshot.ts";
 
 /** Pods of the set's places that are ready and made from its template. */
 export function countHealthy(set: ReplicaSet, pods: ReadonlyMap<string, SetPod>, templateHash: string): number {
-  return set.placements.filter(({ ordinal, templateHash: hash }) => {
-    const pod = pods.get(podNameOf(set.name, ordinal));
-    return hash === templateHash && pod?.health === "READY" && !pod.deleting;
+  return set.placements.filter((placement) => {
+    const pod = podOf(set, pods, placement);
+    return placement.templateHash === templateHash && pod?.health === "READY" && !pod.deleting;
   }).length;
 }
 

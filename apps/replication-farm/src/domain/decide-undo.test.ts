@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { aRoll } from "./a-set.ts";
 import { decideUndo } from "./decide-undo.ts";
-import type { Roll } from "./roll.ts";
+import { minimumOf, type Roll } from "./roll.ts";
 
 function undone(roll: Partial<Roll>): Roll {
   const verdict = decideUndo(aRoll(roll));
@@ -18,7 +18,11 @@ describe("an update that is undone", () => {
       { target: 1, undoTarget: 3, oldDesired: 2, newDesired: 1, leaveOld: true },
       { target: 3, undoTarget: 3, leaveOld: false },
     ],
-    ["that began below its minimum", { target: 5, undoTarget: 3, minimum: 4 }, { target: 3, minimum: 3 }],
+    [
+      "that went on from a canary",
+      { target: 3, undoTarget: 3, newBefore: 1, oldDesired: 1, newDesired: 2 },
+      { target: 2, undoTarget: 3, leaveOld: true },
+    ],
   ])("%s goes back to as many as there were", (_case, roll, expected) => {
     const before = aRoll(roll);
     expect(undone(roll)).toMatchObject({
@@ -29,6 +33,18 @@ describe("an update that is undone", () => {
       newDesired: before.oldDesired,
       undone: 1,
     });
+  });
+
+  it("and done again is what it was, with the minimum that was asked for, which counts as far as there were so many", () => {
+    for (const roll of [
+      aRoll({ target: 5, undoTarget: 3, minimum: 4, oldDesired: 3, newDesired: 2 }),
+      aRoll({ target: 3, undoTarget: 3, newBefore: 1, minimum: 1, oldDesired: 1, newDesired: 2 }),
+    ]) {
+      const back = undone(roll);
+      expect(minimumOf(back)).toBe(Math.min(roll.minimum, 3));
+      expect(undone(back)).toEqual({ ...roll, undone: 2 });
+      expect(undone(undone(back))).toEqual({ ...back, undone: 3 });
+    }
   });
 
   it("is refused when nothing could be moved", () => {

@@ -1,12 +1,13 @@
 import { decideMinimum } from "./decide-minimum.ts";
-import type { Roll } from "./roll.ts";
+import { minimumOf, type Roll } from "./roll.ts";
 
 export type UndoVerdict =
   { readonly is: "undone"; readonly next: Roll } | { readonly is: "refused"; readonly because: string };
 
-/** Old and new change places, and the one that was the old set gets as many replicas as there were at the beginning. */
+/** Old and new change places, and each gets as many replicas as it had at the beginning; a canary stays. */
 export function decideUndo(roll: Roll): UndoVerdict {
-  const { oldSet, newSet, oldDesired, newDesired, target, undoTarget, minimum, leaveOld } = roll;
+  const { oldSet, newSet, oldDesired, newDesired, target, undoTarget, newBefore, leaveOld } = roll;
+  const isGoingBack = roll.undone % 2 === 0;
   const next: Roll = {
     ...roll,
     phase: "RUNNING",
@@ -14,17 +15,22 @@ export function decideUndo(roll: Roll): UndoVerdict {
     newSet: oldSet,
     oldDesired: newDesired,
     newDesired: oldDesired,
-    target: undoTarget,
-    // The canary alone would be less than what both sets have.
-    undoTarget: leaveOld ? Math.max(target, undoTarget) : target,
-    // There may have been fewer at the beginning.
-    minimum: Math.min(minimum, undoTarget),
-    leaveOld: false,
+    ...(isGoingBack
+      ? {
+          target: undoTarget - newBefore,
+          // The canary alone would be less than what both sets have.
+          undoTarget: leaveOld ? Math.max(target, undoTarget) : target,
+          leaveOld: newBefore > 0,
+        }
+      : { target: undoTarget, undoTarget: target + newBefore, leaveOld: false }),
     // Who takes it back does not wait to see how it goes on.
     lastStepAtMs: 0,
     undone: roll.undone + 1,
   };
   // Counts have moved since the minimum was looked at.
-  const never = next.newDesired < next.target ? decideMinimum(next, oldDesired + newDesired) : undefined;
+  const never =
+    next.newDesired < next.target
+      ? decideMinimum({ ...next, minimum: minimumOf(next) }, oldDesired + newDesired)
+      : undefined;
   return never === undefined ? { is: "undone", next } : { is: "refused", because: never };
 }

@@ -1,6 +1,6 @@
 import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
 import type { Audit } from "./set-plan.ts";
-import type { SetSnapshot } from "./set-snapshot.ts";
+import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
 /** Eligible nodes that have none of this pod id and are not an older set's, in the order of their names. */
 export function findCandidates({ set, nodes, taken, contest }: SetSnapshot): string[] {
@@ -43,8 +43,18 @@ export function retarget(set: ReplicaSet): Audit {
   return { eventType: "REPLICATION_CONTROLLER_RETARGET", details: { pod_id: set.spec.podId, nodes } };
 }
 
-export function isReady({ set, pods }: SetSnapshot, ordinal: number): boolean {
+/** The pod of a place. One of its name on another node is of an earlier set of the set's name: a place's own is pinned. */
+export function podOf(
+  set: Pick<ReplicaSet, "name">,
+  pods: SetSnapshot["pods"],
+  { node, ordinal }: Placement,
+): SetPod | undefined {
   const pod = pods.get(podNameOf(set.name, ordinal));
+  return pod?.node === "" || pod?.node === node ? pod : undefined;
+}
+
+export function isReady({ set, pods }: SetSnapshot, placement: Placement): boolean {
+  const pod = podOf(set, pods, placement);
   return pod?.health === "READY" && !pod.deleting;
 }
 

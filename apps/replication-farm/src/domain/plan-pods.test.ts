@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { aPod, aSnapshot, placedOn } from "./a-set.ts";
+import { countHealthy } from "./count-healthy.ts";
 import { planPods } from "./plan-pods.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";
 
@@ -29,6 +30,15 @@ describe("pods of a set", () => {
     ]);
     pods.set("web-9", { ...surplus[1], deleting: true });
     expect(planPods(aSnapshot(set, ["a", "b"], { pods }), none, new Map())).toEqual([]);
+  });
+
+  it("go where they are on another node than their place, as those of an earlier set of the name", () => {
+    const pods = new Map(set.placements.map((each) => aPod(set, each, each.node === "b" ? { node: "c" } : {})));
+    const snapshot = aSnapshot(set, ["a", "b"], { pods });
+    expect(planPods(snapshot, none, new Map())).toEqual([
+      { do: "delete", pod: "web-2", uid: "uid-web-2", because: "no-place" },
+    ]);
+    expect(countHealthy(set, pods, "h1")).toBe(1);
   });
 
   it("are let go, and not deleted, where the set goes and its pods stay", () => {

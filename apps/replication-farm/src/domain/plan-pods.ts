@@ -42,8 +42,10 @@ export function planPods(
   restarts: ReadonlyMap<number, Restarts>,
 ): PodStep[] {
   const { set, pods, nodes, nowMs } = snapshot;
-  const wanted = new Set(set.placements.map(({ ordinal }) => podNameOf(set.name, ordinal)));
-  const surplus = [...pods.values()].filter(({ name, deleting }) => !wanted.has(name) && !deleting);
+  const places = new Map(set.placements.map((placement) => [podNameOf(set.name, placement.ordinal), placement]));
+  const isWanted = ({ name, node }: SetPod): boolean =>
+    places.has(name) && (node === "" || places.get(name)?.node === node);
+  const surplus = [...pods.values()].filter((pod) => !isWanted(pod) && !pod.deleting);
   const keep = set.deletion?.keepPods === true;
   const steps = surplus.map(({ name: pod, uid }): PodStep =>
     keep ? { do: "abandon", pod, uid, because: "kept" } : { do: "delete", pod, uid, because: "no-place" },
@@ -52,7 +54,7 @@ export function planPods(
     const pod = podNameOf(set.name, ordinal);
     const seen = pods.get(pod);
     if (seen !== undefined) {
-      steps.push(...tend(seen, ordinal));
+      if (isWanted(seen)) steps.push(...tend(seen, ordinal));
       continue;
     }
     const inTheWay = occupied.get(node);

@@ -189,6 +189,7 @@ class World {
   pods: (SetPod & { readonly set: string })[] = [];
   readonly nodes: readonly string[];
   readonly cordoned = new Set<string>();
+  readonly #old: number;
   /** Pods that fell ill between a step of the update and the set's carrying it out. */
   #illMeanwhile = 0;
 
@@ -196,6 +197,7 @@ class World {
     const web = placedOn(nodes.slice(0, old), { spec: aSpec({ replicasDesired: old, allocationStrategy: "static" }) });
     const fresh = aSet({ name: "web-2", spec: aSpec({ allocationStrategy: "static" }) });
     this.sets = new Map([web, fresh].map((set) => [set.name, set]));
+    this.#old = old;
     this.roll = roll;
     this.last = roll;
     this.nodes = nodes;
@@ -209,7 +211,9 @@ class World {
 
   /** Least that may be healthy after somebody has taken something away. */
   least(): number {
-    return this.last.minimum - this.#illMeanwhile;
+    // What an undo has begun to take away may go on to go once that is undone.
+    const { undone, minimum } = this.last;
+    return (undone === 0 ? minimum : Math.min(minimum, this.#old)) - this.#illMeanwhile;
   }
 
   stepSet(name: string): void {
@@ -385,4 +389,18 @@ describe("an update, its sets and their pods, in any order, on nodes that are co
       { numRuns: 500, examples: [[twoStepsAtOnce]] },
     );
   }, 240_000);
+});
+
+it("an undone update that went on from a canary leaves the canary with what it had", () => {
+  const roll = aRoll({ phase: "FINISHING", undone: 1, oldSet: "web-2", newSet: "web", leaveOld: true, newBefore: 1 });
+  const canary = { set: placedOn(["a", "b"], { name: "web-2", roll: roll.id }), healthy: 2 };
+  const step = planRoll({
+    nowMs: 0,
+    roll,
+    old: canary,
+    fresh: { set: placedOn(["c", "d"], { roll: roll.id }), healthy: 2 },
+    blind: false,
+  });
+  expect(step).toMatchObject({ do: "write-set", next: { name: "web-2", roll: undefined, deletion: undefined } });
+  expect(step).toMatchObject({ next: { spec: { replicasDesired: 1 } } });
 });

@@ -2,7 +2,7 @@ import { computeRemainder, computeRollStep, type RollCounts } from "./compute-ro
 import { decideMinimum } from "./decide-minimum.ts";
 import { byWhom } from "./audit.ts";
 import { SHARES_MAX, type AuditEvent, type ReplicaSet } from "./replica-set.ts";
-import type { Roll } from "./roll.ts";
+import { minimumOf, type Roll } from "./roll.ts";
 import type { Audit } from "./set-plan.ts";
 
 /** A set of a rolling update as it is now. */
@@ -97,7 +97,14 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
   // Counts may have changed until both sets are marked. A disabled set gets no more than it has.
   const oldDesired = old.disabled ? old.placements.length : old.spec.replicasDesired;
   const newDesired = fresh.spec.replicasDesired;
-  const next: Roll = { ...roll, phase: "RUNNING", oldDesired, newDesired, undoTarget: oldDesired + newDesired };
+  const next: Roll = {
+    ...roll,
+    phase: "RUNNING",
+    oldDesired,
+    newDesired,
+    undoTarget: oldDesired + newDesired,
+    newBefore: newDesired,
+  };
   const isMinimumKept =
     next.newDesired >= next.target || decideMinimum(next, next.oldDesired + next.newDesired) === undefined;
   if (!isMinimumKept) return planRefusal(roll, sets);
@@ -139,7 +146,7 @@ function planMove({ roll, nowMs, blind }: RollSnapshot, old: RolledSet, fresh: R
     oldDesired: roll.oldDesired,
     newDesired: roll.newDesired,
     target: roll.target,
-    minimum: roll.minimum,
+    minimum: minimumOf(roll),
   };
   if (roll.newDesired >= roll.target) return planRemainder(roll, counts, fresh.set);
   if (roll.newDesired > 0 && nowMs < roll.lastStepAtMs + roll.delayMs) return { do: "wait", because: "delay" };
@@ -167,9 +174,11 @@ function planRemainder(roll: Roll, counts: RollCounts, fresh: ReplicaSet): RollS
 
 /** The old set first: as long as the new one is marked, the update is found again. */
 function planFinish({ roll, nowMs }: RollSnapshot, old: ReplicaSet, fresh: ReplicaSet): RollStep {
+  const isUndone = roll.undone % 2 === 1;
   if (old.roll === roll.id) {
     if (roll.leaveOld) {
-      const desired = old.disabled ? old.spec.replicasDesired : roll.oldDesired;
+      const given = isUndone ? roll.newBefore : roll.oldDesired;
+      const desired = old.disabled ? old.spec.replicasDesired : given;
       const next = { ...freed(old, desired), sharesWith: sharedBy(old, fresh.name) };
       return { do: "write-set", next, because: "finished", audits: [] };
     }
@@ -184,7 +193,6 @@ function planFinish({ roll, nowMs }: RollSnapshot, old: ReplicaSet, fresh: Repli
     return { do: "write-set", next, because: "finished", audits: [{ eventType: "DELETED", details }] };
   }
   if (fresh.roll !== roll.id) return { do: "end", because: "finished" };
-  const isUndone = roll.undone % 2 === 1;
   const audits = [completion(roll, { succeeded: !isUndone, canceled: isUndone })];
   const sharesWith = roll.leaveOld ? sharedBy(fresh, old.name) : fresh.sharesWith;
   const next = { ...freed(fresh, roll.target), sharesWith };

@@ -412,3 +412,10 @@ describe("whatever the nodes do", () => {
     );
   });
 });
+
+it("an ineligible node whose pod is not well is left before one whose pod is, which has to wait for it", () => {
+  const set = placedOn(["a", "b", "c"]);
+  const snapshot = aSnapshot(set, ["c", "d", "e"]);
+  const pods = new Map(set.placements.map((each) => aPod(set, each, each.node === "b" ? { health: "UNKNOWN" } : {})));
+  expect(planSet({ ...snapshot, pods }, POLICY).change?.next.transfer).toMatchObject({ oldNode: "b" });
+});

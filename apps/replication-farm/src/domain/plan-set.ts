@@ -1,6 +1,6 @@
 import { isAvailable } from "./decide-available.ts";
 import { desiredOf, standsStill } from "./desired-of.ts";
-import { compareNodes, countPlaced, findCandidates, isReady, place, retarget } from "./places.ts";
+import { compareNodes, countPlaced, findCandidates, isReady, place, podOf, retarget } from "./places.ts";
 import { findMachineTrouble, planMachines } from "./plan-machines.ts";
 import { planMoot, planTransfer } from "./plan-transfer.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
@@ -88,14 +88,14 @@ function planAdd(snapshot: SetSnapshot, missing: number, candidates: readonly st
 function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
   const { set, nodes, roll } = snapshot;
   const { oldNode, newNode } = set.transfer ?? {};
-  const rank = ({ node, ordinal, templateHash }: Placement): number => {
-    const isLeaving = nodes?.eligible.has(node) === false;
+  const rank = (placement: Placement): number => {
+    const isLeaving = nodes?.eligible.has(placement.node) === false;
     // An update counts on it that what has not proved itself goes first.
-    const pod = snapshot.pods.get(podNameOf(set.name, ordinal));
-    const isHealthy = isAvailable(pod, set.spec, snapshot.nowMs) && templateHash === snapshot.templateHash;
+    const pod = podOf(set, snapshot.pods, placement);
+    const isHealthy = isAvailable(pod, set.spec, snapshot.nowMs) && placement.templateHash === snapshot.templateHash;
     if (roll !== undefined) return (isHealthy ? 2 : 0) + (isLeaving ? 0 : 1);
     if (isLeaving) return 0;
-    return isReady(snapshot, ordinal) ? 2 : 1;
+    return isReady(snapshot, placement) ? 2 : 1;
   };
   const order = set.placements
     .filter(({ node }) => node !== oldNode && node !== newNode)
@@ -124,7 +124,7 @@ function planTemplate(snapshot: SetSnapshot): SetPlan {
   );
   if (stale.length === 0) return waitFor();
   const starting = set.placements.filter(
-    ({ templateHash: hash, ordinal }) => hash === templateHash && !isReady(snapshot, ordinal),
+    (placement) => placement.templateHash === templateHash && !isReady(snapshot, placement),
   );
   const renewed = stale.slice(0, Math.max(0, GROUP_NODES - starting.length));
   if (renewed.length === 0) return waitFor("earlier-group-starting");
@@ -138,8 +138,8 @@ function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan 
   if (waits.includes("nodes-unknown")) return { change: undefined, waits };
   const found = findTrouble(snapshot, waits);
   if (found?.code === set.trouble?.code && found?.message === set.trouble?.message) return { change: undefined, waits };
-  const hides = set.trouble !== undefined && (found === undefined || isWorse(set.trouble.code, found.code));
-  if (hides && set.trouble !== undefined && lasts(snapshot, set.trouble)) return { change: undefined, waits };
+  const isHidden = set.trouble !== undefined && (found === undefined || isWorse(set.trouble.code, found.code));
+  if (isHidden && lasts(snapshot, set.trouble)) return { change: undefined, waits };
   const trouble = found && { ...found, sinceMs: nowMs };
   return { change: { next: { ...set, trouble }, because: "trouble-changed", audits: [] }, waits };
 }
@@ -170,7 +170,7 @@ function overlapOf(
 }
 
 function isAllReady(snapshot: SetSnapshot): boolean {
-  return snapshot.set.placements.every(({ ordinal }) => isReady(snapshot, ordinal));
+  return snapshot.set.placements.every((placement) => isReady(snapshot, placement));
 }
 
 function ofHealth(nodes: readonly string[]): Omit<Trouble, "sinceMs"> | undefined {

@@ -1,8 +1,8 @@
 import { backoffMs } from "@muster/backoff";
 import { isAvailable } from "./decide-available.ts";
 import { desiredOf, standsStill } from "./desired-of.ts";
-import { countPlaced, findCandidates, isReady, place, retarget } from "./places.ts";
-import { podNameOf, type Placement, type ReplicaSet, type Transfer } from "./replica-set.ts";
+import { countPlaced, findCandidates, isReady, place, podOf, retarget } from "./places.ts";
+import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
 import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./worse-trouble.ts";
@@ -39,12 +39,14 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { set, roll, nodes, nowMs } = snapshot;
   if (set.spec.allocationStrategy === "static" || set.spec.daemon || roll !== undefined || nodes === undefined)
     return waitFor();
-  const old = set.placements.find(({ node }) => !nodes.eligible.has(node));
+  const isWell = (placement: Placement): boolean => isReady(snapshot, placement);
+  const leaving = set.placements.filter(({ node }) => !nodes.eligible.has(node));
+  // What is not well loses nothing by it, and does not wait for those that are.
+  const old = leaving.find((placement) => !isWell(placement)) ?? leaving[0];
   if (old === undefined) return waitFor();
   if (set.transfersHeld !== undefined) return waitFor("transfer-held");
   if (nowMs < set.transferNotBeforeMs) return waitFor("transfer-pause");
   if (snapshot.failsafe) return waitFor("failsafe");
-  const isWell = ({ ordinal }: Placement): boolean => isReady(snapshot, ordinal);
   if (isWell(old) && !set.placements.every(isWell)) return waitFor("others-unhealthy");
   const because = nodes.usable.has(old.node) ? "its labels no longer match" : "it is gone, not ready or cordoned";
   const transfer: Transfer = {
@@ -70,11 +72,11 @@ function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transf
     const next = { ...set, transfer: undefined };
     return { change: { next, because: "transfer-moot", audits: [] }, waits: [] };
   }
-  const pod = fresh && snapshot.pods.get(podNameOf(set.name, fresh.ordinal));
+  const pod = fresh && podOf(set, snapshot.pods, fresh);
   if (isAvailable(pod, set.spec, nowMs)) return { change: complete(set, transfer, old), waits: [] };
   const lost = fresh !== undefined && nodes?.eligible.has(fresh.node) === false;
   // A pod that is ready in time may prove itself after it.
-  const late = nowMs >= transfer.deadlineMs && !(fresh !== undefined && isReady(snapshot, fresh.ordinal));
+  const late = nowMs >= transfer.deadlineMs && !(fresh !== undefined && isReady(snapshot, fresh));
   if (lost || late) return { change: takeBack(snapshot, policy, transfer, lost), waits: [] };
   if (fresh !== undefined) return waitFor("transfer-starting");
   const node = findCandidates(snapshot).find((each) => each !== transfer.oldNode);

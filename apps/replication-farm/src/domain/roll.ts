@@ -16,7 +16,9 @@ export type Roll = {
   readonly target: number;
   /** `target` of an undo: replicas of both sets together when the update began. */
   readonly undoTarget: number;
-  /** Healthy at all times, in both sets together. */
+  /** Replicas of the set that was the new one when the update began: more than none when it went on from a canary. */
+  readonly newBefore: number;
+  /** Healthy at all times, in both sets together, as it was asked for; see `minimumOf`. */
   readonly minimum: number;
   /** The old set stays with what it then has: a canary. */
   readonly leaveOld: boolean;
@@ -38,6 +40,11 @@ export type Roll = {
   /** Who asked for it; empty: nobody who said so. */
   readonly by: string;
 };
+
+/** What has to stay healthy now: there may have been fewer at the beginning, to which an undo goes back. */
+export function minimumOf({ minimum, target, newBefore, undone }: Roll): number {
+  return undone % 2 === 1 ? Math.min(minimum, target + newBefore) : minimum;
+}
 
 /** How many replicas the set should have, as far as the update says: nothing before both sets are its own. */
 export function desiredInRoll(roll: Roll, set: string): number | undefined {
