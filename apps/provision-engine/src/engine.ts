@@ -10,7 +10,7 @@ import type { EnginePolicy } from "./config.ts";
 import type { PodExits } from "./domain/count-exits.ts";
 import type { Admission } from "./domain/decide-admission.ts";
 import type { Release } from "./domain/decide-release.ts";
-import type { LeaseRecord } from "./domain/lease.ts";
+import { mayHold, type LeaseRecord } from "./domain/lease.ts";
 import { decideAlert, isStuck } from "./domain/decide-stuck.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 import { planLease } from "./domain/plan-lease.ts";
@@ -20,6 +20,7 @@ import type { Holdings } from "./holdings.ts";
 import { startLeaseLoop } from "./lease-loop.ts";
 import { passLease, type PassDeps, type Stored } from "./pass.ts";
 import { tellLease, type TellDeps } from "./tell-lease.ts";
+import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
 import type { Workload } from "./workloads/workload.ts";
 
 /** What an engine lives on. */
@@ -58,8 +59,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const { view, records, holdings, crashes, nowNs, policy, tell } = ops;
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
-  /** Leases that wait for others of their user. */
-  const waiting = new Map<string, string>();
+  const waiting = waitingLeases();
   const pass = passOf(ops, { ...lead, signal }, waiting);
   const { retry } = policy.pass;
   const passes = startLeaseLoop({
@@ -88,13 +88,16 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     alerted.set(id, nowMs);
     tell.stuck(record);
   };
+  const wakeAfter = (changed: Parameters<typeof waiting.helpedBy>[0]): void => {
+    for (const each of waiting.helpedBy(changed)) passes.wake(each);
+  };
   const look = (stored: Stored): void => {
     const { record } = stored;
     alert(record);
     const { id, user } = record.order;
     holdings.learn(stored);
-    if (record.phase !== "ORDERED" && record.phase !== "DECOMMISSIONING") waiting.delete(id);
-    for (const [each, its] of waiting) if (its === user && each !== id) passes.wake(each);
+    if (record.phase !== "ORDERED" && record.phase !== "DECOMMISSIONING") waiting.set(id, undefined);
+    wakeAfter({ id, user, isOver: !mayHold(record.phase) });
     const exits = (): readonly PodExits[] => crashes.exitsOf(record);
     const snapshot = { record, nowNs: nowNs(), admit: () => PERHAPS, exits, release: () => PERHAPS };
     const plan = planLease(snapshot, policy.pass);
@@ -107,7 +110,8 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const forget = (id: string): void => {
     alerted.delete(id);
     holdings.forget(id);
-    waiting.delete(id);
+    waiting.set(id, undefined);
+    wakeAfter({ id, user: undefined, isOver: true });
     passes.at(id, undefined);
     tells.at(id, undefined);
   };
@@ -139,16 +143,12 @@ function isOwn({ engine }: EngineOps, value: Readable): value is { readonly reco
   return "record" in value && value.record.order.engine === engine;
 }
 
-function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: Map<string, string>): PassDeps {
+function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: WaitingLeases): PassDeps {
   const { records, holdings, nowNs, workloads, policy, tell, sign } = ops;
   const store = takeTurns(STORE_CALLS_AT_ONCE);
   const learnt = (stored: Stored): Stored => {
     holdings.learn(stored);
     return stored;
-  };
-  const wait = ({ id, user }: Order, waits: boolean): void => {
-    if (waits) waiting.set(id, user);
-    else waiting.delete(id);
   };
   const { parallel, deadlineMs } = policy;
   const { defect } = tell;
@@ -169,12 +169,12 @@ function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: Map<st
     remove: (stored) => store(() => records.remove(stored)),
     admit: (order: Order, claim: Claim) => {
       const admission = holdings.admit(order, claim);
-      wait(order, admission.admit === "later");
+      waiting.set(order.id, admission.admit === "later" ? { user: order.user, lease: undefined } : undefined);
       return admission;
     },
     release: (order: Order) => {
       const release = holdings.release(order);
-      wait(order, release.release === "later");
+      waiting.set(order.id, release.release === "later" ? { user: order.user, lease: release.lease } : undefined);
       return release;
     },
     exits: (record) => ops.crashes.exitsOf(record),

@@ -88,7 +88,7 @@ export function openHoldings(capacity: Capacity): Holdings {
       for (const { phase } of records()) phases.set(phase, (phases.get(phase) ?? 0) + 1);
       return { phases, stuck: records().filter(isStuck).length };
     },
-    release: (order) => decideRelease(order, sight(order).ofUser),
+    release: (order) => decideRelease(order, sight(order)),
     counters: () => ({ counters: countLeases(records()), used: sumActiveUnits(records()) }),
   };
 }

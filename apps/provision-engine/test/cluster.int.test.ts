@@ -191,6 +191,8 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       engine = await world.startEngine();
       await reaches(engines, "6-1", "ENDED");
       await gone("6-1");
+      // What was there before is there still.
+      expect(await world.left("5-2")).toEqual([`PersistentVolumeClaim ${leaseName("5-2")}`]);
       expect(await historyOf(engines, "6-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
     });
   });

@@ -23,6 +23,8 @@ const container = (phase: Phase, order: Partial<Order> = {}, mounts = ["1-1"], n
     },
   });
 
+const decide = (order: Order, ofUser: ReturnType<typeof aLease>[]) => decideRelease(order, { ofUser });
+
 it.each([
   ["PROVISIONING", "later"],
   ["ACTIVE", "later"],
@@ -31,8 +33,8 @@ it.each([
   ["ENDED", "yes"],
   ["FAILED", "yes"],
 ] as const)("of a volume and a network that a container which is %s uses: %s", (phase, release) => {
-  expect(decideRelease(volume, [container(phase)]).release).toBe(release);
-  expect(decideRelease(net, [container(phase)]).release).toBe(release);
+  expect(decide(volume, [container(phase)]).release).toBe(release);
+  expect(decide(net, [container(phase)]).release).toBe(release);
 });
 
 it("lets go what others only look like using", () => {
@@ -43,17 +45,17 @@ it("lets go what others only look like using", () => {
     aLease({ order: net }),
     aLease({ order: volume }),
   ];
-  expect(decideRelease(volume, others)).toEqual({ release: "yes", because: "nothing lives in it" });
+  expect(decide(volume, others)).toEqual({ release: "yes", because: "nothing lives in it" });
   expect(
-    decideRelease(
+    decide(
       net,
       others.filter(({ order }) => order.id !== "1-1"),
     ).release,
   ).toBe("yes");
-  expect(decideRelease(net, others).because).toBe("it is in use by 1-1");
+  expect(decide(net, others).because).toBe("it is in use by 1-1");
 });
 
 it("names some of many that use it", () => {
   const many = Array.from({ length: 7 }, (_, at) => container("ACTIVE", { id: `2-${at}` }));
-  expect(decideRelease(volume, many).because).toBe("it is in use by 2-0, 2-1, 2-2, 2-3, 2-4 and 2 more");
+  expect(decide(volume, many).because).toBe("it is in use by 2-0, 2-1, 2-2, 2-3, 2-4 and 2 more");
 });

@@ -102,7 +102,7 @@ describe("a lease", () => {
   });
 
   it("that others need is not taken down, however long it is over", () => {
-    const used: Release = { release: "later", because: "it is in use by 1-3" };
+    const used: Release = { release: "later", lease: "1-3", because: "it is in use by 1-3" };
     const record = aLease({ phase: "DECOMMISSIONING" });
     expect(plan(record, END + 5n, YES, { release: used })).toEqual({
       do: "wait",
