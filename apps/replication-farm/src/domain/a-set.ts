@@ -65,7 +65,7 @@ export function aSnapshot(set: ReplicaSet, eligible: readonly string[], rest: Pa
     nowMs: 1_000_000,
     set,
     roll: undefined,
-    nodes: { eligible: new Set(eligible), usable: new Set(eligible) },
+    nodes: { eligible: new Set(eligible), usable: new Set(eligible), unusable: new Map() },
     taken: new Set(),
     unhealthy: [],
     contest: { nodes: new Map(), yields: new Set() },

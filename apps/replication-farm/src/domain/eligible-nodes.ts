@@ -37,11 +37,13 @@ export function findNodes(
 ): Nodes {
   const eligible = new Set<string>();
   const usable = new Set<string>();
+  const unusable = new Map<string, string>();
   for (const { name, labels, ready, schedulable, unreadySinceMs } of nodes) {
     if (ready && schedulable) usable.add(name);
+    else unusable.set(name, schedulable ? "it is not ready" : "it is cordoned");
     const isLost = !ready && nowMs - (unreadySinceMs ?? nowMs) >= graceMs;
     const isOurs = among === undefined || among.has(name);
     if (isOurs && schedulable && !isLost && matchesLabels(selector, labels)) eligible.add(name);
   }
-  return { eligible, usable };
+  return { eligible, usable, unusable };
 }

@@ -44,7 +44,7 @@ it.each<[title: string, sights: readonly NodeSight[], verdict: string]>([
 
 it("tells of a pool's machine that the set does not hold", () => {
   const set = placedOn([], { spec: aSpec({ nodeSelector: "", pool: "workers" }) });
-  const nodes = { eligible: new Set<string>(), usable: new Set(["n"]) };
+  const nodes = { eligible: new Set<string>(), usable: new Set(["n"]), unusable: new Map<string, string>() };
   expect(explainNodes(set, [sight("n")], nodes, new Map())).toEqual([
     { node: "n", code: "NOT_GRANTED", message: "the set holds no such machine of pool workers" },
   ]);

@@ -12,6 +12,8 @@ export function explainRoll(snapshot: RollSnapshot): string {
       return "it is paused";
     case "delay":
       return `it waits ${delayMs / 1000} s between two steps`;
+    case "transfer-there":
+      return `${oldSet} or ${newSet} is leaving a node, which ends first`;
     case "blind":
       return "the watcher is silent, so that nobody knows which replicas are healthy";
     case "minimum-healthy":

@@ -69,7 +69,7 @@ describe("pods of a set", () => {
   });
 
   it.each<[string, Partial<SetSnapshot>, Map<string, string>, Map<number, { times: number; notBeforeMs: number }>]>([
-    ["node-unusable", { nodes: { eligible: new Set(["a"]), usable: new Set() } }, none, new Map()],
+    ["node-unusable", { nodes: { eligible: new Set(["a"]), usable: new Set(), unusable: new Map() } }, none, new Map()],
     ["nodes-unknown", { nodes: undefined }, none, new Map()],
     ["node-taken", {}, new Map([["a", "web-0"]]), new Map()],
     ["pause", {}, none, new Map([[1, { times: 1, notBeforeMs: 2_000_000 }]])],

@@ -48,7 +48,14 @@ export type RollStep =
   | {
       readonly do: "wait";
       readonly because:
-        "paused" | "delay" | "minimum-healthy" | "places-missing" | "surplus-there" | "old-pods-there" | "blind";
+        | "paused"
+        | "delay"
+        | "transfer-there"
+        | "minimum-healthy"
+        | "places-missing"
+        | "surplus-there"
+        | "old-pods-there"
+        | "blind";
     };
 
 /**
@@ -116,6 +123,8 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
     const next = { ...unmarked, disabled, roll: roll.id, sharesWith };
     return { do: "write-set", next, because: "sets-marked", audits: [] };
   }
+  // One that began before the mark: its set has a place more than it should, and gives one up.
+  if (sets.some(({ transfer }) => transfer !== undefined)) return { do: "wait", because: "transfer-there" };
   return {
     do: "write",
     next,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "./a-set.ts";
+import { aPlacement, aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "./a-set.ts";
 import { GROUP_NODES, planSet } from "./plan-set.ts";
 import { REQUESTED } from "./plan-transfer.ts";
 import type { ReplicaSet } from "./replica-set.ts";
@@ -54,7 +54,11 @@ describe("a set with too few places", () => {
 
   it("takes no node that has a pod of the same pod id, none that takes no pods, and none for a second time", () => {
     const set = placedOn(["a"], { spec: aSpec({ replicasDesired: 4 }) });
-    const nodes = { eligible: new Set(["a", "b", "c", "d"]), usable: new Set(["a", "c", "d"]) };
+    const nodes = {
+      eligible: new Set(["a", "b", "c", "d"]),
+      usable: new Set(["a", "c", "d"]),
+      unusable: new Map([["b", "it is cordoned"]]),
+    };
     expect(nodesOf(planSet(aSnapshot(set, [], { nodes, taken: new Set(["c"]) }), POLICY))).toEqual(["a", "d"]);
   });
 
@@ -311,6 +315,26 @@ describe("a set that overlaps with an older one", () => {
   });
 });
 
+describe("a node that is left", () => {
+  it.each([
+    ["b", "its labels no longer match"],
+    ["c", "it is cordoned"],
+    ["d", "it is gone"],
+  ])("says why: %s", (node, because) => {
+    const usable = { usable: new Set(["a", "b"]), unusable: new Map([["c", "it is cordoned"]]) };
+    const nodes = { eligible: new Set(["a"]), ...usable };
+    const { change } = planSet(aSnapshot(placedOn([node]), [], { nodes }), POLICY);
+    expect(change?.next.transfer).toMatchObject({ oldNode: node, because });
+  });
+
+  it("keeps its pod while all seems lost, though the new one is ready", () => {
+    const transfer = { id: "t", oldNode: "b", newNode: "a", deadlineMs: 1, startedAtMs: 0, because: "it is gone" };
+    const set = placedOn(["a", "b"], { transfer, spec: aSpec({ replicasDesired: 1 }) });
+    expect(planSet(aSnapshot(set, ["a"], { failsafe: true }), POLICY).change).toBeUndefined();
+    expect(nodesOf(planSet(aSnapshot(set, ["a"]), POLICY))).toEqual(["a"]);
+  });
+});
+
 describe("a set in a rolling update", () => {
   it("has as many places as the update says", () => {
     const set = placedOn(["a", "b", "c"], { roll: "web-2" });
@@ -329,6 +353,20 @@ describe("a set in a rolling update", () => {
       planSet(aSnapshot(set, ["a", "b"], { roll: aRoll({ phase, oldDesired: 1 }) }), POLICY);
     expect(plan("CREATING")).toEqual({ change: undefined, waits: ["disabled"] });
     expect(nodesOf(plan("RUNNING"))).toEqual(["a"]);
+  });
+
+  it("exchanges places on lost nodes that have no pod that counts, when it is the new set and there are others", () => {
+    const fresh = placedOn(["a", "b", "gone"], { name: "web-2", roll: "web-2" });
+    const roll = aRoll({ newDesired: 3 });
+    const pods = new Map([aPod(fresh, aPlacement("a", 1), { health: "NOT_READY" }), aPod(fresh, aPlacement("b", 2))]);
+    const plan = (free: readonly string[], more: Partial<SetSnapshot> = {}) =>
+      planSet(aSnapshot(fresh, free, { roll, pods, ...more }), POLICY);
+    expect(plan(["d", "e", "f"]).change).toMatchObject({ because: "node-ineligible" });
+    expect(nodesOf(plan(["d", "e", "f"]))).toEqual(["b", "d", "e"]);
+    expect(nodesOf(plan(["a", "d"]))).toEqual(["a", "b", "d"]);
+    expect(plan(["a"]).change).toBeUndefined();
+    expect(plan(["d"], { failsafe: true }).change).toBeUndefined();
+    expect(plan(["d"], { roll: { ...roll, oldSet: "web-2", newSet: "web", oldDesired: 3 } }).change).toBeUndefined();
   });
 
   it("keeps its own number until both sets are the update's", () => {

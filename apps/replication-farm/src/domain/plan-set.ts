@@ -3,6 +3,7 @@ import { desiredOf, standsStill } from "./desired-of.ts";
 import { compareNodes, countPlaced, findCandidates, isReady, place, podOf, retarget } from "./places.ts";
 import { findMachineTrouble, planMachines } from "./plan-machines.ts";
 import { planMoot, planTransfer } from "./plan-transfer.ts";
+import { desiredInRoll } from "./roll.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
@@ -31,7 +32,7 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
     ? [planMoot, planMachines, planTransfer]
     : set.spec.daemon
       ? [planMachines, planYield, planDaemon, planTemplate]
-      : [planMoot, planMachines, planYield, planCount, planTransfer, planTemplate];
+      : [planMoot, planMachines, planYield, planLost, planCount, planTransfer, planTemplate];
   for (const step of steps) {
     const plan = step(snapshot, policy);
     waits.push(...plan.waits);
@@ -53,6 +54,23 @@ function planYield(snapshot: SetSnapshot): SetPlan {
   const { set, contest } = snapshot;
   const places = set.placements.filter(({ node }) => contest.yields.has(node));
   return takeAway(snapshot, places.slice(0, GROUP_NODES), "overlap");
+}
+
+/** In a rolling update nothing is transferred: a place of the new set is exchanged without a wait where its node is no longer eligible and its pod, which is not ready there, is none that counts. */
+function planLost(snapshot: SetSnapshot): SetPlan {
+  const { set, roll, nodes } = snapshot;
+  if (roll?.newSet !== set.name || set.transfer !== undefined) return waitFor();
+  if (set.spec.allocationStrategy === "static" || desiredInRoll(roll, set.name) === undefined) return waitFor();
+  const isLost = (each: Placement): boolean => nodes?.eligible.has(each.node) === false && !isReady(snapshot, each);
+  const candidates = findCandidates(snapshot).slice(0, GROUP_NODES);
+  const lost = set.placements.filter(isLost).slice(0, candidates.length);
+  if (lost.length === 0) return waitFor();
+  if (snapshot.failsafe) return waitFor("failsafe");
+  const left = { ...set, placements: set.placements.filter((each) => !lost.includes(each)) };
+  const next = candidates
+    .slice(0, lost.length)
+    .reduce<ReplicaSet>((placed, node) => place(snapshot, placed, node), left);
+  return { change: { next, because: "node-ineligible", audits: [retarget(next)] }, waits: [] };
 }
 
 function planCount(snapshot: SetSnapshot): SetPlan {

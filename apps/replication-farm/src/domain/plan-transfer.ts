@@ -48,7 +48,9 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   if (nowMs < set.transferNotBeforeMs) return waitFor("transfer-pause");
   if (snapshot.failsafe) return waitFor("failsafe");
   if (isWell(old) && !set.placements.every(isWell)) return waitFor("others-unhealthy");
-  const because = nodes.usable.has(old.node) ? "its labels no longer match" : "it is gone, not ready or cordoned";
+  const because = nodes.usable.has(old.node)
+    ? "its labels no longer match"
+    : (nodes.unusable.get(old.node) ?? "it is gone");
   const transfer: Transfer = {
     id: `${set.uid}-${set.nextOrdinal}`,
     oldNode: old.node,
@@ -72,6 +74,7 @@ function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transf
     const next = { ...set, transfer: undefined };
     return { change: { next, because: "transfer-moot", audits: [] }, waits: [] };
   }
+  if (snapshot.failsafe) return waitFor("failsafe");
   const pod = fresh && podOf(set, snapshot.pods, fresh);
   if (isAvailable(pod, set.spec, nowMs)) return { change: complete(set, transfer, old), waits: [] };
   const lost = fresh !== undefined && nodes?.eligible.has(fresh.node) === false;

@@ -20,6 +20,8 @@ export type Nodes = {
   readonly eligible: ReadonlySet<string>;
   /** That take pods at all: there, ready and not cordoned. */
   readonly usable: ReadonlySet<string>;
+  /** Why each of the others that are there takes none, for people. */
+  readonly unusable: ReadonlyMap<string, string>;
 };
 
 /** What the ledger has under one number of a set. `gone`: nothing, though it was granted; the ledger itself was asked. */
