@@ -248,7 +248,7 @@ async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise<void> 
   const { with: older, because, nodes } = overlap;
   const why = {
     "same-selector": "has the same node selector",
-    "selects-everything": "or this set selects every node",
+    "selects-everything": "one of both selects every node",
     "same-nodes": `selects some of the same nodes, such as ${nodes.join(", ")}`,
   }[because];
   refuse(
@@ -335,7 +335,7 @@ export async function remove(deps: RequestDeps, request: Removal): Promise<Store
         `${name} is on machines of pool ${spec.pool}, which are given back: its pods cannot stay there`,
       );
     if (placements.length > 0 && !force)
-      refuse("force", `${name} has ${placements.length} replicas: scale it to 0 before, or ask for force`);
+      refuse("force", `${name} has replicas, ${placements.length} of them: scale it to 0 before, or ask for force`);
     const details = { pod_id: set.spec.podId, keep_pods: keepPods, ...byWhom(by) };
     return {
       next: { ...set, roll: undefined, deletion: { keepPods, atMs: deps.now() } },

@@ -11,6 +11,6 @@ export function decideMinimum(
   const isTooMany = minimum > target && !leaveOld;
   const isAll = minimum > 0 && minimum >= Math.max(most, target);
   if (!isTooMany && !isAll) return undefined;
-  const wanted = leaveOld ? "" : ` and at most ${target}, the wanted number,`;
-  return `${minimum} can never be kept while replicas move: less than ${Math.max(most, target)}${wanted} is needed`;
+  const possible = Math.min(Math.max(most, target) - 1, leaveOld ? Infinity : target);
+  return `${minimum} can never be kept while replicas move from one set to the other: it is ${possible} at most`;
 }
