@@ -97,6 +97,11 @@ export function tellGivenUp({ alerts }: Pick<PassDeps, "alerts">, roll: Roll, st
   });
 }
 
+/** It is over with the update: one of the same name that is given up after it is told, too. */
+export function endGivenUp({ alerts }: Pick<PassDeps, "alerts">, { id }: Pick<Roll, "id">): void {
+  alerts.resolve(`roll_given_up_${id}`);
+}
+
 function incidentOf(code: string, set: string): string {
   return `${code.toLowerCase()}_${set}`;
 }

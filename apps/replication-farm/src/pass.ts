@@ -2,9 +2,9 @@ import type { ForcePolicy } from "@muster/health";
 import { countAvailable, countHealthy } from "./domain/count-healthy.ts";
 import { nextAvailableAtMs } from "./domain/decide-available.ts";
 import { endOfLossMs } from "./domain/plan-machines.ts";
-import { planRoll, type RolledSet } from "./domain/plan-roll.ts";
+import { planRoll, type RolledSet, type RollStep } from "./domain/plan-roll.ts";
 import { planSet } from "./domain/plan-set.ts";
-import type { ReplicaSet } from "./domain/replica-set.ts";
+import type { AuditRecord, ReplicaSet } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 import type { SetPolicy, SetSnapshot } from "./domain/set-snapshot.ts";
 import type { Alerts } from "./adapters/alerts.ts";
@@ -14,7 +14,7 @@ import type { World } from "./adapters/views.ts";
 import { auditsOf, commit, publish, write } from "./pass-writes.ts";
 import { inChange, inTrace } from "./change-trace.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
-import { findStuck, tellGivenUp, tellRollTrouble, tellTrouble, withMissingRoll } from "./pass-trouble.ts";
+import { endGivenUp, findStuck, tellGivenUp, tellRollTrouble, tellTrouble, withMissingRoll } from "./pass-trouble.ts";
 import { forcePods } from "./force-pods.ts";
 import { beginSteps, finishSteps, podsOf, type Finished, type PodDeps, type PodsOwned } from "./pass-pods.ts";
 import { passMachines, sightMachines, type MachineDeps, type MachinesOwned } from "./pass-machines.ts";
@@ -74,12 +74,14 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   const snapshot = await snapshotOf(deps, owned, set.record, roll);
   const plan = planSet(snapshot, deps.policy);
   if (plan.change !== undefined) deps.tell.planned(owned.name, "change", plan.change.because);
-  tellTrouble(deps, set.record, plan.change?.next ?? set.record);
+  if (plan.change === undefined) tellTrouble(deps, set.record, set.record);
   if (plan.change !== undefined || isTold) {
     const written = await (plan.change === undefined
       ? write(deps, owned, set, set.record)
       : commit(deps, owned, set, plan.change, roll));
     if (written === undefined) return { is: "lost" };
+    // Not before it is written: what was decided on what is no longer so would be told, and never be over.
+    tellTrouble(deps, set.record, written.record);
     beginSteps(deps, owned, { ...snapshot, set: written.record, pods: podsOf(deps, owned, written.record) });
     return { is: "again" };
   }
@@ -88,7 +90,6 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   const finished = await finishSteps(deps, owned, set.record);
   if (finished.lost) return { is: "lost" };
   if (finished.next !== undefined) {
-    tellTrouble(deps, set.record, finished.next);
     return change(deps, owned, set, finished.next);
   }
   // What was begun earlier was not in what was decided on.
@@ -132,8 +133,9 @@ async function passMissingRoll(
   isTold: boolean,
 ): Promise<Passed> {
   const next = withMissingRoll(set.record, deps.now());
-  tellTrouble(deps, set.record, next);
-  return next === set.record && !isTold ? settled() : change(deps, owned, set, next);
+  if (next !== set.record || isTold) return change(deps, owned, set, next);
+  tellTrouble(deps, next, next);
+  return settled();
 }
 
 function settled(atMs = Number.POSITIVE_INFINITY, failed = false): Settled {
@@ -155,7 +157,10 @@ function nextAtMs(set: ReplicaSet, { roll, pods, nowMs }: SetSnapshot, policy: S
 }
 
 async function change(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>, next: ReplicaSet): Promise<Passed> {
-  return { is: (await write(deps, owned, set, next)) === undefined ? "lost" : "again" };
+  const written = await write(deps, owned, set, next);
+  if (written === undefined) return { is: "lost" };
+  tellTrouble(deps, set.record, written.record);
+  return { is: "again" };
 }
 
 async function readRoll(deps: PassDeps, { roll: id }: ReplicaSet): Promise<Roll | "missing" | undefined> {
@@ -198,6 +203,7 @@ async function removeDeleted(
   if ((await deps.pods.list(record)).length > 0) return undefined;
   if (!owned.isHeld()) return { is: "lost" };
   await deps.sets.remove(owned.name, revision);
+  tellTrouble(deps, record, { ...record, trouble: undefined });
   deps.tell.planned(owned.name, "remove-record", "deleted");
   return { is: "gone" };
 }
@@ -222,7 +228,7 @@ async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<
     return { is: "again" };
   }
   const [old, fresh] = [await readRolled(deps, roll.oldSet), await readRolled(deps, roll.newSet)];
-  if (old === "unreadable" || fresh === "unreadable") return undefined;
+  if (old === "unreadable" || fresh === "unreadable") return hasSet ? undefined : settled();
   owned.rollAtMs = Math.min(...[old, fresh].map((each) => each?.nextAtMs ?? Number.POSITIVE_INFINITY));
   const blind = [old, fresh].some((each) => each !== undefined && deps.world.nodesFor(each.set) === undefined);
   const step = planRoll({ nowMs: deps.now(), roll, old, fresh, blind });
@@ -234,6 +240,12 @@ async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<
   if (step.do === "wait" && (trouble === undefined || trouble.message === roll.trouble?.message)) return undefined;
   // What is audited of it stands nowhere else: it is kept until that is on its stream.
   if (step.do === "end" && roll.outbox.length > 0) return hasSet ? undefined : settled(Number.POSITIVE_INFINITY, true);
+  if (step.do === "end" && step.audits.length > 0) {
+    // Before it ends: what is audited of it has no record then that could carry it.
+    const { traceparent } = roll;
+    const outbox = auditsOf(deps, roll.newSet, step.audits, traceparent).map((audit) => onceOf(roll, step, audit));
+    if (!(await publish(deps, owned, { outbox, traceparent }))) return hasSet ? undefined : settled(undefined, true);
+  }
   if (!owned.isHeld()) return { is: "lost" };
   const { because } = step;
   const traced = { doing: "roll replica sets", set: owned.name, because, under: roll.traceparent };
@@ -250,16 +262,23 @@ async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<
       case "write-set": {
         const next = { ...step.next, traceparent: roll.traceparent };
         const rolled = [old, fresh].find((each) => each?.set.name === next.name);
-        const audits = auditsOf(deps, next.name, step.audits, traceparent);
+        const audits = auditsOf(deps, next.name, step.audits, traceparent).map((audit) => onceOf(roll, step, audit));
         await deps.sets.change({ key: next.name, revision: rolled?.revision ?? 0, next, audits });
         break;
       }
       case "end":
         await deps.rolls.remove(roll.id, revision);
+        endGivenUp(deps, roll);
         break;
     }
   });
   return { is: "again" };
+}
+
+/** That it was given up is audited once in the trail of a set, however often it is tried to end it: the stream drops what it has. */
+function onceOf({ id, createdAtMs }: Roll, { because }: RollStep, audit: AuditRecord): AuditRecord {
+  if (because === "finished") return audit;
+  return { ...audit, id: `${id}-${createdAtMs}-${audit.replicaSet}-given-up` };
 }
 
 async function readRolled(

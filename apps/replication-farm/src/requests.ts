@@ -115,6 +115,7 @@ export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<A
   const found = await deps.sets.get(name);
   if (found === undefined) return create(deps, request, spec);
   const { record, revision } = requireReadable(name, found);
+  refuseDeleted(record);
   if (isSameSpec(record.spec, spec)) return { set: { record, revision }, outcome: "UNCHANGED" };
   const change = (set: ReplicaSet): Change => ({
     next: { ...set, spec: checkChange(set, spec, replace), generation: set.generation + 1 },
@@ -143,10 +144,17 @@ export function buildSet(deps: RequestDeps, { name, requestId, by }: Named, spec
     uid: deps.newId(),
     spec,
     outbox: buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }),
-    createdAtMs: nowMs,
+    createdAtMs: laterThanOthers(deps, spec, nowMs),
     requestId,
     traceparent,
   };
+}
+
+/** By their age sets that overlap give way to each other, and clocks of farms are not one: who comes later is younger all the same. */
+function laterThanOthers({ world }: Pick<RequestDeps, "world">, { podId }: ReplicaSetSpec, nowMs: number): number {
+  const others = world.sets().flatMap(({ read }) => ("record" in read ? [read.record] : []));
+  const rivals = others.filter(({ spec }) => spec.podId === podId);
+  return Math.max(nowMs, ...rivals.map(({ createdAtMs }) => createdAtMs + 1));
 }
 
 function summary({ podId, nodeSelector, pool, replicasDesired, allocationStrategy, daemon }: ReplicaSetSpec) {
@@ -227,7 +235,12 @@ function refuseInRoll({ name, roll }: ReplicaSet, what: string): void {
 async function checkWithCluster(deps: RequestDeps, next: ReplicaSet, before: ReplicaSet | undefined): Promise<void> {
   if (before?.spec.template !== next.spec.template || before.spec.podId !== next.spec.podId) await deps.check(next);
   if (before?.spec.pool !== next.spec.pool) await refuseUnknownPool(deps, next);
-  if (!next.disabled) await refuseOverlap(deps, next);
+  if (next.disabled) return;
+  const asks = (["podId", "nodeSelector", "pool", "daemon"] as const).some(
+    (each) => before?.spec[each] !== next.spec[each],
+  );
+  // Who asks for other nodes takes none from anybody, whatever his age. What nodes that were labelled anew have led to is not his doing.
+  await refuseOverlap(deps, asks ? youngest(next) : next);
 }
 
 /** A pool that comes later is as likely a slip in its name. */
@@ -239,6 +252,10 @@ export async function refuseUnknownPool({ pools }: Pick<RequestDeps, "pools">, {
     "spec.pool",
     `there is no pool "${pool}": the ledger has ${named}${known.length > POOLS_NAMED_MAX ? ", ..." : ""}`,
   );
+}
+
+function youngest(set: ReplicaSet): ReplicaSet {
+  return { ...set, createdAtMs: Number.POSITIVE_INFINITY };
 }
 
 async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise<void> {
@@ -253,7 +270,7 @@ async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise<void> 
   }[because];
   refuse(
     "spec.node_selector",
-    `replica set ${older}, which is older, runs pod id ${set.spec.podId} too and ${why}: both would fight over nodes. Choose other nodes, another pod_id, or disable ${older}`,
+    `replica set ${older}, which is there already, runs pod id ${set.spec.podId} too and ${why}: both would fight over nodes. Choose other nodes, another pod_id, or disable ${older}`,
   );
 }
 
@@ -302,7 +319,7 @@ export async function enable(deps: RequestDeps, request: Named & { readonly enab
   const { enabled, by } = request;
   if (enabled) {
     const { record } = await requireSet(deps, request.name);
-    if (record.disabled) await refuseOverlap(deps, { ...record, disabled: false });
+    if (record.disabled) await refuseOverlap(deps, youngest({ ...record, disabled: false }));
   }
   return changeSet(deps, request, (set) => {
     refuseDeleted(set);
@@ -322,7 +339,11 @@ export async function remove(deps: RequestDeps, request: Removal): Promise<Store
   const found = await deps.sets.get(name);
   if (found !== undefined && "unreadable" in found) return removeUnreadable(deps, request, found);
   return changeSet(deps, request, (set) => {
-    if (set.deletion !== undefined) return undefined;
+    if (set.deletion !== undefined) {
+      if (keepPods && !set.deletion.keepPods)
+        refuse("keep_pods", `${set.name} is being deleted with its pods already: what is left of them cannot be kept`);
+      return undefined;
+    }
     const { placements, name, spec, roll } = set;
     if (roll !== undefined && !force)
       refuse(

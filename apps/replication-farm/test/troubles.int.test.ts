@@ -1,7 +1,9 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { aSpec, placedOn } from "../src/domain/a-set.ts";
-import type { ReplicaSet } from "../src/domain/replica-set.ts";
+import { aRoll, aSpec, placedOn } from "../src/domain/a-set.ts";
+import type { AuditRecord, ReplicaSet } from "../src/domain/replica-set.ts";
+import { newOwned } from "../src/child.ts";
+import { passSet } from "../src/pass.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
 const HOUR_MS = 3_600_000;
@@ -46,3 +48,46 @@ it.each([1, 3])(
     expect(alerts.filter((each) => each === `resolve pod_refused_${name}`)).toEqual([]);
   },
 );
+
+it("a roll that ends between the reading of a set and of it is not missed", async () => {
+  const name = "just-freed";
+  await world.sets.create(
+    name,
+    placedOn(["n1"], { name, uid: name, fence: 1, roll: "over", spec: aSpec({ podId: name }) }),
+  );
+  const { rolls, sets } = world.deps;
+  let isOver = false;
+  const ending: typeof rolls = {
+    ...rolls,
+    get: async (id) => {
+      const found = await sets.get(name);
+      if (!isOver && found !== undefined && "record" in found) {
+        isOver = true;
+        const next = { ...found.record, roll: undefined };
+        await sets.change({ key: name, revision: found.revision, next, audits: [] });
+      }
+      return rolls.get(id);
+    },
+  };
+  const owned = newOwned(world.deps, { name, fence: 1, isHeld: () => true });
+  await expect(passSet({ ...world.deps, rolls: ending }, owned)).rejects.toThrow();
+  expect(alerts.filter((each) => each.includes(`roll_set_missing_${name}`))).toEqual([]);
+});
+
+it("a roll without its own set waits for the other one, which nobody can read, and one whose sets are gone is audited", async () => {
+  await world.rolls.create("gone-2", aRoll({ id: "gone-2", oldSet: "gone-1", newSet: "gone-2" }));
+  await until("it is seen", () => world.world.rolls().some(({ id }) => id === "gone-2"));
+  const { sets } = world.deps;
+  const unreadable: typeof sets = {
+    ...sets,
+    get: (key) =>
+      key === "gone-1" ? Promise.resolve({ unreadable: "of a later version", revision: 1 }) : sets.get(key),
+  };
+  const owned = newOwned(world.deps, { name: "gone-2", fence: 1, isHeld: () => true });
+  expect(await passSet({ ...world.deps, sets: unreadable }, owned)).toMatchObject({ is: "settled" });
+  const audits: AuditRecord[] = [];
+  const auditLog = { publish: (records: readonly AuditRecord[]) => Promise.resolve(void audits.push(...records)) };
+  expect(await passSet({ ...world.deps, auditLog }, owned)).toMatchObject({ is: "again" });
+  expect(await world.rolls.get("gone-2")).toBeUndefined();
+  expect(audits).toMatchObject([{ eventType: "ROLLING_UPDATE_COMPLETION", replicaSet: "gone-2" }]);
+});

@@ -157,7 +157,7 @@ export async function deleteSet(
     print(cli.io, format, { table: () => [said], data: () => ({ kind: SET_NOUN, name, phase: UNREADABLE }) });
     return EXIT.ok;
   }
-  const pods = keepPods ? ", and its pods stay" : "";
+  const pods = set.deletion?.keepPods === true ? ", and its pods stay" : "";
   if (!wait) {
     const said = `${SET_NOUN}/${name} is being deleted${pods}`;
     print(cli.io, format, { table: () => [said], data: () => recordOf(set) });

@@ -160,7 +160,8 @@ async function followRoll(
   }
   const ended = await setOrNone(farms, last.newSet);
   const isComplete = decideRollEnd(start, last, ended) === "complete";
-  const set = isComplete && ended !== undefined ? await untilRolled(cli, connected, ended, timeoutMs) : ended;
+  const rolled = isComplete && ended !== undefined ? await untilRolled(cli, connected, ended, timeoutMs) : undefined;
+  const set = rolled?.set ?? ended;
   if (isComplete || output !== "table") {
     const data = { ...last, outcome: isComplete ? "complete" : "undone" };
     print(cli.io, output, {
@@ -170,10 +171,14 @@ async function followRoll(
       data: () => buildRecord(data),
     });
   }
-  if (isComplete && set !== undefined && !isSettled(set))
-    throw new CommandError(EXIT.failed, `roll ${last.id} is complete, and not all pods of ${last.newSet} are ready`, {
-      hint: `\`muster explain ${SET_NOUN}/${last.newSet}\` says why; \`muster wait ${SET_NOUN}/${last.newSet} --for=condition=Ready\` waits on`,
-    });
+  if (rolled?.isReady === false)
+    throw new CommandError(
+      EXIT.failed,
+      `roll ${last.id} is complete, and not all pods of ${last.newSet} are ready for good`,
+      {
+        hint: `\`muster explain ${SET_NOUN}/${last.newSet}\` says why; \`muster wait ${SET_NOUN}/${last.newSet} --for=condition=Ready\` waits on`,
+      },
+    );
   if (isComplete) return EXIT.ok;
   throw new CommandError(
     EXIT.failed,
@@ -190,14 +195,21 @@ async function untilRolled(
   connected: Connected,
   set: ReplicaSet,
   timeoutMs: number | undefined,
-): Promise<ReplicaSet> {
+): Promise<{ readonly set: ReplicaSet; readonly isReady: boolean }> {
+  let sinceMs: number | undefined;
+  let isReady = false;
   const { last } = await lookUntil(cli, connected, {
     start: set,
     look: () => farmCalls(connected.link).get(set.name),
-    isEnough: (seen) => seen.uid !== set.uid || decideRolled(seen) !== "open",
-    timeoutMs: Math.min(timeoutMs ?? Infinity, ROLLED_PATIENCE_MS),
+    isEnough: (seen) => {
+      sinceMs = isSettled(seen) ? (sinceMs ?? cli.now()) : undefined;
+      const verdict = decideRolled(seen, cli.now() - (sinceMs ?? cli.now()));
+      isReady = verdict === "met";
+      return seen.uid !== set.uid || verdict !== "open";
+    },
+    timeoutMs: Math.min(timeoutMs ?? Infinity, ROLLED_PATIENCE_MS + 1000 * set.spec.minReadySeconds),
   });
-  return last;
+  return { set: last, isReady };
 }
 
 /** `muster wait roll/NAME --for WISH`; one that is over is complete, and deleted. */

@@ -37,13 +37,18 @@ it("a rolling update that is there is not complete, and may be paused", () => {
 });
 
 it.each<[title: string, set: Partial<ReplicaSet>, verdict: WaitVerdict]>([
-  ["all are ready", {}, "met"],
+  ["all have been ready for long enough", {}, "met"],
   ["one is starting", { healthy: 1 }, "open"],
   ["one has failed", { healthy: 1, replicas: [aReplica("a"), { ...aReplica("b"), health: "FAILED" }] }, "never"],
   ["one ends again and again", { healthy: 0, replicas: [{ ...aReplica("a"), reason: "CrashLoopBackOff" }] }, "never"],
   ["the farm says so", { healthy: 1, trouble: { code: "NOT_HEALTHY", message: "", sinceMs: 0 } }, "never"],
 ])("the pods that were rolled to when %s", (_title, set, verdict) => {
-  expect(decideRolled(aReplicaSet(set))).toBe(verdict);
+  expect(decideRolled(aReplicaSet(set), 5000)).toBe(verdict);
+});
+
+it("pods that are ready at this moment may be those of a program that ends at once", () => {
+  expect(decideRolled(aReplicaSet(), 4999)).toBe("open");
+  expect(decideRolled(aReplicaSet({ desired: 0, healthy: 0, replicas: [] }), 0)).toBe("met");
 });
 
 it.each<[title: string, last: Partial<Roll>, set: ReplicaSet | undefined, end: "complete" | "undone"]>([

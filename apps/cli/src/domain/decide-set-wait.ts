@@ -33,9 +33,15 @@ export function decideRollWait({ phase }: Roll, wish: Wish): WaitVerdict {
 /** What the kubelet says of pods that do not come up by waiting. */
 const HOPELESS = /BackOff$|^ErrImage|^InvalidImageName$|^CreateContainer(Config)?Error$/;
 
-/** Whether the pods of a set that was rolled to have become ready; never: one has failed, or the farm says that they are in trouble. */
-export function decideRolled(set: ReplicaSet): WaitVerdict {
-  if (isSettled(set)) return "met";
+/**
+ * Whether the pods of a set that was rolled to have become ready, and have been for as long as the set asks: a program that ends at once is ready for a moment, too. `settledForMs`: for how long they have been
+ * seen so; never: one has failed, or the farm says that they are in trouble.
+ */
+export function decideRolled(set: ReplicaSet, settledForMs: number): WaitVerdict {
+  if (isSettled(set)) {
+    const isProven = set.desired === 0 || settledForMs >= 1000 * set.spec.minReadySeconds;
+    return isProven ? "met" : "open";
+  }
   const isHopeless = set.replicas.some(({ health, reason }) => health === "FAILED" || HOPELESS.test(reason));
   return isHopeless || set.trouble !== undefined || set.deletion !== undefined ? "never" : "open";
 }

@@ -68,6 +68,7 @@ export function openAlerts(options: AlertsOptions): Alerts {
       const { incidentKey, description, urgency, details, replicaSet } = alert;
       const atMs = now();
       if (atMs - (raisedAtMs.get(incidentKey) ?? -Infinity) < REPEAT_MS) return;
+      for (const [key, sinceMs] of raisedAtMs) if (atMs - sinceMs >= REPEAT_MS) raisedAtMs.delete(key);
       raisedAtMs.set(incidentKey, atMs);
       counted(urgency);
       logger[urgency === "HIGH" ? "error" : "warn"]({ incidentKey, replicaSet, details }, description);

@@ -52,7 +52,11 @@ describe("an update that is being created", () => {
       audits: [{ eventType: "ROLLING_UPDATE_COMPLETION", details: { succeeded: false, canceled: true } }],
     });
     const both = { old: unmarked(small), fresh: unmarked(newSet([])) };
-    expect(planRoll(aLook(look, both))).toEqual({ do: "end", because: "minimum-too-high" });
+    expect(planRoll(aLook(look, both))).toMatchObject({
+      do: "end",
+      because: "minimum-too-high",
+      audits: [{ eventType: "ROLLING_UPDATE_COMPLETION", details: { canceled: true, reason: "minimum-too-high" } }],
+    });
   });
 
   it("gives way to an update that has one of its sets", () => {
@@ -63,9 +67,10 @@ describe("an update that is being created", () => {
       next: { name: "web", roll: undefined },
       audits: [{ details: { succeeded: false, canceled: true, reason: "set-in-another-update" } }],
     });
-    expect(planRoll(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: others }))).toEqual({
+    expect(planRoll(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: others }))).toMatchObject({
       do: "end",
       because: "set-in-another-update",
+      audits: [{ details: { succeeded: false, canceled: true, reason: "set-in-another-update" } }],
     });
   });
 });
@@ -182,7 +187,7 @@ describe("an update whose set is not there", () => {
         next: { name: "web", roll: undefined, spec: { replicasDesired: 2 } },
       });
     const freed = well({ ...oldSet, roll: undefined });
-    expect(planRoll(aLook({}, { fresh: undefined, old: freed }))).toEqual({ do: "end", because: "set-missing" });
+    expect(planRoll(aLook({}, { fresh: undefined, old: freed }))).toMatchObject({ do: "end", because: "set-missing" });
   });
 });
 

@@ -44,6 +44,8 @@ export type RollStep =
   | {
       readonly do: "end";
       readonly because: "finished" | "set-missing" | "set-in-another-update" | "minimum-too-high";
+      /** Of one that is given up. */
+      readonly audits: readonly Audit[];
     }
   | {
       readonly do: "wait";
@@ -87,7 +89,7 @@ function presentIn({ id, phase }: Roll, rolled: RolledSet | undefined): RolledSe
 /** A set that was deleted by force ends its update, and what is left keeps what it has. After the end of a finished update the old set is not there either. */
 function planWithout(roll: Roll, left: RolledSet | undefined): RollStep {
   const because = roll.phase === "FINISHING" ? "finished" : "set-missing";
-  if (left?.set.roll !== roll.id) return { do: "end", because };
+  if (left?.set.roll !== roll.id) return because === "finished" ? END : abandoned(roll, because);
   const desired = left.set.name === roll.oldSet ? roll.oldDesired : roll.newDesired;
   const audits = [completion(roll, { succeeded: true, canceled: because === "set-missing" })];
   return { do: "write-set", next: freed(left.set, desired), because, audits };
@@ -98,7 +100,7 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
   const isOthers = (set: ReplicaSet): boolean => set.roll !== undefined && set.roll !== roll.id;
   if (sets.some(isOthers)) {
     const marked = sets.find((set) => set.roll === roll.id);
-    if (marked === undefined) return { do: "end", because: "set-in-another-update" };
+    if (marked === undefined) return abandoned(roll, "set-in-another-update");
     return givenUp(roll, marked, "set-in-another-update");
   }
   // Counts may have changed until both sets are marked. A disabled set gets no more than it has.
@@ -136,8 +138,15 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
 /** The old set has become so small that nothing could ever be moved: both are as they were. */
 function planRefusal(roll: Roll, sets: readonly ReplicaSet[]): RollStep {
   const marked = sets.find((set) => set.roll === roll.id);
-  if (marked === undefined) return { do: "end", because: "minimum-too-high" };
+  if (marked === undefined) return abandoned(roll, "minimum-too-high");
   return givenUp(roll, marked, "minimum-too-high");
+}
+
+const END: RollStep = { do: "end", because: "finished", audits: [] };
+
+/** The end of an update whose sets are not its own, or not any more. */
+function abandoned(roll: Roll, because: Exclude<Extract<RollStep, { do: "end" }>["because"], "finished">): RollStep {
+  return { do: "end", because, audits: [completion(roll, { succeeded: false, canceled: true, reason: because })] };
 }
 
 function givenUp(roll: Roll, marked: ReplicaSet, because: "set-in-another-update" | "minimum-too-high"): RollStep {
@@ -201,7 +210,7 @@ function planFinish({ roll, nowMs }: RollSnapshot, old: ReplicaSet, fresh: Repli
     };
     return { do: "write-set", next, because: "finished", audits: [{ eventType: "DELETED", details }] };
   }
-  if (fresh.roll !== roll.id) return { do: "end", because: "finished" };
+  if (fresh.roll !== roll.id) return END;
   const audits = [completion(roll, { succeeded: !isUndone, canceled: isUndone })];
   const sharesWith = roll.leaveOld ? sharedBy(fresh, old.name) : fresh.sharesWith;
   const next = { ...freed(fresh, roll.target), sharesWith };
