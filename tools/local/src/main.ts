@@ -125,6 +125,7 @@ Muster is running. In another terminal:
   npx muster nodes
   npx muster get sessions
   npx muster get jobs
+  npx muster keys new && npx muster lease order -f examples/leases/debug.yaml --wait
   kubectl --kubeconfig ${kubeconfig} get pods --watch
 Logs: ${relative(process.cwd(), directory)}/logs. Ctrl-C here stops everything.
 `;
