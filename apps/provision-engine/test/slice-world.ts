@@ -10,7 +10,9 @@ import { KINDS } from "../src/adapters/object-kinds.ts";
 import { buildKubeconfig } from "../src/domain/build-slice.ts";
 import type { API_SERVERS } from "./api-servers.ts";
 
-const MANIFEST = new URL("../../../deploy/kubernetes/provision-engine.yaml", import.meta.url);
+const MANIFESTS = ["provision-engine.yaml", "slices.yaml"].map(
+  (file) => new URL(`../../../deploy/kubernetes/${file}`, import.meta.url),
+);
 const ENGINE = { name: "provision-engine", namespace: "muster-system" };
 const RBAC = { apiVersion: "rbac.authorization.k8s.io/v1" };
 const PLURALS: Readonly<Record<string, { readonly apiVersion: string; readonly plural: string }>> = {
@@ -77,7 +79,8 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
 
 async function grantRights(calls: KubeCalls): Promise<void> {
   await calls.create<KubeObject>(KINDS.namespace, { metadata: { name: ENGINE.namespace } });
-  for (const object of loadAllYaml(await readFile(MANIFEST, "utf8")) as KubeObject[]) {
+  const texts = await Promise.all(MANIFESTS.map((file) => readFile(file, "utf8")));
+  for (const object of texts.flatMap((text) => loadAllYaml(text) as KubeObject[])) {
     const resource = PLURALS[object.kind ?? ""];
     if (resource === undefined) continue;
     const { namespace } = object.metadata ?? {};

@@ -105,6 +105,8 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await codeOf(tenant.list(KINDS.namespace))).toContain("forbidden");
       const renewed = { metadata: { name: SLICE_ACCOUNT }, spec: { expirationSeconds: 7200 } } as KubeObject;
       expect(await codeOf(tenant.create(account, renewed, { subresource: "token" }))).toBe("done");
+      const others = world.cluster.accessOf({ name: "default", namespace }, 600, signal);
+      await expect(others, "of other accounts the engine gives no keys").rejects.toThrow("forbidden");
 
       await played(slices.decommission(lease, signal));
       expect(await find(KINDS.namespace, namespace)).toBeUndefined();

@@ -214,7 +214,7 @@ function largestPool(pools: Readonly<Record<string, number>>): string | undefine
 async function defineJobs(options: StackOptions, kubeconfig: string): Promise<boolean> {
   if (options.kubeconfig === undefined || options.installDefinitions === true) {
     const names = await installDefinitions(kubeconfig, join(ROOT, "deploy/crds"), options.signal);
-    await installLeaseRole(kubeconfig, join(ROOT, "deploy/kubernetes/provision-engine.yaml"), options.signal);
+    await installLeaseRole(kubeconfig, join(ROOT, "deploy/kubernetes/slices.yaml"), options.signal);
     options.onProgress(`definitions ${names.join(", ")} are installed`);
     return true;
   }
