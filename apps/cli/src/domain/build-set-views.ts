@@ -137,8 +137,11 @@ export function buildRollLine(roll: Roll): string {
   return `roll ${id} ${phase}: ${counts}; at least ${minimum} stay ready${why === "" ? "" : ` (${why})`}`;
 }
 
-/** How to turn it round; of one that goes back already, how it comes to its end where too few become ready. */
-export function adviseRoll({ id, undone }: Pick<Roll, "id" | "undone">): string {
+/** How to turn it round, or on; of one that goes back already, how it comes to its end where too few become ready. */
+export function adviseRoll({ id, undone, phase }: Pick<Roll, "id" | "undone" | "phase">): string {
+  const other = undone % 2 === 1 ? "redo" : "undo";
+  if (phase === "PAUSED")
+    return `\`muster roll resume ${id}\` lets it go on, \`muster roll ${other} ${id}\` turns it round`;
   return undone % 2 === 1
     ? `\`muster roll undo ${id} --minimum N\` goes back with less that has to stay ready`
     : `\`muster roll undo ${id}\` goes back`;

@@ -31,6 +31,18 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
   ["NO_FARM", explained({ farm: "" }), /no farm owns it now/, /doctor/],
   ["IN_ROLL", explained({ roll: "web-2" }, { roll: aRollOf() }), /web-2 has 1 of 2/, /roll undo web-2/],
   [
+    "IN_ROLL",
+    explained({ roll: "web-2" }, { roll: aRollOf({ phase: "PAUSED" }) }),
+    /web-2 has 1 of 2/,
+    /roll resume web-2/,
+  ],
+  [
+    "IN_ROLL",
+    explained({ roll: "web-2", trouble: trouble("POD_REFUSED", "exceeded quota: pods") }, { roll: aRollOf() }),
+    /web-2 has 1 of 2.*; exceeded quota: pods$/,
+    /roll undo web-2/,
+  ],
+  [
     "TRANSFERRING",
     explained({ transfer: TRANSFER }, { nodes: [node("n-3", "FREE")] }),
     /leaves n-1, and seeks another node: it is gone/,

@@ -13,7 +13,8 @@ const NO_POD = "NO_POD";
 /** Nodes that are only counted: there may be thousands of them. */
 const NOT_OURS: ReadonlySet<string> = new Set(["NOT_SELECTED", "NOT_GRANTED"]);
 /** Troubles that hold up what is under way: a transfer, a rolling update, a deletion. */
-const OF_MACHINES: ReadonlySet<string> = new Set([
+const HOLDS_UP: ReadonlySet<string> = new Set([
+  "POD_REFUSED",
   "WAITING_FOR_MACHINE",
   "MACHINE_REFUSED",
   "MACHINES_GONE",
@@ -26,7 +27,7 @@ export function explainSet(explained: ExplainedSet, nowMs: number): Explanation 
   const state = explainState(explained);
   if (state === undefined) return explainPlaces(explained, nowMs) ?? explainWell(set);
   const { trouble } = set;
-  if (trouble === undefined || !OF_MACHINES.has(trouble.code)) return state;
+  if (trouble === undefined || !HOLDS_UP.has(trouble.code)) return state;
   const next = state.next === "" ? adviceFor(trouble.code, set, nowMs) : state.next;
   return { ...state, message: `${state.message}; ${trouble.message}`, next };
 }
