@@ -11,7 +11,7 @@ import { engineWorld, nowNs, NS_PER_MS } from "../test/engine-world.ts";
 import { toJsonOrder } from "../test/http-controller.ts";
 import { cpuMsOf } from "./leases.ts";
 
-const LIVE = Number(process.env["BENCH_LIVE"] ?? 100_000);
+const LIVE = Number(process.env["BENCH_LIVE"] ?? 20_000);
 const ENDING = Math.min(2000, LIVE);
 const ENDING_OVER_MS = 20_000;
 /** Until the first of them ends: the engine has to be there before. */

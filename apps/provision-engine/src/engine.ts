@@ -51,6 +51,8 @@ export type Lead = { readonly token: number; readonly signal: AbortSignal; reado
 
 /** Of requests to the store, so that many leases that end together do not all wait for its answers longer than those take. */
 const STORE_CALLS_AT_ONCE = 128;
+/** Leases that are looked at before anything else has its turn. */
+const AT_A_TIME = 200;
 /** Answers of admission to a lease whose plan is only looked at. */
 const PERHAPS = { admit: "yes", release: "yes", because: "it is not asked" } as const satisfies Admission & Release;
 
@@ -128,8 +130,14 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   try {
     // The view may be behind what whoever led before has written.
     const all = (await records.list()).filter(({ record }) => isOwn(ops, { record }));
-    for (const stored of all) holdings.learn(stored);
-    if (!signal.aborted) sortByRank(all, ({ record }) => record.order.type).forEach(look);
+    await forEachOf(all, (stored) => holdings.learn(stored));
+    await forEachOf(
+      sortByRank(all, ({ record }) => record.order.type),
+      (stored) => {
+        // What has changed meanwhile was looked at then.
+        if (!signal.aborted && (view.get(stored.record.order.id)?.revision ?? 0) <= stored.revision) look(stored);
+      },
+    );
     await ended(signal);
   } finally {
     stopLooking();
@@ -197,6 +205,14 @@ function tellOf({ records, history, feedback, nowNs, policy, tell }: EngineOps, 
     fence: token,
     failed: (id, error) => tell.failed(id, "feedback", error),
   };
+}
+
+/** Lets others have their turn now and then: the lead has to be renewed also by who has very many leases. */
+async function forEachOf<Item>(items: readonly Item[], work: (item: Item) => void): Promise<void> {
+  for (const [at, item] of items.entries()) {
+    if (at % AT_A_TIME === AT_A_TIME - 1) await new Promise(setImmediate);
+    work(item);
+  }
 }
 
 function ended(signal: AbortSignal): Promise<void> {
