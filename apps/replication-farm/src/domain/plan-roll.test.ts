@@ -184,7 +184,7 @@ describe("an update whose set is not there", () => {
     for (const phase of ["CREATING", "RUNNING", "PAUSED"] as const)
       expect(planRoll(aLook({ phase, oldDesired: 2 }, { fresh: deleted }))).toMatchObject({
         do: "write-set",
-        next: { name: "web", roll: undefined, spec: { replicasDesired: 2 } },
+        next: { name: "web", roll: undefined, spec: { replicasDesired: phase === "CREATING" ? 3 : 2 } },
       });
     const freed = well({ ...oldSet, roll: undefined });
     expect(planRoll(aLook({}, { fresh: undefined, old: freed }))).toMatchObject({ do: "end", because: "set-missing" });

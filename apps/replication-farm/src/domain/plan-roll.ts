@@ -90,7 +90,9 @@ function presentIn({ id, phase }: Roll, rolled: RolledSet | undefined): RolledSe
 function planWithout(roll: Roll, left: RolledSet | undefined): RollStep {
   const because = roll.phase === "FINISHING" ? "finished" : "set-missing";
   if (left?.set.roll !== roll.id) return because === "finished" ? END : abandoned(roll, because);
-  const desired = left.set.name === roll.oldSet ? roll.oldDesired : roll.newDesired;
+  const moved = left.set.name === roll.oldSet ? roll.oldDesired : roll.newDesired;
+  // It may have been scaled between the request and its being marked.
+  const desired = roll.phase === "CREATING" ? left.set.spec.replicasDesired : moved;
   const audits = [completion(roll, { succeeded: true, canceled: because === "set-missing" })];
   return { do: "write-set", next: freed(left.set, desired), because, audits };
 }
