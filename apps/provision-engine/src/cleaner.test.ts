@@ -23,7 +23,7 @@ function cleaning(sources: number) {
   let nowMs = 0;
   let asked: (id: string) => void = () => undefined;
   const leftovers: Leftovers = {
-    find: () => Promise.resolve(objects.filter(({ uid }) => !removed.includes(uid))),
+    find: () => Promise.resolve({ objects: objects.filter(({ uid }) => !removed.includes(uid)), unlisted: [] }),
     inUse: () => Promise.resolve(new Set<string>()),
     remove: ({ uid }) => {
       removed.push(uid);

@@ -2,7 +2,17 @@ import { forEachSome, pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import type { Records } from "./adapters/records.ts";
 import type { Leftovers } from "./adapters/leftovers.ts";
-import { planCleanup, type CleanupPolicy, type CleanupStep, type LeaseTruth } from "./domain/plan-cleanup.ts";
+import {
+  isNamespace,
+  mayBeUsed,
+  placeOf,
+  planCleanup,
+  type CleanupPolicy,
+  type CleanupSnapshot,
+  type CleanupStep,
+  type FoundObject,
+  type LeaseTruth,
+} from "./domain/plan-cleanup.ts";
 
 /** What clean-up does by itself: nothing, tell what it would remove, or remove it. */
 export type CleanupMode = (typeof CLEANUP_MODES)[number];
@@ -56,16 +66,17 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
   };
   const remove = async (found: Leftovers, step: CleanupStep, signal: AbortSignal): Promise<CleanupStep> => {
     const { object } = step;
-    // What is believed of its lease may be some time old by now.
+    // What is believed of it, of its lease and of what is in it may be some time old by now.
+    const around = await lookAround(found, object, signal);
     const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
-    const [again] = planCleanup({ objects: [object], truth, inUse: new Set(), leftSince, nowMs: nowMs() }, policy);
+    const [again] = planCleanup({ ...around, truth, leftSince, nowMs: nowMs() }, policy);
     if (again?.do !== "remove" || signal.aborted) return again ?? step;
     await found.remove(object, signal);
     return step;
   };
   const lookNow = async (isDryRun: boolean, signal: AbortSignal): Promise<readonly CleanupStep[]> => {
     if (leftovers === undefined) return [];
-    const objects = await leftovers.find(signal);
+    const { objects, unlisted } = await leftovers.find(signal);
     const inUse = await leftovers.inUse(signal);
     const ids = [...new Set(objects.flatMap(({ lease }) => lease?.id ?? []))];
     const truth = new Map<string, LeaseTruth>();
@@ -75,7 +86,7 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
       async (id) => truth.set(id, await truthOf(id)),
       (_id, error) => tell.failed(error),
     );
-    const steps = planCleanup({ objects, truth, inUse, leftSince, nowMs: nowMs() }, policy);
+    const steps = planCleanup({ objects, unlisted, truth, inUse, leftSince, nowMs: nowMs() }, policy);
     const left = steps.filter((step) => step.do !== "keep");
     leftSince = new Map(left.map(({ object: { uid } }) => [uid, leftSince.get(uid) ?? nowMs()]));
     const done: CleanupStep[] = [];
@@ -120,4 +131,17 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
       }
     },
   };
+}
+
+/** The object with all that lives in it, and what uses them. */
+async function lookAround(
+  leftovers: Leftovers,
+  object: FoundObject,
+  signal: AbortSignal,
+): Promise<Pick<CleanupSnapshot, "objects" | "unlisted" | "inUse">> {
+  if (!mayBeUsed(object)) return { objects: [object], unlisted: [], inUse: undefined };
+  const within = placeOf(object);
+  const members = isNamespace(object) ? await leftovers.find(signal, within) : { objects: [], unlisted: [] };
+  const inUse = await leftovers.inUse(signal, within);
+  return { objects: [object, ...members.objects], unlisted: members.unlisted, inUse };
 }

@@ -1,15 +1,15 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { useKey, type FoundObject, type InUse } from "../domain/plan-cleanup.ts";
+import { useKey, type Found, type FoundObject, type InUse } from "../domain/plan-cleanup.ts";
 import type { ObjectKind } from "./lease-objects.ts";
 import { KINDS } from "./object-kinds.ts";
 
-/** What in a cluster says that it is made for leases, by whomever. */
+/** What in a cluster says that it is made for leases, by whomever. `within`: only what lives in this namespace. */
 export type Leftovers = {
-  /** All of it that can be listed. Kinds that cannot are told and left out. */
-  find(signal: AbortSignal): Promise<readonly FoundObject[]>;
-  inUse(signal: AbortSignal): Promise<InUse>;
+  find(signal: AbortSignal, within?: string): Promise<Found>;
+  /** What pods use, and namespaces with claims that are no lease's. */
+  inUse(signal: AbortSignal, within?: string): Promise<InUse>;
   /** Removes this very object, and no later one of its name. */
   remove(object: FoundObject, signal: AbortSignal): Promise<void>;
 };
@@ -27,27 +27,33 @@ const SELECTOR = `${labels.managedBy}=muster,${labels.lease},${labels.leaseRun},
 
 export function openLeftovers(calls: KubeCalls, failed: (kind: string, error: unknown) => void): Leftovers {
   return {
-    find: async (signal) => {
-      const found: FoundObject[] = [];
-      for (const kind of CLEANED) {
+    find: async (signal, within) => {
+      const objects: FoundObject[] = [];
+      const unlisted: string[] = [];
+      for (const kind of within === undefined ? CLEANED : CLEANED.filter((each) => each !== KINDS.namespace)) {
         try {
           const query = { labelSelector: SELECTOR };
-          const { items } = await calls.list<KubeObject>(kind, { query, signal });
-          found.push(...items.map((each) => toFound(kind, each)));
+          const { items } = await calls.list<KubeObject>(inPlace(kind, within), { query, signal });
+          objects.push(...items.map((each) => toFound(kind, each)));
         } catch (error) {
           signal.throwIfAborted();
           failed(kind.kind, error);
+          unlisted.push(kind.kind);
         }
       }
-      return found;
+      return { objects, unlisted };
     },
-    inUse: async (signal) => {
+    inUse: async (signal, within) => {
       try {
-        const { items } = await calls.list<V1Pod & KubeObject>(KINDS.pod, { signal });
-        return new Set(items.flatMap(usedBy));
+        const claims = await calls.list<KubeObject>(inPlace(KINDS.volumeClaim, within), { signal });
+        const pods = await calls.list<V1Pod & KubeObject>(inPlace(KINDS.pod, within), { signal });
+        return new Set([
+          ...claims.items.filter((each) => !isOfLease(each)).map(holding),
+          ...pods.items.flatMap(usedBy),
+        ]);
       } catch (error) {
         signal.throwIfAborted();
-        failed(KINDS.pod.kind, error);
+        failed("what is used", error);
         return undefined;
       }
     },
@@ -62,13 +68,25 @@ export function openLeftovers(calls: KubeCalls, failed: (kind: string, error: un
   };
 }
 
-function usedBy({ metadata, spec }: V1Pod): string[] {
+function inPlace(kind: ObjectKind, within: string | undefined): ObjectKind & { readonly namespace?: string } {
+  return within === undefined ? kind : { ...kind, namespace: within };
+}
+
+/** As the selector says it. */
+function isOfLease({ metadata }: KubeObject): boolean {
+  const { [labels.managedBy]: by, ...others } = metadata?.labels ?? {};
+  return by === "muster" && [labels.lease, labels.leaseRun, labels.leaseUser].every((each) => each in others);
+}
+
+function holding({ metadata }: KubeObject): string {
+  return useKey(KINDS.namespace.kind, "", metadata?.namespace ?? "");
+}
+
+function usedBy(pod: V1Pod & KubeObject): string[] {
+  const { metadata, spec } = pod;
   const namespace = metadata?.namespace ?? "";
   const claims = (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []);
-  return [
-    useKey(KINDS.namespace.kind, "", namespace),
-    ...claims.map((claim) => useKey(KINDS.volumeClaim.kind, namespace, claim)),
-  ];
+  return [holding(pod), ...claims.map((claim) => useKey(KINDS.volumeClaim.kind, namespace, claim))];
 }
 
 function toFound({ kind }: ObjectKind, { metadata }: KubeObject): FoundObject {

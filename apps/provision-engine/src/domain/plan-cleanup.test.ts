@@ -20,6 +20,7 @@ const lease = (changes: Partial<LeaseRecord> = {}): LeaseTruth => ({
 const NONE: LeaseTruth = { is: "none" };
 const snapshot = (changes: Partial<CleanupSnapshot> = {}): CleanupSnapshot => ({
   objects: [object()],
+  unlisted: [],
   truth: new Map([["1-1", NONE]]),
   inUse: new Set(),
   leftSince: new Map([["u-1", 400]]),
@@ -72,4 +73,7 @@ it("keeps a namespace while anything of a lease stays in it, or a pod runs there
   expect(plan({ objects: [namespace], leftSince, inUse: new Set([useKey("Namespace", "", "muster-n")]) })).toEqual([
     "keep",
   ]);
+  const unlisted = ["PersistentVolumeClaim"];
+  expect(plan({ objects: [namespace], leftSince, unlisted })).toEqual(["keep"]);
+  expect(plan({ unlisted })).toEqual(["remove"]);
 });

@@ -14,17 +14,22 @@ export type FoundObject = {
   readonly isGoing: boolean;
 };
 
+export type Found = {
+  readonly objects: readonly FoundObject[];
+  /** Kinds that could not be listed: of these there may be more. */
+  readonly unlisted: readonly string[];
+};
+
 /** What the record of a lease says. Unknown: it cannot be read, or asked for. */
 export type LeaseTruth =
   | { readonly is: "record"; readonly record: Pick<LeaseRecord, "order" | "phase" | "run"> }
   | { readonly is: "none" }
   | { readonly is: "unknown"; readonly because: string };
 
-/** Claims of volumes and namespaces that pods use. Undefined: nobody could say. */
+/** Claims of volumes and namespaces that hold what is needed. Undefined: nobody could say. */
 export type InUse = ReadonlySet<string> | undefined;
 
-export type CleanupSnapshot = {
-  readonly objects: readonly FoundObject[];
+export type CleanupSnapshot = Found & {
   readonly truth: ReadonlyMap<string, LeaseTruth>;
   /** Of `useKey`. */
   readonly inUse: InUse;
@@ -50,37 +55,52 @@ export type CleanupStep = {
 const VOLUME_CLAIM = "PersistentVolumeClaim";
 const NAMESPACE = "Namespace";
 
+export function isNamespace({ kind }: FoundObject): boolean {
+  return kind === NAMESPACE;
+}
+
+/** Of such objects it has to be known whether something uses them. */
+export function mayBeUsed(object: FoundObject): boolean {
+  return object.kind === VOLUME_CLAIM || isNamespace(object);
+}
+
+/** Name of the namespace that it lives in, or is. */
+export function placeOf(object: FoundObject): string {
+  return isNamespace(object) ? object.name : object.namespace;
+}
+
 export function useKey(kind: string, namespace: string, name: string): string {
   return `${kind} ${namespace}/${name}`;
 }
 
 /**
  * What is left of leases that are over, and may go: of every object one step. It stays on any doubt: while its record cannot be read, as long as something mounts it or lives
- * in it, and as long as it has not looked left over for some time.
+ * in it, or nobody knows all that does, and as long as it has not looked left over for some time.
  */
 export function planCleanup(snapshot: CleanupSnapshot, policy: CleanupPolicy): CleanupStep[] {
   const steps = snapshot.objects.map((object) => planObject(object, snapshot, policy));
   const staying = new Set(steps.filter((step) => step.do !== "remove").map(({ object }) => object.namespace));
   return steps.map((step) =>
-    step.do === "remove" && step.object.kind === NAMESPACE && staying.has(step.object.name)
+    step.do === "remove" && isNamespace(step.object) && staying.has(step.object.name)
       ? { ...step, do: "suspect", because: "something of a lease is still in it" }
       : step,
   );
 }
 
 function planObject(object: FoundObject, snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep {
-  const { truth, inUse, leftSince, nowMs } = snapshot;
+  const { truth, inUse, unlisted, leftSince, nowMs } = snapshot;
   const step = (what: CleanupStep["do"], because: string): CleanupStep => ({ do: what, object, because });
   const { lease, kind, namespace, name, uid } = object;
   if (lease === undefined) return step("keep", "its labels are not those of a lease");
   if (object.isGoing) return step("keep", "it is being removed");
   const left = decideLeftOver(lease.run, truth.get(lease.id), engine);
   if (!left.is) return step("keep", left.because);
-  if (kind === VOLUME_CLAIM || kind === NAMESPACE) {
+  if (mayBeUsed(object)) {
     if (inUse === undefined) return step("keep", "nobody knows whether it is used");
-    const place = kind === NAMESPACE ? "" : namespace;
-    if (inUse.has(useKey(kind, place, name))) return step("keep", `${left.because}, but a pod uses it`);
+    if (inUse.has(useKey(kind, namespace, name))) return step("keep", `${left.because}, but it is used`);
   }
+  if (isNamespace(object) && unlisted.length > 0)
+    return step("keep", `nobody knows all that is in it: ${unlisted.join(", ")} could not be listed`);
   const since = leftSince.get(uid);
   if (since === undefined || nowMs - since < graceMs) return step("suspect", left.because);
   return step("remove", left.because);

@@ -1,0 +1,95 @@
+import type { KubeCalls, KubeObject } from "@muster/kube";
+import { labels } from "@muster/proto";
+import { expect, it } from "vitest";
+import { openCleaner } from "../cleaner.ts";
+import { aLease } from "../domain/a-lease.ts";
+import { leaseLabels } from "../lease-labels.ts";
+import { openLeftovers } from "./leftovers.ts";
+
+const { signal } = new AbortController();
+const ofLease = leaseLabels(aLease({ order: { id: "1-1" } }));
+const object = (name: string, namespace: string | undefined, itsLabels: Record<string, string> = ofLease) => ({
+  metadata: { name, uid: name, labels: itsLabels, ...(namespace !== undefined && { namespace }) },
+});
+type Lists = Record<string, readonly KubeObject[] | "refused">;
+
+/** A namespace that has looked left over once, in a cluster of lists that a test changes; all records are gone. */
+async function leftNamespace() {
+  const lists: Lists = { namespaces: [object("net", undefined)] };
+  const removed: string[] = [];
+  let listed: (plural: string) => void = () => undefined;
+  const calls: Pick<KubeCalls, "list" | "delete"> = {
+    list: ({ plural, namespace }) => {
+      listed(namespace === undefined ? plural : `${namespace}/${plural}`);
+      const found = lists[plural] ?? [];
+      if (found === "refused") return Promise.reject(new Error("no answer"));
+      const items = found.filter(({ metadata }) => namespace === undefined || metadata?.namespace === namespace);
+      return Promise.resolve({ items: items as never[], resourceVersion: "1", continue: undefined });
+    },
+    delete: ({ plural }, name) => {
+      removed.push(`${plural} ${name}`);
+      return Promise.resolve();
+    },
+  };
+  let nowMs = 0;
+  const cleaner = openCleaner(
+    {
+      leftovers: openLeftovers(calls as KubeCalls, () => undefined),
+      records: { get: () => Promise.resolve(undefined) },
+      nowMs: () => nowMs,
+      policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000 },
+      tell: { step: () => undefined, failed: () => undefined },
+    },
+    0,
+  );
+  const stop = new AbortController();
+  const running = cleaner.run(stop.signal);
+  await cleaner.look(false, signal);
+  nowMs += 1000;
+  return {
+    lists,
+    onListed: (listener: (what: string) => void) => (listed = listener),
+    look: async () => {
+      await cleaner.look(false, signal);
+      return removed;
+    },
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+const pod = { ...object("pod", "net", {}), spec: { containers: [], volumes: [] } };
+
+it("removes a namespace that is left, with nothing in it", async () => {
+  await using world = await leftNamespace();
+  expect(await world.look()).toEqual(["namespaces net"]);
+});
+
+it.each<[string, Lists]>([
+  ["claims cannot be listed", { persistentvolumeclaims: "refused" }],
+  ["some kind cannot be listed", { deployments: "refused" }],
+  ["pods cannot be listed", { pods: "refused" }],
+  ["a claim in it is no lease's", { persistentvolumeclaims: [object("data", "net", { [labels.managedBy]: "user" })] }],
+  ["a claim in it has just been made", { persistentvolumeclaims: [object("data", "net")] }],
+  ["a pod runs in it", { pods: [pod] }],
+])("keeps a namespace where %s, at the look and just before it goes", async (_what, lists) => {
+  await using world = await leftNamespace();
+  Object.assign(world.lists, lists);
+  expect(await world.look()).toEqual([]);
+  await using later = await leftNamespace();
+  // All is listed once; what comes then is seen only when the namespace is to go.
+  later.onListed((what) => what.startsWith("net/") && Object.assign(later.lists, lists));
+  expect(await later.look()).toEqual([]);
+});
+
+it("keeps a claim that a pod has begun to use since the look", async () => {
+  await using world = await leftNamespace();
+  const claim = object("data", "net");
+  world.lists["persistentvolumeclaims"] = [claim];
+  await world.look();
+  const using = { ...pod, spec: { containers: [], volumes: [{ persistentVolumeClaim: { claimName: "data" } }] } };
+  world.onListed((what) => what.startsWith("net/") && (world.lists["pods"] = [using]));
+  expect(await world.look()).toEqual([]);
+});
