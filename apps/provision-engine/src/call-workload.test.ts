@@ -69,3 +69,11 @@ it("waits for a provisioner no longer than its deadline, nor than its lease last
     { ok: false, retryable: true },
   ]);
 });
+
+it("takes down nothing of a type that it does not serve, so that this is tried again", async () => {
+  const { provision, decommission } = calling(hanging);
+  const record = aLease({ order: { type: "volume", createdNs: 0n, durationNs: DURATION_NS_MAX } });
+  const outcome = { ok: false, retryable: true, message: "type of reservation not served: volume" };
+  expect(await decommission(record)).toMatchObject(outcome);
+  expect(await provision(record)).toMatchObject(outcome);
+});

@@ -37,13 +37,14 @@ export function callWorkloads(options: CallOptions): Pick<PassDeps, "provision" 
       provisioning(async () => {
         if (isOver(record.expiresAtNs, nowNs())) return failed("its time was over before its turn came", true);
         const workload = workloads.get(record.order.type);
-        if (workload === undefined) return failed(`type of reservation not supported: ${record.order.type}`, false);
+        if (workload === undefined) return failed(`type of reservation not served: ${record.order.type}`, true);
         return call(options, record, "provision", (signal) => workload.provision(record, signal));
       }),
     decommission: (record) =>
       decommissioning(async () => {
         const workload = workloads.get(record.order.type);
-        if (workload === undefined) return { ok: true, data: "null" };
+        // Who served the type before may have left something, which is taken down once it is served again.
+        if (workload === undefined) return failed(`type of reservation not served: ${record.order.type}`, true);
         return call(options, record, "decommission", async (signal) => {
           await workload.decommission(record, signal);
           return "null";

@@ -80,22 +80,13 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     signal,
   });
 
-  /** Since when people know of leases that cannot be taken down. */
-  const alerted = new Map<string, number>();
-  const alert = (record: LeaseRecord): void => {
-    const { id } = record.order;
-    if (!isStuck(record)) alerted.delete(id);
-    const nowMs = Number(nowNs() / 1_000_000n);
-    if (!decideAlert(record, alerted.get(id), nowMs)) return;
-    alerted.set(id, nowMs);
-    tell.stuck(record);
-  };
+  const alerts = alertsOf(ops);
   const wakeAfter = (changed: Parameters<typeof waiting.helpedBy>[0]): void => {
     for (const each of waiting.helpedBy(changed)) passes.wake(each);
   };
   const look = (stored: Stored): void => {
     const { record } = stored;
-    alert(record);
+    alerts.look(record);
     const { id, user } = record.order;
     holdings.learn(stored);
     if (record.phase !== "ORDERED" && record.phase !== "DECOMMISSIONING") waiting.set(id, undefined);
@@ -110,7 +101,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     else tells.at(id, feedback.tell === "later" ? feedback.untilNs : undefined);
   };
   const forget = (id: string): void => {
-    alerted.delete(id);
+    alerts.forget(id);
     holdings.forget(id);
     waiting.set(id, undefined);
     wakeAfter({ id, user: undefined, isOver: true });
@@ -147,6 +138,25 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   }
 }
 
+/** Tells people of leases that cannot be taken down, now and then. */
+function alertsOf({ nowNs, tell }: EngineOps) {
+  /** Since when they know. */
+  const alerted = new Map<string, number>();
+  return {
+    look: (record: LeaseRecord): void => {
+      const { id } = record.order;
+      if (!isStuck(record)) alerted.delete(id);
+      const nowMs = Number(nowNs() / 1_000_000n);
+      if (!decideAlert(record, alerted.get(id), nowMs)) return;
+      alerted.set(id, nowMs);
+      tell.stuck(record);
+    },
+    forget: (id: string): void => {
+      alerted.delete(id);
+    },
+  };
+}
+
 function isOwn({ engine }: EngineOps, value: Readable): value is { readonly record: LeaseRecord } {
   return "record" in value && value.record.order.engine === engine;
 }
@@ -176,7 +186,8 @@ function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: Waitin
       }),
     remove: (stored) => store(() => records.remove(stored)),
     admit: (order: Order, claim: Claim) => {
-      const admission = holdings.admit(order, claim);
+      // Refused before anything of it can be there: nobody could take it down.
+      const admission = workloads.has(order.type) ? holdings.admit(order, claim) : notServed(order);
       waiting.set(order.id, admission.admit === "later" ? { user: order.user, lease: undefined } : undefined);
       return admission;
     },
@@ -189,6 +200,10 @@ function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: Waitin
     ...callWorkloads(calls),
     sign,
   };
+}
+
+function notServed({ type }: Order): Admission {
+  return { admit: "no", because: `type of reservation not served: ${type}` };
 }
 
 function tellOf({ records, history, feedback, nowNs, policy, tell }: EngineOps, { token }: Lead): TellDeps {

@@ -122,12 +122,17 @@ describe("an engine", () => {
       });
     await publish(signedOrder(user, { id: "1-5" }));
     await publish(signedOrder(user, { id: "1-6", type: "unheard_of" }));
+    // Nothing of what lives in a cluster can be there without one.
+    await publish(signedOrder(user, { id: "1-8", type: "volume", data: '{"size":1,"type":"ssd"}' }));
     const over = signedOrder(user, { id: "1-7", createdNs: nowNs() - 10_000n * NS_PER_MS, durationNs: 1n });
     await publish(over);
     await until("the first is active", async () => (await phase(world, "1-5")) === "ACTIVE", LONG);
     await until("the second has failed", async () => (await phase(world, "1-6")) === "FAILED", LONG);
     await until("an error is told", async () => (await answersOf(world, "1-6"))[0]?.deleted === true, LONG);
     expect((await answersOf(world, "1-6"))[0]?.result?.message).toContain("not supported: unheard_of");
+    await until("so has what is not served", async () => (await phase(world, "1-8")) === "FAILED", LONG);
+    await until("that is told, too", async () => (await answersOf(world, "1-8"))[0]?.deleted === true, LONG);
+    expect((await answersOf(world, "1-8"))[0]?.result?.message).toContain("not served: volume");
     await until("the third is told to be gone", async () => (await answersOf(world, "1-7"))[0]?.deleted === true, LONG);
     await expect(world.leases.getLease({ id: "1-7" })).rejects.toMatchObject({ fault: { code: "not_found" } });
   });
