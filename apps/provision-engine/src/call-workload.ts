@@ -1,9 +1,9 @@
-import { takeTurns } from "@muster/backoff";
+import { takeTurns, TIMER_MS_MAX } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { inLeaseTrace } from "./lease-trace.ts";
-import type { Outcome, PassDeps } from "./pass.ts";
+import type { Outcome, PassDeps, Stored } from "./pass.ts";
 import type { Workload } from "./workloads/workload.ts";
 
 export type CallOptions = {
@@ -12,6 +12,8 @@ export type CallOptions = {
   /** Of each kind of call at once. */
   readonly parallel: number;
   readonly deadlineMs: number;
+  /** What is to be made may have ended while its call stood in the queue. */
+  readonly read: (id: string) => Promise<Pick<Stored, "record"> | undefined>;
   /** Asked before each call. */
   readonly isHeld: () => boolean;
   readonly signal: AbortSignal;
@@ -24,22 +26,49 @@ const MESSAGE_CHARACTERS_MAX = 2000;
 /** Of a result: its record stays below the largest value of a bucket. */
 const RESULT_BYTES_MAX = 262_144;
 
+export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
+  /** Once this run of the lease is not wanted any more, its provisioner is waited for no longer, whether it has begun or stands in the queue. */
+  cut(record: LeaseRecord): void;
+};
+
 /**
  * Calls of workloads, so many at once, each no longer than its deadline, nor a provisioner than its lease. One that goes on beyond it is left alone: the next call finds what it has made. Rejects with
  * AbortError once the lead is lost.
  */
-export function callWorkloads(options: CallOptions): Pick<PassDeps, "provision" | "decommission"> {
-  const { workloads, nowNs, parallel } = options;
+export function callWorkloads(options: CallOptions): WorkloadCalls {
+  const { workloads, nowNs, parallel, read } = options;
   const provisioning = takeTurns(parallel);
   const decommissioning = takeTurns(parallel);
+  const wanted = new Map<string, { readonly run: number; readonly cut: AbortController }>();
+  const provision = async (id: string, run: number, cut: AbortSignal): Promise<Outcome> => {
+    if (options.signal.aborted) throw lost();
+    const record = (await read(id))?.record;
+    if (record?.phase !== "PROVISIONING" || record.run !== run || cut.aborted) return UNWANTED;
+    if (isOver(record.expiresAtNs, nowNs())) return TOO_LATE;
+    const workload = workloads.get(record.order.type);
+    if (workload === undefined) return failed(`type of reservation not served: ${record.order.type}`, true);
+    return call(options, record, "provision", (signal) => workload.provision(record, signal), cut);
+  };
   return {
-    provision: (record) =>
-      provisioning(async () => {
-        if (isOver(record.expiresAtNs, nowNs())) return failed("its time was over before its turn came", true);
-        const workload = workloads.get(record.order.type);
-        if (workload === undefined) return failed(`type of reservation not served: ${record.order.type}`, true);
-        return call(options, record, "provision", (signal) => workload.provision(record, signal));
-      }),
+    provision: async ({ order: { id }, run, expiresAtNs }) => {
+      const cut = new AbortController();
+      wanted.set(id, { run, cut });
+      const over = AbortSignal.timeout(waitMsUntil(expiresAtNs, nowNs(), TIMER_MS_MAX));
+      const queued = AbortSignal.any([cut.signal, over]);
+      try {
+        return await provisioning(() => provision(id, run, cut.signal), queued);
+      } catch (error) {
+        if (error !== queued.reason) throw error;
+        return cut.signal.aborted ? UNWANTED : TOO_LATE;
+      } finally {
+        wanted.delete(id);
+      }
+    },
+    cut: ({ order: { id }, run, phase }) => {
+      const found = wanted.get(id);
+      const isWanted = phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE";
+      if (found?.run === run && !isWanted) found.cut.abort();
+    },
     decommission: (record) =>
       decommissioning(async () => {
         const workload = workloads.get(record.order.type);
@@ -58,6 +87,7 @@ async function call(
   record: LeaseRecord,
   doing: "provision" | "decommission",
   work: (signal: AbortSignal) => Promise<string>,
+  cut?: AbortSignal,
 ): Promise<Outcome> {
   // A process that was frozen may come here before it knows that it leads no more.
   const isLost = (): boolean => signal.aborted;
@@ -65,9 +95,10 @@ async function call(
   // What is made for a lease that is over by then would only be taken down.
   const deadlineMs = doing === "provision" ? waitMsUntil(record.expiresAtNs, nowNs(), longestMs) : longestMs;
   const late = AbortSignal.timeout(deadlineMs);
-  const ended = AbortSignal.any([signal, late]);
+  const ended = AbortSignal.any(cut === undefined ? [signal, late] : [signal, late, cut]);
   const gaveUp = Promise.withResolvers<Outcome>();
-  const giveUp = (): void => gaveUp.resolve(failed(`no answer within ${deadlineMs} ms`, true));
+  const giveUp = (): void =>
+    gaveUp.resolve(cut?.aborted === true ? UNWANTED : failed(`no answer within ${deadlineMs} ms`, true));
   ended.addEventListener("abort", giveUp);
   try {
     const begin = () => settled(record.order.id, () => work(ended), defect);
@@ -119,3 +150,6 @@ function lost(): DOMException {
 function failed(message: string, retryable: boolean): Extract<Outcome, { ok: false }> {
   return { ok: false, message: message.slice(0, MESSAGE_CHARACTERS_MAX), retryable };
 }
+
+const UNWANTED = failed("it was ended before it was there", true);
+const TOO_LATE = failed("its time was over before its turn came", true);

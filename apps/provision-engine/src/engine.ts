@@ -5,7 +5,7 @@ import type { CrashWatch } from "./adapters/crash-watch.ts";
 import type { History } from "./adapters/history.ts";
 import type { Readable } from "./adapters/messages.ts";
 import type { Records } from "./adapters/records.ts";
-import { callWorkloads } from "./call-workload.ts";
+import { callWorkloads, type WorkloadCalls } from "./call-workload.ts";
 import type { EnginePolicy } from "./config.ts";
 import type { PodExits } from "./domain/count-exits.ts";
 import type { Admission } from "./domain/decide-admission.ts";
@@ -89,6 +89,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     alerts.look(record);
     const { id, user } = record.order;
     holdings.learn(stored);
+    pass.cut(record);
     if (record.phase !== "ORDERED" && record.phase !== "DECOMMISSIONING") waiting.set(id, undefined);
     wakeAfter({ id, user, isOver: !mayHold(record.phase) });
     const exits = (): readonly PodExits[] => crashes.exitsOf(record);
@@ -161,7 +162,11 @@ function isOwn({ engine }: EngineOps, value: Readable): value is { readonly reco
   return "record" in value && value.record.order.engine === engine;
 }
 
-function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: WaitingLeases): PassDeps {
+function passOf(
+  ops: EngineOps,
+  { token, signal, isHeld }: Lead,
+  waiting: WaitingLeases,
+): PassDeps & Pick<WorkloadCalls, "cut"> {
   const { records, holdings, nowNs, workloads, policy, tell, sign } = ops;
   const store = takeTurns(STORE_CALLS_AT_ONCE);
   const learnt = (stored: Stored): Stored => {
@@ -170,15 +175,16 @@ function passOf(ops: EngineOps, { token, signal, isHeld }: Lead, waiting: Waitin
   };
   const { parallel, deadlineMs } = policy;
   const { defect } = tell;
-  const calls = { workloads, nowNs, parallel, deadlineMs, isHeld, signal, defect };
+  const read: PassDeps["read"] = (id) =>
+    store(async () => {
+      const stored = await records.get(id);
+      return stored && learnt(stored);
+    });
+  const calls = { workloads, nowNs, parallel, deadlineMs, read, isHeld, signal, defect };
   return {
     fence: token,
     now: nowNs,
-    read: (id) =>
-      store(async () => {
-        const stored = await records.get(id);
-        return stored && learnt(stored);
-      }),
+    read,
     write: (stored, next) =>
       store(async () => {
         if (!isHeld()) throw new DOMException("the lead is lost", "AbortError");

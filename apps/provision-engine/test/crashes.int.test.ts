@@ -159,11 +159,11 @@ it(
 );
 
 it(
-  "a lease whose time ends while it is being made is taken down, with what was made of it, and nothing is told to be there",
+  "a lease whose time ends while it is being made, or that is ended then, is taken down, with what was made of it, and nothing is told to be there",
   async () => {
     await using files = await fileWorld();
     const { world } = files;
-    await files.start();
+    await files.start({ PROVISION_DEADLINE_MS: "86400000" });
     await ready(world);
     await files.touch("5-1.hang");
     const short = () => signedOrder(user, { id: "5-1", durationNs: 3_000n * NS_PER_MS });
@@ -172,7 +172,14 @@ it(
     await until("it hangs", () => files.exists("5-1.hangs"), LONG);
     await reaches(world, "5-1", "ENDED");
     expect(files.exists("5-1")).toBe(false);
-    expect(await historyOf(world, "5-1")).toEqual(["ORDERED", "ENDING", "DECOMMISSIONED"]);
+    await files.touch("5-2.hang");
+    await order(world, signedOrder(user, { id: "5-2" }));
+    await until("it hangs", () => files.exists("5-2.hangs"), LONG);
+    await endLease(world, "5-2");
+    await reaches(world, "5-2", "ENDED");
+    expect(files.exists("5-2")).toBe(false);
+    for (const id of ["5-1", "5-2"])
+      expect(await historyOf(world, id)).toEqual(["ORDERED", "ENDING", "DECOMMISSIONED"]);
   },
   TEST_MS,
 );
