@@ -59,3 +59,13 @@ it("names some of many that use it", () => {
   const many = Array.from({ length: 7 }, (_, at) => container("ACTIVE", { id: `2-${at}` }));
   expect(decide(volume, many).because).toBe("it is in use by 2-0, 2-1, 2-2, 2-3, 2-4 and 2 more");
 });
+
+it("asks for no lease of the user where nothing can live in it", () => {
+  const holdings = {
+    get ofUser(): never {
+      throw new Error("asked");
+    },
+  };
+  expect(decideRelease(anOrder({ type: "debug", data: "{}" }), holdings).release).toBe("yes");
+  expect(() => decideRelease(anOrder({ type: "volume" }), holdings)).toThrow("asked");
+});

@@ -17,12 +17,12 @@ const FREE: Release = { release: "yes", because: "nothing lives in it" };
 /** A network stays while leases live in it, a volume while it may be mounted: `ofUser` are the other leases of the same user. */
 export function decideRelease(
   order: Order,
-  { ofUser }: { readonly ofUser: readonly Pick<LeaseRecord, "order" | "phase">[] },
+  holdings: { readonly ofUser: readonly Pick<LeaseRecord, "order" | "phase">[] },
 ): Release {
   const network = networkOf(order);
-  // Nothing needs the others, and nobody has to look for who might.
+  // Nothing needs the others, and nobody has to say who is there.
   if (network === undefined && order.type !== VOLUME.type) return FREE;
-  const users = ofUser.filter((each) => {
+  const users = holdings.ofUser.filter((each) => {
     if (!mayHold(each.phase) || each.order.user !== order.user || each.order.id === order.id) return false;
     const claim = readClaim(each.order);
     if (!claim.ok) return false;
