@@ -3,6 +3,7 @@ import { type JsonObject, put, sameJson } from "./json.ts";
 import { disruptionBudgets } from "./kinds/disruption-budget.ts";
 import { pods } from "./kinds/pod.ts";
 import { namespaceOf, nameOf, timestamp } from "./metadata.ts";
+import { passNamespaces } from "./pass-namespaces.ts";
 import type { Registry } from "./registry.ts";
 import { bucketOf } from "./resource.ts";
 import { FailureError } from "./status.ts";
@@ -33,34 +34,17 @@ export function budgetsNow({ store, nowMs }: Pick<DisruptionDeps, "store" | "now
 /** Keeps the status of every budget true: soon after a change of it or of a pod of its namespace. */
 export function startDisruptionController(deps: DisruptionDeps): Disposable {
   const { store, registry } = deps;
-  const changed = new Set<string>();
-  let scheduled: NodeJS.Timeout | undefined;
-  let pauseMs = 0;
-  const pass = (): void => {
-    scheduled = undefined;
-    const startMs = performance.now();
-    const namespaces = [...changed];
-    changed.clear();
-    try {
-      for (const budget of namespaces.flatMap((namespace) => budgetsNow(deps, namespace))) write(registry, budget);
-    } catch (error) {
-      deps.onDefect(error);
-    }
-    // With thousands of pods that change, requests get at least as much of the time.
-    pauseMs = performance.now() - startMs;
-  };
-  const note = (namespace: string): void => {
-    changed.add(namespace);
-    scheduled ??= setTimeout(pass, pauseMs);
-  };
-  for (const [key] of store.entries(BUDGETS)) note(keyNamespace(key));
+  const passes = passNamespaces((namespace) => {
+    for (const budget of budgetsNow(deps, namespace)) write(registry, budget);
+  }, deps.onDefect);
+  for (const [key] of store.entries(BUDGETS)) passes.note(keyNamespace(key));
   const unsubscribe = store.subscribe((bucket, { key }) => {
-    if (bucket === BUDGETS || (bucket === PODS && store.entries(BUDGETS).length > 0)) note(keyNamespace(key));
+    if (bucket === BUDGETS || (bucket === PODS && store.entries(BUDGETS).length > 0)) passes.note(keyNamespace(key));
   });
   return {
     [Symbol.dispose]: () => {
       unsubscribe();
-      clearTimeout(scheduled);
+      passes[Symbol.dispose]();
     },
   };
 }

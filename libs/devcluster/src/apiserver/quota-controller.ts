@@ -1,6 +1,7 @@
 import { type JsonObject, put, sameJson } from "./json.ts";
 import { resourceQuotas } from "./kinds/resource-quota.ts";
 import { nameOf } from "./metadata.ts";
+import { passNamespaces } from "./pass-namespaces.ts";
 import { buildQuotaStatus, type Counted, decideQuota } from "./quota.ts";
 import type { Registry } from "./registry.ts";
 import { bucketOf, type Resource } from "./resource.ts";
@@ -33,34 +34,15 @@ export function refuseByQuota(
 /** Keeps the status of every quota true: soon after a change of it or of anything in its namespace. */
 export function startQuotaController(deps: QuotaDeps): Disposable {
   const { store } = deps;
-  const changed = new Set<string>();
-  let scheduled: NodeJS.Timeout | undefined;
-  let pauseMs = 0;
-  const pass = (): void => {
-    scheduled = undefined;
-    const startMs = performance.now();
-    const namespaces = [...changed];
-    changed.clear();
-    try {
-      for (const namespace of namespaces) report(deps, namespace);
-    } catch (error) {
-      deps.onDefect(error);
-    }
-    // With thousands of pods that change, requests get at least as much of the time.
-    pauseMs = performance.now() - startMs;
-  };
-  const note = (namespace: string): void => {
-    changed.add(namespace);
-    scheduled ??= setTimeout(pass, pauseMs);
-  };
-  for (const [key] of store.entries(QUOTAS)) note(keyNamespace(key));
+  const passes = passNamespaces((namespace) => report(deps, namespace), deps.onDefect);
+  for (const [key] of store.entries(QUOTAS)) passes.note(keyNamespace(key));
   const unsubscribe = store.subscribe((_bucket, { key }) => {
-    if (inside(store, resourceQuotas, keyNamespace(key)).length > 0) note(keyNamespace(key));
+    if (inside(store, resourceQuotas, keyNamespace(key)).length > 0) passes.note(keyNamespace(key));
   });
   return {
     [Symbol.dispose]: () => {
       unsubscribe();
-      clearTimeout(scheduled);
+      passes[Symbol.dispose]();
     },
   };
 }
