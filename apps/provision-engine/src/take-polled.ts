@@ -4,6 +4,7 @@ import { splitId, type Result } from "@muster/leases";
 import { buildResult } from "./domain/build-result.ts";
 import { decidePolled } from "./domain/decide-polled.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
+import { inPolledTrace } from "./lease-trace.ts";
 import { takeOrder, withdraw, type RequestDeps } from "./requests.ts";
 import type { LeaseJob, LeaseSource } from "./sources/lease-source.ts";
 import type { Answer } from "./tell-lease.ts";
@@ -95,10 +96,11 @@ async function take(deps: TakePolledDeps, { order, source, withdrawn, isAnswered
       await tell(deps, { id, source, number: 0, result: undefined, deleted: true });
       return;
     case "withdraw":
-      await withdraw(requests, id, source);
+      await inPolledTrace(order, stored?.record, () => withdraw(requests, id, source));
       return;
     case "order": {
-      const ordered = await takeOrder(requests, { order, requestId: "", source, dryRun: false });
+      const request = { order, requestId: "", source, dryRun: false };
+      const ordered = await inPolledTrace(order, stored?.record, () => takeOrder(requests, request));
       if (!("fault" in ordered)) return;
       const reason = describeFault(ordered.fault);
       deps.failed(id, "refused", reason);
