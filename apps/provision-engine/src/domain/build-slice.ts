@@ -9,7 +9,7 @@ export function sliceNamespace(id: string): string {
   return `muster-lease-${id}`;
 }
 
-/** What all objects of a slice may take together. Addresses of the nodes and of the provider's balancers are nobody's to take. */
+/** What all objects of a slice may take together. Ports of the nodes and the provider's balancers are nobody's to take; `externalIPs` are for an admission policy to refuse. */
 export function buildSliceQuota(namespace: string, size: number) {
   const { cru, mru, sru } = kubernetesUnits(size);
   const [cpu, memory, storage] = [String(cru), `${mru / GIB}Gi`, `${sru / GIB}Gi`];

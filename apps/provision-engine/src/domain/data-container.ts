@@ -21,7 +21,7 @@ const schema = z
     entrypoint: z.array(text).max(ARGUMENTS_MAX).default([]),
     args: z.array(text).max(ARGUMENTS_MAX).default([]),
     env: z.record(envName, text).default({}),
-    /** Kept as secrets of Kubernetes, and shown by nobody. */
+    /** A Secret in Kubernetes. In the order it is data as any other: who may read leases reads it. */
     secret_env: z.record(envName, text).default({}),
     ports: z.array(port).max(PORTS_MAX).default([]),
     network: networkName.optional(),
