@@ -150,7 +150,7 @@ export default tseslint.config(
       "libs/session-limits/src/**/*.ts",
       "tools/chaos/src/domain/**/*.ts",
     ],
-    ignores: ["**/*.test.ts", "libs/leases/src/keys/**"],
+    ignores: ["**/*.test.ts", "libs/leases/src/keys/**", "libs/leases/src/wire/**"],
     rules: {
       "no-restricted-imports": [
         "error",
@@ -163,6 +163,7 @@ export default tseslint.config(
                 "@muster/bus",
                 "@muster/kube",
                 "@muster/leases/keys",
+                "@muster/leases/wire",
                 "@muster/store",
                 "@muster/service",
                 "@muster/proto",

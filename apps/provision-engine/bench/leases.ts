@@ -3,7 +3,7 @@ import { forEachSome } from "@muster/backoff";
 import { consumeEvents, publishEvent } from "@muster/bus";
 import { muster, streams, subjects } from "@muster/proto";
 import { openView } from "@muster/store";
-import { toWireOrder } from "../src/adapters/messages.ts";
+import { toWireOrder } from "@muster/leases/wire";
 import { openLeases } from "../src/adapters/records.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
 import { aUser, engineWorld, ready, signedOrder, type EngineWorld } from "../test/engine-world.ts";

@@ -2,7 +2,7 @@ import { consumeEvents, type Bus } from "@muster/bus";
 import { describeFault } from "@muster/faults";
 import type { Order } from "@muster/leases";
 import { muster, streams, subjects } from "@muster/proto";
-import { toOrder } from "./adapters/messages.ts";
+import { toOrder } from "@muster/leases/wire";
 import { takeOrder, type RequestDeps } from "./requests.ts";
 import type { TellDeps } from "./tell-lease.ts";
 

@@ -7,7 +7,7 @@ import { buildEndBytes, buildOrderBytes, buildRenewalBytes, type Order } from "@
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { LeaseService, muster, streams, subjects } from "@muster/proto";
 import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
-import { toWireEnd, toWireOrder, toWireRenewal } from "../src/adapters/messages.ts";
+import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { anOrder } from "../src/domain/a-lease.ts";
 
 const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));

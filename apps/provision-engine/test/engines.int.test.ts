@@ -3,7 +3,7 @@ import { streamCounts } from "@muster/leases";
 import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { toWireOrder } from "../src/adapters/messages.ts";
+import { toWireOrder } from "@muster/leases/wire";
 import {
   aUser,
   engineWorld,

@@ -4,7 +4,7 @@ import { verifySignature } from "@muster/leases/keys";
 import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { toWireOrder } from "../src/adapters/messages.ts";
+import { toWireOrder } from "@muster/leases/wire";
 import {
   answersOf,
   aUser,

@@ -1,19 +1,12 @@
 import { client } from "@muster/bus";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
+import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { LeaseService, muster } from "@muster/proto";
 import type { EngineLoad } from "../domain/build-lease-checks.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
-import {
-  endToMessage,
-  engineLoadFromMessage,
-  leaseEventFromMessage,
-  leaseFromMessage,
-  orderToMessage,
-  PHASE_TO_WIRE,
-  renewalToMessage,
-} from "./lease-messages.ts";
+import { engineLoadFromMessage, leaseEventFromMessage, leaseFromMessage, PHASE_TO_WIRE } from "./lease-messages.ts";
 
 /** ORDERED, RESENT (it was there: what it came to is told again) or RETRIED (it had failed). */
 export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
@@ -46,12 +39,12 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
     leaseFromMessage(lease ?? {});
   return {
     order: async (order, dryRun) => {
-      const reply = await leases.orderLease({ ...again(), order: orderToMessage(order), dryRun }, options);
+      const reply = await leases.orderLease({ ...again(), order: toWireOrder(order), dryRun }, options);
       return { lease: leaseOf(reply), outcome: outcomeOf(reply.outcome) };
     },
     renew: async (renewal) =>
-      leaseOf(await leases.renewLease({ ...again(), renewal: renewalToMessage(renewal) }, options)),
-    end: async (request) => leaseOf(await leases.endLease({ ...again(), end: endToMessage(request) }, options)),
+      leaseOf(await leases.renewLease({ ...again(), renewal: toWireRenewal(renewal) }, options)),
+    end: async (request) => leaseOf(await leases.endLease({ ...again(), end: toWireEnd(request) }, options)),
     load: async () => engineLoadFromMessage(await leases.getCounters({}, options)),
     get: async (id) => leaseOf(await leases.getLease({ id }, options)),
     list: ({ user = "", type = "", phase }) =>

@@ -2,6 +2,7 @@ import { pause } from "@muster/backoff";
 import type { Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import type { Order } from "@muster/leases";
+import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
 import type { Capacity } from "../domain/decide-admission.ts";
@@ -13,7 +14,7 @@ import type { Holdings } from "../holdings.ts";
 import type { Stored } from "../pass.ts";
 import { end, renew, requireLease, takeOrder, type RequestDeps } from "../requests.ts";
 import type { History } from "./history.ts";
-import { phaseOf, toEnd, toOrder, toRenewal, toWireEvent, toWireRecord, type Readable } from "./messages.ts";
+import { phaseOf, toWireEvent, toWireRecord, type Readable } from "./messages.ts";
 
 export type HandlerDeps = RequestDeps & {
   readonly view: Pick<View<Readable>, "entries" | "onChange">;

@@ -1,10 +1,11 @@
 import { DURATION_NS_MAX } from "@muster/leases";
+import { toEnd, toOrder, toRenewal, toWireOrder } from "@muster/leases/wire";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aLease } from "../domain/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { recordCodec, toEnd, toOrder, toRenewal, toWireOrder } from "./messages.ts";
+import { recordCodec } from "./messages.ts";
 
 const text = fc.string({ unit: "grapheme", maxLength: 8 });
 const time = fc.bigInt({ min: -62_135_596_800_000_000_000n, max: 2n * DURATION_NS_MAX });

@@ -1,13 +1,5 @@
-import {
-  durationOf,
-  type EndRequest,
-  nsFrom,
-  type Order,
-  type Renewal,
-  type Result,
-  type ResultState,
-  timestampOf,
-} from "@muster/leases";
+import { timestampOf, type Result, type ResultState } from "@muster/leases";
+import { textOf, toEnd, toNs, toOrder, toRenewal, toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { muster, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import type { CrashWindow } from "../domain/count-exits.ts";
@@ -22,13 +14,9 @@ import type {
 } from "../domain/lease.ts";
 
 const wire = muster.provision.v1;
-type WireOrder = PropertiesOf<typeof wire.Order>;
-type WireRenewal = PropertiesOf<typeof wire.Renewal>;
-type WireEnd = PropertiesOf<typeof wire.EndRequest>;
 type WireResult = PropertiesOf<typeof wire.Result>;
 type WireEvent = PropertiesOf<typeof wire.LeaseEvent>;
 type WireRecord = PropertiesOf<typeof wire.LeaseRecord>;
-type WireTime = { readonly seconds?: number | null; readonly nanos?: number | null } | null | undefined;
 
 /** What stands under a key: a record, or bytes that are none, which are left as they are. */
 export type Readable = { readonly record: LeaseRecord } | { readonly unreadable: string };
@@ -85,69 +73,6 @@ export const recordCodec: Codec<Readable, LeaseRecord> = {
     }
   },
 };
-
-export function toWireOrder({ createdNs, durationNs, data, reference, signatureFormat, ...rest }: Order): WireOrder {
-  const { SIGNATURE_FORMAT_LEGACY, SIGNATURE_FORMAT_UNSPECIFIED } = wire.SignatureFormat;
-  return {
-    ...rest,
-    data: new TextEncoder().encode(data),
-    created: timestampOf(createdNs),
-    duration: durationOf(durationNs),
-    reference: reference ?? "",
-    signatureFormat: signatureFormat === "legacy" ? SIGNATURE_FORMAT_LEGACY : SIGNATURE_FORMAT_UNSPECIFIED,
-  };
-}
-
-/** An order as it came, not yet verified: what is missing is empty or 0, and is refused by whoever decides about it. Throws where its data are no text. */
-export function toOrder(message: WireOrder): Order {
-  return {
-    id: message.id ?? "",
-    engine: message.engine ?? "",
-    user: message.user ?? "",
-    type: message.type ?? "",
-    data: textOf(message.data ?? new Uint8Array()),
-    createdNs: toNs(message.created),
-    durationNs: toNs(message.duration),
-    reference: optional(message.reference),
-    version: message.version ?? 0,
-    signature: message.signature ?? new Uint8Array(),
-    signatureFormat:
-      message.signatureFormat === wire.SignatureFormat.SIGNATURE_FORMAT_LEGACY ? "legacy" : "muster-lease-v1",
-  };
-}
-
-export function toWireRenewal({ expiresAtNs, ...rest }: Renewal): WireRenewal {
-  return { ...rest, expiresAt: timestampOf(expiresAtNs) };
-}
-
-/** A renewal as it came, not yet verified. */
-export function toRenewal(message: WireRenewal): Renewal {
-  const { id, engine, user, sequence, signature } = message;
-  return {
-    id: id ?? "",
-    engine: engine ?? "",
-    user: user ?? "",
-    expiresAtNs: toNs(message.expiresAt),
-    sequence: sequence ?? 0,
-    signature: signature ?? new Uint8Array(),
-  };
-}
-
-export function toWireEnd({ createdNs, ...rest }: EndRequest): WireEnd {
-  return { ...rest, created: timestampOf(createdNs) };
-}
-
-/** A wish to end as it came, not yet verified. */
-export function toEnd(message: WireEnd): EndRequest {
-  const { id, engine, user, signature } = message;
-  return {
-    id: id ?? "",
-    engine: engine ?? "",
-    user: user ?? "",
-    createdNs: toNs(message.created),
-    signature: signature ?? new Uint8Array(),
-  };
-}
 
 export function toWireResult({ createdNs, state, data, ...rest }: Result): WireResult {
   return {
@@ -265,15 +190,6 @@ function toFeedback(message: Decoded<PropertiesOf<typeof wire.FeedbackPending>>)
   return { result, deleted, number, attempts, refusals, notBeforeNs: toNs(message.notBefore) };
 }
 
-function toNs(time: WireTime): bigint {
-  return nsFrom({ seconds: time?.seconds ?? 0, nanos: time?.nanos ?? 0 });
-}
-
-/** Bytes that are no UTF-8 are refused: as text they would be something else than what was signed. */
-function textOf(bytes: Uint8Array): string {
-  return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-}
-
 function named<Name extends string>(names: Readonly<Record<Name, number>>, value: unknown, what: string): Name {
   for (const name in names) if (names[name] === value) return name;
   throw new Error(`${String(value)} is no ${what} that this version knows`);
@@ -281,10 +197,6 @@ function named<Name extends string>(names: Readonly<Record<Name, number>>, value
 
 function isKeyOf<Key extends string>(known: Readonly<Record<Key, unknown>>, text: string): text is Key {
   return Object.hasOwn(known, text);
-}
-
-function optional(text: string | null | undefined): string | undefined {
-  return text === undefined || text === null || text === "" ? undefined : text;
 }
 
 function decoded<Properties extends object>(message: Properties): Decoded<Properties> {
