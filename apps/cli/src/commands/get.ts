@@ -35,9 +35,8 @@ import { isFinished, phaseOf, type Work } from "../domain/work.ts";
 import type { Kind, Link } from "../kinds/kind.ts";
 import { findKind, type Target } from "../kinds/kinds.ts";
 import { askOfName, kindOfName } from "./find-work.ts";
-import { explainLeaseOf } from "./explain-lease.ts";
+import { explainLeaseOf, findLeaseOrOwner } from "./explain-lease.ts";
 import { askOfSet } from "./farm-questions.ts";
-import { askOfLeases } from "./lease-questions.ts";
 import { print, type Format } from "./output.ts";
 import { explainReplicaSet } from "./replica-sets.ts";
 import { oneOf } from "./target.ts";
@@ -183,10 +182,9 @@ async function explainLeaseOrOwner(
   owner: { readonly kind: string; readonly id: string },
   format: Format,
 ): Promise<ExitCode> {
-  if (await explainLeaseOf(cli, connected, owner.id, format)) return EXIT.ok;
-  if ((await unlessFault(explanationOf(connected.services, owner.kind, owner.id))) === undefined)
-    await askOfLeases(connected, (leases) => leases.get(owner.id));
-  await explainReservation(cli, connected, owner, format);
+  const found = await findLeaseOrOwner(connected, owner.id);
+  if (found !== undefined && "lease" in found) await explainLeaseOf(cli, connected, found.lease, format);
+  else await printReservation(cli, connected, owner, { reservation: found?.reservation, format });
   return EXIT.ok;
 }
 
@@ -278,6 +276,15 @@ async function explainReservation(
   format: Format,
 ): Promise<void> {
   const reservation = await explanationOf(services, kind, id);
+  await printReservation(cli, { link }, { kind, id }, { reservation, format });
+}
+
+async function printReservation(
+  cli: Cli,
+  { link }: Pick<Connected, "link">,
+  { kind, id }: { readonly kind: string; readonly id: string },
+  { reservation, format }: { readonly reservation: ReservationExplanation | undefined; readonly format: Format },
+): Promise<void> {
   if (reservation === undefined) {
     throw new CommandError(EXIT.refused, `${kind} ${id} holds no machines and waits for none`, {
       hint: "`muster get reservations` shows who does",
