@@ -1,12 +1,14 @@
 import type { V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
 import { isDeepStrictEqual } from "node:util";
 import { expect, it } from "vitest";
+import type { KubeObject, KubeResource } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { BUDGETS, NAMESPACE, PODS, SERVICES, type FailureWorld } from "./failure-world.ts";
 import { replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
 
 const INDEX = "muster.dev/replica-index";
 const GROUP = "muster.dev/group-name";
+const CONFIG_MAPS: KubeResource = { apiVersion: "v1", plural: "configmaps", namespace: NAMESPACE };
 
 /** What becomes of a job's objects that somebody edits, deletes, or had before the job. */
 export function editedObjects(world: () => FailureWorld): void {
@@ -79,7 +81,9 @@ export function editedObjects(world: () => FailureWorld): void {
     const { create, calls, untilRunning, pod, eventsOf, untilCondition } = world();
     const name = "crowded";
     const [byName, byLabel] = [`${name}-worker-0`, `${name}-stranger`];
-    const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "other", uid: "5e0c", controller: true };
+    // An owner that does not exist would have its pods collected as garbage.
+    const other = await calls.create<KubeObject>(CONFIG_MAPS, { metadata: { name } });
+    const owner = { apiVersion: "v1", kind: "ConfigMap", name, uid: other.metadata?.uid ?? "", controller: true };
     const foreign = (of: string, labels: Record<string, string>): V1Pod => ({
       apiVersion: "v1",
       kind: "Pod",
@@ -102,6 +106,7 @@ export function editedObjects(world: () => FailureWorld): void {
     await untilCondition(name, "Succeeded");
     expect((await pod(byLabel))?.metadata?.ownerReferences).toHaveLength(1);
     await calls.delete(PODS, byLabel, { gracePeriodSeconds: 0 });
+    await calls.delete(CONFIG_MAPS, name);
   });
 
   it("makes a service and a budget again that were deleted, and mends a budget that was edited", async () => {
