@@ -1,4 +1,4 @@
-import { FaultError, faultOf } from "@muster/faults";
+import { FaultError, unlessMissing } from "@muster/faults";
 import { streams, subjects } from "@muster/proto";
 import type { Bus, Headers, Published, StoredMessage } from "./bus.ts";
 import { header } from "./wire-headers.ts";
@@ -107,13 +107,8 @@ function isId(id: number): boolean {
   return Number.isSafeInteger(id) && id > 0;
 }
 
-async function next(bus: Bus, subject: string, from: number): Promise<StoredMessage | undefined> {
-  try {
-    return await bus.readMessage(STREAM, subject, from);
-  } catch (error) {
-    if (faultOf(error)?.code === "not_found") return undefined;
-    throw error;
-  }
+function next(bus: Bus, subject: string, from: number): Promise<StoredMessage | undefined> {
+  return unlessMissing(bus.readMessage(STREAM, subject, from));
 }
 
 function letterOf({ subject, payload, headers, sequence, atMs }: StoredMessage): DeadLetter {

@@ -1,4 +1,5 @@
 export { describeFault, isRetryable, reasonOf, WIRE_CODE } from "./fault.ts";
 export type { Fault, FaultCode } from "./fault.ts";
 export { FaultError, faultOf, isFaultError, throwFault } from "./fault-error.ts";
+export { unlessFault, unlessMissing } from "./unless-fault.ts";
 export { assertNever } from "./assert-never.ts";

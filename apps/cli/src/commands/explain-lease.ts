@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { faultOf, unlessFault } from "@muster/faults";
 import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import { musterServices } from "../adapters/muster-services.ts";
@@ -61,16 +61,5 @@ async function reservationOf(
   { order, phase, run }: Lease,
 ): Promise<ReservationExplanation | undefined> {
   if (order.type !== "machine" || phase !== "PROVISIONING") return undefined;
-  return await unlessUnknown(services.explanation(LEASE_NOUN, `${order.id}-${run}`));
-}
-
-/** Undefined where it does not exist, or nobody is there who would know. */
-async function unlessUnknown<Answer>(answer: Promise<Answer>): Promise<Answer | undefined> {
-  try {
-    return await answer;
-  } catch (error) {
-    const code = faultOf(error)?.code;
-    if (code === "not_found" || code === "unavailable") return undefined;
-    throw error;
-  }
+  return await unlessFault(services.explanation(LEASE_NOUN, `${order.id}-${run}`), "not_found", "unavailable");
 }

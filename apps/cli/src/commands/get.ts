@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { faultOf, unlessMissing } from "@muster/faults";
 import { demandScaling, scalerDump } from "../adapters/node-calls.ts";
 import type { MusterServices } from "../adapters/muster-services.ts";
 import type { Cli, Connected } from "../cli.ts";
@@ -308,17 +308,12 @@ async function scalingFor(
 }
 
 /** Undefined before somebody has asked for machines, and after they were given back: the ledger knows nothing of the owner then. */
-async function explanationOf(
+function explanationOf(
   services: MusterServices,
   ownerKind: string,
   ownerId: string,
 ): Promise<ReservationExplanation | undefined> {
-  try {
-    return await services.explanation(ownerKind, ownerId);
-  } catch (error) {
-    if (faultOf(error)?.code === "not_found") return undefined;
-    throw error;
-  }
+  return unlessMissing(services.explanation(ownerKind, ownerId));
 }
 
 /** With a name the thing itself, without one the list of all. */

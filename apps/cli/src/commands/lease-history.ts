@@ -1,9 +1,9 @@
-import { faultOf } from "@muster/faults";
+import { unlessMissing } from "@muster/faults";
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { buildLeaseEventLine, buildLeaseHistory } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { isLeaseOver, type Lease, type LeaseEvent } from "../domain/lease.ts";
+import { isLeaseOver, type LeaseEvent } from "../domain/lease.ts";
 import { buildLeaseEventRecord } from "../domain/lease-record.ts";
 import { keepContact } from "./keep-contact.ts";
 import { askOfLeases } from "./lease-questions.ts";
@@ -43,7 +43,7 @@ async function followHistory(cli: Cli, connected: Connected, { id, limit, output
   while (!stop.aborted) {
     const look = async () => {
       // Asked for first: what it has told by then is in the history.
-      const lease = await unlessGone(leases.get(id));
+      const lease = await unlessMissing(leases.get(id));
       return { lease, events: await leases.history(id, limit) };
     };
     const seen = await contact.ask("history", look, stop);
@@ -63,13 +63,4 @@ async function followHistory(cli: Cli, connected: Connected, { id, limit, output
 function tell({ io }: Cli, events: readonly LeaseEvent[], output: Format): void {
   if (output === "table") io.out(events.map((event) => buildLeaseEventLine(event, io.outStyle())));
   else io.out(events.map((event) => JSON.stringify(buildLeaseEventRecord(event))));
-}
-
-async function unlessGone(asked: Promise<Lease>): Promise<Lease | undefined> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (faultOf(error)?.code === "not_found") return undefined;
-    throw error;
-  }
 }

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { faultOf, unlessMissing } from "@muster/faults";
 import { buildOrderBytes, nsFromMs, type Order } from "@muster/leases";
 import type { Signer } from "@muster/leases/keys";
 import { inSpan } from "@muster/tracing";
@@ -104,14 +104,7 @@ async function orderOf(cli: Cli, connected: Connected, document: LeaseDocument, 
 }
 
 function findLease(connected: Connected, id: string): Promise<Lease | undefined> {
-  return askOfLeases(connected, async (leases) => {
-    try {
-      return await leases.get(id);
-    } catch (error) {
-      if (faultOf(error)?.code === "not_found") return undefined;
-      throw error;
-    }
-  });
+  return askOfLeases(connected, (leases) => unlessMissing(leases.get(id)));
 }
 
 function describeOrdered({ lease, outcome }: Ordered, nowMs: number, dryRun: boolean): string {

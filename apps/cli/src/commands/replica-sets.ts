@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { unlessMissing } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildRecord } from "../domain/build-record.ts";
@@ -56,7 +56,7 @@ export async function explainReplicaSet(
   name: string,
   format: Format,
 ): Promise<ExitCode | undefined> {
-  const explained = await unlessGone(farmCalls(connected.link).explain(name));
+  const explained = await unlessMissing(farmCalls(connected.link).explain(name));
   if (explained === undefined) return undefined;
   print(cli.io, format, {
     table: (style) => buildSetExplanation(explained, cli.now(), style),
@@ -201,7 +201,7 @@ export async function waitForSet(cli: Cli, name: string, { wish, timeoutMs, outp
   const farms = farmCalls(connected.link);
   const start =
     wish.for === "delete"
-      ? await unlessGone(farms.get(name))
+      ? await unlessMissing(farms.get(name))
       : await askOfSet(connected, name, (asked) => asked.get(name));
   if (start === undefined) {
     if (output === "table") cli.io.out(met);
@@ -271,13 +271,4 @@ function timedOut(set: ReplicaSet, what: string, timeoutMs: number): CommandErro
 export function recordOf(set: ReplicaSet): Record<string, unknown> {
   const { spec, ...rest } = withPhase(set);
   return { ...buildRecord(rest), spec };
-}
-
-async function unlessGone<Answer>(asked: Promise<Answer>): Promise<Answer | undefined> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (faultOf(error)?.code === "not_found") return undefined;
-    throw error;
-  }
 }

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { unlessMissing } from "@muster/faults";
 import { farmCalls, type FarmCalls, type RollChange, type RollRequest } from "../adapters/farm-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -125,7 +125,7 @@ async function findRoll({ link }: Connected, name: string): Promise<Roll> {
 async function hintForNone(farms: FarmCalls, name: string, rolls: readonly Roll[]): Promise<string> {
   const over = `none goes on; \`muster audit ${name}\` shows those that are over`;
   // Of one that was undone the set is gone, and its trail is not.
-  if ((await setOrNone(farms, name)) !== undefined || (await farms.audit(name, 1)).length > 0) return over;
+  if ((await unlessMissing(farms.get(name))) !== undefined || (await farms.audit(name, 1)).length > 0) return over;
   const names = rolls.flatMap(({ id, oldSet, newSet }) => [id, oldSet, newSet]);
   // Of two letters every name is near.
   const near = name.length < NEAR_LENGTH_MIN ? undefined : nearestName(name, names);
@@ -158,7 +158,7 @@ async function followRoll(
     const message = `timed out after ${formatDuration(timeoutMs ?? 0)}: ${buildRollLine(last)}`;
     throw new CommandError(EXIT.failed, message, { hint: goesOn });
   }
-  const ended = await setOrNone(farms, last.newSet);
+  const ended = await unlessMissing(farms.get(last.newSet));
   const isComplete = decideRollEnd(start, last, ended) === "complete";
   const rolled = isComplete && ended !== undefined ? await untilRolled(cli, connected, ended, timeoutMs) : undefined;
   const set = rolled?.set ?? ended;
@@ -242,14 +242,5 @@ async function isMetByEnd(
 ): Promise<boolean> {
   if (wish.for === "delete") return true;
   if (wish.type.toLowerCase() !== "complete" || !wish.is) return !wish.is;
-  return decideRollEnd(start, last, await setOrNone(farms, last.newSet)) === "complete";
-}
-
-async function setOrNone(farms: FarmCalls, name: string): Promise<ReplicaSet | undefined> {
-  try {
-    return await farms.get(name);
-  } catch (error) {
-    if (faultOf(error)?.code === "not_found") return undefined;
-    throw error;
-  }
+  return decideRollEnd(start, last, await unlessMissing(farms.get(last.newSet))) === "complete";
 }

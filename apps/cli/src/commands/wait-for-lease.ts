@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { unlessMissing } from "@muster/faults";
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -21,15 +21,10 @@ export async function waitForLease(cli: Cli, id: string, { wish, timeoutMs, outp
   if (wrong !== undefined) throw new CommandError(EXIT.usage, wrong.message, { hint: wrong.hint });
   const met = [`${LEASE_NOUN}/${id} condition met`];
   await using connected = await cli.connect();
-  const start = await askOfLeases(connected, async (leases) => {
-    try {
-      return await leases.get(id);
-    } catch (error) {
-      // A record that is gone was of a lease that had ended.
-      if (wish.for === "delete" && faultOf(error)?.code === "not_found") return undefined;
-      throw error;
-    }
-  });
+  const start = await askOfLeases(connected, (leases) =>
+    // A record that is gone was of a lease that had ended.
+    wish.for === "delete" ? unlessMissing(leases.get(id)) : leases.get(id),
+  );
   if (start === undefined) {
     if (output === "table") cli.io.out(met);
     return EXIT.ok;

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { unlessMissing } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { plain } from "../domain/build-table.ts";
@@ -23,7 +23,7 @@ export async function wait(cli: Cli, text: string, options: WaitOptions): Promis
   const met = [`${kind.noun}/${name} condition met`];
   await using connected = await cli.connect();
   const calls = kind.calls(connected.link);
-  const start = wish.for === "delete" ? await unlessGone(calls.get(name)) : await calls.get(name);
+  const start = wish.for === "delete" ? await unlessMissing(calls.get(name)) : await calls.get(name);
   if (start === undefined) {
     // Of what is gone already there is nothing that another form could show.
     if (output === "table") cli.io.out(met);
@@ -63,20 +63,10 @@ async function watch(
   using contact = keepContact(cli, connected);
   const stop = AbortSignal.any([cli.interrupts.first, timeout.signal]);
   try {
-    const last = await unlessGone(follow({ calls, contact, changed, isEnough }, start, stop));
+    const last = await unlessMissing(follow({ calls, contact, changed, isEnough }, start, stop));
     const deleted = last === undefined || isAnother(last);
     return { work, end: deleted ? "deleted" : decideWait(work, wish) };
   } finally {
     enough.abort();
-  }
-}
-
-/** Undefined where it does not exist, or no longer. */
-async function unlessGone(asked: Promise<Work>): Promise<Work | undefined> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (faultOf(error)?.code === "not_found") return undefined;
-    throw error;
   }
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Client, NatsBus } from "@muster/bus";
-import { describeFault, faultOf, type Fault } from "@muster/faults";
+import { describeFault, type Fault, faultOf, unlessMissing } from "@muster/faults";
 import { muster, type ReservationService, subjects } from "@muster/proto";
 import type { Unit } from "../domain/build-units.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
@@ -138,13 +138,8 @@ async function reserve(deps: MachinesDeps, cache: UnitCache, unit: Unit, priorit
 }
 
 async function find({ reservations, elapsedMs }: MachinesDeps, unitId: string): Promise<OwnedUnit | undefined> {
-  try {
-    const { reservation } = await reservations.getReservation({ owner: { kind: OWNER_KIND, id: unitId } });
-    return unitOf(reservation, elapsedMs());
-  } catch (error) {
-    if (faultOf(error)?.code === "not_found") return undefined;
-    throw error;
-  }
+  const found = await unlessMissing(reservations.getReservation({ owner: { kind: OWNER_KIND, id: unitId } }));
+  return found && unitOf(found.reservation, elapsedMs());
 }
 
 async function readMaxima({ reservations }: MachinesDeps): Promise<ReadonlyMap<string, number> | undefined> {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Client } from "@muster/bus";
-import { faultOf, throwFault } from "@muster/faults";
+import { throwFault, unlessMissing } from "@muster/faults";
 import { muster, type ReservationService } from "@muster/proto";
 import { MACHINE } from "../domain/data-machine.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
@@ -30,10 +30,7 @@ export function machineWorkload(ledger: Client<typeof ReservationService>): Work
     },
     decommission: async (lease, signal) => {
       const owner = ownerOf(lease);
-      const found = await ledger.getReservation({ owner }, { signal }).catch((error: unknown) => {
-        if (faultOf(error)?.code === "not_found") return undefined;
-        throw error;
-      });
+      const found = await unlessMissing(ledger.getReservation({ owner }, { signal }));
       const reservationId = found?.reservation?.id ?? "";
       if (reservationId === "") return;
       await ledger.unreserve({ requestId: randomUUID(), owner, reservationId }, { signal });

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { backoffMs, pause } from "@muster/backoff";
 import type { Client, NatsBus } from "@muster/bus";
-import { describeFault, faultOf, type Fault } from "@muster/faults";
+import { describeFault, type Fault, faultOf, unlessMissing } from "@muster/faults";
 import { muster, subjects, type ReservationService } from "@muster/proto";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import type { OwnedReservation } from "../domain/plan-allocation.ts";
@@ -103,14 +103,10 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
     },
     ask: async (set, number) => {
       const owner = { kind: OWNER_KIND, id: machineOwnerOf(set, number) };
-      try {
-        const { reservation } = await reservations.getReservation({ owner });
-        cache.learn(reservation);
-        return toToldReservation(reservation)?.sight;
-      } catch (error) {
-        if (faultOf(error)?.code === "not_found") return undefined;
-        throw error;
-      }
+      const found = await unlessMissing(reservations.getReservation({ owner }));
+      if (found === undefined) return undefined;
+      cache.learn(found.reservation);
+      return toToldReservation(found.reservation)?.sight;
     },
     list: async (signal) =>
       (await list(reservations, signal)).map(({ set, number, sight: { reservation } }) => ({

@@ -1,5 +1,5 @@
 import type { Client } from "@muster/bus";
-import { faultOf } from "@muster/faults";
+import { faultOf, unlessMissing } from "@muster/faults";
 import type { ReservationService } from "@muster/proto";
 import { explainReason } from "../domain/explain-wait.ts";
 import { decideRelease, type FoundReservation } from "../domain/decide-release.ts";
@@ -98,13 +98,9 @@ async function findReservation(
   reservations: ActDeps["reservations"],
   session: string,
 ): Promise<FoundReservation | undefined> {
-  try {
-    const { reservation } = await reservations.getReservation({ owner: { kind: "session", id: session } });
-    return reservation === null || reservation === undefined ? undefined : foundReservationOf(reservation);
-  } catch (error) {
-    if (faultOf(error)?.code === "not_found") return undefined;
-    throw error;
-  }
+  const found = await unlessMissing(reservations.getReservation({ owner: { kind: "session", id: session } }));
+  const reservation = found?.reservation;
+  return reservation === null || reservation === undefined ? undefined : foundReservationOf(reservation);
 }
 
 async function reserve(deps: ActDeps, record: SessionRecord): Promise<ReservationSeen> {

@@ -1,0 +1,21 @@
+import type { FaultCode } from "./fault.ts";
+import { faultOf } from "./fault-error.ts";
+
+/** Undefined in place of an error with one of these faults, which is an answer to whoever asks. Every other error goes on. */
+export async function unlessFault<Answer>(
+  answer: Promise<Answer>,
+  ...codes: readonly FaultCode[]
+): Promise<Answer | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    const code = faultOf(error)?.code;
+    if (code !== undefined && codes.includes(code)) return undefined;
+    throw error;
+  }
+}
+
+/** Undefined where what was asked for does not exist. */
+export function unlessMissing<Answer>(answer: Promise<Answer>): Promise<Answer | undefined> {
+  return unlessFault(answer, "not_found");
+}
