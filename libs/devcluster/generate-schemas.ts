@@ -44,6 +44,7 @@ const ROOTS = [
     "Binding",
     "ConfigMap",
     "Event",
+    "LimitRange",
     "Namespace",
     "Node",
     "PersistentVolumeClaim",

@@ -1,7 +1,7 @@
-import { copyFile, mkdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { loadKube } from "@muster/kube";
 import { startApiServer, type ApiServer } from "./apiserver/start-api-server.ts";
+import { writeKubeconfig } from "./apiserver/write-kubeconfig.ts";
 import { type AttachOptions, attachNodes } from "./attach-nodes.ts";
 import { kubeletNodes, simulatedMachineNodes } from "./machines/machine-nodes.ts";
 import { type Machines, type MachinesOptions, nodesOf, startMachines } from "./machines/start-machines.ts";
@@ -19,10 +19,12 @@ export type DevClusterOptions = Pick<
   readonly simulated?: boolean;
   /** What the API server knows outlives it, in the folder `state` of the directory. */
   readonly persist?: boolean;
-  /** A second place for the kubeconfig. */
+  /** A second place for the kubeconfig, which names the host. */
   readonly kubeconfig?: string;
+  /** Name by which other machines reach the API server and the small cloud; without it they listen on 127.0.0.1 alone. */
+  readonly host?: string;
   /** A small cloud that adds nodes on demand, see `startMachines`; it keeps what it has in the folder `machines`. */
-  readonly machines?: Omit<MachinesOptions, "directory" | "nodes" | "now" | "onError">;
+  readonly machines?: Omit<MachinesOptions, "directory" | "nodes" | "host" | "now" | "onError">;
 };
 
 /** A whole cluster in this process. Disposing ends the nodes with their processes, then the API server; what it knew is gone unless it persists. */
@@ -44,12 +46,14 @@ export function machinesOf(directory: string): string {
 
 /** Starts an API server, a scheduler, and a node for each place in the pools. Resolves when all nodes are ready. */
 export async function startDevCluster(options: DevClusterOptions): Promise<DevCluster> {
-  const { directory, port, persist, kubeconfig: copy, simulated = false, machines: cloud, ...shared } = options;
+  const { directory, port, persist, kubeconfig: copy, host, simulated = false, machines: cloud, ...shared } = options;
   const { now, onError } = options;
+  const named = host === undefined ? {} : { host };
   await using started = new AsyncDisposableStack();
   const server = started.use(
     await startApiServer({
       directory,
+      ...named,
       ...(port === undefined ? {} : { port }),
       ...(persist === undefined ? {} : { persist }),
       ...(now === undefined ? {} : { now }),
@@ -66,10 +70,12 @@ export async function startDevCluster(options: DevClusterOptions): Promise<DevCl
   const simulation = simulated ? started.use(await simulate(attach)) : undefined;
   const nodes = simulation?.names.map((nodeName) => ({ nodeName })) ?? started.use(await attachNodes(attach)).nodes;
   const machines =
-    cloud === undefined ? undefined : started.use(await startCloud(directory, cloud, { ...attach, simulation }));
+    cloud === undefined
+      ? undefined
+      : started.use(await startCloud(directory, { ...cloud, ...named }, { ...attach, simulation }));
   if (copy !== undefined) {
-    await mkdir(dirname(copy), { recursive: true });
-    await copyFile(server.kubeconfig, copy);
+    const url = `https://${host ?? "127.0.0.1"}:${server.port}`;
+    await writeKubeconfig(copy, { url, ca: server.ca, token: server.token });
   }
   const all = started.move();
   const kubeconfig = copy ?? server.kubeconfig;
@@ -82,7 +88,7 @@ function simulate({ pools, ...options }: AttachOptions): Promise<SimulatedNodes>
 
 function startCloud(
   clusterDirectory: string,
-  cloud: NonNullable<DevClusterOptions["machines"]>,
+  cloud: NonNullable<DevClusterOptions["machines"]> & Pick<DevClusterOptions, "host">,
   { simulation, kubeconfig, ...attach }: AttachOptions & Cluster,
 ): Promise<Machines> {
   const { certificate, access, path, stopGraceMs, now, onError } = attach;

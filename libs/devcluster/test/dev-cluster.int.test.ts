@@ -30,6 +30,13 @@ afterEach(async () => {
 });
 
 describe("startDevCluster", () => {
+  it("is reached under the name that it is given, by a kubeconfig that has it", async () => {
+    const kubeconfig = join(directory, "elsewhere/kubeconfig");
+    await using cluster = await startDevCluster({ directory, pools: [], host: "localhost", kubeconfig });
+    expect(await readFile(kubeconfig, "utf8")).toContain(`https://localhost:${cluster.server.port}`);
+    expect((await apiOf(kubeconfig).listNamespace()).items.length).toBeGreaterThan(0);
+  });
+
   it("has every node ready and labelled, runs pods where their selector says, and leaves nothing behind", async () => {
     const errors: string[] = [];
     const cluster = await startDevCluster({

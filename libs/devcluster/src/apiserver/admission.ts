@@ -1,7 +1,10 @@
-import { type JsonObject, put, textAt } from "./json.ts";
+import { type JsonObject, objectAt, put, textAt } from "./json.ts";
+import { limitRanges, withLimits } from "./kinds/limit-range.ts";
+import { withSpec } from "./kinds/pod-defaults.ts";
+import { pods } from "./kinds/pod.ts";
 import { defaultClassOf, storageClasses } from "./kinds/storage-class.ts";
 import { CLAIM_FINALIZER, volumeClaims } from "./kinds/volume-claim.ts";
-import { finalizersOf } from "./metadata.ts";
+import { finalizersOf, namespaceOf } from "./metadata.ts";
 import { bucketOf, type Resource } from "./resource.ts";
 import type { ObjectStore } from "./store.ts";
 
@@ -9,7 +12,14 @@ const LEGACY_CLASS = "volume.beta.kubernetes.io/storage-class";
 
 /** A new object with what other objects say that it gets. */
 export function admit(store: ObjectStore, resource: Resource, object: JsonObject): JsonObject {
-  return resource === volumeClaims ? withClass(store, withProtection(object)) : object;
+  if (resource === volumeClaims) return withClass(store, withProtection(object));
+  return resource === pods ? withRanges(store, object) : object;
+}
+
+function withRanges(store: ObjectStore, pod: JsonObject): JsonObject {
+  const ranges = store.entries(bucketOf(limitRanges)).map(([, one]) => one);
+  const own = ranges.filter((range) => namespaceOf(range) === namespaceOf(pod));
+  return own.length === 0 ? pod : withSpec(pod, withLimits(objectAt(pod, "spec"), own));
 }
 
 /** A claim is kept as long as a pod uses it. */

@@ -17,8 +17,12 @@ export async function makeAuthority(commonName: string): Promise<Certificate> {
   return { cert: made.cert, key: made.private };
 }
 
-/** A certificate of the authority for a server on loopback. */
-export async function signLoopbackServer(authority: Certificate, commonName: string): Promise<Certificate> {
+/** A certificate of the authority for a server on loopback, and under another name where one is given. */
+export async function signLoopbackServer(
+  authority: Certificate,
+  commonName: string,
+  host?: string,
+): Promise<Certificate> {
   const made = await generate([{ name: "commonName", value: commonName }], {
     ...CURVE,
     ca: { cert: authority.cert, key: authority.key },
@@ -31,6 +35,7 @@ export async function signLoopbackServer(authority: Certificate, commonName: str
         altNames: [
           { type: 2, value: "localhost" },
           { type: 7, ip: "127.0.0.1" },
+          ...(host === undefined ? [] : [{ type: 2 as const, value: host }]),
         ],
       },
     ],

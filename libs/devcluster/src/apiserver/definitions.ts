@@ -1,25 +1,17 @@
-import { readFileSync } from "node:fs";
+import kubernetes from "../../schemas/kubernetes.json" with { type: "json" };
 import { isObject, type JsonObject, listAt, objectAt, textAt, withDefaults } from "./json.ts";
 
 /** A schema of OpenAPI v3, with Kubernetes' extensions. */
 export type Schema = JsonObject;
 
+const KUBERNETES = generated(kubernetes);
 const REFERENCE = "#/components/schemas/";
 
-let loaded: JsonObject | undefined;
 let kinds: ReadonlyMap<string, string> | undefined;
 
 /** Kubernetes' own schemas by name, generated from its release: see generate-schemas.ts. */
 export function definitions(): JsonObject {
-  loaded ??= readJson("kubernetes.json");
-  return loaded;
-}
-
-/** A generated file of this package. */
-export function readJson(name: string): JsonObject {
-  const parsed: unknown = JSON.parse(readFileSync(new URL(`../../schemas/${name}`, import.meta.url), "utf8"));
-  if (!isObject(parsed)) throw new Error(`${name} holds no object`);
-  return parsed;
+  return KUBERNETES;
 }
 
 /** The name of the definition of a built-in kind; undefined for other kinds. */
@@ -64,3 +56,9 @@ export function resolveSchema(schema: Schema): Schema {
 }
 
 const resolved = new WeakMap<Schema, Schema>();
+
+/** What a generated file of this package holds; inferred types of that size say nothing. */
+export function generated(content: unknown): JsonObject {
+  if (!isObject(content)) throw new Error("a generated file holds no object");
+  return content;
+}

@@ -1,5 +1,6 @@
 import protobuf from "protobufjs";
-import { definitionOf, readJson } from "./definitions.ts";
+import messageFields from "../../schemas/protobuf.json" with { type: "json" };
+import { definitionOf, generated } from "./definitions.ts";
 import { isList, isObject, type Json, type JsonObject, mapEntries, textAt } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
 
@@ -67,7 +68,7 @@ export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; ki
 /** The fields of every message by number, generated. */
 function known(): ReadonlyMap<string, Message> {
   messages ??= new Map(
-    Object.entries(readJson("protobuf.json")).map(([name, fields]) => [
+    Object.entries(generated(messageFields)).map(([name, fields]) => [
       name,
       parseMessage(isObject(fields) ? fields : {}),
     ]),

@@ -67,6 +67,7 @@ function isInScope(quota: JsonObject, { resource, object }: Counted): boolean {
     if (scope === "BestEffort") return isBestEffort;
     if (scope === "NotBestEffort") return !isBestEffort;
     if (scope === "Terminating") return isEnding;
+    if (scope === "PriorityClass") return textAt(object, "spec", "priorityClassName") !== "";
     return scope === "NotTerminating" && !isEnding;
   });
 }

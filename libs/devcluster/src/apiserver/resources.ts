@@ -3,6 +3,7 @@ import { configMaps, leases, namespaces, secrets, serviceAccounts } from "./kind
 import { deployments, replicaSets } from "./kinds/deployment.ts";
 import { disruptionBudgets } from "./kinds/disruption-budget.ts";
 import { events, newEvents } from "./kinds/event.ts";
+import { limitRanges } from "./kinds/limit-range.ts";
 import { networkPolicies } from "./kinds/network-policy.ts";
 import { nodes } from "./kinds/node.ts";
 import { pods } from "./kinds/pod.ts";
@@ -19,6 +20,7 @@ import { apiVersionOf, bucketOf, type Resource } from "./resource.ts";
 export const resources: readonly Resource[] = [
   configMaps,
   events,
+  limitRanges,
   namespaces,
   nodes,
   volumeClaims,

@@ -37,8 +37,10 @@ export type ApiServerOptions = {
   readonly directory: string;
   /** Keep objects, revisions and credentials in the folder `state` of the directory, and go on from what is there. Give a port with it, for clients to find the server again. */
   readonly persist?: boolean;
-  /** Default 0: any free port. Always on 127.0.0.1. */
+  /** Default 0: any free port. */
   readonly port?: number;
+  /** Name by which other machines reach it: then it listens on all addresses, and not on 127.0.0.1 alone. */
+  readonly host?: string;
   /** Who has it may do anything; default a random one. */
   readonly token?: string;
   /** How kubelets know the server and are known to it, for logs; default the credentials in `kubelet` of the result. */
@@ -93,7 +95,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     : await makeCredentials();
   const token = options.token ?? secrets.token;
   const [certificate, kubeletCertificate] = await Promise.all([
-    signLoopbackServer(authority, "kube-apiserver"),
+    signLoopbackServer(authority, "kube-apiserver", options.host),
     signLoopbackServer(authority, "kubelet"),
   ]);
   const kubelet = options.kubelet ?? { token: secrets.kubeletToken, ca: authority.cert };
@@ -129,7 +131,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     socket.once("close", () => tunnels.delete(socket));
     serve(deps, guard, answerUpgrade(request, socket, head)).catch(onDefect);
   });
-  const port = await listen(server, options.port ?? 0);
+  const port = await listen(server, options.port ?? 0, options.host === undefined ? "127.0.0.1" : "0.0.0.0");
   started.defer(async () => {
     const closed = once(server, "close");
     server.close();
@@ -218,9 +220,9 @@ function parseUrl(target: string): URL {
   return target.startsWith("/") && URL.canParse(base + target) ? new URL(base + target) : new URL("/invalid", base);
 }
 
-async function listen(server: Server, port: number): Promise<number> {
-  server.listen(port, "127.0.0.1");
+async function listen(server: Server, port: number, address: string): Promise<number> {
+  server.listen(port, address);
   await once(server, "listening");
-  const address = server.address();
-  return typeof address === "object" && address !== null ? address.port : port;
+  const bound = server.address();
+  return typeof bound === "object" && bound !== null ? bound.port : port;
 }

@@ -15,21 +15,21 @@ type Answer = {
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** Serves a fleet on loopback to whoever has the token: see the table in the README. */
+/** Serves a fleet on loopback, or on all addresses where a host name for them is given, to whoever has the token: see the table in the README. */
 export async function serveMachines(
   fleet: Fleet,
-  options: { readonly token: string; readonly port: number },
+  options: { readonly token: string; readonly port: number; readonly host?: string },
 ): Promise<AsyncDisposable & { readonly url: string }> {
   const stop = new AbortController();
   const server = createServer((request, response) => {
     serve(fleet, request, response, { token: options.token, signal: stop.signal }).catch(() => response.destroy());
   });
-  server.listen(options.port, "127.0.0.1");
+  server.listen(options.port, options.host === undefined ? "127.0.0.1" : "0.0.0.0");
   await once(server, "listening");
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `http://${options.host ?? "127.0.0.1"}:${port}`,
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       const closed = once(server, "close");

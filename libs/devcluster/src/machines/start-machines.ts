@@ -36,6 +36,8 @@ export type MachinesOptions = {
   readonly faults?: readonly MachineRule[];
   /** Default 0: any that is free. */
   readonly port?: number;
+  /** Name by which other machines reach it: then it listens on all addresses, and not on 127.0.0.1 alone. */
+  readonly host?: string;
   readonly now?: () => number;
   /** Told about every failure; the cloud tries again by itself. */
   readonly onError?: (error: unknown, doing: string) => void;
@@ -95,7 +97,8 @@ export async function startMachines(options: MachinesOptions): Promise<Machines>
   const token = ownToken(tokenFile);
   const ticker = setInterval(() => fleet.tick(), TICK_MS);
   started.defer(() => clearInterval(ticker));
-  const server = started.use(await serveMachines(fleet, { token, port: options.port ?? 0 }));
+  const { host, port = 0 } = options;
+  const server = started.use(await serveMachines(fleet, { token, port, ...(host === undefined ? {} : { host }) }));
   const all = started.move();
   return {
     ...machineControls((command) => Promise.resolve().then(() => fleet.command(command))),

@@ -163,6 +163,46 @@ export function describeTenancy(api: () => Api): void {
     });
   });
 
+  it("a limit range says what containers need that do not say it", async () => {
+    const own = await api().namespace();
+    const core = (plural: string): string => `/api/v1/namespaces/${own}/${plural}`;
+    const limits = [
+      {
+        type: "Container",
+        default: { cpu: "1", memory: "64Mi" },
+        defaultRequest: { cpu: "100m" },
+        max: { memory: "1Gi" },
+      },
+    ];
+    const wrong = await api().post(core("limitranges"), { metadata: { name: "wrong" }, spec: { limits: [{}] } });
+    expect(wrong.code, wrong.text).toBe(422);
+    const made = await api().post(core("limitranges"), { metadata: { name: "most" }, spec: { limits } });
+    expect(made.code, made.text).toBe(201);
+    expect(made.body).toMatchObject({
+      spec: { limits: [{ default: { cpu: "1", memory: "64Mi" }, defaultRequest: { cpu: "100m", memory: "64Mi" } }] },
+    });
+    const resourcesOf = async (name: string, resources: object): Promise<unknown> => {
+      const spec = { containers: [{ name: "main", image: "program:1", resources }] };
+      const { body, text } = await api().post(core("pods"), pod(name, { spec }));
+      expect(textAt(body, "status", "qosClass"), text).toBe("Burstable");
+      return objectAt(listAt(body, "spec", "containers")[0], "resources");
+    };
+    // The server learns of a range a moment after it has taken it.
+    await until("the range holds", async () => {
+      const probe = pod("", { metadata: { name: undefined, generateName: "probe-" } });
+      const { body } = await api().post(core("pods"), probe);
+      return textAt(body, "status", "qosClass") === "Burstable";
+    });
+    expect(await resourcesOf("silent", {})).toEqual({
+      limits: { cpu: "1", memory: "64Mi" },
+      requests: { cpu: "100m", memory: "64Mi" },
+    });
+    expect(await resourcesOf("sized", { limits: { cpu: "2", memory: "32Mi" }, requests: { cpu: "200m" } })).toEqual({
+      limits: { cpu: "2", memory: "32Mi" },
+      requests: { cpu: "200m", memory: "32Mi" },
+    });
+  });
+
   describe("a class of storage", () => {
     const classes = (name = ""): string => `/apis/storage.k8s.io/v1/storageclasses/${name}`.replace(/\/$/, "");
     const storage = (name: string, more: object = {}): object => ({

@@ -22,6 +22,11 @@ export function defaultPod(pod: JsonObject): JsonObject {
   return { ...pod, spec: checked, status: { phase: "Pending", ...conditions, qosClass: serviceClass(checked) } };
 }
 
+/** A new pod with another spec, and the class of service that follows from it. */
+export function withSpec(pod: JsonObject, spec: JsonObject): JsonObject {
+  return put({ ...pod, spec }, ["status", "qosClass"], serviceClass(spec));
+}
+
 /** What is filled in wherever a pod is described, also in the template of a workload. */
 export function defaultPodSpec(spec: JsonObject): JsonObject {
   return withDefaults(
