@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { backoffMs, pause, within } from "./backoff.ts";
+import { backoffMs, deadline, pause, within } from "./backoff.ts";
 
 it("doubles from the first pause to the longest", () => {
   const limits = { firstMs: 500, mostMs: 30_000 };
@@ -31,4 +31,24 @@ it("waits for work no longer than it may, and takes a failure for an end", async
   expect(await within(3_600_000, Promise.resolve(1))).toBe(true);
   expect(await within(3_600_000, Promise.reject(new Error("x")))).toBe(true);
   expect(await within(1, new Promise(() => undefined))).toBe(false);
+});
+
+it("ends what has a deadline at its time or with another signal, and no more once it is disposed of", async () => {
+  const outer = new AbortController();
+  const after = deadline(3_600_000, [outer.signal]);
+  const disposed = deadline(1, [outer.signal]);
+  disposed[Symbol.dispose]();
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  using short = deadline(1);
+  short.signal.addEventListener("abort", () => resolve(undefined));
+  // Its timer keeps no process alive by itself.
+  const alive = setInterval(() => undefined, 1000);
+  await promise.finally(() => clearInterval(alive));
+  expect(short.signal.reason).toMatchObject({ name: "TimeoutError" });
+  outer.abort("enough");
+  expect(after.signal.reason).toBe("enough");
+  expect(disposed.signal.aborted).toBe(false);
+  after[Symbol.dispose]();
+  using late = deadline(3_600_000, [outer.signal]);
+  expect(late.signal.reason).toBe("enough");
 });

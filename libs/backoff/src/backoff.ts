@@ -40,3 +40,30 @@ export async function within(limitMs: number, work: PromiseLike<unknown>): Promi
     stop.abort();
   }
 }
+
+/**
+ * A signal that is aborted after the time (with TimeoutError), or with one of the others, until it is disposed of: nothing stays behind then. What AbortSignal.any makes
+ * of AbortSignal.timeout stays in memory until that time has come.
+ */
+export function deadline(
+  afterMs: number,
+  others: readonly AbortSignal[] = [],
+): Disposable & { readonly signal: AbortSignal } {
+  const over = new AbortController();
+  const late = (): void => over.abort(new DOMException(`not done within ${afterMs} ms`, "TimeoutError"));
+  const timer = setTimeout(late, Math.min(afterMs, TIMER_MS_MAX));
+  timer.unref();
+  const followed = others.map((other) => {
+    const follow = (): void => over.abort(other.reason);
+    if (other.aborted) follow();
+    other.addEventListener("abort", follow);
+    return () => other.removeEventListener("abort", follow);
+  });
+  return {
+    signal: over.signal,
+    [Symbol.dispose]: () => {
+      clearTimeout(timer);
+      for (const leave of followed) leave();
+    },
+  };
+}

@@ -49,10 +49,11 @@ export function busMetrics(): BusMetrics {
   };
 }
 
-/** The server did not take our credential, a message, or a subscription. Counted before there is a connection, too. */
-export function countRefusal(what: "credential" | "publish" | "subscription"): void {
+/** The server did not take our credential, a message, or a subscription; or we not its certificate. Counted before there is a connection, too. */
+export function countRefusal(what: "credential" | "certificate" | "publish" | "subscription"): void {
   const refusals = metrics.getMeter("@muster/bus").createCounter("muster.bus.refusals", {
-    description: "What the server has refused: this service's credential, or a subject that it may not use",
+    description:
+      "What the server has refused: this service's credential, or a subject that it may not use; or its certificate, by us",
   });
   refusals.add(1, { "muster.bus.refused": what });
 }

@@ -1,9 +1,12 @@
 import { backoffMs, pause } from "@muster/backoff";
-import { FaultError } from "@muster/faults";
+import { FaultError, isFaultError } from "@muster/faults";
 import { subjects } from "@muster/proto";
 import type { NatsAccess } from "./nats-access.ts";
 import { connectNats, type NatsBus } from "./nats-bus.ts";
 import { isCredentialRefused, REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
+
+/** After so long without a connection it is said. */
+const ATTEMPT_MS = 5000;
 
 /** What a service knows when it starts to run: the context that `@muster/service` gives it fits. */
 export type ServiceConnection = {
@@ -20,9 +23,9 @@ export type ServiceConnection = {
 };
 
 /**
- * A service's connection, named after its instance; changes of its status are logged, and told to `onStatus`. A credential that the server does not take is said, in the log
- * and by /readyz, and shown again with back-off, at the start as later: it may be the server that has to change. Rejects as `connectNats` does otherwise, and with
- * FaultError cancelled when the service is stopped meanwhile.
+ * A service's connection, named after its instance; changes of its status are logged, and told to `onStatus`. A server that is away, one that does not take the credential, and
+ * one whose certificate is not trusted, is said, in the log and by /readyz, and tried again with back-off: a service that ended would come no sooner. Rejects as `connectNats` does
+ * otherwise, and with FaultError cancelled when the service is stopped meanwhile.
  */
 export async function connectService(
   context: ServiceConnection,
@@ -38,6 +41,7 @@ export async function connectService(
         name: instance,
         inboxPrefix: subjects.inbox(service),
         replicas: natsReplicas,
+        timeoutMs: ATTEMPT_MS,
         onStatus: (status, detail) => {
           if (status === "credential_refused") trouble = detail;
           if (status === "reconnected") trouble = undefined;
@@ -48,10 +52,11 @@ export async function connectService(
       trouble = undefined;
       return bus;
     } catch (error) {
-      if (!isCredentialRefused(error) || !(error instanceof Error)) throw error;
+      if (!isFaultError(error) || error.fault.code !== "unavailable") throw error;
       trouble = error.message;
       const retryInMs = backoffMs(attempt, REFUSED_RETRY);
-      logger.error({ detail: error.message, retryInMs }, "NATS refuses this service");
+      const what = isCredentialRefused(error) ? "NATS refuses this service" : "NATS does not answer";
+      logger.error({ detail: error.message, retryInMs }, what);
       await pause(retryInMs, signal);
       if (signal.aborted)
         throw new FaultError({ code: "cancelled", operation: "connecting to NATS" }, { cause: error });

@@ -7,8 +7,11 @@ import type { Bus, ConsumeOptions, Delivery, Published } from "./bus.ts";
 import { encodeMessage, tryDecode, typeName } from "./messages.ts";
 import { header } from "./wire-headers.ts";
 
-/** One event in hand. `giveUp` puts it on `muster.dead.<area>` with the reason before it ends it. */
-export type EventContext = Omit<Delivery, "payload" | "headers">;
+/** One event in hand. */
+export type EventContext = Omit<Delivery, "payload" | "headers" | "giveUp"> & {
+  /** Puts it on `muster.dead.<area>` with the reason before it ends it; or the reason alone, where its content is nobody's to read. */
+  giveUp(reason: string, keep?: "message" | "reason"): void;
+};
 
 export type EventOptions = ConsumeOptions & {
   /** What cannot be handled goes to `muster.dead.<area>`. */
@@ -92,10 +95,10 @@ function contextOf(
       ended = true;
       delivery.retry(delayMs);
     },
-    giveUp: (reason) => {
+    giveUp: (reason, keep) => {
       if (ended) return;
       ended = true;
-      burial = bury(bus, options, delivery, reason);
+      burial = bury(bus, options, delivery, reason, keep);
       // Looked at by `end`; a handler that throws in between must not leave it unhandled.
       burial.catch(() => undefined);
     },

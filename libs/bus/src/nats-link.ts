@@ -65,8 +65,8 @@ export class NatsLink {
   }
 
   /**
-   * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that is refused fails at once: `isCredentialRefused` is true of the error. Rejects with
-   * FaultError invalid_request when the credential cannot be read.
+   * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that the server refuses, and a certificate that we do, fail at once: `isCredentialRefused`
+   * is true of the error. Rejects with FaultError invalid_request when the credential cannot be read.
    */
   static async open(options: LinkOptions): Promise<NatsLink> {
     const { url, name, token, tls, inboxPrefix, onStatus, timeoutMs = 10_000 } = options;
@@ -100,11 +100,13 @@ export class NatsLink {
         return link;
       } catch (cause) {
         const waitMs = backoffMs(attempt, CONNECT_RETRY);
-        if (isRefusal(cause)) {
-          countRefusal("credential");
+        const distrust = certificateTrouble(cause);
+        if (isRefusal(cause) || distrust !== undefined) {
+          countRefusal(distrust === undefined ? "credential" : "certificate");
+          const why = distrust === undefined ? credentialRefused(credential.name) : certificateRefused(distrust, tls);
           throw new FaultError(
             { code: "unavailable", dependency: "nats", retryAfterMs: REFUSED_RETRY.firstMs },
-            { cause, doing: `connecting to ${addressesOf(url)}: ${credentialRefused(credential.name)}` },
+            { cause, doing: `connecting to ${addressesOf(url)}: ${why}` },
           );
         }
         if (performance.now() + waitMs >= endMs)
@@ -235,9 +237,9 @@ export class NatsLink {
   }
 }
 
-/** Whether this came of a credential that the server does not take, and not of a server that is away. */
+/** Whether this came of a credential that the server does not take, or of a certificate that we do not, and not of a server that is away. */
 export function isCredentialRefused(error: unknown): boolean {
-  return error instanceof Error && isRefusal(error.cause);
+  return error instanceof Error && (isRefusal(error.cause) || certificateTrouble(error.cause) !== undefined);
 }
 
 function isRefusal(error: unknown): boolean {
@@ -246,6 +248,23 @@ function isRefusal(error: unknown): boolean {
 
 function credentialRefused(credential: string): string {
   return `the server does not take ${credential}: give it the user's public key, or this service the right credential`;
+}
+
+/** Of Node and OpenSSL: what is wrong with a certificate, or with whom it is for. */
+const CERTIFICATE_CODES = /CERT|SIGNATURE|SIGNED|ISSUER/;
+
+/** What Node says of the server's certificate; undefined where that is not what went wrong. The client library wraps it. */
+function certificateTrouble(error: unknown): string | undefined {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const code = "code" in cause ? cause.code : undefined;
+    if (typeof code === "string" && CERTIFICATE_CODES.test(code)) return cause.message;
+  }
+  return undefined;
+}
+
+function certificateRefused(reason: string, tls: NatsAccess["tls"]): string {
+  const trusted = tls?.caFile === undefined ? "Node's own list (MUSTER_NATS_CA_FILE is not set)" : tls.caFile;
+  return `the server's certificate is not trusted by ${trusted}: ${reason}`;
 }
 
 function tlsOptions({ caFile, client }: NonNullable<NatsAccess["tls"]>) {

@@ -1,6 +1,9 @@
-import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { once } from "node:events";
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pipeline } from "node:stream";
 import {
   findNatsServer,
   makeNkey,
@@ -89,6 +92,43 @@ it("says whose key is refused, also to who asks whether it is ready, and goes on
   expect(said.join("\n")).toContain("retryInMs");
   expect(said.join("\n")).not.toContain(wrong.seed);
   await write("late.nk", keys.get("watcher")?.seed ?? "");
+  await using bus = await connecting;
+  await bus.connection.flush();
+  expect(missing()).toBeUndefined();
+});
+
+it("says that it does not trust the server's certificate, and goes on once the file has who signed it", async () => {
+  const file = await write("trusted.pem", (await certificateAuthority("another")).cert);
+  const seed = keys.get("watcher")?.seed ?? "";
+  const variables = { MUSTER_NATS_NKEY: seed, MUSTER_NATS_CA_FILE: file };
+  const { context, missing } = contextOf(variables, new AbortController().signal);
+  const connecting = connectService(context);
+  await until("it has said so", missing);
+  expect(missing()).toMatch(`certificate is not trusted by ${file}: `);
+  await write("trusted.pem", await readFile(join(directory, "ca.pem"), "utf8"));
+  await using bus = await connecting;
+  await bus.connection.flush();
+  expect(missing()).toBeUndefined();
+});
+
+it("says that the server is away, and waits for it", async () => {
+  let away = true;
+  const port = createServer((socket) => {
+    if (away) socket.destroy();
+    else pipeline(socket, connect(Number(new URL(server.url).port), "127.0.0.1"), socket, () => undefined);
+  });
+  await once(port.listen(0, "127.0.0.1"), "listening");
+  await using _ = { [Symbol.asyncDispose]: () => once(port.close(), "close").then(() => undefined) };
+  const variables = {
+    MUSTER_NATS_URL: `tls://127.0.0.1:${(port.address() as AddressInfo).port}`,
+    MUSTER_NATS_NKEY: keys.get("watcher")?.seed ?? "",
+    MUSTER_NATS_CA_FILE: join(directory, "ca.pem"),
+  };
+  const { context, said, missing } = contextOf(variables, new AbortController().signal);
+  const connecting = connectService(context);
+  await until("it has said so", missing);
+  expect(said.join("\n")).toContain("retryInMs");
+  away = false;
   await using bus = await connecting;
   await bus.connection.flush();
   expect(missing()).toBeUndefined();

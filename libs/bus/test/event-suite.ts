@@ -180,13 +180,21 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       const dead = collect();
       await using _dead = await bus.consume(deadOf(area), dead.handler);
       const options = { ...consuming, area };
-      await using _consumer = await consumeEvents(bus, options, Granted, (_event, { giveUp }) => {
-        giveUp("no such pool");
+      await using _consumer = await consumeEvents(bus, options, Granted, (_event, { subject: where, giveUp }) => {
+        if (where === subject("b")) giveUp("it holds a secret", "reason");
+        else giveUp("no such pool");
         return Promise.resolve();
       });
       await publishEvent(other, subject("a"), Granted, {}, { messageId: "1" });
       await until("the dead letter", () => dead.acknowledged === 1);
       expect(dead.deliveries[0]?.headers.get("Muster-Dead-Reason")).toBe("no such pool");
+      const grant = { reservation: { id: "secret" } };
+      await publishEvent(other, subject("b"), Granted, grant, { messageId: "2" });
+      await until("the second dead letter", () => dead.acknowledged === 2);
+      const { headers, payload } = dead.deliveries[1] ?? {};
+      expect(headers?.get("Muster-Dead-Reason")).toBe("it holds a secret");
+      expect(headers?.get("Muster-Dead-Lost-Bytes")).toBe(String(Granted.encode(grant).finish().length));
+      expect(payload).toHaveLength(0);
       await until("the queue is empty", async () => {
         const published = await bus.publish(subject("a"), nothing, { messageId: crypto.randomUUID() });
         return !published.duplicate;

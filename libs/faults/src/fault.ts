@@ -24,6 +24,7 @@ export type Fault =
   | {
       readonly code: "limit_exceeded";
       readonly what: string;
+      /** 0: not known. */
       readonly limit: number;
       /** 0: waiting does not help, make the request smaller. */
       readonly retryAfterMs: number;
@@ -78,7 +79,7 @@ export function describeFault(fault: Fault): string {
     case "reservation_differs":
       return `${fault.ownerKind} ${fault.ownerId} already has a reservation with other needs`;
     case "limit_exceeded":
-      return `${fault.what} is over its limit of ${fault.limit}${retryHint(fault.retryAfterMs)}`;
+      return `${fault.what} is over its limit${fault.limit > 0 ? ` of ${fault.limit}` : ""}${retryHint(fault.retryAfterMs)}`;
     case "unavailable":
       return `${fault.dependency} is not available${retryHint(fault.retryAfterMs)}`;
     case "deadline_exceeded":

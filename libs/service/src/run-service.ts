@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { faultOf, isFaultError } from "@muster/faults";
+import { metrics } from "@opentelemetry/api";
 import { startTelemetry } from "@muster/tracing";
 import { readEnv } from "./env.ts";
 import { createLogger, LOG_LEVELS, type Logger } from "./logger.ts";
@@ -34,6 +35,9 @@ export type ServiceDefinition<Config> = {
   readonly run: (context: ServiceContext<Config>) => Promise<void>;
 };
 
+/** What a shell and Kubernetes make of SIGKILL. */
+const KILLED = 137;
+
 /** The check that stands until the service has said what its readiness depends on. */
 const STARTING = "started";
 
@@ -56,6 +60,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
 
   try {
     await using telemetry = startTelemetry({ service: definition.name, version: VERSION, env: process.env });
+    showReadiness(checks);
     await using status = await startStatusServer({
       address: common.httpAddress,
       checks,
@@ -92,6 +97,16 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
   } finally {
     stop.done();
   }
+}
+
+/** The same as /readyz, for alerts. */
+function showReadiness(checks: ReadonlyMap<string, ReadyCheck>): void {
+  const ready = metrics.getMeter("@muster/service").createObservableGauge("muster.ready", {
+    description: "1 where a check of readiness passes, 0 where it does not, by check",
+  });
+  ready.addCallback((result) => {
+    for (const [check, run] of checks) result.observe(typeof run() === "string" ? 0 : 1, { check });
+  });
 }
 
 function configure<Config>(definition: ServiceDefinition<Config>) {
@@ -144,4 +159,7 @@ function endNow(logger: Logger, because: string): void {
   logger.error({ because }, "ending at once");
   // SIGKILL to ourselves cannot be held up by an exit handler or an open handle.
   process.kill(process.pid, "SIGKILL");
+  // The first process of a container is spared it, and comes here.
+  // eslint-disable-next-line no-restricted-syntax -- nothing to return to: what hangs would hang on
+  process.exit(KILLED);
 }

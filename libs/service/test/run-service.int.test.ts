@@ -1,5 +1,6 @@
-import { type ChildProcess, spawn, type StdioOptions } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync, type StdioOptions } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { until } from "@muster/testkit";
 import { afterEach, expect, it } from "vitest";
@@ -12,8 +13,13 @@ afterEach(() => {
   running.clear();
 });
 
-function start(env: Record<string, string> = {}, stdio: StdioOptions = ["ignore", "ignore", "pipe"]) {
-  const child = spawn(process.execPath, [main], { env: { PATH: process.env["PATH"], ...env }, stdio });
+function start(
+  env: Record<string, string> = {},
+  stdio: StdioOptions = ["ignore", "ignore", "pipe"],
+  within?: readonly [string, ...string[]],
+) {
+  const [command, ...words] = within === undefined ? [process.execPath, main] : [...within, process.execPath, main];
+  const child = spawn(command, words, { env: { PATH: process.env["PATH"], ...env }, stdio });
   running.add(child);
   let output = "";
   child.stderr?.setEncoding("utf8").on("data", (chunk: string) => {
@@ -36,7 +42,10 @@ it("answers health, readiness with what is missing, and metrics, and stops on SI
   const ready = await fetch(`${base}/readyz`);
   expect(ready.status).toBe(503);
   expect(await ready.text()).toContain("[-]limit limit is above 1");
-  expect(await (await fetch(`${base}/metrics`)).text()).toContain('service_name="demo"');
+  const metrics = await (await fetch(`${base}/metrics`)).text();
+  expect(metrics).toContain('service_name="demo"');
+  expect(metrics).toMatch(/^muster_ready\{check="limit"[^}]*\} 0$/m);
+  expect(metrics).toMatch(/^muster_ready\{check="running"[^}]*\} 1$/m);
   expect((await fetch(`${base}/readyz`, { method: "POST" })).status).toBe(405);
   service.child.kill("SIGTERM");
   expect(await service.exit).toEqual([0, null]);
@@ -82,6 +91,21 @@ it("does not hang on a stop that hangs: the time limit ends it, and so does a se
   twice.child.kill("SIGINT");
   expect(await twice.exit).toEqual([null, "SIGKILL"]);
 });
+
+const unshare = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child"];
+const mayUnshare = spawnSync("unshare", [...unshare, "true"]).status === 0;
+
+it.skipIf(!mayUnshare)(
+  "ends at its time limit also as the first process of a container, which no signal of its own ends",
+  async () => {
+    const service = start({ DEMO_STOP: "hang", MUSTER_STOP_TIMEOUT_MS: "50" }, undefined, ["unshare", ...unshare]);
+    await until("it runs", () => service.output().includes("running"));
+    expect(service.lines().find((line) => line["msg"] === "started")).toMatchObject({ pid: 1 });
+    const first = readFileSync(`/proc/${service.child.pid}/task/${service.child.pid}/children`, "utf8").trim();
+    process.kill(Number(first), "SIGTERM");
+    expect(await service.exit).toEqual([137, null]);
+  },
+);
 
 it("stops when the supervisor that started it with a channel is gone", async () => {
   const service = start({}, ["ignore", "ignore", "pipe", "ipc"]);

@@ -10,7 +10,7 @@ import { FaultError, throwFault } from "@muster/faults";
 import { DELETE_MARK_TTL_MS, ensureBucket, HEADER_BYTES, MAX_BYTES, MAX_VALUE_BYTES } from "./bucket-stream.ts";
 import type { Codec } from "./codec.ts";
 import { ask } from "./connection-events.ts";
-import { isFull, isWrongSequence, toFault } from "./jetstream-fault.ts";
+import { isFull, isServerFull, isWrongSequence, serverFull, toFault } from "./jetstream-fault.ts";
 import { compareKeys, validFilter, validKey } from "./keys.ts";
 import { orderedPass } from "./ordered.ts";
 import { observed } from "./telemetry.ts";
@@ -128,6 +128,16 @@ export async function openBucket<Value, Input>(
         },
       }),
   };
+}
+
+/** When the bucket of this name was made, by the server's clock: what is older than that it has never known. Rejects as a bucket does. */
+export async function bucketMadeMs(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<number> {
+  try {
+    const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
+    return Date.parse((await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`))).created);
+  } catch (error) {
+    throw toFault(error, `looking at bucket ${name}`);
+  }
 }
 
 async function get<Value, Input>(opened: Opened<Value, Input>, key: string): Promise<Entry<Value> | undefined> {
@@ -295,6 +305,7 @@ function replaceFault<Value, Input>(
 
 function writeFault<Value, Input>(opened: Opened<Value, Input>, key: string, error: unknown): unknown {
   const { name, maxBytes: limit = MAX_BYTES } = opened.config;
+  if (isServerFull(error)) return serverFull(error);
   if (!isFull(error)) return toFault(error, `writing ${name}/${key}`);
   const what = `size of bucket ${name}`;
   return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs: 0 }, { cause: error });

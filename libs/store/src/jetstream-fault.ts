@@ -57,6 +57,18 @@ export function isFull(error: unknown): boolean {
   );
 }
 
+/** Nothing more fits on the server, whatever it is for. */
+export function isServerFull(error: unknown): boolean {
+  const code = jetStreamCode(error);
+  return code === JETSTREAM.storageExceeded || code === JETSTREAM.insufficientResources;
+}
+
+/** Somebody can make room: the same may succeed later. */
+export function serverFull(cause: unknown): FaultError {
+  const what = "storage of nats";
+  return new FaultError({ code: "limit_exceeded", what, limit: 0, retryAfterMs: RETRY_AFTER_MS }, { cause });
+}
+
 /**
  * The one way from the client's errors to ours. No answer becomes unavailable, also where the time limit of one request has passed: that limit is ours and not the
  * caller's deadline, which deadline_exceeded would speak of; and a request without an answer has the same unknown outcome as one whose connection was lost, so who

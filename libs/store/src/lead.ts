@@ -114,10 +114,11 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
       return { revision, sentAtMs };
     } catch (error) {
       const code = faultOf(error)?.code;
-      if (code !== "conflict" && code !== "already_exists" && code !== "unavailable") throw error;
-      // Somebody else was faster, or the answer was lost: what is there now says which.
+      const isRace = code === "conflict" || code === "already_exists";
+      if (!isRace && code !== "unavailable" && code !== "limit_exceeded") throw error;
+      // Somebody else was faster, the answer was lost, or there is no room now: what is there says which.
       const refreshed = await observer.refresh().then(
-        () => code !== "unavailable",
+        () => isRace,
         () => false,
       );
       if (refreshed) continue;

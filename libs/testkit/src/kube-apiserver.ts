@@ -29,6 +29,8 @@ export type KubeAssets =
 
 const READY_TIMEOUT_MS = 60_000;
 const START_ATTEMPTS = 3;
+/** Both collect garbage a quarter as often as Go would by itself: they live shortly, and a fifth of the time of a start went into that. */
+const GO_ENV = { GOGC: "400" };
 
 /** The folder with kube-apiserver and etcd, or the reason for a suite to show when it skips. With CI=true a missing folder is an error. */
 export function kubeAssets(env: NodeJS.ProcessEnv = process.env): KubeAssets {
@@ -123,12 +125,11 @@ async function startBoth(
         "kube-apiserver answers",
         async () => {
           if (etcd.ended() || apiServer.ended()) return "ended";
-          const answers = await Promise.all(
-            ["/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"].map((path) =>
-              statusOf(`https://127.0.0.1:${port}${path}`, credentials),
-            ),
-          );
-          return answers.every((status) => status === 200) && "ready";
+          // One by one: whoever is not ready is not asked for the rest, and each question costs both a handshake.
+          for (const path of ["/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"]) {
+            if ((await statusOf(`https://127.0.0.1:${port}${path}`, credentials)) !== 200) return false;
+          }
+          return "ready";
         },
         { timeoutMs: READY_TIMEOUT_MS, everyMs: 50 },
       );
@@ -189,7 +190,7 @@ type Server = {
 async function start(binary: string, directory: string, flags: readonly string[]): Promise<Server> {
   const logFile = join(directory, `${binary.split("/").at(-1) ?? "server"}.log`);
   await using log = await open(logFile, "a");
-  const child = spawnGuarded(binary, flags, log.fd);
+  const child = spawnGuarded(binary, flags, log.fd, GO_ENV);
   const ended = (): boolean => child.exitCode !== null || child.signalCode !== null || child.pid === undefined;
   return {
     ended,

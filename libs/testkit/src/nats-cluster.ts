@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { connect } from "@nats-io/transport-node";
-import { findNatsServer, startNatsServer } from "@muster/nats-server";
+import { connect, nkeyAuthenticator, type NatsConnection } from "@nats-io/transport-node";
+import { findNatsServer, makeNkey, NATS_USERS, type NatsUserName, startNatsServer } from "@muster/nats-server";
+import { certificateAuthority, signedCertificate } from "./certificates.ts";
 import { until } from "./until.ts";
 
 /** Several real nats-servers that are one cluster, so that streams can have replicas. */
@@ -12,6 +13,10 @@ export type TestNatsCluster = AsyncDisposable & {
   /** All servers, separated by commas. */
   readonly url: string;
   readonly token: string;
+  /** Where the servers speak TLS and let in the users of an installation: who signs their certificates, and the key of each user. */
+  readonly secured: SecuredNats | undefined;
+  /** A connection as this user, or by the token. */
+  connect(user: NatsUserName): Promise<NatsConnection>;
   /** Index of the server that a client is connected to, or that a stream's leader is, by the name that NATS says: `n-<index>`. */
   indexOf(serverName: string): number;
   /** Ends one with SIGKILL; its store and ports stay. */
@@ -20,11 +25,14 @@ export type TestNatsCluster = AsyncDisposable & {
   start(index: number): Promise<void>;
 };
 
-/** Resolves once JetStream answers. */
-export async function natsCluster(size = 3): Promise<TestNatsCluster> {
+export type SecuredNats = { readonly caFile: string; readonly nkeyFileOf: (user: NatsUserName) => string };
+
+/** Resolves once JetStream answers. `secured`: TLS, and users with their rights, instead of clients with the token. */
+export async function natsCluster(size = 3, options: { readonly secured?: boolean } = {}): Promise<TestNatsCluster> {
   const { path: binary } = await findNatsServer({ env: process.env });
   const directory = await mkdtemp(join(tmpdir(), "muster-nats-cluster-"));
   const token = randomBytes(16).toString("hex");
+  const security = options.secured === true ? await secure(directory) : undefined;
   const ports = await freePorts(size);
   const clientPorts: number[] = Array.from({ length: size }, () => 0);
   const startOne = async (index: number) => {
@@ -33,6 +41,7 @@ export async function natsCluster(size = 3): Promise<TestNatsCluster> {
       directory: join(directory, String(index)),
       port: clientPorts[index] ?? 0,
       token,
+      ...security?.server,
       cluster: { name: "test", serverName: `n-${index}`, port: ports[index] ?? 0, ports },
     });
     clientPorts[index] = server.port;
@@ -42,6 +51,11 @@ export async function natsCluster(size = 3): Promise<TestNatsCluster> {
   const cluster: TestNatsCluster = {
     url: servers.map((server) => server.url).join(","),
     token,
+    secured: security?.client,
+    connect: (user) => {
+      const access = security === undefined ? { token } : security.accessOf(user);
+      return connect({ servers: cluster.url.split(","), ...access, maxReconnectAttempts: -1, reconnectTimeWait: 50 });
+    },
     indexOf: (serverName) => Number(serverName.slice("n-".length)),
     kill: async (index) => servers[index]?.kill(),
     start: async (index) => {
@@ -56,10 +70,36 @@ export async function natsCluster(size = 3): Promise<TestNatsCluster> {
   return cluster;
 }
 
-async function jetStreamAnswers({ url, token }: TestNatsCluster): Promise<boolean> {
-  await using connection = await connect({ servers: url.split(","), token });
+async function jetStreamAnswers(cluster: TestNatsCluster): Promise<boolean> {
+  await using connection = await cluster.connect("cli");
   const { error } = (await connection.request("$JS.API.INFO", "", { timeout: 1000 })).json<{ error?: object }>();
   return error === undefined;
+}
+
+/** A certificate for all servers, and a key for each user. */
+async function secure(directory: string) {
+  const authority = await certificateAuthority("test");
+  const { cert, key } = await signedCertificate(authority, { commonName: "nats", use: "server" });
+  const folder = join(directory, "keys");
+  await mkdir(folder, { mode: 0o700 });
+  const pathOf = (name: string): string => join(folder, name);
+  const keys = new Map(NATS_USERS.map((user) => [user, makeNkey()]));
+  const texts = [...keys].map(([user, { seed }]) => [`${user}.nk`, seed] as const);
+  for (const [name, text] of [["ca.crt", authority.cert], ["tls.crt", cert], ["tls.key", key], ...texts] as const)
+    await writeFile(pathOf(name), text, { mode: 0o600 });
+  const caFile = pathOf("ca.crt");
+  return {
+    server: {
+      tls: { certFile: pathOf("tls.crt"), keyFile: pathOf("tls.key") },
+      users: (user: NatsUserName) => keys.get(user)?.publicKey ?? "",
+    },
+    client: { caFile, nkeyFileOf: (user: NatsUserName) => pathOf(`${user}.nk`) },
+    accessOf: (user: NatsUserName) => ({
+      tls: { caFile },
+      authenticator: nkeyAuthenticator(new TextEncoder().encode(keys.get(user)?.seed)),
+      inboxPrefix: `_INBOX.${user}`,
+    }),
+  };
 }
 
 /** Ports that nobody has at this moment; all are held until the last is found, so that they differ. */

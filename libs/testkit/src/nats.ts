@@ -2,31 +2,44 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { findNatsServer, startNatsServer } from "@muster/nats-server";
+import { findNatsServer, makeNkey, NATS_USERS, type NatsUserName, startNatsServer } from "@muster/nats-server";
 
 /** A real nats-server with JetStream, of its own port, store and token, for one test file. */
 export type TestNats = AsyncDisposable & {
   readonly url: string;
   readonly token: string;
+  /** The nkey of a user, where the server has users. */
+  seedOf(user: NatsUserName): string;
   /** Ends the process with SIGKILL; the store and the port stay. */
   kill(): Promise<void>;
-  /** Starts it again on the same port and store. */
-  start(): Promise<void>;
+  /** Removes the store of a server that was killed. */
+  loseStore(): Promise<void>;
+  /** Starts it again on the same port and store, which from now on may hold so much. */
+  start(storeBytesMax?: number): Promise<void>;
 };
 
-/** Starts nats-server. Where no binary can be had the error says how to have one: a suite never passes without it. */
-export async function natsServer(): Promise<TestNats> {
+/**
+ * Starts nats-server. Where no binary can be had the error says how to have one: a suite never passes without it. `users`: instead of clients with the token it lets
+ * in those of an installation, each with its rights.
+ */
+export async function natsServer(options: { readonly users?: boolean } = {}): Promise<TestNats> {
   const { path: binary } = await findNatsServer({ env: process.env });
   const directory = await mkdtemp(join(tmpdir(), "muster-nats-"));
   const token = randomBytes(16).toString("hex");
-  let server = await startNatsServer({ binary, directory, port: 0, token });
+  const keys = new Map(NATS_USERS.map((user) => [user, makeNkey()]));
+  const users = options.users === true ? { users: (user: NatsUserName) => keys.get(user)?.publicKey ?? "" } : {};
+  const startAt = (at: number, storeBytesMax?: number) =>
+    startNatsServer({ binary, directory, port: at, token, storeBytesMax, ...users });
+  let server = await startAt(0);
   const { url, port } = server;
   return {
     url,
     token,
+    seedOf: (user) => keys.get(user)?.seed ?? "",
     kill: () => server.kill(),
-    start: async () => {
-      server = await startNatsServer({ binary, directory, port, token });
+    loseStore: () => rm(join(directory, "store"), { recursive: true }),
+    start: async (storeBytesMax) => {
+      server = await startAt(port, storeBytesMax);
     },
     [Symbol.asyncDispose]: async () => {
       await server[Symbol.asyncDispose]();
