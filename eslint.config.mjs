@@ -64,6 +64,7 @@ const driven = [
   "@muster/session-controller/*",
   "@muster/reservation-manager/*",
   "@muster/watcher/*",
+  "@muster/provision-engine/*",
   "@muster/chaos/*",
 ];
 

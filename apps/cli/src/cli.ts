@@ -1,6 +1,7 @@
 import type { Signer } from "@muster/leases/keys";
 import type { DeadLetterBox } from "./adapters/dead-letters.ts";
 import type { MusterServices } from "./adapters/muster-services.ts";
+import type { StreamCopies } from "./adapters/stream-copies.ts";
 import type { TableStyle } from "./domain/build-table.ts";
 import type { DroppedSignals, NatsObservation, ServiceReplica } from "./domain/build-doctor-report.ts";
 import type { Connection } from "./domain/decide-connection.ts";
@@ -28,6 +29,8 @@ export type Cli = {
    * that is asked over the connection.
    */
   readonly connect: (stop?: AbortSignal) => Promise<Connected>;
+  /** A connection as the user `backup`, which may do nothing but copy and restore; the first interrupt gives up. */
+  readonly streamCopies: () => Promise<StreamCopies>;
 };
 
 /** The private key of whoever types. It never leaves what signs with it. */

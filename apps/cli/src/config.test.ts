@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
-const DEFAULTS = { localFile: "/local", keyFile: "/key" };
+const DEFAULTS = { localFiles: ["/local"], keyFile: "/key" };
 
 it("takes empty variables for missing ones", () => {
   const env = {
@@ -17,7 +17,7 @@ it("takes empty variables for missing ones", () => {
   expect(readConfig(env, DEFAULTS)).toEqual({
     natsUrl: undefined,
     natsVariables: {},
-    localFile: "/local",
+    localFiles: ["/local"],
     key: undefined,
     keyFile: "/key",
     colours: true,

@@ -14,8 +14,8 @@ export type Config = {
   readonly natsUrl: string | undefined;
   /** The variables by which it is let in there, as they are. */
   readonly natsVariables: Variables;
-  /** File in which `npm start -- --keep` says where the local stack is. */
-  readonly localFile: string;
+  /** Files in which `npm start -- --keep` and `docker compose up` say where their stack is; the first that runs is meant. */
+  readonly localFiles: readonly string[];
   /** The private key that orders of leases are signed with, where it is no file. */
   readonly key: string | undefined;
   readonly keyFile: string;
@@ -24,11 +24,15 @@ export type Config = {
   readonly columns: number | undefined;
 };
 
-export function readConfig(env: Variables, defaults: { readonly localFile: string; readonly keyFile: string }): Config {
+export function readConfig(
+  env: Variables,
+  defaults: { readonly localFiles: readonly string[]; readonly keyFile: string },
+): Config {
+  const localFile = text(env["MUSTER_LOCAL_FILE"]);
   return {
     natsUrl: text(env["MUSTER_NATS_URL"]),
     natsVariables: Object.fromEntries(NATS_VARIABLES.map((name) => [name, text(env[name])])),
-    localFile: text(env["MUSTER_LOCAL_FILE"]) ?? defaults.localFile,
+    localFiles: localFile === undefined ? defaults.localFiles : [localFile],
     key: text(env["MUSTER_KEY"]),
     keyFile: text(env["MUSTER_KEY_FILE"]) ?? defaults.keyFile,
     // As https://no-color.org says: present and not empty means no colours.

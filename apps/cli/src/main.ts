@@ -11,7 +11,7 @@ import { VERSION } from "./version.ts";
 
 const interrupts = listenForInterrupts();
 const config = readConfig(process.env, {
-  localFile: join(import.meta.dirname, "../../../.muster/local.json"),
+  localFiles: [".muster", ".muster-compose"].map((name) => join(import.meta.dirname, "../../..", name, "local.json")),
   keyFile: join(homedir(), ".config/muster/key"),
 });
 const io = terminal(config);

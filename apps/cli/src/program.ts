@@ -23,7 +23,8 @@ Exit codes:
 
 Environment:
   MUSTER_NATS_URL    the NATS server; without it the local stack of
-                     \`npm start -- --keep\`, then nats://127.0.0.1:4222
+                     \`npm start -- --keep\` or \`docker compose up\`, then
+                     nats://127.0.0.1:4222
   MUSTER_NATS_NKEY_FILE
                      the seed of our nkey there, or the seed itself in
                      MUSTER_NATS_NKEY, or MUSTER_NATS_TOKEN
@@ -31,7 +32,8 @@ Environment:
                      who signs its certificate; MUSTER_NATS_CERT_FILE and
                      MUSTER_NATS_KEY_FILE: our own
   MUSTER_LOCAL_FILE  where the local stack says how to reach it; default
-                     .muster/local.json in the repository
+                     .muster/local.json in the repository, then
+                     .muster-compose/local.json
   MUSTER_KEY_FILE    the private key that leases are ordered with; default
                      ~/.config/muster/key
   MUSTER_KEY         the key itself, instead of a file

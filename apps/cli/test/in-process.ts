@@ -12,6 +12,8 @@ export async function inProcess(
   world: {
     readonly url: string;
     readonly token: string;
+    /** The seed of a user, instead of the token. */
+    readonly nkey?: string;
     readonly file?: string;
     readonly kinds?: Kinds;
     readonly key?: string;
@@ -42,8 +44,8 @@ export async function inProcess(
   };
   const config = {
     natsUrl: world.url,
-    natsVariables: { MUSTER_NATS_TOKEN: world.token },
-    localFile: "/nonexistent",
+    natsVariables: world.nkey === undefined ? { MUSTER_NATS_TOKEN: world.token } : { MUSTER_NATS_NKEY: world.nkey },
+    localFiles: [],
     key: world.key,
     keyFile: world.keyFile ?? "/nonexistent/key",
     colours: false,

@@ -7,7 +7,7 @@ import { connectNats } from "@muster/bus";
 import { readSigner } from "@muster/leases/keys";
 import { bucketKeys, buckets, muster as wire } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { natsServer, processEnv, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { inProcess } from "./in-process.ts";
 
@@ -38,7 +38,7 @@ afterAll(() => all.disposeAsync());
 function start(args: readonly string[], input = "") {
   const child = spawn(process.execPath, [BIN, ...args], {
     env: {
-      PATH: process.env["PATH"],
+      ...processEnv(),
       MUSTER_NATS_URL: nats.url,
       MUSTER_NATS_TOKEN: nats.token,
       MUSTER_LOCAL_FILE: "/nonexistent",
@@ -66,7 +66,7 @@ async function muster(args: string, { file = "", key }: { readonly file?: string
 /** A service of Muster; gone at the end. */
 function startService(app: string, env: Readonly<{ [name: string]: string }>): void {
   const child = spawn(process.execPath, [join(APPS, app, "src/main.ts")], {
-    env: { PATH: process.env["PATH"], MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, ...env },
+    env: { ...processEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, ...env },
     stdio: "ignore",
   });
   all.defer(() => end(child));
@@ -124,7 +124,7 @@ it(
     const verified = await muster(`lease verify -f - --engine-key ${engine.userId} -o json`, { file: after.out });
     expect(verified.code).toBe(0);
     expect(JSON.parse(verified.out)).toMatchObject(
-      ["order", "renewal", "result", "end"].map((what) => ({ lease: "1-2", what, verdict: "ok" })),
+      ["order", "renewal", "result", "expires"].map((what) => ({ lease: "1-2", what, verdict: "ok" })),
     );
     const altered = await muster("lease verify -f -", { file: after.out.replace("hello", "jello") });
     expect(altered.code).toBe(1);
@@ -185,6 +185,48 @@ it(
 );
 
 it(
+  "seals what is secret in an order before it is sent, says so, and shows it to nobody",
+  async () => {
+    const said: string[] = [];
+    const store = (id: string, engineOf = "main") =>
+      `apiVersion: muster.dev/v1\nkind: Lease\nmetadata: { name: ${id} }\nspec: { engine: ${engineOf}, type: zdb, duration: 2h, data: { size: 1, mode: user, disk_type: ssd, password: very-secret } }\n`;
+    const told = async (line: string, file = "") => {
+      const ended = await muster(line, { file });
+      said.push(ended.out, ended.err);
+      return ended;
+    };
+    const dry = await told("lease order --dry-run -f -", store("5-1"));
+    expect(dry.out).toContain("(dry run: nothing was done; sealed to engine main: password)");
+    for (const command of ["lease order", "apply"]) {
+      const other = await told(`${command} -f - --engine-key ${"z".repeat(44)}`, store("5-1"));
+      expect(other.code).toBe(4);
+      expect(other.err).toContain(`error: engine main has the key ${engine.userId}, and not zzz`);
+    }
+    // This engine has no cluster.
+    const ordered = await told(`lease order --wait -o json -f - --engine-key ${engine.userId}`, store("5-1"));
+    expect(ordered.code).toBe(1);
+    expect(ordered.err).toMatch(/lease 5-1 is FAILED: /);
+    const [record] = JSON.parse(ordered.out) as [{ readonly order: { readonly data: string } }];
+    expect(JSON.parse(record.order.data)).toMatchObject({
+      size: 1,
+      password: expect.stringMatching(/^muster-sealed-v1:/) as string,
+    });
+    expect((await told("apply -f -", store("5-1"))).out).toContain("lease/5-1 had failed, and is tried again");
+    expect((await told("lease get 5-1")).out).toContain('"password":"(sealed for engine main)"');
+    for (const line of ["lease get -o json", "lease get 5-1 -o yaml", "explain lease/5-1", "lease history 5-1 -o json"])
+      expect((await told(line)).code).toBe(0);
+    expect(said.join("\n")).not.toContain("very-secret");
+
+    const nowhere = await told("lease order -f -", store("5-2", "nowhere"));
+    expect(nowhere).toMatchObject({ code: 3, out: "" });
+    expect(nowhere.err).toContain(
+      'error: stdin:4:17: no engine "nowhere" answers; known are: main\nhint: nothing was ordered; spec.engine names the one that is meant',
+    );
+  },
+  TEST_MS,
+);
+
+it(
   "knows leases wherever work is asked for: apply, get, describe, explain, wait, events and doctor",
   async () => {
     const file = debug("4-1", "{ say: hello }");
@@ -202,15 +244,26 @@ it(
     });
     expect(wrong.code).toBe(2);
     expect(wrong.err).toMatch(
-      /stdin:4:\d+: spec.data.size: .*not the number 0\n.*spec.data.type: .*did you mean "ssd"/,
+      /stdin:4:\d+: spec.data.size: at least 1 is needed\n.*spec.data.type: ssd or hdd is needed/,
     );
 
     expect((await muster("get leases")).out).toMatch(/^LEASE +TYPE +PHASE[^]*\n4-1 +debug +ACTIVE/);
     expect(JSON.parse((await muster("get lease/4-1 -o json")).out)).toMatchObject({ id: "4-1", phase: "ACTIVE" });
     expect((await muster("describe lease 4-1")).out).toMatch(/^lease +4-1\nphase +ACTIVE/);
-    expect((await muster("explain lease/4-1")).out).toMatch(/^lease 4-1 ACTIVE: ACTIVE\n.*it ends in /);
+    expect((await muster("explain lease/4-1")).out).toMatch(/^lease 4-1 ACTIVE\n.*it ends in /);
     expect((await muster("wait lease/4-1 --for=condition=active")).out).toBe("lease/4-1 condition met");
     expect((await muster("__complete -- wait lease/4-")).out).toBe("lease/4-1");
+
+    for (const slip of [
+      "lease get foo",
+      "wait lease/foo --for=delete",
+      "lease end 4-",
+      "lease get --secret kubeconfig",
+    ])
+      expect(await muster(slip)).toMatchObject({ code: 2, out: "" });
+    expect(await muster("wait lease/4-99 --for=delete")).toMatchObject({ code: 4, out: "" });
+    const twice = await muster("apply -f -", { file: `${file}---\n${file}---\n${file.replace("2h", "200000d")}` });
+    expect(twice.err).toMatch(/spec.duration: is longer than 106751d[^]*lease 4-1 is given twice/);
 
     const followed = muster("events -f lease/4-1 -o json");
     expect((await muster("lease end 4-1")).code).toBe(0);
@@ -253,7 +306,7 @@ it(
     expect(two.code).toBe(0);
     expect(two.out).toMatch(/ACTIVE: .*"node":"n-0".*"node":"n-1"|ACTIVE: .*"node":"n-1".*"node":"n-0"/);
 
-    const one = start(["lease", "order", "--wait", "-f", "-"], machines("3-2", 1));
+    const one = start(["lease", "order", "--wait", "-o", "json", "-f", "-"], machines("3-2", 1));
     await until("it waits", () => /lease\/3-2 PROVISIONING: .*n/.test(one.err()), LONG);
     expect((await muster("explain lease/3-2")).out).toMatch(/^lease 3-2 PROVISIONING: POOL_AVAILABILITY\n/);
     const unknown = await muster("explain lease/9-9");
@@ -262,6 +315,7 @@ it(
     one.interrupt();
     const left = await one.ended;
     expect(left.code).toBe(130);
+    expect(JSON.parse(left.out)).toMatchObject([{ outcome: "ORDERED", id: "3-2" }]);
     expect(left.err).toContain("left: lease 3-2 goes on; `muster lease get 3-2` says how it is");
 
     expect((await muster("lease end 3-1")).out).toBe("lease/3-1 ends, and what it has is taken down");

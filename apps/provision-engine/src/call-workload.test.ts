@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { FaultError } from "@muster/faults";
 import { DURATION_NS_MAX, nsFromMs } from "@muster/leases";
 import { expect, it } from "vitest";
@@ -10,15 +12,29 @@ const LONG_MS = 600_000;
 const hanging = (): Promise<never> => new Promise(() => undefined);
 const forEver = aLease({ order: { durationNs: DURATION_NS_MAX }, phase: "PROVISIONING" });
 
-function calling(provision: Workload["provision"], changes: { deadlineMs?: number; nowNs?: () => bigint } = {}) {
+function calling(
+  provision: Workload["provision"],
+  {
+    decommission = () => Promise.resolve(),
+    onRead = () => undefined,
+    ...changes
+  }: {
+    deadlineMs?: number;
+    nowNs?: () => bigint;
+    decommission?: Workload["decommission"];
+    onRead?: (id: string) => void;
+  } = {},
+) {
   const defects: unknown[] = [];
   const stored = new Map<string, LeaseRecord>();
   const calls = callWorkloads({
-    workloads: new Map([["debug", { type: "debug", provision, decommission: () => Promise.resolve() }]]),
+    workloads: new Map([["debug", { type: "debug", provision, decommission }]]),
+    secrets: { open: (order) => order, seal: (_order, result) => result },
     nowNs: () => 0n,
     parallel: 1,
     deadlineMs: LONG_MS,
     read: (id) => {
+      onRead(id);
       const record = stored.get(id);
       return Promise.resolve(record && { record });
     },
@@ -74,8 +90,8 @@ it("waits for a provisioner no longer than its deadline, nor than its lease last
   const short = calling(hanging, { nowNs: () => nsFromMs(19) });
   const [ended, next] = await Promise.all([short.provision(record), short.provision(record)]);
   expect([ended, next]).toMatchObject([
-    { ok: false, retryable: true },
-    { ok: false, retryable: true },
+    { ok: false, waits: true },
+    { ok: false, waits: true },
   ]);
 });
 
@@ -117,7 +133,87 @@ it("does not wait for the turn of a lease that is over by then", async () => {
   const { provision, cut } = calling(hanging);
   const first = provision(forEver);
   const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
-  expect(await provision(short)).toMatchObject({ ok: false, message: "its time was over before its turn came" });
+  expect(await provision(short)).toMatchObject({
+    ok: false,
+    message: "its time was over before it was there",
+    waits: true,
+  });
   cut({ ...forEver, phase: "ENDED" });
   await first;
+});
+
+it("begins user by user, however many leases of one of them wait, to make them as to take them down", async () => {
+  const made: string[] = [];
+  const down: string[] = [];
+  const { provision, decommission } = calling(
+    ({ order }) => {
+      made.push(order.id);
+      return Promise.resolve("null");
+    },
+    {
+      decommission: ({ order }) => {
+        down.push(order.id);
+        return Promise.resolve();
+      },
+    },
+  );
+  const lease = (id: string, user: string) =>
+    aLease({ order: { id, user, createdNs: 0n, durationNs: DURATION_NS_MAX }, phase: "PROVISIONING" });
+  const all = [...["1-1", "1-2", "1-3", "1-4"].map((id) => lease(id, "a")), lease("2-1", "b"), lease("3-1", "c")];
+  await Promise.all(all.flatMap((each) => [provision(each), decommission({ ...each, phase: "DECOMMISSIONING" })]));
+  const inRounds = ["1-1", "1-2", "2-1", "3-1", "1-3", "1-4"];
+  expect({ made, down }).toEqual({ made: inRounds, down: inRounds });
+});
+
+it("goes on waiting for its turn where its lease is renewed meanwhile", async () => {
+  const read = Promise.withResolvers<undefined>();
+  const { provision, cut, stored } = calling(({ order }) => (order.id === "1-1" ? hanging() : Promise.resolve("1")), {
+    onRead: (id) => id === "1-2" && read.resolve(undefined),
+  });
+  const first = provision(forEver);
+  const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
+  const second = provision(short);
+  stored.set("1-2", { ...short, expiresAtNs: nsFromMs(LONG_MS) });
+  // The time that it was to end at before has come.
+  await read.promise;
+  cut({ ...forEver, phase: "ENDED" });
+  await first;
+  expect(await second).toEqual({ ok: true, data: "1" });
+});
+
+it("has not looked at what nobody answers for, or nobody serves here", async () => {
+  const { check, stored } = calling(hanging, { deadlineMs: 1 });
+  const active = aLease({ order: { createdNs: 0n, durationNs: DURATION_NS_MAX } });
+  stored.set("1-1", active);
+  expect(await check(active)).toMatchObject({ ok: false, waits: true });
+  stored.set("1-1", { ...active, order: { ...active.order, type: "volume" } });
+  expect(await check(active)).toMatchObject({ ok: false, waits: true });
+});
+
+it("takes what an active lease has lost for its trouble, though it may wait in a queue for it again", async () => {
+  const lost = new FaultError({ code: "pool_availability", pool: "a", requested: 2, available: 1 });
+  const { check, stored } = calling(() => Promise.reject(lost));
+  stored.set("1-1", aLease());
+  const outcome = await check(aLease());
+  expect(outcome).toMatchObject({ ok: false, waits: false });
+});
+
+it("leaves nothing in memory of the calls that it has made", async () => {
+  setFlagsFromString("--expose-gc");
+  const gc: unknown = runInNewContext("gc");
+  if (typeof gc !== "function") throw new Error("the heap cannot be collected");
+  const { check, stored } = calling(() => Promise.resolve("1"));
+  const active = aLease({ order: { durationNs: DURATION_NS_MAX } });
+  stored.set("1-1", active);
+  const kibAfter = async (calls: number): Promise<number> => {
+    for (let call = 0; call < calls; call += 1) await check(active);
+    await new Promise(setImmediate);
+    Reflect.apply(gc, undefined, []);
+    await new Promise(setImmediate);
+    Reflect.apply(gc, undefined, []);
+    return process.memoryUsage().heapUsed / 1024;
+  };
+  const before = await kibAfter(3000);
+  // What stays of a call, if anything, is more than half a KiB.
+  expect((await kibAfter(6000)) - before).toBeLessThan(1500);
 });

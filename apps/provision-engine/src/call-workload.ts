@@ -1,13 +1,16 @@
-import { takeTurns, TIMER_MS_MAX } from "@muster/backoff";
+import { deadline, TIMER_MS_MAX } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { inLeaseTrace } from "./lease-trace.ts";
+import type { OrderSecrets } from "./order-secrets.ts";
 import type { Outcome, PassDeps, Stored } from "./pass.ts";
+import { userTurns } from "./user-turns.ts";
 import type { Workload } from "./workloads/workload.ts";
 
 export type CallOptions = {
   readonly workloads: ReadonlyMap<string, Workload>;
+  readonly secrets: OrderSecrets;
   readonly nowNs: () => bigint;
   /** Of each kind of call at once. */
   readonly parallel: number;
@@ -26,43 +29,79 @@ const MESSAGE_CHARACTERS_MAX = 2000;
 /** Of a result: its record stays below the largest value of a bucket. */
 const RESULT_BYTES_MAX = 262_144;
 
+type Doing = "provision" | "check";
+type Calling = Doing | "decommission";
+
 export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
+  /** Undefined: it was ended, or its time was over, before that was done. */
+  check(record: LeaseRecord): Promise<Outcome | undefined>;
   /** Once this run of the lease is not wanted any more, its provisioner is waited for no longer, whether it has begun or stands in the queue. */
   cut(record: LeaseRecord): void;
 };
 
 /**
- * Calls of workloads, so many at once, each no longer than its deadline, nor a provisioner than its lease. One that goes on beyond it is left alone: the next call finds what it has made. Rejects with
+ * Calls of workloads, so many at once and user by user, each no longer than its deadline, nor a provisioner than its lease. One that goes on beyond it is left alone: the next call finds what it has made. Rejects with
  * AbortError once the lead is lost.
  */
 export function callWorkloads(options: CallOptions): WorkloadCalls {
-  const { workloads, nowNs, parallel, read } = options;
-  const provisioning = takeTurns(parallel);
-  const decommissioning = takeTurns(parallel);
+  const { workloads, secrets, nowNs, parallel, read } = options;
+  const provisioning = userTurns(parallel);
+  const decommissioning = userTurns(parallel);
+  const checking = userTurns(parallel);
   const wanted = new Map<string, { readonly run: number; readonly cut: AbortController }>();
-  const provision = async (id: string, run: number, cut: AbortSignal): Promise<Outcome> => {
+  const begin = async (doing: Doing, id: string, run: number, cut: AbortSignal): Promise<Outcome> => {
     if (options.signal.aborted) throw lost();
     const record = (await read(id))?.record;
-    if (record?.phase !== "PROVISIONING" || record.run !== run || cut.aborted) return UNWANTED;
+    if (record?.phase !== (doing === "check" ? "ACTIVE" : "PROVISIONING") || record.run !== run || cut.aborted)
+      return UNWANTED;
     if (isOver(record.expiresAtNs, nowNs())) return TOO_LATE;
     const workload = workloads.get(record.order.type);
-    if (workload === undefined) return failed(`type of reservation not served: ${record.order.type}`, true);
-    return call(options, record, "provision", (signal) => workload.provision(record, signal), cut);
+    if (workload === undefined)
+      return { ...failed(`type of reservation not served: ${record.order.type}`, true), waits: doing === "check" };
+    const work = async (signal: AbortSignal): Promise<string> => {
+      const { order } = record;
+      const opened = { ...record, order: secrets.open(order) };
+      if (doing === "provision" || workload.check === undefined)
+        return secrets.seal(order, await workload.provision(opened, signal));
+      const changed = await workload.check(opened, signal);
+      // What stands in the record is sealed already.
+      return changed === undefined ? (record.result?.data ?? "null") : secrets.seal(order, changed);
+    };
+    return call(options, record, doing, work, cut);
+  };
+  const untilOver = async (doing: Doing, record: LeaseRecord, cut: AbortSignal): Promise<Outcome> => {
+    const { order, run, expiresAtNs } = record;
+    using queued = deadline(waitMsUntil(expiresAtNs, nowNs(), TIMER_MS_MAX), [cut]);
+    const turns = doing === "check" ? checking : provisioning;
+    try {
+      return await turns(order.user, () => begin(doing, order.id, run, cut), queued.signal);
+    } catch (error) {
+      if (!queued.signal.aborted || error !== queued.signal.reason) throw error;
+      return cut.aborted ? UNWANTED : TOO_LATE;
+    }
+  };
+  const inTurn = async (doing: Doing, asked: LeaseRecord): Promise<Outcome> => {
+    const { id } = asked.order;
+    const { run } = asked;
+    const cut = new AbortController();
+    wanted.set(id, { run, cut });
+    try {
+      for (let record = asked; ;) {
+        const outcome = await untilOver(doing, record, cut.signal);
+        if (outcome !== TOO_LATE) return outcome;
+        const renewed = (await read(id))?.record;
+        if (renewed?.run !== run || renewed.expiresAtNs <= record.expiresAtNs) return outcome;
+        record = renewed;
+      }
+    } finally {
+      wanted.delete(id);
+    }
   };
   return {
-    provision: async ({ order: { id }, run, expiresAtNs }) => {
-      const cut = new AbortController();
-      wanted.set(id, { run, cut });
-      const over = AbortSignal.timeout(waitMsUntil(expiresAtNs, nowNs(), TIMER_MS_MAX));
-      const queued = AbortSignal.any([cut.signal, over]);
-      try {
-        return await provisioning(() => provision(id, run, cut.signal), queued);
-      } catch (error) {
-        if (error !== queued.reason) throw error;
-        return cut.signal.aborted ? UNWANTED : TOO_LATE;
-      } finally {
-        wanted.delete(id);
-      }
+    provision: (record) => inTurn("provision", record),
+    check: async (record) => {
+      const outcome = await inTurn("check", record);
+      return outcome === UNWANTED || outcome === TOO_LATE ? undefined : outcome;
     },
     cut: ({ order: { id }, run, phase }) => {
       const found = wanted.get(id);
@@ -70,7 +109,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
       if (found?.run === run && !isWanted) found.cut.abort();
     },
     decommission: (record) =>
-      decommissioning(async () => {
+      decommissioning(record.order.user, async () => {
         const workload = workloads.get(record.order.type);
         // Who served the type before may have left something, which is taken down once it is served again.
         if (workload === undefined) return failed(`type of reservation not served: ${record.order.type}`, true);
@@ -85,7 +124,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
 async function call(
   { deadlineMs: longestMs, nowNs, isHeld, signal, defect }: CallOptions,
   record: LeaseRecord,
-  doing: "provision" | "decommission",
+  doing: Calling,
   work: (signal: AbortSignal) => Promise<string>,
   cut?: AbortSignal,
 ): Promise<Outcome> {
@@ -93,15 +132,18 @@ async function call(
   const isLost = (): boolean => signal.aborted;
   if (isLost() || !isHeld()) throw lost();
   // What is made for a lease that is over by then would only be taken down.
-  const deadlineMs = doing === "provision" ? waitMsUntil(record.expiresAtNs, nowNs(), longestMs) : longestMs;
-  const late = AbortSignal.timeout(deadlineMs);
-  const ended = AbortSignal.any(cut === undefined ? [signal, late] : [signal, late, cut]);
+  const deadlineMs = doing !== "decommission" ? waitMsUntil(record.expiresAtNs, nowNs(), longestMs) : longestMs;
+  using late = deadline(deadlineMs, cut === undefined ? [signal] : [signal, cut]);
+  const ended = late.signal;
   const gaveUp = Promise.withResolvers<Outcome>();
-  const giveUp = (): void =>
-    gaveUp.resolve(cut?.aborted === true ? UNWANTED : failed(`no answer within ${deadlineMs} ms`, true));
+  const giveUp = (): void => {
+    if (cut?.aborted === true) gaveUp.resolve(UNWANTED);
+    else if (deadlineMs < longestMs) gaveUp.resolve(TOO_LATE);
+    else gaveUp.resolve({ ...failed(`no answer within ${deadlineMs} ms`, true), waits: doing === "check" });
+  };
   ended.addEventListener("abort", giveUp);
   try {
-    const begin = () => settled(record.order.id, () => work(ended), defect);
+    const begin = () => settled(record.order.id, doing, () => work(ended), defect);
     const traced = inLeaseTrace(record, `${doing} ${record.order.type}`, begin, failureOf);
     const outcome = await Promise.race([traced, gaveUp.promise]);
     // What was cut off by the end of the lead has not failed.
@@ -112,7 +154,12 @@ async function call(
   }
 }
 
-async function settled(id: string, work: () => Promise<string>, defect: CallOptions["defect"]): Promise<Outcome> {
+async function settled(
+  id: string,
+  doing: Calling,
+  work: () => Promise<string>,
+  defect: CallOptions["defect"],
+): Promise<Outcome> {
   try {
     const data = await work();
     return isJson(data)
@@ -121,7 +168,9 @@ async function settled(id: string, work: () => Promise<string>, defect: CallOpti
   } catch (error) {
     const fault = faultOf(error);
     // That nobody answers says nothing of the order.
-    const waits = fault?.code === "pool_availability" || fault?.code === "unavailable";
+    const isFull = fault?.code === "pool_availability";
+    // What was there already has been lost where it stands in a queue again.
+    const waits = fault?.code === "unavailable" || (isFull && doing !== "check");
     if (fault !== undefined) return { ...failed(describeFault(fault), isRetryable(fault)), waits };
     if (!(error instanceof Error && error.name === "AbortError")) defect(id, error);
     return failed("a defect of the engine, which its log tells", true);
@@ -151,5 +200,6 @@ function failed(message: string, retryable: boolean): Extract<Outcome, { ok: fal
   return { ok: false, message: message.slice(0, MESSAGE_CHARACTERS_MAX), retryable };
 }
 
-const UNWANTED = failed("it was ended before it was there", true);
-const TOO_LATE = failed("its time was over before its turn came", true);
+/** Nothing failed: it ends, or was renewed in the last moment. */
+const UNWANTED: Outcome = { ...failed("it was ended before it was there", true), waits: true };
+const TOO_LATE: Outcome = { ...failed("its time was over before it was there", true), waits: true };

@@ -6,11 +6,14 @@ import type { FoundObject } from "./domain/plan-cleanup.ts";
 import type { Stored } from "./pass.ts";
 
 const { signal } = new AbortController();
+const DRY = { isDryRun: true, confirmed: 0 };
+const REAL = { isDryRun: false, confirmed: 0 };
 const left = (id: string): FoundObject => ({
   kind: "Secret",
   namespace: "default",
   name: `lease-${id}`,
   uid: id,
+  madeMs: undefined,
   lease: { id, run: 1 },
   isGoing: false,
 });
@@ -21,6 +24,7 @@ function cleaning(sources: number) {
   const removed: string[] = [];
   const records = new Map<string, Stored | "unreadable">();
   let nowMs = 0;
+  let recorded = 1;
   let asked: (id: string) => void = () => undefined;
   const leftovers: Leftovers = {
     find: () => Promise.resolve({ objects: objects.filter(({ uid }) => !removed.includes(uid)), unlisted: [] }),
@@ -41,8 +45,9 @@ function cleaning(sources: number) {
         },
       },
       nowMs: () => nowMs,
-      policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000 },
-      tell: { step: () => undefined, failed: () => undefined },
+      census: () => Promise.resolve({ records: recorded, bucketMadeMs: 0 }),
+      policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000, mostObjects: 10, mostPercent: 100 },
+      tell: { step: () => undefined, brake: () => undefined, failed: () => undefined },
     },
     sources,
   );
@@ -51,6 +56,7 @@ function cleaning(sources: number) {
     removed,
     records,
     wait: (ms: number) => (nowMs += ms),
+    census: (records: number) => (recorded = records),
     onAsked: (listener: (id: string) => void) => (asked = listener),
     record: (id: string, phase: "ACTIVE" | "ENDED") =>
       records.set(id, { record: aLease({ order: { id }, phase }), revision: 1 }),
@@ -60,14 +66,14 @@ function cleaning(sources: number) {
 it("looks at nothing before it leads, and before all that was ordered is known", async () => {
   const { cleaner } = cleaning(1);
   const stop = new AbortController();
-  await expect(async () => cleaner.look(true, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
   const running = cleaner.run(stop.signal);
-  await expect(async () => cleaner.look(true, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
   cleaner.historyTaken();
-  expect(await cleaner.look(true, signal)).toHaveLength(3);
+  expect(await cleaner.look(DRY, signal)).toMatchObject({ steps: { length: 3 } });
   stop.abort();
   await running;
-  await expect(async () => cleaner.look(true, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
 });
 
 it("removes at the second look, some time after the first, what no record wants, and nothing in a dry run", async () => {
@@ -76,7 +82,8 @@ it("removes at the second look, some time after the first, what no record wants,
   const running = world.cleaner.run(stop.signal);
   world.record("1-1", "ACTIVE");
   world.records.set("1-3", "unreadable");
-  const look = async (isDryRun: boolean) => (await world.cleaner.look(isDryRun, signal)).map((step) => step.do);
+  const look = async (isDryRun: boolean) =>
+    (await world.cleaner.look({ isDryRun, confirmed: 0 }, signal)).steps.map((step) => step.do);
   expect(await look(false)).toEqual(["keep", "suspect", "keep"]);
   world.wait(999);
   expect(await look(false)).toEqual(["keep", "suspect", "keep"]);
@@ -96,15 +103,36 @@ it("reads the record once more before it removes what is made of it", async () =
   const world = cleaning(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
-  await world.cleaner.look(false, signal);
+  await world.cleaner.look(REAL, signal);
   world.wait(1000);
   let reads = 0;
   world.onAsked((id) => {
     // It is ordered between the look at its record and the removal.
     if (id === "1-2" && ++reads === 2) world.record("1-2", "ACTIVE");
   });
-  await world.cleaner.look(false, signal);
+  await world.cleaner.look(REAL, signal);
   expect(world.removed).toEqual(["1-1", "1-3"]);
+  stop.abort();
+  await running;
+});
+
+it("removes nothing once all records are lost, says so, and goes on when somebody confirms what he has seen", async () => {
+  const world = cleaning(0);
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  world.census(0);
+  await world.cleaner.look(REAL, signal);
+  world.wait(1000);
+  const held = await world.cleaner.look(REAL, signal);
+  expect(held.brake).toMatchObject({ left: 3 });
+  expect(held.steps.map((step) => step.do)).toEqual(["suspect", "suspect", "suspect"]);
+  expect(world.cleaner.brake()).toEqual(held.brake);
+  // More are left over now than he has seen.
+  expect((await world.cleaner.look({ isDryRun: false, confirmed: 2 }, signal)).brake).toMatchObject({ left: 3 });
+  expect(world.removed).toEqual([]);
+  await world.cleaner.look({ isDryRun: false, confirmed: 3 }, signal);
+  expect(world.removed).toEqual(["1-1", "1-2", "1-3"]);
+  expect(world.cleaner.brake()).toBeUndefined();
   stop.abort();
   await running;
 });

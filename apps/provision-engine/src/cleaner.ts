@@ -2,6 +2,7 @@ import { forEachSome, pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import type { Records } from "./adapters/records.ts";
 import type { Leftovers } from "./adapters/leftovers.ts";
+import { decideBrake, type Brake, type BrakePolicy, type Census } from "./domain/decide-brake.ts";
 import {
   isNamespace,
   mayBeUsed,
@@ -20,24 +21,32 @@ export type CleanupMode = (typeof CLEANUP_MODES)[number];
 export const CLEANUP_MODES = ["off", "dry-run", "on"] as const;
 
 export type CleanerDeps = {
-  /** Undefined: there is no cluster. */
-  readonly leftovers: Leftovers | undefined;
+  readonly leftovers: Leftovers;
   readonly records: Pick<Records, "get">;
   readonly nowMs: () => number;
-  readonly policy: CleanupPolicy & { readonly mode: CleanupMode; readonly everyMs: number };
+  /** Of the records, as they are stored now. */
+  readonly census: () => Promise<Census>;
+  readonly policy: CleanupPolicy & BrakePolicy & { readonly mode: CleanupMode; readonly everyMs: number };
   readonly tell: {
     step(step: CleanupStep, isDryRun: boolean): void;
+    /** After each look; undefined: nothing is held up. */
+    brake(brake: Brake | undefined): void;
     failed(error: unknown): void;
   };
 };
+
+/** What came of one look. */
+export type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: Brake | undefined };
 
 /** CleanupResources: looks for what leases have left behind, one look after the other. */
 export type Cleaner = {
   /**
    * Steps for all that was found; removes what may go, unless it is a dry run, which counts as a look too. Rejects with unavailable while this replica does not lead, or all
-   * that was ordered before is not known yet.
+   * that was ordered before is not known yet. `confirmed`: so many objects may go even if that looks as if records were lost.
    */
-  look(isDryRun: boolean, signal: AbortSignal): Promise<readonly CleanupStep[]>;
+  look(options: { readonly isDryRun: boolean; readonly confirmed: number }, signal: AbortSignal): Promise<Cleanup>;
+  /** What the last look of this replica, while it leads, was held up by. Throws unavailable as `look` does. */
+  brake(): Brake | undefined;
   /** Looks once all is known, again after the grace, and so each day, until the signal: this replica leads. */
   run(signal: AbortSignal): Promise<void>;
   /** A source has brought all that it had at the start. */
@@ -49,13 +58,61 @@ const RETRY_MS = 1000;
 
 /** `sources`: how many have to have brought their history first. */
 export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
-  const { leftovers, records, nowMs, policy, tell } = deps;
-  let leftSince = new Map<string, number>();
+  const { policy, tell } = deps;
+  let looks = startLooks(deps);
   let leads = false;
   let known = Promise.withResolvers<undefined>();
   let missing = sources;
   let turn: Promise<unknown> = Promise.resolve();
 
+  const requireLead = (): void => {
+    if (!leads) throwFault({ code: "unavailable", dependency: "the leader of the engine", retryAfterMs: RETRY_MS });
+    if (missing > 0) throwFault({ code: "unavailable", dependency: "what was ordered before", retryAfterMs: RETRY_MS });
+  };
+  const look: Cleaner["look"] = (options, signal) => {
+    requireLead();
+    const mine = turn.then(() => looks.look(options, signal));
+    turn = mine.catch(() => undefined);
+    return mine;
+  };
+
+  return {
+    look,
+    brake: () => {
+      requireLead();
+      return looks.brake();
+    },
+    historyTaken: () => {
+      missing -= 1;
+      if (missing === 0) known.resolve(undefined);
+    },
+    run: async (signal) => {
+      leads = true;
+      looks = startLooks(deps);
+      missing = sources;
+      known = Promise.withResolvers();
+      if (missing === 0) known.resolve(undefined);
+      try {
+        const ended = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+        if (!signal.aborted) await Promise.race([known.promise, ended]);
+        const { mode, everyMs, graceMs } = policy;
+        for (let looked = 0; !signal.aborted; looked += 1) {
+          const options = { isDryRun: mode === "dry-run", confirmed: 0 };
+          if (mode !== "off") await look(options, signal).catch((error: unknown) => tell.failed(error));
+          // The second look is what removes.
+          await pause(looked % 2 === 0 ? graceMs : everyMs, signal);
+        }
+      } finally {
+        leads = false;
+      }
+    },
+  };
+}
+
+/** The looks of one leadership, each of which remembers what looked left over at the one before. */
+function startLooks({ leftovers, records, census, nowMs, policy, tell }: CleanerDeps): Pick<Cleaner, "look" | "brake"> {
+  let leftSince = new Map<string, number>();
+  let brake: Brake | undefined;
   const truthOf = async (id: string): Promise<LeaseTruth> => {
     try {
       const stored = await records.get(id);
@@ -64,18 +121,17 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
       return { is: "unknown", because: error instanceof Error ? error.message : String(error) };
     }
   };
-  const remove = async (found: Leftovers, step: CleanupStep, signal: AbortSignal): Promise<CleanupStep> => {
+  const remove = async (step: CleanupStep, signal: AbortSignal): Promise<CleanupStep> => {
     const { object } = step;
     // What is believed of it, of its lease and of what is in it may be some time old by now.
-    const around = await lookAround(found, object, signal);
+    const around = await lookAround(leftovers, object, signal);
     const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
     const [again] = planCleanup({ ...around, truth, leftSince, nowMs: nowMs() }, policy);
     if (again?.do !== "remove" || signal.aborted) return again ?? step;
-    await found.remove(object, signal);
+    await leftovers.remove(object, signal);
     return step;
   };
-  const lookNow = async (isDryRun: boolean, signal: AbortSignal): Promise<readonly CleanupStep[]> => {
-    if (leftovers === undefined) return [];
+  const look: Cleaner["look"] = async ({ isDryRun, confirmed }, signal) => {
     const { objects, unlisted } = await leftovers.find(signal);
     const inUse = await leftovers.inUse(signal);
     const ids = [...new Set(objects.flatMap(({ lease }) => lease?.id ?? []))];
@@ -87,50 +143,25 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
       (_id, error) => tell.failed(error),
     );
     const steps = planCleanup({ objects, unlisted, truth, inUse, leftSince, nowMs: nowMs() }, policy);
+    const held = decideBrake(steps, { truth }, await census(), confirmed, policy);
+    brake = held;
+    tell.brake(held);
     const left = steps.filter((step) => step.do !== "keep");
     leftSince = new Map(left.map(({ object: { uid } }) => [uid, leftSince.get(uid) ?? nowMs()]));
     const done: CleanupStep[] = [];
     for (const step of steps) {
-      const taken = step.do !== "remove" || isDryRun ? step : await remove(leftovers, step, signal);
+      const wanted = held === undefined || step.do !== "remove" ? step : hold(step, held);
+      const taken = wanted.do !== "remove" || isDryRun ? wanted : await remove(wanted, signal);
       if (taken.do !== "keep") tell.step(taken, isDryRun);
       done.push(taken);
     }
-    return done;
+    return { steps: done, brake: held };
   };
-  const look: Cleaner["look"] = (isDryRun, signal) => {
-    if (!leads) throwFault({ code: "unavailable", dependency: "the leader of the engine", retryAfterMs: RETRY_MS });
-    if (missing > 0) throwFault({ code: "unavailable", dependency: "what was ordered before", retryAfterMs: RETRY_MS });
-    const mine = turn.then(() => lookNow(isDryRun, signal));
-    turn = mine.catch(() => undefined);
-    return mine;
-  };
+  return { look, brake: () => brake };
+}
 
-  return {
-    look,
-    historyTaken: () => {
-      missing -= 1;
-      if (missing === 0) known.resolve(undefined);
-    },
-    run: async (signal) => {
-      leads = true;
-      leftSince = new Map();
-      missing = sources;
-      known = Promise.withResolvers();
-      if (missing === 0) known.resolve(undefined);
-      try {
-        const ended = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-        if (!signal.aborted) await Promise.race([known.promise, ended]);
-        const { mode, everyMs, graceMs } = policy;
-        for (let looks = 0; !signal.aborted; looks += 1) {
-          if (mode !== "off") await look(mode === "dry-run", signal).catch((error: unknown) => tell.failed(error));
-          // The second look is what removes.
-          await pause(looks % 2 === 0 ? graceMs : everyMs, signal);
-        }
-      } finally {
-        leads = false;
-      }
-    },
-  };
+function hold({ object, because }: CleanupStep, brake: Brake): CleanupStep {
+  return { do: "suspect", object, because: `${because}, but nothing is removed: ${brake.because}` };
 }
 
 /** The object with all that lives in it, and what uses them. */

@@ -6,7 +6,13 @@ const SEED = "00".repeat(32);
 it("has a value for all but the key", () => {
   expect(readConfig({ PROVISION_KEY_FILE: "/run/key" })).toMatchObject({
     key: { file: "/run/key" },
-    order: { engine: "main", verifySignatures: true, legacySignatures: false },
+    order: {
+      engine: "main",
+      verifySignatures: true,
+      legacySignatures: false,
+      unsealedSecrets: false,
+      orderAgeMaxNs: 86_400_000_000_000n,
+    },
     engine: { parallel: 4 },
     capacity: {},
   });
@@ -59,7 +65,7 @@ it("knows what runs a store, and where users reach the cluster", () => {
   const env = { PROVISION_KEY: SEED, MUSTER_KUBECONFIG: "/k", ...store, PROVISION_KUBERNETES_URL: "https://k:6443" };
   expect(readConfig(env).kube).toMatchObject({
     slices: { role: "muster-lease", url: "https://k:6443" },
-    zdb: { image: "zdb:1", port: 9900, command: ["zdb", "--mode", "$(ZDB_MODE)"] },
+    zdb: { image: "zdb:1", port: 9900, command: ["zdb", "--mode", "$(ZDB_MODE)"], cpus: 1, memoryBytes: 2 ** 30 },
   });
   expect(() => readConfig({ ...env, PROVISION_ZDB_PORT: "0" })).toThrow("PROVISION_ZDB_PORT");
   expect(() => readConfig({ ...env, PROVISION_KUBERNETES_URL: "somewhere" })).toThrow("PROVISION_KUBERNETES_URL");

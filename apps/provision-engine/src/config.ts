@@ -32,6 +32,9 @@ export type CleanupConfig = {
   /** How long something has to look left over before it goes. */
   readonly graceMs: number;
   readonly everyMs: number;
+  /** More than that at one look is removed only when somebody confirms it. */
+  readonly mostObjects: number;
+  readonly mostPercent: number;
 };
 
 export type ControllerConfig = {
@@ -60,10 +63,14 @@ export type KubeConfiguration = {
 export type EnginePolicy = {
   readonly pass: PassPolicy;
   readonly tell: TellPolicy;
+  /** As for orders: so long a lease that is over is remembered against them. */
+  readonly orderAgeMaxNs: bigint;
   /** Calls of provisioners at once, and as many of decommissioners beside them: what hangs while it is made holds up no end. */
   readonly parallel: number;
   /** Of one call. */
   readonly deadlineMs: number;
+  /** What is missing of an active lease is looked for about that often. */
+  readonly recheckMs: number;
 };
 
 const DAY_MS = 86_400_000;
@@ -80,6 +87,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
       mostMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
     };
+    const orderAgeMaxNs = nsFromMs(
+      read.integer("PROVISION_ORDER_AGE_MS", { fallback: DAY_MS, min: 1000, max: 365 * DAY_MS }),
+    );
     return {
       nats: readNatsAccess(read),
       key: key === undefined ? { file: read.text("PROVISION_KEY_FILE") } : readSigner("PROVISION_KEY", key),
@@ -87,10 +97,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         engine: read.text("PROVISION_ENGINE_ID", "main"),
         verifySignatures: read.flag("PROVISION_VERIFY_SIGNATURES", true),
         legacySignatures: read.flag("PROVISION_LEGACY_SIGNATURES", false),
+        orderAgeMaxNs,
+        unsealedSecrets: read.flag("PROVISION_UNSEALED_SECRETS", false),
       },
       engine: {
+        orderAgeMaxNs,
         parallel: read.integer("PROVISION_PARALLEL", { fallback: 4, min: 1, max: 1000 }),
         deadlineMs: read.integer("PROVISION_DEADLINE_MS", { fallback: 180_000, min: 10, max: DAY_MS }),
+        recheckMs: read.integer("PROVISION_RECHECK_MS", { fallback: 600_000, min: 10, max: 7 * DAY_MS }),
         pass: {
           tombstoneNs: nsFromMs(read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS })),
           crash: { windowNs: nsFromMs(read.integer("PROVISION_CRASH_WINDOW_MS", CRASH_WINDOW)) },
@@ -115,6 +129,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         mode: read.oneOf("PROVISION_CLEANUP", CLEANUP_MODES, "dry-run"),
         graceMs: read.integer("PROVISION_CLEANUP_GRACE_MS", { fallback: 600_000, min: 0, max: 365 * DAY_MS }),
         everyMs: read.integer("PROVISION_CLEANUP_EVERY_MS", { fallback: DAY_MS, min: 10, max: 365 * DAY_MS }),
+        mostObjects: read.integer("PROVISION_CLEANUP_MOST", { fallback: 50, min: 0, max: 1_000_000 }),
+        mostPercent: read.integer("PROVISION_CLEANUP_MOST_PERCENT", { fallback: 50, min: 0, max: 100 }),
       },
       lockTtlMs: read.integer("PROVISION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     };
@@ -153,7 +169,9 @@ function readZdb(read: EnvReader): ZdbImage | undefined {
   const image = read.optional("PROVISION_ZDB_IMAGE");
   const port = read.integer("PROVISION_ZDB_PORT", { fallback: 9900, min: 1, max: 65_535 });
   const command = read.optional("PROVISION_ZDB_COMMAND");
-  return image === undefined ? undefined : { image, port, command: command?.split(/\s+/) };
+  const cpus = read.integer("PROVISION_ZDB_CPUS", { fallback: 1, min: 1, max: 1024 });
+  const memoryBytes = read.integer("PROVISION_ZDB_MEMORY_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 46 });
+  return image === undefined ? undefined : { image, port, command: command?.split(/\s+/), cpus, memoryBytes };
 }
 
 function readController(read: EnvReader): ControllerConfig | undefined {

@@ -1,23 +1,23 @@
 import { takeTurns } from "@muster/backoff";
-import type { Order, Result } from "@muster/leases";
+import type { Result } from "@muster/leases";
 import type { View } from "@muster/store";
 import type { CrashWatch } from "./adapters/crash-watch.ts";
 import type { History } from "./adapters/history.ts";
 import type { Readable } from "./adapters/messages.ts";
 import type { Records } from "./adapters/records.ts";
 import { callWorkloads, type WorkloadCalls } from "./call-workload.ts";
+import { checkLease } from "./check-lease.ts";
+import { openChecks, type Checks } from "./checks.ts";
 import type { EnginePolicy } from "./config.ts";
-import type { PodExits } from "./domain/count-exits.ts";
-import type { Admission } from "./domain/decide-admission.ts";
-import type { Release } from "./domain/decide-release.ts";
 import { mayHold, type LeaseRecord } from "./domain/lease.ts";
 import { decideAlert, isStuck } from "./domain/decide-stuck.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
-import { planLease } from "./domain/plan-lease.ts";
-import type { Claim } from "./domain/workload-type.ts";
+import { takeSnapshot, type LeaseSnapshot } from "./domain/lease-snapshot.ts";
+import { planLease, type LeasePlan } from "./domain/plan-lease.ts";
 import { sortByRank } from "./domain/workload-types.ts";
 import type { Holdings } from "./holdings.ts";
-import { startLeaseLoop } from "./lease-loop.ts";
+import { startLeaseLoop, type LeaseLoop } from "./lease-loop.ts";
+import type { OrderSecrets } from "./order-secrets.ts";
 import { passLease, type PassDeps, type Stored } from "./pass.ts";
 import { tellLease, type TellDeps } from "./tell-lease.ts";
 import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
@@ -33,6 +33,7 @@ export type EngineOps = {
   readonly feedback: TellDeps["feedback"];
   readonly holdings: Holdings;
   readonly workloads: ReadonlyMap<string, Workload>;
+  readonly secrets: OrderSecrets;
   readonly crashes: CrashWatch;
   readonly sign: (result: Omit<Result, "signature">) => Result;
   readonly nowNs: () => bigint;
@@ -41,6 +42,8 @@ export type EngineOps = {
     /** A call or a write that failed and is tried again; `what` is one of a few words. */
     failed(id: string, what: string, error: unknown): void;
     defect(id: string, error: unknown): void;
+    /** What is to be done for a lease, and all that this was decided from. */
+    planned(snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint): void;
     /** Something of the lease is there, and cannot be taken down. */
     stuck(record: LeaseRecord): void;
   };
@@ -53,8 +56,6 @@ export type Lead = { readonly token: number; readonly signal: AbortSignal; reado
 const STORE_CALLS_AT_ONCE = 128;
 /** Leases that are looked at before anything else has its turn. */
 const AT_A_TIME = 200;
-/** Answers of admission to a lease whose plan is only looked at. */
-const PERHAPS = { admit: "yes", release: "yes", because: "it is not asked" } as const satisfies Admission & Release;
 
 /** Provisions and decommissions what the records say, and tells of it, for as long as the lead is held. */
 export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
@@ -64,13 +65,8 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const waiting = waitingLeases();
   const pass = passOf(ops, { ...lead, signal }, waiting);
   const { retry } = policy.pass;
-  const passes = startLeaseLoop({
-    work: async (id) => (await passLease(pass, policy.pass, id, signal)).againAfterNs,
-    nowNs,
-    retry,
-    failed: (id, error) => tell.failed(id, "pass", error),
-    signal,
-  });
+  const checks = openChecks(policy.recheckMs, Math.random);
+  const passes = startPasses(ops, pass, checks, signal);
   const telling = tellOf(ops, lead);
   const tells = startLeaseLoop({
     work: (id) => tellLease(telling, id),
@@ -87,16 +83,15 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const look = (stored: Stored): void => {
     const { record } = stored;
     alerts.look(record);
-    const { id, user } = record.order;
+    const { id } = record.order;
     holdings.learn(stored);
     pass.cut(record);
-    if (record.phase !== "ORDERED" && record.phase !== "DECOMMISSIONING") waiting.set(id, undefined);
-    wakeAfter({ id, user, isOver: !mayHold(record.phase) });
-    const exits = (): readonly PodExits[] => crashes.exitsOf(record);
-    const snapshot = { record, nowNs: nowNs(), admit: () => PERHAPS, exits, release: () => PERHAPS };
-    const plan = planLease(snapshot, policy.pass);
-    if (plan.do === "wait") passes.at(id, plan.untilNs);
-    else passes.wake(id);
+    wakeAfter({ id, isOver: !mayHold(record.phase) });
+    const plan = planLease(pass.look(record), policy.pass, nowNs());
+    if (plan.do === "wait" && plan.waitsFor === undefined) {
+      waiting.set(id, undefined);
+      passes.at(id, earliest(plan.untilNs, checks.next(record, nowNs())));
+    } else passes.wake(id);
     const feedback = planFeedback(record, nowNs());
     if (record.outbox.length > 0 || feedback.tell === "now") tells.wake(id);
     else tells.at(id, feedback.tell === "later" ? feedback.untilNs : undefined);
@@ -104,8 +99,9 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const forget = (id: string): void => {
     alerts.forget(id);
     holdings.forget(id);
+    checks.forget(id);
     waiting.set(id, undefined);
-    wakeAfter({ id, user: undefined, isOver: true });
+    wakeAfter({ id, isOver: true });
     passes.at(id, undefined);
     tells.at(id, undefined);
   };
@@ -114,10 +110,15 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     if (entry === undefined) forget(id);
     else if (isOwn(ops, entry.value)) look({ record: entry.value.record, revision: entry.revision });
   });
-  const stopWatching = crashes.onExit((id) => {
+  const wakeOwn = (id: string): void => {
     const entry = view.get(id);
     // One that is not seen yet is looked at when it is.
     if (entry !== undefined && isOwn(ops, entry.value)) passes.wake(id);
+  };
+  const stopWatching = crashes.onExit(wakeOwn);
+  const stopMissing = crashes.onGone((id) => {
+    checks.soon(id, nowNs());
+    wakeOwn(id);
   });
   try {
     // The view may be behind what whoever led before has written.
@@ -134,9 +135,29 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   } finally {
     stopLooking();
     stopWatching();
+    stopMissing();
     stop.abort();
     await Promise.all([passes.done, tells.done]);
   }
+}
+
+function startPasses(
+  { nowNs, policy, tell }: EngineOps,
+  pass: PassDeps & Pick<WorkloadCalls, "check">,
+  checks: Checks,
+  signal: AbortSignal,
+): LeaseLoop {
+  return startLeaseLoop({
+    work: async (id) => {
+      if (checks.isDue(id, nowNs())) checks.done(id, await checkLease(pass, id), nowNs());
+      const { againAfterNs } = await passLease(pass, policy.pass, id, signal);
+      return earliest(againAfterNs, checks.of(id));
+    },
+    nowNs,
+    retry: policy.pass.retry,
+    failed: (id, error) => tell.failed(id, "pass", error),
+    signal,
+  });
 }
 
 /** Tells people of leases that cannot be taken down, now and then. */
@@ -166,8 +187,8 @@ function passOf(
   ops: EngineOps,
   { token, signal, isHeld }: Lead,
   waiting: WaitingLeases,
-): PassDeps & Pick<WorkloadCalls, "cut"> {
-  const { records, holdings, nowNs, workloads, policy, tell, sign } = ops;
+): PassDeps & Pick<WorkloadCalls, "cut" | "check"> {
+  const { records, holdings, nowNs, workloads, secrets, policy, tell, sign } = ops;
   const store = takeTurns(STORE_CALLS_AT_ONCE);
   const learnt = (stored: Stored): Stored => {
     holdings.learn(stored);
@@ -180,7 +201,7 @@ function passOf(
       const stored = await records.get(id);
       return stored && learnt(stored);
     });
-  const calls = { workloads, nowNs, parallel, deadlineMs, read, isHeld, signal, defect };
+  const calls = { workloads, secrets, nowNs, parallel, deadlineMs, read, isHeld, signal, defect };
   return {
     fence: token,
     now: nowNs,
@@ -191,25 +212,25 @@ function passOf(
         return learnt(await records.own(stored, next, token));
       }),
     remove: (stored) => store(() => records.remove(stored)),
-    admit: (order: Order, claim: Claim) => {
-      // Refused before anything of it can be there: nobody could take it down.
-      const admission = workloads.has(order.type) ? holdings.admit(order, claim) : notServed(order);
-      waiting.set(order.id, admission.admit === "later" ? { user: order.user, lease: undefined } : undefined);
-      return admission;
+    look: (record) =>
+      takeSnapshot(
+        record,
+        {
+          isServed: workloads.has(record.order.type),
+          around: holdings.around(record.order),
+          exits: ops.crashes.exitsOf(record),
+        },
+        policy,
+      ),
+    planned: (snapshot, plan, nowNs) => {
+      const { id } = snapshot.lease;
+      waiting.set(id, plan.do === "wait" ? plan.waitsFor : undefined);
+      if (plan.do === "change" && plan.change.kind === "provisioning") holdings.begin(id);
+      tell.planned(snapshot, plan, nowNs);
     },
-    release: (order: Order) => {
-      const release = holdings.release(order);
-      waiting.set(order.id, release.release === "later" ? { user: order.user, lease: release.lease } : undefined);
-      return release;
-    },
-    exits: (record) => ops.crashes.exitsOf(record),
     ...callWorkloads(calls),
     sign,
   };
-}
-
-function notServed({ type }: Order): Admission {
-  return { admit: "no", because: `type of reservation not served: ${type}` };
 }
 
 function tellOf({ records, history, feedback, nowNs, policy, tell }: EngineOps, { token }: Lead): TellDeps {
@@ -226,6 +247,11 @@ function tellOf({ records, history, feedback, nowNs, policy, tell }: EngineOps, 
     fence: token,
     failed: (id, error) => tell.failed(id, "feedback", error),
   };
+}
+
+function earliest(a: bigint | undefined, b: bigint | undefined): bigint | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return a < b ? a : b;
 }
 
 /** Lets others have their turn now and then: the lead has to be renewed also by who has very many leases. */

@@ -1,84 +1,159 @@
+import type { Order } from "@muster/leases";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aLease } from "./domain/a-lease.ts";
+import { aLease, anOrder } from "./domain/a-lease.ts";
 import { sumHeldUnits } from "./domain/count-leases.ts";
-import { decideAdmission } from "./domain/decide-admission.ts";
-import type { LeaseRecord } from "./domain/lease.ts";
+import { mayHold, type LeaseRecord, type Phase } from "./domain/lease.ts";
 import { readClaim } from "./domain/workload-types.ts";
 import { openHoldings } from "./holdings.ts";
 
 const GIB = 2n ** 30n;
-const volume = (id: string) =>
-  aLease({ phase: "ORDERED", order: { id, type: "volume", data: '{"size":1,"type":"ssd"}' } });
+const dataOf = {
+  volume: (size: number) => JSON.stringify({ size, type: "ssd" }),
+  network: (name: string) => JSON.stringify({ name }),
+  container: (network: string, volume: string) =>
+    JSON.stringify({
+      image: "i",
+      capacity: { cpu: 1, memory: 1024 },
+      network,
+      mounts: [{ volume_id: volume, mountpoint: "/m" }],
+    }),
+};
+const volume = (id: string) => aLease({ phase: "ORDERED", order: { id, type: "volume", data: dataOf.volume(1) } });
 
-function claimOf({ order }: ReturnType<typeof volume>) {
-  const claim = readClaim(order);
-  if (!claim.ok) throw new Error(JSON.stringify(claim.problems));
-  return claim.value;
-}
-
-it("counts what it has admitted before its record says so, and until the record says otherwise", () => {
-  const holdings = openHoldings({ sru: GIB });
+it("counts what is begun before its record says so, and until the record says otherwise", () => {
+  const holdings = openHoldings({ sru: GIB }, {});
   const [first, second] = [volume("1-1"), volume("1-2")];
+  const heldBeside = ({ order }: LeaseRecord): bigint => holdings.around(order).held.sru;
   holdings.learn({ record: first, revision: 1 });
   holdings.learn({ record: second, revision: 2 });
-  expect(holdings.admit(first.order, claimOf(first)).admit).toBe("yes");
-  expect(holdings.admit(second.order, claimOf(second)).admit).toBe("no");
-  expect(holdings.admit(first.order, claimOf(first)).admit).toBe("yes");
+  expect(heldBeside(second)).toBe(0n);
+  holdings.begin("1-1");
+  expect([heldBeside(second), heldBeside(first)]).toEqual([GIB, 0n]);
   holdings.learn({ record: { ...first, phase: "ACTIVE" }, revision: 3 });
   // What is told late is known already.
   holdings.learn({ record: first, revision: 1 });
-  expect(holdings.admit(second.order, claimOf(second)).admit).toBe("no");
+  expect(heldBeside(second)).toBe(GIB);
   expect(holdings.counters()).toMatchObject({ counters: { volume: 1 }, used: { sru: GIB } });
   holdings.learn({ record: { ...first, phase: "ENDED" }, revision: 4 });
-  expect(holdings.explain(second.order, claimOf(second)).admit).toBe("yes");
-  expect(holdings.admit(second.order, claimOf(second)).admit).toBe("yes");
+  expect(heldBeside(second)).toBe(0n);
+  holdings.begin("1-2");
+  expect(heldBeside(first)).toBe(GIB);
   holdings.forget("1-2");
-  expect(holdings.explain(volume("1-3").order, claimOf(second)).admit).toBe("yes");
+  expect(heldBeside(first)).toBe(0n);
 });
 
-it("knows at every moment what a sum over all leases would say", () => {
-  const id = fc.constantFrom("1-1", "1-2", "1-3", "1-4");
-  const phase = fc.constantFrom("ORDERED", "PROVISIONING", "ACTIVE", "ENDED");
-  const step = fc.oneof(
-    fc.record({
-      do: fc.constant("learn"),
-      id,
-      phase,
-      size: fc.integer({ min: 1, max: 3 }),
-      user: fc.constantFrom("a", "b"),
-    }),
-    fc.record({ do: fc.constant("forget"), id }),
-    fc.record({ do: fc.constant("admit"), id }),
+it("knows at every moment what a look at all leases would find: the sum, who is named, and who lives in what", () => {
+  const id = fc.constantFrom("1-1", "1-2", "1-3", "1-4", "1-5");
+  const name = fc.constantFrom("net", "other");
+  const order = fc.oneof(
+    fc.integer({ min: 1, max: 3 }).map((size) => ({ type: "volume", data: dataOf.volume(size) })),
+    name.map((network) => ({ type: "network", data: dataOf.network(network) })),
+    fc.tuple(name, id).map(([network, mounts]) => ({ type: "container", data: dataOf.container(network, mounts) })),
+    fc.constant({ type: "container", data: "{" }),
   );
-  const sized = (size: number): string => JSON.stringify({ size, type: "ssd" });
+  const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
+  const step = fc.oneof(
+    fc.record({ do: fc.constant("learn"), id, phase, order, user: fc.constantFrom("a", "b") }),
+    fc.record({ do: fc.constant("forget"), id }),
+    fc.record({ do: fc.constant("begin"), id }),
+  );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
-      const holdings = openHoldings({ sru: 6n * GIB });
-      const model = new Map<string, Pick<LeaseRecord, "order" | "phase">>();
+      const holdings = openHoldings({}, {});
+      const model = new Map<string, LeaseRecord>();
       let revision = 0;
       for (const each of steps) {
         const known = model.get(each.id);
         if (each.do === "learn") {
-          const order = { id: each.id, type: "volume", data: sized(each.size), user: each.user };
-          const record = aLease({ phase: each.phase, order });
+          const record = aLease({ phase: each.phase, order: { ...each.order, id: each.id, user: each.user } });
           holdings.learn({ record, revision: ++revision });
           model.set(each.id, record);
         } else if (each.do === "forget") {
           holdings.forget(each.id);
           model.delete(each.id);
         } else if (known !== undefined) {
-          const claim = readClaim(known.order);
-          const isAdmitted = claim.ok && holdings.admit(known.order, claim.value).admit === "yes";
-          if (isAdmitted) model.set(each.id, { ...known, phase: "PROVISIONING" });
-        }
-        for (const size of [1, 2, 4, 6]) {
-          const { order } = aLease({ order: { id: "9-9", type: "volume", data: sized(size) } });
-          const claim = claimOf({ ...volume("9-9"), order });
-          const summed = { held: sumHeldUnits(model.values()), capacity: { sru: 6n * GIB }, ofUser: [] };
-          expect(holdings.explain(order, claim)).toEqual(decideAdmission(order, claim, summed));
+          holdings.begin(each.id);
+          model.set(each.id, { ...known, phase: "PROVISIONING" });
         }
       }
+      checkAround(holdings, model);
     }),
   );
+});
+
+function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyMap<string, LeaseRecord>): void {
+  const asked = [
+    anOrder({ id: "1-1", user: "a", type: "volume", data: dataOf.volume(1) }),
+    anOrder({ id: "9-2", user: "a", type: "network", data: dataOf.network("net") }),
+    anOrder({ id: "9-3", user: "a", type: "container", data: dataOf.container("other", "1-4"), reference: "1-5" }),
+  ];
+  for (const order of asked) {
+    const others = [...model.values()].filter((each) => each.order.id !== order.id);
+    const own = others.filter((each) => each.order.user === "a");
+    const found = holdings.around(order);
+    expect(found.held).toEqual(sumHeldUnits(others, {}));
+    const claim = readClaim(order);
+    if (!claim.ok) throw new Error("the test's own order is wrong");
+    const { network, needs } = claim.value;
+    const ids = [...needs.volumes, ...(order.reference === undefined ? [] : [order.reference])];
+    const byId = own.filter((each) => ids.includes(each.order.id)).map((each) => each.order.id);
+    expect(found.named.map((each) => each.id)).toEqual(expect.arrayContaining(byId));
+    for (const name of network === undefined ? needs.networks : [network]) {
+      const phases = own.filter((each) => isNetwork(each, name)).map((each) => each.phase);
+      const named = own.filter((each) => isNetwork(each, name) && found.named.some(({ id }) => id === each.order.id));
+      expect(new Set(named.map((each) => each.phase))).toEqual(new Set(phases));
+    }
+    const users = own.filter((each) => mayHold(each.phase) && usesIt(each, order, network));
+    expect(found.users.count).toBe(users.length);
+    expect([...found.users.some].sort()).toEqual(users.map((each) => each.order.id).sort());
+  }
+}
+
+function isNetwork({ order, phase }: LeaseRecord, name: string): boolean {
+  const claim = readClaim(order);
+  return claim.ok && claim.value.network === name && phase !== "ENDED" && phase !== "FAILED";
+}
+
+function usesIt({ order }: LeaseRecord, used: Order, network: string | undefined): boolean {
+  const claim = readClaim(order);
+  if (!claim.ok) return false;
+  const { networks, volumes } = claim.value.needs;
+  return network === undefined ? volumes.includes(used.id) : networks.includes(network);
+}
+
+it("looks at no more leases of a user when many of them end than when few do", () => {
+  const looksPerLease = (count: number): number => {
+    let looks = 0;
+    const counted = (order: Order): Order =>
+      new Proxy(order, {
+        get: (target, name, receiver): unknown => {
+          looks += 1;
+          return Reflect.get(target, name, receiver);
+        },
+      });
+    const holdings = openHoldings({}, {});
+    const records = Array.from({ length: count }, (_, at): LeaseRecord => {
+      const [type, data] =
+        at === 0
+          ? ["network", dataOf.network("net")]
+          : at % 2 === 0
+            ? ["volume", dataOf.volume(1)]
+            : ["container", dataOf.container("net", `1-${at + 1}`)];
+      return { ...aLease(), order: counted(anOrder({ id: `1-${at}`, type, data })) };
+    });
+    let revision = 0;
+    for (const record of records) holdings.learn({ record, revision: ++revision });
+    looks = 0;
+    for (const record of records) {
+      holdings.around(record.order);
+      holdings.learn({ record: { ...record, phase: "DECOMMISSIONING" }, revision: ++revision });
+    }
+    for (const record of records.toReversed()) {
+      holdings.around(record.order);
+      holdings.learn({ record: { ...record, phase: "ENDED" }, revision: ++revision });
+    }
+    return looks / count;
+  };
+  expect(looksPerLease(400)).toBeLessThan(1.1 * looksPerLease(100));
 });

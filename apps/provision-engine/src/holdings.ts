@@ -1,11 +1,21 @@
 import type { Order } from "@muster/leases";
-import { countLeases, sumActiveUnits, sumHeldUnits, type ProvisionCounters } from "./domain/count-leases.ts";
-import { decideAdmission, type Admission, type Capacity } from "./domain/decide-admission.ts";
-import { decideRelease, type Release } from "./domain/decide-release.ts";
+import {
+  countLeases,
+  networkOf,
+  sumActiveUnits,
+  sumHeldUnits,
+  type Overheads,
+  type ProvisionCounters,
+} from "./domain/count-leases.ts";
+import type { Capacity } from "./domain/decide-admission.ts";
+import { NAMED_MOST } from "./domain/decide-release.ts";
 import { isStuck } from "./domain/decide-stuck.ts";
-import type { LeaseRecord, Phase } from "./domain/lease.ts";
+import { mayHold, type LeaseRecord, type Phase } from "./domain/lease.ts";
 import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "./domain/resource-units.ts";
+import type { Neighbour, Surroundings } from "./domain/surroundings.ts";
 import type { Claim } from "./domain/workload-type.ts";
+import { readClaim } from "./domain/workload-types.ts";
+import { leaseIndex } from "./lease-index.ts";
 import type { Stored } from "./pass.ts";
 
 /** What all leases of an engine hold, as far as this process knows. */
@@ -13,46 +23,55 @@ export type Holdings = {
   /** A record as it was read or written; an older one than is known says nothing. */
   learn(stored: Stored): void;
   forget(id: string): void;
-  /** Counts what it admits until a later record of the lease says what has become of it. */
-  admit(order: Order, claim: Claim): Admission;
-  /** As `admit`, and changes nothing. */
-  explain(order: Order, claim: Claim): Admission;
+  /** Counts a lease as begun until a later record of it says what has become of it: others are decided about before that is written. */
+  begin(id: string): void;
+  /** What there is beside a lease. However many leases its user has, no more of them are looked at than are named. */
+  around(order: Order): Surroundings;
   /** How many leases are in each phase, and how many of them cannot be taken down. */
   phases(): { readonly phases: ReadonlyMap<Phase, number>; readonly stuck: number };
-  /** Whether nothing needs what an order has any more. */
-  release(order: Order): Release;
   counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
 };
 
-export function openHoldings(capacity: Capacity): Holdings {
+export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings {
   const known = new Map<string, Stored>();
-  const byUser = new Map<string, Set<string>>();
-  /** Admitted, and not known to have been written; each with the revision that it was admitted at. */
-  const admitted = new Map<string, number>();
+  const index = leaseIndex();
+  /** Begun, and not known to have been written; each with the revision that it was begun at. */
+  const begun = new Map<string, number>();
   /** What each lease is held to take, and the sum of it. */
   const shares = new Map<string, ResourceUnits>();
   let held = NO_UNITS;
   const seen = ({ record: { order, phase } }: Stored): Pick<LeaseRecord, "order" | "phase"> => ({
     order,
-    phase: admitted.has(order.id) ? "PROVISIONING" : phase,
+    phase: begun.has(order.id) ? "PROVISIONING" : phase,
   });
-  /** After whatever has changed of a lease: its share follows from what is known of it, and the sum from the shares. */
+  /** After whatever has changed of a lease: where it is found and its share follow from what is known of it, and the sum from the shares. */
   const count = (id: string): void => {
     const stored = known.get(id);
-    const share = stored === undefined ? NO_UNITS : sumHeldUnits([seen(stored)]);
+    const now = stored && seen(stored);
+    index.set(id, now === undefined ? [] : keysOf(now));
+    const share = now === undefined ? NO_UNITS : sumHeldUnits([now], overheads);
     const before = shares.get(id) ?? NO_UNITS;
     if (share !== NO_UNITS) shares.set(id, share);
     else shares.delete(id);
     if (share !== before) held = addUnits(subtractUnits(held, before), share);
   };
-  const sight = ({ id, user }: Order) => ({
-    capacity,
-    held: subtractUnits(held, shares.get(id) ?? NO_UNITS),
-    get ofUser() {
-      const stored = [...(byUser.get(user) ?? [])].flatMap((each) => (each === id ? [] : (known.get(each) ?? [])));
-      return stored.map(seen);
-    },
-  });
+  const namedBy = ({ id, user, reference }: Order, { needs, network }: Claim): Neighbour[] => {
+    const names = network === undefined ? needs.networks : [...needs.networks, network];
+    const networks = names.flatMap((name) =>
+      // Itself may be the first of them.
+      LIVE.flatMap((phase) =>
+        index
+          .some(networkKey(user, name, phase), 2)
+          .filter((each) => each !== id)
+          .slice(0, 1),
+      ),
+    );
+    const ids = new Set([...networks, ...needs.volumes, ...(reference === undefined ? [] : [reference])]);
+    return [...ids].flatMap((each) => {
+      const stored = known.get(each);
+      return each !== id && stored?.record.order.user === user ? [neighbourOf(seen(stored))] : [];
+    });
+  };
   const records = () => [...known.values()].map(({ record }) => record);
   return {
     learn: (stored) => {
@@ -60,49 +79,77 @@ export function openHoldings(capacity: Capacity): Holdings {
       const before = known.get(id);
       if (stored.revision < (before?.revision ?? 0)) return;
       known.set(id, before === undefined ? stored : withOrderOf(before, stored));
-      if (before?.record.order.user !== stored.record.order.user) {
-        if (before !== undefined) forgetUser(byUser, before.record.order);
-        learnUser(byUser, stored.record.order);
-      }
-      if (stored.revision > (admitted.get(id) ?? 0)) admitted.delete(id);
+      if (stored.revision > (begun.get(id) ?? 0)) begun.delete(id);
       count(id);
     },
     forget: (id) => {
-      const before = known.get(id);
-      if (before !== undefined) forgetUser(byUser, before.record.order);
       known.delete(id);
-      admitted.delete(id);
+      begun.delete(id);
       count(id);
     },
-    admit: (order, claim) => {
-      const admission = decideAdmission(order, claim, sight(order));
-      if (admission.admit === "yes") {
-        admitted.set(order.id, known.get(order.id)?.revision ?? 0);
-        count(order.id);
-      }
-      return admission;
+    begin: (id) => {
+      begun.set(id, known.get(id)?.revision ?? 0);
+      count(id);
     },
-    explain: (order, claim) => decideAdmission(order, claim, sight(order)),
+    around: (order) => {
+      const claim = readClaim(order);
+      const users = usersKey(order);
+      return {
+        capacity,
+        overhead: overheads[order.type] ?? NO_UNITS,
+        held: subtractUnits(held, shares.get(order.id) ?? NO_UNITS),
+        named: claim.ok ? namedBy(order, claim.value) : [],
+        users: { some: index.some(users, NAMED_MOST), count: index.count(users) },
+      };
+    },
     phases: () => {
       const phases = new Map<Phase, number>();
       for (const { phase } of records()) phases.set(phase, (phases.get(phase) ?? 0) + 1);
       return { phases, stuck: records().filter(isStuck).length };
     },
-    release: (order) => decideRelease(order, sight(order)),
-    counters: () => ({ counters: countLeases(records()), used: sumActiveUnits(records()) }),
+    counters: () => ({ counters: countLeases(records()), used: sumActiveUnits(records(), overheads) }),
   };
 }
 
-function learnUser(byUser: Map<string, Set<string>>, { id, user }: Order): void {
-  const ids = byUser.get(user);
-  if (ids === undefined) byUser.set(user, new Set([id]));
-  else ids.add(id);
+/** In which a network may be there, or be on its way. */
+const LIVE = ["ACTIVE", "PROVISIONING", "ORDERED", "DECOMMISSIONING"] as const satisfies readonly Phase[];
+
+function networkKey(user: string, name: string, phase: Phase): string {
+  return JSON.stringify(["network", user, name, phase]);
 }
 
-function forgetUser(byUser: Map<string, Set<string>>, { id, user }: Order): void {
-  const ids = byUser.get(user);
-  ids?.delete(id);
-  if (ids?.size === 0) byUser.delete(user);
+/** What those have that live in a network, or may mount a volume. */
+function usersKey(order: Order): string {
+  const network = networkOf(order);
+  return network === undefined ? mountKey(order.user, order.id) : withinKey(order.user, network);
+}
+
+function withinKey(user: string, network: string): string {
+  return JSON.stringify(["within", user, network]);
+}
+
+function mountKey(user: string, volume: string): string {
+  return JSON.stringify(["mounts", user, volume]);
+}
+
+function keysOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): string[] {
+  const claim = phase === "ENDED" || phase === "FAILED" ? undefined : readClaim(order);
+  if (claim?.ok !== true) return [];
+  const { network, needs } = claim.value;
+  const { id, user } = order;
+  const own = network === undefined ? [] : [networkKey(user, network, phase)];
+  if (!mayHold(phase)) return own;
+  const within = needs.networks.map((name) => withinKey(user, name));
+  // Whoever orders to mount itself is refused, and never in its own way.
+  const mounts = needs.volumes.flatMap((each) => (each === id ? [] : mountKey(user, each)));
+  return [...own, ...within, ...mounts];
+}
+
+function neighbourOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): Neighbour {
+  const claim = readClaim(order);
+  const { id, type } = order;
+  if (!claim.ok) return { id, type, phase, network: undefined, within: undefined };
+  return { id, type, phase, network: claim.value.network, within: claim.value.needs.networks[0] };
 }
 
 /** An order never changes under its id: the object that is known already has been read. */

@@ -1,8 +1,9 @@
 import { consumeEvents, type Bus } from "@muster/bus";
 import { describeFault } from "@muster/faults";
-import type { Order } from "@muster/leases";
+import { findUnsealed, type Order } from "@muster/leases";
 import { muster, streams, subjects } from "@muster/proto";
 import { toOrder } from "@muster/leases/wire";
+import { SOURCES } from "./domain/order-sources.ts";
 import { takeOrder, type RequestDeps } from "./requests.ts";
 import type { TellDeps } from "./tell-lease.ts";
 
@@ -14,8 +15,7 @@ export type OrderStreamDeps = {
   readonly signal: AbortSignal;
 };
 
-/** Of orders that come by the stream. */
-const SOURCE = "nats";
+const SOURCE = SOURCES.stream;
 const AREA = "lease";
 const IN_FLIGHT = 64;
 const ACK_WAIT_MS = 30_000;
@@ -57,7 +57,9 @@ export async function consumeOrders({
       // Nothing was stored of it, so that no later answer can have the number of this one.
       if (ordered.answer === "deleted")
         await feedback({ id: order.id, source: SOURCE, number: 0, result: undefined, deleted: true });
-      delivery.giveUp(describeFault(ordered.fault));
+      // Whatever it is refused for: dead letters are read by many.
+      const keep = findUnsealed("order", order) === undefined ? "message" : "reason";
+      delivery.giveUp(describeFault(ordered.fault), keep);
     },
   );
 }

@@ -125,3 +125,17 @@ it("does not let a deposed leader, which still takes down a run that failed, tak
   await settles(world);
   expect(world.broken).toEqual([]);
 });
+
+it("notes what came of a call although its history was published meanwhile, and does not call again for that", async () => {
+  const world = leaseWorld();
+  world.weather("failing");
+  world.order("1-1");
+  await world.pass("1-1");
+  // Reads, writes PROVISIONING; then the call is under way.
+  for (let step = 0; step < 2; step++) await world.step(0);
+  world.publish("1-1");
+  // The call fails, and its record is another one; reads and writes that.
+  for (let step = 0; step < 4; step++) await world.step(0);
+  const { attempts, outbox } = world.records.get("1-1")?.record ?? {};
+  expect([attempts, outbox?.map(({ eventType }) => eventType)]).toEqual([1, ["DELAYED"]]);
+});

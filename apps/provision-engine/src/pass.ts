@@ -1,16 +1,13 @@
 import { assertNever, faultOf } from "@muster/faults";
-import type { Order, Result } from "@muster/leases";
+import type { Result } from "@muster/leases";
 import { buildResult } from "./domain/build-result.ts";
-import type { PodExits } from "./domain/count-exits.ts";
-import type { Admission } from "./domain/decide-admission.ts";
-import type { Release } from "./domain/decide-release.ts";
 import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
+import type { LeaseSnapshot } from "./domain/lease-snapshot.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "./domain/plan-lease.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
-import type { Claim } from "./domain/workload-type.ts";
 
-/** What came of one call for a workload. `retryable`: the same call may succeed later. `waits`: it stands in a queue, and has not failed, however often it is asked. */
+/** What came of one call for a workload. `retryable`: the same call may succeed later. `waits`: it has not failed, however often it is asked: it stands in a queue, or its time was over first. */
 export type Outcome =
   | { readonly ok: true; readonly data: string }
   | { readonly ok: false; readonly message: string; readonly retryable: boolean; readonly waits?: boolean };
@@ -25,14 +22,10 @@ export type PassDeps = {
   /** Replaces this revision. Rejects with FaultError conflict when somebody else was faster, or a later leader has written. */
   readonly write: (stored: Stored, next: LeaseRecord) => Promise<Stored>;
   readonly remove: (stored: Stored) => Promise<void>;
-  /**
-   * Counts what was admitted from its answer on, and not only from the write that follows: other leases are decided about in between.
-   */
-  readonly admit: (order: Order, claim: Claim) => Admission;
-  /** What is seen of the pods of this run of a lease. */
-  readonly exits: (record: LeaseRecord) => readonly PodExits[];
-  /** Whether nothing needs what is there of the lease any more. */
-  readonly release: (order: Order) => Release;
+  /** What its next step depends on, as it is now. */
+  readonly look: (record: LeaseRecord) => LeaseSnapshot;
+  /** Told of each plan before anything else is looked at: what is to be begun counts from then on, and not only from the write that follows. */
+  readonly planned: (snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint) => void;
   /** Makes what is missing of the lease, and finds what is there. Resolves also when it fails, and within its deadline. */
   readonly provision: (record: LeaseRecord) => Promise<Outcome>;
   /** Removes what is there of the lease, of this run or an earlier one; that nothing is there is success. */
@@ -64,10 +57,10 @@ export async function passLease(deps: PassDeps, policy: PassPolicy, id: string, 
   for (let step = 0; stored !== undefined && step < STEPS_MAX && !signal.aborted; step++) {
     const { record } = stored;
     if (record.fence > deps.fence) return { againAfterNs: undefined, because: "another engine leads" };
-    const admit = (claim: Claim): Admission => deps.admit(record.order, claim);
-    const release = (): Release => deps.release(record.order);
-    const exits = (): readonly PodExits[] => deps.exits(record);
-    const plan = planLease({ record, nowNs: deps.now(), admit, exits, release }, policy);
+    const snapshot = deps.look(record);
+    const nowNs = deps.now();
+    const plan = planLease(snapshot, policy, nowNs);
+    deps.planned(snapshot, plan, nowNs);
     if (plan.do === "wait") return { againAfterNs: plan.untilNs, because: plan.because };
     try {
       stored = await execute(deps, policy, stored, plan);
@@ -99,14 +92,14 @@ async function execute(
       const result = signed(deps, record, { error: plan.message });
       return apply(deps, stored, { kind: "ending", ending, result });
     }
-    case "provision":
-      return apply(deps, stored, changeBy(deps, policy, record, await deps.provision(record)));
+    case "provision": {
+      const outcome = await deps.provision(record);
+      return note(deps, stored, (current) => changeBy(deps, policy, current, outcome));
+    }
     case "decommission": {
       const outcome = await deps.decommission(record);
-      return apply(
-        deps,
-        stored,
-        outcome.ok ? { kind: "decommissioned" } : delay(deps, policy, record, outcome.message),
+      return note(deps, stored, (current) =>
+        outcome.ok ? { kind: "decommissioned" } : delay(deps, policy, current, outcome.message),
       );
     }
     case "remove":
@@ -134,6 +127,29 @@ function delay({ now }: PassDeps, { retry }: PassPolicy, { attempts }: LeaseReco
 
 function signed({ sign, now }: PassDeps, { order }: LeaseRecord, outcome: Parameters<typeof buildResult>[1]): Result {
   return sign(buildResult(order, outcome, now()));
+}
+
+/**
+ * Writes down what came of a call. While it was made, the record may well have changed: its history is published, its user renews it. As long as it is still in the
+ * phase that the call was made for, what came of it holds, and the call is not made twice.
+ */
+async function note(
+  deps: PassDeps,
+  called: Stored,
+  changeOf: (current: LeaseRecord) => LeaseChange,
+): Promise<Stored | undefined> {
+  const { run, phase, order } = called.record;
+  let stored: Stored | undefined = called;
+  for (let step = 1; stored?.record.run === run && stored.record.phase === phase; step += 1) {
+    try {
+      return await apply(deps, stored, changeOf(stored.record));
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict" || step === STEPS_MAX) throw error;
+      stored = await deps.read(order.id);
+      if (stored !== undefined && stored.record.fence > deps.fence) return stored;
+    }
+  }
+  return stored;
 }
 
 /** A change that no longer fits is none, and the record is looked at anew. */

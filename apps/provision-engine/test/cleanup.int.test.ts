@@ -22,6 +22,7 @@ beforeAll(async () => {
     MUSTER_KUBECONFIG: server.kubeconfig,
     PROVISION_CLEANUP: "off",
     PROVISION_CLEANUP_GRACE_MS: "0",
+    PROVISION_CLEANUP_MOST: "2",
   });
   await ready(world);
 }, 120_000);
@@ -40,16 +41,16 @@ const create = (kind: ObjectKind, id: string, more: object = {}) =>
   );
 const isThere = async (kind: ObjectKind, id: string): Promise<boolean> =>
   (await unlessFault(calls.get({ ...kind, namespace }, `lease-${id}`), "not_found")) !== undefined;
-const look = (dryRun: boolean) =>
+const look = (dryRun: boolean, confirm = 3) =>
   until(
     "the leader looks",
-    () => world.leases.cleanupResources({ requestId: "c", engine: "main", dryRun }, { timeoutMs: 20_000 }),
+    () => world.leases.cleanupResources({ requestId: "c", engine: "main", dryRun, confirm }, { timeoutMs: 20_000 }),
     LONG,
   );
 const names = (steps: readonly { readonly kind?: string | null; readonly name?: string | null }[]) =>
   steps.map(({ kind, name }) => `${kind ?? ""} ${name ?? ""}`).toSorted();
 
-it("removes what leases have left in a cluster at the second look, and keeps what is wanted, mounted or nobody's", async () => {
+it("removes what leases have left in a cluster at the second look, no more than somebody confirms, and keeps what is wanted, mounted or nobody's", async () => {
   const records = makeRecords(await openLeases(world.bus.connection));
   const order = { createdNs: nowNs(), durationNs: 3_600_000_000_000n };
   await records.create(aLease({ order: { id: "1-1", ...order }, fence: 0 }));
@@ -66,8 +67,15 @@ it("removes what leases have left in a cluster at the second look, and keeps wha
   const first = await look(false);
   expect(names(first.steps)).toEqual(expected);
   expect(first).toMatchObject({ found: 5, suspected: 3, removed: 0 });
+  const held = await look(false, 0);
+  expect(held).toMatchObject({
+    suspected: 3,
+    removed: 0,
+    heldBecause: expect.stringContaining("more than 2") as unknown,
+  });
+  expect(await world.leases.getCleanup({ engine: "main" })).toMatchObject({ heldBecause: held.heldBecause, held: 3 });
   const dry = await look(true);
-  expect(dry).toMatchObject({ removed: 3 });
+  expect(dry).toMatchObject({ removed: 3, heldBecause: "" });
   for (const id of ["1-1", "1-2", "1-3"]) expect(await isThere(KINDS.secret, id)).toBe(true);
   const second = await look(false);
   expect(names(second.steps)).toEqual(expected);

@@ -12,8 +12,8 @@ await runService({
   readConfig,
   run: (context) =>
     run(context, (...made) =>
-      makeWorkloads(...made).map(({ type, provision, decommission }) => ({
-        type,
+      makeWorkloads(...made).map(({ provision, decommission, ...rest }) => ({
+        ...rest,
         provision: async (lease, signal) => {
           const result = await provision(lease, signal);
           await spoil(directory, lease.order.id);

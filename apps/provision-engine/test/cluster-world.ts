@@ -24,7 +24,7 @@ export type ClusterWorld = AsyncDisposable & {
   readonly calls: KubeCalls;
   /** What engines reach the cluster by; a real one with the rights alone that deploy/kubernetes gives them. */
   readonly faults: FaultyApi;
-  startEngine(): Promise<EngineProcess>;
+  startEngine(env?: Readonly<Record<string, string>>): Promise<EngineProcess>;
   /** The next call for the lease kills its engine, after its effect. */
   killAfterCall(lease: string): Promise<void>;
   /** Whatever there is of a lease, of the kinds that engines make, and its pods. */
@@ -70,8 +70,9 @@ export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<C
     calls,
     faults,
     exits: pods.exits,
-    startEngine: async () => {
-      const engine = await engines.startEngine({ MUSTER_KUBECONFIG: faults.kubeconfig, FILES: directory }, MAIN);
+    startEngine: async (env = {}) => {
+      const own = { MUSTER_KUBECONFIG: faults.kubeconfig, FILES: directory };
+      const engine = await engines.startEngine({ ...own, ...env }, MAIN);
       await ready(engines);
       return engine;
     },

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { V1Namespace, V1NetworkPolicy, V1ResourceQuota, V1Secret, V1Service } from "@kubernetes/client-node";
+import { unlessFault, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { KINDS } from "../src/adapters/object-kinds.ts";
 import { leaseName, networkNamespace } from "../src/lease-place.ts";
@@ -47,6 +48,8 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
     };
     const end = (id: string, whose = user) =>
       world.engines.leases.endLease({ requestId: `e-${id}`, end: signedEnd(whose, id) }, { timeoutMs: 20_000 });
+    /** Whether something was not ready in time is the machine's business. */
+    const lifeOf = async (id: string) => (await historyOf(world.engines, id)).filter((type) => type !== "DELAYED");
     const failure = async (id: string): Promise<string> => {
       await reaches(world.engines, id, "FAILED");
       return (await leaseOf(id))?.record?.result?.message ?? "";
@@ -155,7 +158,31 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect((await leaseOf("4-1"))?.record).toMatchObject({ ending: { cause: "CRASHED" }, result: { message } });
       await until("its end is told", async () => (await answersOf(engines, "4-1")).at(-1)?.deleted === true, LONG);
       expect((await answersOf(engines, "4-1")).at(-1)?.result?.message).toBe(message);
-      expect(await historyOf(engines, "4-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
+      expect(await lifeOf("4-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
+    });
+
+    it("makes again what somebody has deleted by hand, and says what it cannot make again", async () => {
+      const { calls } = world;
+      const namespace = "default";
+      await engine.stop();
+      engine = await world.startEngine({ PROVISION_RECHECK_MS: "500" });
+      await active("7-1", "container", { image: "i", capacity });
+      await active("7-2", "volume", { size: 1, type: "ssd" });
+      const deployments = { ...KINDS.deployment, namespace };
+      const uidOf = async (): Promise<string | undefined> =>
+        (await unlessFault(calls.get<KubeObject>(deployments, leaseName("7-1")), "not_found"))?.metadata?.uid;
+      const before = await uidOf();
+      await calls.delete(deployments, leaseName("7-1"));
+      const isMade = async (): Promise<boolean> => ![undefined, before].includes(await uidOf());
+      await until("it is made again", isMade, LONG);
+      await calls.delete({ ...KINDS.volumeClaim, namespace }, leaseName("7-2"));
+      await waitsFor("7-2", "does not exist");
+      expect(await phase(world.engines, "7-2")).toBe("ACTIVE");
+      expect(await historyOf(world.engines, "7-2")).toContain("TROUBLED");
+      for (const id of ["7-1", "7-2"]) await end(id);
+      for (const id of ["7-1", "7-2"]) await reaches(world.engines, id, "ENDED");
+      await engine.stop();
+      engine = await world.startEngine();
     });
 
     it("waits for an API server that is away, with what is to be made and with what is to go", async () => {
@@ -193,7 +220,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await gone("6-1");
       // What was there before is there still.
       expect(await world.left("5-2")).toEqual([`PersistentVolumeClaim ${leaseName("5-2")}`]);
-      expect(await historyOf(engines, "6-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
+      expect(await lifeOf("6-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
     });
   });
 });

@@ -154,6 +154,7 @@ it(
     await reaches(world, "4-1", "ENDED");
     await reaches(world, "4-3", "ACTIVE");
     await reaches(world, "4-2", "ACTIVE");
+    expect(await historyOf(world, "4-2")).toEqual(["ORDERED", "DELAYED", "PROVISIONED"]);
   },
   TEST_MS,
 );

@@ -4,7 +4,15 @@ import { loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { parseAllDocuments } from "yaml";
 
 const MANIFESTS = new URL("../../../deploy/kubernetes/", import.meta.url);
-const RIGHTS = new Set(["ServiceAccount", "ClusterRole", "ClusterRoleBinding"]);
+const RIGHTS = new Set([
+  "ServiceAccount",
+  "Role",
+  "RoleBinding",
+  "ClusterRole",
+  "ClusterRoleBinding",
+  "ValidatingAdmissionPolicy",
+  "ValidatingAdmissionPolicyBinding",
+]);
 
 type TokenRequest = KubeObject & {
   readonly spec: { readonly expirationSeconds: number };
@@ -22,10 +30,7 @@ export async function limitToRights(kubeconfig: string, calls: KubeCalls, direct
   for (const object of manifests) {
     const { apiVersion = "", kind = "", metadata } = object;
     const namespace = metadata?.namespace;
-    await calls.create(
-      { apiVersion, plural: `${kind.toLowerCase()}s`, ...(namespace !== undefined && { namespace }) },
-      object,
-    );
+    await calls.create({ apiVersion, plural: pluralOf(kind), ...(namespace !== undefined && { namespace }) }, object);
   }
   const account = manifests.find(({ kind }) => kind === "ServiceAccount")?.metadata;
   const request: TokenRequest = {
@@ -50,4 +55,8 @@ export async function limitToRights(kubeconfig: string, calls: KubeCalls, direct
   const file = join(directory, "limited.kubeconfig");
   await writeFile(file, JSON.stringify(content), { mode: 0o600 });
   return file;
+}
+
+function pluralOf(kind: string): string {
+  return `${kind.toLowerCase()}s`.replace(/ys$/, "ies");
 }

@@ -3,8 +3,8 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
-import { buildEndBytes, buildOrderBytes, buildRenewalBytes, type Order } from "@muster/leases";
-import { readSigner, type Signer } from "@muster/leases/keys";
+import { buildEndBytes, buildOrderBytes, buildRenewalBytes, mapSecrets, type Order } from "@muster/leases";
+import { readSigner, sealText, type Signer } from "@muster/leases/keys";
 import { LeaseService, muster, streams, subjects } from "@muster/proto";
 import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
@@ -105,26 +105,48 @@ export function nowNs(): bigint {
   return BigInt(Date.now()) * NS_PER_MS;
 }
 
-/** An order of now, signed by its user. */
+/** The last order of each id, which its renewals and its end are for. */
+const lastOrders = new Map<string, Pick<Order, "createdNs">>();
+const lastOrder = (id: string) => lastOrders.get(id) ?? { createdNs: 0n };
+
+/** An order of now, its secrets sealed to the engine, signed by its user. */
 export function signedOrder(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
-  const order = anOrder({
+  const order = orderOf(user, changes);
+  const { id, type } = order;
+  const data = mapSecrets({ of: "order", type, data: order.data }, (secret, field) =>
+    sealText(user, engineSigner.userId, String(secret), { of: "order", id, user: user.userId, field }),
+  );
+  return signed(user, { ...order, data });
+}
+
+/** The same with its secrets as they are. */
+export function signedAsIs(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
+  return signed(user, orderOf(user, changes));
+}
+
+function orderOf(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
+  return anOrder({
     user: user.userId,
     createdNs: nowNs(),
     durationNs: 3_600_000n * NS_PER_MS,
     data: '{"say":"hello"}',
     ...changes,
   });
+}
+
+function signed(user: Signer, order: Order): Order {
+  lastOrders.set(order.id, order);
   return { ...order, signature: user.sign(buildOrderBytes(order)) };
 }
 
 export function signedRenewal(user: Signer, id: string, expiresAtNs: bigint, sequence: number) {
   const renewal = { id, engine: "main", user: user.userId, expiresAtNs, sequence, signature: new Uint8Array() };
-  return toWireRenewal({ ...renewal, signature: user.sign(buildRenewalBytes(renewal)) });
+  return toWireRenewal({ ...renewal, signature: user.sign(buildRenewalBytes(renewal, lastOrder(id))) });
 }
 
 export function signedEnd(user: Signer, id: string, engine = "main") {
   const end = { id, engine, user: user.userId, createdNs: nowNs(), signature: new Uint8Array() };
-  return toWireEnd({ ...end, signature: user.sign(buildEndBytes(end)) });
+  return toWireEnd({ ...end, signature: user.sign(buildEndBytes(end, lastOrder(id))) });
 }
 
 const { LeasePhase } = muster.provision.v1;
@@ -165,7 +187,8 @@ export async function historyOf({ leases }: EngineWorld, id: string): Promise<(s
     async () => (await leases.getLease({ id })).lease?.record?.outbox?.length === 0,
     LONG,
   );
-  return (await leases.listLeaseHistory({ id, limit: 0, continue: "" })).events.map(({ eventType }) => eventType);
+  const { events } = await leases.listLeaseHistory({ id, limit: 0, continue: "" });
+  return events.map(({ eventType }) => eventType);
 }
 
 export async function ready({ leases }: EngineWorld): Promise<void> {

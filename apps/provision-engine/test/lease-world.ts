@@ -1,8 +1,14 @@
+import { isDeepStrictEqual } from "node:util";
 import { FaultError } from "@muster/faults";
 import { isOver } from "@muster/leases";
 import { aLease, anOrder } from "../src/domain/a-lease.ts";
 import type { LeaseRecord, Phase } from "../src/domain/lease.ts";
+import { takeSnapshot } from "../src/domain/lease-snapshot.ts";
 import { planFeedback } from "../src/domain/plan-feedback.ts";
+import { planLease } from "../src/domain/plan-lease.ts";
+import { NO_UNITS } from "../src/domain/resource-units.ts";
+import { readDecision, writeDecision } from "../src/domain/stored-decision.ts";
+import { ALONE } from "../src/domain/surroundings.ts";
 import { transitionLease, withEvent, type LeaseChange } from "../src/domain/transition-lease.ts";
 import { passLease, type Outcome, type PassDeps, type PassPolicy, type Stored } from "../src/pass.ts";
 
@@ -98,12 +104,26 @@ export function leaseWorld() {
           ), `${id} is forgotten early`);
           records.delete(id);
         }),
-      admit: () => ({ admit: "yes", because: "all is free" }),
-      exits: ({ run }) =>
-        crashed.has(`${id} ${run}`)
-          ? [{ pod: `${id} ${run}`, startedNs: nowNs, exits: 4, lastNs: nowNs, how: "exit code 1 (Error)" }]
-          : [],
-      release: () => ({ release: "yes", because: "nothing lives in it" }),
+      look: (record) =>
+        takeSnapshot(
+          record,
+          {
+            isServed: true,
+            around: { ...ALONE, held: NO_UNITS, capacity: {} },
+            exits: crashed.has(`${id} ${record.run}`)
+              ? [{ pod: `${id} ${record.run}`, startedNs: nowNs, exits: 4, lastNs: nowNs, how: "exit code 1 (Error)" }]
+              : [],
+          },
+          { orderAgeMaxNs: DURATION_NS },
+        ),
+      planned: (snapshot, plan, atNs) => {
+        const decision = { nowNs: atNs, policy: POLICY, snapshot };
+        const replayed = readDecision(writeDecision(decision, plan));
+        require(isDeepStrictEqual(
+          planLease(replayed.snapshot, replayed.policy, replayed.nowNs),
+          plan,
+        ), `${id} is planned otherwise from its file`);
+      },
       provision: (record) => {
         require(!isOver(record.expiresAtNs, nowNs), `${id} is begun after its end`);
         const made = weather;
@@ -161,9 +181,9 @@ export function leaseWorld() {
       const found = records.get(id)?.record;
       if (found?.phase === "ACTIVE") crashed.add(`${id} ${found.run}`);
     },
-    tell: (id: string, arrives: boolean): void => {
+    tell: (id: string, arrives: boolean, atNs = nowNs): void => {
       const found = records.get(id)?.record;
-      const plan = found && planFeedback(found, nowNs);
+      const plan = found && planFeedback(found, atNs);
       if (plan?.tell !== "now") return;
       const { number } = plan;
       change(
@@ -232,7 +252,8 @@ export function leaseWorld() {
         for (const id of ids) {
           await world.pass(id);
           while (gates.length > 0) await world.step(0);
-          world.tell(id, true);
+          // Also what waits for longer than the rest of it lasts.
+          world.tell(id, true, 2n ** 62n);
           world.publish(id);
         }
       }

@@ -14,11 +14,19 @@ const MANIFESTS = ["provision-engine.yaml", "slices.yaml"].map(
   (file) => new URL(`../../../deploy/kubernetes/${file}`, import.meta.url),
 );
 const ENGINE = { name: "provision-engine", namespace: "muster-system" };
+const ADMISSION = { apiVersion: "admissionregistration.k8s.io/v1" };
 const RBAC = { apiVersion: "rbac.authorization.k8s.io/v1" };
 const PLURALS: Readonly<Record<string, { readonly apiVersion: string; readonly plural: string }>> = {
   ServiceAccount: { apiVersion: "v1", plural: "serviceaccounts" },
+  Role: { ...RBAC, plural: "roles" },
+  RoleBinding: { ...RBAC, plural: "rolebindings" },
   ClusterRole: { ...RBAC, plural: "clusterroles" },
   ClusterRoleBinding: { ...RBAC, plural: "clusterrolebindings" },
+};
+/** What the embedded server does not have. */
+const REAL_PLURALS: typeof PLURALS = {
+  ValidatingAdmissionPolicy: { ...ADMISSION, plural: "validatingadmissionpolicies" },
+  ValidatingAdmissionPolicyBinding: { ...ADMISSION, plural: "validatingadmissionpolicybindings" },
 };
 const FIRST_PATIENCE = { firstMs: 10, mostMs: 100, totalMs: 60_000 };
 const NO_PATIENCE = { ...FIRST_PATIENCE, totalMs: 0 };
@@ -46,7 +54,7 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
   const server = starting.use(await start());
   const admin = loadKube(server.kubeconfig);
   const calls = starting.use(kubeCalls(admin));
-  await grantRights(calls);
+  await grantRights(calls, isReal ? { ...PLURALS, ...REAL_PLURALS } : PLURALS);
   const engineAccess = await clusterAccess(admin, calls, undefined)(ENGINE, 3600, AbortSignal.timeout(60_000));
   const kubeconfig = join(directory, "engine.kubeconfig");
   await writeFile(kubeconfig, buildKubeconfig({ ...engineAccess, namespace: ENGINE.namespace }));
@@ -55,15 +63,14 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
     namespace: "default",
     storageClasses: { ssd: "fast", hdd: undefined },
     slices: { role: "muster-lease", url: undefined },
-    zdb: { image: "zdb:1", port: 9900, command: ["zdb", "--mode", "$(ZDB_MODE)"] },
+    zdb: { image: "zdb:1", port: 9900, command: ["zdb", "--mode", "$(ZDB_MODE)"], cpus: 2, memoryBytes: 2 ** 29 },
   };
   const cluster = starting.use(openCluster(configuration, () => undefined));
-  const engineCalls = starting.use(kubeCalls(loadKube(kubeconfig)));
   let entered = 0;
   const all = starting.move();
   return {
-    cluster: { ...cluster, objects: leaseObjects(engineCalls, FIRST_PATIENCE) },
-    impatient: { ...cluster, objects: leaseObjects(engineCalls, NO_PATIENCE) },
+    cluster: { ...cluster, objects: leaseObjects(cluster.calls, FIRST_PATIENCE) },
+    impatient: { ...cluster, objects: leaseObjects(cluster.calls, NO_PATIENCE) },
     kubeconfig,
     calls,
     isReal,
@@ -77,11 +84,11 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
   };
 }
 
-async function grantRights(calls: KubeCalls): Promise<void> {
+async function grantRights(calls: KubeCalls, plurals: typeof PLURALS): Promise<void> {
   await calls.create<KubeObject>(KINDS.namespace, { metadata: { name: ENGINE.namespace } });
   const texts = await Promise.all(MANIFESTS.map((file) => readFile(file, "utf8")));
   for (const object of texts.flatMap((text) => loadAllYaml(text) as KubeObject[])) {
-    const resource = PLURALS[object.kind ?? ""];
+    const resource = plurals[object.kind ?? ""];
     if (resource === undefined) continue;
     const { namespace } = object.metadata ?? {};
     await calls.create(namespace === undefined ? resource : { ...resource, namespace }, object);

@@ -1,6 +1,11 @@
+import { readFile } from "node:fs/promises";
 import type { V1Pod, V1PersistentVolumeClaim, V1ResourceQuota, V1Secret, V1StatefulSet } from "@kubernetes/client-node";
+import { publishEvent } from "@muster/bus";
 import { nsFromMs } from "@muster/leases";
+import { openText } from "@muster/leases/keys";
+import { toWireOrder } from "@muster/leases/wire";
 import { kubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { KINDS } from "../src/adapters/object-kinds.ts";
@@ -9,15 +14,42 @@ import { sliceNamespace, SLICE_ACCOUNT } from "../src/domain/build-slice.ts";
 import { leaseLabels } from "../src/lease-labels.ts";
 import { networkNamespace } from "../src/lease-place.ts";
 import { kubernetesWorkload } from "../src/workloads/kubernetes.ts";
+import { networkWorkload } from "../src/workloads/network.ts";
 import type { Workload } from "../src/workloads/workload.ts";
 import { zdbWorkload } from "../src/workloads/zdb.ts";
 import { API_SERVERS } from "./api-servers.ts";
-import { aUser, engineWorld, LONG, order, phase, ready, signedEnd, signedOrder } from "./engine-world.ts";
+import {
+  aUser,
+  engineWorld,
+  historyOf,
+  LONG,
+  order,
+  phase,
+  ready,
+  signedAsIs,
+  signedEnd,
+  signedOrder,
+  type EngineWorld,
+} from "./engine-world.ts";
 import { sliceWorld, type SliceWorld } from "./slice-world.ts";
 
 const { signal } = new AbortController();
 const nowNs = () => nsFromMs(Date.now());
 const HOUR_NS = nsFromMs(3_600_000);
+
+type Heard = { readonly subject: string; readonly text: string };
+
+/** All that goes over the bus from now on, and so all that is written to streams and buckets. */
+function hear({ bus }: EngineWorld): readonly Heard[] {
+  const heard: Heard[] = [];
+  bus.connection.subscribe(">", {
+    callback: (_error, { subject, data, headers }) => {
+      const values = headers?.keys().flatMap((name) => headers.values(name)) ?? [];
+      heard.push({ subject, text: [...values, new TextDecoder().decode(data)].join("\n") });
+    },
+  });
+  return heard;
+}
 
 describe.each(API_SERVERS)("on $title", (server) => {
   describe.skipIf(server.skip)("a lease of the type", { timeout: 120_000 }, () => {
@@ -73,6 +105,54 @@ describe.each(API_SERVERS)("on $title", (server) => {
       spec: { containers: [{ name: "main", image: "i", resources: { limits: { cpu, memory: "1Gi" } } }] },
     });
 
+    /** What slices may not take beside what a size has, as their user meets it. */
+    async function expectLimits(tenant: KubeCalls, namespace: string): Promise<void> {
+      const silent = { metadata: { name: "silent" }, spec: { containers: [{ name: "main", image: "i" }] } };
+      expect(await codeOf(tenant.create({ ...KINDS.pod, namespace }, silent as KubeObject))).toContain(
+        "exceeded quota: muster-lease, requested: limits.cpu=100m",
+      );
+      // What is left of the quota.
+      const least = { limits: { cpu: "0", memory: "0" } };
+      const podWith = (more: object) =>
+        ({
+          metadata: { generateName: "p-" },
+          spec: { containers: [{ name: "main", image: "i", resources: least }], ...more },
+        }) as KubeObject;
+      const priority = podWith({ priorityClassName: "system-cluster-critical" });
+      expect(await codeOf(tenant.create({ ...KINDS.pod, namespace }, priority))).toContain(
+        "exceeded quota: muster-lease-priorities, requested: pods=1",
+      );
+      const daemons = { apiVersion: "apps/v1", plural: "daemonsets", namespace };
+      expect(await codeOf(tenant.create(daemons, { metadata: { name: "each" } }))).toContain("forbidden");
+      const status = { kind: "merge", body: { status: { phase: "Failed" } } } as const;
+      const wrong = tenant.patch({ ...KINDS.pod, namespace }, "one", status, { subresource: "status" });
+      expect(await codeOf(wrong), "the status of a pod is its node's").toContain("forbidden");
+      const ingresses = { apiVersion: "networking.k8s.io/v1", plural: "ingresses", namespace };
+      if (!world.isReal) return;
+      expect(await codeOf(tenant.list(ingresses))).toContain("forbidden");
+      const service = (more: object) => ({
+        metadata: { generateName: "s-" },
+        spec: { ports: [{ port: 80 }], ...more },
+      });
+      const taken = service({ externalIPs: ["10.0.0.1"] }) as KubeObject;
+      const services = { ...KINDS.service, namespace };
+      const refused = async () => (await codeOf(tenant.create(services, taken))).includes("externalIPs are not");
+      await until("the policy is in force", refused, LONG);
+      expect(await codeOf(tenant.create(services, service({}) as KubeObject))).toBe("done");
+      const pods = { ...KINDS.pod, namespace };
+      const tolerating = (toleration: object) => ({ tolerations: [{ effect: "NoSchedule", ...toleration }] });
+      const closed = ["muster.dev/unopened", "node.kubernetes.io/unschedulable"];
+      for (const toleration of [{ operator: "Exists" }, ...closed.map((key) => ({ key, operator: "Exists" }))])
+        expect(await codeOf(tenant.create(pods, podWith(tolerating(toleration))))).toContain("taints of nodes are not");
+      expect(await codeOf(tenant.create(pods, podWith({ nodeName: "n1" })))).toContain("nodes are not for pods");
+      const more = { kind: "merge", body: { spec: tolerating({ operator: "Exists" }) } } as const;
+      expect(await codeOf(tenant.patch(pods, "one", more))).toContain("taints of nodes are not");
+      const label = { kind: "merge", body: { metadata: { labels: { a: "b" } } } } as const;
+      expect(await codeOf(tenant.patch(pods, "one", label))).toBe("done");
+      const elsewhere = { ...services, namespace: "default" };
+      expect(await codeOf(world.calls.create(elsewhere, taken)), "others are not concerned").toBe("done");
+    }
+
     it("kubernetes is a namespace that its user may fill up to the size, with a key that ends with it", async () => {
       const lease = leaseOf("kubernetes", "1-1", { size: 1 });
       const namespace = sliceNamespace("1-1");
@@ -87,7 +167,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(quota?.spec?.hard).toMatchObject({
         "limits.cpu": "1",
         "limits.memory": "2Gi",
-        "requests.storage": "50Gi",
+        "requests.storage": "40Gi",
       });
 
       const again = read(await played(slices.provision(lease, signal)));
@@ -103,6 +183,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await codeOf(tenant.delete({ ...KINDS.resourceQuota, namespace }, SLICE_ACCOUNT))).toContain("forbidden");
       expect(await codeOf(tenant.list({ ...KINDS.pod, namespace: "default" }))).toContain("forbidden");
       expect(await codeOf(tenant.list(KINDS.namespace))).toContain("forbidden");
+      await expectLimits(tenant, namespace);
       const renewed = { metadata: { name: SLICE_ACCOUNT }, spec: { expirationSeconds: 7200 } } as KubeObject;
       expect(await codeOf(tenant.create(account, renewed, { subresource: "token" }))).toBe("done");
       const others = world.cluster.accessOf({ name: "default", namespace }, 600, signal);
@@ -114,6 +195,76 @@ describe.each(API_SERVERS)("on $title", (server) => {
       // A real server remembers tokens for some seconds.
       if (!world.isReal) expect(await codeOf(tenant.list(pods))).not.toBe("done");
       expect(String(kubeconfig)).toContain(namespace);
+    });
+
+    it("an engine has rights in the namespaces that it has made for leases, and nowhere else", async () => {
+      const { cluster, calls, isReal } = world;
+      const secrets = { ...KINDS.secret, namespace: "muster-system" };
+      await calls.create(secrets, { metadata: { name: "key" } });
+      expect(await codeOf(cluster.calls.get(secrets, "key"))).toContain("cannot get");
+      expect(await codeOf(cluster.calls.list(secrets))).toContain("cannot list");
+      expect(await codeOf(cluster.calls.delete(secrets, "key"))).toContain("cannot delete");
+      const nowhere = { ...KINDS.secret, namespace: "muster-none" };
+      expect((await cluster.calls.list(nowhere)).items).toEqual([]);
+      expect(await codeOf(cluster.calls.get(nowhere, "key"))).toBe("not_found");
+      expect(await codeOf(cluster.calls.create(nowhere, { metadata: { name: "key" } }))).toBe("not_found");
+      const network = leaseOf("network", "7-1", { name: "rights" });
+      await played(networkWorkload(cluster).provision(network, signal));
+      const inside = { ...KINDS.secret, namespace: networkNamespace("user", "rights") };
+      await calls.create(inside, { metadata: { name: "own", labels: leaseLabels(network) } });
+      expect(await codeOf(cluster.calls.get(inside, "own"))).toBe("done");
+      // What is asked for everywhere is found where leases live.
+      const { items } = await cluster.calls.list<V1Secret & KubeObject>(KINDS.secret);
+      expect(items.map(({ metadata }) => metadata?.name)).toContain("own");
+      expect(items.map(({ metadata }) => metadata?.name)).not.toContain("key");
+      if (!isReal) return;
+      const binding = (namespace: string) => {
+        const role = { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "muster-lease-engine" };
+        const body = { metadata: { generateName: "b-" }, roleRef: role, subjects: [] } as KubeObject;
+        return codeOf(cluster.calls.create({ ...KINDS.roleBinding, namespace }, body));
+      };
+      await until("the policy is in force", async () => (await binding("muster-system")).includes("only in"), LONG);
+      expect(await binding(inside.namespace)).toBe("done");
+      expect(await codeOf(cluster.calls.delete(KINDS.namespace, "muster-system"))).toContain(
+        "only namespaces of leases",
+      );
+      const plain = { metadata: { name: "plain" } };
+      expect(await codeOf(cluster.calls.create(KINDS.namespace, plain))).toContain("only namespaces of leases");
+      const body = { metadata: { labels: leaseLabels(network) } };
+      const label = cluster.calls.patch(KINDS.namespace, "muster-system", { kind: "merge", body });
+      expect(await codeOf(label)).toContain("cannot patch");
+    });
+
+    it("kubernetes lets its user shut the engine out of nothing: another binding of its name is replaced, and hides nothing of others", async () => {
+      const { cluster, calls } = world;
+      const network = leaseOf("network", "8-1", { name: "beside" });
+      await played(networkWorkload(cluster).provision(network, signal));
+      const beside = { ...KINDS.secret, namespace: networkNamespace("user", "beside") };
+      await calls.create(beside, { metadata: { name: "found", labels: leaseLabels(network) } });
+      const lease = leaseOf("kubernetes", "8-2", { size: 1 });
+      const { kubeconfig, namespace } = read(await played(slices.provision(lease, signal)));
+      const tenant: KubeCalls = await world.enter(String(kubeconfig));
+      const place = { apiVersion: "rbac.authorization.k8s.io/v1", namespace: String(namespace) };
+      const bindings = { ...place, plural: "rolebindings" };
+      const secrets = { ...KINDS.secret, namespace: place.namespace };
+      expect(await codeOf(cluster.calls.list(secrets))).toBe("done");
+      const role = { metadata: { name: "none" }, rules: [] } as KubeObject;
+      const opened = async () => (await codeOf(tenant.create({ ...place, plural: "roles" }, role))) === "done";
+      await until("the key opens", opened, LONG);
+      const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "none" };
+      const other = { metadata: { name: "muster-lease-engine" }, roleRef, subjects: [] } as KubeObject;
+      await tenant.delete(bindings, "muster-lease-engine");
+      await tenant.create(bindings, other);
+      // Of the engine's account, without what it gives itself.
+      const bare: KubeCalls = await world.enter(await readFile(world.kubeconfig, "utf8"));
+      const refused = async () => (await codeOf(bare.list(secrets))).includes("cannot list");
+      await until("the engine is shut out", refused, LONG);
+      const { items } = await cluster.calls.list(KINDS.secret);
+      expect(items.map(({ metadata }) => metadata?.name)).toContain("found");
+      expect(await refused(), "it was not asked for there").toBe(true);
+      expect(await codeOf(cluster.calls.list(secrets))).toBe("done");
+      await played(slices.decommission(lease, signal));
+      await played(networkWorkload(cluster).decommission(network, signal));
     });
 
     it("kubernetes fails where its quota is never counted, its role is not there, or its name is somebody else's", async () => {
@@ -140,7 +291,8 @@ describe.each(API_SERVERS)("on $title", (server) => {
 
     it("zdb is a store with a disk and a secret, in the network of its user, and goes with both", async () => {
       const namespace = networkNamespace("user", "net");
-      await world.calls.create(KINDS.namespace, { metadata: { name: namespace } });
+      const itsLabels = leaseLabels(leaseOf("network", "3-2", { name: "net" }));
+      await world.calls.create(KINDS.namespace, { metadata: { name: namespace, labels: itsLabels } });
       const data = { size: 3, mode: "seq", disk_type: "ssd", password: "hush", network: "net" };
       const lease = leaseOf("zdb", "3-1", data);
       const result = await played(stores.provision(lease, signal));
@@ -154,7 +306,12 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(secret?.data).toEqual({ password: Buffer.from("hush").toString("base64") });
       const set = await find<V1StatefulSet>(KINDS.statefulSet, ...place);
       const [container] = set?.spec?.template.spec?.containers ?? [];
-      expect(container).toMatchObject({ image: "zdb:1", command: ["zdb", "--mode", "$(ZDB_MODE)"] });
+      const resources = { cpu: "2", memory: String(2 ** 29) };
+      expect(container).toMatchObject({
+        image: "zdb:1",
+        command: ["zdb", "--mode", "$(ZDB_MODE)"],
+        resources: { requests: resources, limits: resources },
+      });
       expect(JSON.stringify(container)).not.toContain("hush");
       expect(await played(stores.provision(lease, signal))).toBe(result);
       expect((await find(KINDS.statefulSet, ...place))?.metadata?.uid).toBe(set?.metadata?.uid);
@@ -172,7 +329,12 @@ describe.each(API_SERVERS)("on $title", (server) => {
       });
       await played(stores.decommission(lease, signal));
       const none = zdbWorkload({ ...world.cluster, zdb: undefined });
-      await expect(none.provision(lease, signal)).rejects.toThrow("PROVISION_ZDB_IMAGE");
+      await expect(none.provision(lease, signal)).rejects.toMatchObject({
+        fault: {
+          code: "invalid_request",
+          reason: expect.stringMatching(/not served.*PROVISION_ZDB_IMAGE is not set/) as unknown,
+        },
+      });
       await played(none.decommission(lease, signal));
     });
 
@@ -196,7 +358,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(seen()).toHaveLength(1);
     });
 
-    it("kubernetes or zdb is served by an engine, whose log tells no secret", async () => {
+    it("kubernetes or zdb is served by an engine, which tells its secrets to nobody but its user", async () => {
       await using engines = await engineWorld();
       const { leases } = engines;
       await engines.startEngine({
@@ -205,6 +367,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
         MUSTER_LOG_LEVEL: "debug",
       });
       await ready(engines);
+      const heard = hear(engines);
       const user = aUser();
       const reaches = (id: string, wanted: string) =>
         until(
@@ -223,7 +386,8 @@ describe.each(API_SERVERS)("on $title", (server) => {
       }
       const { dataJson } = (await leases.getLease({ id: "5-1" })).lease?.record?.result ?? {};
       const { kubeconfig } = read(new TextDecoder().decode(dataJson ?? undefined));
-      const { users } = read(String(kubeconfig)) as {
+      const place = { of: "result", id: "5-1", user: user.userId, field: "kubeconfig" } as const;
+      const { users } = read(openText(user, String(kubeconfig), place)) as {
         readonly users: readonly { readonly user: { readonly token: string } }[];
       };
       const token = users[0]?.user.token ?? "";
@@ -234,9 +398,33 @@ describe.each(API_SERVERS)("on $title", (server) => {
       }
       expect(await find(KINDS.namespace, sliceNamespace("5-1"))).toBeUndefined();
       expect(await find(KINDS.statefulSet, "lease-5-2", "default")).toBeUndefined();
-      const said = engines.said.join("\n");
-      expect(said).not.toContain(token);
-      expect(said).not.toContain("very-secret");
+      for (const id of Object.keys(orders)) await historyOf(engines, id);
+      await engines.bus.connection.flush();
+      const told = [...engines.said, ...heard.map(({ text }) => text)];
+      expect(told.filter((text) => text.includes(token) || text.includes("very-secret"))).toEqual([]);
+      for (const start of ["$KV.muster-leases.", "muster.audit.lease.", "muster.evt.lease."])
+        expect(heard.some(({ subject }) => subject.startsWith(start))).toBe(true);
+    });
+
+    it("zdb is not kept where its password is open, not even as what was refused", async () => {
+      await using engines = await engineWorld();
+      await engines.startEngine({ MUSTER_LOG_LEVEL: "debug" });
+      await ready(engines);
+      const heard = hear(engines);
+      const data = JSON.stringify({ size: 1, mode: "seq", disk_type: "hdd", password: "very-secret" });
+      const [asked, streamed] = ["6-1", "6-2"].map((id) => signedAsIs(aUser(), { id, type: "zdb", data }));
+      if (asked === undefined || streamed === undefined) throw new Error("there are two");
+      await expect(order(engines, asked)).rejects.toMatchObject({ fault: { field: "data.password" } });
+      const { Order } = muster.provision.v1;
+      await publishEvent(engines.bus, subjects.orderLease("main", "6-2"), Order, toWireOrder(streamed), {
+        messageId: "6-2",
+      });
+      const letters = () => heard.filter(({ subject }) => subject === subjects.dead("lease"));
+      await until("it is a dead letter", () => letters().length === 1, LONG);
+      expect(letters()[0]?.text).toContain("data.password: is not sealed to this engine");
+      const isSent = (subject: string) => subject.startsWith("muster.cmd.") || subject.startsWith("muster.req.");
+      const told = heard.flatMap(({ subject, text }) => (isSent(subject) ? [] : [text]));
+      expect([...engines.said, ...told].filter((text) => text.includes("very-secret"))).toEqual([]);
     });
   });
 });

@@ -16,14 +16,18 @@ const order = fc.record({
   reference: fc.option(text.filter(Boolean), { nil: undefined }),
   version: number,
 });
-const renewal = fc.record({ ...part, expiresAtNs: ns, sequence: number });
-const end = fc.record({ ...part, createdNs: ns });
+const renewal = fc.record({ ...part, orderedNs: ns, expiresAtNs: ns, sequence: number });
+const end = fc.record({ ...part, orderedNs: ns, createdNs: ns });
 const result = fc.record({ id: text, type: text, createdNs: ns, state, message: text, data: text });
 
 const anything = fc.oneof(
   order.map((content) => ({ domain: "order", content, bytes: buildOrderBytes(content) })),
-  renewal.map((content) => ({ domain: "renewal", content, bytes: buildRenewalBytes(content) })),
-  end.map((content) => ({ domain: "end", content, bytes: buildEndBytes(content) })),
+  renewal.map((content) => ({
+    domain: "renewal",
+    content,
+    bytes: buildRenewalBytes(content, { createdNs: content.orderedNs }),
+  })),
+  end.map((content) => ({ domain: "end", content, bytes: buildEndBytes(content, { createdNs: content.orderedNs }) })),
   result.map((content) => ({ domain: "result", content, bytes: buildResultBytes(content) })),
 );
 
@@ -48,8 +52,8 @@ it("gives two contents the same bytes only when they are of one domain and equal
 });
 
 it("says what it is for, and each field with its length", () => {
-  const bytes = buildEndBytes({ id: "1-1", engine: "main", user: "u", createdNs: 2n ** 53n + 1n });
-  const fields = ["muster-lease-v1/end", "1-1", "main", "u", "9007199254740993"];
+  const bytes = buildEndBytes({ id: "1-1", engine: "main", user: "u", createdNs: 2n ** 53n + 1n }, { createdNs: 7n });
+  const fields = ["muster-lease-v1/end", "1-1", "main", "u", "7", "9007199254740993"];
   const expected = fields.map((field) => `\0\0\0${String.fromCharCode(field.length)}${field}`).join("");
   expect(new TextDecoder().decode(bytes)).toBe(expected);
 });

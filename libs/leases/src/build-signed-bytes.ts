@@ -1,4 +1,5 @@
 import type { EndRequest, Order, Renewal, Result, ResultState } from "./order.ts";
+import type { SealedPlace } from "./secret-fields.ts";
 
 type Unsigned<Signed> = Omit<Signed, "signature" | "signatureFormat">;
 type Field = string | number | bigint;
@@ -12,19 +13,35 @@ export function buildOrderBytes(order: Unsigned<Order>): Uint8Array {
   return buildFields("order", [id, engine, user, type, data, createdNs, durationNs, reference, version]);
 }
 
-/** What the user signs to renew. */
-export function buildRenewalBytes({ id, engine, user, expiresAtNs, sequence }: Unsigned<Renewal>): Uint8Array {
-  return buildFields("renewal", [id, engine, user, expiresAtNs, sequence]);
+/** What the user signs to renew: the time of the order makes it good for this order of the id, and for no later one. */
+export function buildRenewalBytes(
+  { id, engine, user, expiresAtNs, sequence }: Unsigned<Renewal>,
+  order: Pick<Order, "createdNs">,
+): Uint8Array {
+  return buildFields("renewal", [id, engine, user, order.createdNs, expiresAtNs, sequence]);
 }
 
-/** What the user signs to end. */
-export function buildEndBytes({ id, engine, user, createdNs }: Unsigned<EndRequest>): Uint8Array {
-  return buildFields("end", [id, engine, user, createdNs]);
+/** What the user signs to end: of one order, as a renewal. */
+export function buildEndBytes(
+  { id, engine, user, createdNs }: Unsigned<EndRequest>,
+  order: Pick<Order, "createdNs">,
+): Uint8Array {
+  return buildFields("end", [id, engine, user, order.createdNs, createdNs]);
 }
 
 /** What the engine signs of a result. */
 export function buildResultBytes({ id, type, createdNs, state, message, data }: Unsigned<Result>): Uint8Array {
   return buildFields("result", [id, type, createdNs, STATE_NUMBER[state], message, data]);
+}
+
+/** What is sealed, without which no seal is opened: what was sealed for one field of one lease of one user is worth nothing as another's. */
+export function buildSealedBytes({ of, id, user, field }: SealedPlace): Uint8Array {
+  return buildFields("sealed", [of, id, user, field]);
+}
+
+/** From what a key of its own is made for each seal, so that one who seals the same again makes the same. */
+export function buildSealingBytes(place: SealedPlace, recipient: string, text: string): Uint8Array {
+  return buildFields("sealing", [place.of, place.id, place.user, place.field, recipient, text]);
 }
 
 /** What the original's users sign: without separators, and without id, time, duration, reference and version. */

@@ -23,5 +23,14 @@ export {
 } from "./nanoseconds.ts";
 export type { SecondsAndNanos } from "./nanoseconds.ts";
 export type { EndRequest, Order, Renewal, Result, ResultState } from "./order.ts";
+export {
+  findUnsealed,
+  isSealed,
+  mapSecrets,
+  SEALED_CHARACTERS_MAX,
+  SEALED_PREFIX,
+  SECRET_CHARACTERS_MAX,
+} from "./secret-fields.ts";
+export type { SealedPlace } from "./secret-fields.ts";
 export { streamCounts } from "./stream-counts.ts";
 export { publicKeyOf, userIdOf } from "./user-id.ts";

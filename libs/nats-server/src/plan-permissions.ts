@@ -14,7 +14,7 @@ export function permissionsOf(user: NatsUserName): Permissions {
 /** From what a user needs to the subjects of it, those of JetStream's API included. */
 export function planPermissions(user: string, needed: Rights): Permissions {
   const { serves = [], asks = [], owns = [], reads = [], locks = [], publishes = [], listens = [] } = needed;
-  const { keeps = [], looksInto = [], consumes = [], log, oversees = [] } = needed;
+  const { keeps = [], looksInto = [], consumes = [], log, oversees = [], copies = [] } = needed;
   const lockReads = locks.length === 0 ? [] : [buckets.locks];
   const publish = [
     ...asks,
@@ -48,6 +48,12 @@ export function planPermissions(user: string, needed: Rights): Permissions {
         ]),
     ...(oversees.length > 0 ? ["$JS.API.INFO", "$SRV.>"] : []),
     ...oversees.map((name) => api("STREAM.MSG.DELETE", name)),
+    ...copies.flatMap((name) => [
+      ...["INFO", "SNAPSHOT", "RESTORE"].map((verb) => api(`STREAM.${verb}`, name)),
+      `$JS.SNAPSHOT.ACK.${name}.>`,
+    ]),
+    // The server names the subject of each restoring itself.
+    ...(copies.length > 0 ? ["$JS.SNAPSHOT.RESTORE.*.*"] : []),
   ];
   const subscribe = [
     `${subjects.inbox(user)}.>`,

@@ -37,6 +37,8 @@ export type Rights = {
   readonly log?: { readonly name: string; readonly subjects: readonly string[] };
   /** It takes away messages of these streams, and asks the server and the services how they are: for people. */
   readonly oversees?: readonly string[];
+  /** Streams that it reads whole, and makes of such a copy where they are not. */
+  readonly copies?: readonly string[];
 };
 
 const { anyReservationGranted, anyReservationReleased, anyReservationExpired } = subjects;
@@ -52,7 +54,7 @@ const ANY = {
 const ENGINE_IDS = ["main"];
 const LEASE_SERVICES = [LeaseService, ...ENGINE_IDS.map((id) => leaseServiceOf(id))];
 
-/** One user for each service, and `cli` for whoever uses the command line. */
+/** One user for each service, `cli` for whoever uses the command line, and `backup` for `muster backup` and `muster restore`. */
 export const rights = {
   watcher: {
     serves: [WatchService],
@@ -105,7 +107,7 @@ export const rights = {
     serves: LEASE_SERVICES,
     // What another engine id has to answer is asked of it.
     asks: [
-      ...requests(ReservationService, "reserve", "unreserve", "getReservation"),
+      ...requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations", "listMachines"),
       ...ENGINE_IDS.flatMap((id) => requestsOf(leaseServiceOf(id))),
     ],
     owns: [buckets.leases],
@@ -137,6 +139,9 @@ export const rights = {
     listens: [subjects.anySessionEventRecorded],
     looksInto: [streams.dead.name, streams.sessionCommands.name, streams.leaseOrders.name],
     oversees: [streams.dead.name],
+  },
+  backup: {
+    copies: [...Object.values(streams).map(({ name }) => name), ...Object.values(buckets).map((name) => `KV_${name}`)],
   },
 } as const satisfies Readonly<Record<string, Rights>>;
 

@@ -7,9 +7,18 @@ import { Writable } from "node:stream";
  */
 const GUARDED = `( read -r _ <&3 || kill -9 $$ ) </dev/null >/dev/null 2>&1 & exec "$0" "$@" 3<&-`;
 
-/** Starts a server that does not outlive this process, however that ends, and hears no signal from the terminal. `output`: descriptor of the file that it writes to. */
-export function spawnGuarded(binary: string, args: readonly string[], output: number): ChildProcess {
+/**
+ * Starts a server that does not outlive this process, however that ends, and hears no signal from the terminal. `output`: descriptor of the file that it writes to;
+ * `env`: on top of the environment of this process.
+ */
+export function spawnGuarded(
+  binary: string,
+  args: readonly string[],
+  output: number,
+  env: Readonly<Record<string, string>> = {},
+): ChildProcess {
   const child = spawn("/bin/sh", ["-c", GUARDED, binary, ...args], {
+    env: { ...process.env, ...env },
     stdio: ["ignore", output, output, "pipe"],
     detached: true,
   });

@@ -24,6 +24,8 @@ export type NatsServerOptions = {
   readonly cluster?: NatsClusterOptions;
   /** Every write reaches the disk before it is acknowledged. Otherwise the system writes it within two minutes, and a power loss loses what it has not written. Default false. */
   readonly syncAlways?: boolean;
+  /** What JetStream may write to disk in all; default what the server finds. Beyond it every write is refused. */
+  readonly storeBytesMax?: number | undefined;
   readonly onExit?: (code: number | null, signal: string | null) => void;
 };
 
@@ -104,10 +106,17 @@ function renderConfiguration(options: NatsServerOptions, portsDirectory: string)
     ...(options.tls === undefined
       ? []
       : [`tls { cert_file: ${quote(options.tls.certFile)}, key_file: ${quote(options.tls.keyFile)} }`]),
-    options.syncAlways === true ? `jetstream { ${store}, sync_interval: always }` : `jetstream { ${store} }`,
+    `jetstream { ${[store, ...jetStreamLimits(options)].join(", ")} }`,
     ...(options.cluster === undefined ? [] : renderCluster(options.cluster, options.token)),
     "",
   ].join("\n");
+}
+
+function jetStreamLimits({ syncAlways, storeBytesMax }: NatsServerOptions): string[] {
+  return [
+    ...(syncAlways === true ? ["sync_interval: always"] : []),
+    ...(storeBytesMax === undefined ? [] : [`max_file_store: ${storeBytesMax}`]),
+  ];
 }
 
 function renderCluster({ name, serverName, port, ports }: NatsClusterOptions, token: string): string[] {

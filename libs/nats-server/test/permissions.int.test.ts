@@ -30,9 +30,7 @@ const STREAMS = [
 const FORBIDDEN_TO_ALL = {
   publish: [
     ...STREAMS.flatMap((name) =>
-      ["STREAM.DELETE", "STREAM.SNAPSHOT", "STREAM.RESTORE", "STREAM.LEADER.STEPDOWN", "CONSUMER.LIST"].map(
-        (verb) => `$JS.API.${verb}.${name}`,
-      ),
+      ["STREAM.DELETE", "STREAM.LEADER.STEPDOWN", "CONSUMER.LIST"].map((verb) => `$JS.API.${verb}.${name}`),
     ),
     "$JS.API.STREAM.CREATE.OTHER",
     "$JS.API.STREAM.LIST",
@@ -111,6 +109,8 @@ it.each([
   [subjects.request("reservation", "limit-concurrency"), ["cli", "session-controller"]],
   [subjects.request("session", "submit-session"), ["cli"]],
   [subjects.request("node", "terminate-node"), ["cli"]],
+  [`$JS.API.STREAM.SNAPSHOT.${streams.ledger.name}`, ["backup"]],
+  [`$JS.API.STREAM.RESTORE.KV_${buckets.locks}`, ["backup"]],
 ])("lets only its sender send to %s", (subject, senders) => {
   expect(usersWho("publish", subject)).toEqual(senders);
 });

@@ -7,6 +7,7 @@ export const HELP = `Runs the services' own code in one process, in virtual time
   npm run simulate -- --seed 7                         the sessions and faults of seed 7
   npm run simulate -- --seed 7 --sessions 200          more sessions, and faults for longer
   npm run simulate -- --seed 1 --seeds 1000            seeds 1 to 1000, up to the first that fails
+  npm run simulate -- --leases 30                      100 seeds of leases instead
   npm run simulate -- --seed 7 --trace trace.txt       everything that happened, a line each
   npm run simulate -- --seed 7 --snapshot now.json --at 10s
   npm run simulate -- replay now.json                  what each service would do next, and why
@@ -14,6 +15,7 @@ export const HELP = `Runs the services' own code in one process, in virtual time
   --seed N          what sessions and faults are drawn from
   --seeds N         so many seeds from --seed on; 1 with --seed, otherwise 100
   --sessions N      sessions of each seed, 50
+  --leases N        leases of each seed, and no sessions
   --trace FILE      write the trace of the last seed
   --snapshot FILE   write the state of the system at a moment, with --at
   --at TIME         that moment of virtual time: 500ms, 10s, 2m
@@ -29,6 +31,8 @@ export type Arguments = {
   readonly seed: number;
   readonly seeds: number;
   readonly sessions: number;
+  /** Undefined: sessions are simulated. */
+  readonly leases: number | undefined;
   readonly trace: string | undefined;
   readonly snapshot: { readonly file: string; readonly atMs: number } | undefined;
 };
@@ -42,7 +46,12 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
 export function readArguments(args: readonly string[], luckySeed: number): Arguments {
   const { values, positionals } = parse(args);
   const problems: string[] = [];
-  const integer = (name: "seed" | "seeds" | "sessions", fallback: number, min: number, max: number): number => {
+  const integer = (
+    name: "seed" | "seeds" | "sessions" | "leases",
+    fallback: number,
+    min: number,
+    max: number,
+  ): number => {
     const text = values[name];
     if (text === undefined) return fallback;
     const value = Number(text);
@@ -53,11 +62,14 @@ export function readArguments(args: readonly string[], luckySeed: number): Argum
   const seed = integer("seed", luckySeed, 0, 2 ** 31);
   const seeds = integer("seeds", values.seed === undefined ? SEEDS : 1, 1, 1_000_000);
   const sessions = integer("sessions", SESSIONS, 1, SESSIONS_MAX);
+  const leases = values.leases === undefined ? undefined : integer("leases", 1, 1, SESSIONS_MAX);
   const { output = "text", snapshot, at } = values;
   if (output !== "text" && output !== "json") problems.push(`-o is "${output}"; text or json is needed`);
   const atMs = at === undefined ? undefined : readTime(at);
   if (at !== undefined && atMs === undefined) problems.push(`--at is "${at}"; a time like 10s is needed`);
   if ((snapshot === undefined) !== (at === undefined)) problems.push("--snapshot and --at belong together");
+  if (leases !== undefined && (values.sessions !== undefined || snapshot !== undefined))
+    problems.push("--leases goes with neither --sessions nor --snapshot");
   const [command, file, ...more] = positionals;
   const isReplay = command === "replay" && file !== undefined && more.length === 0;
   if (command !== undefined && !isReplay) problems.push(`"${positionals.join(" ")}" is not "replay FILE"`);
@@ -69,6 +81,7 @@ export function readArguments(args: readonly string[], luckySeed: number): Argum
     seed,
     seeds,
     sessions,
+    leases,
     trace: values.trace,
     snapshot: snapshot === undefined || atMs === undefined ? undefined : { file: snapshot, atMs },
   };
@@ -90,6 +103,7 @@ function parse(args: readonly string[]) {
         seed: text,
         seeds: text,
         sessions: text,
+        leases: text,
         trace: text,
         snapshot: text,
         at: text,

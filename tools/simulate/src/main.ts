@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { describeFault, faultOf } from "@muster/faults";
 import { HELP, readArguments, type Arguments } from "./arguments.ts";
+import { planLeases, readDecisions } from "./replay-leases.ts";
 import { planNext } from "./replay.ts";
 import { runSeeds } from "./run-seeds.ts";
 import { readSnapshot } from "./system-snapshot.ts";
@@ -28,7 +29,8 @@ async function main(): Promise<number> {
 }
 
 function replay(file: string, output: Arguments["output"]): number {
-  const steps = planNext(readSnapshot(file));
+  const decisions = readDecisions(file);
+  const steps = decisions === undefined ? planNext(readSnapshot(file)) : planLeases(decisions);
   if (output === "json") process.stdout.write(`${JSON.stringify(steps)}\n`);
   else for (const { who, step, because } of steps) process.stdout.write(`${who}: ${step} (${because})\n`);
   if (output === "text" && steps.length === 0) process.stdout.write("nothing is to be done\n");

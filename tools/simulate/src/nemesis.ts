@@ -4,7 +4,7 @@ import { endReplica, type Replica } from "./replicas/replica.ts";
 import type { Interruptible } from "./replicas/watcher.ts";
 import { interruptWatches } from "./sim-bucket.ts";
 import { CALM, countFault, type Dependency } from "./weather.ts";
-import type { World } from "./world.ts";
+import { watchedBuckets, type World } from "./world.ts";
 
 /** Whoever makes things go wrong, from the seed. */
 export type Nemesis = {
@@ -145,7 +145,7 @@ function takeAway({ world, options }: Stage, dependency: Dependency): void {
 function cutWatch({ world, options }: Stage, victim: Replica): void {
   const { random } = options;
   countFault(world.weather, "watch interrupted");
-  for (const bucket of [world.sessions, world.podStates, world.nodeStates]) {
+  for (const bucket of watchedBuckets(world)) {
     const resume = interruptWatches(bucket, victim.process);
     if (resume !== undefined) world.time.after(random.integer(AWAY_MS.least, AWAY_MS.most), undefined, resume);
   }

@@ -109,7 +109,10 @@ function pause(ms: number, value: unknown, signal: AbortSignal | undefined): Pro
 
 function replaceClocks(): void {
   const realNow = Date.now.bind(Date);
-  Date.now = () => virtualTime()?.nowMs ?? realNow();
+  Date.now = () => {
+    const nowMs = virtualTime()?.nowMs;
+    return nowMs === undefined ? realNow() : Math.floor(nowMs);
+  };
   const monotonic = performance.now.bind(performance);
   performance.now = () => virtualTime()?.nowMs ?? monotonic();
 }

@@ -4,13 +4,13 @@ const TRACE_LINES = 100;
 const VIOLATIONS_MOST = 10;
 
 /** One seed that held, on one line. */
-export function describeGood({ seed, sessions, virtualMs, sessionMs, trace }: Simulation): string {
+export function describeGood({ of, seed, count, virtualMs, lifeMs, trace }: Simulation): string {
   const minutes = (ms: number): string => (ms / 60_000).toFixed(1);
-  return `seed ${seed}: ${sessions} sessions of together ${minutes(sessionMs)} min in ${minutes(virtualMs)} virtual min hold; trace ${trace.hash()}`;
+  return `seed ${seed}: ${count} ${of} of together ${minutes(lifeMs)} min in ${minutes(virtualMs)} virtual min hold; trace ${trace.hash()}`;
 }
 
 /** What is wrong, what led to it, and how to see it again. */
-export function describeBad({ seed, sessions, startMs, violations, trace }: Simulation): string {
+export function describeBad({ of, seed, count, startMs, violations, trace }: Simulation): string {
   const [first] = violations;
   const lines = violations.slice(0, VIOLATIONS_MOST).map(({ atMs, session, rule, found }) => {
     return `  ${((atMs - startMs) / 1000).toFixed(3)} ${session ?? "the system"}: ${rule}\n    ${found}`;
@@ -25,18 +25,18 @@ export function describeBad({ seed, sessions, startMs, violations, trace }: Simu
     ...trace.about(first?.session, TRACE_LINES),
     "",
     `trace ${trace.hash()}`,
-    `Again: npm run simulate -- --seed ${seed} --sessions ${sessions} --trace trace.txt`,
+    `Again: npm run simulate -- --seed ${seed} --${of} ${count} --trace trace.txt`,
   ].join("\n");
 }
 
 /** For programs. */
 export function toJson(simulation: Simulation): object {
-  const { seed, sessions, violations, trace, virtualMs, sessionMs, outcomes, faults } = simulation;
+  const { of, seed, count, violations, trace, virtualMs, lifeMs, outcomes, faults } = simulation;
   return {
     seed,
-    sessions,
+    [of]: count,
     virtualMs: Math.round(virtualMs),
-    sessionMs: Math.round(sessionMs),
+    lifeMs: Math.round(lifeMs),
     trace: trace.hash(),
     outcomes: Object.fromEntries(outcomes),
     faults: Object.fromEntries(faults),

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import type { Arguments } from "./arguments.ts";
 import { describeBad, describeGood, toJson } from "./report.ts";
 import { simulate, type Simulation } from "./simulate.ts";
+import { simulateLeases } from "./simulate-leases.ts";
 import { takeSnapshot, writeSnapshot } from "./system-snapshot.ts";
 import type { World } from "./world.ts";
 import type { FaultKind } from "./weather.ts";
@@ -16,8 +17,8 @@ const HOUR_MS = 3_600_000;
 
 /** Runs the seeds one after another, up to the first that fails. Returns the exit code. */
 export async function runSeeds(options: Arguments, { signal, output, terminal }: Outside): Promise<number> {
-  const { seed: first, seeds, sessions, trace } = options;
-  const sum = { seeds: 0, sessions: 0, sessionMs: 0, faults: new Map<FaultKind, number>() };
+  const { seed: first, seeds, sessions, leases, trace } = options;
+  const sum = { seeds: 0, count: 0, lifeMs: 0, faults: new Map<FaultKind, number>() };
   const beganMs = performance.now();
   const { snapshot } = options;
   const lookAt = snapshot && {
@@ -25,7 +26,10 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
   };
   const say = (text: string): void => void output.write(`${text}\n`);
   for (let seed = first; seed < first + seeds; seed += 1) {
-    const simulation = await simulate({ seed, sessions, signal, ...lookAt });
+    const simulation =
+      leases === undefined
+        ? await simulate({ seed, sessions, signal, ...lookAt })
+        : await simulateLeases({ seed, leases, signal });
     if (signal.aborted) return 130;
     if (trace !== undefined) writeFileSync(trace, `${simulation.trace.lines.join("\n")}\n`);
     if (options.output === "json") say(JSON.stringify(toJson(simulation)));
@@ -40,8 +44,10 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
   if (options.output === "json") return 0;
   if (terminal.isTTY === true && seeds > 1) terminal.write("\r\u001b[K");
   const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
-  const hours = (sum.sessionMs / HOUR_MS).toFixed(1);
-  say(`${sum.seeds} seeds from ${first} on: ${sum.sessions} sessions of together ${hours} h hold, in ${seconds} s`);
+  const hours = (sum.lifeMs / HOUR_MS).toFixed(1);
+  say(
+    `${sum.seeds} seeds from ${first} on: ${sum.count} ${leases === undefined ? "sessions" : "leases"} of together ${hours} h hold, in ${seconds} s`,
+  );
   say(
     `faults: ${[...sum.faults]
       .sort()
@@ -52,11 +58,11 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
 }
 
 function add(
-  sum: { seeds: number; sessions: number; sessionMs: number; readonly faults: Map<FaultKind, number> },
-  { sessions, sessionMs, faults }: Simulation,
+  sum: { seeds: number; count: number; lifeMs: number; readonly faults: Map<FaultKind, number> },
+  { count, lifeMs, faults }: Simulation,
 ): void {
   sum.seeds += 1;
-  sum.sessions += sessions;
-  sum.sessionMs += sessionMs;
+  sum.count += count;
+  sum.lifeMs += lifeMs;
   for (const [kind, count] of faults) sum.faults.set(kind, (sum.faults.get(kind) ?? 0) + count);
 }

@@ -5,7 +5,7 @@ import { randomFrom } from "@muster/chaos/random";
 import { isFinished } from "@muster/session-controller/session";
 import { unleash } from "./nemesis.ts";
 import { observeWorld } from "./observe.ts";
-import { startReplica, type Replica, type Role } from "./replicas/replica.ts";
+import { makeStarter, type Replica, type Role } from "./replicas/replica.ts";
 import { runManager } from "./replicas/reservation-manager.ts";
 import { runController, type Desks, type Tamper } from "./replicas/session-controller.ts";
 import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
@@ -33,16 +33,18 @@ export type Plant = {
 };
 
 export type Simulation = {
+  readonly of: "sessions" | "leases";
   readonly seed: number;
   readonly violations: readonly Violation[];
   readonly trace: Trace;
   readonly startMs: number;
   readonly virtualMs: number;
-  readonly sessions: number;
+  /** Of the sessions, or leases. */
+  readonly count: number;
   readonly outcomes: ReadonlyMap<string, number>;
   readonly faults: ReadonlyMap<FaultKind, number>;
-  /** Sum of the lives of all sessions. */
-  readonly sessionMs: number;
+  /** Sum of the lives of all of them. */
+  readonly lifeMs: number;
 };
 
 const REPLICAS: readonly Role[] = [
@@ -77,7 +79,12 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const informers: Interruptible = new Map();
   const desks: Desks = new Map();
   watchSteps(world, violations);
-  const start = makeStarter(world, { desks, informers, tamper: options.plant?.executor ?? ((deps) => deps) });
+  const tamper = options.plant?.executor ?? ((deps) => deps);
+  const start = makeStarter(world, {
+    "session-controller": (_, replica) => runController(world, replica, desks, tamper),
+    "reservation-manager": runManager,
+    watcher: (_, replica) => runWatcher(world, replica, informers),
+  });
   const replicas: Replica[] = [];
   const server = memoryBus({ world: world.bus.memory });
   for (const stream of STREAMS) await time.as(undefined, () => server.ensureStream(stream));
@@ -99,34 +106,16 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   if (violations.length === 0) violations.push(...judge(world, shapes, observer.observed()));
   const records = [...world.sessions.entries.values()].map(({ bytes }) => decodeRecord(bytes));
   return {
+    of: "sessions",
     seed,
     violations,
     trace: world.trace,
     startMs: world.startMs,
     virtualMs: time.nowMs - world.startMs,
-    sessions: shapes.length,
+    count: shapes.length,
     outcomes: countOutcomes(records),
     faults: world.weather.met,
-    sessionMs: records.reduce((sum, { createdAtMs, finishedAtMs }) => sum + Math.max(0, finishedAtMs - createdAtMs), 0),
-  };
-}
-
-type Shared = { readonly desks: Desks; readonly informers: Interruptible; readonly tamper: Tamper };
-
-function makeStarter(world: World, { desks, informers, tamper }: Shared): (role: Role) => Replica {
-  const counts = new Map<Role, number>();
-  return (role) => {
-    const count = (counts.get(role) ?? 0) + 1;
-    counts.set(role, count);
-    const name = `${role}-${count}`;
-    switch (role) {
-      case "session-controller":
-        return startReplica(world, role, name, (_, replica) => runController(world, replica, desks, tamper));
-      case "reservation-manager":
-        return startReplica(world, role, name, runManager);
-      case "watcher":
-        return startReplica(world, role, name, (_, replica) => runWatcher(world, replica, informers));
-    }
+    lifeMs: records.reduce((sum, { createdAtMs, finishedAtMs }) => sum + Math.max(0, finishedAtMs - createdAtMs), 0),
   };
 }
 

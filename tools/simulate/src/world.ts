@@ -11,6 +11,7 @@ import type { BusWorld } from "./sim-bus.ts";
 import { makeBucketWorld, type BucketWorld } from "./sim-bucket.ts";
 import type { LockWorld } from "./sim-lead.ts";
 import type { LogWorld } from "./sim-log.ts";
+import type { LeaseThings } from "./sim-workload.ts";
 import { makeTrace, type Trace } from "./trace.ts";
 import { VirtualTime, type Process } from "./virtual-time.ts";
 import { makeWeather, type Weather } from "./weather.ts";
@@ -31,6 +32,9 @@ export type World = {
   readonly ledger: LogWorld;
   readonly ledgerLock: LockWorld;
   readonly sweepLock: LockWorld;
+  readonly leases: BucketWorld;
+  readonly leaseLock: LockWorld;
+  readonly things: LeaseThings;
   readonly cluster: Cluster;
   readonly kubelets: Kubelets;
   readonly shapes: ReadonlyMap<string, Shape>;
@@ -76,12 +80,20 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
     ledger: { entries: [], fenced: true, onEntry: [] },
     ledgerLock: lock("reservation-manager"),
     sweepLock: lock("session-sweep"),
+    leases: makeBucketWorld(buckets.leases),
+    leaseLock: lock("provision-engine"),
+    things: { made: new Map(), uids: 0, onMake: [] },
     cluster,
     kubelets: makeKubelets(time, weather, cluster, byName),
     shapes: byName,
     keptLogs: new Map(),
     defects: [],
   };
+}
+
+/** The buckets that processes watch. */
+export function watchedBuckets({ sessions, podStates, nodeStates, leases }: World): readonly BucketWorld[] {
+  return [sessions, podStates, nodeStates, leases];
 }
 
 /** Streams that hold what the services say to each other. */

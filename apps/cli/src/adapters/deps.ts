@@ -1,5 +1,6 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { connectNats, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { streams, subjects } from "@muster/proto";
@@ -14,6 +15,7 @@ import { caller } from "./caller.ts";
 import { deadLetterBox } from "./dead-letters.ts";
 import { makeKeys } from "./keys.ts";
 import { musterServices } from "./muster-services.ts";
+import { BACKUP_USER, streamCopies } from "./stream-copies.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
 const NATS_API_TIMEOUT_MS = 2000;
@@ -34,7 +36,7 @@ export function makeCli(options: {
     decideConnection({
       option: options.natsUrl(),
       env: { natsUrl: config.natsUrl, variables: config.natsVariables },
-      local: readLocalStack(config.localFile),
+      local: newestStack(config.localFiles),
     });
   return {
     io,
@@ -49,7 +51,7 @@ export function makeCli(options: {
     connection,
     connect: async (stop = interrupts.first) => {
       const listeners = new Set<LinkListener>();
-      const bus = await connectTo(connection(), stop, (state) => {
+      const bus = await connectTo(connection(), "cli", stop, (state) => {
         for (const listener of listeners) listener(state);
       });
       return {
@@ -66,18 +68,27 @@ export function makeCli(options: {
         [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose](),
       };
     },
+    streamCopies: async () => {
+      const stop = interrupts.first;
+      return streamCopies(await connectTo(connection(), BACKUP_USER, stop, () => undefined), stop);
+    },
   };
 }
 
 type LinkListener = (state: "lost" | "back") => void;
 
-async function connectTo(connection: Connection, stop: AbortSignal, onLink: LinkListener): Promise<NatsBus> {
+async function connectTo(
+  connection: Connection,
+  user: string,
+  stop: AbortSignal,
+  onLink: LinkListener,
+): Promise<NatsBus> {
   const { hint } = connection;
   try {
     const bus = await connectNats({
       ...readAccess(connection),
       name: "muster",
-      inboxPrefix: subjects.inbox("cli"),
+      inboxPrefix: subjects.inbox(user),
       timeoutMs: CONNECT_TIMEOUT_MS,
       drainMs: DRAIN_MS,
       onStatus: (status) => {
@@ -115,7 +126,16 @@ function readToken(file: string): string | undefined {
   }
 }
 
-/** What the file says; undefined when there is none, or when it is not what `npm start` writes. */
+/** The first stack that runs; where none does, the first that ever did. */
+function newestStack(files: readonly string[]): LocalStack | undefined {
+  const stacks = files.map(readLocalStack).filter((stack) => stack !== undefined);
+  return stacks.find(({ alive }) => alive) ?? stacks[0];
+}
+
+/**
+ * What the file says; undefined when there is none, or when it is not what a stack writes. Files that it names may stand beside it. One that names no process is of
+ * containers, and whether these run is for the connection to say.
+ */
 function readLocalStack(file: string): LocalStack | undefined {
   let content: unknown;
   try {
@@ -127,10 +147,18 @@ function readLocalStack(file: string): LocalStack | undefined {
   const { natsUrl } = content;
   const natsNkeyFile = "natsNkeyFile" in content ? content.natsNkeyFile : "";
   const natsTokenFile = "natsTokenFile" in content ? content.natsTokenFile : "";
+  const natsCaFile = "natsCaFile" in content ? content.natsCaFile : "";
   const pid = "pid" in content ? content.pid : undefined;
   if (typeof natsUrl !== "string" || typeof natsNkeyFile !== "string") return undefined;
-  if (typeof natsTokenFile !== "string" || typeof pid !== "number") return undefined;
-  return { natsUrl, natsNkeyFile, natsTokenFile, alive: isRunning(pid) };
+  if (typeof natsTokenFile !== "string" || typeof natsCaFile !== "string") return undefined;
+  const beside = (name: string): string => (name === "" ? "" : resolve(dirname(file), name));
+  return {
+    natsUrl,
+    natsNkeyFile: beside(natsNkeyFile),
+    natsTokenFile: beside(natsTokenFile),
+    natsCaFile: beside(natsCaFile),
+    alive: typeof pid !== "number" || isRunning(pid),
+  };
 }
 
 function isRunning(pid: number): boolean {

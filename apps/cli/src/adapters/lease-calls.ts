@@ -3,10 +3,19 @@ import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { LeaseService, muster } from "@muster/proto";
 import type { EngineLoad } from "../domain/build-lease-checks.ts";
+import type { Cleanup } from "../domain/build-cleanup-view.ts";
+import type { EngineIdentity } from "../domain/lease-engine.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
-import { engineLoadFromMessage, leaseEventFromMessage, leaseFromMessage, PHASE_TO_WIRE } from "./lease-messages.ts";
+import {
+  cleanupFromMessage,
+  engineFromMessage,
+  engineLoadFromMessage,
+  leaseEventFromMessage,
+  leaseFromMessage,
+  PHASE_TO_WIRE,
+} from "./lease-messages.ts";
 
 /** ORDERED, RESENT (it was there: what it came to is told again) or RETRIED (it had failed). */
 export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
@@ -25,11 +34,20 @@ export type LeaseCalls = {
   end(request: EndRequest): Promise<Lease>;
   get(id: string): Promise<Lease>;
   list(filter: LeaseFilter): Promise<Lease[]>;
+  /** Of the engine of this id; of the one that answers where that is empty. */
+  engine(id: string): Promise<EngineIdentity>;
   /** Of the engine that answers. */
   load(): Promise<EngineLoad>;
+  /** Why what leases have left behind is not removed until somebody confirms it; empty: nothing is held up. Of the engine that answers. */
+  cleanupHeld(): Promise<string>;
+  /** Looks for what leases have left behind. `confirm`: so many may go even if that looks as if records were lost. */
+  cleanUp(engine: string, dryRun: boolean, confirm: number): Promise<Cleanup>;
   /** The newest of what happened, the oldest first. */
   history(id: string, limit: number): Promise<LeaseEvent[]>;
 };
+
+/** A whole cluster is looked at, and what may go is removed. */
+const CLEANUP_TIMEOUT_MS = 120_000;
 
 export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): LeaseCalls {
   const leases = client(bus, LeaseService);
@@ -45,7 +63,13 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
     renew: async (renewal) =>
       leaseOf(await leases.renewLease({ ...again(), renewal: toWireRenewal(renewal) }, options)),
     end: async (request) => leaseOf(await leases.endLease({ ...again(), end: toWireEnd(request) }, options)),
+    engine: async (engine) => engineFromMessage(await leases.getEngine({ engine }, options)),
     load: async () => engineLoadFromMessage(await leases.getCounters({}, options)),
+    cleanupHeld: async () => (await leases.getCleanup({}, options)).heldBecause,
+    cleanUp: async (engine, dryRun, confirm) => {
+      const request = { ...again(), engine, dryRun, confirm };
+      return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));
+    },
     get: async (id) => leaseOf(await leases.getLease({ id }, options)),
     list: ({ user = "", type = "", phase }) =>
       readPages(async (page) => {

@@ -1,7 +1,9 @@
 import type { Result } from "@muster/leases";
 import { textOf, toEnd, toNs, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster } from "@muster/proto";
+import type { Cleanup } from "../domain/build-cleanup-view.ts";
 import type { EngineLoad } from "../domain/build-lease-checks.ts";
+import type { EngineIdentity } from "../domain/lease-engine.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
 
 const wire = muster.provision.v1;
@@ -63,6 +65,28 @@ export function leaseEventFromMessage(message: muster.provision.v1.LeaseEvent.$P
     atNs: toNs(message.at),
     traceparent: traceparent ?? "",
   };
+}
+
+export function cleanupFromMessage(message: muster.provision.v1.CleanupResourcesReply.$Properties): Cleanup {
+  const { steps, found, removed, suspected, heldBecause } = message;
+  return {
+    steps: (steps ?? []).map(({ action, kind, namespace, name, lease, because }) => ({
+      action: action ?? "",
+      kind: kind ?? "",
+      namespace: namespace ?? "",
+      name: name ?? "",
+      lease: lease ?? "",
+      because: because ?? "",
+    })),
+    found: found ?? 0,
+    removed: removed ?? 0,
+    suspected: suspected ?? 0,
+    heldBecause: heldBecause ?? "",
+  };
+}
+
+export function engineFromMessage(message: muster.provision.v1.GetEngineReply.$Properties): EngineIdentity {
+  return { engine: message.engine ?? "", key: message.key ?? "", nowNs: toNs(message.now) };
 }
 
 export function engineLoadFromMessage(message: muster.provision.v1.GetCountersReply.$Properties): EngineLoad {

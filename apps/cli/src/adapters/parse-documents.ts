@@ -45,6 +45,7 @@ export type Placed<Value> = {
   readonly placeOf: (field: string) => Place;
 };
 
+/** The documents that are right, and all that is wrong with the others: whoever acts on some refuses the problems first. */
 export type Parsed<Value> = { readonly documents: readonly Placed<Value>[]; readonly problems: readonly Problem[] };
 
 /** Reads the documents of one YAML text, each by `read`. Every problem of the text is told at once, in the order of lines; never throws. */
@@ -95,7 +96,7 @@ export function parseDocuments<Value>(
   }
   if (documents.length === 0 && problems.length === 0) report(0, "the file holds no document");
   problems.sort((a, b) => a.line - b.line || a.column - b.column);
-  return { documents: problems.length > 0 ? [] : documents, problems };
+  return { documents, problems };
 }
 
 /** `file:line:column: message`, the form that editors and terminals make clickable. */

@@ -18,6 +18,8 @@ type Applied = Awaited<ReturnType<FarmCalls["apply"]>>;
 export type ApplyOptions = {
   /** Signs leases. */
   readonly keyFile: string | undefined;
+  /** That secrets of leases are sealed to; undefined: whatever key the engine says that it has. */
+  readonly engineKey: string | undefined;
   readonly replace: boolean;
   readonly dryRun: boolean;
   readonly wait: boolean;
@@ -38,7 +40,9 @@ export async function apply(cli: Cli, files: readonly string[], options: ApplyOp
   const signer = leases.length === 0 ? undefined : await cli.keys.read(options.keyFile);
   await using connected = await cli.connect();
   const checked = sets.length === 0 ? NOTHING : await checkAll(farmCalls(connected.link), sets, options.replace);
-  const { orders, problems } = signer ? await checkOrders(cli, connected, leases, signer) : NO_ORDERS;
+  const { orders, problems } = signer
+    ? await checkOrders(cli, connected, leases, { signer, engineKey: options.engineKey })
+    : NO_ORDERS;
   refuseProblems(cli, [...checked.problems, ...problems]);
   const applied = await applySets(cli, connected, { sets, checked: checked.sets }, options);
   const ordered = applied.code === EXIT.ok ? await sendOrders(cli, connected, orders, options) : undefined;
@@ -47,6 +51,7 @@ export async function apply(cli: Cli, files: readonly string[], options: ApplyOp
       table: () => [],
       data: () => [...applied.records, ...(ordered?.records ?? [])],
     });
+  if (ordered?.failure !== undefined) throw ordered.failure;
   return ordered?.code ?? applied.code;
 }
 

@@ -1,4 +1,5 @@
 import { faultOf, type Fault } from "@muster/faults";
+import { splitId } from "@muster/leases";
 import type { Signer } from "@muster/leases/keys";
 import { leaseCalls, type LeaseCalls } from "../adapters/lease-calls.ts";
 import type { Connected } from "../cli.ts";
@@ -8,16 +9,28 @@ import { describeTrouble } from "../domain/describe-trouble.ts";
 import type { Lease } from "../domain/lease.ts";
 import { isLeaseWord, LEASE_NOUN } from "../domain/lease-document.ts";
 
-/** The id that `ID` or `lease/ID` means. Throws CommandError for another kind. */
+/** The id that `ID` or `lease/ID` means. Throws CommandError for another kind, and for what can be no id. */
 export function leaseIdOf(text: string): string {
   const slash = text.indexOf("/");
-  if (slash < 0) return text;
+  if (slash < 0) return checkedId(text);
   const word = text.slice(0, slash);
   const id = text.slice(slash + 1);
   if (!isLeaseWord(word))
     throw new CommandError(EXIT.usage, `"${word}" is no ${LEASE_NOUN}; did you mean ${LEASE_NOUN}/${id}?`);
   if (id === "") throw new CommandError(EXIT.usage, `the id is missing after "${word}/"`);
-  return id;
+  return checkedId(id);
+}
+
+function checkedId(id: string): string {
+  try {
+    splitId(id);
+    return id;
+  } catch (error) {
+    throw new CommandError(EXIT.usage, `"${id}" is no id of a lease: NUMBER-NUMBER is needed`, {
+      hint: "`muster lease get` lists those that exist",
+      cause: error,
+    });
+  }
 }
 
 /** What was asked of engines. A refusal is told in words of the command, with what to do next. */

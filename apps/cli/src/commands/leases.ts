@@ -1,4 +1,4 @@
-import { buildEndBytes, buildRenewalBytes, formatRfc3339, nsFromMs } from "@muster/leases";
+import { buildEndBytes, buildRenewalBytes, formatRfc3339, isSealed, nsFromMs } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { LeaseFilter } from "../adapters/lease-calls.ts";
@@ -11,10 +11,12 @@ import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
 import { buildEnd, buildRenewal, isLeaseOver, type Lease, type SignedLease } from "../domain/lease.ts";
 import { plural } from "../domain/plural.ts";
+import { sealedFields } from "../domain/sealed-view.ts";
 import { verifyLease } from "../domain/verify-lease.ts";
 import { followLease } from "./follow-lease.ts";
 import { askOfLeases, ownLease } from "./lease-questions.ts";
 import { print, type Format } from "./output.ts";
+import { openResult } from "./seal-order.ts";
 import { readFiles } from "./read-files.ts";
 
 type Named = { readonly id: string; readonly output: Format };
@@ -29,7 +31,7 @@ export async function renewLease(
   await using connected = await cli.connect();
   const found = await ownLease(connected, id, signer);
   const unsigned = buildRenewal(found, forNs);
-  const renewal = { ...unsigned, signature: signer.sign(buildRenewalBytes(unsigned)) };
+  const renewal = { ...unsigned, signature: signer.sign(buildRenewalBytes(unsigned, found.order)) };
   const lease = await inTraceOf(found, "muster lease renew", () =>
     askOfLeases(connected, (leases) => leases.renew(renewal)),
   );
@@ -51,7 +53,7 @@ export async function endLease(
   await using connected = await cli.connect();
   const found = await ownLease(connected, id, signer);
   const unsigned = buildEnd(found, nsFromMs(cli.now()));
-  const request = { ...unsigned, signature: signer.sign(buildEndBytes(unsigned)) };
+  const request = { ...unsigned, signature: signer.sign(buildEndBytes(unsigned, found.order)) };
   const asked = await inTraceOf(found, "muster lease end", () =>
     askOfLeases(connected, (leases) => leases.end(request)),
   );
@@ -80,12 +82,15 @@ export async function getLeases(
     id,
     mine,
     keyFile,
+    secret,
     filter,
     output,
   }: {
     readonly id: string | undefined;
     readonly mine: boolean;
     readonly keyFile: string | undefined;
+    /** Of the result of the one lease: only that is printed, opened. */
+    readonly secret: string | undefined;
     readonly filter: Omit<LeaseFilter, "user">;
     readonly output: Format;
   },
@@ -94,8 +99,13 @@ export async function getLeases(
   await using connected = await cli.connect();
   if (id !== undefined) {
     const lease = await askOfLeases(connected, (leases) => leases.get(id));
+    const opened = await openedResult(cli, lease, keyFile);
+    if (secret !== undefined) {
+      await cli.io.write(secretOf(lease, opened, secret));
+      return EXIT.ok;
+    }
     print(cli.io, output, {
-      table: () => buildLeaseDescription(lease, cli.now()),
+      table: () => buildLeaseDescription(lease, cli.now(), opened),
       data: () => buildLeaseRecord(lease),
     });
     return EXIT.ok;
@@ -107,6 +117,31 @@ export async function getLeases(
     data: () => leases.map(buildLeaseRecord),
   });
   return EXIT.ok;
+}
+
+/** Whoever has no key reads what is told to everybody. */
+async function openedResult(cli: Cli, lease: Lease, keyFile: string | undefined): Promise<string | undefined> {
+  const { order, result } = lease;
+  if (result === undefined || sealedFields("result", result).length === 0) return undefined;
+  const signer = await cli.keys.read(keyFile).catch((error: unknown) => {
+    if (error instanceof CommandError && keyFile === undefined) return undefined;
+    throw error;
+  });
+  return openResult(order, result, signer);
+}
+
+function secretOf({ order, result }: Lease, opened: string | undefined, field: string): string {
+  const data: unknown = JSON.parse(opened ?? result?.data ?? "null");
+  const value =
+    typeof data === "object" && data !== null ? new Map<string, unknown>(Object.entries(data)).get(field) : undefined;
+  if (typeof value !== "string")
+    throw new CommandError(EXIT.failed, `the result of lease ${order.id} has no text ${field}`, {
+      hint: `\`muster lease get ${order.id}\` shows what it has`,
+    });
+  if (!isSealed(value)) return value;
+  throw new CommandError(EXIT.refused, `${field} is sealed for user ${order.user}, and this key cannot open it`, {
+    hint: "--key-file FILE takes another key",
+  });
 }
 
 /** `muster lease verify -f FILE`: whether what `lease get -o json` told is signed by whom it should be. Asks nobody. */

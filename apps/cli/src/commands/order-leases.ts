@@ -3,7 +3,7 @@ import { buildOrderBytes, nsFromMs, type Order } from "@muster/leases";
 import type { Signer } from "@muster/leases/keys";
 import { inSpan } from "@muster/tracing";
 import { leaseCalls, type OrderOutcome } from "../adapters/lease-calls.ts";
-import type { Placed, Problem } from "../adapters/parse-documents.ts";
+import { describePlace, type Place, type Placed, type Problem } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { describeEnd } from "../domain/build-lease-views.ts";
@@ -11,19 +11,27 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseRecord } from "../domain/lease-record.ts";
 import { buildLeaseId, buildOrder, planOrder, type Lease } from "../domain/lease.ts";
+import type { EngineIdentity } from "../domain/lease-engine.ts";
+import { sealedFields, showResultData } from "../domain/sealed-view.ts";
 import { readLease } from "../kinds/kinds.ts";
 import { followLease } from "./follow-lease.ts";
 import { askOfLeases, leaseField } from "./lease-questions.ts";
 import { print, type Format } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
+import { askEngine, sealData } from "./seal-order.ts";
 
 export type OrderOptions = {
   readonly keyFile: string | undefined;
+  /** Undefined: whatever key the engine says that it has. */
+  readonly engineKey: string | undefined;
   readonly dryRun: boolean;
   readonly wait: boolean;
   readonly timeoutMs: number | undefined;
   readonly output: Format;
 };
+
+/** How often an order is sent while nobody says that it has arrived. */
+const SENT_MAX = 3;
 
 type Ordered = { readonly lease: Lease; readonly outcome: OrderOutcome };
 
@@ -35,13 +43,14 @@ export async function orderLeases(cli: Cli, files: readonly string[], options: O
   });
   const signer = await cli.keys.read(options.keyFile);
   await using connected = await cli.connect();
-  const { orders, problems } = await checkOrders(cli, connected, documents, signer);
+  const { orders, problems } = await checkOrders(cli, connected, documents, { signer, engineKey: options.engineKey });
   refuseProblems(cli, problems);
   const attributes = { "muster.leases": orders.length };
-  const { code, records } = await inSpan("@muster/cli", "muster lease order", { attributes }, () =>
+  const { code, records, failure } = await inSpan("@muster/cli", "muster lease order", { attributes }, () =>
     sendOrders(cli, connected, orders, options),
   );
   if (options.output !== "table") print(cli.io, options.output, { table: () => [], data: () => records });
+  if (failure !== undefined) throw failure;
   return code;
 }
 
@@ -50,21 +59,57 @@ export function leaseTitle(id: string): string {
   return `${LEASE_NOUN} ${id}`;
 }
 
+export type Sent = {
+  readonly code: ExitCode;
+  /** What was ordered, also before a failure. */
+  readonly records: readonly unknown[];
+  /** What the command ends with, once it has told the rest; undefined: all went well. */
+  readonly failure: CommandError | undefined;
+};
+
 /** Sends what was checked, tells each, and waits where that is wished. */
 export async function sendOrders(
   cli: Cli,
   connected: Connected,
   orders: readonly Order[],
-  options: OrderOptions,
-): Promise<{ readonly code: ExitCode; readonly records: readonly unknown[] }> {
+  options: Pick<OrderOptions, "dryRun" | "wait" | "timeoutMs" | "output">,
+): Promise<Sent> {
   const done: Ordered[] = [];
-  for (const order of orders) {
-    const ordered = await askOfLeases(connected, (leases) => leases.order(order, options.dryRun));
-    done.push(ordered);
-    if (options.output === "table") cli.io.out([describeOrdered(ordered, cli.now(), options.dryRun)]);
+  const sent = (code: ExitCode, failure?: CommandError): Sent => ({
+    code,
+    records: done.map(({ lease, outcome }) => ({ outcome, ...buildLeaseRecord(lease) })),
+    failure,
+  });
+  try {
+    for (const order of orders) {
+      const ordered = await sendOne(connected, order, options.dryRun);
+      done.push(ordered);
+      if (options.output === "table") cli.io.out([describeOrdered(ordered, cli.now(), options.dryRun)]);
+    }
+    return sent(options.wait && !options.dryRun ? await followAll(cli, connected, done, options) : EXIT.ok);
+  } catch (error) {
+    if (error instanceof CommandError) return sent(error.exitCode, error);
+    throw error;
   }
-  const code = options.wait && !options.dryRun ? await followAll(cli, connected, done, options) : EXIT.ok;
-  return { code, records: done.map(({ lease, outcome }) => ({ outcome, ...buildLeaseRecord(lease) })) };
+}
+
+/** An order of which nobody knows whether it has arrived is sent again as it is: it is one lease, however often it comes. */
+async function sendOne(connected: Connected, order: Order, dryRun: boolean): Promise<Ordered> {
+  const { stop } = connected.link;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await askOfLeases(connected, (leases) => leases.order(order, dryRun));
+    } catch (error) {
+      const isUnknown = error instanceof CommandError && error.exitCode === EXIT.unreachable && !dryRun;
+      if (!isUnknown) throw error;
+      if (attempt < SENT_MAX && !stop.aborted) continue;
+      const get = `\`muster lease get ${order.id}\` says whether it was`;
+      throw new CommandError(error.exitCode, `lease ${order.id} may have been ordered: ${error.message}`, {
+        hint: `${get}; with metadata.name ${order.id} the same file is no second order`,
+        cause: error,
+      });
+    }
+  }
 }
 
 /** The orders as they are sent, and all that the engine would refuse of them, at the places where it stands. */
@@ -72,12 +117,16 @@ export async function checkOrders(
   cli: Cli,
   connected: Connected,
   documents: readonly Placed<LeaseDocument>[],
-  signer: Signer,
+  { signer, engineKey }: { readonly signer: Signer; readonly engineKey: string | undefined },
 ): Promise<{ readonly orders: readonly Order[]; readonly problems: readonly Problem[] }> {
   const problems: Problem[] = [];
   const orders: Order[] = [];
+  const engines = new Map<string, EngineIdentity>();
   for (const { value, placeOf } of documents) {
-    const order = await orderOf(cli, connected, value, signer);
+    const engine = engines.get(value.engine) ?? (await engineOf(connected, value.engine, placeOf("spec.engine")));
+    engines.set(value.engine, engine);
+    requireKey(engine, engineKey);
+    const order = await orderOf(cli, connected, value, { signer, engine });
     orders.push(order);
     try {
       await leaseCalls(connected.link).order(order, true);
@@ -92,13 +141,39 @@ export async function checkOrders(
   return { orders, problems };
 }
 
-async function orderOf(cli: Cli, connected: Connected, document: LeaseDocument, signer: Signer): Promise<Order> {
-  const found = document.id === undefined ? undefined : await findLease(connected, document.id);
+/** Who serves a document. Throws CommandError with the place of the document; nothing was ordered by then. */
+async function engineOf(connected: Connected, id: string, place: Place): Promise<EngineIdentity> {
+  try {
+    return await askEngine(connected, id);
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    throw new CommandError(error.exitCode, `${describePlace(place)}: ${error.message}`, {
+      hint: ["nothing was ordered", error.hint].filter((each) => each !== undefined).join("; "),
+      cause: error,
+    });
+  }
+}
+
+function requireKey({ engine, key }: EngineIdentity, wanted: string | undefined): void {
+  if (wanted === undefined || key === wanted) return;
+  throw new CommandError(EXIT.refused, `engine ${engine} has the key ${key}, and not ${wanted}`, {
+    hint: "nothing was sealed or sent; who runs the engine knows its key, which its log tells as it starts",
+  });
+}
+
+async function orderOf(
+  cli: Cli,
+  connected: Connected,
+  open: LeaseDocument,
+  { signer, engine }: { readonly signer: Signer; readonly engine: EngineIdentity },
+): Promise<Order> {
+  const id = open.id ?? buildLeaseId(cli.now(), cli.randomId());
+  const document = { ...open, data: sealData(open, { id, signer, engine }) };
+  const found = open.id === undefined ? undefined : await findLease(connected, id);
   const plan = planOrder(document, signer.userId, found);
   if (plan.send === "nothing")
     throw new CommandError(EXIT.refused, plan.because, { hint: "take another metadata.name, or leave it out" });
   if (plan.send === "again" && found !== undefined) return found.order;
-  const id = document.id ?? buildLeaseId(cli.now(), cli.randomId());
   const unsigned = buildOrder(document, { id, user: signer.userId, createdNs: nsFromMs(cli.now()) });
   return { ...unsigned, signature: signer.sign(buildOrderBytes(unsigned)) };
 }
@@ -113,20 +188,24 @@ function describeOrdered({ lease, outcome }: Ordered, nowMs: number, dryRun: boo
     RESENT: `was ordered before: ${lease.phase}, ends ${describeEnd(lease, nowMs)}`,
     RETRIED: "had failed, and is tried again",
   }[outcome];
-  return `${LEASE_NOUN}/${lease.order.id} ${what}${dryRun ? " (dry run: nothing was done)" : ""}`;
+  const sealed = dryRun ? sealedFields("order", lease.order) : [];
+  const secrets = sealed.length === 0 ? "" : `; sealed to engine ${lease.order.engine}: ${sealed.join(", ")}`;
+  return `${LEASE_NOUN}/${lease.order.id} ${what}${dryRun ? ` (dry run: nothing was done${secrets})` : ""}`;
 }
 
 async function followAll(
   cli: Cli,
   connected: Connected,
   ordered: Ordered[],
-  { timeoutMs, output }: OrderOptions,
+  { timeoutMs, output }: Pick<OrderOptions, "timeoutMs" | "output">,
 ): Promise<ExitCode> {
   for (const [index, { lease, outcome }] of ordered.entries()) {
     const followed = await followLease(cli, connected, lease, { wish: "active", timeoutMs });
     if (followed.code !== EXIT.ok) return followed.code;
     ordered[index] = { lease: followed.last, outcome };
-    if (output === "table") cli.io.out([`${LEASE_NOUN}/${lease.order.id} ACTIVE: ${followed.last.result?.data ?? ""}`]);
+    const { order, result } = followed.last;
+    const told = result === undefined ? "" : showResultData(order, result);
+    if (output === "table") cli.io.out([`${LEASE_NOUN}/${order.id} ACTIVE: ${told}`]);
   }
   return EXIT.ok;
 }

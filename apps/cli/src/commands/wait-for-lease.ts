@@ -26,6 +26,12 @@ export async function waitForLease(cli: Cli, id: string, { wish, timeoutMs, outp
     wish.for === "delete" ? unlessMissing(leases.get(id)) : leases.get(id),
   );
   if (start === undefined) {
+    // Of one that never was nothing is told: then the id is a slip.
+    const events = await askOfLeases(connected, (leases) => leases.history(id, 1));
+    if (events.length === 0)
+      throw new CommandError(EXIT.refused, `lease ${id} does not exist, and nothing is told of one that did`, {
+        hint: "`muster lease get` lists those that exist",
+      });
     if (output === "table") cli.io.out(met);
     return EXIT.ok;
   }

@@ -25,21 +25,26 @@ export type SeenLeases = {
   readonly waiting: readonly Pick<Lease, "waitingBecause">[];
   /** Over, and not gone yet. */
   readonly ending: readonly Pick<Lease, "order" | "waitingBecause">[];
+  /** Why what leases have left behind waits for somebody to confirm it; empty: it does not. */
+  readonly cleanupHeld: string;
 };
 
 /** Leases that are named. */
 const SHOWN_MAX = 3;
 const GIB = 1024 ** 3;
 const NAME = "leases";
+const CONFIRM =
+  "see whether the records of leases are lost: nothing is removed meanwhile; `muster lease cleanup --dry-run` lists what would go, and with --confirm N up to N go";
 
 /** Whoever answers nothing about leases is told of among the services. */
 export function buildLeaseChecks(seen: Seen<SeenLeases>): Check[] {
   if ("trouble" in seen) return [];
-  const { load, waiting, ending } = seen.value;
+  const { load, waiting, ending, cleanupHeld } = seen.value;
+  const held = cleanupHeld === "" ? [] : [warning("clean-up of leases", plain(cleanupHeld), CONFIRM)];
   const stuck = ending.filter(({ waitingBecause }) => waitingBecause !== "");
   const wait = waiting.length === 0 ? [] : [`${waiting.length} not there yet`];
   const detail = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
-  if (stuck.length === 0) return [ok(NAME, detail)];
+  if (stuck.length === 0) return [ok(NAME, detail), ...held];
   const told = stuck.slice(0, SHOWN_MAX).map(({ order, waitingBecause }) => `${order.id}: ${plain(waitingBecause)}`);
   const more = stuck.length - told.length;
   return [
@@ -48,6 +53,7 @@ export function buildLeaseChecks(seen: Seen<SeenLeases>): Check[] {
       `${detail}; ${plural(stuck.length, "lease")} cannot be taken down: ${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
       "what they had stays until that is mended, and is then taken down by itself",
     ),
+    ...held,
   ];
 }
 

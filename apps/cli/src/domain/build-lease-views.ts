@@ -1,10 +1,11 @@
-import { DURATION_NS_MAX, formatDurationNs, formatRfc3339 } from "@muster/leases";
+import { DURATION_NS_MAX, formatDurationNs, formatRfc3339, type Order, type Result } from "@muster/leases";
 import { buildFacts } from "./build-facts.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 import type { Lease, LeaseEvent } from "./lease.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
 import { colourOf, paint } from "./paint.ts";
+import { showOrderData, showResultData } from "./sealed-view.ts";
 import type { Verdict } from "./verify-lease.ts";
 
 export function buildLeaseTable(leases: readonly Lease[], nowMs: number, style: TableStyle): string[] {
@@ -20,8 +21,8 @@ export function buildLeaseTable(leases: readonly Lease[], nowMs: number, style: 
   return buildTable(["LEASE", "TYPE", "PHASE", "ENDS", "AGE", "USER", "WHY"], rows, style);
 }
 
-/** All that is known of one, for people. Nothing is cut: it is there to be copied. */
-export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
+/** All that is known of one, for people. Nothing is cut: it is there to be copied. `opened`: the data of its result, where they were sealed for who reads this. */
+export function buildLeaseDescription(lease: Lease, nowMs: number, opened?: string): string[] {
   const { order, phase, renewal, result, run } = lease;
   const why = whyOf(lease);
   const facts: (readonly [string, string])[] = [
@@ -29,7 +30,7 @@ export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
     ["phase", phase],
     ...(why === "" ? [] : [["why", why] as const]),
     ["type", order.type],
-    ["data", order.data],
+    ["data", showOrderData(order)],
     ["ordered", `${formatRfc3339(order.createdNs)}, for ${formatDurationNs(order.durationNs)}`],
     ["ends", `${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, nowMs)}`],
     ...(renewal === undefined ? [] : [["renewed", times(renewal.sequence)] as const]),
@@ -38,9 +39,13 @@ export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
     ...(lease.traceparent === "" ? [] : [["trace", lease.traceparent] as const]),
     ...(order.reference === undefined ? [] : [["instead of", order.reference] as const]),
     ...(run > 1 ? [["begun", times(run)] as const] : []),
-    ...(result === undefined ? [] : [["result", `${result.state}: ${result.message || result.data}`] as const]),
+    ...(result === undefined ? [] : [["result", `${result.state}: ${toldOf(order, result, opened)}`] as const]),
   ];
   return [...buildFacts(facts), "", `\`muster lease history ${order.id}\` shows what happened to it`];
+}
+
+function toldOf(order: Order, result: Result, opened: string | undefined): string {
+  return result.message || (opened ?? showResultData(order, result));
 }
 
 /** When it is over, seen from now; of one that is over, that it is. */

@@ -42,6 +42,7 @@ function writeJson(value: unknown, indent: string): string {
     ? value.map((item) => writeJson(item, deeper))
     : Object.entries(value).map(([key, item]) => `${JSON.stringify(key)}: ${writeJson(item, deeper)}`);
   const [open, close] = list ? "[]" : "{}";
+  if (parts.length === 0) return list ? "[]" : "{}";
   return `${open}\n${parts.map((part) => deeper + part).join(",\n")}\n${indent}${close}`;
 }
 

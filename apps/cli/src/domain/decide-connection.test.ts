@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { decideConnection, describeConnection } from "./decide-connection.ts";
 
-const alive = { natsUrl: "nats://local:1", natsNkeyFile: "/k", natsTokenFile: "", alive: true };
+const alive = { natsUrl: "nats://local:1", natsNkeyFile: "/k", natsTokenFile: "", natsCaFile: "", alive: true };
 const nothing = { natsUrl: undefined, variables: {} };
 const variables = { MUSTER_NATS_NKEY_FILE: "/mine" };
 
@@ -25,6 +25,12 @@ it.each([
     known: { option: undefined, env: { natsUrl: undefined, variables }, local: alive },
     natsUrl: "nats://local:1",
     credential: { variables: { MUSTER_NATS_NKEY_FILE: "/k" } },
+  },
+  {
+    title: "the authority of a local stack of containers, too",
+    known: { option: undefined, env: nothing, local: { ...alive, natsCaFile: "/ca" } },
+    natsUrl: "nats://local:1",
+    credential: { variables: { MUSTER_NATS_NKEY_FILE: "/k", MUSTER_NATS_CA_FILE: "/ca" } },
   },
   {
     title: "the token of a local stack on a server that was named",

@@ -10,11 +10,13 @@ export type Connection = {
 export type Credential =
   { readonly variables: Readonly<Record<string, string | undefined>> } | { readonly tokenFile: string };
 
-/** What `npm start -- --keep` leaves for the CLI: a key of its own or, where the server was named, its token. */
+/** What `npm start -- --keep` or `docker compose up` leaves for the CLI: a key of its own or, where the server was named, its token. */
 export type LocalStack = {
   readonly natsUrl: string;
   readonly natsNkeyFile: string;
   readonly natsTokenFile: string;
+  /** Who signs the certificate of its server; empty where that has none. */
+  readonly natsCaFile: string;
   readonly alive: boolean;
 };
 
@@ -45,15 +47,18 @@ export function decideConnection(known: {
       natsUrl: local.natsUrl,
       credential: credentialOf(local),
       because: "local stack",
-      hint: "look at its logs in .muster/logs",
+      hint: "look at its logs: those of `npm start` are in .muster/logs, those of containers shown by `docker compose logs`",
     };
   }
   const gone = local === undefined ? "" : "the local stack that was here has ended; ";
   return { natsUrl: DEFAULT_NATS_URL, credential, because: "default", hint: gone + START };
 }
 
-function credentialOf({ natsNkeyFile, natsTokenFile }: LocalStack): Credential {
-  if (natsNkeyFile !== "") return { variables: { MUSTER_NATS_NKEY_FILE: natsNkeyFile } };
+function credentialOf({ natsNkeyFile, natsTokenFile, natsCaFile }: LocalStack): Credential {
+  if (natsNkeyFile !== "") {
+    const authority = natsCaFile === "" ? {} : { MUSTER_NATS_CA_FILE: natsCaFile };
+    return { variables: { MUSTER_NATS_NKEY_FILE: natsNkeyFile, ...authority } };
+  }
   return natsTokenFile === "" ? { variables: {} } : { tokenFile: natsTokenFile };
 }
 

@@ -21,6 +21,7 @@ it.each<[what: string, lease: Partial<Lease>, code: string, message: RegExp]>([
   ["waits for another one", { phase: "ORDERED", waitingBecause: "waits for network home" }, "WAITING", /network home/],
   ["is tried again", { phase: "PROVISIONING", waitingBecause: "no image" }, "NOT_YET", /tried again: no image/],
   ["is there", {}, "ACTIVE", /it ends in 60m|it ends in 1h/],
+  ["is there, with a node that died", { waitingBecause: "node n-0" }, "TROUBLED", /not all as it should be: node n-0/],
   ["crashed", { phase: "DECOMMISSIONING", ending }, "CRASHED", /taken down: CRASHED: 4 exits/],
   [
     "cannot be taken down",
@@ -57,6 +58,7 @@ it("counts leases for the doctor, against what is limited, and warns of those th
     },
     waiting: [{ waitingBecause: "" }],
     ending: [aLease()],
+    cleanupHeld: "",
   };
   expect(buildLeaseChecks({ value: seen })).toMatchObject([
     { status: "ok", detail: "engine main: 3 active, 1 not there yet, 1.5 of 4 GiB memory" },
@@ -65,5 +67,9 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   const [check] = buildLeaseChecks({ value: { ...seen, ending } });
   expect(check?.status).toBe("warning");
   expect(check?.detail).toMatch(/5 leases cannot be taken down: (4711-1: away; ){3}and 2 more$/);
+  const held = buildLeaseChecks({ value: { ...seen, cleanupHeld: "no record of any lease" } });
+  expect(held.map(({ status }) => status)).toEqual(["ok", "warning"]);
+  expect(held[1]).toMatchObject({ detail: "no record of any lease" });
+  expect(held[1]?.next).toContain("muster lease cleanup --dry-run");
   expect(buildLeaseChecks({ trouble: "no engine" })).toEqual([]);
 });

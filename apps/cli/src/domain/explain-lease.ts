@@ -23,6 +23,12 @@ export function explainLease(
         ? { code: "PROVISIONING", message: "it is being made", next: "" }
         : { code: "NOT_YET", message: `it is being made, and tried again: ${waitingBecause}`, next: "" };
     case "ACTIVE":
+      if (waitingBecause !== "")
+        return {
+          code: "TROUBLED",
+          message: `it was there, and is not all as it should be: ${waitingBecause}`,
+          next: "what can be made again is made again by itself; what cannot be, order anew",
+        };
       return {
         code: "ACTIVE",
         message: `all of it is there; it ends ${describeEnd(lease, nowMs)}`,
@@ -53,5 +59,9 @@ const ENGINE = "`muster doctor` says whether an engine runs";
 
 /** The explanation for people. */
 export function buildLeaseExplanation({ order, phase }: Lease, { code, message, next }: Explanation): string[] {
-  return [`lease ${order.id} ${phase}: ${code}`, `  ${message}`, ...(next === "" ? [] : [`next: ${next}`])];
+  return [
+    `lease ${order.id} ${phase}${code === phase ? "" : `: ${code}`}`,
+    `  ${message}`,
+    ...(next === "" ? [] : [`next: ${next}`]),
+  ];
 }

@@ -1,5 +1,5 @@
+import { buildDataSchema, type LeaseType } from "@muster/leases/data";
 import type { Schema } from "./build-session-schema.ts";
-import { LEASE_DATA } from "./lease-data.ts";
 import { API_VERSION } from "./session-document.ts";
 
 export const LEASE_KIND = "Lease";
@@ -10,11 +10,16 @@ export function isLeaseWord(word: string): boolean {
   return word === LEASE_NOUN || word === `${LEASE_NOUN}s`;
 }
 
-export const LEASE_TYPES = ["network", "volume", "container", "zdb", "kubernetes", "machine", "debug"] as const;
-export type LeaseType = (typeof LEASE_TYPES)[number];
+export const LEASE_TYPES: readonly LeaseType[] = [
+  "network",
+  "volume",
+  "container",
+  "zdb",
+  "kubernetes",
+  "machine",
+  "debug",
+];
 
-/** Of the data, as JSON. */
-export const LEASE_DATA_BYTES_MAX = 65_536;
 export const ENGINE_DEFAULT = "main";
 export const ENGINE_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
 export const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
@@ -66,7 +71,7 @@ export function buildLeaseSchema(): Schema {
         }),
         allOf: LEASE_TYPES.map((type) => ({
           if: { required: ["type"], properties: { type: { const: type } } },
-          then: { ...(type !== "debug" && { required: ["data"] }), properties: { data: LEASE_DATA[type] } },
+          then: { ...(type !== "debug" && { required: ["data"] }), properties: { data: buildDataSchema(type) } },
         })),
       },
     }),

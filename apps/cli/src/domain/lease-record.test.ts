@@ -30,8 +30,8 @@ function signed(legacy = false): Lease {
     ...lease,
     expiresAtNs: renewal.expiresAtNs,
     order: { ...order, signature: user.sign(legacy ? buildLegacyOrderBytes(order) : buildOrderBytes(order)) },
-    renewal: { ...renewal, signature: user.sign(buildRenewalBytes(renewal)) },
-    endRequest: { ...endRequest, signature: user.sign(buildEndBytes(endRequest)) },
+    renewal: { ...renewal, signature: user.sign(buildRenewalBytes(renewal, order)) },
+    endRequest: { ...endRequest, signature: user.sign(buildEndBytes(endRequest, order)) },
     result: { ...result, signature: engine.sign(buildResultBytes(result)) },
   };
 }
@@ -48,7 +48,13 @@ const verdictsOf = (lease: SignedLease, key?: string): string[] =>
 
 it("tells everything that is signed, so that whoever has the JSON can verify it", () => {
   const lease = read(buildLeaseRecord(signed()));
-  expect(verdictsOf(lease, engine.userId)).toEqual(["order ok", "renewal ok", "end request ok", "result ok", "end ok"]);
+  expect(verdictsOf(lease, engine.userId)).toEqual([
+    "order ok",
+    "renewal ok",
+    "end request ok",
+    "result ok",
+    "expires ok",
+  ]);
   expect(verdictsOf(lease)).toContain("result unchecked");
   expect(verdictsOf(lease, user.userId)).toContain("result wrong");
   expect(verdictsOf(lease, "none")).toContain("result wrong");
@@ -85,7 +91,7 @@ it("keeps each nanosecond and byte of what is signed", () => {
 it.each<[field: string, alter: (lease: Lease) => Lease, wrong: string]>([
   ["data", (lease) => ({ ...lease, order: { ...lease.order, data: "{}" } }), "order wrong"],
   ["duration", (lease) => ({ ...lease, order: { ...lease.order, durationNs: 1n } }), "order wrong"],
-  ["end", (lease) => ({ ...lease, expiresAtNs: lease.expiresAtNs + 1n }), "end wrong"],
+  ["time of its end", (lease) => ({ ...lease, expiresAtNs: lease.expiresAtNs + 1n }), "expires wrong"],
   ["renewal", (lease) => ({ ...lease, renewal: { ...lease.renewal!, sequence: 4 } }), "renewal wrong"],
   ["end request", (lease) => ({ ...lease, endRequest: { ...lease.endRequest!, createdNs: 1n } }), "end request wrong"],
   ["result", (lease) => ({ ...lease, result: { ...lease.result!, data: "1" } }), "result wrong"],

@@ -21,6 +21,7 @@ export function colourOf(word: string): Colour {
     case "INTERNAL_ERROR":
     case "FAILED":
     case "failed":
+    case "STUCK":
       return "red";
     case "CANCELLED":
     case "RESTARTING":
@@ -29,6 +30,8 @@ export function colourOf(word: string): Colour {
     case "UNKNOWN":
     case "waiting":
     case "warning":
+    case "DELAYED":
+    case "TROUBLED":
       return "yellow";
     case "ORDERED":
     case "PROVISIONING":

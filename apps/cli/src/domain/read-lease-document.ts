@@ -1,26 +1,15 @@
 import { faultOf } from "@muster/faults";
-import { parseDurationNs, splitId } from "@muster/leases";
-import { checkLabelValue } from "@muster/names";
-import { checkSchema } from "./check-schema.ts";
+import { splitId } from "@muster/leases";
+import { readData as readLeaseData, type LeaseType } from "@muster/leases/data";
 import { findNonJson } from "./find-non-json.ts";
-import { LEASE_DATA } from "./lease-data.ts";
-import {
-  ENGINE_DEFAULT,
-  ENGINE_PATTERN,
-  LEASE_DATA_BYTES_MAX,
-  LEASE_KIND,
-  LEASE_TYPES,
-  type LeaseDocument,
-  type LeaseType,
-} from "./lease-document.ts";
-import { valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
+import { readLeaseDuration } from "./lease-duration.ts";
+import { ENGINE_DEFAULT, ENGINE_PATTERN, LEASE_KIND, LEASE_TYPES, type LeaseDocument } from "./lease-document.ts";
+import { describeUnknownField, valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
 import { API_VERSION } from "./session-document.ts";
 
 export type ReadLease =
   | { readonly ok: true; readonly document: LeaseDocument }
   | { readonly ok: false; readonly findings: readonly Finding[] };
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const ENGINE = new RegExp(ENGINE_PATTERN);
 
@@ -78,9 +67,10 @@ function readDuration(reader: ValueReader, value: unknown): bigint | undefined {
   const path = ["spec", "duration"];
   const text = reader.text(path, value);
   if (text === undefined) return undefined;
-  const ns = parseDurationNs(text);
-  if (ns === undefined || ns === 0n) reader.report(path, `must be a duration such as 2h or 1d12h, or forever`);
-  return ns;
+  const read = readLeaseDuration(text);
+  if ("ns" in read) return read.ns;
+  reader.report(path, read.trouble);
+  return undefined;
 }
 
 /** As JSON. */
@@ -92,27 +82,13 @@ function readData(reader: ValueReader, type: LeaseType, value: unknown): string 
     reader.report(odd, "cannot be handed on as JSON; write it as a string");
     return undefined;
   }
-  checkSchema(reader, LEASE_DATA[type], path, value);
-  if (type === "machine" && isMapping(value)) checkPool(reader, [...path, "pool"], value["pool"]);
   const json = JSON.stringify(data);
-  const bytes = new TextEncoder().encode(json).length;
-  if (bytes > LEASE_DATA_BYTES_MAX) reader.report(path, `has ${bytes} bytes as JSON; ${LEASE_DATA_BYTES_MAX} at most`);
-  return json;
-}
-
-/** The pool of one that is a text. */
-function checkPool(reader: ValueReader, path: Path, pool: unknown): void {
-  const wrong = typeof pool === "string" && pool !== "" ? reasonOf(pool) : undefined;
-  if (wrong !== undefined) reader.report(path, wrong);
-}
-
-function reasonOf(pool: string): string | undefined {
-  const fault = checkLabelValue("pool", pool);
-  return fault?.code === "invalid_request" ? fault.reason : undefined;
-}
-
-function isMapping(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  const read = readLeaseData(type, json);
+  if (read.ok) return json;
+  for (const { path: at, reason, known } of read.problems)
+    if (known === undefined) reader.report([...path, ...at], reason);
+    else reader.report([...path, ...at], describeUnknownField(String(at.at(-1)), known), "key");
+  return undefined;
 }
 
 function optional<Given, Value>(given: Given | undefined, read: (given: Given) => Value): Value | undefined {

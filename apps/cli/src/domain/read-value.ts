@@ -37,7 +37,7 @@ export function valueReader(): ValueReader {
         return undefined;
       }
       for (const key of Object.keys(value)) {
-        if (!fields.includes(key)) report([...path, key], unknownField(key, fields), "key");
+        if (!fields.includes(key)) report([...path, key], describeUnknownField(key, fields), "key");
       }
       return value;
     },
@@ -85,7 +85,8 @@ function describeValue(value: unknown): string {
   return "a mapping";
 }
 
-function unknownField(key: string, fields: readonly string[]): string {
+/** What to say of a field that there is not, among those that there are. */
+export function describeUnknownField(key: string, fields: readonly string[]): string {
   const near = nearestName(key, fields);
   const known = near === undefined ? `; known are ${fields.join(", ")}` : meant(near);
   return `unknown field "${key.length > 64 ? `${key.slice(0, 63)}…` : key}"${known}`;

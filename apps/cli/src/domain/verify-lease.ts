@@ -13,7 +13,7 @@ import type { SignedLease } from "./lease.ts";
 export type Verify = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;
 
 export type Verdict = {
-  readonly what: "order" | "renewal" | "end request" | "result" | "end";
+  readonly what: "order" | "renewal" | "end request" | "result" | "expires";
   /** Whose signature is looked at. */
   readonly by: string;
   readonly verdict: "ok" | "wrong" | "unchecked";
@@ -35,9 +35,10 @@ export function verifyLease(lease: SignedLease, engineKey: string | undefined, v
   const verdicts = [
     check("order", user, isLegacy ? buildLegacyOrderBytes(order) : buildOrderBytes(order), order.signature),
   ];
-  if (renewal !== undefined) verdicts.push(check("renewal", user, buildRenewalBytes(renewal), renewal.signature));
+  if (renewal !== undefined)
+    verdicts.push(check("renewal", user, buildRenewalBytes(renewal, order), renewal.signature));
   if (endRequest !== undefined)
-    verdicts.push(check("end request", user, buildEndBytes(endRequest), endRequest.signature));
+    verdicts.push(check("end request", user, buildEndBytes(endRequest, order), endRequest.signature));
   if (result !== undefined)
     verdicts.push(
       engineKey === undefined
@@ -46,7 +47,7 @@ export function verifyLease(lease: SignedLease, engineKey: string | undefined, v
     );
   const signedEndNs = renewal?.expiresAtNs ?? endOf(order);
   verdicts.push({
-    what: "end",
+    what: "expires",
     by: user,
     verdict: signedEndNs === expiresAtNs ? "ok" : "wrong",
     why: signedEndNs === expiresAtNs ? "" : "it is another one than its user signed",

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { client, type Bus } from "@muster/bus";
 import { faultOf } from "@muster/faults";
@@ -12,13 +11,16 @@ import { continueJob, JOB_CONDITIONS, recallPhases } from "../domain/job-phases.
 import { nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
 import type { Checked, Kind, Link, WorkCalls } from "./kind.ts";
+// Imported, so that it is in the bundle; editors read it at the root.
+// eslint-disable-next-line @nx/enforce-module-boundaries
+import schema from "../../../../schemas/job.schema.json" with { type: "json" };
 
 /** What `kind` and `apiVersion` of their documents say. The first is Muster's own; `job/NAME` means one of any of them. */
 const OWN = "Job";
 const WORDS = [OWN, "TFJob", "PyTorchJob", "MPIJob", "JAXJob"] as const;
 type Word = (typeof WORDS)[number];
 
-const SCHEMA = new URL("../../../../schemas/job.schema.json", import.meta.url);
+const SCHEMA: Schema = schema;
 /** After a failure of a long poll that only hurries things up. */
 const ASK_AGAIN_MS = 1000;
 
@@ -33,10 +35,10 @@ function buildJobKind(word: Word): Kind {
     plural: `${noun}s`,
     ...(!own && { within: OWN.toLowerCase() }),
     documents: [word],
-    schema: own ? readSchema : undefined,
+    schema: own ? () => SCHEMA : undefined,
     read: (value) => {
       const apiVersion = own ? `${API_GROUP}/v1` : "kubeflow.org/v1";
-      const read = readJobDocument(value, apiVersion, own ? readSchema() : undefined);
+      const read = readJobDocument(value, apiVersion, own ? SCHEMA : undefined);
       if (!read.ok) return read;
       const { name, manifest } = read.document;
       return {
@@ -61,10 +63,6 @@ function buildJobKind(word: Word): Kind {
       });
     },
   };
-}
-
-function readSchema(): Schema {
-  return JSON.parse(readFileSync(SCHEMA, "utf8")) as Schema;
 }
 
 async function check({ bus, stop }: Link, name: string, manifest: Readonly<Record<string, unknown>>): Promise<Checked> {

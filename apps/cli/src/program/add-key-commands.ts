@@ -41,3 +41,8 @@ Examples:
 export function keyFileOption(): Option {
   return new Option("--key-file <file>", "the private key, instead of MUSTER_KEY and MUSTER_KEY_FILE");
 }
+
+/** Of the engine that orders are for. */
+export function engineKeyOption(): Option {
+  return new Option("--engine-key <id>", "seal secrets to this key only; end with 4 when the engine has another one");
+}

@@ -1,15 +1,16 @@
-import { parseDurationNs } from "@muster/leases";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
+import { cleanUpLeases } from "../commands/clean-up-leases.ts";
 import { EVENTS_DEFAULT, showHistory } from "../commands/lease-history.ts";
 import { leaseIdOf } from "../commands/lease-questions.ts";
 import { endLease, getLeases, renewLease, verifyLeases } from "../commands/leases.ts";
 import { orderLeases } from "../commands/order-leases.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { LEASE_PHASES } from "../domain/lease.ts";
+import { readLeaseDuration } from "../domain/lease-duration.ts";
 import { LEASE_TYPES } from "../domain/lease-document.ts";
-import { keyFileOption } from "./add-key-commands.ts";
+import { engineKeyOption, keyFileOption } from "./add-key-commands.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
 
 const ID = "id of the lease, also as lease/ID";
@@ -39,10 +40,13 @@ Examples:
   addGet(lease, cli, answer);
   addHistory(lease, cli, answer);
   addVerify(lease, cli, answer);
+  addCleanup(lease, cli, answer);
 }
 
 function addOrder(lease: Command, cli: Cli, answer: Answer): void {
-  type Options = OutputOption & KeyOption & Wait & { readonly filename: string[]; readonly dryRun?: true };
+  type Options = OutputOption &
+    KeyOption &
+    Wait & { readonly filename: string[]; readonly dryRun?: true; readonly engineKey?: string };
   lease
     .command("order")
     .description("Sign what YAML files of kind Lease say, and order it.")
@@ -52,7 +56,8 @@ function addOrder(lease: Command, cli: Cli, answer: Answer): void {
         .argParser((file: string, before: string[]) => [...before, file])
         .default([], "none"),
     )
-    .option("--dry-run", "check the files, with the engine, and order nothing")
+    .option("--dry-run", "check the files, with the engine, say what is sealed to it, and order nothing")
+    .addOption(engineKeyOption())
     .option("--wait", "wait until all of it is there; Ctrl-C leaves the lease as it is")
     .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
     .addOption(keyFileOption())
@@ -70,14 +75,14 @@ Examples:
   muster lease order -f lease.yaml -o json | jq -r '.[].id'`,
     )
     .action(
-      answer((files: string[], { filename, dryRun, wait, timeout, keyFile, output }: Options) => {
+      answer((files: string[], { filename, dryRun, engineKey, wait, timeout, keyFile, output }: Options) => {
         const all = [...files, ...filename];
         if (all.length === 0)
           throw new CommandError(EXIT.usage, "no file is named", {
             hint: "muster lease order -f FILE; - is standard input",
           });
         const flags = { dryRun: dryRun === true, wait: wait === true };
-        return orderLeases(cli, all, { ...flags, timeoutMs: timeout, keyFile, output });
+        return orderLeases(cli, all, { ...flags, engineKey, timeoutMs: timeout, keyFile, output });
       }),
     );
 }
@@ -123,7 +128,8 @@ function addEnd(lease: Command, cli: Cli, answer: Answer): void {
 }
 
 function addGet(lease: Command, cli: Cli, answer: Answer): void {
-  type Options = OutputOption & KeyOption & { readonly mine?: true; readonly type?: string; readonly phase?: string };
+  type Options = OutputOption &
+    KeyOption & { readonly mine?: true; readonly type?: string; readonly phase?: string; readonly secret?: string };
   lease
     .command("get")
     .description("List leases, the oldest first, or show one.")
@@ -131,6 +137,7 @@ function addGet(lease: Command, cli: Cli, answer: Answer): void {
     .option("--mine", "only those of your key")
     .addOption(new Option("--type <type>", "only those of this type").choices(LEASE_TYPES))
     .addOption(new Option("--phase <phase>", "only those in this phase").choices(LEASE_PHASES))
+    .option("--secret <field>", "print only this of the result of one, opened with your key")
     .addOption(keyFileOption())
     .addOption(outputOption())
     .addHelpText(
@@ -139,12 +146,17 @@ function addGet(lease: Command, cli: Cli, answer: Answer): void {
 Examples:
   muster lease get --mine
   muster lease get 1767225600000-7
+  muster lease get 1767225600000-7 --secret kubeconfig > kubeconfig
   muster lease get --phase ACTIVE -o json | jq '.[].result.data | fromjson'`,
     )
     .action(
-      answer((id: string | undefined, { mine, type, phase, keyFile, output }: Options) => {
+      answer((id: string | undefined, { mine, type, phase, secret, keyFile, output }: Options) => {
+        if (secret !== undefined && id === undefined)
+          throw new CommandError(EXIT.usage, "--secret is of one lease, and none is named", {
+            hint: `muster lease get ID --secret ${secret}; \`muster lease get --mine\` lists those of your key`,
+          });
         const filter = { type, phase };
-        return getLeases(cli, { id: id && leaseIdOf(id), mine: mine === true, filter, keyFile, output });
+        return getLeases(cli, { id: id && leaseIdOf(id), mine: mine === true, secret, filter, keyFile, output });
       }),
     );
 }
@@ -202,12 +214,45 @@ Examples:
     );
 }
 
+function addCleanup(lease: Command, cli: Cli, answer: Answer): void {
+  type Options = OutputOption & { readonly engine: string; readonly dryRun?: true; readonly confirm: number };
+  lease
+    .command("cleanup")
+    .description("Remove what leases that are over have left behind.")
+    .option("--engine <id>", "of this engine", "main")
+    .option("--dry-run", "only say what would be removed")
+    .addOption(
+      new Option("--confirm <n>", "up to so many may go, even if it looks as if records were lost")
+        .argParser(countArgument)
+        .default(0),
+    )
+    .addOption(outputOption())
+    .addHelpText(
+      "after",
+      `
+What has looked left over once is removed when it still does some time later.
+
+Examples:
+  muster lease cleanup --dry-run
+  muster lease cleanup --confirm 120`,
+    )
+    .action(
+      answer(({ engine, dryRun, confirm, output }: Options) =>
+        cleanUpLeases(cli, { engine, dryRun: dryRun === true, confirm, output }),
+      ),
+    );
+}
+
 /** Nanoseconds, and not none. */
 function leaseDurationArgument(text: string): bigint {
-  const ns = parseDurationNs(text);
-  if (ns === undefined || ns === 0n)
-    throw new InvalidArgumentError("A duration with its unit is needed, such as 2h, or forever.");
-  return ns;
+  const read = readLeaseDuration(text);
+  if ("trouble" in read) throw new InvalidArgumentError(`It ${read.trouble}.`);
+  return read.ns;
+}
+
+function countArgument(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError("A whole number from 1 on is needed.");
+  return Number(text);
 }
 
 function eventsArgument(text: string): number {

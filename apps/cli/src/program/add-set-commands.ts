@@ -6,7 +6,7 @@ import { setNameOf } from "../commands/farm-questions.ts";
 import { auditSet, deleteSet, enableSet, holdSet, scaleSet, transferSet } from "../commands/replica-sets.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { SET_REPLICAS_MAX } from "../domain/set-document.ts";
-import { keyFileOption } from "./add-key-commands.ts";
+import { engineKeyOption, keyFileOption } from "./add-key-commands.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
 
 /** How a set is named: as kubectl takes it, too. */
@@ -35,6 +35,7 @@ function addApply(program: Command, cli: Cli, answer: Answer): void {
     wait?: true;
     timeout?: number;
     keyFile?: string;
+    engineKey?: string;
   };
   program
     .command("apply")
@@ -43,6 +44,7 @@ function addApply(program: Command, cli: Cli, answer: Answer): void {
     .addOption(filesOption())
     .option("--replace", "make pods anew when the template has changed, five at a time; `roll` keeps a minimum ready")
     .option("--dry-run", "check the files, with the cluster, and do nothing")
+    .addOption(engineKeyOption())
     .option("--wait", "wait until all replicas are ready, and all leases active")
     .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
     .addOption(keyFileOption())
@@ -63,12 +65,12 @@ Examples:
   sed s/v1/v2/ web.yaml | muster apply --replace -f -`,
     )
     .action(
-      answer((files: string[], { filename, replace, dryRun, wait, timeout, keyFile, output }: Options) => {
+      answer((files: string[], { filename, replace, dryRun, engineKey, wait, timeout, keyFile, output }: Options) => {
         const all = [...files, ...filename];
         if (all.length === 0)
           throw new CommandError(EXIT.usage, "no file is named", { hint: "muster apply -f FILE; - is standard input" });
         const flags = { replace: replace === true, dryRun: dryRun === true, wait: wait === true };
-        return apply(cli, all, { ...flags, timeoutMs: timeout, keyFile, output });
+        return apply(cli, all, { ...flags, engineKey, timeoutMs: timeout, keyFile, output });
       }),
     );
 }

@@ -1,5 +1,6 @@
 import { Argument, InvalidArgumentError, type Command } from "commander";
 import type { Cli } from "../cli.ts";
+import { backup, restore } from "../commands/backup.ts";
 import { complete, completion, SHELLS, type Shell } from "../commands/completion.ts";
 import { dropDeadLetters, listDeadLetters, replayDeadLetters, showDeadLetter } from "../commands/dead-letters.ts";
 import { doctor } from "../commands/doctor.ts";
@@ -18,6 +19,7 @@ import { outputOption, type Answer, type OutputOption } from "./command-options.
 export function addUpkeepCommands(program: Command, cli: Cli, answer: Answer): void {
   addDoctor(program, cli, answer);
   addDeadLetters(program, cli, answer);
+  addBackup(program, cli, answer);
   addEditorAndShell(program, cli, answer);
 }
 
@@ -75,6 +77,21 @@ function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
     .description("Take them away for good.")
     .argument("<id...>", "their ids", lettersArgument)
     .action(answer((ids: number[]) => dropDeadLetters(cli, ids)));
+}
+
+function addBackup(program: Command, cli: Cli, answer: Answer): void {
+  program
+    .command("backup")
+    .description("Copy all that NATS keeps for Muster into a file, while everything runs.")
+    .argument("<file>", "a file that is not there yet; its owner alone may read it")
+    .addHelpText("after", `\nExamples:\n  MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster backup muster-$(date +%F)`)
+    .action(answer((file: string) => backup(cli, file)));
+  program
+    .command("restore")
+    .description("Put a backup into a NATS that has nothing of Muster's, with no service running.")
+    .argument("<file>", "what `muster backup` wrote")
+    .addHelpText("after", `\nExamples:\n  MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster restore muster-2026-01-31`)
+    .action(answer((file: string) => restore(cli, file)));
 }
 
 /** Of documents that are no work. */

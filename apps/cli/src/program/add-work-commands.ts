@@ -245,7 +245,7 @@ function wordOf(text: string): string {
   return text.slice(0, Math.max(0, text.indexOf("/")));
 }
 
-const ANY_LEASE = { mine: false, keyFile: undefined, filter: { type: undefined, phase: undefined } };
+const ANY_LEASE = { mine: false, keyFile: undefined, secret: undefined, filter: { type: undefined, phase: undefined } };
 
 /** As long as kubectl waits when nothing is said. */
 const WAIT_MS = 30_000;

@@ -42,13 +42,13 @@ it("names what a job needs beside its pods and has not", async () => {
 
 it("says which file gives the right that is missing, in the job's status, and makes no pod meanwhile", async () => {
   const { seen, asked } = await look(resource, forbidden);
-  expect(seen.companionsRefused).toContain("apply deploy/kubernetes/mpijobs.yaml");
+  expect(seen.companionsRefused).toMatch(/rights\.mpijobs=true.* or apply deploy\/kubernetes\/mpijobs\.yaml/);
   expect(asked).toHaveLength(1);
   const { status, steps } = planJob(snapshot({ ...seen, nowMs: NOW_MS }), POLICY);
   expect(conditionOf(status, "MachinesReserved")).toMatchObject({
     status: "True",
     reason: "RightsMissing",
-    message: expect.stringContaining("mpijobs.yaml") as unknown,
+    message: expect.stringContaining("rights.mpijobs=true") as unknown,
   });
   expect(steps.map((step) => step.do)).not.toContain("create-pods");
   const after = planJob(snapshot({ status }), POLICY);

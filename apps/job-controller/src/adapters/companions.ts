@@ -7,8 +7,8 @@ import type { JobRow } from "./read-job.ts";
 export type CompanionsSeen = Pick<Snapshot, "companionsMissing" | "companionsRefused">;
 
 export const NOTHING_MISSING: CompanionsSeen = { companionsMissing: [], companionsRefused: undefined };
-/** The rights that only some kinds need are in a file of their own. */
-const RIGHTS_FILE = "deploy/kubernetes/mpijobs.yaml";
+/** The rights that only some kinds need are given apart. */
+const REMEDY = "set rights.mpijobs=true in the values of the chart, or apply deploy/kubernetes/mpijobs.yaml";
 
 /** Only pods need companions: a job of which none will be made is not asked about. */
 function mayMakePods({ spec, status, metadata, cancelled }: JobRow): boolean {
@@ -32,7 +32,7 @@ export async function lookForCompanions(
       const code = kubeFault(error)?.code;
       // The one thing that can be wrong with a question for a name: nobody may ask it.
       if (code === "invalid_request") {
-        const companionsRefused = `the controller has no right to ${plural}, which its pods need: apply ${RIGHTS_FILE}`;
+        const companionsRefused = `the controller has no right to ${plural}, which its pods need: ${REMEDY}`;
         return { companionsMissing: [], companionsRefused };
       }
       if (code !== "not_found") throw error;

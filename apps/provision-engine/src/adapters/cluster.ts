@@ -2,6 +2,7 @@ import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import type { KubeConfiguration } from "../config.ts";
 import { clusterAccess, type AccessOf } from "./cluster-access.ts";
 import { openCrashWatch, type CrashWatch } from "./crash-watch.ts";
+import { withLeaseRights } from "./lease-rights.ts";
 import { leaseObjects, type LeaseObjects } from "./lease-objects.ts";
 
 /** The Kubernetes cluster that leases live in. */
@@ -21,7 +22,7 @@ export function openCluster(
 ): Cluster & AsyncDisposable {
   const config = loadKube(kubeconfig);
   const opened = new AsyncDisposableStack();
-  const calls = opened.use(kubeCalls(config, { timeoutMs: CALL_TIMEOUT_MS }));
+  const calls = withLeaseRights(opened.use(kubeCalls(config, { timeoutMs: CALL_TIMEOUT_MS })), rest.namespace);
   const crashes = opened.use(openCrashWatch(config, rest.namespace, onProblem));
   const accessOf = clusterAccess(config, calls, rest.slices.url);
   const dispose = (): Promise<void> => opened.disposeAsync();

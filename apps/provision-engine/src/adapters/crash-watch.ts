@@ -11,10 +11,16 @@ export type CrashWatch = {
   exitsOf(lease: Pick<LeaseRecord, "order" | "run">): readonly PodExits[];
   /** Told the id of each lease of which something has exited. Returns the way to stop. */
   onExit(listener: (lease: string) => void): () => void;
+  /** Told the id of each lease of which a pod has vanished, for whatever reason. Returns the way to stop. */
+  onGone(listener: (lease: string) => void): () => void;
 };
 
 /** Where there is no cluster. */
-export const NO_PODS: CrashWatch = { exitsOf: () => [], onExit: () => () => undefined };
+export const NO_PODS: CrashWatch = {
+  exitsOf: () => [],
+  onExit: () => () => undefined,
+  onGone: () => () => undefined,
+};
 
 type Seen = PodExits & { readonly lease: string; readonly run: string; readonly namespace: string };
 
@@ -44,6 +50,10 @@ export function openCrashWatch(
     onExit: (listener) =>
       pods.onChange(({ before, after }) => {
         if (after !== undefined && after.exits > (before?.exits ?? 0)) listener(after.lease);
+      }),
+    onGone: (listener) =>
+      pods.onChange(({ before, after }) => {
+        if (before !== undefined && after === undefined) listener(before.lease);
       }),
     [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
   };

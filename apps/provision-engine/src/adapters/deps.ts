@@ -1,24 +1,31 @@
-import { publishEvent, type NatsBus } from "@muster/bus";
+import { client, type NatsBus } from "@muster/bus";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
 import type { KubeCalls } from "@muster/kube";
-import { muster, streams, subjects } from "@muster/proto";
+import { buckets, ReservationService, streams } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { openView, type View } from "@muster/store";
+import { bucketMadeMs, openView, type View } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
 import { openCleaner, type Cleaner } from "../cleaner.ts";
 import type { Config } from "../config.ts";
+import { zdbOverhead } from "../domain/build-zdb.ts";
+import type { Overheads } from "../domain/count-leases.ts";
+import { ZDB } from "../domain/type-zdb.ts";
+import { writeDecision } from "../domain/stored-decision.ts";
 import type { EngineOps } from "../engine.ts";
 import { openHoldings, type Holdings } from "../holdings.ts";
+import { orderSecrets } from "../order-secrets.ts";
 import type { TakePolledDeps } from "../take-polled.ts";
 import type { TellDeps } from "../tell-lease.ts";
 import type { Workload } from "../workloads/workload.ts";
+import { feedbackOver } from "./bus-feedback.ts";
 import type { Cluster } from "./cluster.ts";
 import { NO_PODS } from "./crash-watch.ts";
 import type { HandlerDeps } from "./handlers.ts";
 import { openHistory } from "./history.ts";
+import { joinLeftovers, openLedgerLeftovers } from "./ledger-leftovers.ts";
 import { openLeftovers } from "./leftovers.ts";
-import { toWireResult, type Readable } from "./messages.ts";
+import type { Readable } from "./messages.ts";
 import { startMetrics, type LeaseMetrics } from "./metrics.ts";
 import { openPolling, type Polled } from "./polling.ts";
 import { makeRecords, openLeases, type Records } from "./records.ts";
@@ -59,16 +66,17 @@ export async function openDeps(
   const records = makeRecords(bucket);
   const history = openHistory(bus);
   const { capacity } = config;
-  const holdings = openHoldings(capacity);
+  const holdings = openHoldings(capacity, overheadsOf(config));
   undo.defer(follow(view, holdings, config.order.engine));
   const metrics = undo.use(
     startMetrics({ phases: () => holdings.phases().phases, stuck: () => holdings.phases().stuck }),
   );
-  const cleaner = cleanerOf(context, { records, metrics, calls: cluster?.calls });
+  const cleaner = cleanerOf(context, { bus, records, metrics, calls: cluster?.calls });
   const requests: HandlerDeps = {
     records,
     nowNs,
     verify: verifySignature,
+    key: signer.userId,
     policy: config.order,
     traceparent: traceparentOf,
     view,
@@ -92,6 +100,7 @@ export async function openDeps(
       feedback,
       holdings,
       workloads: new Map(workloads.map((each) => [each.type, each])),
+      secrets: orderSecrets(signer, { unsealed: config.order.unsealedSecrets }),
       crashes: cluster?.crashes ?? NO_PODS,
       sign,
       nowNs,
@@ -106,8 +115,18 @@ export async function openDeps(
   };
 }
 
-function tellOfEngine({ logger }: ServiceContext<Config>, metrics: LeaseMetrics): EngineOps["tell"] {
+function overheadsOf({ kube }: Config): Overheads {
+  return kube?.zdb === undefined ? {} : { [ZDB.type]: zdbOverhead(kube.zdb) };
+}
+
+function tellOfEngine({ config, logger }: ServiceContext<Config>, metrics: LeaseMetrics): EngineOps["tell"] {
+  const policy = config.engine.pass;
   return {
+    planned: (snapshot, plan, nowNs) => {
+      // Written only where the line is.
+      const decision = { toJSON: () => writeDecision({ nowNs, policy, snapshot }, plan) };
+      logger.debug({ lease: snapshot.lease.id, do: plan.do, because: plan.because, decision }, "planned");
+    },
     failed: (id, what, error) => {
       metrics.failed(what);
       logger.warn({ lease: id, what, err: error }, "not done, and tried again");
@@ -132,25 +151,41 @@ function follow(view: View<Readable>, holdings: Holdings, engine: string): () =>
 function cleanerOf(
   { config, logger }: ServiceContext<Config>,
   {
+    bus,
     records,
     metrics,
     calls,
-  }: { readonly records: Records; readonly metrics: LeaseMetrics; readonly calls: KubeCalls | undefined },
+  }: {
+    readonly bus: NatsBus;
+    readonly records: Records;
+    readonly metrics: LeaseMetrics;
+    readonly calls: KubeCalls | undefined;
+  },
 ): Cleaner {
   const failed = (error: unknown, kind?: string): void => {
     metrics.failed("clean-up");
     logger.warn({ err: error, kind }, "what leases have left behind is not all looked at");
   };
+  const unlisted = (kind: string, error: unknown): void => failed(error, kind);
+  const inLedger = openLedgerLeftovers(client(bus, ReservationService), unlisted);
   return openCleaner(
     {
-      leftovers: calls && openLeftovers(calls, (kind, error) => failed(error, kind)),
+      leftovers: joinLeftovers([inLedger, ...(calls === undefined ? [] : [openLeftovers(calls, unlisted)])]),
       records,
       nowMs: Date.now,
+      census: async () => ({
+        records: (await records.list()).filter(({ record }) => record.order.engine === config.order.engine).length,
+        bucketMadeMs: await bucketMadeMs(bus.connection, buckets.leases),
+      }),
       policy: { engine: config.order.engine, ...config.cleanup },
       tell: {
         step: ({ do: what, object, because }, isDryRun) => {
           if (what !== "keep") metrics.leftOver(what, isDryRun);
           logger.info({ ...object, do: what, because, isDryRun }, "a lease has left something behind");
+        },
+        brake: (brake) => {
+          metrics.heldUp(brake?.left ?? 0);
+          if (brake !== undefined) logger.error(brake, "clean-up removes nothing until somebody confirms it");
         },
         failed,
       },
@@ -173,15 +208,4 @@ function nowNs(): bigint {
 
 function signResult({ sign }: Signer): EngineOps["sign"] {
   return (result) => ({ ...result, signature: sign(buildResultBytes(result)) });
-}
-
-/** Tells over NATS; an answer that is sent again is dropped by the stream within its window. */
-function feedbackOver(bus: NatsBus, engine: string): TellDeps["feedback"] {
-  const { LeaseAnswered } = muster.provision.v1;
-  return async ({ id, number, result, deleted }) => {
-    const message = { engine, id, result: result === undefined ? null : toWireResult(result), deleted };
-    await publishEvent(bus, subjects.leaseAnswered(id), LeaseAnswered, message, {
-      messageId: `${engine}.${id}.${number}`,
-    });
-  };
 }

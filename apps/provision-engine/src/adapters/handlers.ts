@@ -1,13 +1,15 @@
 import { pause } from "@muster/backoff";
 import type { Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import type { Order } from "@muster/leases";
+import { timestampOf, type Order } from "@muster/leases";
 import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
-import type { Capacity } from "../domain/decide-admission.ts";
+import { decideAdmission, type Capacity } from "../domain/decide-admission.ts";
+import { decideRelease } from "../domain/decide-release.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
 import type { ResourceUnits } from "../domain/resource-units.ts";
+import { SOURCES } from "../domain/order-sources.ts";
 import { readClaim } from "../domain/workload-types.ts";
 import type { Cleaner } from "../cleaner.ts";
 import type { Holdings } from "../holdings.ts";
@@ -18,14 +20,14 @@ import { phaseOf, toWireEvent, toWireRecord, type Readable } from "./messages.ts
 
 export type HandlerDeps = RequestDeps & {
   readonly view: Pick<View<Readable>, "entries" | "onChange">;
-  readonly holdings: Pick<Holdings, "explain" | "release" | "counters">;
+  readonly holdings: Pick<Holdings, "around" | "counters">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
-  readonly cleaner: Pick<Cleaner, "look">;
+  readonly cleaner: Pick<Cleaner, "look" | "brake">;
+  /** The public key that results are signed with, in base58. */
+  readonly key: string;
 };
 
-/** Of orders that come by LeaseService. */
-const SOURCE = "api";
 const PAGE_MAX = 500;
 const EVENTS = { fallback: 100, max: 500 };
 const POLL_MS = 20_000;
@@ -39,7 +41,7 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   return {
     orderLease: async ({ requestId, order, dryRun }) => {
       const read = readOrder(order ?? missing("order"));
-      const ordered = await takeOrder(deps, { order: read, requestId, source: SOURCE, dryRun });
+      const ordered = await takeOrder(deps, { order: read, requestId, source: SOURCES.service, dryRun });
       if ("fault" in ordered) return throwFault(ordered.fault);
       return { lease: leaseMessage(deps, ordered.stored), outcome: ordered.outcome };
     },
@@ -72,16 +74,19 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
       const page = await deps.history.page(id, { limit: most, before }, signal);
       return { events: page.items.map(toWireEvent), continue: String(page.before ?? "") };
     },
+    getEngine: ({ engine }) => {
+      const own = ownEngine(deps, engine);
+      return Promise.resolve({ engine: own, key: deps.key, now: timestampOf(deps.nowNs()) });
+    },
     getCounters: async ({ engine, afterNumber }, { signal }) => {
-      const own = deps.policy.engine;
-      if (engine !== "" && engine !== own) return throwFault({ code: "not_found", kind: "engine", id: engine });
+      ownEngine(deps, engine);
       const nowMs = Number(deps.nowNs() / 1_000_000n);
       const isCounted = afterNumber < Math.floor(nowMs / COUNT_EVERY_MS);
       if (!isCounted) await pause(COUNT_EVERY_MS - (nowMs % COUNT_EVERY_MS), signal);
       return countersMessage(deps);
     },
-    cleanupResources: async ({ dryRun }, { signal }) => {
-      const steps = await deps.cleaner.look(dryRun, signal);
+    cleanupResources: async ({ dryRun, confirm }, { signal }) => {
+      const { steps, brake } = await deps.cleaner.look({ isDryRun: dryRun, confirmed: confirm }, signal);
       const of = (what: CleanupStep["do"]): CleanupStep[] => steps.filter((step) => step.do === what);
       const [removed, suspected] = [of("remove"), of("suspect")];
       return {
@@ -89,9 +94,20 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
         found: steps.length,
         removed: removed.length,
         suspected: suspected.length,
+        heldBecause: brake?.because ?? "",
       };
     },
+    getCleanup: () => {
+      const brake = deps.cleaner.brake();
+      return Promise.resolve({ heldBecause: brake?.because ?? "", held: brake?.left ?? 0 });
+    },
   };
+}
+
+/** The id of this engine, where no other one was named. */
+function ownEngine({ policy }: HandlerDeps, named: string): string {
+  if (named !== "" && named !== policy.engine) return throwFault({ code: "not_found", kind: "engine", id: named });
+  return policy.engine;
 }
 
 function toWireStep({ do: what, object, because }: CleanupStep): PropertiesOf<typeof muster.provision.v1.CleanupStep> {
@@ -149,12 +165,12 @@ function leaseMessage(deps: HandlerDeps, { record, revision }: Stored): Properti
 
 function explainWait({ holdings }: HandlerDeps, { order, phase, trouble }: Stored["record"]): string {
   if (phase === "DECOMMISSIONING") {
-    const release = holdings.release(order);
+    const release = decideRelease(holdings.around(order));
     return release.release === "later" ? release.because : trouble;
   }
   if (phase !== "ORDERED") return trouble;
   const claim = readClaim(order);
-  const admission = claim.ok ? holdings.explain(order, claim.value) : undefined;
+  const admission = claim.ok ? decideAdmission(order, claim.value, holdings.around(order)) : undefined;
   return admission?.admit === "later" ? admission.because : "";
 }
 

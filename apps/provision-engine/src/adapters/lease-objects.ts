@@ -10,6 +10,7 @@ import {
 } from "@muster/kube";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { leaseLabels, leaseSelector, ownerOf } from "../lease-labels.ts";
+import { aside } from "../user-turns.ts";
 
 export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
   readonly kind: string;
@@ -157,7 +158,7 @@ function untilThere(patience: Patience): LeaseObjects["until"] {
       if (seen.is === "there") return seen.value;
       if (performance.now() >= endsAtMs)
         throwFault({ code: "deadline_exceeded", operation: seen.because, timeoutMs: patience.totalMs });
-      await pause(backoffMs(attempt, patience), signal);
+      await aside(() => pause(backoffMs(attempt, patience), signal));
     }
   };
 }

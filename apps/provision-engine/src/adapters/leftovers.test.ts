@@ -37,20 +37,22 @@ async function leftNamespace() {
       leftovers: openLeftovers(calls as KubeCalls, () => undefined),
       records: { get: () => Promise.resolve(undefined) },
       nowMs: () => nowMs,
-      policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000 },
-      tell: { step: () => undefined, failed: () => undefined },
+      census: () => Promise.resolve({ records: 1, bucketMadeMs: 0 }),
+      policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000, mostObjects: 10, mostPercent: 100 },
+      tell: { step: () => undefined, brake: () => undefined, failed: () => undefined },
     },
     0,
   );
   const stop = new AbortController();
   const running = cleaner.run(stop.signal);
-  await cleaner.look(false, signal);
+  await cleaner.look({ isDryRun: false, confirmed: 0 }, signal);
   nowMs += 1000;
   return {
     lists,
+    pass: () => (nowMs += 1000),
     onListed: (listener: (what: string) => void) => (listed = listener),
     look: async () => {
-      await cleaner.look(false, signal);
+      await cleaner.look({ isDryRun: false, confirmed: 0 }, signal);
       return removed;
     },
     [Symbol.asyncDispose]: async () => {
@@ -82,6 +84,15 @@ it.each<[string, Lists]>([
   // All is listed once; what comes then is seen only when the namespace is to go.
   later.onListed((what) => what.startsWith("net/") && Object.assign(later.lists, lists));
   expect(await later.look()).toEqual([]);
+});
+
+it("believes no labels in a slice, where its user writes them: they make nothing look left, and keep nothing", async () => {
+  await using world = await leftNamespace();
+  const forged = Array.from({ length: 60 }, (_, at) => object(`forged-${at}`, "muster-lease-9-9"));
+  Object.assign(world.lists, { secrets: forged, namespaces: [object("muster-lease-9-9", undefined)] });
+  await world.look();
+  world.pass();
+  expect(await world.look()).toEqual(["namespaces muster-lease-9-9"]);
 });
 
 it("keeps a claim that a pod has begun to use since the look", async () => {

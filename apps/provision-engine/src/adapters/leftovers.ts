@@ -1,11 +1,12 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { labels } from "@muster/proto";
+import { isSliceNamespace } from "../domain/build-slice.ts";
 import { useKey, type Found, type FoundObject, type InUse } from "../domain/plan-cleanup.ts";
 import type { ObjectKind } from "./lease-objects.ts";
 import { KINDS } from "./object-kinds.ts";
 
-/** What in a cluster says that it is made for leases, by whomever. `within`: only what lives in this namespace. */
+/** What says that it is made for leases, by whomever, in a cluster or in the ledger. `within`: only what lives in this namespace. */
 export type Leftovers = {
   find(signal: AbortSignal, within?: string): Promise<Found>;
   /** What pods use, and namespaces with claims that are no lease's. */
@@ -30,11 +31,14 @@ export function openLeftovers(calls: KubeCalls, failed: (kind: string, error: un
     find: async (signal, within) => {
       const objects: FoundObject[] = [];
       const unlisted: string[] = [];
+      // All of a slice goes with its namespace.
+      if (within !== undefined && isSliceNamespace(within)) return { objects, unlisted };
       for (const kind of within === undefined ? CLEANED : CLEANED.filter((each) => each !== KINDS.namespace)) {
         try {
           const query = { labelSelector: SELECTOR };
           const { items } = await calls.list<KubeObject>(inPlace(kind, within), { query, signal });
-          objects.push(...items.map((each) => toFound(kind, each)));
+          const believed = items.filter(({ metadata }) => !isSliceNamespace(metadata?.namespace ?? ""));
+          objects.push(...believed.map((each) => toFound(kind, each)));
         } catch (error) {
           signal.throwIfAborted();
           failed(kind.kind, error);
@@ -97,6 +101,7 @@ function toFound({ kind }: ObjectKind, { metadata }: KubeObject): FoundObject {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
+    madeMs: metadata?.creationTimestamp && Date.parse(String(metadata.creationTimestamp)),
     lease: id !== undefined && Number.isSafeInteger(run) && run > 0 ? { id, run } : undefined,
     isGoing: metadata?.deletionTimestamp !== undefined,
   };

@@ -60,6 +60,7 @@ const record = fc.record({
     number: large,
     attempts: count,
     refusals: count,
+    repeats: count,
     notBeforeNs: time,
   }),
   outbox: fc.array(
@@ -75,6 +76,10 @@ const record = fc.record({
         "DECOMMISSIONED",
         "FAILED",
         "ANSWER_REFUSED",
+        "DELAYED",
+        "TROUBLED",
+        "RESTORED",
+        "STUCK",
       ),
       message: text,
       atNs: time,

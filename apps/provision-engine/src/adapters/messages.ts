@@ -51,10 +51,14 @@ const CAUSES: Readonly<Record<EndingCause, true>> = {
 
 const EVENTS: Readonly<Record<LeaseEventType, true>> = {
   ORDERED: true,
+  DELAYED: true,
   PROVISIONED: true,
+  TROUBLED: true,
+  RESTORED: true,
   RESENT: true,
   RENEWED: true,
   ENDING: true,
+  STUCK: true,
   DECOMMISSIONED: true,
   FAILED: true,
   ANSWER_REFUSED: true,
@@ -186,8 +190,8 @@ function toWireFeedback({ notBeforeNs, ...rest }: FeedbackPending): PropertiesOf
 }
 
 function toFeedback(message: Decoded<PropertiesOf<typeof wire.FeedbackPending>>): FeedbackPending {
-  const { result, deleted, number, attempts, refusals } = message;
-  return { result, deleted, number, attempts, refusals, notBeforeNs: toNs(message.notBefore) };
+  const { result, deleted, number, attempts, refusals, repeats } = message;
+  return { result, deleted, number, attempts, refusals, repeats, notBeforeNs: toNs(message.notBefore) };
 }
 
 function named<Name extends string>(names: Readonly<Record<Name, number>>, value: unknown, what: string): Name {

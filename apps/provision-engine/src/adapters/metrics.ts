@@ -8,6 +8,8 @@ export type LeaseMetrics = Disposable & {
   refused(what: string): void;
   /** An object that a lease has left behind. */
   leftOver(action: "suspect" | "remove", isDryRun: boolean): void;
+  /** So many objects look left over that clean-up asks first; 0: it does not. */
+  heldUp(objects: number): void;
 };
 
 /** What is asked for whenever somebody looks. */
@@ -25,6 +27,9 @@ export function startMetrics({ phases, stuck }: LeaseGauges): LeaseMetrics {
   const leftovers = meter.createCounter("muster.lease.leftovers", {
     description: "Objects that leases have left behind, by what was done with them",
   });
+  const held = meter.createGauge("muster.lease.cleanup_held", {
+    description: "Objects that look left over and stay until somebody confirms that they may go",
+  });
   const leases = meter.createObservableGauge("muster.lease.leases", { description: "Leases by phase" });
   const stuckLeases = meter.createObservableGauge("muster.lease.stuck", {
     description: "Leases that cannot be taken down",
@@ -38,6 +43,7 @@ export function startMetrics({ phases, stuck }: LeaseGauges): LeaseMetrics {
     failed: (what) => failures.add(1, { do: what }),
     refused: (what) => refusals.add(1, { do: what }),
     leftOver: (action, isDryRun) => leftovers.add(1, { do: action, dry_run: String(isDryRun) }),
+    heldUp: (objects) => held.record(objects),
     [Symbol.dispose]: () => meter.removeBatchObservableCallback(observe, [leases, stuckLeases]),
   };
 }

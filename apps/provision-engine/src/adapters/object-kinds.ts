@@ -10,6 +10,7 @@ export const KINDS = {
   deployment: { apiVersion: "apps/v1", kind: "Deployment", plural: "deployments", hasMembers: true },
   statefulSet: { apiVersion: "apps/v1", kind: "StatefulSet", plural: "statefulsets", hasMembers: true },
   resourceQuota: { apiVersion: "v1", kind: "ResourceQuota", plural: "resourcequotas" },
+  limitRange: { apiVersion: "v1", kind: "LimitRange", plural: "limitranges" },
   serviceAccount: { apiVersion: "v1", kind: "ServiceAccount", plural: "serviceaccounts" },
   clusterRole: { apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", plural: "clusterroles" },
   roleBinding: { apiVersion: "rbac.authorization.k8s.io/v1", kind: "RoleBinding", plural: "rolebindings" },

@@ -2,6 +2,7 @@ import { pause } from "@muster/backoff";
 import type { Logger, ServiceContext } from "@muster/service";
 import type { Cleaner } from "../cleaner.ts";
 import type { Config } from "../config.ts";
+import { SOURCES } from "../domain/order-sources.ts";
 import type { PushStatsDeps } from "../push-stats.ts";
 import type { LeaseSource } from "../sources/lease-source.ts";
 import { pollSource } from "../sources/poll-source.ts";
@@ -33,8 +34,7 @@ export type Polling = {
   ) => Polled;
 };
 
-/** Source of orders that a controller has. */
-const HTTP = "http";
+const HTTP = SOURCES.controller;
 
 /** A controller over HTTP, as it is configured; undefined: there is none. */
 export function openPolling(

@@ -68,6 +68,20 @@ export function routeHandlers({ engine: here, own, other, nowMs }: RouteDeps): H
         () => own.cleanupResources(request, call),
         (service, options) => service.cleanupResources(request, options),
       ),
+    getCleanup: (request, call) =>
+      route(
+        request.engine,
+        call,
+        () => own.getCleanup(request, call),
+        (service, options) => service.getCleanup(request, options),
+      ),
+    getEngine: (request, call) =>
+      route(
+        request.engine,
+        call,
+        () => own.getEngine(request, call),
+        (service, options) => service.getEngine(request, options),
+      ),
     getCounters: (request, call) =>
       route(
         request.engine,

@@ -19,7 +19,7 @@ export function aLease({
     attempts: 0,
     notBeforeNs: 0n,
     trouble: "",
-    feedback: { result: false, deleted: false, number: 0, attempts: 0, refusals: 0, notBeforeNs: 0n },
+    feedback: { result: false, deleted: false, number: 0, attempts: 0, refusals: 0, repeats: 0, notBeforeNs: 0n },
     outbox: [],
     events: 0,
     endedAtNs: undefined,

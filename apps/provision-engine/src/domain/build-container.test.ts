@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { buildContainerSecret, buildContainerService, buildDeployment } from "./build-container.ts";
 import { buildVolumeClaim } from "./build-volume.ts";
-import { CONTAINER } from "./data-container.ts";
-import { VOLUME } from "./data-volume.ts";
+import { CONTAINER } from "./type-container.ts";
+import { VOLUME } from "./type-volume.ts";
 
 const labels = { lease: "1-1" };
 const place = { name: "lease-1-1", namespace: "muster-x" };

@@ -1,11 +1,12 @@
+import { buildPod, type PodResources } from "./build-pod.ts";
 import type { Place } from "./build-volume.ts";
-import type { ContainerData } from "./data-container.ts";
+import type { LeaseData } from "@muster/leases/data";
 
 export type ContainerOptions = {
   readonly place: Place;
   /** By which the pod is found, and known to be the lease's. */
   readonly labels: Readonly<Record<string, string>>;
-  readonly data: ContainerData;
+  readonly data: LeaseData<"container">;
   /** Name of the claim of a volume's lease. */
   readonly claimOf: (volume: string) => string;
 };
@@ -45,29 +46,22 @@ export function buildDeployment(options: ContainerOptions) {
       selector: { matchLabels: labels },
       template: {
         metadata: { labels },
-        spec: {
-          automountServiceAccountToken: false,
-          enableServiceLinks: false,
-          securityContext: { seccompProfile: { type: "RuntimeDefault" } },
-          containers: [buildContainer(options, claims)],
+        spec: buildPod({
+          container: buildContainer(options, claims),
+          resources: resourcesOf(data),
           volumes: claims.map((volume, at) => ({
             name: `volume-${at}`,
             persistentVolumeClaim: { claimName: options.claimOf(volume) },
           })),
-        },
+        }),
       },
     },
   };
 }
 
 function buildContainer({ place, data }: ContainerOptions, claims: readonly string[]) {
-  const { image, entrypoint, args, env, secret_env, ports, mounts, capacity } = data;
+  const { image, entrypoint, args, env, secret_env, ports, mounts } = data;
   const secret = place.name;
-  const resources = {
-    cpu: String(capacity.cpu),
-    memory: `${capacity.memory}Mi`,
-    ...(capacity.disk_size > 0 && { "ephemeral-storage": `${capacity.disk_size}Mi` }),
-  };
   return {
     name: CONTAINER_NAME,
     image,
@@ -78,13 +72,18 @@ function buildContainer({ place, data }: ContainerOptions, claims: readonly stri
       ...Object.keys(secret_env).map((key) => ({ name: key, valueFrom: { secretKeyRef: { name: secret, key } } })),
     ],
     ports: [...new Set(ports)].map((containerPort) => ({ containerPort, protocol: "TCP" })),
-    // Exactly what is counted: no more, and no less.
-    resources: { requests: resources, limits: resources },
-    securityContext: { allowPrivilegeEscalation: false },
     volumeMounts: mounts.map(({ volume_id, mountpoint }) => ({
       name: `volume-${claims.indexOf(volume_id)}`,
       mountPath: mountpoint,
     })),
+  };
+}
+
+function resourcesOf({ capacity: { cpu, memory, disk_size } }: LeaseData<"container">): PodResources {
+  return {
+    cpu: String(cpu),
+    memory: `${memory}Mi`,
+    ...(disk_size > 0 && { "ephemeral-storage": `${disk_size}Mi` }),
   };
 }
 

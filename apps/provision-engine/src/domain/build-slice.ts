@@ -1,18 +1,54 @@
-import { kubernetesUnits } from "./kubernetes-sizes.ts";
-import { GIB } from "./resource-units.ts";
+import { GIB, kubernetesUnits } from "./resource-units.ts";
 
 /** Of the account of every slice: tokens of accounts of other names are not the engine's to give. */
 export const SLICE_ACCOUNT = "muster-lease";
 
+const SLICE_PRIORITIES = "muster-lease-priorities";
+
+const NAMESPACES = "muster-lease-";
+
 /** Of a slice; no network of a user is called so. */
 export function sliceNamespace(id: string): string {
-  return `muster-lease-${id}`;
+  return `${NAMESPACES}${id}`;
 }
 
-/** What all objects of a slice may take together. Ports of the nodes and the provider's balancers are nobody's to take; `externalIPs` are for an admission policy to refuse. */
+/** What is in such a namespace is its user's, whatever its labels say. */
+export function isSliceNamespace(name: string): boolean {
+  return name.startsWith(NAMESPACES);
+}
+
+const PODS_PER_CPU = 20;
+const OBJECTS_PER_CPU = 50;
+/** So much of the disk of a slice is for root file systems and logs of its pods, the rest for claims. */
+const EPHEMERAL_SHARE = 5n;
+/** Of each kind that the role of slices lets their users make, there is a number: whoever may make objects without end fills the store of the cluster. */
+const COUNTED = [
+  "configmaps",
+  "persistentvolumeclaims",
+  "replicationcontrollers",
+  "secrets",
+  "serviceaccounts",
+  "services",
+  "controllerrevisions.apps",
+  "deployments.apps",
+  "replicasets.apps",
+  "statefulsets.apps",
+  "horizontalpodautoscalers.autoscaling",
+  "cronjobs.batch",
+  "jobs.batch",
+  "leases.coordination.k8s.io",
+  "networkpolicies.networking.k8s.io",
+  "poddisruptionbudgets.policy",
+  "rolebindings.rbac.authorization.k8s.io",
+  "roles.rbac.authorization.k8s.io",
+];
+
+/** What all objects of a slice may take together, and how many there may be. Ports of the nodes and the provider's balancers are nobody's to take. */
 export function buildSliceQuota(namespace: string, size: number) {
   const { cru, mru, sru } = kubernetesUnits(size);
-  const [cpu, memory, storage] = [String(cru), `${mru / GIB}Gi`, `${sru / GIB}Gi`];
+  const [cpu, memory] = [String(cru), `${mru / GIB}Gi`];
+  const ephemeral = sru / GIB / EPHEMERAL_SHARE;
+  const objects = String(Number(cru) * OBJECTS_PER_CPU);
   return {
     metadata: { name: SLICE_ACCOUNT, namespace },
     spec: {
@@ -21,11 +57,30 @@ export function buildSliceQuota(namespace: string, size: number) {
         "limits.cpu": cpu,
         "requests.memory": memory,
         "limits.memory": memory,
-        "requests.storage": storage,
+        "requests.ephemeral-storage": `${ephemeral}Gi`,
+        "limits.ephemeral-storage": `${ephemeral}Gi`,
+        "requests.storage": `${sru / GIB - ephemeral}Gi`,
         "services.nodeports": "0",
         "services.loadbalancers": "0",
+        // Those that have ended, too: they stay objects.
+        "count/pods": String(Number(cru) * PODS_PER_CPU),
+        ...Object.fromEntries(COUNTED.map((kind) => [`count/${kind}`, objects])),
       },
     },
+  };
+}
+
+/** No pod of a slice has a class of priority, and so none takes the place of others' pods. Classes are not the namespace's, so that roles cannot tell who may use them. */
+export function buildSlicePriorities(namespace: string) {
+  return { metadata: { name: SLICE_PRIORITIES, namespace }, spec: { scopes: ["PriorityClass"], hard: { pods: "0" } } };
+}
+
+/** What a container takes that does not say what it needs: the quota refuses what cannot be counted. */
+export function buildSliceLimits(namespace: string) {
+  const each = { cpu: "100m", memory: "128Mi", "ephemeral-storage": "256Mi" };
+  return {
+    metadata: { name: SLICE_ACCOUNT, namespace },
+    spec: { limits: [{ type: "Container", default: each, defaultRequest: each }] },
   };
 }
 

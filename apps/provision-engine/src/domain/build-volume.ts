@@ -1,9 +1,13 @@
-import type { VolumeData } from "./data-volume.ts";
+import type { LeaseData } from "@muster/leases/data";
 
 export type Place = { readonly name: string; readonly namespace: string };
 
 /** The claim of a volume; without a class, the cluster's default gives its space. */
-export function buildVolumeClaim(place: Place, { size }: Pick<VolumeData, "size">, storageClass: string | undefined) {
+export function buildVolumeClaim(
+  place: Place,
+  { size }: Pick<LeaseData<"volume">, "size">,
+  storageClass: string | undefined,
+) {
   return {
     metadata: place,
     spec: {

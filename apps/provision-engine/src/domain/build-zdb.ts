@@ -1,5 +1,7 @@
+import { buildPod } from "./build-pod.ts";
 import type { Place } from "./build-volume.ts";
-import type { ZdbData } from "./data-zdb.ts";
+import type { LeaseData } from "@muster/leases/data";
+import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
 
 /** What runs a key-value store; each engine has one. */
 export type ZdbImage = {
@@ -7,13 +9,16 @@ export type ZdbImage = {
   /** Undefined: the image's own. */
   readonly command: readonly string[] | undefined;
   readonly port: number;
+  /** What each may take, and is counted to take beside its disk. */
+  readonly cpus: number;
+  readonly memoryBytes: number;
 };
 
 export type ZdbOptions = {
   readonly place: Place;
   /** By which the pod is found, and known to be the lease's. */
   readonly labels: Readonly<Record<string, string>>;
-  readonly data: ZdbData;
+  readonly data: LeaseData<"zdb">;
   readonly store: ZdbImage;
 };
 
@@ -21,6 +26,11 @@ const CONTAINER_NAME = "zdb";
 const DATA_PATH = "/data";
 const PASSWORD = "password";
 const BYTES_PER_GIB = 2n ** 30n;
+
+/** What a store takes beside what its order says. */
+export function zdbOverhead({ cpus, memoryBytes }: Pick<ZdbImage, "cpus" | "memoryBytes">): ResourceUnits {
+  return { ...NO_UNITS, cru: BigInt(cpus), mru: BigInt(memoryBytes) };
+}
 
 export function buildZdbSecret({ place, data }: ZdbOptions) {
   return { metadata: place, stringData: { [PASSWORD]: data.password } };
@@ -37,7 +47,7 @@ export function buildZdbService({ place, labels, store }: ZdbOptions) {
 
 /** One pod with the claim of the same name. What the store is to be it reads from its environment, which its command may name as `$(ZDB_MODE)`. */
 export function buildZdbSet({ place, labels, data, store }: ZdbOptions) {
-  const { image, command, port } = store;
+  const { image, command, port, cpus, memoryBytes } = store;
   return {
     metadata: place,
     spec: {
@@ -47,32 +57,27 @@ export function buildZdbSet({ place, labels, data, store }: ZdbOptions) {
       selector: { matchLabels: labels },
       template: {
         metadata: { labels },
-        spec: {
-          automountServiceAccountToken: false,
-          enableServiceLinks: false,
-          securityContext: { seccompProfile: { type: "RuntimeDefault" } },
-          containers: [
-            {
-              name: CONTAINER_NAME,
-              image,
-              ...(command !== undefined && { command: [...command] }),
-              env: [
-                { name: "ZDB_MODE", value: data.mode },
-                { name: "ZDB_PUBLIC", value: String(data.public) },
-                { name: "ZDB_SIZE_BYTES", value: String(BigInt(data.size) * BYTES_PER_GIB) },
-                { name: "ZDB_PORT", value: String(port) },
-                { name: "ZDB_DATA", value: DATA_PATH },
-                { name: "ZDB_ADDRESS", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
-                { name: "ZDB_PASSWORD", valueFrom: { secretKeyRef: { name: place.name, key: PASSWORD } } },
-              ],
-              ports: [{ name: "zdb", containerPort: port, protocol: "TCP" }],
-              readinessProbe: { tcpSocket: { port }, periodSeconds: 2 },
-              securityContext: { allowPrivilegeEscalation: false },
-              volumeMounts: [{ name: "data", mountPath: DATA_PATH }],
-            },
-          ],
+        spec: buildPod({
+          container: {
+            name: CONTAINER_NAME,
+            image,
+            ...(command !== undefined && { command: [...command] }),
+            env: [
+              { name: "ZDB_MODE", value: data.mode },
+              { name: "ZDB_PUBLIC", value: String(data.public) },
+              { name: "ZDB_SIZE_BYTES", value: String(BigInt(data.size) * BYTES_PER_GIB) },
+              { name: "ZDB_PORT", value: String(port) },
+              { name: "ZDB_DATA", value: DATA_PATH },
+              { name: "ZDB_ADDRESS", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
+              { name: "ZDB_PASSWORD", valueFrom: { secretKeyRef: { name: place.name, key: PASSWORD } } },
+            ],
+            ports: [{ name: "zdb", containerPort: port, protocol: "TCP" }],
+            readinessProbe: { tcpSocket: { port }, periodSeconds: 2 },
+            volumeMounts: [{ name: "data", mountPath: DATA_PATH }],
+          },
+          resources: { cpu: String(cpus), memory: String(memoryBytes) },
           volumes: [{ name: "data", persistentVolumeClaim: { claimName: place.name } }],
-        },
+        }),
       },
     },
   };

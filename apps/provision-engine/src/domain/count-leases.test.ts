@@ -42,11 +42,18 @@ it("adds up to the byte what active leases take, and what those that are made or
   const phases: Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
   const records = phases.map((phase) => of("container", { phase }));
   const one = { cru: 1n, mru: GIB, hru: 0n, sru: 512n * MIB };
-  expect(sumActiveUnits(records)).toEqual(one);
-  expect(sumHeldUnits(records)).toEqual({ cru: 3n, mru: 3n * GIB, hru: 0n, sru: 1536n * MIB });
+  expect(sumActiveUnits(records, {})).toEqual(one);
+  expect(sumHeldUnits(records, {})).toEqual({ cru: 3n, mru: 3n * GIB, hru: 0n, sru: 1536n * MIB });
   const largest = { size: 1_048_576, type: "ssd" };
   const many = Array.from({ length: 16 }, () => of("volume", { data: largest }));
-  expect(sumActiveUnits([...many, of("volume")]).sru).toBe(2n ** 54n + GIB);
+  expect(sumActiveUnits([...many, of("volume")], {}).sru).toBe(2n ** 54n + GIB);
+});
+
+it("adds to each lease what its type takes by configuration, and to no other", () => {
+  const overheads = { zdb: { cru: 1n, mru: GIB, hru: 0n, sru: 0n } };
+  const records = [of("zdb"), of("zdb", { phase: "PROVISIONING" }), of("volume")];
+  expect(sumActiveUnits(records, overheads)).toEqual({ cru: 1n, mru: GIB, hru: 2n * GIB, sru: GIB });
+  expect(sumHeldUnits(records, overheads)).toEqual({ cru: 2n, mru: 2n * GIB, hru: 4n * GIB, sru: GIB });
 });
 
 it("does not depend on the order of the records", () => {
@@ -59,7 +66,7 @@ it("does not depend on the order of the records", () => {
     fc.property(records, (each) => {
       const reversed = each.toReversed();
       expect(countLeases(reversed)).toEqual(countLeases(each));
-      expect(sumHeldUnits(reversed)).toEqual(sumHeldUnits(each));
+      expect(sumHeldUnits(reversed, {})).toEqual(sumHeldUnits(each, {}));
     }),
   );
 });

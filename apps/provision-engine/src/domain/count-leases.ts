@@ -1,6 +1,8 @@
+import type { Order } from "@muster/leases";
 import type { LeaseRecord } from "./lease.ts";
 import { mayHold } from "./lease.ts";
 import { addUnits, NO_UNITS, type ResourceUnits } from "./resource-units.ts";
+import type { Claim } from "./workload-type.ts";
 import { findWorkloadType, readClaim } from "./workload-types.ts";
 
 /** Active leases by what they are. `vm` counts kubernetes. */
@@ -15,6 +17,9 @@ export type ProvisionCounters = {
 };
 
 type Counted = Pick<LeaseRecord, "order" | "phase">;
+
+/** What each lease of a type takes beside what its order says, by how the engine is configured. */
+export type Overheads = Readonly<Record<string, ResourceUnits>>;
 
 const NONE: ProvisionCounters = { container: 0, volume: 0, network: 0, zdb: 0, vm: 0, debug: 0, machine: 0 };
 
@@ -33,13 +38,13 @@ export function countLeases(records: Iterable<Counted>): ProvisionCounters {
 }
 
 /** What active leases take: what is reported. */
-export function sumActiveUnits(records: Iterable<Counted>): ResourceUnits {
-  return sumUnits(records, (phase) => phase === "ACTIVE");
+export function sumActiveUnits(records: Iterable<Counted>, overheads: Overheads): ResourceUnits {
+  return sumUnits(records, overheads, (phase) => phase === "ACTIVE");
 }
 
 /** What is taken or may be, also by what is being made or taken down: what admission goes by. */
-export function sumHeldUnits(records: Iterable<Counted>): ResourceUnits {
-  return sumUnits(records, mayHold);
+export function sumHeldUnits(records: Iterable<Counted>, overheads: Overheads): ResourceUnits {
+  return sumUnits(records, overheads, mayHold);
 }
 
 /** Name of the network that an order is; undefined: it is none. */
@@ -48,11 +53,21 @@ export function networkOf(order: Counted["order"]): string | undefined {
   return claim.ok ? claim.value.network : undefined;
 }
 
-function sumUnits(records: Iterable<Counted>, counts: (phase: LeaseRecord["phase"]) => boolean): ResourceUnits {
+function sumUnits(
+  records: Iterable<Counted>,
+  overheads: Overheads,
+  counts: (phase: LeaseRecord["phase"]) => boolean,
+): ResourceUnits {
   let sum = NO_UNITS;
   for (const { order, phase } of records) {
     const claim = counts(phase) ? readClaim(order) : undefined;
-    if (claim?.ok === true) sum = addUnits(sum, claim.value.units);
+    if (claim?.ok === true) sum = addUnits(sum, unitsOf(order, claim.value, overheads));
   }
   return sum;
+}
+
+/** All that a lease takes. */
+export function unitsOf({ type }: Pick<Order, "type">, { units }: Claim, overheads: Overheads): ResourceUnits {
+  const overhead = overheads[type];
+  return overhead === undefined ? units : addUnits(units, overhead);
 }

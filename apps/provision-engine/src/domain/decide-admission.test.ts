@@ -1,10 +1,10 @@
-import type { Order } from "@muster/leases";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aLease, anOrder } from "./a-lease.ts";
-import { decideAdmission, type Admission, type Holdings } from "./decide-admission.ts";
+import { anOrder } from "./a-lease.ts";
+import { decideAdmission, type Admission } from "./decide-admission.ts";
 import type { Phase } from "./lease.ts";
 import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
+import { ALONE, type Neighbour, type Surroundings } from "./surroundings.ts";
 import type { Claim } from "./workload-type.ts";
 
 const claim = (units: Partial<ResourceUnits> = {}, needs: Partial<Claim["needs"]> = {}): Claim => ({
@@ -12,13 +12,13 @@ const claim = (units: Partial<ResourceUnits> = {}, needs: Partial<Claim["needs"]
   network: undefined,
   needs: { networks: [], volumes: [], ...needs },
 });
-const decide = (wanted: Claim, holdings: Partial<Holdings>): Admission =>
-  decideAdmission(anOrder(), wanted, { held: NO_UNITS, capacity: {}, ofUser: [], ...holdings });
-const other = (phase: Phase, order: Partial<Order>) => aLease({ phase, order });
-const volume = (phase: Phase, order: Partial<Order> = {}) =>
-  other(phase, { id: "1-2", type: "volume", data: '{"size":1,"type":"ssd"}', ...order });
-const network = (phase: Phase, order: Partial<Order> = {}) =>
-  other(phase, { id: "1-3", type: "network", data: '{"name":"net"}', ...order });
+const decide = (wanted: Claim, around: Partial<Surroundings>): Admission =>
+  decideAdmission(anOrder(), wanted, { ...ALONE, held: NO_UNITS, capacity: {}, ...around });
+const other = (phase: Phase, changes: Partial<Neighbour>): Neighbour => {
+  return { id: "1-2", type: "volume", phase, network: undefined, within: undefined, ...changes };
+};
+const volume = (phase: Phase, changes: Partial<Neighbour> = {}) => other(phase, changes);
+const network = (phase: Phase, name = "net") => other(phase, { id: `1-3.${phase}`, type: "network", network: name });
 
 it("gives exactly what is free, and no byte more", () => {
   const holdings = { held: { ...NO_UNITS, mru: 3n }, capacity: { mru: 5n } };
@@ -26,6 +26,13 @@ it("gives exactly what is free, and no byte more", () => {
   expect(decide(claim({ mru: 3n }), holdings)).toEqual({
     admit: "no",
     because: "not enough free resources to support this memory size: 3 of MRU needed, 2 free",
+  });
+});
+
+it("counts what the engine's configuration gives the type beside what is ordered", () => {
+  expect(decide(claim(), { capacity: { cru: 1n }, overhead: { ...NO_UNITS, cru: 2n } })).toMatchObject({
+    admit: "no",
+    because: expect.stringContaining("2 of CRU") as unknown,
   });
 });
 
@@ -46,56 +53,56 @@ it.each([
   );
 });
 
-it.each([
-  ["a volume that is there", [volume("ACTIVE")], "yes", "what it takes is free"],
-  ["a volume on its way", [volume("ORDERED")], "later", "volume 1-2 is being provisioned"],
-  ["a volume on its way", [volume("PROVISIONING")], "later", "volume 1-2 is being provisioned"],
-  ["a volume that goes", [volume("DECOMMISSIONING")], "no", "this user has no active volume 1-2"],
-  ["no volume", [], "no", "this user has no active volume 1-2"],
-  ["another user's volume", [volume("ACTIVE", { user: "other" })], "no", "this user has no active volume 1-2"],
-  ["a volume that is none", [volume("ACTIVE", { type: "zdb" })], "no", "this user has no active volume 1-2"],
-] as const)("%s is enough for a mount: %o", (_what, ofUser, admit, because) => {
-  expect(decide(claim({}, { volumes: ["1-2"] }), { ofUser })).toEqual({ admit, because });
+const LATER = { admit: "later", leases: ["1-2"] } as const;
+
+it.each<[string, Neighbour[], Admission]>([
+  ["a volume that is there", [volume("ACTIVE")], { admit: "yes", because: "what it takes is free" }],
+  ["a volume on its way", [volume("ORDERED")], { ...LATER, because: "volume 1-2 is being provisioned" }],
+  ["a volume on its way", [volume("PROVISIONING")], { ...LATER, because: "volume 1-2 is being provisioned" }],
+  ["a volume that goes", [volume("DECOMMISSIONING")], { admit: "no", because: "this user has no active volume 1-2" }],
+  ["no volume", [], { admit: "no", because: "this user has no active volume 1-2" }],
+  ["what is none", [volume("ACTIVE", { type: "zdb" })], { admit: "no", because: "this user has no active volume 1-2" }],
+])("%s is enough for a mount: %o", (_what, named, admission) => {
+  expect(decide(claim({}, { volumes: ["1-2"] }), { named })).toEqual(admission);
 });
 
-it.each([
-  ["a network that is there", [network("ENDED"), network("ACTIVE")], "yes", "what it takes is free"],
-  ["a network on its way", [network("PROVISIONING")], "later", "network net is being provisioned"],
+it.each<[string, Neighbour[], Admission]>([
   [
-    "a network of another name",
-    [network("ACTIVE", { data: '{"name":"n"}' })],
-    "no",
-    "this user has no active network net",
+    "a network that is there",
+    [network("ACTIVE"), network("ORDERED")],
+    { admit: "yes", because: "what it takes is free" },
   ],
-  ["another user's network", [network("ACTIVE", { user: "other" })], "no", "this user has no active network net"],
-] as const)("%s is enough to join it: %o", (_what, ofUser, admit, because) => {
-  expect(decide(claim({}, { networks: ["net"] }), { ofUser })).toEqual({ admit, because });
+  [
+    "a network on its way",
+    [network("PROVISIONING"), network("ORDERED"), network("DECOMMISSIONING")],
+    { admit: "later", leases: ["1-3.PROVISIONING", "1-3.ORDERED"], because: "network net is being provisioned" },
+  ],
+  ["another network", [network("ACTIVE", "n")], { admit: "no", because: "this user has no active network net" }],
+])("%s is enough to join it: %o", (_what, named, admission) => {
+  expect(decide(claim({}, { networks: ["net"] }), { named })).toEqual(admission);
 });
 
 it.each([
-  ["another user's", [network("ACTIVE", { user: "other" })], "yes"],
-  ["of another name", [network("ACTIVE", { data: '{"name":"n"}' })], "yes"],
-  ["that is over", [network("ENDED"), network("FAILED")], "yes"],
+  ["of another name", [network("ACTIVE", "n")], "yes"],
   ["that is only ordered", [network("ORDERED")], "yes"],
   ["on its way", [network("PROVISIONING")], "no"],
-  ["that is there", [network("ACTIVE"), network("DECOMMISSIONING")], "no"],
+  ["that is there", [network("DECOMMISSIONING"), network("ACTIVE")], "no"],
   ["that goes", [network("DECOMMISSIONING")], "later"],
-] as const)("makes a network beside one %s: %o", (_what, ofUser, admit) => {
-  expect(decide({ ...claim(), network: "net" }, { ofUser }).admit).toBe(admit);
+] as const)("makes a network beside one %s: %o", (_what, named, admit) => {
+  expect(decide({ ...claim(), network: "net" }, { named }).admit).toBe(admit);
 });
 
 it("mounts a volume only in its own network, or where neither has one", () => {
-  const inside = volume("ACTIVE", { data: '{"size":1,"type":"ssd","network":"net"}' });
-  const ofUser = (...volumes: ReturnType<typeof volume>[]) => ({ ofUser: [network("ACTIVE"), ...volumes] });
+  const named = (within?: string) => ({ named: [network("ACTIVE"), volume("ACTIVE", { within })] });
   const mount = (...networks: string[]) => claim({}, { networks, volumes: ["1-2"] });
-  expect(decide(mount("net"), ofUser(inside)).admit).toBe("yes");
-  expect(decide(mount(), ofUser(inside)).because).toBe("volume 1-2 is in network net");
-  expect(decide(mount("net"), ofUser(volume("ACTIVE"))).because).toBe("volume 1-2 is in no network");
+  expect(decide(mount("net"), named("net")).admit).toBe("yes");
+  expect(decide(mount(), named("net")).because).toBe("volume 1-2 is in network net");
+  expect(decide(mount("net"), named()).because).toBe("volume 1-2 is in no network");
 });
 
 it("refuses rather than waits where something is missing for good", () => {
   const wanted = claim({}, { networks: ["net"], volumes: ["1-2"] });
-  expect(decide(wanted, { ofUser: [volume("ORDERED")] }).admit).toBe("no");
+  expect(decide(wanted, { named: [volume("ORDERED")] }).admit).toBe("no");
 });
 
 it("never lets what is held exceed the capacity, and never refuses what fits", () => {
@@ -124,8 +131,6 @@ it.each<[Phase, Admission["admit"]]>([
   ["FAILED", "yes"],
 ])("an order that refers to a lease that is %s is admitted: %s", (phase, admit) => {
   const order = anOrder({ id: "2-1", reference: "1-2" });
-  const holdings = { held: NO_UNITS, capacity: {}, ofUser: [volume(phase)] };
-  expect(decideAdmission(order, claim(), holdings).admit).toBe(admit);
-  const strangers = { ...holdings, ofUser: [volume(phase, { user: "another" })] };
-  expect(decideAdmission(order, claim(), strangers).admit).toBe("yes");
+  const around = { ...ALONE, held: NO_UNITS, capacity: {}, named: [volume(phase)] };
+  expect(decideAdmission(order, claim(), around).admit).toBe(admit);
 });

@@ -1,26 +1,16 @@
 import type { Order } from "@muster/leases";
-import { networkOf } from "./count-leases.ts";
-import { mayHold, type LeaseRecord } from "./lease.ts";
-import type { ResourceUnits } from "./resource-units.ts";
+import { mayHold } from "./lease.ts";
+import { addUnits, type ResourceUnits } from "./resource-units.ts";
+import type { Neighbour, Surroundings } from "./surroundings.ts";
 import type { Claim } from "./workload-type.ts";
-import { readClaim } from "./workload-types.ts";
 
 /** What there is to give; a unit without a number has no limit. */
 export type Capacity = { readonly [Unit in keyof ResourceUnits]?: bigint };
 
-/** What else there is. */
-export type Holdings = {
-  /** What is taken or may be, without the lease that is decided about. */
-  readonly held: ResourceUnits;
-  readonly capacity: Capacity;
-  /** The other leases of the same user. */
-  readonly ofUser: readonly Pick<LeaseRecord, "order" | "phase">[];
-};
-
 export type Admission =
   | { readonly admit: "yes"; readonly because: string }
-  /** For something that is on its way. */
-  | { readonly admit: "later"; readonly because: string }
+  /** For something that is on its way: until one of these leases changes. */
+  | { readonly admit: "later"; readonly leases: readonly string[]; readonly because: string }
   | { readonly admit: "no"; readonly because: string };
 
 const WHAT = {
@@ -33,20 +23,18 @@ const WHAT = {
 const UNITS = ["mru", "cru", "sru", "hru"] as const;
 
 /** Whether a lease may be provisioned now: what it mounts and joins is there and belongs to its user, and what it takes is free. Exactly what is free is given. */
-export function decideAdmission(order: Order, claim: Claim, holdings: Holdings): Admission {
-  const need = decideReference(order, holdings) ?? decideNeeds(order, claim, holdings);
-  return need.admit === "yes" ? decideCapacity(claim.units, holdings) : need;
+export function decideAdmission(order: Pick<Order, "reference">, claim: Claim, around: Surroundings): Admission {
+  const need = decideReference(order, around) ?? decideNeeds(claim, around);
+  return need.admit === "yes" ? decideCapacity(addUnits(claim.units, around.overhead), around) : need;
 }
 
 /**
  * What an earlier lease has is not handed over to another: whoever orders that gets nothing empty in its place, and the earlier lease stays. One that is not there any
  * more has nothing to hand over.
  */
-function decideReference({ user, reference }: Order, holdings: Holdings): Admission | undefined {
+function decideReference({ reference }: Pick<Order, "reference">, { named }: Surroundings): Admission | undefined {
   if (reference === undefined) return undefined;
-  const isThere = holdings.ofUser.some(
-    ({ order, phase }) => order.id === reference && order.user === user && (mayHold(phase) || phase === "ORDERED"),
-  );
+  const isThere = named.some(({ id, phase }) => id === reference && (mayHold(phase) || phase === "ORDERED"));
   if (!isThere) return undefined;
   return {
     admit: "no",
@@ -54,62 +42,56 @@ function decideReference({ user, reference }: Order, holdings: Holdings): Admiss
   };
 }
 
-function decideNeeds({ user }: Order, { needs, network }: Claim, holdings: Holdings): Admission {
-  // Most leases need nothing: then nobody has to say what there is.
-  if (needs.volumes.length === 0 && needs.networks.length === 0 && network === undefined)
-    return { admit: "yes", because: "it needs nothing" };
-  const own = holdings.ofUser.filter((each) => each.order.user === user);
+function decideNeeds({ needs, network }: Claim, { named }: Surroundings): Admission {
   const volumes = needs.volumes.map((id) => {
-    const found = own.filter(({ order }) => order.id === id && order.type === "volume");
+    const found = named.filter((each) => each.id === id && each.type === "volume");
     return decideReach(id, found, needs.networks) ?? decideNeed(`volume ${id}`, found);
   });
   const networks = needs.networks.map((name) =>
     decideNeed(
       `network ${name}`,
-      own.filter(({ order }) => order.type === "network" && networkOf(order) === name),
+      named.filter((each) => each.network === name),
     ),
   );
-  const all = [...volumes, ...networks, ...(network === undefined ? [] : [decideNetwork(network, own)])];
+  const all = [...volumes, ...networks, ...(network === undefined ? [] : [decideNetwork(network, named)])];
   const hindrance = all.find(({ admit }) => admit === "no") ?? all.find(({ admit }) => admit === "later");
-  return hindrance ?? { admit: "yes", because: "what it needs is there" };
+  return hindrance ?? { admit: "yes", because: all.length === 0 ? "it needs nothing" : "what it needs is there" };
 }
 
 /** A network is one lease's: whoever has it already renews that. */
-function decideNetwork(name: string, own: Holdings["ofUser"]): Admission {
-  const others = own.filter((each) => mayHold(each.phase) && networkOf(each.order) === name);
+function decideNetwork(name: string, named: readonly Neighbour[]): Admission {
+  const others = named.filter((each) => mayHold(each.phase) && each.network === name);
   const [other] = others;
   if (other === undefined) return { admit: "yes", because: `there is no network ${name} yet` };
-  const goes = others.every(({ phase }) => phase === "DECOMMISSIONING");
-  return goes
-    ? { admit: "later", because: `network ${name} of lease ${other.order.id} is being taken down` }
-    : { admit: "no", because: `this user has network ${name} by lease ${other.order.id}` };
+  const there = others.find(({ phase }) => phase !== "DECOMMISSIONING");
+  if (there !== undefined) return { admit: "no", because: `this user has network ${name} by lease ${there.id}` };
+  return { admit: "later", leases: idsOf(others), because: `network ${name} of lease ${other.id} is being taken down` };
 }
 
 /** A volume is mounted in its own network, or where neither has one. */
-function decideReach(id: string, found: Holdings["ofUser"], networks: readonly string[]): Admission | undefined {
+function decideReach(id: string, found: readonly Neighbour[], networks: readonly string[]): Admission | undefined {
   const [network] = networks;
-  for (const { order } of found) {
-    const claim = readClaim(order);
-    const where = claim.ok ? claim.value.needs.networks[0] : undefined;
-    if (where === network) continue;
-    return { admit: "no", because: `volume ${id} is ${where === undefined ? "in no network" : `in network ${where}`}` };
-  }
-  return undefined;
+  const elsewhere = found.find(({ within }) => within !== network);
+  if (elsewhere === undefined) return undefined;
+  const { within } = elsewhere;
+  return { admit: "no", because: `volume ${id} is ${within === undefined ? "in no network" : `in network ${within}`}` };
 }
 
-function decideNeed(what: string, found: Holdings["ofUser"]): Admission {
-  const phases = new Set(found.map(({ phase }) => phase));
-  if (phases.has("ACTIVE")) return { admit: "yes", because: `${what} is there` };
-  if (phases.has("ORDERED") || phases.has("PROVISIONING"))
-    return { admit: "later", because: `${what} is being provisioned` };
+function decideNeed(what: string, found: readonly Neighbour[]): Admission {
+  if (found.some(({ phase }) => phase === "ACTIVE")) return { admit: "yes", because: `${what} is there` };
+  const coming = found.filter(({ phase }) => phase === "ORDERED" || phase === "PROVISIONING");
+  if (coming.length > 0) return { admit: "later", leases: idsOf(coming), because: `${what} is being provisioned` };
   return { admit: "no", because: `this user has no active ${what}` };
 }
 
-function decideCapacity(units: ResourceUnits, holdings: Holdings): Admission {
+function idsOf(leases: readonly Neighbour[]): string[] {
+  return leases.map(({ id }) => id);
+}
+
+function decideCapacity(units: ResourceUnits, { capacity, held }: Surroundings): Admission {
   for (const unit of UNITS) {
-    const most = holdings.capacity[unit];
+    const most = capacity[unit];
     if (most === undefined || units[unit] === 0n) continue;
-    const { held } = holdings;
     if (held[unit] + units[unit] <= most) continue;
     const free = most > held[unit] ? most - held[unit] : 0n;
     return {

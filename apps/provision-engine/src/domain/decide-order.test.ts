@@ -7,19 +7,26 @@ import {
   endOf,
   type EndRequest,
   type Order,
+  SEALED_PREFIX,
   type Renewal,
 } from "@muster/leases";
 import { readSigner, type Signer, verifySignature } from "@muster/leases/keys";
+import { DATA_BYTES_MAX } from "@muster/leases/data";
 import { describe, expect, it } from "vitest";
 import { aLease, anOrder } from "./a-lease.ts";
 import { decideOrder, FUTURE_TOLERANCE_NS, type OrderPolicy, type OrderVerdict } from "./decide-order.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "./decide-wish.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
-import { DATA_BYTES_MAX } from "./workload-type.ts";
 
 const user = readSigner("user", "01".repeat(32));
 const other = readSigner("other", "02".repeat(32));
-const POLICY: OrderPolicy = { engine: "main", verifySignatures: true, legacySignatures: false };
+const POLICY: OrderPolicy = {
+  engine: "main",
+  verifySignatures: true,
+  legacySignatures: false,
+  unsealedSecrets: false,
+  orderAgeMaxNs: 5_000_000_000n,
+};
 const NOW = 10_000_000_000n;
 const CONTEXT = { nowNs: NOW, verify: verifySignature, source: "nats", requestId: "r", traceparent: "t" };
 
@@ -105,9 +112,29 @@ describe("an order", () => {
     expect(decide(order)).toEqual(verdict);
   });
 
+  it("that nobody knows is too old after a while, unless a controller has it", () => {
+    const old = (ageNs: bigint) => signedOrder({ createdNs: NOW - ageNs, durationNs: DURATION_NS_MAX });
+    expect(decide(old(5_000_000_000n)).do).toBe("create");
+    const older = old(5_000_000_001n);
+    const reason =
+      "is 5000 ms ago, and orders older than 5000 ms are not taken (PROVISION_ORDER_AGE_MS); sign a new one";
+    expect(decide(older)).toEqual(refused("created", reason, "deleted"));
+    expect(decideOrder(older, undefined, { ...CONTEXT, source: "http" }, POLICY).do).toBe("create");
+    expect(decide(older, aLease({ order: older }))).toMatchObject({ do: "change", change: { kind: "resent" } });
+  });
+
   it("is good until exactly its end, and from as far ahead as is tolerated", () => {
     expect(decide(signedOrder({ createdNs: NOW - 1_000_000_000n })).do).toBe("create");
     expect(decide(signedOrder({ createdNs: NOW + FUTURE_TOLERANCE_NS })).do).toBe("create");
+  });
+
+  it("with a secret that is not sealed is refused, unless that is allowed or it is there already", () => {
+    const open = signedOrder({ type: "zdb", data: '{"size":1,"password":"hush"}' });
+    const reason = "is not sealed to this engine, so that whoever may ask for leases could read it";
+    expect(decide(open)).toEqual(refused("data.password", reason));
+    expect(decide(open, undefined, { unsealedSecrets: true }).do).toBe("create");
+    expect(decide(open, aLease({ order: open })).do).toBe("change");
+    expect(decide(signedOrder({ type: "zdb", data: `{"password":"${SEALED_PREFIX}x"}` })).do).toBe("create");
   });
 
   it("that comes again, also after it would be over, only has its answer sent again", () => {
@@ -143,7 +170,7 @@ const END = endOf(signedOrder());
 
 function aRenewal(changes: Partial<Renewal> = {}, by: Signer = user): Renewal {
   const wish = { id: "1-1", engine: "main", user: by.userId, expiresAtNs: END + 5n, sequence: 1, ...changes };
-  return { ...wish, signature: by.sign(buildRenewalBytes(wish)) };
+  return { ...wish, signature: by.sign(buildRenewalBytes(wish, { createdNs: NOW })) };
 }
 const renew = (renewal: Renewal, stored: LeaseRecord | undefined = lease()): WishVerdict =>
   decideRenewal(renewal, stored, CONTEXT, POLICY);
@@ -193,6 +220,12 @@ describe("a renewal", () => {
       wrong("id", "lease 1-1 is over, or ends"),
     ],
     ["that was altered", { ...aRenewal(), expiresAtNs: END + 6n }, lease(), wrong("signature", FORGED)],
+    [
+      "of an earlier lease of the id",
+      aRenewal(),
+      lease({ order: signedOrder({ createdNs: NOW - 1n }) }),
+      wrong("signature", FORGED),
+    ],
     ["for another engine", aRenewal({ engine: "x" }), lease(), wrong("engine", '"x" is not this one, which is "main"')],
     ["by somebody else", aRenewal({}, other), lease(), notFound],
     ["of no lease", aRenewal(), undefined, notFound],
@@ -204,7 +237,7 @@ describe("a renewal", () => {
 describe("an end", () => {
   const anEnd = (changes: Partial<EndRequest> = {}, by: Signer = user): EndRequest => {
     const wish = { id: "1-1", engine: "main", user: by.userId, createdNs: NOW, ...changes };
-    return { ...wish, signature: by.sign(buildEndBytes(wish)) };
+    return { ...wish, signature: by.sign(buildEndBytes(wish, { createdNs: NOW })) };
   };
   const end = (request: EndRequest, stored?: LeaseRecord): WishVerdict => decideEnd(request, stored, CONTEXT, POLICY);
 
@@ -213,6 +246,16 @@ describe("an end", () => {
     const ending = { cause: "REQUESTED", message: "", request };
     expect(end(request, lease())).toMatchObject({ do: "change", change: { kind: "ending", ending } });
     expect(end(request, lease({ phase: "ENDED" }))).toMatchObject({ do: "nothing" });
+  });
+
+  it("is refused for another order of the id, from before its order, and from too far ahead", () => {
+    const later = lease({ order: signedOrder({ createdNs: NOW + 1n }) });
+    expect(end(anEnd(), later)).toEqual(wrong("signature", FORGED));
+    const at = (createdNs: bigint) => end(anEnd({ createdNs }), lease());
+    expect(at(NOW - FUTURE_TOLERANCE_NS)).toMatchObject({ do: "change" });
+    expect(at(NOW - FUTURE_TOLERANCE_NS - 1n)).toEqual(wrong("created", "is from before its order"));
+    expect(at(NOW + FUTURE_TOLERANCE_NS)).toMatchObject({ do: "change" });
+    expect(at(NOW + FUTURE_TOLERANCE_NS + 1n)).toEqual(wrong("created", "is more than 5 minutes ahead"));
   });
 
   it("is refused from anybody else, and with a signature that was for something else", () => {

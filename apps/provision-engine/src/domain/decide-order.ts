@@ -4,14 +4,16 @@ import {
   buildOrderBytes,
   DURATION_NS_MAX,
   endOf,
+  findUnsealed,
   isOver,
   type Order,
   splitId,
 } from "@muster/leases";
+import { DATA_BYTES_MAX } from "@muster/leases/data";
 import type { LeaseRecord } from "./lease.ts";
+import { listsAgain } from "./order-sources.ts";
 import { withEvent, type LeaseChange } from "./transition-lease.ts";
 import { verifySigned, wrong, type Verify } from "./verify-signed.ts";
-import { DATA_BYTES_MAX } from "./workload-type.ts";
 
 /** How far the clock of whoever signs may be ahead of ours: 5 minutes. */
 export const FUTURE_TOLERANCE_NS = 300_000_000_000n;
@@ -26,6 +28,10 @@ export type OrderPolicy = {
   readonly verifySignatures: boolean;
   /** Takes also signatures of the original's form, which leave id, times, reference and version open to anybody. */
   readonly legacySignatures: boolean;
+  /** How old an order may be that nobody has seen before, unless a controller lists it. */
+  readonly orderAgeMaxNs: bigint;
+  /** Takes also orders whose secrets everybody can read who may ask. */
+  readonly unsealedSecrets: boolean;
 };
 
 export type OrderContext = {
@@ -45,7 +51,7 @@ export type OrderVerdict =
 
 /**
  * What becomes of an order that came from somewhere, with the record of its id. Nothing is done and nothing told for one that its user did not sign. An order whose
- * lease is there only has its answer sent again, however often it comes. Its type and data are not looked at: what cannot be served gets that as its result.
+ * lease is there only has its answer sent again, however often it comes. Of its type and data it is only seen to that no secret is open: what cannot be served gets that as its result.
  */
 export function decideOrder(
   order: Order,
@@ -56,10 +62,14 @@ export function decideOrder(
   const fault = checkFields(order, policy) ?? checkSignature(order, context, policy);
   if (fault !== undefined) return { do: "refuse", fault, answer: "nothing" };
   if (stored !== undefined) return decideAgain(order, stored);
-  const untimely = checkTimes(order, context.nowNs);
+  const untimely = checkTimes(order, context, policy);
   if (untimely !== undefined) return { do: "refuse", ...untimely };
+  const unsealed = policy.unsealedSecrets ? undefined : findUnsealed("order", order);
+  if (unsealed !== undefined) return { do: "refuse", fault: wrong(`data.${unsealed}`, UNSEALED), answer: "nothing" };
   return { do: "create", record: newRecord(order, context), because: "it is new" };
 }
+
+const UNSEALED = "is not sealed to this engine, so that whoever may ask for leases could read it";
 
 function decideAgain(order: Order, stored: LeaseRecord): OrderVerdict {
   if (isSame(order, stored.order)) return { do: "change", change: { kind: "resent" }, because: "its lease is there" };
@@ -97,13 +107,28 @@ function checkSignature(order: Order, { verify }: OrderContext, policy: OrderPol
   return wrong("signature_format", "legacy is not taken here: it does not cover id, time and duration");
 }
 
+/** After this time an order is refused unless its lease is known: its lease need not be remembered against its coming again. */
+export function takenUntilNs(
+  { order, source }: Pick<LeaseRecord, "order" | "source">,
+  { orderAgeMaxNs }: Pick<OrderPolicy, "orderAgeMaxNs">,
+): bigint {
+  const endsAtNs = endOf(order);
+  const oldAtNs = order.createdNs + orderAgeMaxNs;
+  return listsAgain(source) || endsAtNs < oldAtNs ? endsAtNs : oldAtNs;
+}
+
 function checkTimes(
   order: Order,
-  nowNs: bigint,
+  { nowNs, source }: OrderContext,
+  policy: OrderPolicy,
 ): Pick<OrderVerdict & { do: "refuse" }, "fault" | "answer"> | undefined {
   const endsAtNs = endOf(order);
   if (isOver(endsAtNs, nowNs))
     return { fault: wrong("duration", `is over since ${inMs(nowNs - endsAtNs)} ms`), answer: "deleted" };
+  if (isOver(takenUntilNs({ order, source }, policy), nowNs)) {
+    const age = `is ${inMs(nowNs - order.createdNs)} ms ago, and orders older than ${inMs(policy.orderAgeMaxNs)} ms are not taken`;
+    return { fault: wrong("created", `${age} (PROVISION_ORDER_AGE_MS); sign a new one`), answer: "deleted" };
+  }
   const aheadNs = order.createdNs - nowNs;
   if (aheadNs > FUTURE_TOLERANCE_NS) {
     const fault = wrong("created", `is ${inMs(aheadNs)} ms ahead; ${inMs(FUTURE_TOLERANCE_NS)} ms are tolerated`);
@@ -129,7 +154,7 @@ function newRecord(order: Order, { nowNs, source, requestId, traceparent }: Orde
     attempts: 0,
     notBeforeNs: 0n,
     trouble: "",
-    feedback: { result: false, deleted: false, number: 0, attempts: 0, refusals: 0, notBeforeNs: 0n },
+    feedback: { result: false, deleted: false, number: 0, attempts: 0, refusals: 0, repeats: 0, notBeforeNs: 0n },
     outbox: [],
     events: 0,
     endedAtNs: undefined,

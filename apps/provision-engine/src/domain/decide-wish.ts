@@ -5,9 +5,10 @@ import {
   DURATION_NS_MAX,
   type EndRequest,
   isOver,
+  type Order,
   type Renewal,
 } from "@muster/leases";
-import type { OrderContext, OrderPolicy } from "./decide-order.ts";
+import { FUTURE_TOLERANCE_NS, type OrderContext, type OrderPolicy } from "./decide-order.ts";
 import type { LeaseRecord } from "./lease.ts";
 import type { LeaseChange } from "./transition-lease.ts";
 import { verifySigned, wrong } from "./verify-signed.ts";
@@ -27,7 +28,7 @@ export function decideRenewal(
   context: WishContext,
   policy: OrderPolicy,
 ): WishVerdict {
-  const fault = checkWish(renewal, buildRenewalBytes(renewal), stored, context, policy);
+  const fault = checkWish(renewal, (order) => buildRenewalBytes(renewal, order), stored, context, policy);
   if (fault !== undefined || stored === undefined) return refuse(fault ?? notFound(renewal.id));
   const { sequence, expiresAtNs } = renewal;
   const last = stored.renewal?.sequence ?? 0;
@@ -49,8 +50,13 @@ export function decideEnd(
   context: WishContext,
   policy: OrderPolicy,
 ): WishVerdict {
-  const fault = checkWish(request, buildEndBytes(request), stored, context, policy);
+  const fault = checkWish(request, (order) => buildEndBytes(request, order), stored, context, policy);
   if (fault !== undefined || stored === undefined) return refuse(fault ?? notFound(request.id));
+  if (request.createdNs - context.nowNs > FUTURE_TOLERANCE_NS)
+    return refuse(wrong("created", "is more than 5 minutes ahead"));
+  // Who signs the end may have another clock than who signed the order.
+  if (stored.order.createdNs - request.createdNs > FUTURE_TOLERANCE_NS)
+    return refuse(wrong("created", "is from before its order"));
   if (stored.phase === "ENDED") return { do: "nothing", because: "it has ended" };
   const ending = { cause: "REQUESTED", message: "", request } as const;
   return { do: "change", change: { kind: "ending", ending }, because: "its user ends it" };
@@ -73,16 +79,15 @@ function isRenewable({ phase, expiresAtNs }: LeaseRecord, nowNs: bigint): boolea
 
 function checkWish(
   wish: Renewal | EndRequest,
-  content: Uint8Array,
+  contentFor: (order: Order) => Uint8Array,
   stored: LeaseRecord | undefined,
   { verify }: WishContext,
   { engine, verifySignatures }: OrderPolicy,
 ): Fault | undefined {
   if (wish.engine !== engine) return wrong("engine", `"${wish.engine}" is not this one, which is "${engine}"`);
-  const unsigned = verifySignatures ? verifySigned(wish, content, verify) : undefined;
-  if (unsigned !== undefined) return unsigned;
   // Whose lease it is is nobody else's business.
-  return stored === undefined || stored.order.user !== wish.user ? notFound(wish.id) : undefined;
+  if (stored === undefined || stored.order.user !== wish.user) return notFound(wish.id);
+  return verifySignatures ? verifySigned(wish, contentFor(stored.order), verify) : undefined;
 }
 
 function notFound(id: string): Fault {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describePods } from "./describe-pods.ts";
+import { describeHopelessStart, describePods } from "./describe-pods.ts";
 
 const unscheduled = { type: "PodScheduled", status: "False", message: "0/3 nodes are available" };
 const waiting = { state: { waiting: { reason: "ImagePullBackOff", message: "no such image" } } };
@@ -13,3 +13,20 @@ it.each([
 ])("says of pods %j why none is available", (pods, because) => {
   expect(describePods(pods)).toBe(because);
 });
+
+const unprepared = (reason: string, message: string) => ({
+  status: { containerStatuses: [{ state: {} }, { state: { waiting: { reason, message } } }] },
+});
+
+it.each([
+  ["CreateContainerConfigError", 'container "main" has no command: this kubelet runs processes', true],
+  ["CreateContainerError", "failed to generate spec: no command specified", true],
+  ["CreateContainerConfigError", 'secret "lease-1-1" not found', false],
+  ["ImagePullBackOff", "no command", false],
+])(
+  "tells a start that waits with %s (%s) by the field of the order where no attempt can help",
+  (reason, message, is) => {
+    const hopeless = describeHopelessStart([{}, unprepared(reason, message)]);
+    expect(hopeless?.field).toBe(is ? "entrypoint" : undefined);
+  },
+);

@@ -1,3 +1,7 @@
+const UNPREPARED: ReadonlySet<string> = new Set(["CreateContainerConfigError", "CreateContainerError"]);
+/** In the words of container runtimes: an image may lack a command, or is never looked at. */
+const NO_COMMAND = /\bno command\b/;
+
 /** The part of a pod that says why it does not run. */
 export type PodTrouble = {
   readonly status?: {
@@ -8,6 +12,21 @@ export type PodTrouble = {
     }[];
   };
 };
+
+/**
+ * What no further attempt can mend, by the names of an order's data; undefined: there is nothing of that kind. A start that waits for a secret or a configuration also
+ * fails to be prepared, and is no trouble of that kind: it may be there soon.
+ */
+export function describeHopelessStart(
+  pods: readonly PodTrouble[],
+): { readonly field: string; readonly reason: string } | undefined {
+  const waiting = pods
+    .flatMap(({ status }) => status?.containerStatuses ?? [])
+    .map(({ state }) => state?.waiting)
+    .find((each) => UNPREPARED.has(each?.reason ?? "") && NO_COMMAND.test(each?.message ?? ""));
+  if (waiting === undefined) return undefined;
+  return { field: "entrypoint", reason: "is needed: nothing says what is to run, neither it nor the image" };
+}
 
 /** Why no pod is available yet, for people. */
 export function describePods(pods: readonly PodTrouble[]): string {

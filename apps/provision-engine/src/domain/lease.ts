@@ -28,12 +28,28 @@ export type FeedbackPending = {
   readonly attempts: number;
   /** How often its source has refused it. */
   readonly refusals: number;
+  /** How often it was to be told once more because its order came again. */
+  readonly repeats: number;
   readonly notBeforeNs: bigint;
 };
 
-/** ANSWER_REFUSED: by the source that is told what the lease came to. */
+/**
+ * DELAYED: the first attempt of a phase that failed; those that follow are in the trouble of the record. STUCK: it cannot be taken down for long. ANSWER_REFUSED: by the
+ * source that is told what the lease came to. TROUBLED: what is there of an active lease is not as it should be; RESTORED: it is again, or its result is another one.
+ */
 export type LeaseEventType =
-  "ORDERED" | "PROVISIONED" | "RESENT" | "RENEWED" | "ENDING" | "DECOMMISSIONED" | "FAILED" | "ANSWER_REFUSED";
+  | "ORDERED"
+  | "DELAYED"
+  | "PROVISIONED"
+  | "TROUBLED"
+  | "RESTORED"
+  | "RESENT"
+  | "RENEWED"
+  | "ENDING"
+  | "STUCK"
+  | "DECOMMISSIONED"
+  | "FAILED"
+  | "ANSWER_REFUSED";
 
 /** One thing that happened to a lease, written together with what happened. */
 export type LeaseEvent = {

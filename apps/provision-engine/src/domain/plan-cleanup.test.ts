@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aLease } from "./a-lease.ts";
 import type { LeaseRecord } from "./lease.ts";
@@ -9,6 +10,7 @@ const object = (changes: Partial<FoundObject> = {}): FoundObject => ({
   namespace: "muster-n",
   name: "lease-1-1",
   uid: "u-1",
+  madeMs: undefined,
   lease: { id: "1-1", run: 2 },
   isGoing: false,
   ...changes,
@@ -76,4 +78,74 @@ it("keeps a namespace while anything of a lease stays in it, or a pod runs there
   const unlisted = ["PersistentVolumeClaim"];
   expect(plan({ objects: [namespace], leftSince, unlisted })).toEqual(["keep"]);
   expect(plan({ unlisted })).toEqual(["remove"]);
+  expect(plan({ objects: [namespace], leftSince, unlisted: ["Reservation"] })).toEqual(["remove"]);
+});
+
+const arbitraryTruth: fc.Arbitrary<LeaseTruth | undefined> = fc.oneof(
+  fc.constantFrom<LeaseTruth | undefined>(NONE, undefined, { is: "unknown", because: "?" }),
+  fc
+    .record({
+      phase: fc.constantFrom<LeaseRecord["phase"]>(
+        "ORDERED",
+        "PROVISIONING",
+        "ACTIVE",
+        "DECOMMISSIONING",
+        "ENDED",
+        "FAILED",
+      ),
+      run: fc.integer({ min: 1, max: 3 }),
+    })
+    .map(lease),
+);
+const arbitrarySnapshot = fc
+  .record({
+    kinds: fc.array(fc.constantFrom("Secret", "PersistentVolumeClaim", "Namespace", "Reservation"), { maxLength: 6 }),
+    runs: fc.array(fc.integer({ min: 1, max: 3 }), { minLength: 6, maxLength: 6 }),
+    sinceMs: fc.array(fc.option(fc.integer({ min: 0, max: 1000 })), { minLength: 6, maxLength: 6 }),
+    truths: fc.array(arbitraryTruth, { minLength: 6, maxLength: 6 }),
+    unlisted: fc.subarray(["Secret", "Reservation"]),
+    isUsed: fc.option(fc.boolean()),
+  })
+  .map(({ kinds, runs, sinceMs, truths, unlisted, isUsed }) => {
+    const objects = kinds.map((kind, at) =>
+      object({
+        kind,
+        uid: `u-${at}`,
+        name: kind === "Namespace" ? "muster-n" : `lease-1-${at}`,
+        namespace: kind === "Namespace" || kind === "Reservation" ? "" : "muster-n",
+        lease: { id: `1-${at}`, run: runs[at] ?? 1 },
+      }),
+    );
+    const keys = objects.map(({ kind, namespace, name }) => useKey(kind, namespace, name));
+    return snapshot({
+      objects,
+      unlisted,
+      truth: new Map(truths.flatMap((truth, at) => (truth === undefined ? [] : [[`1-${at}`, truth] as const]))),
+      inUse: isUsed === null ? undefined : new Set(isUsed ? keys : []),
+      leftSince: new Map(sinceMs.flatMap((ms, at) => (ms === null ? [] : [[`u-${at}`, ms] as const]))),
+    });
+  });
+
+it("says one thing of each object in whatever order, and removes only what nobody doubts or uses, after the grace", () => {
+  fc.assert(
+    fc.property(arbitrarySnapshot, (world) => {
+      const steps = planCleanup(world, POLICY);
+      expect(steps.map((step) => step.object)).toEqual(world.objects);
+      const backwards = planCleanup({ ...world, objects: world.objects.toReversed() }, POLICY);
+      expect(backwards.toReversed()).toEqual(steps);
+      for (const { do: what, object: found } of steps) {
+        if (what !== "remove") continue;
+        const truth = world.truth.get(found.lease?.id ?? "");
+        expect(truth?.is === "none" || truth?.is === "record").toBe(true);
+        if (truth?.is === "record") expect(["ACTIVE", "ENDED", "FAILED"]).toContain(truth.record.phase);
+        expect(world.nowMs - (world.leftSince.get(found.uid) ?? Infinity)).toBeGreaterThanOrEqual(POLICY.graceMs);
+        if (found.kind === "Namespace") {
+          expect(world.unlisted).not.toContain("Secret");
+          const inside = steps.filter((step) => step.object.namespace === found.name);
+          expect(inside.every((step) => step.do === "remove")).toBe(true);
+        }
+        if (found.kind === "Namespace" || found.kind === "PersistentVolumeClaim") expect(world.inUse?.size).toBe(0);
+      }
+    }),
+  );
 });

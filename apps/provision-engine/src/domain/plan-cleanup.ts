@@ -1,6 +1,6 @@
 import type { LeaseRecord } from "./lease.ts";
 
-/** An object in the cluster that says that it is a lease's. */
+/** An object in the cluster, or a reservation in the ledger, that says that it is a lease's. */
 export type FoundObject = {
   readonly kind: string;
   /** Empty: it lives in none. */
@@ -8,6 +8,8 @@ export type FoundObject = {
   readonly name: string;
   /** No other object ever has it. */
   readonly uid: string;
+  /** Undefined: it does not say. */
+  readonly madeMs: number | undefined;
   /** Of the labels; undefined: they are not those of a lease. */
   readonly lease: { readonly id: string; readonly run: number } | undefined;
   /** It is being removed already. */
@@ -54,6 +56,8 @@ export type CleanupStep = {
 
 const VOLUME_CLAIM = "PersistentVolumeClaim";
 const NAMESPACE = "Namespace";
+/** Of machines, in the ledger. */
+export const RESERVATION = "Reservation";
 
 export function isNamespace({ kind }: FoundObject): boolean {
   return kind === NAMESPACE;
@@ -99,8 +103,9 @@ function planObject(object: FoundObject, snapshot: CleanupSnapshot, { engine, gr
     if (inUse === undefined) return step("keep", "nobody knows whether it is used");
     if (inUse.has(useKey(kind, namespace, name))) return step("keep", `${left.because}, but it is used`);
   }
-  if (isNamespace(object) && unlisted.length > 0)
-    return step("keep", `nobody knows all that is in it: ${unlisted.join(", ")} could not be listed`);
+  const unseen = isNamespace(object) ? unlisted.filter((each) => each !== RESERVATION) : [];
+  if (unseen.length > 0)
+    return step("keep", `nobody knows all that is in it: ${unseen.join(", ")} could not be listed`);
   const since = leftSince.get(uid);
   if (since === undefined || nowMs - since < graceMs) return step("suspect", left.because);
   return step("remove", left.because);

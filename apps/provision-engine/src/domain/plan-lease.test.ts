@@ -2,30 +2,47 @@ import { DURATION_NS_MAX } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aLease } from "./a-lease.ts";
-import type { Admission } from "./decide-admission.ts";
 import { decideRetry } from "./decide-retry.ts";
-import type { PodExits } from "./count-exits.ts";
-import type { Release } from "./decide-release.ts";
+import { takeSnapshot, type LeaseSnapshot } from "./lease-snapshot.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "./plan-lease.ts";
+import { NO_UNITS } from "./resource-units.ts";
+import { asJson, readDecision, writeDecision } from "./stored-decision.ts";
+import { ALONE, type Neighbour } from "./surroundings.ts";
 import { withEvent } from "./transition-lease.ts";
 
 const TOMBSTONE = 100n;
-const YES: Admission = { admit: "yes", because: "free" };
 const END = aLease().expiresAtNs;
-
-const FREE: Release = { release: "yes", because: "nothing lives in it" };
-
+const AGE = { orderAgeMaxNs: END };
 const POLICY: LeasePolicy = { tombstoneNs: TOMBSTONE, crash: { windowNs: 100n } };
+const AROUND = { ...ALONE, held: NO_UNITS, capacity: {} };
 
-function plan(
-  record: LeaseRecord,
-  nowNs: bigint,
-  admission: Admission = YES,
-  { release = FREE, exits = [] }: { readonly release?: Release; readonly exits?: readonly PodExits[] } = {},
-): LeasePlan {
-  return planLease({ record, nowNs, admit: () => admission, release: () => release, exits: () => exits }, POLICY);
+type Seen = Partial<Pick<LeaseSnapshot, "isServed" | "exits"> & LeaseSnapshot["around"]>;
+
+function plan(record: LeaseRecord, nowNs: bigint, { isServed = true, exits = [], ...around }: Seen = {}): LeasePlan {
+  return planTwice(takeSnapshot(record, { isServed, exits, around: { ...AROUND, ...around } }, AGE), nowNs);
 }
+
+/** What is planned from a snapshot, and no other from its file. */
+function planTwice(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
+  const planned = planLease(snapshot, POLICY, nowNs);
+  const stored = readDecision(writeDecision({ snapshot, policy: POLICY, nowNs }, planned));
+  expect(stored.snapshot).toEqual(snapshot);
+  expect(planLease(stored.snapshot, stored.policy, stored.nowNs)).toEqual(planned);
+  expect(stored.plan).toEqual(asJson(planned));
+  return planned;
+}
+const volume = (phase: Phase): Neighbour => ({
+  id: "1-2",
+  type: "volume",
+  phase,
+  network: undefined,
+  within: undefined,
+});
+const mounting = {
+  type: "container",
+  data: '{"image":"i","capacity":{"cpu":1,"memory":1024},"mounts":[{"volume_id":"1-2","mountpoint":"/m"}]}',
+};
 const expire = {
   do: "change",
   change: { kind: "ending", ending: { cause: "EXPIRED", message: "", request: undefined } },
@@ -36,20 +53,31 @@ describe("an order", () => {
   const ordered = aLease({ phase: "ORDERED" });
 
   it("is begun once it is admitted", () => {
-    expect(plan(ordered, END)).toEqual({ do: "change", change: { kind: "provisioning" }, because: "free" });
+    expect(plan(ordered, END)).toEqual({
+      do: "change",
+      change: { kind: "provisioning" },
+      because: "what it takes is free",
+    });
   });
 
   it("waits for what it needs, but not beyond its end", () => {
-    const later = { admit: "later", because: "volume 1-2 is being provisioned" } as const;
-    expect(plan(ordered, END, later)).toEqual({ do: "wait", untilNs: END, because: later.because });
-    expect(plan(ordered, END + 1n, later)).toEqual(expire);
+    const mounts = aLease({ phase: "ORDERED", order: mounting });
+    const named = [volume("PROVISIONING")];
+    const waitsFor = { leases: ["1-2"], until: "changed" };
+    const because = "volume 1-2 is being provisioned";
+    expect(plan(mounts, END, { named })).toEqual({ do: "wait", untilNs: END, waitsFor, because });
+    expect(plan(mounts, END + 1n, { named })).toEqual(expire);
   });
 
-  it("fails when it is not admitted, is of no known type, or its data are wrong", () => {
-    const because = "not enough free resources";
-    const failed = (changes: Partial<LeaseRecord["order"]>, admission: Admission = YES) =>
-      plan(aLease({ phase: "ORDERED", order: changes }), END, admission);
-    expect(failed({}, { admit: "no", because })).toMatchObject({ message: `failed to apply provision: ${because}` });
+  it("fails when it is not admitted, is of no known type or none that is served, or its data are wrong", () => {
+    const failed = (order: Partial<LeaseRecord["order"]>, seen: Seen = {}) =>
+      plan(aLease({ phase: "ORDERED", order }), END, seen);
+    const message = "failed to apply provision: this user has no active volume 1-2";
+    expect(failed(mounting)).toMatchObject({ do: "fail", message });
+    expect(failed({}, { isServed: false })).toMatchObject({
+      do: "fail",
+      message: "failed to apply provision: type of reservation not served: debug",
+    });
     expect(failed({ type: "x" })).toMatchObject({ do: "fail", message: "type of reservation not supported: x" });
     const wrong = failed({ type: "kubernetes", data: '{"size":19}' });
     expect(wrong).toMatchObject({ do: "fail", message: "data.size only size 1 to 18" });
@@ -73,22 +101,22 @@ describe("a lease", () => {
 
   it("that is ACTIVE has its exits counted, and is given up after four within their window", () => {
     const pod = { pod: "p", startedNs: 0n, exits: 1, lastNs: 5n, how: "exit code 1 (Error)" };
-    const once = plan(aLease(), 5n, YES, { exits: [pod] });
+    const once = plan(aLease(), 5n, { exits: [pod] });
     expect(once).toMatchObject({ do: "change", change: { kind: "exited", crashes: { sinceNs: 5n, exits: 1 } } });
     if (once.do !== "change" || once.change.kind !== "exited") throw new Error("it is not counted");
     const { crashes } = once.change;
-    expect(plan(aLease({ crashes }), 5n, YES, { exits: [pod] })).toMatchObject({ do: "wait" });
-    expect(plan(aLease({ crashes }), 5n, YES, { exits: [{ ...pod, exits: 4, lastNs: 90n }] })).toMatchObject({
+    expect(plan(aLease({ crashes }), 5n, { exits: [pod] })).toMatchObject({ do: "wait" });
+    expect(plan(aLease({ crashes }), 5n, { exits: [{ ...pod, exits: 4, lastNs: 90n }] })).toMatchObject({
       do: "give-up",
       message: "exited 4 times, last with exit code 1 (Error)",
     });
-    expect(plan(aLease({ crashes }), END + 1n, YES, { exits: [{ ...pod, exits: 4 }] })).toEqual(expire);
+    expect(plan(aLease({ crashes }), END + 1n, { exits: [{ ...pod, exits: 4 }] })).toEqual(expire);
   });
 
   it("that is PROVISIONING is gone on with, and after a failure later, at its end at the latest", () => {
     expect(plan(aLease({ phase: "PROVISIONING" }), 5n)).toMatchObject({ do: "provision" });
     const failed = aLease({ phase: "PROVISIONING", notBeforeNs: 10n, trouble: "boom" });
-    expect(plan(failed, 10n)).toEqual({ do: "wait", untilNs: 10n, because: "boom" });
+    expect(plan(failed, 10n)).toEqual({ do: "wait", untilNs: 10n, waitsFor: undefined, because: "boom" });
     expect(plan(failed, 11n)).toMatchObject({ do: "provision" });
     expect(plan({ ...failed, notBeforeNs: END + 5n }, 10n)).toMatchObject({ untilNs: END });
   });
@@ -98,18 +126,24 @@ describe("a lease", () => {
     const record = aLease({ phase: "DECOMMISSIONING", ending });
     expect(plan(record, 5n)).toEqual({ do: "decommission", because: "EXPIRED" });
     const failed = { ...record, notBeforeNs: END + 5n, trouble: "boom" };
-    expect(plan(failed, END + 5n)).toEqual({ do: "wait", untilNs: END + 5n, because: "boom" });
+    expect(plan(failed, END + 5n)).toEqual({
+      do: "wait",
+      untilNs: END + 5n,
+      waitsFor: undefined,
+      because: "boom",
+    });
   });
 
   it("that others need is not taken down, however long it is over", () => {
-    const used: Release = { release: "later", lease: "1-3", because: "it is in use by 1-3" };
+    const users = { some: ["1-3"], count: 1 };
     const record = aLease({ phase: "DECOMMISSIONING" });
-    expect(plan(record, END + 5n, YES, { release: used })).toEqual({
+    expect(plan(record, END + 5n, { users })).toEqual({
       do: "wait",
       untilNs: undefined,
-      because: used.because,
+      waitsFor: { leases: ["1-3"], until: "over" },
+      because: "it is in use by 1-3",
     });
-    expect(plan(aLease(), END + 1n, YES, { release: used })).toEqual(expire);
+    expect(plan(aLease(), END + 1n, { users })).toEqual(expire);
   });
 
   it.each(phases("ENDED", "FAILED"))(
@@ -126,19 +160,63 @@ describe("a lease", () => {
   );
 });
 
+it.each([
+  ["api", END + aLease().order.createdNs],
+  ["http", DURATION_NS_MAX + aLease().order.createdNs],
+])("a lease for ever from %s is remembered as long as its order would be taken again", (source, untilNs) => {
+  const record = aLease({ source, phase: "ENDED", endedAtNs: 10n, order: { durationNs: DURATION_NS_MAX } });
+  expect(plan(record, untilNs + TOMBSTONE)).toMatchObject({ do: "wait", untilNs: untilNs + TOMBSTONE });
+  expect(plan(record, untilNs + TOMBSTONE + 1n)).toMatchObject({ do: "remove" });
+});
+
 it("plans nothing before the time until which it waits", () => {
   const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
   const ns = fc.bigInt({ min: 0n, max: 3n * END });
-  const later: Admission = { admit: "later", because: "x" };
+  const later = { named: [volume("ORDERED")] };
   fc.assert(
     fc.property(phase, ns, ns, ns, (inPhase, nowNs, notBeforeNs, endedAtNs) => {
-      const record = aLease({ phase: inPhase, notBeforeNs, endedAtNs });
+      const record = aLease({ phase: inPhase, order: mounting, notBeforeNs, endedAtNs });
       const waiting = plan(record, nowNs, later);
       if (waiting.do !== "wait" || waiting.untilNs === undefined) return;
       expect(waiting.untilNs).toBeGreaterThanOrEqual(nowNs);
       expect(plan(record, waiting.untilNs, later)).toEqual(waiting);
       expect(plan(record, waiting.untilNs + 1n, later)).not.toEqual(waiting);
     }),
+  );
+});
+
+it("plans the same from a file as from the snapshot that was written into it", () => {
+  const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
+  const ns = fc.bigInt({ min: 0n, max: 2n ** 63n });
+  const maybe = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
+  const text = fc.string();
+  const units = fc.record({ cru: ns, mru: ns, hru: ns, sru: ns });
+  const neighbour = fc.record({
+    id: fc.constant("1-2"),
+    type: fc.constant("volume"),
+    phase,
+    network: maybe(text),
+    within: maybe(text),
+  });
+  const around = fc.record({
+    held: units,
+    overhead: units,
+    capacity: fc.record({ cru: ns, mru: ns, hru: ns, sru: ns }, { requiredKeys: [] }),
+    named: fc.array(neighbour, { maxLength: 3 }),
+    users: fc.record({ some: fc.array(text, { maxLength: 2 }), count: fc.nat() }),
+  });
+  const pod = fc.record({ pod: text, startedNs: ns, exits: fc.nat({ max: 5 }), lastNs: ns, how: text });
+  const crashes = fc.record({
+    sinceNs: ns,
+    exits: fc.nat(),
+    pods: fc.array(fc.record({ pod: text, exits: fc.nat(), lastNs: ns })),
+  });
+  const record = fc
+    .record({ phase, expiresAtNs: ns, notBeforeNs: ns, trouble: text, endedAtNs: maybe(ns), crashes: maybe(crashes) })
+    .chain((changes) => fc.constantFrom({}, mounting, { type: "x" }).map((order) => aLease({ ...changes, order })));
+  const seen = fc.record({ isServed: fc.boolean(), around, exits: fc.array(pod, { maxLength: 3 }) });
+  fc.assert(
+    fc.property(record, seen, ns, (lease, found, nowNs) => void planTwice(takeSnapshot(lease, found, AGE), nowNs)),
   );
 });
 

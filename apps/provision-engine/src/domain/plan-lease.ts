@@ -1,22 +1,10 @@
-import { endOf, isOver } from "@muster/leases";
-import { countExits, type CrashPolicy, type PodExits } from "./count-exits.ts";
-import type { Admission } from "./decide-admission.ts";
-import type { Release } from "./decide-release.ts";
-import type { LeaseRecord } from "./lease.ts";
+import { isOver } from "@muster/leases";
+import { countExits, type CrashPolicy } from "./count-exits.ts";
+import { decideAdmission, type Admission } from "./decide-admission.ts";
+import { decideRelease } from "./decide-release.ts";
+import type { LeaseFacts, LeaseSnapshot } from "./lease-snapshot.ts";
 import type { LeaseChange } from "./transition-lease.ts";
-import { describeProblems, type Claim } from "./workload-type.ts";
-import { readClaim } from "./workload-types.ts";
-
-export type LeaseSnapshot = {
-  readonly record: LeaseRecord;
-  readonly nowNs: bigint;
-  /** Asked only of a lease that would be begun. */
-  readonly admit: (claim: Claim) => Admission;
-  /** Asked only of a lease that is active: what is seen of its pods now. */
-  readonly exits: () => readonly PodExits[];
-  /** Asked only of a lease whose workload would be taken down. */
-  readonly release: () => Release;
-};
+import { describeProblems } from "./workload-type.ts";
 
 export type LeasePolicy = {
   /** How long the record of a lease stays after it has ended and its order is over. */
@@ -35,26 +23,33 @@ export type LeasePlan =
   | { readonly do: "decommission"; readonly because: string }
   /** The record goes. */
   | { readonly do: "remove"; readonly because: string }
-  /** Until strictly after this time, or until something changes. */
-  | { readonly do: "wait"; readonly untilNs: bigint | undefined; readonly because: string };
+  /** Until strictly after this time, or until something changes of it, or of those that it waits for. */
+  | {
+      readonly do: "wait";
+      readonly untilNs: bigint | undefined;
+      readonly waitsFor: Wait | undefined;
+      readonly because: string;
+    };
 
-/** What a lease needs next, from its record alone: whatever was interrupted goes on from there. Nothing is begun for a lease that is over. */
-export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy): LeasePlan {
-  const { record, nowNs } = snapshot;
-  switch (record.phase) {
+/** For any of these leases, to change or to be over. */
+export type Wait = { readonly leases: readonly string[]; readonly until: "changed" | "over" };
+
+/** What a lease needs next, from what is stored and seen alone: whatever was interrupted goes on from there. Nothing is begun for a lease that is over. */
+export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: bigint): LeasePlan {
+  const { lease } = snapshot;
+  switch (lease.phase) {
     case "ORDERED":
-      return isOver(record.expiresAtNs, nowNs) ? EXPIRE : planOrdered(snapshot);
+      return isOver(lease.expiresAtNs, nowNs) ? EXPIRE : planOrdered(snapshot);
     case "PROVISIONING":
-      if (isOver(record.expiresAtNs, nowNs)) return EXPIRE;
-      return notBefore(record, nowNs) ?? { do: "provision", because: "it is to be there" };
+      if (isOver(lease.expiresAtNs, nowNs)) return EXPIRE;
+      return notBefore(lease, nowNs) ?? { do: "provision", because: "it is to be there" };
     case "ACTIVE":
-      if (isOver(record.expiresAtNs, nowNs)) return EXPIRE;
-      return planActive(snapshot, policy);
+      return isOver(lease.expiresAtNs, nowNs) ? EXPIRE : planActive(snapshot, policy);
     case "DECOMMISSIONING":
-      return planDown(snapshot);
+      return notBefore(lease, nowNs) ?? planDown(snapshot);
     case "ENDED":
     case "FAILED":
-      return planTombstone(snapshot, policy);
+      return planTombstone(lease, policy, nowNs);
   }
 }
 
@@ -64,26 +59,32 @@ const EXPIRE: LeasePlan = {
   because: "its time is over",
 };
 
-function planOrdered({ record, admit }: LeaseSnapshot): LeasePlan {
-  const claim = readClaim(record.order);
+function planOrdered({ lease, claim, isServed, around }: LeaseSnapshot): LeasePlan {
   if (!claim.ok)
     return { do: "fail", message: describeProblems(claim.problems), because: "its order cannot be understood" };
-  const admission = admit(claim.value);
+  // Refused before anything of it can be there: nobody could take it down.
+  const admission = isServed ? decideAdmission(lease, claim.value, around) : notServed(lease);
   switch (admission.admit) {
     case "yes":
       return { do: "change", change: { kind: "provisioning" }, because: admission.because };
-    case "later":
-      return { do: "wait", untilNs: record.expiresAtNs, because: admission.because };
+    case "later": {
+      const { leases, because } = admission;
+      return { do: "wait", untilNs: lease.expiresAtNs, waitsFor: { leases, until: "changed" }, because };
+    }
     case "no":
       return { do: "fail", message: `failed to apply provision: ${admission.because}`, because: admission.because };
   }
 }
 
-function planActive({ record, exits }: LeaseSnapshot, { crash }: LeasePolicy): LeasePlan {
-  const verdict = countExits(record.crashes, exits(), crash);
+function notServed({ type }: LeaseFacts): Admission {
+  return { admit: "no", because: `type of reservation not served: ${type}` };
+}
+
+function planActive({ lease, exits }: LeaseSnapshot, { crash }: LeasePolicy): LeasePlan {
+  const verdict = countExits(lease.crashes, exits, crash);
   switch (verdict.do) {
     case "nothing":
-      return { do: "wait", untilNs: record.expiresAtNs, because: "it is as it should be" };
+      return waitUntil(lease.expiresAtNs, "it is as it should be");
     case "count":
       return { do: "change", change: { kind: "exited", crashes: verdict.crashes }, because: verdict.because };
     case "give-up":
@@ -91,27 +92,32 @@ function planActive({ record, exits }: LeaseSnapshot, { crash }: LeasePolicy): L
   }
 }
 
-function planDown({ record, nowNs, release }: LeaseSnapshot): LeasePlan {
-  const early = notBefore(record, nowNs);
-  if (early !== undefined) return early;
-  const verdict = release();
-  if (verdict.release === "later") return { do: "wait", untilNs: undefined, because: verdict.because };
-  return { do: "decommission", because: record.ending?.cause ?? "it ends" };
+function planDown({ lease, around }: LeaseSnapshot): LeasePlan {
+  const verdict = decideRelease(around);
+  if (verdict.release === "yes") return { do: "decommission", because: lease.endsBecause ?? "it ends" };
+  const waitsFor = { leases: [verdict.lease], until: "over" } as const;
+  return { do: "wait", untilNs: undefined, waitsFor, because: verdict.because };
 }
 
-function notBefore({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseRecord, nowNs: bigint): LeasePlan | undefined {
+function notBefore({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseFacts, nowNs: bigint): LeasePlan | undefined {
   if (isOver(notBeforeNs, nowNs)) return undefined;
   const endsFirst = phase === "PROVISIONING" && expiresAtNs < notBeforeNs;
-  return { do: "wait", untilNs: endsFirst ? expiresAtNs : notBeforeNs, because: trouble };
+  return waitUntil(endsFirst ? expiresAtNs : notBeforeNs, trouble);
 }
 
-/** As long as the order itself would still run, its record has to say that it has ended. */
-function planTombstone({ record, nowNs }: LeaseSnapshot, { tombstoneNs }: LeasePolicy): LeasePlan {
-  const orderEndsNs = endOf(record.order);
-  const endedAtNs = record.endedAtNs ?? orderEndsNs;
-  const goesAfterNs = (endedAtNs > orderEndsNs ? endedAtNs : orderEndsNs) + tombstoneNs;
-  if (!isOver(goesAfterNs, nowNs))
-    return { do: "wait", untilNs: goesAfterNs, because: "its order is answered, should it come again" };
-  if (record.outbox.length > 0) return { do: "wait", untilNs: undefined, because: "its history is not on the stream" };
-  return { do: "remove", because: "its order is over" };
+/** As long as its order would be taken if nobody knew of it, its record has to say that it has ended. */
+function planTombstone(
+  { takenUntilNs, endedAtNs, unpublished }: LeaseFacts,
+  policy: LeasePolicy,
+  nowNs: bigint,
+): LeasePlan {
+  const overNs = endedAtNs !== undefined && endedAtNs > takenUntilNs ? endedAtNs : takenUntilNs;
+  const goesAfterNs = overNs + policy.tombstoneNs;
+  if (!isOver(goesAfterNs, nowNs)) return waitUntil(goesAfterNs, "its order is answered, should it come again");
+  if (unpublished > 0) return waitUntil(undefined, "its history is not on the stream");
+  return { do: "remove", because: "its order would be refused" };
+}
+
+function waitUntil(untilNs: bigint | undefined, because: string): LeasePlan {
+  return { do: "wait", untilNs, waitsFor: undefined, because };
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { aLease } from "./a-lease.ts";
 import type { EndingCause, FeedbackPending, LeaseRecord, Phase } from "./lease.ts";
 import { planFeedback } from "./plan-feedback.ts";
-import { transitionLease, withEvent, type LeaseChange } from "./transition-lease.ts";
+import { HISTORY_MAX, transitionLease, withEvent, type LeaseChange } from "./transition-lease.ts";
 
 const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const NOW = 5_000n;
@@ -37,7 +37,7 @@ function inPhase(phase: Phase): LeaseRecord {
     result: had ? result("ok") : phase === "FAILED" ? result("error") : undefined,
     ending: over || phase === "DECOMMISSIONING" ? { cause, message: "", atNs: 1n, request: undefined } : undefined,
     endedAtNs: over ? 4_500n : undefined,
-    feedback: { result: true, deleted: over, number: 7, attempts: 2, refusals: 1, notBeforeNs: 6_000n },
+    feedback: { result: true, deleted: over, number: 7, attempts: 2, refusals: 1, repeats: 0, notBeforeNs: 6_000n },
   });
 }
 
@@ -79,6 +79,9 @@ const TABLE: readonly Row[] = [
     { kind: "delayed", message: "x", notBeforeNs: 9n, waits: false },
     { PROVISIONING: "PROVISIONING", DECOMMISSIONING: "DECOMMISSIONING" },
   ],
+  ["it was found troubled", { kind: "checked", trouble: "gone", result: undefined }, { ACTIVE: "ACTIVE" }],
+  ["it was found well", { kind: "checked", trouble: "", result: undefined }, { ACTIVE: "ACTIVE" }],
+  ["it was found with another result", { kind: "checked", trouble: "", result: result("ok") }, { ACTIVE: "ACTIVE" }],
   ["its source was told", { kind: "told", number: 7 }, Object.fromEntries(PHASES.map((phase) => [phase, phase]))],
   ["its source was told something else", { kind: "told", number: 6 }, {}],
   ["a history that is none of its was published", { kind: "published", upTo: "1-1.9" }, {}],
@@ -176,8 +179,67 @@ it("tries feedback that could not be sent again later", () => {
     number: 7,
     attempts: 3,
     refusals: 1,
+    repeats: 0,
     notBeforeNs: 8_000n,
   });
   expect(planFeedback(next!, 8_000n)).toEqual({ tell: "later", untilNs: 8_000n });
   expect(planFeedback(next!, 8_001n).tell).toBe("now");
+});
+
+it("tells in its history of the first attempt of a phase that failed, and once that it is stuck", () => {
+  const failed = (record: LeaseRecord, times: number, waits = false): LeaseRecord => {
+    let last = record;
+    for (let time = 1; time <= times; time += 1)
+      last = transitionLease(last, { kind: "delayed", message: `${time}`, notBeforeNs: 9n, waits }, NOW).next ?? last;
+    return last;
+  };
+  const lines = ({ outbox }: LeaseRecord): string[] =>
+    outbox.map(({ eventType, message }) => `${eventType} ${message}`);
+  const begun = { attempts: 0, trouble: "" };
+  expect(lines(failed(aLease({ phase: "PROVISIONING", ...begun }), 30, true))).toEqual([]);
+  expect(lines(failed(aLease({ phase: "PROVISIONING", ...begun }), 30))).toEqual(["DELAYED 1"]);
+  expect(lines(failed(aLease({ phase: "DECOMMISSIONING", ...begun }), 30))).toEqual(["DELAYED 1", "STUCK 10"]);
+});
+
+it("tells again what it came to at once, then after a growing pause, with one line of history, however often its order comes", () => {
+  let record = aLease({ result: result("ok") });
+  const toldAtMs: number[] = [];
+  let writes = 0;
+  const untilMs = 24 * 3_600_000;
+  for (let nowMs = 0; nowMs < untilMs; nowMs += 10_000) {
+    const nowNs = BigInt(nowMs) * 1_000_000n;
+    const { next } = transitionLease(record, { kind: "resent" }, nowNs);
+    if (next !== undefined) writes += 1;
+    record = next ?? record;
+    const plan = planFeedback(record, nowNs);
+    if (plan.tell !== "now") continue;
+    toldAtMs.push(nowMs);
+    record = transitionLease(record, { kind: "told", number: plan.number }, nowNs).next!;
+  }
+  const pauses = toldAtMs.slice(1).map((atMs, at) => atMs - toldAtMs[at]!);
+  expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
+  expect(pauses[0]).toBeGreaterThanOrEqual(60_000);
+  expect(pauses.at(-1)).toBeGreaterThanOrEqual(3_600_000);
+  expect(writes - toldAtMs.length).toBeLessThanOrEqual(1);
+  expect(record.outbox.map(({ eventType }) => eventType)).toEqual(["RESENT"]);
+  const other = transitionLease(record, ending("REQUESTED"), NOW).next!;
+  const ended = transitionLease(other, { kind: "decommissioned" }, NOW).next!;
+  expect(planFeedback(ended, NOW)).toMatchObject({ tell: "now", deleted: true });
+});
+
+it("has so many lines of history at most, whatever is repeated, and its end is among them", () => {
+  const repeat = (change: LeaseChange, record: LeaseRecord): LeaseRecord =>
+    transitionLease(record, change, NOW).next ?? record;
+  let record = aLease({ result: result("ok") });
+  for (let time = 0; time < 2 * HISTORY_MAX; time += 1)
+    record = repeat({ kind: "checked", trouble: time % 2 === 0 ? "gone" : "", result: undefined }, record);
+  record = repeat(ending("REQUESTED"), record);
+  record = repeat({ kind: "decommissioned" }, record);
+  expect(record.outbox.slice(-2).map(({ eventType }) => eventType)).toEqual(["ENDING", "DECOMMISSIONED"]);
+  expect(record.events).toBeLessThan(HISTORY_MAX);
+  for (let time = 0; time < 2 * HISTORY_MAX; time += 1) {
+    record = repeat({ kind: "provision-failed", result: result("error") }, { ...record, phase: "ORDERED" });
+  }
+  expect(record.events).toBe(HISTORY_MAX);
+  expect(new Set(record.outbox.map(({ id }) => id)).size).toBe(HISTORY_MAX);
 });

@@ -1,6 +1,8 @@
 import { assertNever } from "@muster/faults";
 import { isOver, type Renewal, type Result } from "@muster/leases";
 import type { CrashWindow } from "./count-exits.ts";
+import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
+import { isStuck } from "./decide-stuck.ts";
 import type { Ending, FeedbackPending, LeaseEventType, LeaseRecord } from "./lease.ts";
 
 /** What happens to a lease. */
@@ -18,6 +20,8 @@ export type LeaseChange =
   | { readonly kind: "exited"; readonly crashes: CrashWindow }
   /** An attempt of the present phase failed, or stands in a queue, which is no failure; it is made again. */
   | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint; readonly waits: boolean }
+  /** An active lease was looked at for what is missing of it. No trouble: it is as it should be. `result`: it has changed. */
+  | { readonly kind: "checked"; readonly trouble: string; readonly result: Result | undefined }
   /** The feedback of this number has arrived. */
   | { readonly kind: "told"; readonly number: number }
   | { readonly kind: "telling-delayed"; readonly number: number; readonly notBeforeNs: bigint }
@@ -61,7 +65,9 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
         ? become({ ...record, crashes: change.crashes }, "an exit is counted")
         : nothing(record);
     case "delayed":
-      return transitionDelayed(record, change);
+      return transitionDelayed(record, change, nowNs);
+    case "checked":
+      return transitionChecked(record, change, nowNs);
     case "told":
     case "telling-delayed":
     case "telling-refused":
@@ -77,9 +83,16 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
   }
 }
 
-/** Adds a thing that happened, to be published. */
+/** Lines that a lease may make in its history. */
+export const HISTORY_MAX = 500;
+/** From here on only ends are told, until there are as many as a lease may have: an order that fails and is sent again and again uses them up. */
+const REPEATED_MAX = HISTORY_MAX - 20;
+const OF_ENDS: readonly LeaseEventType[] = ["ENDING", "STUCK", "DECOMMISSIONED", "FAILED"];
+
+/** Adds a thing that happened, to be published, unless the history of the lease is full. */
 export function withEvent(record: LeaseRecord, eventType: LeaseEventType, message: string, atNs: bigint): LeaseRecord {
   const { order, traceparent } = record;
+  if (record.events >= (OF_ENDS.includes(eventType) ? HISTORY_MAX : REPEATED_MAX)) return record;
   const events = record.events + 1;
   const event = { id: `${order.id}.${events}`, lease: order.id, eventType, message, atNs, traceparent };
   return { ...record, events, outbox: [...record.outbox, event] };
@@ -119,9 +132,18 @@ function transitionResent(record: LeaseRecord, nowNs: bigint): LeaseTransition {
   }
 }
 
+/** Between two times that the same is told because its order came again. */
+const REPEAT: RetryPolicy = { firstMs: 60_000, mostMs: 3_600_000 };
+
+/** At once and with a line of history the first time. From then on after a growing pause: whoever has seen the order may send it without end. */
 function tellAgain(record: LeaseRecord, what: Tell, nowNs: bigint): LeaseTransition {
-  const told = { ...record, feedback: feedbackOf(record, what) };
-  return become(withEvent(told, "RESENT", "its order came again", nowNs), "what it came to is told again");
+  const { result, deleted, repeats } = record.feedback;
+  if (repeats > 0 && (result || deleted)) return stay("it is about to be told again");
+  const feedback = { ...feedbackOf(record, what), repeats: repeats + 1 };
+  const because = "what it came to is told again";
+  if (repeats > 0)
+    return become({ ...record, feedback: { ...feedback, notBeforeNs: decideRetry(repeats, nowNs, REPEAT) } }, because);
+  return become(withEvent({ ...record, feedback }, "RESENT", "its order came again", nowNs), because);
 }
 
 function transitionRenewed(record: LeaseRecord, renewal: Renewal, nowNs: bigint): LeaseTransition {
@@ -183,10 +205,35 @@ function transitionFailed(record: LeaseRecord, result: Result, nowNs: bigint): L
 function transitionDelayed(
   record: LeaseRecord,
   { message, notBeforeNs, waits }: Extract<LeaseChange, { kind: "delayed" }>,
+  nowNs: bigint,
 ): LeaseTransition {
   if (record.phase !== "PROVISIONING" && record.phase !== "DECOMMISSIONING") return nothing(record);
   const attempts = waits ? record.attempts : record.attempts + 1;
-  return become({ ...record, attempts, notBeforeNs, trouble: message }, "it is tried again later");
+  const delayed: LeaseRecord = { ...record, attempts, notBeforeNs, trouble: message };
+  const because = "it is tried again later";
+  if (waits) return become(delayed, because);
+  // What fails again and again says the same.
+  if (attempts === 1) return become(withEvent(delayed, "DELAYED", message, nowNs), because);
+  const isNews = isStuck(delayed) && !isStuck(record);
+  return become(isNews ? withEvent(delayed, "STUCK", message, nowNs) : delayed, because);
+}
+
+function transitionChecked(
+  record: LeaseRecord,
+  { trouble, result }: Extract<LeaseChange, { kind: "checked" }>,
+  nowNs: bigint,
+): LeaseTransition {
+  if (record.phase !== "ACTIVE") return nothing(record);
+  if (trouble === record.trouble && result === undefined) return stay("it is as it was");
+  const next: LeaseRecord = { ...record, trouble };
+  if (trouble !== "") {
+    const because = "it is not as it should be";
+    return become(record.trouble === "" ? withEvent(next, "TROUBLED", trouble, nowNs) : next, because);
+  }
+  const because = "it is as it should be again";
+  if (result === undefined) return become(withEvent(next, "RESTORED", "", nowNs), because);
+  const told: LeaseRecord = { ...next, result, feedback: feedbackOf(record, { result: true, deleted: false }) };
+  return become(withEvent(told, "RESTORED", "with another result", nowNs), because);
 }
 
 function transitionFeedback(
@@ -238,7 +285,7 @@ type Tell = Pick<FeedbackPending, "result" | "deleted">;
 const TOLD = { result: false, deleted: false, attempts: 0, refusals: 0, notBeforeNs: 0n };
 
 function feedbackOf({ feedback }: LeaseRecord, what: Tell): FeedbackPending {
-  return { ...TOLD, ...what, number: feedback.number + 1 };
+  return { ...TOLD, ...what, repeats: 0, number: feedback.number + 1 };
 }
 
 /** Without what belongs to the attempts of the phase that it leaves. */

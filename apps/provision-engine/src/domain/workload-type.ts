@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import { readData, type DataProblem, type LeaseData, type LeaseType } from "@muster/leases/data";
 import type { ProvisionCounters } from "./count-leases.ts";
 import type { ResourceUnits } from "./resource-units.ts";
 
@@ -28,26 +28,18 @@ export type WorkloadType<Data = unknown> = {
   readonly claim: (json: string) => Read<Claim>;
 };
 
-type Definition<Schema extends z.ZodType> = Pick<WorkloadType, "type" | "counter" | "rank"> & {
-  readonly schema: Schema;
-  readonly claimOf: (data: z.output<Schema>) => Claim;
+type Definition<Type extends LeaseType> = Pick<WorkloadType, "counter" | "rank"> & {
+  readonly type: Type;
+  readonly claimOf: (data: LeaseData<Type>) => Claim;
 };
 
-/** Largest data of an order: its record, which holds them, stays far below the largest value of a bucket. */
-export const DATA_BYTES_MAX = 65_536;
-
-export function workloadType<Schema extends z.ZodType>({
-  schema,
+export function workloadType<Type extends LeaseType>({
   claimOf,
   ...rest
-}: Definition<Schema>): WorkloadType<z.output<Schema>> {
-  const read = (json: string): Read<z.output<Schema>> => {
-    const parsed = parseJson(json);
-    if (!parsed.ok) return parsed;
-    const checked = schema.safeParse(parsed.value, { error: explain });
-    return checked.success
-      ? { ok: true, value: checked.data }
-      : { ok: false, problems: checked.error.issues.flatMap(problemsOf) };
+}: Definition<Type>): WorkloadType<LeaseData<Type>> {
+  const read = (json: string): Read<LeaseData<Type>> => {
+    const read = readData(rest.type, json);
+    return read.ok ? { ok: true, value: read.data } : { ok: false, problems: read.problems.map(problemOf) };
   };
   return {
     ...rest,
@@ -64,53 +56,6 @@ export function describeProblems(problems: readonly Problem[]): string {
   return problems.map(({ field, reason }) => `${field} ${reason}`).join("; ");
 }
 
-function parseJson(json: string): Read<unknown> {
-  const wrong = (reason: string): Read<unknown> => ({ ok: false, problems: [{ field: "data", reason }] });
-  if (new TextEncoder().encode(json).length > DATA_BYTES_MAX) return wrong(`is larger than ${DATA_BYTES_MAX} bytes`);
-  try {
-    const value: unknown = JSON.parse(json);
-    return { ok: true, value };
-  } catch {
-    return wrong("is no JSON");
-  }
+function problemOf({ path, reason }: DataProblem): Problem {
+  return { field: ["data", ...path].join("."), reason };
 }
-
-function problemsOf(issue: z.core.$ZodIssue): Problem[] {
-  const field = (...more: readonly PropertyKey[]): string => ["data", ...issue.path, ...more].map(String).join(".");
-  switch (issue.code) {
-    case "unrecognized_keys":
-      return issue.keys.map((key) => ({ field: field(key), reason: "there is no such field" }));
-    case "invalid_key":
-      return [{ field: field(), reason: issue.issues[0]?.message ?? issue.message }];
-    default:
-      return [{ field: field(), reason: issue.message }];
-  }
-}
-
-/** What is wrong with one value, for people; undefined: as the schema says. */
-function explain(issue: z.core.$ZodRawIssue): string | undefined {
-  switch (issue.code) {
-    case "invalid_type":
-      return issue.input === undefined ? "is missing" : `${NEEDED[issue.expected] ?? issue.expected} is needed`;
-    case "invalid_value":
-      return `${issue.values.map(String).join(" or ")} is needed`;
-    case "too_small":
-      return issue.origin in COUNTED ? "must not be empty" : `at least ${issue.minimum} is needed`;
-    case "too_big":
-      return `at most ${issue.maximum}${COUNTED[issue.origin] ?? ""} is possible`;
-    default:
-      return undefined;
-  }
-}
-
-const NEEDED: Readonly<Record<string, string>> = {
-  int: "a whole number",
-  number: "a number",
-  string: "a text",
-  boolean: "true or false",
-  array: "a list",
-  object: "an object",
-  record: "an object",
-};
-
-const COUNTED: Readonly<Record<string, string>> = { string: " characters", array: " entries" };

@@ -1,7 +1,7 @@
+import { DATA_BYTES_MAX } from "@muster/leases/data";
 import { describe, expect, it } from "vitest";
-import { KUBERNETES_SIZES, kubernetesUnits } from "./kubernetes-sizes.ts";
 import { GIB, MIB, NO_UNITS } from "./resource-units.ts";
-import { DATA_BYTES_MAX, describeProblems } from "./workload-type.ts";
+import { describeProblems } from "./workload-type.ts";
 import { readClaim, sortByRank } from "./workload-types.ts";
 
 const capacity = { cpu: 2, memory: 2048 };
@@ -40,31 +40,6 @@ describe("what an order takes", () => {
       ok: true,
       value: { network: undefined, ...claim },
     });
-  });
-
-  it.each([
-    [1, 1, 2, 50],
-    [2, 2, 4, 100],
-    [3, 2, 8, 25],
-    [4, 2, 8, 50],
-    [5, 2, 8, 200],
-    [6, 4, 16, 50],
-    [7, 4, 16, 100],
-    [8, 4, 16, 400],
-    [9, 8, 32, 100],
-    [10, 8, 32, 200],
-    [11, 8, 32, 800],
-    [12, 1, 64, 200],
-    [13, 1, 64, 400],
-    [14, 1, 64, 800],
-    [15, 1, 2, 25],
-    [16, 2, 4, 50],
-    [17, 4, 8, 50],
-    [18, 1, 1, 25],
-  ])("kubernetes of size %i: %i vCPUs, %i GiB of memory, %i GiB of SSD", (size, vcpus, memory, ssd) => {
-    const units = { cru: BigInt(vcpus), mru: BigInt(memory) * GIB, hru: 0n, sru: BigInt(ssd) * GIB };
-    expect(kubernetesUnits(size)).toEqual(units);
-    expect(KUBERNETES_SIZES).toBe(18);
   });
 });
 

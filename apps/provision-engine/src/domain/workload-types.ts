@@ -1,14 +1,14 @@
 import type { Order } from "@muster/leases";
-import { CONTAINER } from "./data-container.ts";
-import { DEBUG } from "./data-debug.ts";
-import { KUBERNETES } from "./data-kubernetes.ts";
-import { MACHINE } from "./data-machine.ts";
-import { NETWORK } from "./data-network.ts";
-import { VOLUME } from "./data-volume.ts";
-import { ZDB } from "./data-zdb.ts";
+import { CONTAINER } from "./type-container.ts";
+import { DEBUG } from "./type-debug.ts";
+import { KUBERNETES } from "./type-kubernetes.ts";
+import { MACHINE } from "./type-machine.ts";
+import { NETWORK } from "./type-network.ts";
+import { VOLUME } from "./type-volume.ts";
+import { ZDB } from "./type-zdb.ts";
 import type { Claim, Read, WorkloadType } from "./workload-type.ts";
 
-/** Every type of workload that there is. A new one is a file and a line here. */
+/** Every type of workload that there is. A new one is a file and a line here, and its data in libs/leases. */
 const TYPES: readonly WorkloadType[] = [NETWORK, VOLUME, CONTAINER, ZDB, KUBERNETES, MACHINE, DEBUG];
 
 const BY_NAME: ReadonlyMap<string, WorkloadType> = new Map(TYPES.map((each) => [each.type, each]));

@@ -9,8 +9,8 @@ import {
   buildDeployment,
   type ContainerOptions,
 } from "../domain/build-container.ts";
-import { CONTAINER } from "../domain/data-container.ts";
-import { describePods } from "../domain/describe-pods.ts";
+import { CONTAINER } from "../domain/type-container.ts";
+import { describeHopelessStart, describePods } from "../domain/describe-pods.ts";
 import { EXITS_MAX, readExits } from "../domain/count-exits.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { isOfUser, leaseLabels } from "../lease-labels.ts";
@@ -43,6 +43,8 @@ export function containerWorkload({ objects, namespace: own }: Cluster): Workloa
         const reason = `exited ${crashing.exits} times before it was available, last with ${crashing.how}`;
         throwFault({ code: "invalid_request", field: "container", reason });
       }
+      const hopeless = describeHopelessStart(pods);
+      if (hopeless !== undefined) throwFault({ code: "invalid_request", ...hopeless });
       return { is: "awaited", because: `the start of the container (${describePods(pods)})` };
     }, signal);
 

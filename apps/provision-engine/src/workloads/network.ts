@@ -1,7 +1,7 @@
 import type { Cluster } from "../adapters/cluster.ts";
 import { KINDS } from "../adapters/object-kinds.ts";
 import { buildNetworkNamespace, buildNetworkPolicy } from "../domain/build-network.ts";
-import { NETWORK } from "../domain/data-network.ts";
+import { NETWORK } from "../domain/type-network.ts";
 import { networkNamespace } from "../lease-place.ts";
 import { networkId } from "../network-id.ts";
 import { requireData } from "./require-data.ts";

@@ -1,7 +1,8 @@
 import type { Cluster } from "../adapters/cluster.ts";
 import { KINDS } from "../adapters/object-kinds.ts";
 import { buildVolumeClaim } from "../domain/build-volume.ts";
-import { VOLUME } from "../domain/data-volume.ts";
+import { VOLUME } from "../domain/type-volume.ts";
+import { requireClaim } from "./require-claim.ts";
 import { leaseName, namespaceOf } from "../lease-place.ts";
 import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";
@@ -16,6 +17,11 @@ export function volumeWorkload({ objects, namespace: own, storageClasses }: Clus
       const place = { name: leaseName(id), namespace: namespaceOf(lease.order, own) };
       await objects.make(lease, KINDS.volumeClaim, buildVolumeClaim(place, data, storageClasses[data.type]), signal);
       return JSON.stringify({ volume_id: id, namespace: place.namespace, claim: place.name });
+    },
+    // One that is made anew would be empty, and look as if all were well.
+    check: async (lease, signal) => {
+      await requireClaim(objects, lease, namespaceOf(lease.order, own), signal);
+      return undefined;
     },
     decommission: (lease, signal) =>
       objects.takeDown(lease, { kinds: [KINDS.volumeClaim], namespace: namespaceOf(lease.order, own) }, signal),

@@ -8,6 +8,8 @@ export type Workload = {
   readonly type: string;
   readonly provision: ProvisionerFunc;
   readonly decommission: DecomissionerFunc;
+  /** Called now and then while the lease is active: makes again what is missing, and rejects with what is wrong, with unavailable if it cannot tell. Undefined: its result is as it was. Without it the provisioner is called. */
+  readonly check?: (lease: LeaseRecord, signal: AbortSignal) => Promise<string | undefined>;
 };
 
 /** Resolves with JSON for the user. Rejects with pool_availability or unavailable to be called until its turn has come, with another fault that is retryable to be called some times more, with any other to have failed. */

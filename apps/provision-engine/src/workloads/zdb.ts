@@ -5,15 +5,18 @@ import type { Look } from "../adapters/lease-objects.ts";
 import { KINDS } from "../adapters/object-kinds.ts";
 import { buildVolumeClaim } from "../domain/build-volume.ts";
 import { buildZdbSecret, buildZdbService, buildZdbSet } from "../domain/build-zdb.ts";
-import { ZDB } from "../domain/data-zdb.ts";
+import { ZDB } from "../domain/type-zdb.ts";
 import { describePods } from "../domain/describe-pods.ts";
 import { leaseLabels } from "../lease-labels.ts";
 import { leaseName, namespaceOf } from "../lease-place.ts";
+import { requireClaim } from "./require-claim.ts";
 import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";
 
 /** The claim goes last: it is held as long as the pod is there. */
 const PARTS = [KINDS.statefulSet, KINDS.service, KINDS.secret, KINDS.volumeClaim];
+
+const NOT_SERVED = "zdb is not served by this engine: PROVISION_ZDB_IMAGE is not set";
 
 /** A key-value store with a disk of its own. The result says where it is reached, and not its password. */
 export function zdbWorkload({
@@ -22,27 +25,32 @@ export function zdbWorkload({
   storageClasses,
   zdb: store,
 }: Pick<Cluster, "objects" | "namespace" | "storageClasses" | "zdb">): Workload {
+  const provision: Workload["provision"] = async (lease, signal) => {
+    if (store === undefined) return throwFault({ code: "invalid_request", field: "type", reason: NOT_SERVED });
+    const data = requireData(ZDB, lease);
+    const place = { name: leaseName(lease.order.id), namespace: namespaceOf(lease.order, own) };
+    const options = { place, labels: leaseLabels(lease), data, store };
+    const claim = buildVolumeClaim(place, { size: data.size }, storageClasses[data.disk_type]);
+    await objects.make(lease, KINDS.volumeClaim, claim, signal);
+    await objects.make(lease, KINDS.secret, buildZdbSecret(options), signal);
+    const service = await objects.make<V1Service>(lease, KINDS.service, buildZdbService(options), signal);
+    await objects.make(lease, KINDS.statefulSet, buildZdbSet(options), signal);
+    await objects.until(async (): Promise<Look<undefined>> => {
+      const set = await objects.find<V1StatefulSet>(KINDS.statefulSet, place, signal);
+      if ((set?.status?.readyReplicas ?? 0) > 0) return { is: "there", value: undefined };
+      const pods = await objects.list<V1Pod>(lease, KINDS.pod, place.namespace, signal);
+      return { is: "awaited", because: `the start of the store (${describePods(pods)})` };
+    }, signal);
+    const addresses = (service.spec?.clusterIPs ?? []).filter((address) => address !== "None");
+    const host = `${place.name}.${place.namespace}.svc`;
+    return JSON.stringify({ namespace: place.namespace, host, addresses, port: store.port });
+  };
   return {
     type: ZDB.type,
-    provision: async (lease, signal) => {
-      if (store === undefined) return throwFault({ code: "not_found", kind: "image", id: "PROVISION_ZDB_IMAGE" });
-      const data = requireData(ZDB, lease);
-      const place = { name: leaseName(lease.order.id), namespace: namespaceOf(lease.order, own) };
-      const options = { place, labels: leaseLabels(lease), data, store };
-      const claim = buildVolumeClaim(place, { size: data.size }, storageClasses[data.disk_type]);
-      await objects.make(lease, KINDS.volumeClaim, claim, signal);
-      await objects.make(lease, KINDS.secret, buildZdbSecret(options), signal);
-      const service = await objects.make<V1Service>(lease, KINDS.service, buildZdbService(options), signal);
-      await objects.make(lease, KINDS.statefulSet, buildZdbSet(options), signal);
-      await objects.until(async (): Promise<Look<undefined>> => {
-        const set = await objects.find<V1StatefulSet>(KINDS.statefulSet, place, signal);
-        if ((set?.status?.readyReplicas ?? 0) > 0) return { is: "there", value: undefined };
-        const pods = await objects.list<V1Pod>(lease, KINDS.pod, place.namespace, signal);
-        return { is: "awaited", because: `the start of the store (${describePods(pods)})` };
-      }, signal);
-      const addresses = (service.spec?.clusterIPs ?? []).filter((address) => address !== "None");
-      const host = `${place.name}.${place.namespace}.svc`;
-      return JSON.stringify({ namespace: place.namespace, host, addresses, port: store.port });
+    provision,
+    check: async (lease, signal) => {
+      await requireClaim(objects, lease, namespaceOf(lease.order, own), signal);
+      return provision(lease, signal);
     },
     decommission: (lease, signal) =>
       objects.takeDown(lease, { kinds: PARTS, namespace: namespaceOf(lease.order, own) }, signal),

@@ -1,6 +1,16 @@
-import { createPrivateKey, createPublicKey, randomBytes, sign, verify, type KeyObject } from "node:crypto";
+import {
+  createHmac,
+  createPrivateKey,
+  createPublicKey,
+  hash,
+  randomBytes,
+  sign,
+  verify,
+  type KeyObject,
+} from "node:crypto";
 import { throwFault } from "@muster/faults";
 import { PUBLIC_KEY_BYTES, userIdOf } from "../user-id.ts";
+import { agree } from "./x25519.ts";
 
 /** Signs with one key. Nothing of the private key can be read from it. */
 export type Signer = {
@@ -9,6 +19,10 @@ export type Signer = {
   readonly userId: string;
   /** 64 bytes; always the same for the same content. */
   sign(content: Uint8Array): Uint8Array;
+  /** The secret that it shares with the owner of a public key of X25519. Throws where that is no key. */
+  agree(publicKey: Uint8Array): Uint8Array;
+  /** 32 bytes that nobody else makes of this content; always the same for the same content. */
+  derive(content: Uint8Array): Uint8Array;
 };
 
 const SEED_BYTES = 32;
@@ -52,7 +66,15 @@ export function makeSigner(): { readonly signer: Signer; readonly text: string }
 function signerOf(seed: Uint8Array): Signer {
   const key = createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: "der", type: "pkcs8" });
   const publicKey = rawPublicKey(createPublicKey(key));
-  return { publicKey, userId: userIdOf(publicKey), sign: (content) => new Uint8Array(sign(null, content, key)) };
+  // The half of its hash that ed25519 takes as its scalar: so its public key on the one curve is known from that on the other.
+  const scalar = hash("sha512", seed, "buffer").subarray(0, SEED_BYTES);
+  return {
+    publicKey,
+    userId: userIdOf(publicKey),
+    sign: (content) => new Uint8Array(sign(null, content, key)),
+    agree: (other) => agree(scalar, other),
+    derive: (content) => new Uint8Array(createHmac("sha256", seed).update(content).digest()),
+  };
 }
 
 function rawPublicKey(key: KeyObject): Uint8Array {

@@ -1,9 +1,9 @@
 import type { Bus } from "@muster/bus";
 import { simBus } from "../sim-bus.ts";
 import type { Process } from "../virtual-time.ts";
-import type { World } from "../world.ts";
+import { watchedBuckets, type World } from "../world.ts";
 
-export type Role = "session-controller" | "reservation-manager" | "watcher";
+export type Role = "session-controller" | "reservation-manager" | "watcher" | "provision-engine";
 
 /** One running replica of a service. */
 export type Replica = {
@@ -20,7 +20,7 @@ export type Replica = {
 export type Main = (world: World, replica: Replica) => Promise<void>;
 
 /** Starts a process. What it throws that is not explained by its end is a defect. */
-export function startReplica(world: World, role: Role, name: string, main: Main): Replica {
+function startReplica(world: World, role: Role, name: string, main: Main): Replica {
   const process: Process = { name, alive: true, frozenUntilMs: 0 };
   const gone = new AbortController();
   const replica = { role, process, stop: new AbortController(), gone, bus: simBus(world.bus, process, gone.signal) };
@@ -48,6 +48,18 @@ export function startReplica(world: World, role: Role, name: string, main: Main)
 export function endReplica(world: World, { process, gone }: Replica): void {
   process.alive = false;
   world.time.as(undefined, () => gone.abort());
-  for (const bucket of [world.sessions, world.podStates, world.nodeStates])
+  for (const bucket of watchedBuckets(world))
     for (const watch of bucket.watches) if (watch.process === process) bucket.watches.delete(watch);
+}
+
+/** Starts replicas of these services, each under a name of its own. */
+export function makeStarter(world: World, mains: Readonly<Partial<Record<Role, Main>>>): (role: Role) => Replica {
+  const counts = new Map<Role, number>();
+  return (role) => {
+    const main = mains[role];
+    if (main === undefined) throw new Error(`nobody starts a ${role} here`);
+    const count = (counts.get(role) ?? 0) + 1;
+    counts.set(role, count);
+    return startReplica(world, role, `${role}-${count}`, main);
+  };
 }

@@ -1,6 +1,7 @@
 import { describeFault, type Fault } from "@muster/faults";
 import { checkEnvName, checkLabelValue } from "@muster/names";
 import { z } from "zod";
+import { isSealed, SEALED_CHARACTERS_MAX, SECRET_CHARACTERS_MAX } from "./secret-fields.ts";
 
 /** Largest disk: 1 PiB. */
 const DISK_GIB_MAX = 1_048_576;
@@ -21,10 +22,19 @@ function checked(check: (field: string, text: string) => Fault | undefined) {
 export const poolName = checked(checkLabelValue).min(1);
 export const envName = checked(checkEnvName);
 export const text = z.string().max(TEXT_CHARACTERS_MAX);
-export const sizeGib = z.int().min(1).max(DISK_GIB_MAX);
+/** One that is sealed is longer than what is in it. */
+export const secretText = z
+  .string()
+  .superRefine((secret, context) => {
+    const most = isSealed(secret) ? SEALED_CHARACTERS_MAX : SECRET_CHARACTERS_MAX;
+    if (secret.length > most) context.addIssue({ code: "custom", message: `at most ${most} characters are possible` });
+  })
+  .meta({ maxLength: SEALED_CHARACTERS_MAX });
+export const sizeGib = z.int().min(1).max(DISK_GIB_MAX).describe("GiB.");
 export const diskType = z.enum(["ssd", "hdd"]);
 export const port = z.int().min(1).max(65_535);
 export const leaseId = z.string().regex(LEASE_ID, "the id of a lease is needed: <number>-<number>");
 
 /** Of a user's network. Not a name in Kubernetes: that is made from it. */
 export const networkName = z.string().min(1).max(63);
+export const networkOfData = networkName.describe("The network of the same user that it is in.").optional();

@@ -1,0 +1,150 @@
+import { type FileHandle, open, rename, rm } from "node:fs/promises";
+import { CommandError } from "../command-error.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import type { StreamHead } from "./backup-order.ts";
+
+/** Pieces, each after its length in four bytes: what the file is; of each stream its head, its bytes in pieces, and an empty piece; how many streams there were. */
+const FORM = "muster-backup/1";
+const LENGTH_BYTES = 4;
+/** More than NATS sends at once. */
+const PIECE_BYTES_MAX = 8 * 1024 * 1024;
+const OWNER_ONLY = 0o600;
+
+export type BackupWriter = AsyncDisposable & {
+  readonly head: (head: StreamHead) => Promise<void>;
+  readonly bytes: (bytes: Uint8Array) => Promise<void>;
+  readonly endStream: () => Promise<void>;
+  /** Forgets all that was written after `mark` was called. */
+  readonly mark: () => { readonly goBack: () => void };
+  /** Gives the file its name: whoever finds one finds a whole one. */
+  readonly finish: () => Promise<void>;
+};
+
+/** Writes beside `path` until it is finished; disposed before that nothing is left. Rejects with CommandError where the file is there already or cannot be. */
+export async function writeBackup(path: string, atMs: number): Promise<BackupWriter> {
+  await refuseExisting(path);
+  const part = `${path}.part`;
+  const file = await opened(part, "w");
+  let at = 0;
+  let count = 0;
+  let finished = false;
+  const write = async (bytes: Uint8Array): Promise<void> => {
+    const length = Buffer.alloc(LENGTH_BYTES);
+    length.writeUInt32BE(bytes.length);
+    for (const part of [length, bytes]) {
+      await file.write(part, 0, part.length, at);
+      at += part.length;
+    }
+  };
+  await write(json({ form: FORM, at: new Date(atMs).toISOString() }));
+  return {
+    head: async (head) => {
+      await write(json(head));
+      count += 1;
+    },
+    bytes: write,
+    endStream: () => write(new Uint8Array()),
+    mark: () => {
+      const before = { at, count };
+      return {
+        goBack: () => {
+          ({ at, count } = before);
+        },
+      };
+    },
+    finish: async () => {
+      await write(json({ streams: count }));
+      await file.truncate(at);
+      await file.sync();
+      await rename(part, path);
+      finished = true;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await file.close();
+      if (!finished) await rm(part, { force: true });
+    },
+  };
+}
+
+export type BackupReader = AsyncDisposable & {
+  /** ISO 8601: when the backup began. */
+  readonly at: string;
+  /** Each stream; its bytes have to be read before the next one is asked for. Rejects with CommandError where the file is not whole. */
+  readonly streams: () => AsyncIterable<{ readonly head: StreamHead; readonly chunks: AsyncIterable<Uint8Array> }>;
+};
+
+/** Rejects with CommandError when there is no such file, or when it is no backup. */
+export async function readBackup(path: string): Promise<BackupReader> {
+  const file = await opened(path, "r");
+  let at = 0;
+  const read = async (length: number): Promise<Buffer> => {
+    const bytes = Buffer.alloc(length);
+    const { bytesRead } = await file.read(bytes, 0, length, at);
+    if (bytesRead < length) throw new CommandError(EXIT.usage, `${path} ends in the middle: it is no whole backup`);
+    at += length;
+    return bytes;
+  };
+  const piece = async (): Promise<Buffer> => {
+    const length = (await read(LENGTH_BYTES)).readUInt32BE();
+    if (length > PIECE_BYTES_MAX) throw new CommandError(EXIT.usage, `${path} is no backup`);
+    return read(length);
+  };
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    for (let bytes = await piece(); bytes.length > 0; bytes = await piece()) yield bytes;
+  }
+  try {
+    const first = parsed(path, await piece());
+    if (!("form" in first) || first.form !== FORM || !("at" in first))
+      throw new CommandError(EXIT.usage, `${path} is no backup`);
+    return {
+      at: String(first.at),
+      streams: async function* () {
+        for (let count = 0; ; count += 1) {
+          const next = parsed(path, await piece());
+          if (isHead(next)) yield { head: next, chunks: chunks() };
+          else if ("streams" in next && next.streams === count) return;
+          else throw new CommandError(EXIT.usage, `${path} is damaged after ${count} streams`);
+        }
+      },
+      [Symbol.asyncDispose]: () => file.close(),
+    };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+function isHead(value: object): value is StreamHead {
+  if (!("config" in value) || !("state" in value)) return false;
+  const { config } = value;
+  return typeof config === "object" && config !== null && "name" in config && typeof config.name === "string";
+}
+
+function json(value: object): Buffer {
+  return Buffer.from(JSON.stringify(value));
+}
+
+function parsed(path: string, bytes: Buffer): object {
+  try {
+    const value: unknown = JSON.parse(bytes.toString("utf8"));
+    if (typeof value === "object" && value !== null) return value;
+  } catch {
+    // Said below.
+  }
+  throw new CommandError(EXIT.usage, `${path} is no backup`);
+}
+
+async function refuseExisting(path: string): Promise<void> {
+  const file = await open(path, "r").catch(() => undefined);
+  if (file === undefined) return;
+  await file.close();
+  throw new CommandError(EXIT.usage, `${path} is there already`, { hint: "a backup never replaces another one" });
+}
+
+async function opened(path: string, flags: "r" | "w"): Promise<FileHandle> {
+  try {
+    return await open(path, flags, OWNER_ONLY);
+  } catch (cause) {
+    throw new CommandError(EXIT.usage, cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}

@@ -1,0 +1,128 @@
+import { randomUUID } from "node:crypto";
+import type { NatsBus } from "@muster/bus";
+import { subjects } from "@muster/proto";
+import { CommandError } from "../command-error.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import type { StreamHead } from "./backup-order.ts";
+
+/** Streams as a whole, by the user `backup`. Every call rejects with CommandError. */
+export type StreamCopies = AsyncDisposable & {
+  /** undefined: there is no such stream. */
+  readonly look: (stream: string) => Promise<StreamHead | undefined>;
+  /** The stream as it is at one moment, with its consumers: its head first, then its bytes in order. False: there is no such stream, and neither was called. */
+  readonly take: (
+    stream: string,
+    onHead: (head: StreamHead) => Promise<void>,
+    onBytes: (bytes: Uint8Array) => Promise<void>,
+  ) => Promise<boolean>;
+  /** Makes the stream of these, numbers of its messages included, with one replica: the services give it theirs. */
+  readonly put: (head: StreamHead, chunks: AsyncIterable<Uint8Array>) => Promise<void>;
+};
+
+export const BACKUP_USER = "backup";
+
+const LOOK_MS = 5000;
+/** NATS looks through the whole stream before it answers. */
+const ANSWER_MS = 60_000;
+/** Without a further piece for so long, or without its being taken, the transfer has failed. */
+const IDLE_MS = 30_000;
+const CHUNK_BYTES = 64 * 1024;
+const NOT_FOUND = 10059;
+
+type Answer<Fields> = { readonly error?: { readonly description?: string; readonly err_code?: number } } & Fields;
+
+export function streamCopies(bus: NatsBus, stop: AbortSignal): StreamCopies {
+  const { connection } = bus;
+  const ask = async <Fields>(
+    subject: string,
+    body: object | Uint8Array,
+    timeout = ANSWER_MS,
+  ): Promise<Answer<Fields>> => {
+    if (stop.aborted) throw new CommandError(EXIT.interrupted, "interrupted");
+    const payload = body instanceof Uint8Array ? body : JSON.stringify(body);
+    try {
+      const reply = await connection.request(subject, payload, { timeout });
+      // The form of the answers is fixed by NATS (io.nats.jetstream.api.v1); a piece is acknowledged by an empty one.
+      return reply.data.length === 0 ? ({} as Answer<Fields>) : reply.json<Answer<Fields>>();
+    } catch (cause) {
+      throw unanswered(subject, cause);
+    }
+  };
+  return {
+    look: async (stream) => {
+      const { error, ...head } = await ask<StreamHead>(`$JS.API.STREAM.INFO.${stream}`, {}, LOOK_MS);
+      if (error?.err_code === NOT_FOUND) return undefined;
+      if (error !== undefined) throw refused(`looking at ${stream}`, error);
+      return head;
+    },
+    take: async (stream, onHead, onBytes) => {
+      const inbox = `${subjects.inbox(BACKUP_USER)}.${randomUUID()}`;
+      const pieces = connection.subscribe(inbox);
+      const watch = idleTimer(() => {
+        pieces.unsubscribe();
+      });
+      try {
+        const wish = { deliver_subject: inbox, no_consumers: false, chunk_size: CHUNK_BYTES, jsck: true };
+        const { error, config, state } = await ask<StreamHead>(`$JS.API.STREAM.SNAPSHOT.${stream}`, wish);
+        if (error?.err_code === NOT_FOUND) return false;
+        if (error !== undefined) throw refused(`copying ${stream}`, error);
+        await onHead({ config, state });
+        for await (const piece of pieces) {
+          if (stop.aborted) throw new CommandError(EXIT.interrupted, "interrupted");
+          if (piece.data.length === 0) {
+            const { code = 0, description } = piece.headers ?? {};
+            if (code >= 400) throw refused(`copying ${stream}`, { description });
+            return true;
+          }
+          watch.touch();
+          await onBytes(piece.data);
+          piece.respond();
+        }
+        throw new CommandError(EXIT.unreachable, `copying ${stream}: nothing came for ${IDLE_MS / 1000} s`);
+      } finally {
+        watch.end();
+        pieces.unsubscribe();
+      }
+    },
+    put: async ({ config, state }, chunks) => {
+      const doing = `restoring ${config.name}`;
+      const wish = { config: { ...config, num_replicas: 1 }, state };
+      const subject = `$JS.API.STREAM.RESTORE.${config.name}`;
+      const { error, deliver_subject: to } = await ask<{ readonly deliver_subject: string }>(subject, wish);
+      if (error !== undefined) throw refused(doing, error);
+      for await (const chunk of chunks) {
+        const taken = await ask<object>(to, chunk);
+        if (taken.error !== undefined) throw refused(doing, taken.error);
+      }
+      const made = await ask<object>(to, new Uint8Array());
+      if (made.error !== undefined) throw refused(doing, made.error);
+    },
+    [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose](),
+  };
+}
+
+function idleTimer(onIdle: () => void): { readonly touch: () => void; readonly end: () => void } {
+  // NATS looks through the stream before it sends.
+  let idle = setTimeout(onIdle, ANSWER_MS + IDLE_MS);
+  return {
+    touch: () => {
+      clearTimeout(idle);
+      idle = setTimeout(onIdle, IDLE_MS);
+    },
+    end: () => {
+      clearTimeout(idle);
+    },
+  };
+}
+
+function refused(doing: string, error: { readonly description?: string | undefined }): CommandError {
+  return new CommandError(EXIT.refused, `${doing}: NATS says: ${error.description ?? "no"}`);
+}
+
+function unanswered(subject: string, cause: unknown): CommandError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new CommandError(EXIT.unreachable, `asking ${subject}: ${reason}`, {
+    hint: `the key has to be that of the user \`${BACKUP_USER}\`: MUSTER_NATS_NKEY_FILE=keys/nkeys/${BACKUP_USER}.nk`,
+    cause,
+  });
+}

@@ -1,0 +1,96 @@
+import { readBackup, writeBackup, type BackupWriter } from "../adapters/backup-file.ts";
+import type { StreamCopies } from "../adapters/stream-copies.ts";
+import type { Cli } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { backupOrder, type BackupGroup } from "../adapters/backup-order.ts";
+import { plural } from "../domain/plural.ts";
+
+/** A ledger that is busy writes a snapshot every few seconds, and copying it takes less. */
+const ATTEMPTS = 10;
+
+/** `muster backup FILE`: all that NATS keeps for Muster, while the services run. */
+export async function backup(cli: Cli, file: string): Promise<ExitCode> {
+  await using copies = await cli.streamCopies();
+  await using writer = await writeBackup(file, cli.now());
+  let messages = 0;
+  let streams = 0;
+  for (const group of backupOrder()) {
+    const copied = await copyGroup(copies, writer, group);
+    streams += copied.streams;
+    messages += copied.messages;
+  }
+  if (streams === 0)
+    throw new CommandError(EXIT.failed, "there is nothing to copy: NATS has no stream of Muster's", {
+      hint: "MUSTER_NATS_URL says which server is asked",
+    });
+  await writer.finish();
+  cli.io.out([`${file}: ${plural(streams, "stream")} with ${plural(messages, "message")}`]);
+  return EXIT.ok;
+}
+
+type Copied = { readonly streams: number; readonly messages: number };
+
+async function copyGroup(copies: StreamCopies, writer: BackupWriter, group: BackupGroup): Promise<Copied> {
+  const { steady } = group;
+  const mark = writer.mark();
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+    const before = await lastOf(copies, steady);
+    let streams = 0;
+    let messages = 0;
+    for (const stream of group.streams) {
+      const there = await copies.take(
+        stream,
+        async (head) => {
+          messages += head.state.messages ?? 0;
+          await writer.head(head);
+        },
+        writer.bytes,
+      );
+      if (!there) continue;
+      await writer.endStream();
+      streams += 1;
+    }
+    if ((await lastOf(copies, steady)) === before) return { streams, messages };
+    mark.goBack();
+  }
+  throw new CommandError(EXIT.failed, `${steady ?? ""} was written again each time while the ledger was copied`, {
+    hint: "try again, or stop the reservation manager for as long as it takes",
+  });
+}
+
+async function lastOf(copies: StreamCopies, stream: string | undefined): Promise<number | undefined> {
+  return stream === undefined ? undefined : (await copies.look(stream))?.state.last_seq;
+}
+
+/** `muster restore FILE`: what a backup holds, into a NATS that has nothing of Muster's. */
+export async function restore(cli: Cli, file: string): Promise<ExitCode> {
+  // Half of a backup restored would be worse than none.
+  await readThrough(file);
+  await using reader = await readBackup(file);
+  await using copies = await cli.streamCopies();
+  const there: string[] = [];
+  for (const stream of backupOrder().flatMap((group) => group.streams)) {
+    if ((await copies.look(stream)) !== undefined) there.push(stream);
+  }
+  if (there.length > 0)
+    throw new CommandError(
+      EXIT.refused,
+      `NATS has ${plural(there.length, "stream")} of Muster's: ${there.join(", ")}`,
+      {
+        hint: "stop the services, which make their streams when they start, and give NATS an empty volume",
+      },
+    );
+  let streams = 0;
+  for await (const { head, chunks } of reader.streams()) {
+    await copies.put(head, chunks);
+    streams += 1;
+  }
+  cli.io.out([`${plural(streams, "stream")} as of ${reader.at}; start the services`]);
+  return EXIT.ok;
+}
+
+async function readThrough(file: string): Promise<void> {
+  await using reader = await readBackup(file);
+  for await (const { chunks } of reader.streams()) for await (const _ of chunks);
+}

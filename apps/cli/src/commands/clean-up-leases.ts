@@ -1,0 +1,21 @@
+import type { Cli } from "../cli.ts";
+import { buildCleanupView } from "../domain/build-cleanup-view.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { askOfLeases } from "./lease-questions.ts";
+import { print, type Format } from "./output.ts";
+
+/** `muster lease cleanup`: ends with 1 where nothing is removed until somebody confirms it. */
+export async function cleanUpLeases(
+  cli: Cli,
+  {
+    engine,
+    dryRun,
+    confirm,
+    output,
+  }: { readonly engine: string; readonly dryRun: boolean; readonly confirm: number; readonly output: Format },
+): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  const cleanup = await askOfLeases(connected, (leases) => leases.cleanUp(engine, dryRun, confirm));
+  print(cli.io, output, { table: (style) => buildCleanupView(cleanup, dryRun, style), data: () => cleanup });
+  return cleanup.heldBecause === "" ? EXIT.ok : EXIT.failed;
+}

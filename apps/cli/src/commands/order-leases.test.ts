@@ -1,0 +1,80 @@
+import { memoryBus, serve, type Handlers } from "@muster/bus";
+import { throwFault, type Fault } from "@muster/faults";
+import type { Order } from "@muster/leases";
+import { makeSigner, openText, sealText } from "@muster/leases/keys";
+import { toOrder, toWireOrder } from "@muster/leases/wire";
+import { LeaseService } from "@muster/proto";
+import { expect, it } from "vitest";
+import type { Cli, Connected } from "../cli.ts";
+import { aLease } from "../domain/a-lease.ts";
+import { sendOrders } from "./order-leases.ts";
+import { openResult, sealData } from "./seal-order.ts";
+
+const SILENT: Fault = { code: "deadline_exceeded", operation: "provision.order-lease", timeoutMs: 1 };
+
+/** Sends orders to an engine that answers one after another with what is said here, and then takes all. */
+async function sending(orders: readonly Order[], ...answers: readonly (Fault | "taken")[]) {
+  const came: Order[] = [];
+  await using bus = memoryBus();
+  const handlers = {
+    orderLease: ({ order }: { readonly order?: object | null }) => {
+      const decoded = toOrder(order ?? {});
+      const taken = { ...decoded, signature: new Uint8Array(decoded.signature) };
+      came.push(taken);
+      const answer = answers[came.length - 1] ?? "taken";
+      if (answer !== "taken") return Promise.resolve().then(() => throwFault(answer));
+      return Promise.resolve({ lease: { record: { order: toWireOrder(taken) }, revision: 1 }, outcome: "ORDERED" });
+    },
+  } as unknown as Handlers<typeof LeaseService>;
+  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
+  const link = { bus, stop: new AbortController().signal };
+  const cli = { now: () => 0, io: { out: () => undefined } } as unknown as Cli;
+  const options = { dryRun: false, wait: false, timeoutMs: undefined, output: "json" } as const;
+  return { came, sent: await sendOrders(cli, { link } as unknown as Connected, orders, options) };
+}
+
+const orderOf = (id: string): Order => ({ ...aLease().order, id });
+
+it("sends an order of which nobody knows whether it arrived again as it was signed, and no other one", async () => {
+  const { came, sent } = await sending([orderOf("1-1")], SILENT, SILENT);
+  expect(came).toEqual([orderOf("1-1"), orderOf("1-1"), orderOf("1-1")]);
+  expect(sent).toMatchObject({ code: 0, records: [{ outcome: "ORDERED", id: "1-1" }], failure: undefined });
+});
+
+it("tells what was ordered before an order that fails, and by which name that one is known", async () => {
+  const silent = await sending([orderOf("1-1"), orderOf("1-2"), orderOf("1-3")], "taken", SILENT, SILENT, SILENT);
+  expect(silent.sent).toMatchObject({ code: 3, records: [{ id: "1-1" }] });
+  expect(silent.sent.failure?.message).toMatch(/^lease 1-2 may have been ordered: /);
+  expect(silent.sent.failure?.hint).toContain("with metadata.name 1-2 the same file is no second order");
+  const gone: Fault = { code: "invalid_request", field: "duration", reason: "is over" };
+  const refused = await sending([orderOf("1-1"), orderOf("1-2")], "taken", gone);
+  expect(refused.came).toHaveLength(2);
+  expect(refused.sent).toMatchObject({
+    code: 4,
+    records: [{ id: "1-1" }],
+    failure: { message: "spec.duration: is over" },
+  });
+});
+
+const { signer: user } = makeSigner();
+const { signer: engine } = makeSigner();
+
+it("seals the same document of one lease as the same, and leaves what is sealed", () => {
+  const document = { type: "zdb", data: '{"size":1,"password":"hush"}' } as const;
+  const by = { id: "1-1", signer: user, engine: { engine: "main", key: engine.userId, nowNs: 0n } };
+  const data = sealData(document, by);
+  expect(sealData(document, by)).toBe(data);
+  expect(sealData({ ...document, data }, by)).toBe(data);
+  const { password } = JSON.parse(data) as { readonly password: string };
+  const place = { of: "order", id: "1-1", user: user.userId, field: "password" } as const;
+  expect(openText(engine, password, place)).toBe("hush");
+});
+
+it("opens a result for the user that it was sealed to, and for nobody else", () => {
+  const place = { of: "result", id: "1-1", user: user.userId, field: "kubeconfig" } as const;
+  const data = JSON.stringify({ namespace: "n", kubeconfig: sealText(engine, user.userId, "token", place) });
+  const result = { id: "1-1", type: "kubernetes", data };
+  expect(openResult({ user: user.userId }, result, user)).toBe('{"namespace":"n","kubeconfig":"token"}');
+  for (const reader of [engine, undefined]) expect(openResult({ user: user.userId }, result, reader)).toBeUndefined();
+  expect(openResult({ user: user.userId }, { ...result, id: "1-2" }, user)).toBeUndefined();
+});

@@ -1,0 +1,60 @@
+import { faultOf } from "@muster/faults";
+import { isSealed, mapSecrets, type Order, type Result } from "@muster/leases";
+import { openText, sealText, type Signer } from "@muster/leases/keys";
+import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
+import { leaseCalls } from "../adapters/lease-calls.ts";
+import type { Connected } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { decideExit, EXIT } from "../domain/decide-exit.ts";
+import { describeTrouble } from "../domain/describe-trouble.ts";
+import { enginesOf, type EngineIdentity } from "../domain/lease-engine.ts";
+import type { LeaseDocument } from "../domain/lease-document.ts";
+
+/** Who an engine is. Throws CommandError at once where nobody answers for it, with those that do. */
+export async function askEngine({ link, replicas }: Connected, id: string): Promise<EngineIdentity> {
+  try {
+    return await leaseCalls(link, STATUS_TIMEOUT_MS).engine(id);
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    const known = enginesOf(await replicas());
+    if (fault.code === "cancelled" || known.length === 0 || known.includes(id))
+      throw new CommandError(decideExit(fault).code, describeTrouble(fault), {
+        hint: decideExit(fault).hint ?? "`muster doctor` shows what is missing",
+        cause: error,
+      });
+    throw new CommandError(EXIT.unreachable, `no engine "${id}" answers; known are: ${known.join(", ")}`, {
+      hint: "spec.engine names the one that is meant",
+      cause: error,
+    });
+  }
+}
+
+/** The data of a document with its secrets sealed to the engine; what is sealed already stays. The same document of the same lease always becomes the same data. */
+export function sealData(
+  { type, data }: Pick<LeaseDocument, "type" | "data">,
+  { id, signer, engine }: { readonly id: string; readonly signer: Signer; readonly engine: EngineIdentity },
+): string {
+  return mapSecrets({ of: "order", type, data }, (secret, field) =>
+    isSealed(secret) || typeof secret !== "string"
+      ? secret
+      : sealText(signer, engine.key, secret, { of: "order", id, user: signer.userId, field }),
+  );
+}
+
+/** What is sealed in a result, as the user of this key reads it; undefined: it was sealed to somebody else. */
+export function openResult(
+  { user }: Pick<Order, "user">,
+  { id, type, data }: Pick<Result, "id" | "type" | "data">,
+  signer: Signer | undefined,
+): string | undefined {
+  if (signer?.userId !== user) return undefined;
+  try {
+    return mapSecrets({ of: "result", type, data }, (secret, field) =>
+      isSealed(secret) ? openText(signer, secret, { of: "result", id, user, field }) : secret,
+    );
+  } catch (error) {
+    if (faultOf(error)?.code === "invalid_request") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,14 @@
+import { DURATION_NS_MAX } from "@muster/leases";
+import { expect, it } from "vitest";
+import { readLeaseDuration } from "./lease-duration.ts";
+
+it.each([
+  ["2h", { ns: 7_200_000_000_000n }],
+  ["forever", { ns: DURATION_NS_MAX }],
+  ["0s", { trouble: "must be longer than nothing" }],
+  ["200000d", { trouble: "is longer than 106751d, the most there is; `forever` has no end" }],
+  ["99999999999999999999999d", { trouble: "is longer than 106751d, the most there is; `forever` has no end" }],
+  ["2", { trouble: "must be a duration with its unit, such as 2h or 1d12h, or forever" }],
+])("reads %s as how long a lease lasts, or says what is wrong with that", (text, read) => {
+  expect(readLeaseDuration(text)).toEqual(read);
+});

@@ -1,0 +1,25 @@
+import { isSealed, mapSecrets, type Order, type Result } from "@muster/leases";
+
+/** The data of an order as people see them: of what is sealed, for whom it is. */
+export function showOrderData({ type, data, engine }: Pick<Order, "type" | "data" | "engine">): string {
+  return mapSecrets({ of: "order", type, data }, (secret) =>
+    isSealed(secret) ? `(sealed for engine ${engine})` : secret,
+  );
+}
+
+/** The same of a result. */
+export function showResultData({ user }: Pick<Order, "user">, { type, data }: Pick<Result, "type" | "data">): string {
+  return mapSecrets({ of: "result", type, data }, (secret) =>
+    isSealed(secret) ? `(sealed for user ${user})` : secret,
+  );
+}
+
+/** Names of what is sealed in data. */
+export function sealedFields(of: "order" | "result", { type, data }: Pick<Order, "type" | "data">): string[] {
+  const fields: string[] = [];
+  mapSecrets({ of, type, data }, (secret, field) => {
+    if (isSealed(secret)) fields.push(field);
+    return secret;
+  });
+  return fields;
+}

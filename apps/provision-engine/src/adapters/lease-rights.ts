@@ -1,0 +1,155 @@
+import { backoffMs, pause } from "@muster/backoff";
+import { throwFault } from "@muster/faults";
+import {
+  kubeFault,
+  unlessFault,
+  unlessMissing,
+  type CallOptions,
+  type KubeCalls,
+  type KubeObject,
+  type KubeResource,
+  type ListPage,
+} from "@muster/kube";
+import { labels } from "@muster/proto";
+import { isSliceNamespace } from "../domain/build-slice.ts";
+import { KINDS } from "./object-kinds.ts";
+
+/** The ClusterRole with what an engine does in the namespace of a lease, and its binding there. */
+const ROLE = "muster-lease-engine";
+const RBAC_GROUP = "rbac.authorization.k8s.io";
+/** How soon a server knows of a binding: mostly at once. */
+const KNOWN = { firstMs: 20, mostMs: 1000, totalMs: 10_000 };
+const GOING_RETRY_MS = 1000;
+
+/**
+ * Calls of an engine that has rights in the cluster only to make and find namespaces: in those of leases it gives itself what it needs, the first time that it is refused.
+ * What is asked for everywhere and refused is asked for in `own` and in the namespaces of leases that are not slices: what is in those is their users'. In a namespace that is gone there is nothing.
+ */
+export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
+  const enter = entrance(calls);
+  const entered = async <Value>(
+    namespace: string | undefined,
+    options: CallOptions | undefined,
+    call: () => Promise<Value>,
+  ): Promise<Value> => {
+    try {
+      return await call();
+    } catch (error) {
+      if (namespace === undefined || !isRefused(error)) throw error;
+      await enter(namespace, error, signalOf(options));
+      return call();
+    }
+  };
+  const inside = async <Object extends KubeObject>(
+    resource: KubeResource & { readonly namespace: string },
+    options: CallOptions | undefined,
+  ): Promise<ListPage<Object>> => {
+    const listing = entered(resource.namespace, options, () => calls.list<Object>(resource, options));
+    return (await unlessMissing(listing)) ?? { items: [], resourceVersion: "", continue: undefined };
+  };
+  const everywhere = async <Object extends KubeObject>(
+    resource: KubeResource,
+    options: CallOptions | undefined,
+  ): Promise<ListPage<Object>> => {
+    try {
+      return await calls.list<Object>(resource, options);
+    } catch (error) {
+      if (!isRefused(error)) throw error;
+    }
+    const query = { labelSelector: labels.lease };
+    const { items: namespaces, ...page } = await calls.list(KINDS.namespace, { query, ...signalOf(options) });
+    // What is in one that is being removed goes with it.
+    const there = namespaces.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+    const names = there.map(({ metadata }) => metadata?.name ?? "").filter((name) => !isSliceNamespace(name));
+    const items: Object[] = [];
+    for (const namespace of [own, ...names])
+      items.push(...(await inside<Object>({ ...resource, namespace }, options)).items);
+    return { ...page, items };
+  };
+  return {
+    ...calls,
+    create: (resource, object, options) =>
+      entered(resource.namespace, options, () => calls.create(resource, object, options)),
+    get: (resource, name, options) => entered(resource.namespace, options, () => calls.get(resource, name, options)),
+    list: <Object extends KubeObject>(resource: KubeResource, options?: CallOptions) => {
+      const { namespace, plural } = resource;
+      if (namespace !== undefined) return inside<Object>({ ...resource, namespace }, options);
+      return plural === KINDS.namespace.plural
+        ? calls.list<Object>(resource, options)
+        : everywhere<Object>(resource, options);
+    },
+    delete: (resource, name, options) =>
+      entered(resource.namespace, options, () => calls.delete(resource, name, options)),
+  };
+}
+
+type Signal = Pick<CallOptions, "signal">;
+type Review = KubeObject & { readonly spec: object; readonly status?: { readonly allowed?: boolean } };
+type SelfReview = KubeObject & { readonly status?: { readonly userInfo?: { readonly username?: string } } };
+
+const ACCESS = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview" };
+const ACCESSES = { apiVersion: ACCESS.apiVersion, plural: "selfsubjectaccessreviews" };
+const SELF = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
+const SELVES = { apiVersion: SELF.apiVersion, plural: "selfsubjectreviews" };
+
+/** Sees to the role's binding in a lease's namespace. Throws the refusal where that is no help: it is in force, or the namespace is not a lease's. */
+function entrance(calls: KubeCalls) {
+  const isInForce = async (namespace: string, signal: Signal): Promise<boolean> => {
+    const resourceAttributes = { group: "", resource: KINDS.secret.plural, verb: "list", namespace };
+    const review: Review = { ...ACCESS, metadata: {}, spec: { resourceAttributes } };
+    const { status } = await calls.create(ACCESSES, review, signal);
+    return status?.allowed === true;
+  };
+  return async (namespace: string, refusal: unknown, signal: Signal): Promise<void> => {
+    if (await isInForce(namespace, signal)) throw refusal;
+    const found = await unlessMissing(calls.get(KINDS.namespace, namespace, signal));
+    if (found === undefined) return throwFault({ code: "not_found", kind: "Namespace", id: namespace });
+    const { deletionTimestamp, labels: its = {} } = found.metadata ?? {};
+    const dependency = `namespace ${namespace}, which is being removed`;
+    if (deletionTimestamp !== undefined)
+      return throwFault({ code: "unavailable", dependency, retryAfterMs: GOING_RETRY_MS });
+    // What it might get elsewhere is not for it to take.
+    if (!(labels.lease in its) || its[labels.managedBy] !== "muster") throw refusal;
+    const { status } = await calls.create<SelfReview>(SELVES, { ...SELF, metadata: {} }, signal);
+    const binding = buildBinding(namespace, status?.userInfo?.username ?? "");
+    await bind(calls, binding, signal);
+    const endsAtMs = performance.now() + KNOWN.totalMs;
+    for (let attempt = 1; !(await isInForce(namespace, signal)); attempt++) {
+      if (performance.now() >= endsAtMs) throw refusal;
+      await pause(backoffMs(attempt, KNOWN), signal.signal);
+    }
+  };
+}
+
+/** Sees to the binding. One of its name that binds something else is a user's, who may make them in his slice: it goes. */
+async function bind(calls: KubeCalls, binding: ReturnType<typeof buildBinding>, signal: Signal): Promise<void> {
+  const { name, namespace } = binding.metadata;
+  const bindings = { ...KINDS.roleBinding, namespace };
+  const create = (): Promise<unknown> => unlessFault(calls.create(bindings, binding, signal), "already_exists");
+  if ((await create()) !== undefined) return;
+  const found = await unlessMissing(calls.get<Partial<typeof binding> & KubeObject>(bindings, name, signal));
+  const isOwn = found?.roleRef?.kind === binding.roleRef.kind && found.roleRef.name === binding.roleRef.name;
+  const uid = found?.metadata?.uid;
+  if (isOwn || uid === undefined) return;
+  await unlessFault(calls.delete(bindings, name, { ...signal, preconditions: { uid } }), "not_found", "conflict");
+  await create();
+}
+
+function buildBinding(namespace: string, user: string) {
+  return {
+    apiVersion: KINDS.roleBinding.apiVersion,
+    kind: KINDS.roleBinding.kind,
+    metadata: { name: ROLE, namespace },
+    roleRef: { apiGroup: RBAC_GROUP, kind: "ClusterRole", name: ROLE },
+    subjects: [{ apiGroup: RBAC_GROUP, kind: "User", name: user }],
+  };
+}
+
+function signalOf(options: CallOptions | undefined): Signal {
+  return options?.signal === undefined ? {} : { signal: options.signal };
+}
+
+function isRefused(error: unknown): boolean {
+  const fault = kubeFault(error);
+  return fault?.code === "invalid_request" && fault.field === "permission";
+}

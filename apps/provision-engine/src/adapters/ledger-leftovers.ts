@@ -1,0 +1,67 @@
+import { randomUUID } from "node:crypto";
+import type { Client } from "@muster/bus";
+import type { ReservationService } from "@muster/proto";
+import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
+import { leaseOfOwner, OWNER_KIND } from "../lease-owner.ts";
+import type { Leftovers } from "./leftovers.ts";
+
+/** Of one page: whoever asks for clean-up waits while no ledger answers. */
+const TIMEOUT_MS = 2000;
+
+/** What the ledger holds for leases, or keeps in its queue: a request that arrives late is granted, however long its lease has been over. */
+export function openLedgerLeftovers(
+  ledger: Pick<Client<typeof ReservationService>, "listReservations" | "unreserve">,
+  failed: (kind: string, error: unknown) => void,
+): Leftovers {
+  return {
+    find: async (signal, within) => {
+      // It lives in no namespace.
+      if (within !== undefined) return { objects: [], unlisted: [] };
+      const options = { signal, timeoutMs: TIMEOUT_MS };
+      const objects: FoundObject[] = [];
+      try {
+        for (let next = ""; ;) {
+          const page = await ledger.listReservations({ ownerKind: OWNER_KIND, continue: next }, options);
+          for (const { id, owner, createdAtMs } of page.reservations) {
+            const name = owner?.id ?? "";
+            const lease = leaseOfOwner(name);
+            const object = { kind: RESERVATION, namespace: "", name, uid: id ?? "", lease, isGoing: false };
+            objects.push({ ...object, madeMs: createdAtMs ?? undefined });
+          }
+          next = page.continue;
+          if (next === "") return { objects, unlisted: [] };
+        }
+      } catch (error) {
+        signal.throwIfAborted();
+        failed(RESERVATION, error);
+        return { objects, unlisted: [RESERVATION] };
+      }
+    },
+    inUse: () => Promise.resolve(new Set()),
+    remove: async ({ kind, name, uid }, signal) => {
+      if (kind !== RESERVATION) return;
+      const owner = { kind: OWNER_KIND, id: name };
+      await ledger.unreserve({ requestId: randomUUID(), owner, reservationId: uid }, { signal });
+    },
+  };
+}
+
+/** Several places where leases leave something, as one. Each removes only what is of its kinds. */
+export function joinLeftovers(places: readonly Leftovers[]): Leftovers {
+  return {
+    find: async (signal, within) => {
+      const found = await Promise.all(places.map((each) => each.find(signal, within)));
+      return {
+        objects: found.flatMap(({ objects }) => objects),
+        unlisted: found.flatMap(({ unlisted }) => unlisted),
+      };
+    },
+    inUse: async (signal, within) => {
+      const used = await Promise.all(places.map((each) => each.inUse(signal, within)));
+      return used.reduce((all, some) => all && some && new Set([...all, ...some]), new Set());
+    },
+    remove: async (object, signal) => {
+      for (const each of places) await each.remove(object, signal);
+    },
+  };
+}

@@ -1,0 +1,29 @@
+/** Exactly what is counted, no more and no less: `ephemeral-storage` without a limit is as much as the node lets it have. */
+export type PodResources = {
+  readonly cpu: string;
+  readonly memory: string;
+  readonly "ephemeral-storage"?: string;
+};
+
+type PodParts<Container, Volume> = {
+  readonly container: Container & { readonly name: string; readonly image: string };
+  readonly resources: PodResources;
+  readonly volumes: readonly Volume[];
+};
+
+/** The pod of one container that somebody else has ordered: it has nothing of the cluster's own, and cannot gain rights. */
+export function buildPod<Container, Volume>({ container, resources, volumes }: PodParts<Container, Volume>) {
+  return {
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    securityContext: { seccompProfile: { type: "RuntimeDefault" } },
+    containers: [
+      {
+        ...container,
+        resources: { requests: resources, limits: resources },
+        securityContext: { allowPrivilegeEscalation: false },
+      },
+    ],
+    volumes,
+  };
+}

@@ -1,0 +1,60 @@
+import type { PodExits } from "./count-exits.ts";
+import { takenUntilNs, type OrderPolicy } from "./decide-order.ts";
+import type { EndingCause, LeaseRecord } from "./lease.ts";
+import type { Surroundings } from "./surroundings.ts";
+import type { Claim, Read } from "./workload-type.ts";
+import { readClaim } from "./workload-types.ts";
+
+/** What the next step of a lease depends on: plain data without what its user ordered or was given, so that it can be written into a log and decided about again elsewhere. */
+export type LeaseSnapshot = {
+  readonly lease: LeaseFacts;
+  /** What its order takes and needs, or what is wrong with it. */
+  readonly claim: Read<Claim>;
+  /** Whether this engine has what makes its type. */
+  readonly isServed: boolean;
+  readonly around: Surroundings;
+  /** What is seen of its pods. */
+  readonly exits: readonly PodExits[];
+};
+
+/** The part of a record that decides. */
+export type LeaseFacts = Pick<
+  LeaseRecord,
+  "phase" | "expiresAtNs" | "notBeforeNs" | "trouble" | "endedAtNs" | "crashes"
+> & {
+  readonly id: string;
+  readonly type: string;
+  readonly reference: string | undefined;
+  /** So long its order would be taken, should it come again and nobody know of it. */
+  readonly takenUntilNs: bigint;
+  readonly endsBecause: EndingCause | undefined;
+  /** Events that are not on their stream. */
+  readonly unpublished: number;
+};
+
+export function takeSnapshot(
+  record: LeaseRecord,
+  seen: Omit<LeaseSnapshot, "lease" | "claim">,
+  policy: Pick<OrderPolicy, "orderAgeMaxNs">,
+): LeaseSnapshot {
+  const { order, phase, expiresAtNs, notBeforeNs, trouble, endedAtNs, crashes, ending, outbox } = record;
+  const { id, type, reference } = order;
+  return {
+    lease: {
+      id,
+      type,
+      reference,
+      phase,
+      takenUntilNs: takenUntilNs(record, policy),
+      expiresAtNs,
+      notBeforeNs,
+      trouble,
+      endedAtNs,
+      endsBecause: ending?.cause,
+      unpublished: outbox.length,
+      crashes,
+    },
+    claim: readClaim(order),
+    ...seen,
+  };
+}

@@ -1,0 +1,114 @@
+import { throwFault } from "@muster/faults";
+import { z } from "zod";
+import type { LeaseSnapshot } from "./lease-snapshot.ts";
+import type { LeasePlan, LeasePolicy } from "./plan-lease.ts";
+
+/** One decision about a lease with all that it was made from, so that it can be made again anywhere. */
+export type StoredDecision = {
+  readonly nowNs: bigint;
+  readonly policy: LeasePolicy;
+  readonly snapshot: LeaseSnapshot;
+};
+
+/** What each line begins by saying that it is. */
+export const FORMAT = "muster-lease-decision/1";
+
+/** One line of JSON; integers beyond 2^53 are text, what is missing is null. */
+export function writeDecision({ nowNs, policy, snapshot }: StoredDecision, plan: LeasePlan): string {
+  const { tombstoneNs, crash } = policy;
+  return JSON.stringify({ format: FORMAT, nowNs, policy: { tombstoneNs, crash }, snapshot, plan }, toJson);
+}
+
+/** `plan`: as JSON has it, to be compared with what `asJson` says of another. Rejects with invalid_request what is none. */
+export function readDecision(text: string): StoredDecision & { readonly plan: unknown } {
+  const read = stored.safeParse(parse(text));
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  const reason = `is no ${FORMAT}: ${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`;
+  return throwFault({ code: "invalid_request", field: "decision", reason });
+}
+
+export function asJson(plan: LeasePlan): unknown {
+  return JSON.parse(JSON.stringify(plan, toJson));
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function toJson(_key: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : (value ?? null);
+}
+
+const bigint = z
+  .string()
+  .regex(/^-?\d+$/)
+  .transform(BigInt);
+const text = z.string();
+const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullable().transform((value) => value ?? undefined);
+const phase = z.enum(["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"]);
+const cause = z.enum(["EXPIRED", "REQUESTED", "WITHDRAWN", "CRASHED", "PROVISION_FAILED"]);
+const units = z.object({ cru: bigint, mru: bigint, hru: bigint, sru: bigint });
+const crashes = z.object({
+  sinceNs: bigint,
+  exits: z.int(),
+  pods: z.array(z.object({ pod: text, exits: z.int(), lastNs: bigint })),
+});
+
+const lease = z.object({
+  id: text,
+  type: text,
+  reference: maybe(text),
+  phase,
+  takenUntilNs: bigint,
+  expiresAtNs: bigint,
+  notBeforeNs: bigint,
+  trouble: text,
+  endedAtNs: maybe(bigint),
+  endsBecause: maybe(cause),
+  unpublished: z.int(),
+  crashes: maybe(crashes),
+});
+
+const claim = z.discriminatedUnion("ok", [
+  z.object({
+    ok: z.literal(true),
+    value: z.object({
+      units,
+      network: maybe(text),
+      needs: z.object({ networks: z.array(text), volumes: z.array(text) }),
+    }),
+  }),
+  z.object({ ok: z.literal(false), problems: z.array(z.object({ field: text, reason: text })) }),
+]);
+
+const around = z.object({
+  held: units,
+  overhead: units,
+  capacity: z.object({
+    cru: z.exactOptional(bigint),
+    mru: z.exactOptional(bigint),
+    hru: z.exactOptional(bigint),
+    sru: z.exactOptional(bigint),
+  }),
+  named: z.array(z.object({ id: text, type: text, phase, network: maybe(text), within: maybe(text) })),
+  users: z.object({ some: z.array(text), count: z.int() }),
+});
+
+const stored = z.object({
+  format: z.literal(FORMAT),
+  nowNs: bigint,
+  policy: z.object({ tombstoneNs: bigint, crash: z.object({ windowNs: bigint }) }),
+  snapshot: z.object({
+    lease,
+    claim,
+    isServed: z.boolean(),
+    around,
+    exits: z.array(z.object({ pod: text, startedNs: bigint, exits: z.int(), lastNs: bigint, how: text })),
+  }),
+  plan: z.unknown(),
+}) satisfies z.ZodType<StoredDecision & { readonly plan: unknown }>;

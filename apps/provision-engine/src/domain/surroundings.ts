@@ -1,0 +1,33 @@
+import type { Capacity } from "./decide-admission.ts";
+import type { Phase } from "./lease.ts";
+import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
+
+/** Another lease of the same user, as far as a decision needs it. */
+export type Neighbour = {
+  readonly id: string;
+  readonly type: string;
+  readonly phase: Phase;
+  /** Name of the network that it is; undefined: it is none. */
+  readonly network: string | undefined;
+  /** Name of the network that it lives in. */
+  readonly within: string | undefined;
+};
+
+/** What there is beside a lease: what is decided of it goes by this alone, whatever else its user has. */
+export type Surroundings = {
+  /** What is taken or may be, without the lease itself. */
+  readonly held: ResourceUnits;
+  readonly capacity: Capacity;
+  /** What one of its type takes beside what its order says. */
+  readonly overhead: ResourceUnits;
+  /** Those that its order names, by id or by network, and the networks of its own name: of a name and a phase no more than one. */
+  readonly named: readonly Neighbour[];
+  /** Those that live in it or may mount it: ids of some of them, and how many there are. */
+  readonly users: { readonly some: readonly string[]; readonly count: number };
+};
+
+export const ALONE: Omit<Surroundings, "held" | "capacity"> = {
+  overhead: NO_UNITS,
+  named: [],
+  users: { some: [], count: 0 },
+};

@@ -1,0 +1,36 @@
+/** Leases by what is said of them, as many keys as each has. */
+export type LeaseIndex = {
+  /** Instead of the keys that it had. */
+  set(id: string, keys: readonly string[]): void;
+  /** The first of those that have the key, in the order in which they came by it. */
+  some(key: string, most: number): string[];
+  count(key: string): number;
+};
+
+export function leaseIndex(): LeaseIndex {
+  const keysOf = new Map<string, readonly string[]>();
+  const idsOf = new Map<string, Set<string>>();
+  return {
+    set: (id, keys) => {
+      const before = keysOf.get(id) ?? [];
+      for (const key of before) {
+        if (keys.includes(key)) continue;
+        const ids = idsOf.get(key);
+        ids?.delete(id);
+        if (ids?.size === 0) idsOf.delete(key);
+      }
+      for (const key of keys) idsOf.set(key, (idsOf.get(key) ?? new Set<string>()).add(id));
+      if (keys.length === 0) keysOf.delete(id);
+      else keysOf.set(id, keys);
+    },
+    some: (key, most) => {
+      const found: string[] = [];
+      for (const id of idsOf.get(key) ?? []) {
+        if (found.length >= most) break;
+        found.push(id);
+      }
+      return found;
+    },
+    count: (key) => idsOf.get(key)?.size ?? 0,
+  };
+}

@@ -1,0 +1,29 @@
+import { isSealed, mapSecrets, publicKeyOf, type Order } from "@muster/leases";
+import { openText, sealText, type Signer } from "@muster/leases/keys";
+
+/** What stands sealed in records, and is open only between the call of a provisioner and its answer. */
+export type OrderSecrets = {
+  /** The order as its user wrote it. Throws FaultError invalid_request where something was not sealed to this engine for this lease. */
+  readonly open: (order: Order) => Order;
+  /** What a provisioner gave, with its secrets sealed to the user of the order. Throws FaultError invalid_request where he has no key to seal to. */
+  readonly seal: (order: Pick<Order, "id" | "user" | "type">, result: string) => string;
+};
+
+/** `unsealed`: what cannot be sealed is told as it is. */
+export function orderSecrets(signer: Signer, { unsealed }: { readonly unsealed: boolean }): OrderSecrets {
+  return {
+    open: (order) => {
+      const { id, user, type } = order;
+      const data = mapSecrets({ of: "order", type, data: order.data }, (secret, field) =>
+        isSealed(secret) ? openText(signer, secret, { of: "order", id, user, field }) : secret,
+      );
+      return data === order.data ? order : { ...order, data };
+    },
+    seal: ({ id, user, type }, result) => {
+      if (unsealed && publicKeyOf(user) === undefined) return result;
+      return mapSecrets({ of: "result", type, data: result }, (secret, field) =>
+        typeof secret === "string" ? sealText(signer, user, secret, { of: "result", id, user, field }) : secret,
+      );
+    },
+  };
+}

@@ -1,0 +1,113 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { aside, userTurns } from "./user-turns.ts";
+
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Work that goes on until it is ended, and how often each of the others has begun since it waits. */
+function turning(atOnce: number) {
+  const turns = userTurns(atOnce);
+  const begun: string[] = [];
+  const underWay: (() => void)[] = [];
+  const add = (user: string, signal?: AbortSignal): Promise<void> =>
+    turns(
+      user,
+      () => {
+        begun.push(user);
+        return new Promise<void>((end) => underWay.push(end));
+      },
+      signal,
+    );
+  return { turns, begun, underWay, add };
+}
+
+it("no user waits for more than one round of the others, and nobody is forgotten", async () => {
+  const step = fc.oneof(
+    fc.record({ add: fc.constantFrom("a", "b", "c", "d"), leaves: fc.boolean() }),
+    fc.record({ end: fc.nat() }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 1, max: 3 }), fc.array(step, { maxLength: 60 }), async (atOnce, steps) => {
+      const { begun, underWay, add } = turning(atOnce);
+      const all: Promise<unknown>[] = [];
+      /** Of each user that waits: who has begun since its oldest work is the next of its. */
+      const since = new Map<string, string[]>();
+      const waiting = new Map<string, number>();
+      let seen = 0;
+      let left = 0;
+      const look = async (): Promise<void> => {
+        await settle();
+        for (const user of begun.slice(seen)) {
+          for (const [other, others] of since) if (other !== user) others.push(user);
+          for (const others of since.values()) expect(new Set(others).size).toBe(others.length);
+          const rest = (waiting.get(user) ?? 0) - 1;
+          waiting.set(user, rest);
+          if (rest > 0) since.set(user, []);
+          else since.delete(user);
+        }
+        seen = begun.length;
+      };
+      for (const each of steps) {
+        if ("end" in each) underWay.splice(each.end % Math.max(1, underWay.length), 1)[0]?.();
+        else if (each.leaves && underWay.length >= atOnce) {
+          const stop = new AbortController();
+          all.push(add(each.add, stop.signal).catch(() => (left += 1)));
+          stop.abort();
+        } else {
+          waiting.set(each.add, (waiting.get(each.add) ?? 0) + 1);
+          if (!since.has(each.add)) since.set(each.add, []);
+          all.push(add(each.add));
+        }
+        await look();
+        expect(underWay.length).toBeLessThanOrEqual(atOnce);
+      }
+      while (underWay.length > 0) {
+        underWay.shift()?.();
+        await look();
+      }
+      await Promise.all(all);
+      expect(begun.length).toBe(all.length - left);
+    }),
+  );
+});
+
+it("what only waits gives its turn to others, and goes on in a turn of its own", async () => {
+  const { turns, begun, underWay, add } = turning(1);
+  const there = Promise.withResolvers<string>();
+  const waits = turns("a", async () => {
+    const seen = await aside(() => there.promise);
+    begun.push("a goes on");
+    return seen;
+  });
+  const other = add("b");
+  await settle();
+  expect(begun).toEqual(["b"]);
+  there.resolve("seen");
+  await settle();
+  expect(begun).toEqual(["b"]);
+  underWay[0]?.();
+  expect(await waits).toBe("seen");
+  await other;
+  expect(await aside(() => Promise.resolve("without a turn"))).toBe("without a turn");
+});
+
+it("work that nobody waits for any more keeps no turn", async () => {
+  const { turns, begun, underWay, add } = turning(1);
+  const late = Promise.withResolvers<undefined>();
+  let goesOn: Promise<unknown> = Promise.resolve();
+  await turns("a", () => {
+    goesOn = aside(() => late.promise);
+    return Promise.resolve();
+  });
+  const all = [add("b")];
+  late.resolve(undefined);
+  await settle();
+  all.push(add("c"));
+  expect(begun).toEqual(["b"]);
+  underWay[0]?.();
+  await goesOn;
+  await settle();
+  expect(begun).toEqual(["b", "c"]);
+  underWay[1]?.();
+  await Promise.all(all);
+});

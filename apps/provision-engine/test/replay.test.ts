@@ -1,0 +1,23 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+import { planLease } from "../src/domain/plan-lease.ts";
+import { asJson, readDecision } from "../src/domain/stored-decision.ts";
+
+/** Decisions of running engines, each as its log had it. */
+const FOLDER = fileURLToPath(new URL("decisions/", import.meta.url));
+
+it.each(readdirSync(FOLDER))("%s is decided again as it was by the engine that wrote it down", (file) => {
+  const lines = readFileSync(`${FOLDER}/${file}`, "utf8").trim().split("\n");
+  for (const line of lines) {
+    const { snapshot, policy, nowNs, plan } = readDecision(line);
+    expect(asJson(planLease(snapshot, policy, nowNs))).toEqual(plan);
+  }
+});
+
+it("takes no file that is none, and says where", () => {
+  const [file = ""] = readdirSync(FOLDER);
+  const [line = ""] = readFileSync(`${FOLDER}/${file}`, "utf8").split("\n");
+  expect(() => readDecision("{")).toThrow("decision: is no muster-lease-decision/1");
+  expect(() => readDecision(line.replace('"phase":"', '"phase":"X'))).toThrow("snapshot.lease.phase");
+});

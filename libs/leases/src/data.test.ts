@@ -1,0 +1,50 @@
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { KUBERNETES_SIZES, kubernetesSize, LEASE_DATA, readData, type LeaseType } from "./data.ts";
+import { SEALED_CHARACTERS_MAX, SEALED_PREFIX, SECRET_CHARACTERS_MAX } from "./secret-fields.ts";
+
+const PAGE = readFileSync(new URL("../../../docs/lease-types.md", import.meta.url), "utf8");
+
+function problemsOf(type: LeaseType, data: unknown) {
+  const read = readData(type, JSON.stringify(data));
+  return read.ok ? [] : read.problems;
+}
+
+it("names every problem with its path, and the fields that there are where one is none of them", () => {
+  const data = { image: "i", capacity: { cpu: 0, memorry: 2048 }, mounts: [{ volume: "1-2", mountpoint: "data" }] };
+  expect(problemsOf("container", data)).toEqual([
+    { path: ["mounts", 0, "volume_id"], reason: "is missing" },
+    { path: ["mounts", 0, "mountpoint"], reason: "an absolute path without ':' is needed" },
+    { path: ["mounts", 0, "volume"], reason: "there is no such field", known: ["volume_id", "mountpoint"] },
+    { path: ["capacity", "cpu"], reason: "at least 1 is needed" },
+    { path: ["capacity", "memory"], reason: "is missing" },
+    {
+      path: ["capacity", "memorry"],
+      reason: "there is no such field",
+      known: ["cpu", "memory", "disk_type", "disk_size"],
+    },
+  ]);
+});
+
+it("takes a secret that is sealed to be longer than one that is not", () => {
+  const zdb = { size: 1, mode: "user", disk_type: "ssd" };
+  const sealed = SEALED_PREFIX.padEnd(SEALED_CHARACTERS_MAX, "x");
+  expect(problemsOf("zdb", { ...zdb, password: sealed })).toEqual([]);
+  expect(problemsOf("zdb", { ...zdb, password: `${sealed}x` })).toHaveLength(1);
+  expect(problemsOf("zdb", { ...zdb, password: "x".repeat(SECRET_CHARACTERS_MAX) })).toEqual([]);
+  expect(problemsOf("zdb", { ...zdb, password: "x".repeat(SECRET_CHARACTERS_MAX + 1) })).toHaveLength(1);
+});
+
+it("has the sizes of kubernetes and the types that docs/lease-types.md shows", () => {
+  const rows = [...PAGE.matchAll(/^\| +(\d+) \| +(\d+) \| +(\d+) \| +(\d+) \|$/gm)].map((row) =>
+    row.slice(1).map(Number),
+  );
+  const sizes = Array.from({ length: KUBERNETES_SIZES }, (_, index) => {
+    const { processors, memoryGib, ssdGib } = kubernetesSize(index + 1);
+    return [index + 1, processors, memoryGib, ssdGib];
+  });
+  expect(rows).toEqual(sizes);
+  expect(() => kubernetesSize(KUBERNETES_SIZES + 1)).toThrow(RangeError);
+  const shown = [...PAGE.matchAll(/^## (.*)$/gm)].flatMap(([, title = ""]) => title.split(", "));
+  expect(shown).toEqual(Object.keys(LEASE_DATA));
+});

@@ -1,0 +1,82 @@
+import { createCipheriv, createDecipheriv, hkdfSync } from "node:crypto";
+import { throwFault } from "@muster/faults";
+import { buildSealedBytes, buildSealingBytes } from "../build-signed-bytes.ts";
+import { SEALED_PREFIX, type SealedPlace } from "../secret-fields.ts";
+import { publicKeyOf } from "../user-id.ts";
+import type { Signer } from "./ed25519.ts";
+import { agree, publicKeyOfScalar, toX25519 } from "./x25519.ts";
+
+const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const CIPHER = "aes-256-gcm";
+const DOMAIN = "muster-lease-v1/sealed";
+
+/**
+ * A text that only the owner of the recipient's id (the ed25519 key by which it signs, in base58) can read, and only at this place. The same text for the same place and
+ * recipient is always the same when it is sealed again by the same one, so that a file that is ordered again is the same order. Its length can be seen. Throws FaultError
+ * invalid_request where the recipient's id is no key.
+ */
+export function sealText(by: Signer, recipient: string, text: string, place: SealedPlace): string {
+  const edwards = publicKeyOf(recipient);
+  const noKey = `cannot be sealed: "${recipient.slice(0, 64)}" is no public key`;
+  if (edwards === undefined) return refuse(place, noKey);
+  const scalar = by.derive(buildSealingBytes(place, recipient, text));
+  const own = publicKeyOfScalar(scalar);
+  const their = toX25519(edwards);
+  const { key, nonce } = keyOf(
+    sharedOf(
+      () => agree(scalar, their),
+      () => refuse(place, noKey),
+    ),
+    own,
+    their,
+  );
+  const cipher = createCipheriv(CIPHER, key, nonce).setAAD(buildSealedBytes(place));
+  const sealed = [own, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()];
+  return SEALED_PREFIX + Buffer.concat(sealed).toString("base64url");
+}
+
+/** What was sealed to this key for this place. Throws FaultError invalid_request, which names the field and nothing of what is in it, where it was not. */
+export function openText(by: Signer, sealed: string, place: SealedPlace): string {
+  const bytes = Buffer.from(sealed.slice(SEALED_PREFIX.length), "base64url");
+  const own = bytes.subarray(0, KEY_BYTES);
+  if (!sealed.startsWith(SEALED_PREFIX) || bytes.length < KEY_BYTES + TAG_BYTES) return refuse(place, NOT_OPENED);
+  const { key, nonce } = keyOf(
+    sharedOf(
+      () => by.agree(own),
+      () => refuse(place, NOT_OPENED),
+    ),
+    own,
+    toX25519(by.publicKey),
+  );
+  const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+  decipher.setAAD(buildSealedBytes(place)).setAuthTag(bytes.subarray(-TAG_BYTES));
+  const text = decipher.update(bytes.subarray(KEY_BYTES, -TAG_BYTES));
+  try {
+    return Buffer.concat([text, decipher.final()]).toString("utf8");
+  } catch {
+    return refuse(place, NOT_OPENED);
+  }
+}
+
+const NOT_OPENED = "cannot be opened: it was sealed for another key, lease, user or field, or altered";
+
+/** Each key seals one text, so that the nonce may come with it. */
+function keyOf(shared: Uint8Array, own: Uint8Array, their: Uint8Array) {
+  const bytes = Buffer.from(hkdfSync("sha256", shared, Buffer.concat([own, their]), DOMAIN, KEY_BYTES + NONCE_BYTES));
+  return { key: bytes.subarray(0, KEY_BYTES), nonce: bytes.subarray(KEY_BYTES) };
+}
+
+/** A key with which any secret is the same is refused by node:crypto. */
+function sharedOf(agreed: () => Uint8Array, otherwise: () => never): Uint8Array {
+  try {
+    return agreed();
+  } catch {
+    return otherwise();
+  }
+}
+
+function refuse({ field }: SealedPlace, reason: string): never {
+  return throwFault({ code: "invalid_request", field: `data.${field}`, reason });
+}

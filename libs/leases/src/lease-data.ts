@@ -1,0 +1,125 @@
+import { z } from "zod";
+import {
+  diskType,
+  envName,
+  leaseId,
+  networkName,
+  networkOfData,
+  poolName,
+  port,
+  secretText,
+  sizeGib,
+  text,
+} from "./data-fields.ts";
+import { KUBERNETES_SIZES } from "./kubernetes-sizes.ts";
+
+const CPUS_MAX = 1024;
+const MEMORY_MIB_LEAST = 1024;
+/** 64 TiB. */
+const MEMORY_MIB_MOST = 67_108_864;
+/** 1 PiB. */
+const DISK_MIB_MAX = 1_073_741_824;
+const IMAGE_CHARACTERS_MAX = 500;
+const PORTS_MAX = 100;
+const MOUNTS_MAX = 50;
+const ARGUMENTS_MAX = 500;
+const MACHINES_MAX = 1000;
+
+const MOUNTPOINT = /^\/[^:]*$/;
+
+const network = z.strictObject({
+  name: networkName.describe("Name of the network, among those of its user."),
+  open_ports: z
+    .array(port)
+    .max(PORTS_MAX)
+    .default([])
+    .describe("Ports that everybody reaches; the others only who is in the network."),
+});
+
+const volume = z.strictObject({
+  size: sizeGib,
+  type: diskType,
+  network: networkName
+    .describe("The network of the same user that it can be mounted in; left out: where nobody has a network.")
+    .optional(),
+});
+
+const container = z
+  .strictObject({
+    image: z.string().min(1).max(IMAGE_CHARACTERS_MAX),
+    entrypoint: z.array(text).max(ARGUMENTS_MAX).default([]),
+    args: z.array(text).max(ARGUMENTS_MAX).default([]),
+    env: z.record(envName, text).default({}).describe("Variables of its environment."),
+    secret_env: z
+      .record(envName, secretText)
+      .default({})
+      .describe("The same, sealed to the engine in the order, and a Secret in Kubernetes."),
+    ports: z.array(port).max(PORTS_MAX).default([]).describe("Ports that its network reaches."),
+    network: networkOfData,
+    mounts: z
+      .array(
+        z.strictObject({
+          volume_id: leaseId.describe("Id of a lease of a volume of the same user."),
+          mountpoint: text.regex(MOUNTPOINT, "an absolute path without ':' is needed"),
+        }),
+      )
+      .max(MOUNTS_MAX)
+      .default([]),
+    capacity: z.strictObject({
+      cpu: z.int().min(1).max(CPUS_MAX).describe("Processors."),
+      memory: z.int().min(MEMORY_MIB_LEAST).max(MEMORY_MIB_MOST).describe("MiB."),
+      disk_type: diskType.default("ssd"),
+      disk_size: z
+        .int()
+        .min(0)
+        .max(DISK_MIB_MAX)
+        .default(0)
+        .describe("MiB of its root file system; 0: as much as its node lets it have."),
+    }),
+  })
+  .superRefine(({ env, secret_env }, context) => {
+    for (const name of Object.keys(secret_env))
+      if (Object.hasOwn(env, name))
+        context.addIssue({ code: "custom", path: ["secret_env", name], message: "is in env, too" });
+  });
+
+const zdb = z.strictObject({
+  size: sizeGib,
+  mode: z.enum(["user", "seq"]),
+  disk_type: diskType,
+  password: secretText.default("").describe("Sealed to the engine in the order."),
+  public: z.boolean().default(false).describe("Whether who has no password may read."),
+  network: networkOfData,
+});
+
+const only = `only size 1 to ${KUBERNETES_SIZES}`;
+
+const kubernetes = z.strictObject({
+  size: z
+    .int()
+    .min(1, only)
+    .max(KUBERNETES_SIZES, only)
+    .describe("Size of the slice, by the table in docs/lease-types.md."),
+});
+
+const machine = z.strictObject({
+  pool: poolName.describe("The pool that they come from."),
+  machines: z.int().min(1).max(MACHINES_MAX).describe("So many, all at once."),
+});
+
+const debug = z.json();
+
+const SCHEMAS = { network, volume, container, zdb, kubernetes, machine, debug };
+
+export type LeaseType = keyof typeof SCHEMAS;
+export type LeaseData<Type extends LeaseType> = z.output<(typeof SCHEMAS)[Type]>;
+
+/** What the data of each type are, with all their limits. */
+export const LEASE_DATA: { readonly [Type in LeaseType]: z.ZodType<LeaseData<Type>> } = SCHEMAS;
+
+/** JSON Schema (2020-12) of the data of a type, for editors: less strict than reading them. */
+export function buildDataSchema(type: LeaseType): Readonly<Record<string, unknown>> {
+  if (type === "debug") return { description: "Whatever its data are, they are its result." };
+  const { $schema: _, ...schema } = z.toJSONSchema(LEASE_DATA[type], { io: "input" });
+  return schema;
+}

@@ -1,0 +1,94 @@
+import { z } from "zod";
+import { LEASE_DATA, type LeaseData, type LeaseType } from "./lease-data.ts";
+
+/** One thing that is wrong with the data of a lease, and where in them. */
+export type DataProblem = {
+  readonly path: readonly (string | number)[];
+  readonly reason: string;
+  /** Those that there are in its place, where it is a field that there is not. */
+  readonly known?: readonly string[];
+};
+
+export type ReadData<Data> =
+  | { readonly ok: true; readonly data: Data }
+  /** At least one. */
+  | { readonly ok: false; readonly problems: readonly DataProblem[] };
+
+/** Largest data of an order: its record, which holds them, stays far below the largest value of a bucket. */
+export const DATA_BYTES_MAX = 65_536;
+
+/** The data of a lease with everything that was left out, or all that is wrong with them. */
+export function readData<Type extends LeaseType>(type: Type, json: string): ReadData<LeaseData<Type>> {
+  const schema = LEASE_DATA[type];
+  const parsed = parseJson(json);
+  if (!parsed.ok) return parsed;
+  const checked = schema.safeParse(parsed.data, { error: explain });
+  return checked.success
+    ? { ok: true, data: checked.data }
+    : { ok: false, problems: checked.error.issues.flatMap((issue) => problemsOf(schema, issue)) };
+}
+
+function parseJson(json: string): ReadData<unknown> {
+  const wrong = (reason: string): ReadData<unknown> => ({ ok: false, problems: [{ path: [], reason }] });
+  const { length } = new TextEncoder().encode(json);
+  if (length > DATA_BYTES_MAX) return wrong(`is larger than ${DATA_BYTES_MAX} bytes`);
+  try {
+    return { ok: true, data: JSON.parse(json) };
+  } catch {
+    return wrong("is no JSON");
+  }
+}
+
+function problemsOf(schema: z.ZodType, issue: z.core.$ZodIssue): DataProblem[] {
+  const path = issue.path.map((each) => (typeof each === "number" ? each : String(each)));
+  switch (issue.code) {
+    case "unrecognized_keys": {
+      const known = fieldsAt(schema, path);
+      return issue.keys.map((key) => ({ path: [...path, key], reason: "there is no such field", known }));
+    }
+    case "invalid_key":
+      return [{ path, reason: issue.issues[0]?.message ?? issue.message }];
+    default:
+      return [{ path, reason: issue.message }];
+  }
+}
+
+/** Names of the fields of the object at this place of the data. */
+function fieldsAt(schema: z.core.$ZodType, [step, ...rest]: DataProblem["path"]): readonly string[] {
+  if (schema instanceof z.ZodDefault || schema instanceof z.ZodOptional)
+    return fieldsAt(schema.unwrap(), step === undefined ? [] : [step, ...rest]);
+  if (schema instanceof z.ZodArray) return fieldsAt(schema.element, rest);
+  if (!(schema instanceof z.ZodObject)) return [];
+  if (step === undefined) return Object.keys(schema.shape);
+  const fields: Readonly<Record<string, z.core.$ZodType>> = schema.shape;
+  const field = fields[step];
+  return field === undefined ? [] : fieldsAt(field, rest);
+}
+
+/** What is wrong with one value, for people; undefined: as the schema says. */
+function explain(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case "invalid_type":
+      return issue.input === undefined ? "is missing" : `${NEEDED[issue.expected] ?? issue.expected} is needed`;
+    case "invalid_value":
+      return `${issue.values.map(String).join(" or ")} is needed`;
+    case "too_small":
+      return issue.origin in COUNTED ? "must not be empty" : `at least ${issue.minimum} is needed`;
+    case "too_big":
+      return `at most ${issue.maximum}${COUNTED[issue.origin] ?? ""} is possible`;
+    default:
+      return undefined;
+  }
+}
+
+const NEEDED: Readonly<Record<string, string>> = {
+  int: "a whole number",
+  number: "a number",
+  string: "a text",
+  boolean: "true or false",
+  array: "a list",
+  object: "an object",
+  record: "an object",
+};
+
+const COUNTED: Readonly<Record<string, string>> = { string: " characters", array: " entries" };

@@ -1,0 +1,264 @@
+import { mayHold, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
+import { sumHeldUnits } from "@muster/provision-engine/count-leases";
+import { leaseOfOwner, OWNER_KIND } from "@muster/provision-engine/lease-owner";
+import { recordCodec } from "@muster/provision-engine/messages";
+import { muster, streams, subjects } from "@muster/proto";
+import { idOf } from "@muster/reservation-manager/reservation";
+import { ledgerOf } from "./observe.ts";
+import { ENGINE, type WatchWorkload } from "./replicas/provision-engine.ts";
+import type { Violation } from "./step-checks.ts";
+import { CALM } from "./weather.ts";
+import type { World } from "./world.ts";
+
+/** What must hold of leases: at each write, and at the end. */
+export type LeaseChecks = {
+  /** Looks on at the calls that one process has under way. */
+  readonly watchWorkload: WatchWorkload;
+  /** Everything has ended by now. */
+  judge(): void;
+};
+
+type Violate = (lease: string | undefined, rule: string, found: string) => void;
+
+/** A lease's decommission begins so soon after its end. */
+const ENDS_WITHIN_MS = 1000;
+/** After trouble everything may be late for so long: what failed is tried again after a pause. */
+const SETTLES_MS = 15_000;
+const LOOK_MS = 100;
+
+const FOLLOWED_BY: Readonly<Record<Phase, readonly Phase[]>> = {
+  ORDERED: ["PROVISIONING", "DECOMMISSIONING", "ENDED", "FAILED"],
+  PROVISIONING: ["ACTIVE", "DECOMMISSIONING"],
+  ACTIVE: ["DECOMMISSIONING"],
+  DECOMMISSIONING: ["ENDED", "FAILED"],
+  ENDED: [],
+  FAILED: ["ORDERED", "ENDED"],
+};
+
+export function watchLeases(world: World, violations: Violation[]): LeaseChecks {
+  const violate: Violate = (lease, rule, found) => {
+    world.trace.note("check", `VIOLATION ${lease ?? ""} ${rule}: ${found}`);
+    violations.push({ atMs: world.time.nowMs, session: lease, rule, found });
+  };
+  const things = watchThings(world, violate);
+  const calmSinceMs = watchCalm(world);
+  /** All that records ever had, by their signatures. */
+  const results = new Set<string>();
+  world.leases.onWrite.push((id, beforeBytes, afterBytes) => {
+    const before = beforeBytes && decodeLease(beforeBytes);
+    const after = afterBytes && decodeLease(afterBytes);
+    if (after === undefined) {
+      if (before !== undefined && mayHold(before.phase))
+        violate(id, "a lease that is there has a record", before.phase);
+      return;
+    }
+    if (after.result !== undefined) results.add(hexOf(after.result.signature));
+    if (before !== undefined) checkWrite(id, before, after, violate);
+    checkCapacity(world, violate);
+    if (after.phase === "ENDED" || after.phase === "FAILED") things.mustBeGone(after);
+    if (isRunning(after) && (before === undefined || before.expiresAtNs !== after.expiresAtNs))
+      expectEnd(world, after, calmSinceMs, violate);
+  });
+  return {
+    watchWorkload: watchCalls(violate),
+    judge: () => {
+      judgeRecords(world, results, violate);
+      judgeLeft(world, violate);
+    },
+  };
+}
+
+const decoded = new WeakMap<Uint8Array, LeaseRecord>();
+
+/** Decodes what is stored, each once. */
+function decodeLease(bytes: Uint8Array): LeaseRecord {
+  const known = decoded.get(bytes);
+  if (known !== undefined) return known;
+  const read = recordCodec.decode(bytes);
+  if (!("record" in read)) throw new Error(`a lease cannot be read: ${read.unreadable}`);
+  decoded.set(bytes, read.record);
+  return read.record;
+}
+
+export function leaseOf({ leases }: World, id: string): LeaseRecord | undefined {
+  const kept = leases.entries.get(id);
+  return kept && decodeLease(kept.bytes);
+}
+
+function leasesOf({ leases }: World): LeaseRecord[] {
+  return [...leases.entries.values()].map(({ bytes }) => decodeLease(bytes));
+}
+
+function isRunning({ phase }: LeaseRecord): boolean {
+  return phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE";
+}
+
+function checkWrite(id: string, before: LeaseRecord, after: LeaseRecord, violate: Violate): void {
+  if (after.phase !== before.phase && !FOLLOWED_BY[before.phase].includes(after.phase))
+    violate(id, "a lease goes through its phases in order", `${before.phase} became ${after.phase}`);
+  if (after.fence < before.fence) violate(id, "the fence only grows", `${before.fence} became ${after.fence}`);
+  if (after.run < before.run || (after.run > before.run && before.phase !== "FAILED"))
+    violate(id, "only what has failed runs again", `run ${before.run}, ${before.phase}, became run ${after.run}`);
+  if (after.events < before.events)
+    violate(id, "the history only grows", `${before.events} events became ${after.events}`);
+  if (after.expiresAtNs < before.expiresAtNs)
+    violate(id, "a renewal is not forgotten", `${before.expiresAtNs} became ${after.expiresAtNs}`);
+}
+
+function checkCapacity(world: World, violate: Violate): void {
+  const { cru } = sumHeldUnits(leasesOf(world), {});
+  const most = ENGINE.capacity.cru ?? 0n;
+  if (cru > most) violate(undefined, "no more is leased than there is", `${cru} of ${most} processors`);
+}
+
+/** In one process, whatever is called for a lease is alone. What was given up goes on beside the next call at most until it sees its signal. */
+function watchCalls(violate: Violate): WatchWorkload {
+  const underWay = new Map<string, AbortSignal>();
+  return (process, workload) => {
+    const alone =
+      <Result>(doing: string, work: (lease: LeaseRecord, signal: AbortSignal) => Promise<Result>) =>
+      async (lease: LeaseRecord, signal: AbortSignal): Promise<Result> => {
+        const { id } = lease.order;
+        const key = `${process} ${id}`;
+        if (underWay.get(key)?.aborted === false)
+          violate(
+            id,
+            "no lease is provisioned twice at once",
+            `${process} has two calls for it, the later to ${doing}`,
+          );
+        underWay.set(key, signal);
+        try {
+          return await work(lease, signal);
+        } finally {
+          if (underWay.get(key) === signal) underWay.delete(key);
+        }
+      };
+    const { type, provision, decommission, check } = workload;
+    return {
+      type,
+      provision: alone("provision", provision),
+      decommission: alone("decommission", decommission),
+      ...(check && { check: alone("check", check) }),
+    };
+  };
+}
+
+/** Things in the cluster, and reservations in the ledger. What was asked for by who did not know yet that it was too late may be there until clean-up finds it. */
+function watchThings(world: World, violate: Violate): { mustBeGone(record: LeaseRecord): void } {
+  const inTime = new Map<string, { readonly lease: string; readonly run: number }>();
+  const made = (what: string, lease: string, run: number): void => {
+    const record = leaseOf(world, lease);
+    if (record?.run !== run || (record.phase !== "PROVISIONING" && record.phase !== "ACTIVE")) return;
+    for (const [other, each] of inTime)
+      if (each.lease === lease && each.run !== run && isThere(other))
+        violate(lease, "no lease is provisioned twice at once", `${what} is made beside ${other}`);
+    inTime.set(what, { lease, run });
+  };
+  const reserved = new Set<string>();
+  const isThere = (what: string): boolean => world.things.made.has(what) || reserved.has(what);
+  world.things.onMake.push(({ lease, run }) => made(`${lease}-${run}`, lease, run));
+  const owners = new Map<number, string>();
+  world.ledger.onEntry.push((events) => {
+    for (const event of events) {
+      if (event.kind === "requested" && event.reservation.owner.kind === OWNER_KIND) {
+        const { owner, sequence } = event.reservation;
+        const lease = leaseOfOwner(owner.id);
+        owners.set(sequence, owner.id);
+        reserved.add(owner.id);
+        if (lease !== undefined) made(owner.id, lease.id, lease.run);
+      }
+      if (event.kind === "released" || event.kind === "expired") {
+        const owner = owners.get(event.sequence);
+        if (owner !== undefined) reserved.delete(owner);
+      }
+    }
+  });
+  return {
+    mustBeGone: ({ order: { id }, phase }) => {
+      for (const [what, { lease }] of inTime)
+        if (lease === id && isThere(what)) violate(id, "nothing is left of what is over", `${what} is there: ${phase}`);
+    },
+  };
+}
+
+/** Since when one leader has led, nothing was away and no message was lost. */
+function watchCalm(world: World): () => number {
+  const { time, weather, leaseLock, leases } = world;
+  let sinceMs = Infinity;
+  let token = 0;
+  const look = (): void => {
+    const { holder } = leaseLock;
+    const leads = holder?.alive === true && holder.frozenUntilMs <= time.nowMs && leaseLock.token === token;
+    const hears = [...leases.watches].every(({ process, interrupted }) => process !== holder || !interrupted);
+    const isCalm = leads && hears && weather.risks === CALM && weather.away.size === 0;
+    sinceMs = isCalm ? Math.min(sinceMs, time.nowMs) : Infinity;
+    token = leaseLock.token;
+    time.after(LOOK_MS, undefined, look);
+  };
+  look();
+  return () => sinceMs;
+}
+
+function expectEnd(
+  world: World,
+  { order, expiresAtNs }: LeaseRecord,
+  calmSinceMs: () => number,
+  violate: Violate,
+): void {
+  const { time } = world;
+  const endMs = Number(expiresAtNs / 1_000_000n);
+  time.after(endMs + ENDS_WITHIN_MS - time.nowMs, undefined, () => {
+    const now = leaseOf(world, order.id);
+    if (now?.expiresAtNs !== expiresAtNs || !isRunning(now) || calmSinceMs() > endMs - SETTLES_MS) return;
+    violate(order.id, "its decommission begins within a second of its end", `${now.phase}, ${now.trouble}`);
+  });
+}
+
+function judgeRecords(world: World, results: ReadonlySet<string>, violate: Violate): void {
+  const told = readAll(world, streams.events.name, subjects.anyLeaseAnswered, (payload) => {
+    const { id, result, deleted } = muster.provision.v1.LeaseAnswered.decode(payload);
+    const signature = result?.signature ?? undefined;
+    return { id, signature: signature && hexOf(signature), deleted };
+  });
+  const history = readAll(world, streams.audit.name, "muster.audit.lease.*", (payload) =>
+    muster.provision.v1.LeaseEvent.decode(payload),
+  );
+  for (const { order, phase, feedback, result, outbox, events } of leasesOf(world)) {
+    const { id } = order;
+    if (phase !== "ENDED" && phase !== "FAILED") violate(id, "every lease ends", phase);
+    if (feedback.result || feedback.deleted || outbox.length > 0)
+      violate(id, "all of it is told in the end", `${outbox.length} events, ${JSON.stringify(feedback)}`);
+    const own = told.filter((each) => each.id === id);
+    const mustBeTold = result?.state === "error" ? hexOf(result.signature) : undefined;
+    const agrees =
+      own.some(({ deleted }) => deleted) &&
+      own.every(({ signature }) => signature === undefined || results.has(signature)) &&
+      (mustBeTold === undefined || own.some(({ signature }) => signature === mustBeTold));
+    if (!agrees) violate(id, "what was told agrees with the record", `${own.length} answers, ${result?.state ?? ""}`);
+    const published = new Set(history.filter(({ lease }) => lease === id).map(({ id: event }) => event)).size;
+    if (published !== events)
+      violate(id, "its history agrees with the record", `${published} events are published of ${events}`);
+  }
+}
+
+function hexOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("hex");
+}
+
+function readAll<Told>(world: World, stream: string, subject: string, read: (payload: Uint8Array) => Told): Told[] {
+  const all: Told[] = [];
+  for (let from = 1; ;) {
+    const message = world.bus.memory.streams.get(stream)?.next(subject, from);
+    if (message === undefined) return all;
+    all.push(read(message.payload));
+    from = message.sequence + 1;
+  }
+}
+
+function judgeLeft(world: World, violate: Violate): void {
+  for (const [what, { lease }] of world.things.made) violate(lease, "nothing is left", `${what} is in the cluster`);
+  for (const { owner, sequence } of ledgerOf(world).reservations.values())
+    violate(undefined, "nothing is left", `${idOf(sequence)} of ${owner.id} is in the ledger`);
+  const waiting = world.bus.memory.streams.get(streams.leaseOrders.name)?.state().messages ?? 0;
+  if (waiting > 0) violate(undefined, "nothing is left", `${waiting} orders wait`);
+}

@@ -1,0 +1,166 @@
+import { client, serve } from "@muster/bus";
+import { faultOf, isRetryable } from "@muster/faults";
+import { buildResultBytes, nsFromMs } from "@muster/leases";
+import { readSigner, verifySignature } from "@muster/leases/keys";
+import { LeaseService, ReservationService } from "@muster/proto";
+import { feedbackOver } from "@muster/provision-engine/bus-feedback";
+import { openCleaner, type Cleaner } from "@muster/provision-engine/cleaner";
+import { readConfig } from "@muster/provision-engine/config";
+import { NO_PODS } from "@muster/provision-engine/crash-watch";
+import { DEBUG_WORKLOAD } from "@muster/provision-engine/debug";
+import { runEngine, type EngineOps } from "@muster/provision-engine/engine";
+import { makeHandlers } from "@muster/provision-engine/handlers";
+import { openHistory } from "@muster/provision-engine/history";
+import { openHoldings } from "@muster/provision-engine/holdings";
+import { joinLeftovers, openLedgerLeftovers } from "@muster/provision-engine/ledger-leftovers";
+import { machineWorkload } from "@muster/provision-engine/machine";
+import { recordCodec } from "@muster/provision-engine/messages";
+import { orderSecrets } from "@muster/provision-engine/order-secrets";
+import { consumeOrders } from "@muster/provision-engine/order-stream";
+import { makeRecords } from "@muster/provision-engine/records";
+import type { Workload } from "@muster/provision-engine/workload";
+import type { Leadership } from "@muster/store";
+import { simLead } from "../sim-lead.ts";
+import { simLeftovers, simWorkload } from "../sim-workload.ts";
+import { traceLogger, type World } from "../world.ts";
+import type { Replica } from "./replica.ts";
+import { openBucketView } from "./views.ts";
+
+/** Lets a test plant a defect. */
+export type TamperEngine = (ops: EngineOps) => EngineOps;
+/** Looks on at what the engine of one process does. */
+export type WatchWorkload = (process: string, workload: Workload) => Workload;
+
+/** Pauses are short, so that what a fault has held up goes on soon after it. */
+export const ENGINE = readConfig({
+  PROVISION_KEY: "11".repeat(32),
+  PROVISION_CAPACITY_CRU: "6",
+  PROVISION_DEADLINE_MS: "10000",
+  PROVISION_RETRY_MOST_MS: "4000",
+  PROVISION_RECHECK_MS: "20000",
+  PROVISION_CLEANUP: "on",
+  PROVISION_CLEANUP_GRACE_MS: "15000",
+  PROVISION_CLEANUP_EVERY_MS: "20000",
+  PROVISION_CLEANUP_MOST_PERCENT: "100",
+});
+export const ENGINE_SIGNER = readSigner("PROVISION_KEY", "11".repeat(32));
+
+type Watched = { readonly tamper: TamperEngine; readonly watch: WatchWorkload };
+
+/** The service as its own composition has it, with the world's simulated parts behind its ports. */
+export async function runProvisionEngine(world: World, replica: Replica, watched: Watched): Promise<void> {
+  const { process, gone, stop, bus } = replica;
+  const logger = traceLogger(world, process);
+  const { bucket, view } = await openBucketView(world, world.leases, recordCodec, gone.signal);
+  const records = makeRecords(bucket);
+  const holdings = openHoldings(ENGINE.capacity, {});
+  const learn = (id: string): void => {
+    const entry = view.get(id);
+    if (entry === undefined) holdings.forget(id);
+    else if ("record" in entry.value) holdings.learn({ record: entry.value.record, revision: entry.revision });
+  };
+  for (const { key } of view.entries()) learn(key);
+  view.onChange(learn);
+  const cleaner = cleanerOf(world, replica, records);
+  const history = openHistory(bus);
+  const nowNs = (): bigint => nsFromMs(Date.now());
+  const requests = {
+    records,
+    nowNs,
+    verify: verifySignature,
+    key: ENGINE_SIGNER.userId,
+    policy: ENGINE.order,
+    traceparent: () => "",
+    view,
+    holdings,
+    history,
+    capacity: ENGINE.capacity,
+    cleaner,
+  };
+  const workloads = [
+    DEBUG_WORKLOAD,
+    machineWorkload(client(bus, ReservationService)),
+    simWorkload(world, "network"),
+    simWorkload(world, "container"),
+  ].map((each) => watched.watch(process.name, each));
+  const ops = watched.tamper({
+    engine: ENGINE.order.engine,
+    view,
+    records,
+    history,
+    feedback: feedbackOver(bus, ENGINE.order.engine),
+    holdings,
+    workloads: new Map(workloads.map((each) => [each.type, each])),
+    secrets: orderSecrets(ENGINE_SIGNER, { unsealed: false }),
+    crashes: NO_PODS,
+    sign: (result) => ({ ...result, signature: ENGINE_SIGNER.sign(buildResultBytes(result)) }),
+    nowNs,
+    policy: ENGINE.engine,
+    tell: {
+      failed: (lease, what, error) => logger.warn({ lease, what, err: error }, "not done, and tried again"),
+      defect: (lease, error) => logger.error({ lease, err: error }, "defect of a workload"),
+      planned: ({ lease }, plan) => logger.info({ lease: lease.id, do: plan.do, because: plan.because }, "planned"),
+      stuck: ({ order }) => logger.warn({ lease: order.id }, "a lease cannot be taken down"),
+    },
+  });
+  const onDefect = (method: string, error: unknown): void =>
+    logger.error({ method, err: error }, "a request failed inside the service");
+  await using _served = await serve(bus, LeaseService, makeHandlers(requests), {
+    version: "0",
+    description: "",
+    onDefect,
+  });
+  await using _orders = await consumeOrders({
+    bus,
+    requests,
+    feedback: ops.feedback,
+    onRetry: (error) => logger.warn({ err: error }, "an order is not written down, and tried again"),
+    signal: stop.signal,
+  });
+  const election = { ...world, lock: world.leaseLock, ttlMs: ENGINE.lockTtlMs };
+  await simLead(election, process, stop.signal, async (leadership) => {
+    try {
+      await lead(ops, cleaner, leadership);
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined || !isRetryable(fault)) throw error;
+      logger.warn({ err: error }, "leases cannot be served now");
+    }
+  });
+}
+
+/** Whatever of it fails ends all of it. */
+async function lead(ops: EngineOps, cleaner: Cleaner, leadership: Leadership): Promise<void> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([leadership.signal, stop.signal]);
+  const stopAll = (error: unknown): never => {
+    stop.abort();
+    throw error;
+  };
+  const work = [runEngine(ops, { ...leadership, signal }), cleaner.run(signal)];
+  const ends = await Promise.allSettled(work.map((each) => each.catch(stopAll)));
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
+}
+
+function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): Cleaner {
+  const logger = traceLogger(world, process);
+  const failed = (error: unknown): void => logger.warn({ err: error }, "what is left behind is not all looked at");
+  const inLedger = openLedgerLeftovers(client(bus, ReservationService), (_kind, error) => failed(error));
+  return openCleaner(
+    {
+      leftovers: joinLeftovers([inLedger, simLeftovers(world)]),
+      records,
+      nowMs: Date.now,
+      census: async () => ({ records: (await records.list()).length, bucketMadeMs: world.startMs }),
+      policy: { engine: ENGINE.order.engine, ...ENGINE.cleanup },
+      tell: {
+        step: ({ do: what, object }) => logger.info({ lease: object.lease?.id, do: what }, "left behind"),
+        brake: (brake) => {
+          if (brake !== undefined) logger.error({ ...brake }, "clean-up removes nothing");
+        },
+        failed,
+      },
+    },
+    0,
+  );
+}

@@ -1,0 +1,99 @@
+import { memoryBus } from "@muster/bus";
+import { randomFrom } from "@muster/chaos/random";
+import { streams } from "@muster/proto";
+import { watchLeases, leaseOf } from "./lease-checks.ts";
+import { DURATION_MS_MOST, drawLeases, LEASE_MACHINES, LEASE_POOL, startLeaseUsers } from "./lease-users.ts";
+import { unleash } from "./nemesis.ts";
+import { runProvisionEngine, type TamperEngine } from "./replicas/provision-engine.ts";
+import { makeStarter, type Replica, type Role } from "./replicas/replica.ts";
+import { runManager } from "./replicas/reservation-manager.ts";
+import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
+import type { Simulation } from "./simulate.ts";
+import { watchSteps, type Violation } from "./step-checks.ts";
+import { makeWorld, STREAMS } from "./world.ts";
+
+export type LeaseSimulationOptions = {
+  readonly seed: number;
+  readonly leases: number;
+  /** Replaces what an engine lives on, to make something wrong on purpose; for tests of the simulation itself. */
+  readonly plant?: TamperEngine;
+  readonly signal?: AbortSignal;
+};
+
+const REPLICAS: readonly Role[] = [
+  "provision-engine",
+  "provision-engine",
+  "reservation-manager",
+  "reservation-manager",
+  "watcher",
+];
+const MS_PER_LEASE = 2000;
+/** After the last end, and after everything is healed, clean-up has looked twice. */
+const TIDY_MS = 60_000;
+
+/** One run from its seed: leases and faults, then peace, then judgement. */
+export async function simulateLeases(options: LeaseSimulationOptions): Promise<Simulation> {
+  const { seed, leases } = options;
+  const windowMs = Math.max(20_000, leases * MS_PER_LEASE);
+  const wishes = drawLeases(randomFrom(seed, "leases"), leases, windowMs);
+  const world = makeWorld(seed, []);
+  const { time } = world;
+  const violations: Violation[] = [];
+  const informers: Interruptible = new Map();
+  watchSteps(world, violations);
+  const checks = watchLeases(world, violations);
+  const watched = { tamper: options.plant ?? ((ops) => ops), watch: checks.watchWorkload };
+  const start = makeStarter(world, {
+    "provision-engine": (_, replica) => runProvisionEngine(world, replica, watched),
+    "reservation-manager": runManager,
+    watcher: (_, replica) => runWatcher(world, replica, informers),
+  });
+  const server = memoryBus({ world: world.bus.memory });
+  for (const stream of [...STREAMS, streams.audit, streams.leaseOrders])
+    await time.as(undefined, () => server.ensureStream(stream));
+  for (let index = 0; index < LEASE_MACHINES; index += 1) world.kubelets.addNode(`node-${index}`, LEASE_POOL);
+  const untilMs = world.startMs + windowMs;
+  const replicas: Replica[] = [];
+  const nemesis = unleash(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
+  for (const role of REPLICAS) replicas.push(start(role));
+  const endMs = untilMs + 2 * DURATION_MS_MOST + TIDY_MS;
+  startLeaseUsers(world, wishes, endMs);
+  time.after(windowMs + 5000, undefined, () => nemesis.heal());
+  const isFine = (): boolean => violations.length === 0 && world.defects.length === 0;
+  while (isFine() && options.signal?.aborted !== true && time.nowMs < endMs) if (!(await time.step())) break;
+  for (const found of world.defects)
+    violations.push({
+      atMs: time.nowMs,
+      session: undefined,
+      rule: "nothing fails in a way that nobody expects",
+      found,
+    });
+  // After a violation the history may be one that cannot be.
+  if (isFine()) checks.judge();
+  const records = wishes.flatMap(({ id }) => leaseOf(world, id) ?? []);
+  return {
+    of: "leases",
+    seed,
+    violations,
+    trace: world.trace,
+    startMs: world.startMs,
+    virtualMs: time.nowMs - world.startMs,
+    count: leases,
+    outcomes: countOutcomes(records),
+    faults: world.weather.met,
+    lifeMs: records.reduce((sum, { order, endedAtNs = order.createdNs }) => sum + msOf(endedAtNs - order.createdNs), 0),
+  };
+}
+
+function countOutcomes(records: readonly NonNullable<ReturnType<typeof leaseOf>>[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { order, phase, ending } of records) {
+    const outcome = `${order.type} ${phase} ${ending?.cause ?? ""}`.trim();
+    counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function msOf(ns: bigint): number {
+  return Number(ns / 1_000_000n);
+}
