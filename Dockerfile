@@ -1,16 +1,33 @@
-# One image with every service and the command; which of them runs is said by the arguments: `docker run muster watcher/main.js`.
-FROM node:24-bookworm-slim AS build
-WORKDIR /source
-COPY . .
-# Scripts of dependencies fetch tools for development only.
-RUN npm ci --ignore-scripts --no-audit --no-fund
-RUN node libs/proto/generate.ts
-RUN for app in apps/*/; do (cd "$app" && node ../../tools/repo/bundle.mjs && rm dist/*.map && mv dist "/source/app-$(basename "$app")") || exit 1; done \
-  && mkdir /app && cp package.json /app/ && for app in app-*; do mv "$app" "/app/${app#app-}"; done
+# One image for each service, for the command and for the embedded cluster: docker build --build-arg APP=watcher --tag muster/watcher .
+# `npm run images` builds them all; everything before the last stage is the same for all, and comes from the cache after the first.
+ARG NODE_IMAGE=node:24-bookworm-slim
 
-FROM node:24-bookworm-slim
-WORKDIR /app
+# What decides which packages are installed, and nothing else, so that a change of a source file installs nothing anew.
+FROM ${NODE_IMAGE} AS manifests
+COPY . /source
+RUN find /source -type f ! -name package.json ! -name package-lock.json -delete && find /source -type d -empty -delete
+
+FROM ${NODE_IMAGE} AS build
+WORKDIR /source
+COPY --from=manifests /source ./
+# Scripts of dependencies fetch tools for development only, and so do most dependencies.
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+COPY . .
+RUN node libs/proto/generate.ts && node tools/repo/image-contents.ts /images
+
+FROM ${NODE_IMAGE}
+ARG APP
 ENV NODE_ENV=production
-COPY --from=build /app ./
+WORKDIR /app
+# Fails where APP names none of them.
+COPY --from=build /images/${APP}/ /
 USER node
-ENTRYPOINT ["node"]
+# Of a service it says no more than /livez does; Kubernetes asks that itself.
+HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=6 CMD ["node", "/app/health-check.ts"]
+ENTRYPOINT ["node", "/app/main.js"]
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="muster/${APP}" \
+  org.opencontainers.image.version="${VERSION}" \
+  org.opencontainers.image.revision="${REVISION}" \
+  org.opencontainers.image.licenses="Apache-2.0"

@@ -18,7 +18,7 @@ function targetsOf(file, workspaceRoot) {
     test: run("vitest run --root ../.. --project {projectName} --passWithNoTests"),
     ...(has("generate.ts") && { generate: run("node generate.ts") }),
     ...(has("bench") && { bench: run("node bench/main.ts") }),
-    ...(root.startsWith("apps/") && has("src/main.ts") && { build: run("node ../../tools/repo/bundle.mjs") }),
+    ...(root.startsWith("apps/") && has("src/main.ts") && { build: run("node ../../tools/repo/bundle.ts") }),
   };
 }
 

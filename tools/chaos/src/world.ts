@@ -167,7 +167,9 @@ function startServices(
       JOB_REPLACEMENT_WAIT_MS: "8000",
     },
     // Nothing of ours reaches the services but what they need to run at all.
-    baseEnv: { PATH: env["PATH"], HOME: env["HOME"], NODE_COMPILE_CACHE: env["NODE_COMPILE_CACHE"] },
+    baseEnv: Object.fromEntries(
+      ["PATH", "HOME", "NODE_COMPILE_CACHE", "NODE_OPTIONS"].map((name) => [name, env[name]]),
+    ),
     signal,
     onProgress,
   });

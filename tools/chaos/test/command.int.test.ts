@@ -50,7 +50,7 @@ describe("npm run chaos", () => {
       await until(
         "a session was accepted",
         () => readdirSync(place).some((name) => logsOf(join(place, name)).includes('"do":"accept"')),
-        { timeoutMs: 60_000 },
+        { timeoutMs: 120_000 },
       );
       running.child.kill("SIGINT");
       expect(await running.ended).toBe(130);
@@ -59,7 +59,7 @@ describe("npm run chaos", () => {
     } finally {
       await rm(place, { recursive: true, force: true });
     }
-  }, 120_000);
+  }, 180_000);
 });
 
 function logsOf(directory: string): string {

@@ -1,11 +1,12 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { DevClusterOptions } from "@muster/devcluster";
 import { parse, stringify } from "yaml";
 
 /** Pools of the embedded cluster that grow with what is asked of them. */
 export type Elastic = {
   /** Options of the small cloud that machines come from: see the README of libs/devcluster. */
-  readonly machines: Readonly<Record<string, unknown>>;
+  readonly machines: NonNullable<DevClusterOptions["machines"]>;
   /** As in the file of pools of the node-scaler, without their provider. */
   readonly pools: readonly (Readonly<Record<string, unknown>> & { readonly name: string; readonly max: number })[];
 };
@@ -13,12 +14,15 @@ export type Elastic = {
 /** Where the cloud listens; it says so when it has started. */
 export type Cloud = { readonly url: string; readonly tokenFile: string };
 
-/** What `npm start` has: machines that boot in about two seconds, and go half a minute after they were last needed. */
+/** Nodes of the embedded cluster of `npm start` and of docker-compose.yml. */
+export const POOLS = { drivers: 2, workers: 6 };
+
+/** What both have beside: machines that boot in about two seconds, and go half a minute after they were last needed. */
 export const ELASTIC: Elastic = {
   machines: {
     types: [
-      { name: "small", cpu: 4, memory: "8Gi" },
-      { name: "large", cpu: 16, memory: "64Gi" },
+      { name: "small", cpu: "4", memory: "8Gi" },
+      { name: "large", cpu: "16", memory: "64Gi" },
     ],
     bootMs: { from: 1500, to: 2500 },
   },
@@ -62,6 +66,13 @@ export async function writePoolsFile(
   const providers = { [PROVIDER]: { kind: "local", url, tokenFile } };
   await writeFile(file, stringify({ providers, pools: pools.map((pool) => ({ ...pool, provider: PROVIDER })) }));
   return { ...INTERVALS, NODE_SCALER_FILE: file };
+}
+
+/** Writes into the directory what a node-scaler elsewhere needs for the cloud: the file of pools, and the token beside it. */
+export async function publishCloud(directory: string, elastic: Elastic, { url, tokenFile }: Cloud): Promise<void> {
+  const copy = join(directory, "cloud.token");
+  await copyFile(tokenFile, copy);
+  await writePoolsFile(directory, elastic, { url, tokenFile: copy });
 }
 
 /** How many machines each pool of a file of pools may have. What the node-scaler would refuse in it is left to the node-scaler. */

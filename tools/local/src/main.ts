@@ -4,7 +4,7 @@ import { statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { faultOf } from "@muster/faults";
-import { ELASTIC } from "./elastic.ts";
+import { ELASTIC, POOLS } from "./elastic.ts";
 import { ROOT, type Stack, startStack } from "./stack.ts";
 
 const HELP = `Starts Muster on this machine, runs an example session, prints its result, and stops everything.
@@ -18,7 +18,6 @@ const HELP = `Starts Muster on this machine, runs an example session, prints its
 
 Everything it writes is in .muster (or MUSTER_LOCAL_DIRECTORY), which is emptied at each start.
 `;
-const POOLS = { drivers: 2, workers: 6 };
 
 const stop = new AbortController();
 let signals = 0;

@@ -24,9 +24,17 @@ export type StackNats = {
   readonly files: { readonly natsNkeyFile: string; readonly natsTokenFile: string };
 };
 
+/** Servers that were named on purpose: all have their token, or each user a key of his own. */
+export type NamedNats = {
+  readonly url: string;
+  readonly token?: string | undefined;
+  /** With a user for each service, over TLS. */
+  readonly secured?: { readonly caFile: string; readonly nkeyFileOf: (user: NatsUserName) => string } | undefined;
+};
+
 export type NatsOptions = {
   readonly directory: string;
-  readonly nats?: { readonly url: string; readonly token: string | undefined };
+  readonly nats?: NamedNats;
   readonly baseEnv: NatsVariables;
   readonly signal: AbortSignal;
   readonly onProgress: (line: string) => void;
@@ -37,7 +45,7 @@ const UNSET = Object.fromEntries(
   ["NKEY", "NKEY_FILE", "TOKEN", "CA_FILE", "CERT_FILE", "KEY_FILE"].map((name) => [`MUSTER_NATS_${name}`, undefined]),
 );
 
-/** The server that was named on purpose, where everybody has its token; or one of our own, with a user for each service. */
+/** The server that was named on purpose; or one of our own, with a user for each service. */
 export async function someNats(
   options: NatsOptions,
   starting: AsyncDisposableStack,
@@ -47,7 +55,8 @@ export async function someNats(
   const inboxPrefix = subjects.inbox("cli");
   if (nats !== undefined) {
     onProgress(`nats-server at ${nats.url}`);
-    const { url, token } = nats;
+    const { url, token, secured } = nats;
+    if (secured !== undefined) return securedNats(url, secured);
     const natsTokenFile = join(directory, "nats.token");
     // A file that only the user can read.
     await writeFile(natsTokenFile, token ?? "", { mode: 0o600 });
@@ -71,6 +80,20 @@ export async function someNats(
     access: { url, nkey: { file: fileOf("cli") }, inboxPrefix },
     variablesOf: (user) => ({ ...UNSET, MUSTER_NATS_URL: url, MUSTER_NATS_NKEY_FILE: fileOf(user) }),
     files: { natsNkeyFile: fileOf("cli"), natsTokenFile: "" },
+  };
+}
+
+function securedNats(url: string, { caFile, nkeyFileOf }: NonNullable<NamedNats["secured"]>): StackNats {
+  return {
+    url,
+    access: { url, nkey: { file: nkeyFileOf("cli") }, tls: { caFile }, inboxPrefix: subjects.inbox("cli") },
+    variablesOf: (user) => ({
+      ...UNSET,
+      MUSTER_NATS_URL: url,
+      MUSTER_NATS_NKEY_FILE: nkeyFileOf(user),
+      MUSTER_NATS_CA_FILE: caFile,
+    }),
+    files: { natsNkeyFile: nkeyFileOf("cli"), natsTokenFile: "" },
   };
 }
 

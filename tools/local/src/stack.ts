@@ -11,7 +11,7 @@ import { type Child, serviceReady, startChild } from "./child.ts";
 import { installDefinitions, installLeaseRole, jobsAreInstalled } from "./definitions.ts";
 import { type Cloud, type Elastic, readCloud, readPoolsFile, writeMachinesFile, writePoolsFile } from "./elastic.ts";
 import { onlyOne } from "./only-one.ts";
-import { someNats, type NatsVariables as Env, type StackNats } from "./stack-nats.ts";
+import { someNats, type NamedNats, type NatsVariables as Env, type StackNats } from "./stack-nats.ts";
 
 /** Root of the repository. */
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../../..");
@@ -35,7 +35,7 @@ export type StackOptions = {
   /** Install the definitions of jobs there, too; the embedded cluster always has them. */
   readonly installDefinitions?: boolean;
   /** Use this NATS server instead of one of our own. Its buckets then belong to this stack: not for a server that another Muster uses. */
-  readonly nats?: { readonly url: string; readonly token: string | undefined };
+  readonly nats?: NamedNats;
   /** Nodes of the embedded cluster. */
   readonly pools: Readonly<Record<string, number>>;
   /** Pools of the embedded cluster that a node-scaler makes machines for. Without meaning where a cluster is named: nothing makes machines for that one here. */

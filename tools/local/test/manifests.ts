@@ -17,7 +17,7 @@ export async function applyAll(calls: KubeCalls, objects: readonly KubeObject[])
     const namespace = metadata?.namespace;
     const resource = {
       apiVersion,
-      plural: `${kind.toLowerCase()}s`,
+      plural: `${kind.toLowerCase()}s`.replace(/ys$/, "ies"),
       ...(namespace !== undefined && { namespace }),
     };
     const query = { fieldManager: "muster-e2e", force: true };

@@ -12,7 +12,11 @@ export function musterRun(world: World, file: string): Promise<Ended> {
 export type Ended = { readonly code: number; readonly output: string };
 
 /** The same of any command; `interruptAt`: Ctrl-C once the output matches. */
-export async function muster(world: World, args: readonly string[], interruptAt?: RegExp): Promise<Ended> {
+export async function muster(
+  world: { readonly stack: Pick<World["stack"], "clientEnv"> },
+  args: readonly string[],
+  interruptAt?: RegExp,
+): Promise<Ended> {
   const cli = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), ...args], {
     env: world.stack.clientEnv,
     stdio: ["ignore", "pipe", "pipe"],

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -30,6 +31,7 @@ const RESOURCES = [
   "nodes/status",
   "namespaces",
   "deployments.apps",
+  "statefulsets.apps",
   "daemonsets.apps",
   "networkpolicies.networking.k8s.io",
   "poddisruptionbudgets.policy",
@@ -47,11 +49,13 @@ const RESOURCES = [
 /** Where sessions and jobs run, where the services run, and elsewhere. */
 const NAMESPACES = ["default", "muster-system", "kube-system"];
 
+const KUBE_NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
+
 type Service = (typeof DEPLOYED)[number];
 type Matrix = Readonly<Record<string, string>>;
 
 /** Where `everywhere` stands for each of the namespaces: what may be done, and nothing else. */
-const MAY: Readonly<Record<Exclude<Service, "provision-engine">, Matrix>> = {
+const MAY: Readonly<Record<Service, Matrix>> = {
   watcher: { "pods everywhere": "list watch", "nodes everywhere": "list watch" },
   "reservation-manager": {},
   "session-controller": {
@@ -76,12 +80,58 @@ const MAY: Readonly<Record<Exclude<Service, "provision-engine">, Matrix>> = {
     "pods/eviction everywhere": "create",
     "nodes everywhere": "get list watch patch delete",
   },
+  // In the namespace of a lease it gives itself more: of the roles that there are, it may give that and no other.
+  "provision-engine": {
+    "pods everywhere": "list watch",
+    "namespaces everywhere": "get list create delete",
+    "rolebindings.rbac.authorization.k8s.io everywhere": "create",
+    "services default": "get list create delete",
+    "secrets default": "get list create delete",
+    "persistentvolumeclaims default": "get list create delete",
+    "deployments.apps default": "get list create delete",
+    "statefulsets.apps default": "get list create delete",
+  },
 };
 
-/** The engine makes what leases are of, in namespaces that it makes for them: that grows with the kinds of leases, and these never stand in it. */
-const ENGINE_NEVER = RESOURCES.filter((resource) =>
-  /^(pods\/|serviceaccounts|nodes|daemonsets|leases|jobs|roles|rolebindings|cluster|custom|validating)/.test(resource),
-);
+/** Files of deploy/kubernetes that are applied where they are needed, and what may be done of these then, beside what stands above. */
+const MORE = ["mpijobs", "pod-groups", "slices", "node-scaler-cluster-api", "node-scaler-ec2", "node-scaler-karpenter"];
+const MORE_RESOURCES = [
+  "pods/exec",
+  "configmaps",
+  "serviceaccounts",
+  "serviceaccounts/token",
+  "limitranges",
+  "resourcequotas",
+  "ingresses.networking.k8s.io",
+  "roles.rbac.authorization.k8s.io",
+  "clusterroles.rbac.authorization.k8s.io",
+  "podgroups.scheduling.x-k8s.io",
+  "podgroups.scheduling.volcano.sh",
+  "machinedeployments.cluster.x-k8s.io",
+  "machines.cluster.x-k8s.io",
+  "nodeclaims.karpenter.sh",
+  "ec2nodeclasses.karpenter.k8s.aws",
+  "customresourcedefinitions.apiextensions.k8s.io",
+];
+const MORE_NAMESPACES = [...NAMESPACES, "machines"];
+const MAY_MORE = {
+  "job-controller": {
+    "pods/exec default": "create",
+    "configmaps default": "get create",
+    "serviceaccounts default": "get create",
+    "roles.rbac.authorization.k8s.io default": "get create",
+    "podgroups.scheduling.x-k8s.io default": "get list watch create patch delete",
+    "podgroups.scheduling.volcano.sh default": "get list watch create patch delete",
+  },
+  "node-scaler": {
+    "machinedeployments.cluster.x-k8s.io machines": "get patch",
+    "machines.cluster.x-k8s.io machines": "list patch",
+    "nodeclaims.karpenter.sh everywhere": "get list create delete",
+    "ec2nodeclasses.karpenter.k8s.aws everywhere": "get",
+    "customresourcedefinitions.apiextensions.k8s.io everywhere": "get",
+  },
+  "provision-engine": {},
+} as const satisfies Partial<Record<Service, Matrix>>;
 
 describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, asked of ${HERE}`, () => {
   const stack = new AsyncDisposableStack();
@@ -102,10 +152,6 @@ describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, a
     expect(await matrixOf(calls, service, RESOURCES)).toEqual(may);
   });
 
-  it("provision-engine: nothing on machines, rights, or what runs in a pod", { timeout: 120_000 }, async () => {
-    expect(await matrixOf(calls, "provision-engine", ENGINE_NEVER)).toEqual({});
-  });
-
   it("job-controller: of all leases of leaders only its own", async () => {
     const lease = { group: "coordination.k8s.io", resource: "leases", namespace: "default" };
     const ask = (name: string, verb: string) => isAllowed(calls, "job-controller", { ...lease, verb, name });
@@ -117,21 +163,33 @@ describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, a
     expect(await Promise.all(["get", "update"].map((verb) => ask("another", verb)))).toEqual([false, false]);
   });
 
-  // The tests before it see the account as it comes.
-  it("provision-engine: with slices.yaml, enters only accounts of slices, and gives only their role", async () => {
-    await applyAll(calls, await readManifests("deploy/kubernetes/slices.yaml"));
-    const ask = (attributes: Attributes) => isAllowed(calls, "provision-engine", attributes);
-    const token = { resource: "serviceaccounts", subresource: "token", namespace: "muster-system", verb: "create" };
-    const bind = { group: "rbac.authorization.k8s.io", resource: "clusterroles", verb: "bind" };
-    await until("keys are given", () => ask({ ...token, name: "muster-lease" }), { timeoutMs: 60_000 });
-    await until("the role is given", () => ask({ ...bind, name: "muster-lease" }), { timeoutMs: 60_000 });
-    for (const name of ["session-controller", "default"]) expect(await ask({ ...token, name })).toBe(false);
-    for (const name of ["cluster-admin", "admin", "muster-watcher"]) expect(await ask({ ...bind, name })).toBe(false);
-  });
-
   it("nobody else: an account without a role may do none of it", { timeout: 120_000 }, async () => {
     expect(await matrixOf(calls, "default", RESOURCES)).toEqual({});
   });
+
+  // The tests before it see the accounts as they come.
+  it("with all that is optional: what its files say, and of roles the provision-engine gives only its own and that of slices", async () => {
+    await calls.create(KUBE_NAMESPACES, { metadata: { name: "machines" } });
+    for (const file of MORE) await applyAll(calls, await readManifests(`deploy/kubernetes/${file}.yaml`));
+    const bind = { group: "rbac.authorization.k8s.io", resource: "clusterroles", verb: "bind" };
+    const mayBind = (name: string) => isAllowed(calls, "provision-engine", { ...bind, name });
+    const matrices = async (): Promise<Readonly<Record<string, Matrix>>> => {
+      const services = Object.keys(MAY_MORE);
+      const all = services.map((service) => matrixOf(calls, service, MORE_RESOURCES, MORE_NAMESPACES));
+      return Object.fromEntries((await Promise.all(all)).map((matrix, at) => [services[at] ?? "", matrix]));
+    };
+    await until("the last of it is in force", () => mayBind("muster-lease"), { timeoutMs: 60_000 });
+    await until("all of it is in force", async () => isDeepStrictEqual(await matrices(), MAY_MORE), {
+      timeoutMs: 60_000,
+      everyMs: 500,
+    }).catch(() => undefined);
+    expect(await matrices()).toEqual(MAY_MORE);
+    const secrets = { resource: "secrets", namespace: "kube-system" };
+    for (const verb of VERBS)
+      expect(await isAllowed(calls, "node-scaler", { ...secrets, verb })).toBe(verb === "create");
+    expect(await mayBind("muster-lease-engine")).toBe(true);
+    for (const name of ["cluster-admin", "admin", "muster-watcher"]) expect(await mayBind(name)).toBe(false);
+  }, 240_000);
 });
 
 async function areInForce(calls: KubeCalls): Promise<boolean> {
@@ -147,13 +205,18 @@ async function areInForce(calls: KubeCalls): Promise<boolean> {
 }
 
 /** Every verb on every resource in every namespace, as `<resource> <where>` -> the verbs that are allowed. */
-async function matrixOf(calls: KubeCalls, account: string, resources: readonly string[]): Promise<Matrix> {
+async function matrixOf(
+  calls: KubeCalls,
+  account: string,
+  resources: readonly string[],
+  namespaces = NAMESPACES,
+): Promise<Matrix> {
   const rows = await Promise.all(
     resources.map(async (text) => {
-      const found = await Promise.all(NAMESPACES.map((namespace) => verbsOn(calls, account, text, namespace)));
+      const found = await Promise.all(namespaces.map((namespace) => verbsOn(calls, account, text, namespace)));
       const [first = ""] = found;
       if (found.every((verbs) => verbs === first)) return [[`${text} everywhere`, first]];
-      return NAMESPACES.map((namespace, index) => [`${text} ${namespace}`, found[index] ?? ""]);
+      return namespaces.map((namespace, index) => [`${text} ${namespace}`, found[index] ?? ""]);
     }),
   );
   return Object.fromEntries(rows.flat().filter(([, verbs]) => verbs !== "")) as Matrix;

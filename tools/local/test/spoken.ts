@@ -15,10 +15,11 @@ export async function expectQuietLogs(directory: string): Promise<void> {
   expect(told).toEqual([]);
 }
 
-/** Seeds, the key of the provision engine, and what lets somebody in at the cluster. */
+/** Seeds, or the token of a NATS that was named; the key of the provision engine; and what lets somebody in at the cluster. */
 async function secretsOf(directory: string): Promise<readonly string[]> {
   const seeds = (await namesIn(join(directory, "nkeys"))).map((name) => join(directory, "nkeys", name));
-  const files = await Promise.all([...seeds, join(directory, "provision-engine.key")].map(linesOf));
+  const others = ["nats.token", "provision-engine.key"].map((name) => join(directory, name));
+  const files = await Promise.all([...seeds, ...others].map(linesOf));
   const kubeconfig = (await linesOf(join(directory, "kubeconfig"))).join("\n");
   const shown = [...kubeconfig.matchAll(/"?(?:token|client-key-data)"?: "?([^"\s]+)/g)].map(
     ([, secret = ""]) => secret,

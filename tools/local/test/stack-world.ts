@@ -107,6 +107,19 @@ export function smallSession(options: {
   };
 }
 
+/** The same, whose driver ends once the file is there. */
+export function sessionUntilFile(file: string): ReturnType<typeof smallSession> {
+  const small = smallSession({ driverSeconds: 0 });
+  const command = ["node", "-e", untilFile(file)];
+  const components = small.components?.map((each) => (each.name === "driver" ? { ...each, command } : each));
+  return { ...small, components: components ?? [] };
+}
+
+/** A program that ends well once the file is there. Containers of the embedded cluster are processes, and see the files of this machine. */
+export function untilFile(file: string): string {
+  return `setInterval(() => require("node:fs").existsSync(${JSON.stringify(file)}) && process.exit(0), 50)`;
+}
+
 /** Two of each kind of worker in the elastic pool: four machines. */
 export function elasticSession(driverSeconds: number): ReturnType<typeof smallSession> {
   const small = smallSession({ driverSeconds });

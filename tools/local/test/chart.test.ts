@@ -1,0 +1,102 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { V1ConfigMap, V1Deployment } from "@kubernetes/client-node";
+import type { KubeObject } from "@muster/kube";
+import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
+import { certificateAuthority, processEnv, signedCertificate } from "@muster/testkit";
+import { describe, expect, it } from "vitest";
+import { ROOT } from "../src/stack.ts";
+import { CHART, helm, helmMissing, render } from "./helm.ts";
+import { DEPLOYED } from "./rights.ts";
+
+const missing = await helmMissing();
+/** Everything that can be asked for. */
+const ALL = {
+  "services.node-scaler.enabled": true,
+  "nodeScaler.providers": ["karpenter", "cluster-api", "ec2"],
+  "nodeScaler.machinesNamespace": "metal",
+  rights: { mpijobs: true, podGroups: true, slices: true },
+  "crds.jaxjobs": true,
+  "nats.replicas": 3,
+  workNamespace: "work",
+  otlpEndpoint: "http://jaeger.observability:4318",
+  monitoring: { serviceMonitor: { enabled: true } },
+};
+
+describe.skipIf(missing !== undefined)(`the Helm chart${missing === undefined ? "" : ` (skipped: ${missing})`}`, () => {
+  it("is what helm takes for a good one, and refuses values that it does not know", async () => {
+    expect(await helm(["lint", "--strict", CHART])).toContain("0 chart(s) failed");
+    const refused = [
+      { replicas: 3 },
+      { "services.watchr": {} },
+      { "services.watcher.env": { JOB_WORKERS: 1 } },
+      { "services.provision-engine.env": { PROVISION_KEY: "secret" } },
+      { "nats.replicas": 2 },
+      { "nats.enabled": false },
+    ];
+    for (const values of refused) {
+      await expect(render("here", values), JSON.stringify(values)).rejects.toThrow(/don't meet the specifications/);
+    }
+  });
+
+  it("has the names of the installation wherever deploy/kubernetes has its own", async () => {
+    const text = JSON.stringify(await render("here", ALL));
+    expect(text).not.toMatch(/muster-system|"namespace":"(default|machines)"/);
+    const standard = await render("muster-system");
+    expect(standard.filter(({ kind }) => kind === "Role").map(placeOf)).toContain("default/muster-job-controller");
+  });
+
+  it("gives each service the seed of its own user, and no variable that it does not know", async () => {
+    const deployments = (await render("here", ALL)).filter(isDeployment);
+    expect(deployments.map(({ metadata }) => metadata?.name).sort()).toEqual([...DEPLOYED].sort());
+    const known = await readFile(join(ROOT, "CONTRIBUTING.md"), "utf8");
+    for (const { metadata, spec } of deployments) {
+      const name = metadata?.name ?? "";
+      const config = await readFile(join(ROOT, `apps/${name}/src/config.ts`), "utf8");
+      const env = spec?.template.spec?.containers[0]?.env ?? [];
+      for (const { name: variable, valueFrom } of env) {
+        const isCommon = variable.startsWith("OTEL_") || /^MUSTER_NATS_URL$/.test(variable) || known.includes(variable);
+        expect(isCommon || config.includes(`"${variable}"`), `${name}: ${variable}`).toBe(true);
+        if (variable === "MUSTER_NATS_NKEY") expect(valueFrom?.secretKeyRef?.key).toBe(`${name}.nk`);
+      }
+    }
+  });
+
+  it("configures one NATS server, and three, as nats-server takes it", { timeout: 120_000 }, async () => {
+    const directory = await mkdtemp(join(tmpdir(), "muster-chart-"));
+    try {
+      const made = await signedCertificate(await certificateAuthority("test"), { commonName: "nats", use: "server" });
+      await writeFile(join(directory, "tls.crt"), made.cert);
+      await writeFile(join(directory, "tls.key"), made.key);
+      const { path } = await findNatsServer({ env: processEnv() });
+      const keys = NATS_USERS.map((user) => [keyVariable(user), makeNkey().publicKey] as const);
+      const env = { ...processEnv(), POD_NAME: "nats-0", ...Object.fromEntries(keys) };
+      for (const replicas of [1, 3]) {
+        const objects = await render("here", { "nats.replicas": replicas, "nats.maxFileStore": "7GB" });
+        const config = objects.find(
+          (each): each is V1ConfigMap => each.kind === "ConfigMap" && placeOf(each) === "here/nats",
+        );
+        for (const [file, text] of Object.entries(config?.data ?? {})) {
+          const here = text.replaceAll("/etc/nats-tls/", `${directory}/`).replace("/data", join(directory, "data"));
+          await writeFile(join(directory, file), here);
+        }
+        expect(config?.data?.["nats.conf"]).toContain("max_file_store: 7GB");
+        const { stderr } = await promisify(execFile)(path, ["-t", "-c", join(directory, "nats.conf")], { env });
+        expect(stderr).toContain("is valid");
+      }
+    } finally {
+      await rm(directory, { recursive: true, force: true });
+    }
+  });
+});
+
+function isDeployment(object: KubeObject): object is V1Deployment {
+  return object.kind === "Deployment";
+}
+
+function placeOf({ metadata }: KubeObject): string {
+  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
+}

@@ -1,0 +1,162 @@
+import { execFileSync } from "node:child_process";
+import { readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { makeNkey } from "@muster/nats-server";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ROOT } from "../src/stack.ts";
+import { composeStack, type ComposeStack, whatContainersLack } from "./containers.ts";
+import { type Ended, muster } from "./muster-run.ts";
+
+const SERVICES = [
+  "watcher",
+  "reservation-manager",
+  "session-controller",
+  "job-controller",
+  "replication-farm",
+  "provision-engine",
+  "node-scaler",
+];
+const TAG = process.env["MUSTER_TAG"] ?? "dev";
+const lack = whatContainersLack([
+  ...["setup", "dev-cluster", ...SERVICES].map((name) => `muster/${name}:${TAG}`),
+  "nats:2.15-alpine",
+  "jaegertracing/all-in-one:1.62.0",
+]);
+const IN_A_SESSION = ["muster", "session-controller", "reservation-manager"];
+const PATIENT = { timeoutMs: 180_000, everyMs: 250 };
+
+/** Its driver ends well once a file is there, and not before. */
+const HELD = (name: string): string => `
+apiVersion: muster.dev/v1
+kind: Session
+metadata: { name: ${name} }
+spec:
+  timeout: 10m
+  ttl: 1h
+  components:
+    - name: driver
+      kind: driver
+      pool: drivers
+      image: node:24-bookworm-slim
+      command: [node, --eval]
+      args: ['setInterval(() => require("node:fs").existsSync("/tmp/${name}") && process.exit(0), 100)']
+`;
+
+describe.skipIf(lack !== undefined)(
+  `docker-compose.yml${lack === undefined ? "" : ` (skipped: ${lack})`}`,
+  { timeout: 400_000 },
+  () => {
+    let stack: ComposeStack;
+    const run = (...args: readonly string[]): Promise<Ended> => muster({ stack }, args);
+    const done = async (...args: readonly string[]): Promise<string> => {
+      const { code, output } = await run(...args);
+      expect(code, `muster ${args.join(" ")}: ${output}`).toBe(0);
+      return output;
+    };
+    const example = (name: string): string => join(ROOT, "examples", name);
+    const up = (): Promise<string> => stack.compose("up", "--wait", "--no-build", "--no-recreate", "--pull", "never");
+    const inspect = async (service: string, format: string): Promise<string> => {
+      const [id = ""] = (await stack.compose("ps", "--all", "--quiet", service)).trim().split("\n");
+      return execFileSync("docker", ["inspect", "--format", format, id], { encoding: "utf8" }).trim();
+    };
+
+    beforeAll(async () => {
+      stack = await composeStack();
+      // A container that the engine has to start once more, on a machine that is busy, ends the wait of compose and not ours.
+      await until("all of it is healthy", up, { timeoutMs: 300_000 }).catch(async (error: unknown) => {
+        throw new Error(await stack.compose("logs", "--tail", "20"), { cause: error });
+      });
+    }, 400_000);
+    afterAll(() => stack[Symbol.asyncDispose](), 120_000);
+
+    it("lets the command in by a key that only its user can read, and each service by a key that no other has", async () => {
+      expect((await stat(join(stack.directory, "cli.nk"))).mode & 0o077).toBe(0);
+      const seeds = await Promise.all(
+        SERVICES.map((name) => stack.compose("exec", "-T", name, "cat", "/var/run/muster/nats.nk")),
+      );
+      const all = [...seeds, await readFile(join(stack.directory, "cli.nk"), "utf8")];
+      expect(new Set(all).size).toBe(SERVICES.length + 1);
+      const healthy = await Promise.all(SERVICES.map((name) => inspect(name, "{{.State.Health.Status}}")));
+      expect(new Set(healthy)).toEqual(new Set(["healthy"]));
+    });
+
+    it("runs a session, whose one trace Jaeger shows with every service that had to do with it", async () => {
+      expect(await done("run", example("http-benchmark.yaml"))).toContain("requestsPerSecond");
+      const query = "/api/traces?service=muster&limit=20&lookback=1h";
+      await until(
+        "a trace has a span of each of them",
+        async () => {
+          const { data } = (await (await fetch(stack.jaegerUrl + query)).json()) as JaegerTraces;
+          const found = data.filter(({ spans }) => spans.some(({ operationName }) => operationName === "muster run"));
+          const told = found.map(({ processes }) => new Set(Object.values(processes).map((each) => each.serviceName)));
+          return told.some((names) => IN_A_SESSION.every((name) => names.has(name)));
+        },
+        PATIENT,
+      );
+    });
+
+    it("runs a job, a replica set and a lease to their ends", async () => {
+      await done("run", example("training-job.yaml"));
+      await done("apply", "-f", example("pinned-replica-set.yaml"), "--wait");
+      await done("delete", "web", "--force", "--wait");
+      const key = join(stack.directory, "lease.key");
+      await done("keys", "new", "--key-file", key);
+      const ordered = await done("lease", "order", "-f", example("leases/machine.yaml"), "--key-file", key, "--wait");
+      const id = /lease\/(\S+) ordered/.exec(ordered)?.[1] ?? "";
+      await done("lease", "end", id, "--key-file", key, "--wait");
+    });
+
+    it("goes on with a session while NATS, and then the container of every service, is restarted", async () => {
+      const file = join(stack.directory, "held.yaml");
+      await writeFile(file, HELD("held"));
+      const ended = run("run", file);
+      await until("the driver runs", async () => (await run("get", "session", "held")).output.includes("RUN"), PATIENT);
+      await stack.compose("restart", "nats");
+      for (const service of SERVICES) await stack.compose("restart", service);
+      await until("all of it is healthy again", up, PATIENT);
+      await stack.compose("exec", "-T", "dev-cluster", "touch", "/tmp/held");
+      const { code, output } = await ended;
+      expect(code, output).toBe(0);
+    });
+
+    it("has a service say that its key is wrong, wait, and go on once it is right", async () => {
+      const write = "require('node:fs').writeFileSync('/setup/keys/watcher/nats.nk', process.argv[1])";
+      await stack.compose("run", "--rm", "-T", "--entrypoint", "node", "setup", "--eval", write, makeNkey().seed);
+      await stack.compose("restart", "watcher");
+      const logs = (): Promise<string> => stack.compose("logs", "--no-log-prefix", "--tail", "100", "watcher");
+      const refusals = async (): Promise<number[]> =>
+        [...(await logs()).matchAll(/"retryInMs":(\d+).*"NATS refuses this service"/g)].map(([, ms]) => Number(ms));
+      const waits = await until(
+        "it has said so twice",
+        async () => {
+          const told = await refusals();
+          return told.length >= 2 ? told : undefined;
+        },
+        PATIENT,
+      );
+      // Half of a second at least, and longer each time: no spinning.
+      expect(Math.min(...waits)).toBeGreaterThanOrEqual(500);
+      expect(await inspect("watcher", "{{.State.Status}} {{.RestartCount}}")).toBe("running 0");
+      await stack.compose("run", "--rm", "-T", "setup");
+      await until(
+        "it is let in",
+        async () => (await inspect("watcher", "{{.State.Health.Status}}")) === "healthy",
+        PATIENT,
+      );
+    });
+
+    it("is gone after `down --volumes`: no container, no volume, no network", async () => {
+      await stack.compose("down", "--volumes");
+      expect(stack.left()).toEqual([]);
+    });
+  },
+);
+
+/** The part of the answer of Jaeger's query API that is looked at. */
+type JaegerTraces = {
+  readonly data: readonly {
+    readonly spans: readonly { readonly operationName: string }[];
+    readonly processes: Readonly<Record<string, { readonly serviceName: string }>>;
+  }[];
+};

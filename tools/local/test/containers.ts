@@ -1,0 +1,92 @@
+import { execFile, spawnSync } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { once } from "node:events";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { processEnv } from "@muster/testkit";
+import { ROOT } from "../src/stack.ts";
+
+const run = promisify(execFile);
+const LISTS = [
+  ["ps", "--all"],
+  ["volume", "ls"],
+  ["network", "ls"],
+];
+const OUTPUT_MAX_BYTES = 64 * 1024 * 1024;
+
+/** Why containers cannot be tested here; undefined where they can. */
+export function whatContainersLack(images: readonly string[]): string | undefined {
+  const engine = spawnSync("docker", ["compose", "version"], { encoding: "utf8" });
+  if (engine.status !== 0) return "there is no docker compose";
+  if (spawnSync("docker", ["version"]).status !== 0) return "no Docker engine answers";
+  const { status, stderr } = spawnSync("docker", ["image", "inspect", "--format", "ok", ...images], {
+    encoding: "utf8",
+  });
+  if (status === 0) return undefined;
+  return `${stderr.trim().split("\n").at(-1) ?? ""}; \`npm run images\` builds them`;
+}
+
+/** What docker-compose.yml starts, under a name, on ports and with a folder of its own. */
+export type ComposeStack = AsyncDisposable & {
+  readonly directory: string;
+  /** The API of Jaeger. */
+  readonly jaegerUrl: string;
+  /** With which the command line finds the stack, and sends its spans where the services do. */
+  readonly clientEnv: NodeJS.ProcessEnv;
+  /** Output of `docker compose ...`; rejects with what it said when it fails. */
+  readonly compose: (...args: readonly string[]) => Promise<string>;
+  /** What the engine has of it: containers, volumes and networks. */
+  readonly left: () => readonly string[];
+};
+
+export async function composeStack(): Promise<ComposeStack> {
+  const directory = await mkdtemp(join(tmpdir(), "muster-compose-"));
+  const [nats = 0, otlp = 0, jaeger = 0] = await freePorts(3);
+  const env = {
+    ...processEnv(),
+    HOME: process.env["HOME"],
+    MUSTER_TAG: process.env["MUSTER_TAG"],
+    MUSTER_COMPOSE_DIRECTORY: directory,
+    MUSTER_COMPOSE_NATS_PORT: String(nats),
+    MUSTER_COMPOSE_OTLP_PORT: String(otlp),
+    MUSTER_COMPOSE_JAEGER_PORT: String(jaeger),
+  };
+  const project = `muster-test-${process.pid}`;
+  const compose = async (...args: readonly string[]): Promise<string> => {
+    const all = ["compose", "--project-name", project, ...args];
+    const { stdout } = await run("docker", all, { cwd: ROOT, env, maxBuffer: OUTPUT_MAX_BYTES });
+    return stdout;
+  };
+  return {
+    directory,
+    jaegerUrl: `http://127.0.0.1:${jaeger}`,
+    clientEnv: {
+      ...processEnv(),
+      HOME: directory,
+      MUSTER_LOCAL_FILE: join(directory, "local.json"),
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${otlp}`,
+    },
+    compose,
+    left: () =>
+      LISTS.flatMap((list) => {
+        const label = `label=com.docker.compose.project=${project}`;
+        const { stdout } = spawnSync("docker", [...list, "--quiet", "--filter", label], { encoding: "utf8" });
+        return stdout.split("\n").filter((id) => id !== "");
+      }),
+    [Symbol.asyncDispose]: async () => {
+      await compose("down", "--volumes", "--timeout", "5");
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Ports that nobody has at the moment: compose has to be told which. */
+async function freePorts(count: number): Promise<readonly number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
+  await Promise.all(servers.map((server) => once(server, "listening")));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => once(server.close(), "close")));
+  return ports;
+}

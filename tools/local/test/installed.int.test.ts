@@ -1,0 +1,273 @@
+import { execFile } from "node:child_process";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import type { V1Deployment, V1Node, V1Pod } from "@kubernetes/client-node";
+import { makeNkey } from "@muster/nats-server";
+import { processEnv, until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { job, leases, replicaSet, session } from "./installed-work.ts";
+import { DRIVERS, type InstalledWorld, installMuster, SYSTEM, WORK } from "./installed-world.ts";
+
+const real = process.env["MUSTER_E2E_KUBECONFIG"];
+/** Commands for a shell that stop the kubelet of $NODE, and let it go on. */
+const STOP = process.env["MUSTER_E2E_STOP_NODE"];
+const START = process.env["MUSTER_E2E_START_NODE"];
+const PATIENCE = { timeoutMs: 180_000, everyMs: 300 };
+const LONG = { timeout: 600_000 };
+const NODES_STOP =
+  "goes on with all four when the kubelets of their nodes stop" +
+  (STOP === undefined || START === undefined
+    ? " (skipped: MUSTER_E2E_STOP_NODE and _START_NODE name no commands)"
+    : "");
+
+type Items<Kind> = { readonly items: readonly Kind[] };
+type Lease = {
+  readonly id: string;
+  readonly phase: string;
+  readonly order: { readonly type: string };
+  readonly result?: { readonly state: string };
+};
+
+describe.skipIf(real === undefined)("Muster as its chart installs it on the real cluster", LONG, () => {
+  let world: InstalledWorld;
+  /** The nodes that pools are made of; pool `workers` at the beginning and at the end. */
+  let workers: readonly string[] = [];
+  /** Where the leased container runs, where the session's worker does, and one that is free. */
+  const nodes = { busy: "", steady: "", free: "" };
+  /** File of the key of whoever leases. */
+  let key = "";
+  const stack = new AsyncDisposableStack();
+
+  const podsOf = async (where: string): Promise<readonly V1Pod[]> => {
+    const { items } = await world.json<Items<V1Pod>>(`get pods ${where}`);
+    return items.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+  };
+  const drivers = (): Promise<readonly V1Pod[]> => podsOf(`-n ${WORK} -l muster.dev/component-kind=driver`);
+  /** The one pod that runs there; undefined: there is none yet. */
+  const running = async (where: string): Promise<V1Pod | undefined> =>
+    (await podsOf(where)).find(({ status }) => status?.phase === "Running");
+  const jobPod = (): Promise<V1Pod | undefined> => running(`-n ${WORK} -l muster.dev/owner-kind=job`);
+  const setPod = (): Promise<V1Pod | undefined> => running(`-n ${WORK} -l pod_id=kept`);
+  const leasePod = (): Promise<V1Pod | undefined> => running("-A -l muster.dev/lease");
+  const leased = async (): Promise<readonly Lease[]> =>
+    JSON.parse(await world.muster(`lease get --mine --key-file ${key} -o json`)) as readonly Lease[];
+  const leaseOf = async (type: string): Promise<Lease | undefined> =>
+    (await leased()).find(({ order }) => order.type === type);
+  const order = async (lease: readonly object[]): Promise<void> => {
+    const documents = lease.map((each) => JSON.stringify(each)).join("\n---\n");
+    await world.muster(
+      `lease order -f ${await world.fileOf("leases.yaml", documents)} --key-file ${key} --wait --timeout 4m`,
+    );
+  };
+  const pool = (node: string, name: string): Promise<string> =>
+    world.kubectl(`label node ${node} pool=${name} --overwrite`);
+
+  beforeAll(async () => {
+    world = stack.use(await installMuster(real ?? "", process.env["MUSTER_E2E_VALUES"]));
+    const { items } = await world.json<Items<V1Node>>("get nodes -l pool=workers");
+    workers = items.map(({ metadata }) => metadata?.name ?? "");
+    expect(workers.length).toBeGreaterThanOrEqual(4);
+    stack.defer(async () => {
+      for (const node of workers) await pool(node, "workers");
+    });
+    await givenWrongKey(world);
+  }, 600_000);
+  afterAll(() => stack.disposeAsync(), 600_000);
+
+  it("runs a session, a job, a replica set and leases of each type", async () => {
+    expect(await world.muster("doctor")).not.toMatch(/✗|FAIL/);
+    // The leases first: nothing but the scheduler says where their pod goes.
+    const { placed, machine } = leases("leased");
+    key = join(dirname(await world.fileOf("leases.yaml", "")), "lease.key");
+    await world.kubectl(`cordon -l pool=${DRIVERS}`);
+    try {
+      await world.muster(`keys new --key-file ${key}`);
+      await order(placed);
+    } finally {
+      await world.kubectl(`uncordon -l pool=${DRIVERS}`);
+    }
+    const { spec } = await until("the leased container runs", leasePod, PATIENCE);
+    nodes.busy = spec?.nodeName ?? "";
+    const [steady = "", free = "", held = ""] = workers.filter((node) => node !== nodes.busy);
+    Object.assign(nodes, { steady, free });
+    await pool(nodes.busy, "busy");
+    await pool(nodes.steady, "steady");
+    await pool(held, "leased");
+    await order([machine]);
+    const types = ["container", "debug", "kubernetes", "machine", "network", "volume"];
+    expect((await leased()).map(({ order, phase, result }) => [order.type, phase, result?.state]).sort()).toEqual(
+      types.map((type) => [type, "ACTIVE", "ok"]),
+    );
+    expect((await world.json<Items<object>>("get pvc -A -l muster.dev/lease")).items).toHaveLength(1);
+
+    await world.muster(`run --detach ${await world.fileOf("session.json", session("kept"))}`);
+    await world.kubectl("apply -f -", job("kept", "busy"));
+    await world.muster(`apply -f ${await world.fileOf("set.json", replicaSet("kept", "busy"))} --wait`);
+    await until("the session runs", async () => (await sessionOf(world)).phase === "RUN", PATIENCE);
+    expect((await until("the job runs", jobPod, PATIENCE)).spec?.nodeName).toBe(nodes.busy);
+    expect((await until("the set runs", setPod, PATIENCE)).spec?.nodeName).toBe(nodes.busy);
+  });
+
+  it("is upgraded while they run, and touches none of them", async () => {
+    const keyOfBackup = `-n ${SYSTEM} get secret muster-nats-nkeys -o jsonpath={.data.backup\\.nk}`;
+    // As if it had been installed before there was this user.
+    await world.kubectl(
+      `-n ${SYSTEM} patch secret muster-nats-nkeys --type json --patch [{"op":"remove","path":"/data/backup.nk"}]`,
+    );
+    expect(await world.kubectl(keyOfBackup)).toBe("");
+    const all = async (): Promise<readonly (string | undefined)[]> =>
+      [...(await podsOf(`-n ${WORK}`)), ...(await podsOf("-A -l muster.dev/lease"))]
+        .filter(({ status }) => status?.phase === "Running")
+        .map(({ metadata }) => metadata?.uid)
+        .sort();
+    const services = `-n ${SYSTEM} -l helm.sh/chart`;
+    const before = await all();
+    const old = new Set((await podsOf(services)).map(({ metadata }) => metadata?.uid));
+    await world.upgrade({ defaults: { podAnnotations: { "example.com/changed": "yes" } } });
+    await until("all pods of all services are new", async () => {
+      const now = await podsOf(services);
+      return now.length > 0 && now.every(({ metadata }) => !old.has(metadata?.uid));
+    });
+    expect(await world.kubectl(keyOfBackup)).not.toBe("");
+    expect(before).toHaveLength(5);
+    expect(await all()).toEqual(before);
+    expect((await sessionOf(world)).phase).toBe("RUN");
+    expect(await world.muster("get replica-set kept")).toMatch(/READY/);
+    expect((await leaseOf("container"))?.phase).toBe("ACTIVE");
+  });
+
+  it.skipIf(STOP === undefined || START === undefined)(NODES_STOP, async () => {
+    const before = { job: await jobPod(), lease: await leasePod() };
+    await pool(nodes.free, "busy");
+    const stopped = [nodes.busy, nodes.steady];
+    try {
+      for (const node of stopped) await shell(STOP, node);
+      const another = await until(
+        "the job's member runs elsewhere",
+        async () => {
+          const pod = await jobPod();
+          return pod?.metadata?.uid !== before.job?.metadata?.uid && pod;
+        },
+        PATIENCE,
+      );
+      expect(another.spec?.nodeName).toBe(nodes.free);
+      await until(
+        "the set's replica runs elsewhere",
+        async () => (await setPod())?.spec?.nodeName === nodes.free,
+        PATIENCE,
+      );
+      expect((await sessionOf(world)).phase).toBe("RUN");
+      // What ran there runs on: the session comes to its end, though nobody there says so.
+      await end(world, await drivers());
+      await until("the session is done", async () => (await sessionOf(world)).phase === "DONE", PATIENCE);
+    } finally {
+      for (const node of stopped) await shell(START, node);
+    }
+    await world.kubectl(`wait --for=condition=Ready --timeout=3m node ${stopped.join(" ")}`);
+    await until("the leased container runs", leasePod, PATIENCE);
+    expect((await leaseOf("container"))?.phase).toBe("ACTIVE");
+  });
+
+  it("ends them, and nothing of them is left", async () => {
+    if ((await sessionOf(world)).phase !== "DONE") await end(world, await drivers());
+    await until("the session is done", async () => (await sessionOf(world)).phase === "DONE", PATIENCE);
+    const member = await until("the job runs", jobPod, PATIENCE);
+    await end(world, [member]);
+    await world.kubectl(`-n ${WORK} wait --for=condition=Succeeded --timeout=3m jobs.muster.dev/kept`);
+    await world.kubectl(`-n ${WORK} delete jobs.muster.dev kept --timeout=3m`);
+    await world.muster("delete kept --force --wait");
+    // A network waits for what lives in it.
+    await world.muster(`lease end ${(await leaseOf("network"))?.id ?? ""} --key-file ${key}`);
+    expect((await leaseOf("volume"))?.phase).toBe("ACTIVE");
+    const rest = (await leased()).filter(({ order }) => order.type !== "network");
+    await Promise.all(rest.map(({ id }) => world.muster(`lease end ${id} --key-file ${key}`)));
+    await until(
+      "all leases have ended",
+      async () => (await leased()).every(({ phase }) => phase === "ENDED"),
+      PATIENCE,
+    );
+    await until(
+      "their namespaces are gone",
+      async () => (await world.json<Items<object>>("get namespaces -l muster.dev/lease")).items.length === 0,
+      PATIENCE,
+    );
+    await until(
+      "no pod is left",
+      async () => [...(await podsOf(`-n ${WORK}`)), ...(await podsOf("-A -l muster.dev/lease"))].length === 0,
+      PATIENCE,
+    );
+  });
+
+  it("says whose key is wrong, is not ready, and tries again without spinning", async () => {
+    const lines = await until(
+      "it has tried twice",
+      async () => {
+        const log = await world.kubectl(`-n ${SYSTEM} logs deployment/stranger`);
+        const said = log.split("\n").filter((line) => /NATS refuses this service/.test(line));
+        return said.length > 1 && said;
+      },
+      PATIENCE,
+    );
+    const times = lines.map((line) => Date.parse((JSON.parse(line) as { readonly time: string }).time));
+    expect(times.every((time, at) => at === 0 || time - (times[at - 1] ?? 0) >= 500)).toBe(true);
+    const [pod] = await podsOf(`-n ${SYSTEM} -l app=stranger`);
+    expect(pod?.status?.containerStatuses?.map(({ ready, restartCount }) => [ready, restartCount])).toEqual([
+      [false, 0],
+    ]);
+    await world.kubectl(`-n ${SYSTEM} delete deployment,secret stranger --cascade=foreground`);
+  });
+
+  it("leaves what the guide says when it is uninstalled, and nothing else", async () => {
+    await world.uninstall();
+    const left = async (namespace: string): Promise<readonly string[]> => {
+      const kinds = (await world.kubectl("api-resources --verbs=list --namespaced -o name")).trim().split("\n");
+      const asked = kinds.filter((kind) => !/^(events|pods\.metrics)/.test(kind)).join(",");
+      const found = await world.kubectl(`-n ${namespace} get ${asked} -o name`);
+      return found
+        .trim()
+        .split("\n")
+        .filter((name) => !/kube-root-ca|serviceaccount\/default/.test(name))
+        .sort();
+    };
+    await until("the pods are gone", async () => (await podsOf(`-n ${SYSTEM}`)).length === 0, PATIENCE);
+    expect((await left(SYSTEM)).filter((name) => !name.startsWith("persistentvolumeclaim/data-nats-"))).toEqual([
+      "configmap/muster-nats-ca",
+      "configmap/muster-nats-keys",
+      "secret/muster-nats-nkeys",
+      "secret/muster-nats-tls",
+      "secret/muster-provision-engine",
+    ]);
+    expect(await left(WORK)).toEqual(["lease.coordination.k8s.io/muster-job-controller"]);
+    const wide = await world.kubectl("get clusterroles,clusterrolebindings,validatingadmissionpolicies,crds -o name");
+    const ours = wide.split("\n").filter((name) => /muster/.test(name));
+    expect(ours).toEqual(["customresourcedefinition.apiextensions.k8s.io/jobs.muster.dev"]);
+  });
+});
+
+async function sessionOf(world: InstalledWorld): Promise<{ readonly phase: string }> {
+  return JSON.parse(await world.muster("get sessions kept -o json")) as { readonly phase: string };
+}
+
+/** What these pods wait for, to end well. */
+async function end(world: InstalledWorld, pods: readonly V1Pod[]): Promise<void> {
+  for (const { metadata } of pods) {
+    await world.kubectl(`-n ${WORK} exec ${metadata?.name ?? ""} -- touch /tmp/end`);
+  }
+}
+
+/** A watcher that comes with a key which NATS does not know. */
+async function givenWrongKey(world: InstalledWorld): Promise<void> {
+  const { spec } = await world.json<V1Deployment>(`-n ${SYSTEM} get deployment watcher`);
+  const text = JSON.stringify(spec?.template.spec).replaceAll("muster-nats-nkeys", "stranger");
+  const metadata = { name: "stranger", namespace: SYSTEM };
+  const stringData = { "watcher.nk": makeNkey().seed };
+  await world.kubectl("apply -f -", { apiVersion: "v1", kind: "Secret", metadata, stringData });
+  const labels = { app: "stranger" };
+  const template = { metadata: { labels }, spec: JSON.parse(text) as object };
+  const deployment = { replicas: 1, selector: { matchLabels: labels }, template };
+  await world.kubectl("apply -f -", { apiVersion: "apps/v1", kind: "Deployment", metadata, spec: deployment });
+}
+
+async function shell(command: string | undefined, node: string): Promise<void> {
+  await promisify(execFile)("sh", ["-c", command ?? ""], { env: { ...processEnv(), NODE: node } });
+}

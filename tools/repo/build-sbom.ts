@@ -1,0 +1,75 @@
+import { createHash } from "node:crypto";
+
+/** What a package-lock.json says of one package. */
+export type LockedPackage = {
+  readonly name?: string;
+  readonly version?: string;
+  readonly integrity?: string;
+  readonly license?: string;
+  readonly link?: boolean;
+};
+type Lock = { readonly packages: Readonly<Record<string, LockedPackage>> };
+
+/**
+ * CycloneDX 1.5 of a bundle: the packages of the lock file that its files belong to, and no others. It holds no time and no random number, so that the same bundle
+ * has the same text. Throws when a file belongs to no package.
+ */
+export function buildSbom(image: string, files: readonly string[], lock: Lock): object {
+  const own = lock.packages[""];
+  const places = new Set(files.flatMap((file) => placeOf(file, lock)));
+  const components = [...places].sort().map((place) => component(place, lock.packages[place] ?? {}));
+  const digest = createHash("sha256")
+    .update(JSON.stringify([image, components]))
+    .digest("hex");
+  return {
+    bomFormat: "CycloneDX",
+    specVersion: "1.5",
+    serialNumber: `urn:uuid:${uuidOf(digest)}`,
+    version: 1,
+    metadata: {
+      component: { type: "application", name: `muster/${image}`, version: own?.version ?? "", "bom-ref": image },
+    },
+    components,
+  };
+}
+
+/** The innermost package that has the file; none for files of the repository itself, which belongs to no package. */
+function placeOf(file: string, { packages }: Lock): string[] {
+  const parts = file.split("/");
+  for (let length = parts.length - 1; length > 0; length -= 1) {
+    const place = parts.slice(0, length).join("/");
+    if (packages[place] !== undefined) return [place];
+  }
+  if (parts.includes("node_modules")) throw new Error(`${file} belongs to no package of the lock file`);
+  return [];
+}
+
+function component(place: string, { name: named, version = "", integrity, license }: LockedPackage): object {
+  const name = named ?? place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length);
+  const purl = `pkg:npm/${name.replace("@", "%40")}@${version}`;
+  return {
+    type: "library",
+    name,
+    version,
+    "bom-ref": place,
+    purl,
+    ...(license === undefined ? {} : { licenses: [{ expression: license }] }),
+    ...(integrity === undefined ? {} : { hashes: hashesOf(integrity) }),
+  };
+}
+
+/** `sha512-<base64>`, as npm writes it, in the words of CycloneDX. */
+function hashesOf(integrity: string): object[] {
+  return integrity.split(" ").map((text) => {
+    const [algorithm = "", content = ""] = text.split(/-(.*)/s);
+    return { alg: algorithm.replace("sha", "SHA-"), content: Buffer.from(content, "base64").toString("hex") };
+  });
+}
+
+/** Version 8 of RFC 9562: whatever the first bits of a hash say. */
+function uuidOf(digest: string): string {
+  const [a, b, c, d, e] = [0, 8, 13, 17, 20].map((from, index) =>
+    digest.slice(from, from + ([8, 4, 3, 3, 12][index] ?? 0)),
+  );
+  return `${a ?? ""}-${b ?? ""}-8${c ?? ""}-8${d ?? ""}-${e ?? ""}`;
+}

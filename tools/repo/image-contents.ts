@@ -1,0 +1,62 @@
+/**
+ * Makes what stands in the container images: `node tools/repo/image-contents.ts FOLDER [IMAGE...]`. Each gets a folder with what is copied to the root of its
+ * file system: the program, the check of its health, and what it is made of.
+ */
+import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { buildSbom } from "./build-sbom.ts";
+import { bundle } from "./bundle.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+type Image = {
+  readonly name: string;
+  readonly entry: string;
+  /** Folders and files of the repository that it reads, beside the program. */
+  readonly files?: readonly string[];
+};
+
+const SERVICES = [
+  "watcher",
+  "reservation-manager",
+  "session-controller",
+  "job-controller",
+  "replication-farm",
+  "provision-engine",
+  "node-scaler",
+];
+
+const CONTAINERS = "tools/local/src/containers";
+
+/** Every image, called muster/<name>. */
+export const IMAGES: readonly Image[] = [
+  ...[...SERVICES, "cli"].map((name) => ({ name, entry: `apps/${name}/src/main.ts` })),
+  {
+    name: "dev-cluster",
+    entry: `${CONTAINERS}/dev-cluster/main.ts`,
+    files: ["deploy/crds", "deploy/kubernetes/slices.yaml"],
+  },
+  { name: "setup", entry: `${CONTAINERS}/setup/main.ts` },
+];
+
+/** The same sources and lock file give the same bytes, wherever and whenever. */
+export async function writeContents(directory: string, { name, entry, files = [] }: Image): Promise<void> {
+  const app = join(directory, name, "app");
+  const sbom = join(directory, name, "usr/share/sbom");
+  await mkdir(sbom, { recursive: true });
+  const bundled = await bundle({ entry, outfile: join(app, "main.js"), sourcemap: false });
+  await writeFile(join(app, "package.json"), '{ "type": "module" }\n');
+  for (const file of files) await cp(join(ROOT, file), join(app, file), { recursive: true });
+  await cp(join(import.meta.dirname, "health-check.ts"), join(app, "health-check.ts"));
+  const lock = JSON.parse(await readFile(join(ROOT, "package-lock.json"), "utf8")) as Parameters<typeof buildSbom>[2];
+  await writeFile(join(sbom, `${name}.cdx.json`), `${JSON.stringify(buildSbom(name, bundled, lock), undefined, 2)}\n`);
+}
+
+if (import.meta.main) {
+  const [directory = ".", ...names] = process.argv.slice(2);
+  for (const image of IMAGES) {
+    if (names.length > 0 && !names.includes(image.name)) continue;
+    await writeContents(directory, image);
+    console.log(image.name);
+  }
+}

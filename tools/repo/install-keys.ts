@@ -1,0 +1,229 @@
+/**
+ * The keys of an installation, made inside its cluster: `node install-keys.ts USERS_CONF`, by a Job of the Helm chart with a ServiceAccount of its own.
+ *
+ * Makes what is missing of the seeds of NATS' users, the certificate of NATS and the key of the provision-engine, as Secrets, and writes what is public of them into
+ * ConfigMaps. Nothing that is there is changed, and nothing secret is said. It imports nothing but Node, because it runs from this one file.
+ */
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
+import { readFile } from "node:fs/promises";
+
+const DAY_MS = 86_400_000;
+/** Ten years: nothing replaces it by itself. */
+const CERTIFICATE_DAYS = 3650;
+
+export type Found = {
+  /** Contents of Secrets by key, as text; undefined: there is no such Secret. */
+  readonly nkeys: Readonly<Record<string, string>> | undefined;
+  readonly tls: Readonly<Record<string, string>> | undefined;
+  readonly engine: Readonly<Record<string, string>> | undefined;
+};
+
+export type Wanted = {
+  readonly kind: "Secret" | "ConfigMap";
+  readonly name: string;
+  readonly type?: string;
+  readonly stringData?: Readonly<Record<string, string>>;
+  readonly data?: Readonly<Record<string, string>>;
+};
+
+/** What is to be written, in this order. `users`: those of users.conf. `namespace`: where NATS is asked for by its names. */
+export function planKeys(
+  found: Found,
+  asked: { readonly users: readonly string[]; readonly namespace: string; readonly nowMs: number },
+): readonly Wanted[] {
+  const wanted: Wanted[] = [];
+  const seeds = new Map(asked.users.map((user) => [user, found.nkeys?.[`${user}.nk`]?.trim() ?? makeSeed()]));
+  const files = Object.fromEntries([...seeds].map(([user, seed]) => [`${user}.nk`, seed]));
+  if (Object.keys(files).some((file) => found.nkeys?.[file] === undefined)) {
+    wanted.push({ kind: "Secret", name: "muster-nats-nkeys", stringData: { ...found.nkeys, ...files } });
+  }
+  const tls = found.tls ?? makeCertificate(natsNames(asked.namespace), asked.nowMs);
+  if (found.tls === undefined) {
+    wanted.push({ kind: "Secret", name: "muster-nats-tls", type: "kubernetes.io/tls", stringData: tls });
+  }
+  if (found.engine?.["key"] === undefined) {
+    const key = randomBytes(32).toString("hex");
+    wanted.push({ kind: "Secret", name: "muster-provision-engine", stringData: { ...found.engine, key } });
+  }
+  const keys = [...seeds].map(([user, seed]) => [keyVariable(user), publicKeyOf(seed)]);
+  wanted.push({
+    kind: "ConfigMap",
+    name: "muster-nats-keys",
+    data: Object.fromEntries(keys) as Record<string, string>,
+  });
+  // A certificate that somebody else's authority has signed comes with it.
+  const authority = tls["ca.crt"] ?? tls["tls.crt"] ?? "";
+  wanted.push({ kind: "ConfigMap", name: "muster-nats-ca", data: { "ca.crt": authority } });
+  return wanted;
+}
+
+/** The users that a users.conf has, by the names of their variables. */
+export function usersOf(conf: string): readonly string[] {
+  return [...conf.matchAll(/nkey: \$MUSTER_NATS_KEY_(\w+)/g)].map(([, name = ""]) =>
+    name.toLowerCase().replaceAll("_", "-"),
+  );
+}
+
+function keyVariable(user: string): string {
+  return `MUSTER_NATS_KEY_${user.toUpperCase().replaceAll("-", "_")}`;
+}
+
+/** Those of the Service, of its servers, and of a port-forward. */
+function natsNames(namespace: string): readonly string[] {
+  const inside = ["nats", "*.nats-servers"];
+  const ends = ["", `.${namespace}`, `.${namespace}.svc`, `.${namespace}.svc.cluster.local`];
+  return [...inside.flatMap((name) => ends.map((end) => name + end)), "localhost"];
+}
+
+/** Of an nkey: bytes that say what follows, those of the key, and a sum of both. */
+const SEED_OF_USER = Buffer.from([149, 0]);
+const PUBLIC_OF_USER = Buffer.from([160]);
+const PKCS8_OF_ED25519 = Buffer.from("302e020100300506032b657004220420", "hex");
+const KEY_BYTES = 32;
+
+function makeSeed(): string {
+  return encodeNkey(SEED_OF_USER, randomBytes(KEY_BYTES));
+}
+
+/** The public half of a seed. Throws where it is not the seed of a user. */
+export function publicKeyOf(seed: string): string {
+  const bytes = base32Bytes(seed);
+  const key = bytes.subarray(SEED_OF_USER.length, SEED_OF_USER.length + KEY_BYTES);
+  if (key.length < KEY_BYTES || encodeNkey(SEED_OF_USER, key) !== seed) throw new Error("a seed is not one of a user");
+  const secret = createPrivateKey({ key: Buffer.concat([PKCS8_OF_ED25519, key]), format: "der", type: "pkcs8" });
+  const spki = createPublicKey(secret).export({ format: "der", type: "spki" });
+  return encodeNkey(PUBLIC_OF_USER, spki.subarray(-KEY_BYTES));
+}
+
+function encodeNkey(head: Buffer, key: Buffer): string {
+  const body = Buffer.concat([head, key]);
+  const sum = Buffer.alloc(2);
+  sum.writeUInt16LE(crc16(body));
+  return base32(Buffer.concat([body, sum]));
+}
+
+/** CRC-16/XMODEM. */
+function crc16(bytes: Buffer): number {
+  let crc = 0;
+  for (const byte of bytes) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit += 1) crc = ((crc << 1) ^ (crc & 0x8000 ? 0x1021 : 0)) & 0xffff;
+  }
+  return crc;
+}
+
+const BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+function base32(bytes: Buffer): string {
+  const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
+  return (bits.match(/.{1,5}/g) ?? []).map((five) => BASE32[parseInt(five.padEnd(5, "0"), 2)]).join("");
+}
+
+function base32Bytes(text: string): Buffer {
+  const bits = [...text].map((letter) => BASE32.indexOf(letter).toString(2).padStart(5, "0")).join("");
+  return Buffer.from((bits.match(/.{8}/g) ?? []).map((eight) => parseInt(eight, 2)));
+}
+
+/** A certificate that its own key has signed, as the files of a Secret of type kubernetes.io/tls. */
+export function makeCertificate(names: readonly string[], nowMs: number): Readonly<Record<string, string>> {
+  const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const der = signedDer(names, nowMs, privateKey, publicKey);
+  const body = der.toString("base64").replaceAll(/.{64}/g, "$&\n").trimEnd();
+  return {
+    "tls.crt": `-----BEGIN CERTIFICATE-----\n${body}\n-----END CERTIFICATE-----\n`,
+    "tls.key": privateKey.export({ format: "pem", type: "pkcs8" }).toString(),
+  };
+}
+
+/** Tags of ASN.1. */
+const SEQUENCE = 0x30;
+const SET = 0x31;
+const INTEGER = 0x02;
+const BIT_STRING = 0x03;
+const OCTET_STRING = 0x04;
+const UTF8 = 0x0c;
+const TIME = 0x18;
+const TRUE = Buffer.from("0101ff", "hex");
+const ECDSA_WITH_SHA256 = Buffer.from("300a06082a8648ce3d040302", "hex");
+const COMMON_NAME = Buffer.from("0603550403", "hex");
+const BASIC_CONSTRAINTS = Buffer.from("0603551d13", "hex");
+const ALTERNATIVE_NAMES = Buffer.from("0603551d11", "hex");
+
+function signedDer(names: readonly string[], nowMs: number, privateKey: KeyObject, publicKey: KeyObject): Buffer {
+  const name = der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8, Buffer.from("nats")))));
+  const alternatives = names.map((each) => der(0x82, Buffer.from(each)));
+  const extensions = der(
+    SEQUENCE,
+    der(SEQUENCE, BASIC_CONSTRAINTS, TRUE, der(OCTET_STRING, der(SEQUENCE, TRUE))),
+    der(SEQUENCE, ALTERNATIVE_NAMES, der(OCTET_STRING, der(SEQUENCE, ...alternatives))),
+  );
+  // Not negative, whatever its first bit would be.
+  const serial = Buffer.concat([Buffer.from([1]), randomBytes(15)]);
+  const content = der(
+    SEQUENCE,
+    der(0xa0, der(INTEGER, Buffer.from([2]))),
+    der(INTEGER, serial),
+    ECDSA_WITH_SHA256,
+    name,
+    der(SEQUENCE, time(nowMs - DAY_MS), time(nowMs + CERTIFICATE_DAYS * DAY_MS)),
+    name,
+    publicKey.export({ format: "der", type: "spki" }),
+    der(0xa3, extensions),
+  );
+  const signature = sign("sha256", content, privateKey);
+  return der(SEQUENCE, content, ECDSA_WITH_SHA256, der(BIT_STRING, Buffer.from([0]), signature));
+}
+
+function time(ms: number): Buffer {
+  const text = new Date(ms).toISOString().replaceAll(/[-:T]|\.\d+/g, "");
+  return der(TIME, Buffer.from(text));
+}
+
+function der(tag: number, ...parts: readonly Buffer[]): Buffer {
+  const content = Buffer.concat(parts);
+  const { length } = content;
+  const head = length < 128 ? [length] : length < 256 ? [0x81, length] : [0x82, length >> 8, length & 255];
+  return Buffer.concat([Buffer.from([tag, ...head]), content]);
+}
+
+const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+async function main(usersFile: string): Promise<void> {
+  const users = usersOf(await readFile(usersFile, "utf8"));
+  const namespace = await readFile(`${ACCOUNT}/namespace`, "utf8");
+  const token = await readFile(`${ACCOUNT}/token`, "utf8");
+  const call = async (method: string, path: string, body?: object): Promise<unknown> => {
+    const answer = await fetch(`https://kubernetes.default.svc/api/v1/namespaces/${namespace}/${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/apply-patch+yaml" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(30_000),
+    });
+    if (answer.status === 404) return undefined;
+    // The body of a refusal may repeat what was sent.
+    if (!answer.ok) throw new Error(`${method} ${path}: the API server answers ${answer.status}`);
+    return await answer.json();
+  };
+  const secret = async (name: string): Promise<Readonly<Record<string, string>> | undefined> => {
+    const found = (await call("GET", `secrets/${name}`)) as { data?: Record<string, string> } | undefined;
+    if (found === undefined) return undefined;
+    const texts = Object.entries(found.data ?? {}).map(([key, value]) => [
+      key,
+      Buffer.from(value, "base64").toString(),
+    ]);
+    return Object.fromEntries(texts) as Record<string, string>;
+  };
+  const found = {
+    nkeys: await secret("muster-nats-nkeys"),
+    tls: await secret("muster-nats-tls"),
+    engine: await secret("muster-provision-engine"),
+  };
+  for (const { name, kind, ...content } of planKeys(found, { users, namespace, nowMs: Date.now() })) {
+    const metadata = { name, labels: { "app.kubernetes.io/part-of": "muster" } };
+    const path = `${kind.toLowerCase()}s/${name}?fieldManager=muster-keys&force=true`;
+    await call("PATCH", path, { apiVersion: "v1", kind, metadata, ...content });
+    process.stdout.write(`wrote ${kind} ${name}\n`);
+  }
+}
+
+if (import.meta.main) await main(process.argv[2] ?? "");

@@ -1,0 +1,91 @@
+import { execFile } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const PREFIX = "muster-measure";
+const PORT = 8080;
+const READY_TIMEOUT_MS = 120_000;
+const ACCESS = "/var/run/dev-cluster";
+const VOLUME = ["--volume", `${PREFIX}:${ACCESS}`];
+const VARIABLES = {
+  MUSTER_HTTP_ADDR: `0.0.0.0:${PORT}`,
+  MUSTER_NATS_URL: "nats://nats:4222",
+  MUSTER_KUBECONFIG: `${ACCESS}/kubeconfig`,
+  NODE_SCALER_FILE: `${ACCESS}/pools.yaml`,
+  PROVISION_KEY: "0".repeat(64),
+};
+/** Of images that serve nothing: their command, which ends at once. */
+const COMMANDS: Readonly<Record<string, readonly string[]>> = { cli: ["--version"], setup: ["--help"] };
+
+/** A table in Markdown: the size of each image, what it adds to its base, and how long it takes to be ready where NATS and a cluster are. */
+export async function measureImages(names: readonly string[], tag: string): Promise<string> {
+  const imageOf = (name: string): string => `muster/${name}:${tag}`;
+  const base = await sizeOf("node:24-bookworm-slim");
+  await docker("network", "create", PREFIX);
+  await docker("volume", "create", PREFIX);
+  try {
+    // A new volume belongs to root.
+    const chown = ["--user", "root", "--entrypoint", "chown", imageOf("dev-cluster"), "node", ACCESS];
+    await docker("run", "--rm", ...VOLUME, ...chown);
+    await docker("run", "--detach", ...naming("nats"), "nats:2.15-alpine", "--jetstream");
+    const clusterMs = await readyMs("dev-cluster", imageOf("dev-cluster"));
+    const rows: string[] = [];
+    for (const name of names) {
+      const command = COMMANDS[name];
+      const startMs = (): Promise<number> =>
+        command === undefined
+          ? readyMs(name, imageOf(name))
+          : timed(() => docker("run", "--rm", imageOf(name), ...command));
+      const size = await sizeOf(imageOf(name));
+      const ms = name === "dev-cluster" ? clusterMs : await startMs();
+      rows.push(`| ${name} | ${megabytes(size)} | ${megabytes(size - base)} | ${(ms / 1000).toFixed(1)} s |`);
+    }
+    return ["| image | size | above its base | ready after |", "| --- | ---: | ---: | ---: |", ...rows].join("\n");
+  } finally {
+    const left = await docker("ps", "--all", "--quiet", "--filter", `network=${PREFIX}`);
+    if (left !== "") await docker("rm", "--force", ...left.split("\n"));
+    await docker("volume", "rm", "--force", PREFIX);
+    await docker("network", "rm", PREFIX);
+  }
+}
+
+function naming(name: string): readonly string[] {
+  return ["--name", `${PREFIX}-${name}`, "--network", PREFIX, "--network-alias", name];
+}
+
+async function readyMs(name: string, image: string): Promise<number> {
+  const own = name === "dev-cluster" ? ["--init", "--tmpfs", "/var/lib/dev-cluster:mode=1777"] : [];
+  const env = Object.entries(VARIABLES).flatMap(([key, value]) => ["--env", `${key}=${value}`]);
+  const rest = ["--publish", `127.0.0.1::${PORT}`, "--read-only", "--tmpfs", "/tmp", ...VOLUME, ...own, ...env];
+  return await timed(async () => {
+    const container = await docker("run", "--detach", ...naming(name), ...rest, image);
+    const address = await docker("port", container, `${PORT}/tcp`);
+    const end = performance.now() + READY_TIMEOUT_MS;
+    for (;;) {
+      const answer = await fetch(`http://${address}/readyz`).catch(() => undefined);
+      if (answer?.ok === true) return;
+      if (performance.now() > end) throw new Error(`${name} is not ready: ${(await answer?.text()) ?? "no answer"}`);
+      await sleep(20);
+    }
+  });
+}
+
+async function timed(act: () => Promise<unknown>): Promise<number> {
+  const begin = performance.now();
+  await act();
+  return performance.now() - begin;
+}
+
+async function sizeOf(image: string): Promise<number> {
+  return Number(await docker("image", "inspect", "--format", "{{.Size}}", image));
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+async function docker(...args: readonly string[]): Promise<string> {
+  const { stdout } = await run("docker", args);
+  return stdout.trim();
+}

@@ -1,0 +1,150 @@
+import { readdir, readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { metrics } from "@opentelemetry/api";
+import { startTelemetry } from "@muster/tracing";
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const read = (path: string): Promise<string> => readFile(join(ROOT, path), "utf8");
+
+/** What is not exported by a service of ours: the exporter's own, and the kubelet's about volumes. */
+const FOREIGN = new Map([
+  ["target_info", ["service_name"]],
+  ["kubelet_volume_stats_available_bytes", ["persistentvolumeclaim"]],
+  ["kubelet_volume_stats_capacity_bytes", ["persistentvolumeclaim"]],
+]);
+/** What Prometheus and the exporter add to every series. */
+const COMMON = ["instance", "job", "otel_scope_name"];
+
+type Instrument = { readonly name: string; readonly kind: string; readonly file: string };
+type Rule = { readonly alert: string; readonly expr: string; readonly annotations: { readonly summary: string } };
+
+/** As the exporter calls what an instrument makes. */
+function seriesOf({ name, kind }: Pick<Instrument, "name" | "kind">): string[] {
+  const base = name.replaceAll(".", "_");
+  if (kind === "Histogram") return ["count", "sum", "bucket"].map((part) => `${base}_${part}`);
+  return [/^(?:Observable)?Counter$/.test(kind) ? `${base}_total` : base];
+}
+
+/** Each instrument that the source of services and libraries makes, with the file that gives it its labels. */
+async function instruments(): Promise<Instrument[]> {
+  const found: Instrument[] = [];
+  for (const area of ["apps", "libs"]) {
+    const names = await readdir(join(ROOT, area), { recursive: true });
+    for (const name of names.filter((one) => /^[^/]+\/src\/.*\.ts$/.test(one) && !one.endsWith(".test.ts"))) {
+      const file = await read(join(area, name));
+      for (const [, kind = "", instrument = ""] of file.matchAll(/\.create([A-Za-z]+)\(\s*"([a-z._]+)"/g))
+        found.push({ name: instrument, kind, file });
+    }
+  }
+  return found;
+}
+
+/** Series by their names; each with what its file writes between quotes or before a colon, labels among it. */
+async function exported(): Promise<ReadonlyMap<string, readonly string[]>> {
+  const all = new Map<string, readonly string[]>(FOREIGN);
+  for (const instrument of await instruments()) {
+    const words = [...instrument.file.matchAll(/"([a-z][a-z._]*)"|\b([a-z]\w*)\b/g)].map(
+      ([, quoted, bare]) => quoted ?? bare ?? "",
+    );
+    const labels = [...new Set(words.map((word) => word.replaceAll(".", "_")))];
+    for (const series of seriesOf(instrument))
+      all.set(series, [...labels, ...(series.endsWith("_bucket") ? ["le"] : [])]);
+  }
+  return all;
+}
+
+/** The series of a PromQL expression, and the labels that it selects or groups by. */
+function readExpression(expr: string): { readonly series: readonly string[]; readonly labels: readonly string[] } {
+  const bare = expr.replaceAll(/"[^"]*"/g, '""');
+  const selected = [...bare.matchAll(/(\w+)\s*(?:=~|!~|!=|=)\s*""/g)].map(([, label = ""]) => label);
+  const grouped = [...bare.matchAll(/\b(?:by|on|without)\s*\(([^)]*)\)/g)].flatMap(([, list = ""]) =>
+    list.split(/\s*,\s*/),
+  );
+  const series = [...bare.matchAll(/\b[a-z]+(?:_[a-z0-9]+)+\b(?!\s*\()/g)].map(([name]) => name);
+  const labels = [...selected, ...grouped];
+  return { series: series.filter((name) => !labels.includes(name)), labels };
+}
+
+async function rules(): Promise<Rule[]> {
+  const file = parse(await read("deploy/prometheus/rules.yaml")) as { groups: { rules: Rule[] }[] };
+  return file.groups.flatMap((group) => group.rules);
+}
+
+async function expectExported(expr: string, known: ReadonlyMap<string, readonly string[]>): Promise<void> {
+  const { series, labels } = readExpression(expr);
+  expect(series, expr).not.toEqual([]);
+  for (const name of series) {
+    expect([...known.keys()], expr).toContain(name);
+    for (const label of labels) expect([...(known.get(name) ?? []), ...COMMON], `${name} in ${expr}`).toContain(label);
+  }
+  return Promise.resolve();
+}
+
+it("names what an instrument exports as the exporter does", async () => {
+  const made: readonly Pick<Instrument, "name" | "kind">[] = [
+    { name: "muster.a.b", kind: "Counter" },
+    { name: "muster.some", kind: "UpDownCounter" },
+    { name: "muster.time", kind: "Histogram" },
+    { name: "kube.adds", kind: "ObservableCounter" },
+    { name: "muster.now", kind: "ObservableGauge" },
+  ];
+  await using telemetry = startTelemetry({ service: "demo", version: "0", env: {} });
+  const meter = metrics.getMeter("test");
+  meter.createCounter("muster.a.b").add(1);
+  meter.createUpDownCounter("muster.some").add(1);
+  meter.createHistogram("muster.time", { unit: "ms" }).record(1);
+  meter.createObservableCounter("kube.adds").addCallback((result) => {
+    result.observe(1);
+  });
+  meter.createObservableGauge("muster.now", { unit: "s" }).addCallback((result) => {
+    result.observe(1);
+  });
+  const server = createServer((request, response) => {
+    telemetry.answerScrape(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const text = await (await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)).text();
+  server.close();
+  const scraped = new Set([...text.matchAll(/^(\w+)\{/gm)].map(([, name]) => name));
+  scraped.delete("target_info");
+  expect([...scraped].toSorted()).toEqual(made.flatMap(seriesOf).toSorted());
+});
+
+it("has alerts on metrics and labels that services export, each with a section that says what to do", async () => {
+  const known = await exported();
+  const sections = [...(await read("docs/operations/alerts.md")).matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
+  const alerts = await rules();
+  expect(sections).toEqual(alerts.map(({ alert }) => alert));
+  for (const { expr, annotations } of alerts) {
+    await expectExported(expr, known);
+    const shown = [...annotations.summary.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label);
+    expect(
+      expr.includes("absent(") ||
+        shown.every(
+          (label) => label !== undefined && (label === "instance" || label === "check" || expr.includes(label)),
+        ),
+      annotations.summary,
+    ).toBe(true);
+  }
+});
+
+it("shows on the dashboard only what services export", async () => {
+  const known = await exported();
+  const text = await read("deploy/dashboards/muster.json");
+  const { panels } = JSON.parse(text) as { panels: { title: string; targets?: { expr: string }[] }[] };
+  const shown = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+  expect(shown.length).toBeGreaterThan(10);
+  for (const expr of shown) await expectExported(expr, known);
+});
+
+it("tells in docs/operations.md what to watch of metrics that there are", async () => {
+  const known = await exported();
+  const table = (await read("docs/operations.md")).split("## What to watch")[1]?.split("\n## ")[0] ?? "";
+  const named = [...table.matchAll(/`((?:muster|kube|db)_\w+)/g)].map(([, name = ""]) => name);
+  expect(named.length).toBeGreaterThan(10);
+  for (const name of named) expect([...known.keys()]).toContain(name);
+});

@@ -1,0 +1,81 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { buildSbom } from "../build-sbom.ts";
+import { IMAGES, writeContents } from "../image-contents.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+
+it("names in the bill of materials the innermost package of each bundled file, once, and nothing that moves", () => {
+  const packages = {
+    "": { version: "1.0.0" },
+    "libs/bus": { name: "@muster/bus", version: "1.0.0" },
+    "node_modules/@scope/a": { version: "2.0.0", license: "MIT", integrity: "sha512-AAE=" },
+    "node_modules/@scope/a/node_modules/b": { version: "3.0.0" },
+    "node_modules/unused": { version: "4.0.0" },
+  };
+  const files = [
+    "libs/bus/src/bus.ts",
+    "libs/bus/src/serve.ts",
+    "node_modules/@scope/a/index.js",
+    "node_modules/@scope/a/node_modules/b/index.js",
+    "schemas/job.schema.json",
+  ];
+  const sbom = buildSbom("watcher", files, { packages });
+  expect(sbom).toEqual(buildSbom("watcher", files.toReversed(), { packages }));
+  expect(sbom).toMatchObject({
+    serialNumber: expect.stringMatching(
+      /^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/,
+    ) as string,
+    components: [
+      { purl: "pkg:npm/%40muster/bus@1.0.0" },
+      {
+        purl: "pkg:npm/%40scope/a@2.0.0",
+        licenses: [{ expression: "MIT" }],
+        hashes: [{ alg: "SHA-512", content: "0001" }],
+      },
+      { purl: "pkg:npm/b@3.0.0" },
+    ],
+  });
+  expect(() => buildSbom("watcher", ["node_modules/c/index.js"], { packages })).toThrow("belongs to no package");
+});
+
+it("bundles the same sources into the same bytes, with no path of this machine in them", async () => {
+  const image = IMAGES.find(({ name }) => name === "reservation-manager");
+  if (image === undefined) throw new Error("no such image");
+  const directories = await Promise.all([1, 2].map(() => mkdtemp(join(tmpdir(), "muster-image-"))));
+  try {
+    for (const directory of directories) await writeContents(directory, image);
+    const [first, second] = await Promise.all(directories.map(contentsOf));
+    expect(second).toEqual(first);
+    expect([...(first?.keys() ?? [])].sort()).toEqual([
+      "app/health-check.ts",
+      "app/main.js",
+      "app/main.js.LEGAL.txt",
+      "app/package.json",
+      "usr/share/sbom/reservation-manager.cdx.json",
+    ]);
+    for (const text of first?.values() ?? []) expect(text).not.toContain(ROOT);
+  } finally {
+    await Promise.all(directories.map((directory) => rm(directory, { recursive: true })));
+  }
+});
+
+async function contentsOf(directory: string): Promise<ReadonlyMap<string, string>> {
+  const root = join(directory, "reservation-manager");
+  const files = (await readdir(root, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
+  return new Map(
+    await Promise.all(
+      files.map(async ({ parentPath, name }) => {
+        const file = join(parentPath, name);
+        return [file.slice(root.length + 1), await readFile(file, "utf8")] as const;
+      }),
+    ),
+  );
+}
+
+it("has an image for each app", async () => {
+  const apps = await readdir(join(ROOT, "apps"));
+  expect(IMAGES.map(({ name }) => name)).toEqual(expect.arrayContaining(apps));
+});
