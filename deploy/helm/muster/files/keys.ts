@@ -1,0 +1,1 @@
+../../../../tools/repo/install-keys.ts

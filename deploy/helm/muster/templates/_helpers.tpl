@@ -1,0 +1,63 @@
+{{/* The services that are installed, each as its values over the defaults: a map by name. */}}
+{{- define "muster.services" -}}
+{{- $services := dict -}}
+{{- range $name, $own := .Values.services -}}
+{{- if dig "enabled" true $own -}}
+{{- $_ := set $services $name (mergeOverwrite (deepCopy $.Values.defaults) (deepCopy $own)) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $services -}}
+{{- end -}}
+
+{{/* A file of deploy/kubernetes, with the names of this installation instead of those that stand there. */}}
+{{- define "muster.rights" -}}
+{{- $root := index . 0 -}}
+{{- $file := index . 1 -}}
+{{- $root.Files.Get (printf "files/rights/%s.yaml" $file)
+  | replace "muster-system" $root.Release.Namespace
+  | replace "namespace: default" (printf "namespace: %s" $root.Values.workNamespace)
+  | replace "namespace: machines" (printf "namespace: %s" $root.Values.nodeScaler.machinesNamespace) -}}
+{{- end -}}
+
+{{- define "muster.labels" -}}
+app.kubernetes.io/part-of: muster
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "muster.image" -}}
+{{- $root := index . 0 -}}
+{{ printf "%s/%s:%s" $root.Values.image.repository (index . 1) (default $root.Chart.AppVersion $root.Values.image.tag) }}
+{{- end -}}
+
+{{- define "muster.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* What the level `restricted` asks of pods and containers, and a file system that nobody writes. */}}
+{{- define "muster.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 1000
+runAsGroup: 1000
+seccompProfile: { type: RuntimeDefault }
+{{- end -}}
+{{- define "muster.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end -}}
+
+{{- define "muster.natsUrl" -}}
+{{- if .Values.nats.enabled -}}
+tls://nats.{{ .Release.Namespace }}:4222
+{{- else -}}
+{{ required "nats.url is needed where nats.enabled is false" .Values.nats.url }}
+{{- end -}}
+{{- end -}}
