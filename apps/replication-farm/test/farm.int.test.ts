@@ -30,6 +30,8 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
   beforeAll(async () => {
     if (skip) return;
     world = await farmWorld(await start(), 5);
+    // Before the farms start, so that whichever of them is asked knows it.
+    await labelled("fought", "n-3");
     farms = [await world.startFarm(), await world.startFarm()];
     await ready(world);
   }, 120_000);
@@ -206,7 +208,6 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
   });
 
   it.skipIf(skip)("are refused when an older one would fight with them over nodes", async () => {
-    await labelled("fought", "n-3");
     await apply("older", specOf("fought=yes", 1, { podId: "same" }));
     await expect(apply("newer", specOf("fought in (yes,no)", 1, { podId: "same" }))).rejects.toThrow(
       /replica set older/,
