@@ -117,5 +117,6 @@ function makeContext(server: TestNats, signal: AbortSignal): Parameters<typeof r
     readyWhen: () => undefined,
     alsoCheck: () => undefined,
     natsReplicas: 1,
+    requestRate: { perSecond: 1_000_000, burst: 1_000_000 },
   };
 }

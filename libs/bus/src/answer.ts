@@ -1,26 +1,53 @@
-import { faultOf } from "@muster/faults";
+import { faultOf, type Fault } from "@muster/faults";
 import type { Endpoint, Message, Reply } from "./bus.ts";
-import { replyOfFault } from "./wire-headers.ts";
+import { RequestRates, type Refusal, type RequestRate } from "./request-rates.ts";
+import { replyOfFault, replyOfRefusal } from "./wire-headers.ts";
 
 /** When to ask an endpoint again that has all hands full. */
 export const BUSY_RETRY_MS = 100;
 
 /** The answers of one endpoint, and what they cost; the numbers only grow. */
 export type Answering = {
-  /** Never rejects: a fault of the handler is a reply, anything else is answered as internal. */
-  readonly answer: (message: Message) => Promise<Reply>;
+  /** Never rejects: a fault of the handler is a reply, anything else is answered as internal. `user`: who asks, where that is known. */
+  readonly answer: (message: Message, user?: string) => Promise<Reply>;
   readonly counts: { requests: number; faults: number; refused: number; processingMs: number };
 };
 
-/** Bounds an endpoint: beyond its concurrency a request is refused at once, never queued. */
-export function answering(endpoint: Endpoint): Answering {
+/** Why a request is refused of which nothing was looked at. */
+export type RefusalReason = "rate" | "busy";
+
+/** The refusal of a user who asks for too much, or undefined: the same for all endpoints of a service. */
+export type Admit = (user: string | undefined) => Refusal | undefined;
+
+/** Lets every user make so many requests. Without a rate all of them. `now`: monotonic milliseconds. */
+export function admission(rate: RequestRate | undefined, now: () => number = () => performance.now()): Admit {
+  if (rate === undefined) return () => undefined;
+  const rates = new RequestRates(rate);
+  return (user) => rates.take(user, now());
+}
+
+/** What the endpoints of one service have in common. */
+export type Served = {
+  /** `reservation` */
+  readonly service: string;
+  readonly rate: RequestRate | undefined;
+  readonly admit: Admit;
+  readonly onRefused: (reason: RefusalReason, user: string | undefined) => void;
+  /** To be said to people; not more than once a minute and user. */
+  readonly onGreed: (description: string) => void;
+};
+
+/** Bounds an endpoint: beyond its concurrency, and a user's rate, a request is refused at once, never queued. */
+export function answering(endpoint: Endpoint, served: Served): Answering {
   const counts = { requests: 0, faults: 0, refused: 0, processingMs: 0 };
   let inHand = 0;
-  const answer = async (message: Message): Promise<Reply> => {
+  const answer = async (message: Message, user?: string): Promise<Reply> => {
     counts.requests += 1;
-    if (inHand >= endpoint.concurrency) {
+    const greedy = refuseGreed(served, user);
+    if (greedy !== undefined || inHand >= endpoint.concurrency) {
       counts.refused += 1;
-      return busy(endpoint.name, endpoint.concurrency);
+      if (greedy === undefined) served.onRefused("busy", user);
+      return replyOfRefusal(greedy ?? busy(endpoint.name, endpoint.concurrency));
     }
     inHand += 1;
     const startMs = performance.now();
@@ -37,11 +64,24 @@ export function answering(endpoint: Endpoint): Answering {
   return { answer, counts };
 }
 
-export function busy(endpoint: string, limit: number): Reply {
-  return replyOfFault({
-    code: "limit_exceeded",
-    what: `number of requests in hand of ${endpoint}`,
-    limit,
-    retryAfterMs: BUSY_RETRY_MS,
-  });
+/** The fault of all hands full. */
+export function busy(endpoint: string, limit: number): Fault {
+  const what = `number of requests in hand of ${endpoint}`;
+  return { code: "limit_exceeded", what, limit, retryAfterMs: BUSY_RETRY_MS };
+}
+
+function refuseGreed(served: Served, asker: string | undefined): Fault | undefined {
+  const { service, rate, admit, onRefused, onGreed } = served;
+  const refusal = admit(asker);
+  if (refusal === undefined) return undefined;
+  const { user, retryAfterMs, sayRefused } = refusal;
+  const limit = rate?.perSecond ?? 0;
+  onRefused("rate", user);
+  if (sayRefused !== undefined) onGreed(describeGreed(service, user, limit, sayRefused));
+  return { code: "limit_exceeded", what: `requests a second of ${user} to ${service}`, limit, retryAfterMs };
+}
+
+function describeGreed(service: string, user: string, limit: number, refused: number): string {
+  const what = `${user} makes more than ${limit} requests a second of ${service}`;
+  return `${what}: ${refused} refused since it was last said (MUSTER_REQUESTS_PER_SECOND, MUSTER_REQUESTS_BURST)`;
 }

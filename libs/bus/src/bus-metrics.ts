@@ -6,6 +6,8 @@ export type ConsumerState = { readonly waiting: number; readonly unacknowledged:
 export type BusMetrics = {
   /** Signals that a listener was too slow for. */
   readonly dropped: (subject: string, count: number) => void;
+  /** A request that was refused unread. Users are as few as are told apart. */
+  readonly refused: (service: string, reason: "rate" | "busy" | "reply", user: string) => void;
   /** Observes the consumer whenever the metrics are read, until told otherwise. */
   readonly observe: (stream: string, durable: string, look: () => Promise<ConsumerState | undefined>) => () => void;
 };
@@ -15,6 +17,10 @@ export function busMetrics(): BusMetrics {
   const meter = metrics.getMeter("@muster/bus");
   const dropped = meter.createCounter("muster.bus.signals.dropped", {
     description: "Signals that a listener was too slow for, by pattern of the subject",
+  });
+  const refused = meter.createCounter("muster.bus.requests.refused", {
+    description:
+      "Requests that were refused unread, by service and user: above the user's rate (rate), while all hands were full (busy), or because the answer was to go elsewhere than to an inbox (reply)",
   });
   const gauges = {
     waiting: meter.createObservableGauge("muster.bus.consumer.waiting", {
@@ -31,6 +37,9 @@ export function busMetrics(): BusMetrics {
   return {
     dropped: (subject, count) => {
       dropped.add(count, { "messaging.destination.template": subject });
+    },
+    refused: (service, reason, user) => {
+      refused.add(1, { "rpc.service": service, "muster.bus.reason": reason, "muster.bus.user": user });
     },
     observe: (stream, durable, look) => {
       const attributes = { "messaging.destination.name": stream, "messaging.consumer.group.name": durable };

@@ -11,7 +11,7 @@ import { injectTrace, inSpan } from "@muster/tracing";
 import { backoffMs, pause } from "@muster/backoff";
 import type { Bus, Headers, Reply, RequestOptions } from "./bus.ts";
 import { encodeMessage, tryDecode, typeName } from "./messages.ts";
-import { faultOfReply, header } from "./wire-headers.ts";
+import { faultOfReply, header, isRefusal } from "./wire-headers.ts";
 
 export type CallOptions = {
   /** Time for the whole call, retries included. Default 5000. Crosses the wire and ends the work there too. */
@@ -23,7 +23,8 @@ export type CallOptions = {
 
 /**
  * Whether a call may be made more than once. `safely` (the default: every request of Muster reads, or carries an id by which its service knows it again): also after the
- * service has answered unavailable, and beside one that is not answered for a third of the call's time. `never`: only while nobody is there to receive it.
+ * service has answered unavailable, and beside one that is not answered for a third of the call's time. `never`: only while nobody is there to receive it, and after the
+ * service has refused to look at it.
  */
 export type Repeat = "safely" | "never";
 
@@ -50,7 +51,7 @@ const ABSENT_RETRY_MS = 1000;
 
 /**
  * Calls a service. A restart, a change of leader and the death of a replica are not seen by callers who have the time: they are asked again, with back-off, until the
- * deadline and never beyond it.
+ * deadline and never beyond it. So is a service that refuses the request unread because too many are made, not before it said.
  */
 export function client<Service extends ServiceDescriptor>(
   bus: Bus,
@@ -146,6 +147,7 @@ async function askUntil(
   const endMs = performance.now() + timeoutMs;
   let leftMs = timeoutMs;
   for (let attempt = 1; ; attempt += 1) {
+    let waitMs = backoffMs(attempt, RETRY);
     if (signal?.aborted === true) throw new FaultError({ code: "cancelled", operation: route.operation });
     const asked = await askOnce(route, payload, timeoutMs, requestOptions(route, leftMs, { repeat, signal, callId }));
     let failure: FaultError;
@@ -153,12 +155,16 @@ async function askUntil(
       const fault = faultOfReply(asked);
       if (fault === undefined) return asked;
       failure = new FaultError(fault);
-      if (fault.code !== "unavailable" || repeat === "never") throw failure;
+      if (fault.code === "limit_exceeded" && isRefusal(asked)) {
+        // Not before it was said, however much time is left: earlier it would be refused again, and cost the service as much.
+        waitMs += fault.retryAfterMs;
+        if (performance.now() + waitMs + LAST_ATTEMPT_MS > endMs) throw failure;
+      } else if (fault.code !== "unavailable" || repeat === "never") throw failure;
     } else {
       failure = asked;
     }
     leftMs = endMs - performance.now();
-    if (leftMs > 0) await pause(Math.min(backoffMs(attempt, RETRY), leftMs), signal);
+    if (leftMs > 0) await pause(Math.min(waitMs, leftMs), signal);
     leftMs = endMs - performance.now();
     if (leftMs < LAST_ATTEMPT_MS) throw failure;
   }

@@ -3,6 +3,7 @@ import { FaultError, isFaultError } from "@muster/faults";
 import { subjects } from "@muster/proto";
 import type { NatsAccess } from "./nats-access.ts";
 import { connectNats, type NatsBus } from "./nats-bus.ts";
+import type { RequestRate } from "./request-rates.ts";
 import { isCredentialRefused, REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
 
 /** After so long without a connection it is said. */
@@ -18,6 +19,7 @@ export type ServiceConnection = {
   readonly service: string;
   readonly instance: string;
   readonly natsReplicas: number;
+  readonly requestRate: RequestRate;
   readonly signal: AbortSignal;
   alsoCheck(name: string, check: () => string | undefined): void;
 };
@@ -31,7 +33,7 @@ export async function connectService(
   context: ServiceConnection,
   onStatus?: (status: BusStatus) => void,
 ): Promise<NatsBus> {
-  const { config, logger, service, instance, natsReplicas, signal } = context;
+  const { config, logger, service, instance, natsReplicas, requestRate, signal } = context;
   let trouble: string | undefined;
   context.alsoCheck("nats", () => trouble);
   for (let attempt = 1; ; attempt += 1) {
@@ -41,6 +43,7 @@ export async function connectService(
         name: instance,
         inboxPrefix: subjects.inbox(service),
         replicas: natsReplicas,
+        requestRate,
         timeoutMs: ATTEMPT_MS,
         onStatus: (status, detail) => {
           if (status === "credential_refused") trouble = detail;

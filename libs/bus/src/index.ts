@@ -34,6 +34,7 @@ export type { NatsAccess, NatsTls } from "./nats-access.ts";
 export type { NatsBus, NatsOptions } from "./nats-bus.ts";
 export type { BusStatus } from "./nats-link.ts";
 export type { DiscoveredService, DroppedSignals } from "./nats-services.ts";
+export type { RequestRate } from "./request-rates.ts";
 export { natsError, natsFault } from "./nats-fault.ts";
 export { faultFromProto, faultToProto } from "./messages.ts";
 export { memoryBus, MemoryWorld } from "./memory-bus.ts";

@@ -1,12 +1,13 @@
 import { FaultError } from "@muster/faults";
 import { within } from "@muster/backoff";
-import { answering } from "./answer.ts";
+import { admission, answering, type Served } from "./answer.ts";
 import type { Bus, ConsumeOptions, Delivery, Endpoint, Headers, Message, Reply, StreamConfig } from "./bus.ts";
 import { deliver } from "./delivery.ts";
 import { InHand } from "./in-hand.ts";
 import { describeSlowListener, listening } from "./listening.ts";
 import { checkSize, excessiveBytes, tooLarge } from "./message-size.ts";
 import { MemoryStream, type Timers } from "./memory-stream.ts";
+import type { RequestRate } from "./request-rates.ts";
 import { matchesSubject, overlap } from "./subject-pattern.ts";
 import { replyOfFault } from "./wire-headers.ts";
 
@@ -24,7 +25,7 @@ const realTimers: Timers = {
   },
 };
 
-type Responder = { readonly answer: (message: Message) => Promise<Reply> };
+type Responder = { readonly answer: (message: Message, user: string | undefined) => Promise<Reply> };
 type Listener = { readonly pattern: string; readonly handler: (message: Message) => void };
 
 /** What a NATS server would hold: several buses that share one see each other, and its streams outlive them. */
@@ -42,15 +43,19 @@ export class MemoryWorld {
 export type MemoryOptions = {
   /** A world of its own when absent. */
   readonly world?: MemoryWorld;
-  /** Told when a listener is too slow and loses signals. */
-  readonly onStatus?: (status: "slow_consumer", detail: string) => void;
+  /** Who asks over this bus, as its inbox says it of a connection. */
+  readonly user?: string;
+  /** How many requests each user may make of each service that is served here; absent: any number. By the world's clock. */
+  readonly requestRate?: RequestRate;
+  /** Told when a listener is too slow and loses signals, and when somebody asks for too much. */
+  readonly onStatus?: (status: "slow_consumer" | "refusing", detail: string) => void;
   /** Disposing waits this long for what is in hand, then leaves it. Default 10 s. */
   readonly drainMs?: number;
 };
 
 /** The in-memory twin: the same promises in one process, for fast tests and simulation. Acknowledgement waits and redeliveries follow the world's timers. */
 export function memoryBus(options: MemoryOptions = {}): Bus {
-  const { world = new MemoryWorld(), drainMs = 10_000 } = options;
+  const { world = new MemoryWorld(), drainMs = 10_000, user, requestRate: rate, onStatus } = options;
   const parts = new Set<AsyncDisposable>();
   let closed = false;
   const owned = (dispose: () => Promise<void>): AsyncDisposable => {
@@ -62,18 +67,29 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
     parts.add(own);
     return own;
   };
+  const common = (service: string): Served => ({
+    service,
+    rate,
+    admit: admission(rate, world.timers.now),
+    onRefused: () => undefined,
+    onGreed: (description) => onStatus?.("refusing", description),
+  });
   const open = (operation: string): void => {
     if (closed) throw new FaultError({ code: "cancelled", operation });
   };
   return {
     request: async (subject, payload, requestOptions) => {
       open(`request to ${subject}`);
-      return request(world, { subject, payload, headers: requestOptions.headers ?? NO_HEADERS }, requestOptions);
+      return request(
+        world,
+        { subject, payload, headers: requestOptions.headers ?? NO_HEADERS },
+        { ...requestOptions, user },
+      );
     },
     respond: async (service, endpoints) => {
       open(`serving ${service.name}`);
       await Promise.resolve();
-      return owned(respond(world, endpoints, drainMs));
+      return owned(respond(world, endpoints, drainMs, common(service.name)));
     },
     signal: (subject, payload, headers = NO_HEADERS) => {
       if (closed) return;
@@ -89,7 +105,7 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
       open(`listening to ${subject}`);
       await Promise.resolve();
       const { take, idle } = listening(subject, handler, listenOptions, (slow) => {
-        options.onStatus?.("slow_consumer", describeSlowListener(slow));
+        onStatus?.("slow_consumer", describeSlowListener(slow));
       });
       const listener = { pattern: subject, handler: take };
       world.listeners.add(listener);
@@ -152,7 +168,7 @@ function streamsOf(world: MemoryWorld, open: (operation: string) => void): Strea
 function request(
   world: MemoryWorld,
   message: Message,
-  options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
+  options: { readonly timeoutMs: number; readonly signal?: AbortSignal; readonly user: string | undefined },
 ): Promise<Reply> {
   const { timeoutMs, signal } = options;
   const operation = `request to ${message.subject}`;
@@ -182,7 +198,7 @@ function request(
       // The one who answers goes to the end of the row: replicas share the work.
       responders.push(responder);
       signal?.addEventListener("abort", abort, { once: true });
-      void responder.answer({ ...message, payload: message.payload.slice() }).then((reply) => {
+      void responder.answer({ ...message, payload: message.payload.slice() }, options.user).then((reply) => {
         done();
         resolve(reply);
       });
@@ -190,12 +206,17 @@ function request(
   });
 }
 
-function respond(world: MemoryWorld, endpoints: readonly Endpoint[], drainMs: number): () => Promise<void> {
+function respond(
+  world: MemoryWorld,
+  endpoints: readonly Endpoint[],
+  drainMs: number,
+  served: Served,
+): () => Promise<void> {
   const inHand = new InHand();
   const added = endpoints.map((endpoint) => {
-    const { answer } = answering(endpoint);
+    const { answer } = answering(endpoint, served);
     const responder: Responder = {
-      answer: (message) => inHand.run(async () => checkReply(message.subject, await answer(message))),
+      answer: (message, user) => inHand.run(async () => checkReply(message.subject, await answer(message, user))),
     };
     const responders = world.responders.get(endpoint.subject) ?? [];
     responders.push(responder);

@@ -18,6 +18,7 @@ import {
   type DiscoveredService,
   type DroppedSignals,
 } from "./nats-services.ts";
+import type { RequestRate } from "./request-rates.ts";
 import { natsStreams } from "./nats-streams.ts";
 
 /** For one request about streams and consumers; it is repeated. */
@@ -32,6 +33,8 @@ export type NatsOptions = NatsAccess & {
   readonly onStatus?: (status: BusStatus, detail: string) => void;
   /** Of every stream and bucket that is opened over this connection; one that has another number is changed. Absent: new ones have one, others are left as they are. */
   readonly replicas?: number;
+  /** How many requests each user may make of each service that is served over this connection; more are refused. Absent: any number. */
+  readonly requestRate?: RequestRate;
   /** Disposing waits this long for what is in hand, then leaves it. Default 10 s. */
   readonly drainMs?: number;
 };
@@ -47,7 +50,8 @@ export type NatsBus = Bus & {
 
 /** Connects, and reconnects for ever with back-off. Rejects with FaultError unavailable when the first connection cannot be made within timeoutMs (default 10 s). */
 export async function connectNats(options: NatsOptions & { readonly timeoutMs?: number }): Promise<NatsBus> {
-  const { drainMs = 10_000 } = options;
+  const { drainMs = 10_000, requestRate: rate } = options;
+  const serving = { drainMs, rate };
   const link = await NatsLink.open(options);
   const { connection } = link;
   if (options.replicas !== undefined) keepReplicas(connection, options.replicas);
@@ -67,7 +71,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
   return {
     connection,
     request: (subject, payload, requestOptions) => requests.request(subject, payload, requestOptions),
-    respond: async (service, endpoints) => owned(await respondOnNats(link, service, endpoints, drainMs)),
+    respond: async (service, endpoints) => owned(await respondOnNats(link, service, endpoints, serving)),
     signal: (subject, payload, headers) => {
       signal(link, subject, payload, headers);
     },

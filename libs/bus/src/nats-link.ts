@@ -24,10 +24,11 @@ const PINGS_UNANSWERED_MAX = 2;
 const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 /**
- * What a connection says of itself: lost; back; a listener here is too slow and loses signals; the server has refused something; it does not take our credential, or no
- * longer. The detail names the server, the subject or the user, and what to do.
+ * What a connection says of itself: lost; back; a listener here is too slow and loses signals; the server has refused something; we refuse what somebody asks; the server
+ * does not take our credential, or no longer. The detail names the server, the subject or the user, and what to do.
  */
-export type BusStatus = "disconnected" | "reconnected" | "slow_consumer" | "refused" | "credential_refused";
+export type BusStatus =
+  "disconnected" | "reconnected" | "slow_consumer" | "refused" | "refusing" | "credential_refused";
 
 export type LinkOptions = NatsAccess & {
   readonly name: string;
@@ -184,6 +185,11 @@ export class NatsLink {
     this.metrics.dropped(listener.subject, fresh);
     this.dropped.set(listener.subject, (this.dropped.get(listener.subject) ?? 0) + fresh);
     this.#onStatus?.("slow_consumer", describeSlowListener(listener));
+  }
+
+  /** Requests are refused unread, for a reason that people should know. */
+  refusing(detail: string): void {
+    this.#onStatus?.("refusing", detail);
   }
 
   async #follow(): Promise<void> {

@@ -1,13 +1,14 @@
 import { Svcm, type Service, type ServiceInfo, type ServiceStats } from "@nats-io/services";
-import type { Msg } from "@nats-io/nats-core";
+import type { Msg, NatsConnection } from "@nats-io/nats-core";
 import { backoffMs, pause, within } from "@muster/backoff";
-import { answering, type Answering } from "./answer.ts";
+import { admission, answering, type Answering, type Served } from "./answer.ts";
 import type { Endpoint, Reply, ServiceIdentity } from "./bus.ts";
 import { InHand } from "./in-hand.ts";
 import { excessiveBytes, tooLarge } from "./message-size.ts";
 import { natsError, isNoResponders } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
+import { isInbox, OTHERS, userOfInbox, type RequestRate } from "./request-rates.ts";
 import { replyOfFault } from "./wire-headers.ts";
 
 /** A reply that cannot be sent because the connection is down waits this long for it; its caller has given up by then. */
@@ -36,19 +37,29 @@ export type DroppedSignals = {
   readonly dropped: number;
 };
 
+export type ServingOptions = { readonly drainMs: number; readonly rate: RequestRate | undefined };
+
 /** Answers requests as a NATS service, so that `nats micro` shows it. Resolved when the server knows the subscriptions. */
 export async function respondOnNats(
   link: NatsLink,
   identity: ServiceIdentity,
   endpoints: readonly Endpoint[],
-  drainMs: number,
+  options: ServingOptions,
 ): Promise<AsyncDisposable> {
+  const { drainMs, rate } = options;
   const { name, version, description, metadata = {} } = identity;
   const inHand = new InHand();
   const served = new Map<string, Answering>();
+  const common: Served = {
+    service: name,
+    rate,
+    admit: admission(rate),
+    onRefused: (reason, user) => link.metrics.refused(name, reason, user ?? OTHERS),
+    onGreed: (description) => link.refusing(description),
+  };
   let service: Service;
   try {
-    service = await new Svcm(link.connection).add({
+    service = await new Svcm(answeringInboxes(link, name)).add({
       name,
       version,
       description,
@@ -60,7 +71,7 @@ export async function respondOnNats(
       },
     });
     for (const endpoint of endpoints) {
-      const { answer, counts } = answering(endpoint);
+      const { answer, counts } = answering(endpoint, common);
       served.set(endpoint.subject, { answer, counts });
       service.addEndpoint(endpoint.name, {
         subject: endpoint.subject,
@@ -69,7 +80,10 @@ export async function respondOnNats(
           void inHand.run(async () => {
             const { subject, data: payload, headers } = message;
             const { losses } = link;
-            const reply = await answer({ subject, payload, headers: fromNatsHeaders(headers) });
+            const reply = await answer(
+              { subject, payload, headers: fromNatsHeaders(headers) },
+              userOfInbox(message.reply),
+            );
             if (link.up && link.losses === losses) send(link, message, reply);
             else await insist(link, message, reply);
           });
@@ -87,6 +101,31 @@ export async function respondOnNats(
       await within(drainMs, link.flush());
     },
   };
+}
+
+/**
+ * The connection, over which no request arrives whose answer is to go elsewhere than to an inbox. NATS lets whoever may ask name any subject for the answer, and we may send to
+ * some that he may not: buckets, the log, the API that empties them. So also for the questions that the library of services answers by itself.
+ */
+function answeringInboxes(link: NatsLink, service: string): NatsConnection {
+  const { connection } = link;
+  const subscribe: NatsConnection["subscribe"] = (subject, options = {}) => {
+    const { callback } = options;
+    if (callback === undefined) return connection.subscribe(subject, options);
+    return connection.subscribe(subject, {
+      ...options,
+      callback: (error, message) => {
+        if (error !== null || isInbox(message.reply)) void callback(error, message);
+        else link.metrics.refused(service, "reply", OTHERS);
+      },
+    });
+  };
+  return new Proxy(connection, {
+    get: (target, key) => {
+      const value: unknown = key === "subscribe" ? subscribe : Reflect.get(target, key);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
 }
 
 /** Asks all replicas of all services who they are. */

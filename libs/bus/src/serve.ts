@@ -9,12 +9,12 @@ import {
 } from "@muster/proto";
 import { extractTrace, inSpan } from "@muster/tracing";
 import { within } from "@muster/backoff";
-import { BUSY_RETRY_MS } from "./answer.ts";
+import { busy } from "./answer.ts";
 import type { Bus, Endpoint, Message, Reply } from "./bus.ts";
 import { CallInHand } from "./call.ts";
 import { DEFAULT_TIMEOUT_MS } from "./client.ts";
 import { encodeMessage, ownDefaults, tryDecode, typeName } from "./messages.ts";
-import { header, replyOf, replyOfFault, timeoutOf } from "./wire-headers.ts";
+import { header, replyOf, replyOfFault, replyOfRefusal, timeoutOf } from "./wire-headers.ts";
 
 export type CallContext = {
   /** Aborted at the caller's deadline, when the caller gives up, and when the service stops. */
@@ -125,13 +125,7 @@ async function answer(work: Work, message: Message): Promise<Reply> {
   const { service, method, concurrency } = work;
   const operation = `${service.area}.${method.verb}`;
   // Also counts handlers that outlive their deadline, so that ignoring the signal cannot pile up work without limit.
-  if (work.running >= concurrency)
-    throw new FaultError({
-      code: "limit_exceeded",
-      what: `number of requests in hand of ${operation}`,
-      limit: concurrency,
-      retryAfterMs: BUSY_RETRY_MS,
-    });
+  if (work.running >= concurrency) return replyOfRefusal(busy(operation, concurrency));
   const request: unknown = tryDecode(method.request, message.payload);
   if (typeof request !== "object" || request === null)
     throw new FaultError({

@@ -11,6 +11,8 @@ export const header = {
   type: "Muster-Type",
   /** Milliseconds that the caller still waits. A span, not a time of day, so that clocks may differ. */
   timeout: "Muster-Timeout-Ms",
+  /** On a fault: the service did not look at the request, and it may be sent again when the fault says. */
+  refused: "Muster-Refused",
   /** Names one call, for its cancellation. */
   callId: "Muster-Call-Id",
   /** Why a message was put on a dead-letter subject, where it came from, and what became of it there. */
@@ -41,6 +43,16 @@ export function replyOfFault(fault: Fault): Reply {
       [header.errorText, headerText(text)],
     ]),
   };
+}
+
+/** The reply to a request that was not looked at: whoever asked may ask again once the fault's time has passed, whatever the request does. */
+export function replyOfRefusal(fault: Fault): Reply {
+  const { payload, headers } = replyOfFault(fault);
+  return { payload, headers: new Map([...headers, [header.refused, "true"]]) };
+}
+
+export function isRefusal(reply: Reply): boolean {
+  return reply.headers.has(header.refused);
 }
 
 export function faultOfReply(reply: Reply): Fault | undefined {

@@ -10,13 +10,18 @@ import {
   type CallContext,
   type Handlers,
   type Message,
+  type RequestRate,
   type ServeOptions,
 } from "../src/index.ts";
 import { answered } from "./answered.ts";
 
 /** Where buses meet: one nats-server, or one memory. */
 export type TestWorld = AsyncDisposable & {
-  connect(name: string, onStatus?: (status: string, detail: string) => void): Promise<Bus>;
+  connect(
+    name: string,
+    onStatus?: (status: string, detail: string) => void,
+    options?: { readonly user?: string; readonly requestRate?: RequestRate },
+  ): Promise<Bus>;
 };
 
 type Reservations = Handlers<typeof ReservationService>;
@@ -247,13 +252,13 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const held = Promise.withResolvers<object>();
       await using _service = await served({ listPools: () => held.promise }, { concurrency: 2 });
       const { listPools } = client(caller, ReservationService);
-      const calls = Array.from({ length: 3 }, () => listPools({}).then(() => undefined, faultOf));
-      const first = await Promise.race(calls);
-      expect(first).toMatchObject({ code: "limit_exceeded", limit: 2 });
-      expect(first).toHaveProperty("retryAfterMs", expect.any(Number));
+      const calls = [listPools({}), listPools({})];
+      const refused = await faultFrom(listPools({}, { timeoutMs: 100 }));
+      expect(refused).toMatchObject({ code: "limit_exceeded", limit: 2 });
+      expect(refused).toHaveProperty("retryAfterMs", expect.any(Number));
+      const patient = listPools({}, { repeat: "never" });
       held.resolve({});
-      expect((await Promise.all(calls)).filter((fault) => fault === undefined)).toHaveLength(2);
-      await listPools({});
+      await Promise.all([...calls, patient]);
     });
 
     it("counts handlers that go on after their deadline against the limit", async () => {
@@ -261,9 +266,51 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await using _service = await served({ listPools: () => held.promise }, { concurrency: 1 });
       const { listPools } = client(caller, ReservationService);
       expect(await faultFrom(listPools({}, { timeoutMs: 50 }))).toMatchObject({ code: "deadline_exceeded" });
-      expect(await faultFrom(listPools({}))).toMatchObject({ code: "limit_exceeded", limit: 1 });
+      expect(await faultFrom(listPools({}, { timeoutMs: 100 }))).toMatchObject({ code: "limit_exceeded", limit: 1 });
       held.resolve({});
       await until("the place is free", () => listPools({}));
+    });
+
+    describe("a service that limits what each user may ask", () => {
+      const limited = async (requestRate: RequestRate, said: string[][] = []) => {
+        const seen: string[] = [];
+        const bus = await world.connect("service", (...words) => said.push(words), { requestRate });
+        const handlers = answered({
+          reserve: ({ requestId }) => {
+            seen.push(requestId);
+            return Promise.resolve({});
+          },
+        });
+        await serve(bus, ReservationService, handlers, identity);
+        return { seen, [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose]() };
+      };
+      const asking = async (user: string) =>
+        client(await world.connect(user, undefined, { user }), ReservationService, { repeat: "never" });
+
+      it("refuses more before its handler sees it, says when to ask again, and goes on answering others", async () => {
+        const said: string[][] = [];
+        await using service = await limited({ perSecond: 0.001, burst: 3 }, said);
+        const [greedy, modest] = [await asking("greedy"), await asking("modest")];
+        for (const requestId of ["1", "2", "3"]) await greedy.reserve({ requestId });
+        for (const requestId of ["4", "5"]) {
+          const fault = await faultFrom(greedy.reserve({ requestId }));
+          expect(fault).toMatchObject({ code: "limit_exceeded", what: "requests a second of greedy to reservation" });
+          expect(fault).toHaveProperty("retryAfterMs", expect.closeTo(1_000_000, -5));
+        }
+        await modest.reserve({ requestId: "other" });
+        expect(service.seen).toEqual(["1", "2", "3", "other"]);
+        expect(said.map(([status]) => status)).toEqual(["refusing"]);
+        expect(said[0]?.[1]).toContain("greedy makes more than 0.001 requests a second of reservation: 1 refused");
+      });
+
+      it("is asked again no sooner than it said, so that whoever has the time is answered", async () => {
+        await using service = await limited({ perSecond: 10, burst: 1 });
+        const { reserve } = await asking("patient");
+        const startMs = performance.now();
+        await Promise.all(["1", "2", "3", "4"].map((requestId) => reserve({ requestId }, { timeoutMs: 20_000 })));
+        expect(performance.now() - startMs).toBeGreaterThan(299);
+        expect(service.seen.toSorted()).toEqual(["1", "2", "3", "4"]);
+      });
     });
 
     it("shares requests among replicas and answers each once", async () => {

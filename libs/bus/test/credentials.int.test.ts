@@ -61,6 +61,7 @@ function contextOf(variables: Readonly<Record<string, string>>, signal: AbortSig
     service: "watcher",
     instance: "watcher-1",
     natsReplicas: 1,
+    requestRate: { perSecond: 1000, burst: 2000 },
     signal,
     alsoCheck: (name: string, check: () => string | undefined) => checks.set(name, check),
   };

@@ -6,7 +6,8 @@ import { eventSuite } from "./event-suite.ts";
 function openWorld(): Promise<TestWorld> {
   const world = new MemoryWorld();
   return Promise.resolve({
-    connect: (_name, onStatus = () => undefined) => Promise.resolve(memoryBus({ world, onStatus })),
+    connect: (_name, onStatus = () => undefined, options = {}) =>
+      Promise.resolve(memoryBus({ world, onStatus, ...options })),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   });
 }

@@ -35,6 +35,28 @@ it("shows how far behind a consumer is and what a slow listener lost", async () 
   await until("all are counted", async () => /signals_dropped_total\{[^}]*\} 3/.test(await scrape(telemetry)));
 });
 
+it("counts the requests that it refuses, by user and reason", async () => {
+  await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
+  await using server = await natsServer();
+  const { url, token } = server;
+  const requestRate = { perSecond: 0.001, burst: 1 };
+  await using bus = await connectNats({ url, token, name: "tested", inboxPrefix: "_INBOX.asker", requestRate });
+  const handler = () => Promise.resolve({ payload: new Uint8Array(), headers: new Map<string, string>() });
+  const endpoint = { name: "one", subject: "asked.one", concurrency: 9, handler };
+  await bus.respond({ name: "answers", version: "1.0.0", description: "tested" }, [endpoint]);
+  for (let n = 0; n < 3; n += 1) await bus.request("asked.one", new Uint8Array(), { timeoutMs: 5000 });
+  bus.connection.publish("asked.one", "", { reply: "elsewhere" });
+  const counted = (reason: string, user: string, count: number) =>
+    new RegExp(
+      `requests_refused_total\\{rpc_service="answers",muster_bus_reason="${reason}",muster_bus_user="${user}"[^}]*\\} ${count}`,
+    );
+  const both = [counted("rate", "asker", 2), counted("reply", "others", 1)];
+  await until("both are counted", async () => {
+    const text = await scrape(telemetry);
+    return both.every((line) => line.test(text));
+  });
+});
+
 it("goes on answering scrapes while the server is away", async () => {
   await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();

@@ -8,8 +8,10 @@ async function openWorld(): Promise<TestWorld> {
   const server = await natsServer();
   const buses: NatsBus[] = [];
   return {
-    connect: async (name, onStatus = () => undefined) => {
-      const bus = await connectNats({ url: server.url, token: server.token, name, onStatus });
+    connect: async (name, onStatus = () => undefined, { user, requestRate } = {}) => {
+      const inbox = user === undefined ? {} : { inboxPrefix: `_INBOX.${user}` };
+      const limits = requestRate === undefined ? {} : { requestRate };
+      const bus = await connectNats({ url: server.url, token: server.token, name, onStatus, ...inbox, ...limits });
       buses.push(bus);
       return bus;
     },

@@ -20,6 +20,8 @@ export type ServiceContext<Config> = {
   readonly version: string;
   /** Of every stream and bucket (MUSTER_NATS_REPLICAS, default 1): for `connectNats`. */
   readonly natsReplicas: number;
+  /** What one user may ask of this process (MUSTER_REQUESTS_PER_SECOND, default 1000, after MUSTER_REQUESTS_BURST, default 2000, at once): for whoever connects. */
+  readonly requestRate: { readonly perSecond: number; readonly burst: number };
   /**
    * Ready (HTTP /readyz) once this was called, and only while every check returns undefined; a check returns what is missing. Call it when everything is open.
    */
@@ -43,7 +45,7 @@ const STARTING = "started";
 
 /**
  * The whole of a service's main: configuration (all problems in one message, exit code 2), telemetry, logger, signals, and an HTTP server with /livez, /readyz and
- * /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. MUSTER_NATS_REPLICAS is for whoever connects. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after
+ * /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. MUSTER_NATS_REPLICAS, MUSTER_REQUESTS_PER_SECOND and MUSTER_REQUESTS_BURST are for whoever connects. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after
  * the first, ends the process at once.
  */
 export async function runService<Config>(definition: ServiceDefinition<Config>): Promise<void> {
@@ -77,6 +79,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
       instance,
       version: VERSION,
       natsReplicas: common.natsReplicas,
+      requestRate: common.requestRate,
       readyWhen: (name, check) => {
         checks.delete(STARTING);
         checks.set(name, check);
@@ -115,6 +118,10 @@ function configure<Config>(definition: ServiceDefinition<Config>) {
       httpAddress: read.text("MUSTER_HTTP_ADDR", "127.0.0.1:0"),
       logLevel: read.oneOf("MUSTER_LOG_LEVEL", LOG_LEVELS, "info"),
       natsReplicas: read.integer("MUSTER_NATS_REPLICAS", { fallback: 1, min: 1, max: 5 }),
+      requestRate: {
+        perSecond: read.integer("MUSTER_REQUESTS_PER_SECOND", { fallback: 1000, min: 1, max: 1_000_000 }),
+        burst: read.integer("MUSTER_REQUESTS_BURST", { fallback: 2000, min: 1, max: 10_000_000 }),
+      },
       stopTimeoutMs: read.integer("MUSTER_STOP_TIMEOUT_MS", { fallback: 20_000, min: 0, max: 600_000 }),
     }));
     return { common, config: definition.readConfig(process.env) };

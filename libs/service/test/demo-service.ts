@@ -9,9 +9,9 @@ await runService({
       stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail", "never-ready"], "orderly"),
       limit: read.integer("DEMO_LIMIT", { fallback: 1, min: 1, max: 9 }),
     })),
-  run: async ({ config, signal, logger, natsReplicas, readyWhen }) => {
+  run: async ({ config, signal, logger, natsReplicas, requestRate, readyWhen }) => {
     if (config.stop !== "never-ready") readyWhen("limit", () => (config.limit > 1 ? "limit is above 1" : undefined));
-    logger.info({ token: "secret-token", limit: config.limit, natsReplicas }, "running");
+    logger.info({ token: "secret-token", limit: config.limit, natsReplicas, requestRate }, "running");
     if (config.stop === "fail") throw new Error("on purpose");
     await once(signal, "abort");
     if (config.stop === "hang") await new Promise(() => setInterval(() => undefined, 1000));

@@ -123,6 +123,16 @@ it.each([
   await until("it says so", () => service.lines().some((line) => line["natsReplicas"] === replicas));
 });
 
+it.each([
+  { env: {}, is: { perSecond: 1000, burst: 2000 } },
+  { env: { MUSTER_REQUESTS_PER_SECOND: "50", MUSTER_REQUESTS_BURST: "60" }, is: { perSecond: 50, burst: 60 } },
+])("hands on how many requests a user may make: $is.perSecond a second, $is.burst at once", async ({ env, is }) => {
+  const service = start(env);
+  await service.address();
+  const running = await until("it says so", () => service.lines().find(({ msg }) => msg === "running"));
+  expect(running["requestRate"]).toEqual(is);
+});
+
 it("refuses more replicas than NATS can have", async () => {
   const service = start({ MUSTER_NATS_REPLICAS: "7" });
   expect(await service.exit).toEqual([2, null]);

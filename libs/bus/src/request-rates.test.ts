@@ -1,0 +1,133 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decideRate, isInbox, OTHERS, RequestRates, USERS_MAX, userOfInbox } from "./request-rates.ts";
+
+const never = -Infinity;
+
+describe("one bucket", () => {
+  const rate = { perSecond: 10, burst: 3 };
+  it.each([
+    { name: "that nothing was taken of gives one", fullAtMs: never, atMs: 0, is: { do: "take", fullAtMs: 100 } },
+    { name: "gives the last of its burst", fullAtMs: 200, atMs: 0, is: { do: "take", fullAtMs: 300 } },
+    { name: "that is empty says when one comes back", fullAtMs: 300, atMs: 0, is: { do: "refuse", retryAfterMs: 100 } },
+    { name: "gives it then", fullAtMs: 300, atMs: 100, is: { do: "take", fullAtMs: 400 } },
+    { name: "does not give it before", fullAtMs: 300, atMs: 99, is: { do: "refuse", retryAfterMs: 1 } },
+    { name: "saves no more than its burst", fullAtMs: 300, atMs: 99_000, is: { do: "take", fullAtMs: 99_100 } },
+  ])("$name", ({ fullAtMs, atMs, is }) => {
+    expect(decideRate(rate, fullAtMs, atMs)).toEqual(is);
+  });
+});
+
+const rates = fc.record({ perSecond: fc.integer({ min: 1, max: 5000 }), burst: fc.integer({ min: 1, max: 500 }) });
+const steps = fc.array(fc.integer({ min: 0, max: 2000 }), { maxLength: 200 });
+
+it("never gives more than the burst and what came back, in any stretch of time", () => {
+  fc.assert(
+    fc.property(rates, steps, (rate, pauses) => {
+      const users = new RequestRates(rate);
+      const taken: number[] = [];
+      let nowMs = 0;
+      for (const pause of pauses) {
+        nowMs += pause;
+        for (let n = 0; n < 5; n += 1) if (users.take("a", nowMs) === undefined) taken.push(nowMs);
+      }
+      for (const [first, fromMs] of taken.entries())
+        for (const [last, toMs] of taken.entries())
+          if (last >= first)
+            expect(last - first + 1).toBeLessThanOrEqual(
+              rate.burst + ((toMs - fromMs) * rate.perSecond) / 1000 + 0.01 * (last - first + 1),
+            );
+    }),
+    { numRuns: 50 },
+  );
+});
+
+it("takes a request that comes when the last refusal said, and none that comes before", () => {
+  fc.assert(
+    fc.property(rates, fc.integer({ min: 0, max: 10_000 }), (rate, startMs) => {
+      const users = new RequestRates(rate);
+      let refusal = users.take("a", startMs);
+      for (let n = 0; n < rate.burst && refusal === undefined; n += 1) refusal = users.take("a", startMs);
+      const { retryAfterMs = 0 } = refusal ?? {};
+      expect(retryAfterMs).toBeGreaterThanOrEqual(1);
+      expect(retryAfterMs).toBeLessThanOrEqual(Math.ceil(1000 / rate.perSecond));
+      expect(users.take("a", startMs + retryAfterMs)).toBeUndefined();
+    }),
+  );
+});
+
+it("lets no user take what is another's, however many ask", () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat({ max: 99 }), { maxLength: 500 }), (noise) => {
+      const users = new RequestRates({ perSecond: 1, burst: 1 });
+      expect(users.take("honest", 0)).toBeUndefined();
+      for (const n of noise) users.take(`noise-${n}`, n);
+      expect(users.take("honest", 1000)).toBeUndefined();
+      expect(users.size).toBeLessThanOrEqual(USERS_MAX + 1);
+    }),
+  );
+});
+
+describe("more users than are told apart", () => {
+  const rate = { perSecond: 1, burst: 2 };
+  const full = (): RequestRates => {
+    const users = new RequestRates(rate);
+    for (let n = 0; n < USERS_MAX; n += 1) for (let times = 0; times < 3; times += 1) users.take(`user-${n}`, 0);
+    return users;
+  };
+
+  it("share one bucket", () => {
+    const users = full();
+    const answers = ["late", "later", "latest"].map((name) => users.take(name, 0)?.user);
+    expect(answers).toEqual([undefined, undefined, OTHERS]);
+    expect(users.take(undefined, 0)).toMatchObject({ user: OTHERS });
+    expect(users.size).toBe(USERS_MAX + 1);
+  });
+
+  it("get a place of their own once another one's bucket is full and he was not told of lately", () => {
+    const users = full();
+    expect(users.take("late", 59_999)).toBeUndefined();
+    expect(users.size).toBe(USERS_MAX + 1);
+    expect(users.take("later", 60_000)).toBeUndefined();
+    for (let n = 0; n < 3; n += 1) users.take("later", 60_000);
+    expect(users.take("later", 60_000)).toMatchObject({ user: "later" });
+    expect(users.size).toBe(USERS_MAX + 1);
+  });
+});
+
+it("asks to be told of a user at the first refusal, and again after a minute with the number of those between", () => {
+  const users = new RequestRates({ perSecond: 0.001, burst: 1 });
+  users.take("cli", 0);
+  const said = [0, 1, 2, 59_999, 60_000, 60_001].map((atMs) => users.take("cli", atMs)?.sayRefused);
+  expect(said).toEqual([1, undefined, undefined, undefined, 4, undefined]);
+});
+
+it.each([
+  ["_INBOX.cli.A1B2.7", "cli"],
+  ["_INBOX.session-controller.A1B2.7", "session-controller"],
+  ["_INBOX.cli.A1B2.7.more", "cli"],
+  // One token for all: a connection, and no user.
+  ["_INBOX.A1B2.7", undefined],
+  ["_INBOX.cli", undefined],
+  ["_INBOX..A.7", undefined],
+  [`_INBOX.${"x".repeat(64)}.A.7`, undefined],
+  ["_INBOX.a=b.A.7", undefined],
+  ["$KV.muster-sessions.cli.a.b", undefined],
+  ["", undefined],
+  [undefined, undefined],
+])("tells whose inbox %s is", (reply, user) => {
+  expect(userOfInbox(reply)).toBe(user);
+});
+
+it.each([
+  ["_INBOX.cli.A1B2.7", true],
+  ["_INBOX.A1B2.7", true],
+  ["$KV.muster-sessions.a", false],
+  ["$JS.API.STREAM.PURGE.KV_muster-sessions", false],
+  ["muster.log.reservation", false],
+  ["_INBOXES.a.b", false],
+  ["", false],
+  [undefined, false],
+])("knows whether %s is an inbox", (reply, is) => {
+  expect(isInbox(reply)).toBe(is);
+});
