@@ -3,6 +3,8 @@ import type { V1Namespace, V1NetworkPolicy, V1ResourceQuota, V1Secret, V1Service
 import { unlessFault, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { KINDS } from "../src/adapters/object-kinds.ts";
+import { aLease } from "../src/domain/a-lease.ts";
+import { leaseLabels } from "../src/lease-labels.ts";
 import { leaseName, networkNamespace } from "../src/lease-place.ts";
 import { CLUSTERS, clusterWorld, type ClusterWorld } from "./cluster-world.ts";
 import {
@@ -95,6 +97,23 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await end("1-3");
       for (const id of ["1-3", "1-2", "1-1"]) await reaches(engines, id, "ENDED");
       for (const id of ["1-3", "1-2", "1-1"]) expect(await world.left(id)).toEqual([]);
+    });
+
+    it("keeps a network with a claim of a lease that nobody knows, and names the claim", async () => {
+      const { calls, engines } = world;
+      await active("8-1", "network", { name: "kept" });
+      const claims = { ...KINDS.volumeClaim, namespace: networkNamespace(user.userId, "kept") };
+      await calls.create<KubeObject>(claims, {
+        metadata: { name: "lease-8-2", labels: leaseLabels(aLease({ order: { id: "8-2", user: user.userId } })) },
+        spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
+      } as KubeObject);
+      await end("8-1");
+      await waitsFor("8-1", "it holds PersistentVolumeClaim lease-8-2");
+      expect(await phase(engines, "8-1")).toBe("DECOMMISSIONING");
+      expect((await calls.get<KubeObject>(claims, "lease-8-2")).metadata?.deletionTimestamp).toBeUndefined();
+      await calls.delete(claims, "lease-8-2");
+      await reaches(engines, "8-1", "ENDED");
+      expect(await world.left("8-1")).toEqual([]);
     });
 
     it("gives nobody what is another's, and leaves that alone", async () => {

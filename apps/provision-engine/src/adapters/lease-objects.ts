@@ -16,6 +16,8 @@ export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
   readonly kind: string;
   /** Kubernetes makes others of it, which are gone before it is. */
   readonly hasMembers?: true;
+  /** Of a namespace: it stays while one of these is in it that is not going already, whosever it is. */
+  readonly spares?: readonly ObjectKind[];
 };
 
 /** Its namespace is that of the object; apiVersion, kind and labels are added. */
@@ -41,7 +43,10 @@ export type LeaseObjects = {
     object: NewObject<Object>,
     signal: AbortSignal,
   ): Promise<Object>;
-  /** Removes what is there of the lease's run and of earlier ones, kind by kind, with what Kubernetes has made of it. Resolves once it is gone. */
+  /**
+   * Removes what is there of the lease's run and of earlier ones, kind by kind, with what Kubernetes has made of it. Resolves once it is gone. Rejects with invalid_request, naming it, while something is in a
+   * namespace that its kind spares.
+   */
   takeDown(
     lease: Lease,
     from: { readonly kinds: readonly ObjectKind[]; readonly namespace?: string },
@@ -78,6 +83,7 @@ export function leaseObjects(calls: KubeCalls, patience: Patience = PATIENCE): L
   const remove = async (kind: ObjectKind, { metadata }: KubeObject, signal: AbortSignal): Promise<void> => {
     const { name = "", namespace, uid, deletionTimestamp } = metadata ?? {};
     if (deletionTimestamp !== undefined) return;
+    for (const spared of kind.spares ?? []) await requireNone(calls, spared, name, signal);
     const removal = calls.delete(resourceOf(kind, namespace), name, {
       propagationPolicy: kind.hasMembers === true ? "Foreground" : "Background",
       signal,
@@ -147,6 +153,15 @@ export function leaseObjects(calls: KubeCalls, patience: Patience = PATIENCE): L
       return items.filter(({ metadata }) => ownerOf(metadata?.labels, lease) === "this-run");
     },
   };
+}
+
+/** Records may be lost, or be written by a later version: what nobody knows of any more is not lost with them. */
+async function requireNone(calls: KubeCalls, kind: ObjectKind, namespace: string, signal: AbortSignal): Promise<void> {
+  const { items } = await told(calls.list<KubeObject>(resourceOf(kind, namespace), { signal }));
+  const held = items.find(({ metadata }) => metadata?.deletionTimestamp === undefined);
+  if (held === undefined) return;
+  const reason = `it holds ${kind.kind} ${held.metadata?.name ?? ""}, of which no lease is known: it is removed once that is gone`;
+  throwFault({ code: "invalid_request", field: `Namespace ${namespace}`, reason });
 }
 
 function untilThere(patience: Patience): LeaseObjects["until"] {
