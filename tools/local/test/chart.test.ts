@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, mkdtempDisposable, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -23,7 +23,7 @@ const ALL = {
   "nats.replicas": 3,
   workNamespace: "work",
   otlpEndpoint: "http://jaeger.observability:4318",
-  monitoring: { serviceMonitor: { enabled: true } },
+  monitoring: { serviceMonitor: { enabled: true }, prometheusRule: { enabled: true } },
 };
 
 describe.skipIf(missing !== undefined)(`the Helm chart${missing === undefined ? "" : ` (skipped: ${missing})`}`, () => {
@@ -36,6 +36,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart${missing === undefined ? 
       { "services.provision-engine.env": { PROVISION_KEY: "secret" } },
       { "nats.replicas": 2 },
       { "nats.enabled": false },
+      { workNamespace: "<work>" },
     ];
     for (const values of refused) {
       await expect(render("here", values), JSON.stringify(values)).rejects.toThrow(/don't meet the specifications/);
@@ -48,6 +49,53 @@ describe.skipIf(missing !== undefined)(`the Helm chart${missing === undefined ? 
     const standard = await render("muster-system");
     expect(standard.filter(({ kind }) => kind === "Role").map(placeOf)).toContain("default/muster-job-controller");
   });
+
+  it.each([
+    { release: "default", work: "work", machines: "machines" },
+    { release: "machines", work: "muster-system", machines: "default" },
+    { release: "muster-work", work: "machines", machines: "muster-system" },
+  ])("takes a name for a place, whatever places the files name: $release, $work, $machines", async (place) => {
+    const renderedAs = (names: typeof place) =>
+      render(names.release, { ...ALL, workNamespace: names.work, "nodeScaler.machinesNamespace": names.machines });
+    const unlike = { release: "name-of-release", work: "name-of-work", machines: "name-of-machines" };
+    const expected = JSON.stringify(await renderedAs(unlike)).replaceAll(
+      /name-of-(release|work|machines)/g,
+      (_, which: keyof typeof place) => place[which],
+    );
+    // Of what stands in ConfigMaps, which are hashed into annotations, only the names differ.
+    const withoutHashes = (text: string): string => text.replaceAll(/[0-9a-f]{64}/g, "");
+    expect(withoutHashes(JSON.stringify(await renderedAs(place)))).toEqual(withoutHashes(expected));
+  });
+
+  it("refuses to put the services beside the work", async () => {
+    const told = /workNamespace is "default", and so is the namespace of this release.*--namespace muster-system/;
+    await expect(render("default")).rejects.toThrow(told);
+    await expect(render("here", { workNamespace: "here" })).rejects.toThrow(/workNamespace is "here"/);
+  });
+
+  it(
+    "says that it is not whole where a file is missing, is empty, or is a link that became text",
+    { timeout: 60_000 },
+    async () => {
+      await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
+      const copy = join(directory.path, "muster");
+      await cp(CHART, copy, { recursive: true, dereference: true });
+      const files = (await readdir(join(copy, "files"), { recursive: true })).filter((name) => /\.\w+$/.test(name));
+      const used = files.filter(
+        (name) => !name.endsWith("compose.conf") && !/(namespace|prometheus.compose)\.yaml$/.test(name),
+      );
+      expect(used.length).toBeGreaterThan(15);
+      expect(await render("here", ALL, copy)).toEqual(await render("here", ALL));
+      for (const [index, name] of used.entries()) {
+        const file = join(copy, "files", name);
+        const text = await readFile(file, "utf8");
+        if (index % 3 === 0) await rm(file);
+        else await writeFile(file, index % 3 === 1 ? "\n" : `../../../${name}`);
+        await expect(render("here", ALL, copy), name).rejects.toThrow(`not whole: files/${name} is missing or empty`);
+        await writeFile(file, text);
+      }
+    },
+  );
 
   it("gives each service the seed of its own user, and no variable that it does not know", async () => {
     const deployments = (await render("here", ALL)).filter(isDeployment);

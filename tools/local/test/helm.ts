@@ -27,10 +27,14 @@ export async function helmMissing(): Promise<string | undefined> {
   }
 }
 
+/** Options of helm that give these values. */
+export function given(values: object): string[] {
+  return Object.entries(values).flatMap(([key, value]) => ["--set-json", `${key}=${JSON.stringify(value)}`]);
+}
+
 /** What the chart makes of these values. */
-export async function render(namespace: string, values: object = {}): Promise<readonly KubeObject[]> {
-  const given = Object.entries(values).flatMap(([key, value]) => ["--set-json", `${key}=${JSON.stringify(value)}`]);
-  const text = await helm(["template", "muster", CHART, "--namespace", namespace, ...given]);
+export async function render(namespace: string, values: object = {}, chart = CHART): Promise<readonly KubeObject[]> {
+  const text = await helm(["template", "muster", chart, "--namespace", namespace, ...given(values)]);
   const objects = parseAllDocuments(text).map((document) => document.toJS() as KubeObject | null);
   return objects.filter((object) => object !== null);
 }

@@ -9,14 +9,27 @@
 {{- toYaml $services -}}
 {{- end -}}
 
-{{/* A file of deploy/kubernetes, with the names of this installation instead of those that stand there. */}}
+{{/* A file of the chart. One that is not there is no empty one: an installation without accounts or without users of NATS would look like a good one. */}}
+{{- define "muster.file" -}}
+{{- $root := index . 0 -}}
+{{- $path := printf "files/%s" (index . 1) -}}
+{{- $text := $root.Files.Get $path -}}
+{{- if or (not (trim $text)) (hasPrefix "../" $text) -}}
+{{- fail (printf "the chart is not whole: %s is missing or empty. The entries of its folder `files` are links into the repository; a copy has to keep them, or put in their place what they lead to" $path) -}}
+{{- end -}}
+{{- $text -}}
+{{- end -}}
+
+{{/* A file of deploy/kubernetes, with the names of this installation instead of those that stand there. All of them give way to marks before the first name is put in, which could be one of them. */}}
 {{- define "muster.rights" -}}
 {{- $root := index . 0 -}}
-{{- $file := index . 1 -}}
-{{- $root.Files.Get (printf "files/rights/%s.yaml" $file)
-  | replace "muster-system" $root.Release.Namespace
-  | replace "namespace: default" (printf "namespace: %s" $root.Values.workNamespace)
-  | replace "namespace: machines" (printf "namespace: %s" $root.Values.nodeScaler.machinesNamespace) -}}
+{{- include "muster.file" (list $root (printf "rights/%s.yaml" (index . 1)))
+  | replace "muster-system" "<services>"
+  | replace "namespace: default" "namespace: <work>"
+  | replace "namespace: machines" "namespace: <machines>"
+  | replace "<services>" $root.Release.Namespace
+  | replace "<work>" $root.Values.workNamespace
+  | replace "<machines>" $root.Values.nodeScaler.machinesNamespace -}}
 {{- end -}}
 
 {{- define "muster.labels" -}}
