@@ -44,6 +44,7 @@ export async function connectService(
         inboxPrefix: subjects.inbox(service),
         replicas: natsReplicas,
         requestRate,
+        signal,
         timeoutMs: ATTEMPT_MS,
         onStatus: (status, detail) => {
           if (status === "credential_refused") trouble = detail;

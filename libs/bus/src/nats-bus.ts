@@ -35,6 +35,8 @@ export type NatsOptions = NatsAccess & {
   readonly replicas?: number;
   /** How many requests each user may make of each service that is served over this connection; more are refused. Absent: any number. */
   readonly requestRate?: RequestRate;
+  /** Aborted when whoever uses this is to stop: a server that is away is not waited for much longer then. What is in hand is finished as long as it is there. */
+  readonly signal?: AbortSignal;
   /** Disposing waits this long for what is in hand, then leaves it. Default 10 s. */
   readonly drainMs?: number;
 };
@@ -54,6 +56,9 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
   const serving = { drainMs, rate };
   const link = await NatsLink.open(options);
   const { connection } = link;
+  const leave = (): void => link.leave();
+  options.signal?.addEventListener("abort", leave, { once: true });
+  if (options.signal?.aborted === true) leave();
   if (options.replicas !== undefined) keepReplicas(connection, options.replicas);
   const requests = new NatsRequests(link);
   const streams = natsStreams(link);
@@ -87,9 +92,10 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
     droppedSignals: () => droppedOnNats(link),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([...parts].map((part) => part[Symbol.asyncDispose]()));
+      options.signal?.removeEventListener("abort", leave);
       if (connection.isClosed()) return;
       // Draining a connection that is down would wait until it is back.
-      if (link.up && !connection.isDraining()) await within(drainMs, connection.drain());
+      if (link.up && !connection.isDraining()) await link.within(drainMs, connection.drain());
       await connection.close();
     },
   };
@@ -123,7 +129,7 @@ async function listen(
     await link.flush();
     return {
       [Symbol.asyncDispose]: async () => {
-        if (!subscription.isClosed() && !link.connection.isClosed()) await within(2000, subscription.drain());
+        if (!subscription.isClosed() && !link.connection.isClosed()) await link.within(2000, subscription.drain());
         await within(2000, idle());
       },
     };

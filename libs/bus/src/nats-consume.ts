@@ -61,7 +61,7 @@ export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposab
       end();
       await within(drainMs, done);
       await within(drainMs, inHand.idle());
-      await within(drainMs, link.flush());
+      await link.within(drainMs, link.flush());
     },
   };
 }
@@ -177,7 +177,7 @@ async function pullUntilBroken(consuming: Consuming, hands: Hands, stop: AbortSi
     forget();
     stop.removeEventListener("abort", end);
     // What is on its way arrives while the subscription drains: it is handled or, when stopping, handed back.
-    if (!connection.isClosed()) await within(ACK_ATTEMPT_MS, subscription.drain());
+    if (!connection.isClosed()) await link.within(ACK_ATTEMPT_MS, subscription.drain());
   }
 }
 

@@ -6,7 +6,7 @@ import {
   type NatsConnection,
 } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
-import { backoffMs, pause } from "@muster/backoff";
+import { backoffMs, pause, within } from "@muster/backoff";
 import { keepInbox } from "@muster/jetstream";
 import { busMetrics, countRefusal } from "./bus-metrics.ts";
 import { describeSlowListener, type SlowListener } from "./listening.ts";
@@ -20,15 +20,17 @@ export const REFUSED_RETRY = { firstMs: 1000, mostMs: 30_000 };
 /** A server that is silent for this long, twice, is taken for gone. */
 const PING_INTERVAL_MS = 15_000;
 const PINGS_UNANSWERED_MAX = 2;
+/** Whoever stops waits so long for a server that is away: as long as one takes to start again. */
+const LEAVE_AFTER_MS = 1500;
 /** Until a server has said what it takes: what servers take when nobody changes it. */
 const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 /**
  * What a connection says of itself: lost; back; a listener here is too slow and loses signals; the server has refused something; we refuse what somebody asks; the server
- * does not take our credential, or no longer. The detail names the server, the subject or the user, and what to do.
+ * does not take our credential, or no longer; it is away while we stop, and is not waited for. The detail names the server, the subject or the user, and what to do.
  */
 export type BusStatus =
-  "disconnected" | "reconnected" | "slow_consumer" | "refused" | "refusing" | "credential_refused";
+  "disconnected" | "reconnected" | "slow_consumer" | "refused" | "refusing" | "credential_refused" | "abandoned";
 
 export type LinkOptions = NatsAccess & {
   readonly name: string;
@@ -36,6 +38,8 @@ export type LinkOptions = NatsAccess & {
   readonly inboxPrefix?: string;
   readonly onStatus?: (status: BusStatus, detail: string) => void;
   readonly timeoutMs?: number;
+  /** Aborted when whoever uses this is to stop. */
+  readonly signal?: AbortSignal;
 };
 
 /**
@@ -50,6 +54,7 @@ export class NatsLink {
   readonly #onStatus: LinkOptions["onStatus"];
   #up = true;
   #losses = 0;
+  #leaving = false;
   #downSinceMs = 0;
   readonly #waiting = new Set<(up: boolean) => void>();
   readonly #onReconnect = new Set<() => void>();
@@ -67,10 +72,10 @@ export class NatsLink {
 
   /**
    * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that the server refuses, and a certificate that we do, fail at once: `isCredentialRefused`
-   * is true of the error. Rejects with FaultError invalid_request when the credential cannot be read.
+   * is true of the error. Rejects with FaultError invalid_request when the credential cannot be read, and cancelled once the signal is aborted.
    */
   static async open(options: LinkOptions): Promise<NatsLink> {
-    const { url, name, token, tls, inboxPrefix, onStatus, timeoutMs = 10_000 } = options;
+    const { url, name, token, tls, inboxPrefix, onStatus, timeoutMs = 10_000, signal } = options;
     const credential = openCredential(options);
     const endMs = performance.now() + timeoutMs;
     // Filled in once there is a link, whose age the delay follows.
@@ -115,7 +120,9 @@ export class NatsLink {
             { code: "unavailable", dependency: "nats", retryAfterMs: CONNECT_RETRY.mostMs },
             { cause, doing: `connecting to ${addressesOf(url)}` },
           );
-        await pause(waitMs);
+        await pause(waitMs, signal);
+        if (signal?.aborted === true)
+          throw new FaultError({ code: "cancelled", operation: "connecting to NATS" }, { cause });
       }
     }
   }
@@ -152,6 +159,31 @@ export class NatsLink {
     } finally {
       stop.abort();
     }
+  }
+
+  /**
+   * From now on nobody has the time to wait for long: a connection that is away, now or later, and not back after LEAVE_AFTER_MS is closed, so that all that waits for it ends. What
+   * is up is used as before. The status tells how much was left undone.
+   */
+  leave(): void {
+    if (this.#leaving) return;
+    this.#leaving = true;
+    if (!this.up) void this.#closeIfAway();
+  }
+
+  /** Waits for what needs the server, but no longer than limitMs, and not when the connection is closed meanwhile: the client library leaves then what it has begun. */
+  async within(limitMs: number, work: Promise<unknown>): Promise<void> {
+    await within(limitMs, Promise.race([work, this.connection.closed()]));
+  }
+
+  async #closeIfAway(): Promise<void> {
+    if ((await this.whenUp(LEAVE_AFTER_MS)) || this.connection.isClosed()) return;
+    const undone = `${this.#waiting.size} requests, answers and writes that waited for it are left undone`;
+    this.#onStatus?.(
+      "abandoned",
+      `NATS is away: ${undone}; what is held (locks, messages in hand) others get when its time is over`,
+    );
+    await this.connection.close();
   }
 
   /** Told each time the connection is back; returns how to stop being told. */
@@ -199,6 +231,7 @@ export class NatsLink {
         this.#up = false;
         this.#losses += 1;
         this.#onStatus?.("disconnected", status.server);
+        if (this.#leaving) void this.#closeIfAway();
       } else if (status.type === "reconnect") {
         this.#up = true;
         this.#credentialRefusals = 0;

@@ -96,9 +96,9 @@ export async function respondOnNats(
   await link.flush();
   return {
     [Symbol.asyncDispose]: async () => {
-      await within(drainMs, service.stop());
+      await link.within(drainMs, service.stop());
       await within(drainMs, inHand.idle());
-      await within(drainMs, link.flush());
+      await link.within(drainMs, link.flush());
     },
   };
 }

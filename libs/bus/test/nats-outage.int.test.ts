@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { ReservationService, muster } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { client, connectNats, consumeEvents, publishEvent, serve, type Handlers, type NatsBus } from "../src/index.ts";
 import { answered } from "./answered.ts";
 import { faultFrom } from "./call-suite.ts";
@@ -37,11 +37,18 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-async function connected(name: string, status: string[] = []): Promise<NatsBus> {
+async function connected(name: string, status: string[] = [], signal?: AbortSignal): Promise<NatsBus> {
   const onStatus = (now: string): void => {
     status.push(now);
   };
-  const bus = await connectNats({ url: server.url, token: server.token, name, onStatus, drainMs: 2000 });
+  const bus = await connectNats({
+    url: server.url,
+    token: server.token,
+    name,
+    onStatus,
+    drainMs: 2000,
+    ...(signal && { signal }),
+  });
   opened.push(bus);
   return bus;
 }
@@ -109,6 +116,45 @@ it("asks nobody while the connection is down, and says unavailable at the deadli
     dependency: "nats",
   });
   await restart();
+});
+
+describe("whoever is told to stop", () => {
+  const noticed = (status: readonly string[], what: string) => until(what, () => status.includes(what));
+
+  it("waits no longer for a server that is away, and says so", async () => {
+    const [status, stop] = [[] as string[], new AbortController()];
+    const bus = await connected("stopping", status, stop.signal);
+    await serve(
+      bus,
+      ReservationService,
+      handlersWith(() => Promise.resolve({})),
+      { version: "1.0.0", description: "" },
+    );
+    await kill();
+    await noticed(status, "disconnected");
+    const long = { timeoutMs: 600_000 };
+    const asked = faultFrom(client(bus, ReservationService).listPools({}, long));
+    stop.abort();
+    expect(await asked).toMatchObject({ code: "cancelled" });
+    expect(status).toEqual(["disconnected", "abandoned"]);
+    await bus[Symbol.asyncDispose]();
+  });
+
+  it("uses a server that is there to the end, and gives it up when it goes then", async () => {
+    const [status, stop] = [[] as string[], new AbortController()];
+    const bus = await connected("stopping", status, stop.signal);
+    stop.abort();
+    await serve(
+      bus,
+      ReservationService,
+      handlersWith(() => Promise.resolve({})),
+      { version: "1.0.0", description: "" },
+    );
+    await client(bus, ReservationService).listPools({});
+    await kill();
+    await noticed(status, "abandoned");
+    expect(status).toEqual(["disconnected", "abandoned"]);
+  });
 });
 
 it("publishes what it was given while the server restarts, once", async () => {

@@ -91,7 +91,10 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
     if (!stop.signal.aborted) process.exitCode = 1;
     logger.info({}, stop.signal.aborted ? "stopped" : "ended without being told to stop");
   } catch (error) {
-    if (stop.signal.aborted && faultOf(error)?.code === "cancelled") {
+    const code = faultOf(error)?.code;
+    if (stop.signal.aborted && (code === "cancelled" || code === "unavailable")) {
+      // What could not be done any more others do, or the next process; its time was over.
+      if (code === "unavailable") logger.warn({ err: error }, "not all could be done before the end");
       logger.info({}, "stopped");
       return;
     }

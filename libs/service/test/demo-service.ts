@@ -1,12 +1,13 @@
 /** A service for the tests: ready after a while that the test chooses, stops as told by DEMO_STOP. */
 import { once } from "node:events";
+import { throwFault } from "@muster/faults";
 import { readEnv, runService } from "../src/index.ts";
 
 await runService({
   name: "demo",
   readConfig: (env) =>
     readEnv(env, (read) => ({
-      stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail", "never-ready"], "orderly"),
+      stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail", "away", "never-ready"], "orderly"),
       limit: read.integer("DEMO_LIMIT", { fallback: 1, min: 1, max: 9 }),
     })),
   run: async ({ config, signal, logger, natsReplicas, requestRate, readyWhen }) => {
@@ -14,6 +15,7 @@ await runService({
     logger.info({ token: "secret-token", limit: config.limit, natsReplicas, requestRate }, "running");
     if (config.stop === "fail") throw new Error("on purpose");
     await once(signal, "abort");
+    if (config.stop === "away") throwFault({ code: "unavailable", dependency: "nats", retryAfterMs: 500 });
     if (config.stop === "hang") await new Promise(() => setInterval(() => undefined, 1000));
   },
 });

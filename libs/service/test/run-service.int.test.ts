@@ -78,6 +78,21 @@ it("ends with exit code 1 and the error in the log when it fails", async () => {
   expect(service.lines().at(-1)).toMatchObject({ msg: "ended by an error", err: { message: "on purpose" } });
 });
 
+it("ends well where what it stops with is away, and says what it could not do", async () => {
+  const service = start({ DEMO_STOP: "away" });
+  await until("it runs", () => service.output().includes("running"));
+  service.child.kill("SIGTERM");
+  expect(await service.exit).toEqual([0, null]);
+  expect(service.lines().slice(-2)).toMatchObject([
+    {
+      msg: "not all could be done before the end",
+      level: "warn",
+      err: { message: expect.stringContaining("nats") as unknown },
+    },
+    { msg: "stopped" },
+  ]);
+});
+
 it("does not hang on a stop that hangs: the time limit ends it, and so does a second signal", async () => {
   const limited = start({ DEMO_STOP: "hang", MUSTER_STOP_TIMEOUT_MS: "50" });
   await limited.address();

@@ -1,0 +1,76 @@
+import { readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ELASTIC } from "../src/elastic.ts";
+import type { Child } from "../src/child.ts";
+import { SERVICES, type Replica, type ServiceName } from "../src/stack.ts";
+import { sessionUntilFile, startWorld, submit, untilSession, eventNames, type World } from "./stack-world.ts";
+
+const LONG = { timeoutMs: 60_000, everyMs: 50 };
+/** Of the 20 s that a service gives itself. */
+const SOON_MS = 5000;
+const ALL: readonly ServiceName[] = [...SERVICES, "node-scaler"];
+
+describe("while NATS is away", { timeout: 120_000 }, () => {
+  let nats: TestNats;
+  let world: World;
+  beforeAll(async () => {
+    nats = await natsServer();
+    world = await startWorld({ nats, elastic: ELASTIC, pools: { drivers: 1, workers: 2 } });
+    // Work in hand, whose next words wait for NATS.
+    await submit(world, "long", sessionUntilFile(join(dirname(world.stack.kubeconfig), "never")));
+    await untilSession(world, "long", "runs", (session) => eventNames(session).includes("RUN"));
+    await nats.kill();
+  }, 300_000);
+  afterAll(async () => {
+    await nats.start();
+    await world[Symbol.asyncDispose]();
+    await nats[Symbol.asyncDispose]();
+  }, 60_000);
+
+  /** The log of this process: it is started again at once. */
+  const lines = async (service: ServiceName, pid: number): Promise<readonly Record<string, unknown>[]> =>
+    (await readFile(join(dirname(world.stack.kubeconfig), `logs/${service}-0.log`), "utf8"))
+      .split("\n")
+      .filter((line) => line.startsWith("{"))
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter(({ instance }) => String(instance).includes(`-${pid}-`));
+
+  const replicaOf = (service: ServiceName): Replica => {
+    const found = world.stack.replicas.find((replica) => replica.service === service);
+    if (found === undefined) throw new Error(`there is no ${service}`);
+    return found;
+  };
+
+  /** Tells it to, and returns what it said until its last word. */
+  const stopped = async (service: ServiceName, child: Child): Promise<readonly Record<string, unknown>[]> => {
+    const startMs = performance.now();
+    process.kill(child.pid, "SIGTERM");
+    const how = await child.exited;
+    const soon = performance.now() - startMs < SOON_MS;
+    expect({ how, soon }).toEqual({ how: "exit code 0", soon: true });
+    await until("its last word", async () => (await lines(service, child.pid)).at(-1)?.["msg"] === "stopped");
+    return lines(service, child.pid);
+  };
+
+  it.each(ALL)(
+    "%s ends soon and well when it is told to, and so does one that has not found NATS yet",
+    async (service) => {
+      const replica = replicaOf(service);
+      const child = replica.current();
+      const hears = async (what: (line: Record<string, unknown>) => boolean) =>
+        (await lines(service, replica.current().pid)).some(what);
+      await until("it has noticed", () => hears(({ status }) => status === "disconnected"), LONG);
+      const words = await stopped(service, child);
+      expect(words.filter(({ level }) => level === "error")).toEqual([]);
+      // What it has in hand it cannot hand back, and says so.
+      if (service === "session-controller")
+        expect(words).toContainEqual(expect.objectContaining({ status: "abandoned" }));
+
+      await until("it is started again", () => replica.current() !== child, LONG);
+      await until("it looks for NATS", () => hears(({ msg }) => msg === "started"), LONG);
+      await stopped(service, replica.current());
+    },
+  );
+});
