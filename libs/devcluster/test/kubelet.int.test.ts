@@ -67,7 +67,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(node.metadata?.labels).toMatchObject({ pool: "a", "kubernetes.io/hostname": "a-0" });
       expect(node.spec?.taints).toBeUndefined();
       expect(node.status).toMatchObject({
-        allocatable: { cpu: "4", memory: "8Gi", pods: "110" },
+        allocatable: { cpu: "4", memory: "8Gi", "ephemeral-storage": "100Gi", pods: "110" },
         daemonEndpoints: { kubeletEndpoint: { Port: kubelet.port } },
         nodeInfo: { kubeletVersion: "v1.36.0-muster" },
       });

@@ -54,7 +54,12 @@ for (const { title, skip, start } of API_SERVERS) {
         "kubernetes.io/hostname": "workers-2",
       });
       expect(node.spec?.taints).toBeUndefined();
-      expect(node.status?.allocatable).toMatchObject({ cpu: "64", memory: "8Gi", pods: "200" });
+      expect(node.status?.allocatable).toMatchObject({
+        cpu: "64",
+        memory: "8Gi",
+        "ephemeral-storage": "100Gi",
+        pods: "200",
+      });
       expect(node.status?.conditions?.find((each) => each.type === "Ready")?.status).toBe("True");
     });
 

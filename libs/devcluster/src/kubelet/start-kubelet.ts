@@ -53,7 +53,8 @@ export type Kubelet = AsyncDisposable & {
   readonly die: () => Promise<void>;
 };
 
-const DEFAULT_CAPACITY = { cpu: "4", memory: "8Gi", pods: "110" };
+/** Pods that ask for room on root file systems, as those under a LimitRange of a slice do without saying so, are placed only where a node tells that it has some. */
+const DEFAULT_CAPACITY = { cpu: "4", memory: "8Gi", "ephemeral-storage": "100Gi", pods: "110" };
 const STOP_GRACE_MS = 2_000;
 const TICK_MS = 100;
 const CALL_TIMEOUT_MS = 15_000;

@@ -61,7 +61,7 @@ export type SimulatedNodes = AsyncDisposable & {
   readonly lose: (name: string) => Promise<void>;
 };
 
-const DEFAULT_CAPACITY = { cpu: "4", memory: "8Gi", pods: "110" };
+const DEFAULT_CAPACITY = { cpu: "4", memory: "8Gi", "ephemeral-storage": "100Gi", pods: "110" };
 const TICK_MS = 20;
 const CALL_TIMEOUT_MS = 15_000;
 const LEASE_EVERY_MS = 10_000;
