@@ -1,6 +1,3 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { existsSync } from "node:fs";
 import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +6,7 @@ import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
 import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
 import { informer, kubeCalls, listWatch, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { until, type TestApiServer } from "@muster/testkit";
+import { kubeControllers, until, whatControllersLack, type TestApiServer } from "@muster/testkit";
 import { KINDS } from "../src/adapters/object-kinds.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import { limitToRights } from "./engine-rights.ts";
@@ -33,6 +30,7 @@ export type ClusterWorld = AsyncDisposable & {
   exits(lease: string, count: number): Promise<void>;
 };
 
+/** Of a real API server. */
 const CONTROLLERS = [
   "garbage-collector-controller",
   "namespace-controller",
@@ -42,17 +40,11 @@ const CONTROLLERS = [
   "resourcequota-controller",
 ];
 
-/** Of a real API server; the embedded one does what they do. */
-const MANAGER = join(process.env["KUBEBUILDER_ASSETS"] ?? "", "kube-controller-manager");
-
-/** The clusters that workloads are tried in. */
+/** The clusters that workloads are tried in; the embedded one does itself what controllers do. */
 export const CLUSTERS = API_SERVERS.map((server) => {
-  if (!server.isReal || server.skip || existsSync(MANAGER)) return server;
-  return {
-    ...server,
-    skip: true,
-    title: `${server.title} (skipped: no kube-controller-manager in KUBEBUILDER_ASSETS)`,
-  };
+  const lacking = server.isReal && !server.skip ? whatControllersLack() : undefined;
+  if (lacking === undefined) return server;
+  return { ...server, skip: true, title: `${server.title} (skipped: ${lacking})` };
 });
 
 export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<ClusterWorld> {
@@ -91,16 +83,7 @@ export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<C
 async function startServer({ start, isReal }: (typeof CLUSTERS)[number]): Promise<TestApiServer> {
   await using starting = new AsyncDisposableStack();
   const server = starting.use(await start());
-  if (isReal) {
-    const flags = [`--kubeconfig=${server.kubeconfig}`, "--leader-elect=false", "--secure-port=0"];
-    const manager = spawn(MANAGER, [...flags, `--controllers=${CONTROLLERS.join(",")}`], { stdio: "ignore" });
-    await once(manager, "spawn");
-    starting.defer(async () => {
-      const exit = once(manager, "exit");
-      manager.kill("SIGKILL");
-      await exit;
-    });
-  }
+  if (isReal) starting.use(await kubeControllers(server.kubeconfig, CONTROLLERS));
   const all = starting.move();
   return { ...server, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }

@@ -7,6 +7,7 @@ export { until } from "./until.ts";
 export { fixedClock } from "./clock.ts";
 export { kubeApiServer, kubeAssets } from "./kube-apiserver.ts";
 export type { KubeAssets, TestKubeApiServer } from "./kube-apiserver.ts";
+export { kubeControllers, whatControllersLack } from "./kube-controllers.ts";
 export { otlpCollector } from "./otlp-collector.ts";
 export type { OtlpCollector, ReceivedSpan } from "./otlp-collector.ts";
 export { apiServers } from "./api-servers.ts";

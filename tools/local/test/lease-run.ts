@@ -1,83 +1,191 @@
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { V1Deployment, V1PersistentVolumeClaim } from "@kubernetes/client-node";
-import { kubeCalls, kubeFault, loadKube } from "@muster/kube";
+import type { V1PersistentVolume, V1Pod } from "@kubernetes/client-node";
+import { kubeCalls, loadKube, openPodLog, unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
+import type { LeaseType } from "@muster/leases/data";
+import { labels } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect } from "vitest";
+import { LEASE_CASES } from "./lease-cases.ts";
+import { holders, PATIENCE, type LeaseWorld, type Result, type Where } from "./lease-sight.ts";
 import { muster } from "./muster-run.ts";
 import type { World } from "./stack-world.ts";
+
+const TYPES = Object.keys(LEASE_CASES) as LeaseType[];
+/** Whose pods keep what they write on a disk. */
+const WITH_DISK: readonly LeaseType[] = ["container", "zdb"];
+const LIFE = ["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"];
+const PODS = { apiVersion: "v1", plural: "pods" };
+const NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
+/** Of whatever is made for leases. */
+const KINDS = [
+  PODS,
+  NAMESPACES,
+  { apiVersion: "v1", plural: "persistentvolumeclaims" },
+  { apiVersion: "v1", plural: "secrets" },
+  { apiVersion: "v1", plural: "services" },
+  { apiVersion: "v1", plural: "resourcequotas" },
+  { apiVersion: "apps/v1", plural: "deployments" },
+  { apiVersion: "apps/v1", plural: "statefulsets" },
+  { apiVersion: "networking.k8s.io/v1", plural: "networkpolicies" },
+];
 
 type Told = {
   readonly id: string;
   readonly phase: string;
-  readonly order: { readonly type: string };
+  readonly order: { readonly type: LeaseType };
   readonly result?: { readonly state: string; readonly data: string };
 };
 
-/** Does nothing, and ends when it is told to. */
-const PROGRAM = "process.on('SIGTERM', () => process.exit(0)); setInterval(() => {}, 1000);";
-const DATA: Readonly<Record<string, object>> = {
-  network: { name: "home", open_ports: [8080] },
-  volume: { size: 1, type: "ssd", network: "home" },
-  container: {
-    image: "node:24-bookworm-slim",
-    network: "home",
-    entrypoint: ["node", "--eval"],
-    args: [PROGRAM],
-    env: { GREETING: "hello" },
-    secret_env: { TOKEN: "hidden" },
-    ports: [8080],
-    capacity: { cpu: 1, memory: 1024 },
-  },
+/** One lease of each type, of a user of its own. */
+export type LeaseRun = AsyncDisposable & {
+  readonly idOf: (type: LeaseType) => string;
+  readonly phaseOf: (type: LeaseType) => Promise<string | undefined>;
+  /** Orders them all, waits until they are active, and looks at what is there of each. */
+  readonly order: () => Promise<void>;
+  /** Deletes the pods that have disks, and waits until others go on with what is on them. */
+  readonly replacePods: () => Promise<void>;
+  /** Ends them all, the network first, which waits for what lives in it; and waits until nothing of them is left and their histories tell it. */
+  readonly end: () => Promise<void>;
 };
 
-/** Orders one lease of each type that lives in the cluster, looks at what is there, ends them, and waits until nothing of them is left. */
-export async function leaseEachType(world: World): Promise<void> {
-  await using directory = await mkdtempDisposable(join(tmpdir(), "muster-lease-"));
-  await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
-  const key = join(directory.path, "key");
-  const done = async (line: string): Promise<string> => {
-    const { code, output } = await muster(world, line.split(" "));
-    expect(code, `${line}: ${output}`).toBe(0);
-    return output;
+/** A stack of processes as a world for leases. */
+export function ofStack(world: Pick<World, "stack">, { isWhole }: Pick<LeaseWorld, "isWhole">): LeaseWorld {
+  return {
+    kubeconfig: world.stack.kubeconfig,
+    isWhole,
+    pool: "workers",
+    muster: async (words) => {
+      const { code, output } = await muster(world, words.split(" "));
+      expect(code, `${words}: ${output}`).toBe(0);
+      return output;
+    },
   };
-  await done(`keys new --key-file ${key}`);
-  const number = Date.now();
-  const documents = Object.entries(DATA).map(([type, data], index) => ({
-    apiVersion: "muster.dev/v1",
-    kind: "Lease",
-    metadata: { name: `${number}-${index + 1}` },
-    spec: { type, duration: "1h", data },
-  }));
-  const file = join(directory.path, "leases.yaml");
-  await writeFile(file, documents.map((document) => JSON.stringify(document)).join("\n---\n"));
-  await done(`lease order -f ${file} --key-file ${key} --wait --timeout 4m`);
+}
 
-  const told = async (): Promise<Told[]> =>
-    JSON.parse(await done(`lease get --mine --key-file ${key} -o json`)) as Told[];
-  const leases = await told();
-  expect(leases.map(({ order, phase, result }) => [order.type, phase, result?.state])).toEqual(
-    Object.keys(DATA).map((type) => [type, "ACTIVE", "ok"]),
-  );
-  const { namespace } = JSON.parse(leases[0]?.result?.data ?? "null") as { readonly namespace: string };
-  const inNetwork = (apiVersion: string, plural: string) => ({ apiVersion, plural, namespace });
-  const { items: deployments } = await calls.list<V1Deployment>(inNetwork("apps/v1", "deployments"));
-  expect(deployments.map(({ status }) => status?.availableReplicas)).toEqual([1]);
-  const { items: claims } = await calls.list<V1PersistentVolumeClaim>(inNetwork("v1", "persistentvolumeclaims"));
-  expect(claims).toHaveLength(1);
-  // A network waits for what lives in it.
-  await done(`lease end ${leases[0]?.id ?? ""} --key-file ${key}`);
-  expect(await done(`get lease ${leases[1]?.id ?? ""}`)).toMatch(/^phase +ACTIVE$/m);
-  for (const { id } of leases.slice(1)) await done(`lease end ${id} --key-file ${key}`);
-  for (const { id } of leases) await done(`wait lease/${id} --for=delete --timeout 4m`);
-  expect((await told()).map(({ phase }) => phase)).toEqual(Object.keys(DATA).map(() => "ENDED"));
-  await until("the namespace of the network is gone", async () => {
-    try {
-      await calls.get({ apiVersion: "v1", plural: "namespaces" }, namespace);
-      return false;
-    } catch (error) {
-      return kubeFault(error)?.code === "not_found";
+export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
+  await using starting = new AsyncDisposableStack();
+  const directory = await mkdtemp(join(tmpdir(), "muster-lease-"));
+  starting.defer(() => rm(directory, { recursive: true, force: true }));
+  const config = loadKube(world.kubeconfig);
+  const calls = starting.use(kubeCalls(config));
+  const key = join(directory, "key");
+  await world.muster(`keys new --key-file ${key}`);
+  const number = Date.now();
+  const idOf = (type: LeaseType): string => `${number}-${TYPES.indexOf(type) + 1}`;
+
+  const told = async (): Promise<readonly Told[]> =>
+    JSON.parse(await world.muster(`lease get --mine --key-file ${key} -o json`)) as Told[];
+  const toldOf = async (type: LeaseType) => (await told()).find(({ order }) => order.type === type);
+  /** As they were told once all were active. */
+  const results = new Map<LeaseType, Result>();
+  const resultOf = (type: LeaseType): Result => results.get(type) ?? {};
+  const podsOf = async ({ namespace, lease }: Where): Promise<readonly V1Pod[]> => {
+    const query = { labelSelector: lease === undefined ? undefined : `${labels.lease}=${lease}` };
+    const { items } = await calls.list<V1Pod & KubeObject>({ ...PODS, namespace }, { query });
+    return items.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+  };
+  const saidBy = (where: Where): Promise<unknown> =>
+    until(
+      `the pod of ${where.lease ?? where.namespace} has told something`,
+      async () => {
+        const [pod] = await podsOf(where);
+        const container = pod?.spec?.containers[0]?.name ?? "";
+        const log = { namespace: where.namespace, pod: pod?.metadata?.name ?? "", container };
+        let text = "";
+        for await (const part of openPodLog(config, log, {}, AbortSignal.timeout(20_000)))
+          text += Buffer.from(part).toString();
+        return text.includes("\n") && (JSON.parse(text.slice(0, text.indexOf("\n"))) as object | string);
+      },
+      PATIENCE,
+    );
+  const placeOf = (type: LeaseType) => ({ namespace: String(resultOf(type)["namespace"]), lease: idOf(type) });
+  let entered = 0;
+
+  const expectThere = async (type: LeaseType): Promise<void> => {
+    const id = idOf(type);
+    await LEASE_CASES[type].expectThere({
+      world,
+      id,
+      calls,
+      resultOf,
+      saidBy,
+      result: resultOf(type),
+      said: () => saidBy(placeOf(type)),
+      secret: (field) => world.muster(`lease get ${id} --secret ${field} --key-file ${key}`),
+      enter: async (text) => {
+        const file = join(directory, `${++entered}.kubeconfig`);
+        await writeFile(file, text, { mode: 0o600 });
+        return all.use(kubeCalls(loadKube(file)));
+      },
+    });
+  };
+  const order = async (): Promise<void> => {
+    const documents = TYPES.map((type) => ({
+      apiVersion: "muster.dev/v1",
+      kind: "Lease",
+      metadata: { name: idOf(type) },
+      spec: { type, duration: "1h", data: LEASE_CASES[type].data(world, idOf) },
+    }));
+    const file = join(directory, "leases.yaml");
+    await writeFile(file, documents.map((document) => JSON.stringify(document)).join("\n---\n"));
+    await world.muster(`lease order -f ${file} --key-file ${key} --wait --timeout 4m`);
+    const active = await told();
+    const states = active.map((each) => [each.order.type, each.phase, each.result?.state]);
+    expect(states.sort()).toEqual(TYPES.map((type) => [type, "ACTIVE", "ok"]).sort());
+    for (const { order, result } of active) results.set(order.type, JSON.parse(result?.data ?? "null") as Result);
+    for (const type of TYPES) await expectThere(type);
+  };
+  const replacePods = async (): Promise<void> => {
+    for (const type of WITH_DISK) {
+      const place = placeOf(type);
+      for (const { metadata } of await podsOf(place)) await calls.delete({ ...PODS, ...place }, metadata?.name ?? "");
+      const again = async () => ((await saidBy(place)) as { readonly starts: number }).starts === 2;
+      await until(`${type} goes on with its disk`, again, PATIENCE);
     }
-  });
+  };
+  const end = async (): Promise<void> => {
+    await world.muster(`lease end ${idOf("network")} --key-file ${key}`);
+    expect((await toldOf("volume"))?.phase).toBe("ACTIVE");
+    const rest = TYPES.filter((type) => type !== "network");
+    await Promise.all(rest.map((type) => world.muster(`lease end ${idOf(type)} --key-file ${key}`)));
+    const ended = async () => (await told()).every(({ phase }) => phase === "ENDED");
+    await until("all have ended", ended, PATIENCE);
+    await until("nothing of them is there", async () => (await left(calls, TYPES.map(idOf))).length === 0, PATIENCE);
+    expect(await holders(world)).not.toContain(`lease/${idOf("machine")}-1`);
+    await Promise.all(TYPES.map((type) => expectLife(world, idOf(type))));
+  };
+
+  const all = starting.move();
+  return {
+    idOf,
+    phaseOf: async (type) => (await toldOf(type))?.phase,
+    order,
+    replacePods,
+    end,
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+/** Names of what is there of these leases, in all namespaces, with the volumes that their claims had. */
+async function left(calls: KubeCalls, ids: readonly string[]): Promise<readonly string[]> {
+  const query = { labelSelector: `${labels.lease} in (${ids.join(",")})` };
+  const lists = await Promise.all(KINDS.map((kind) => calls.list<KubeObject>(kind, { query })));
+  const found = lists.flatMap(({ items }) => items.map(({ metadata }) => metadata?.name ?? ""));
+  const volumes = { apiVersion: "v1", plural: "persistentvolumes" };
+  // The embedded API server knows none.
+  const known = (await unlessMissing(calls.list<V1PersistentVolume & KubeObject>(volumes)))?.items ?? [];
+  const claimed = known.filter(({ spec }) => ids.some((id) => spec?.claimRef?.name === `lease-${id}`));
+  return [...found, ...claimed.map(({ metadata }) => metadata?.name ?? "")];
+}
+
+async function expectLife(world: LeaseWorld, id: string): Promise<void> {
+  const life = async (): Promise<readonly string[]> => {
+    const events = JSON.parse(await world.muster(`lease history ${id} -o json`)) as { readonly event: string }[];
+    // Whether something was late or in trouble meanwhile is the machine's business.
+    return events.map(({ event }) => event).filter((event) => LIFE.includes(event));
+  };
+  await until(`the end of ${id} is told`, async () => (await life()).includes("DECOMMISSIONED"), PATIENCE);
+  expect(await life()).toEqual(LIFE);
 }

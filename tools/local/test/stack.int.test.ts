@@ -3,7 +3,10 @@ import { subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SERVICES, type ServiceName } from "../src/stack.ts";
-import { leaseEachType } from "./lease-run.ts";
+import { LEASE_IMAGE } from "./lease-cases.ts";
+import { leaseDisks } from "./lease-disks.ts";
+import { storeEnv } from "./lease-programs.ts";
+import { leaseRun, ofStack } from "./lease-run.ts";
 import { muster } from "./muster-run.ts";
 import { rollingSuite } from "./rolling-suite.ts";
 import {
@@ -40,18 +43,27 @@ async function killFirst(world: World, services: readonly ServiceName[]): Promis
 }
 
 describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", ({ options }) => {
+  const { kubeconfig } = options;
+  const isWhole = kubeconfig !== undefined;
+  const all = new AsyncDisposableStack();
   let world: World;
   beforeAll(async () => {
-    world = await startWorld(options);
+    // A role that each cluster has; the embedded one has that of slices.
+    const own = isWhole && { ...all.use(await leaseDisks(kubeconfig)).env, PROVISION_KUBERNETES_ROLE: "edit" };
+    const env = { ...storeEnv({ image: LEASE_IMAGE, hasDisk: isWhole }), ...own };
+    world = all.use(await startWorld({ ...options, env }));
   });
-  afterAll(() => world[Symbol.asyncDispose]());
+  afterAll(() => all.disposeAsync());
 
-  it("leases a network with a volume and a container in it, and leaves nothing of them", LEASES, () =>
-    leaseEachType(world),
-  );
+  it("leases one of each type, and leaves nothing of them", LEASES, async () => {
+    await using run = await leaseRun(ofStack(world, { isWhole }));
+    await run.order();
+    if (isWhole) await run.replacePods();
+    await run.end();
+  });
 
   // The rest of it is shown on a real cluster by what the chart installs there.
-  if (options.kubeconfig !== undefined) return;
+  if (isWhole) return;
 
   it("runs a session from submit to result and leaves nothing behind", async () => {
     await submit(world, "good", smallSession({ driverSeconds: 0.2 }));

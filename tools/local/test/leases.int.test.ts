@@ -1,0 +1,39 @@
+import { attachNodes } from "@muster/devcluster";
+import { kubeApiServer, kubeControllers, whatControllersLack } from "@muster/testkit";
+import { describe, it } from "vitest";
+import { LEASE_IMAGE } from "./lease-cases.ts";
+import { storeEnv } from "./lease-programs.ts";
+import { leaseRun, ofStack } from "./lease-run.ts";
+import { startWorld } from "./stack-world.ts";
+
+const CONTROLLERS = [
+  "garbage-collector-controller",
+  "namespace-controller",
+  "deployment-controller",
+  "replicaset-controller",
+  "statefulset-controller",
+  "persistentvolumeclaim-protection-controller",
+  "resourcequota-controller",
+];
+const lacking = whatControllersLack();
+
+// On the embedded cluster that is shown by stack.int.test.ts, on a real cluster by installed.int.test.ts, too.
+describe.skipIf(lacking !== undefined)(
+  `on a real kube-apiserver${lacking === undefined ? "" : ` (${lacking})`}`,
+  () => {
+    it("leases one of each type, and leaves nothing of them", { timeout: 600_000 }, async () => {
+      await using server = await kubeApiServer();
+      await using _controllers = await kubeControllers(server.kubeconfig, CONTROLLERS);
+      const pools = [
+        { name: "drivers", nodes: 1 },
+        { name: "workers", nodes: 4 },
+      ];
+      await using _nodes = await attachNodes({ kubeconfig: server.kubeconfig, pools });
+      const env = storeEnv({ image: LEASE_IMAGE, hasDisk: false });
+      await using world = await startWorld({ kubeconfig: server.kubeconfig, installDefinitions: true, env });
+      await using run = await leaseRun(ofStack(world, { isWhole: false }));
+      await run.order();
+      await run.end();
+    });
+  },
+);
