@@ -73,12 +73,21 @@ async function insistOn(deps: TakePolledDeps, job: OrderJob, signal: AbortSignal
       return;
     } catch (error) {
       const fault = faultOf(error);
+      if (signal.aborted) return;
       const isLater = fault !== undefined && isRetryable(fault);
-      deps.failed(id, isLater ? "retried" : "refused", error);
-      if (!isLater) return;
+      if (!isLater) return await giveUp(deps, job, error);
+      deps.failed(id, "retried", error);
     }
     await pause(RETRY_MS, signal);
   }
+}
+
+/** What is no fault is a defect, of which the log tells alone. */
+async function giveUp(deps: TakePolledDeps, { order, source, isAnswered }: OrderJob, error: unknown): Promise<void> {
+  deps.failed(order.id, "refused", error);
+  const fault = faultOf(error);
+  if (fault === undefined || isAnswered) return;
+  await tellRefused(deps, source, { id: order.id, type: order.type, reason: describeFault(fault) });
 }
 
 async function take(deps: TakePolledDeps, { order, source, withdrawn, isAnswered }: OrderJob): Promise<void> {

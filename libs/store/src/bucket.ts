@@ -60,6 +60,8 @@ export type BucketConfig<Value, Input = Value> = {
   readonly maxValueBytes?: number;
   /** Size of the whole bucket in bytes; default 256 MiB. */
   readonly maxBytes?: number;
+  /** After what time a write is worth another try that the full bucket has refused; default 0: somebody has to delete first. */
+  readonly fullRetryAfterMs?: number;
   /** Entries vanish this long after their last write; default never. */
   readonly ttlMs?: number;
   /** Time for one request to the server; default 5000. */
@@ -304,11 +306,11 @@ function replaceFault<Value, Input>(
 }
 
 function writeFault<Value, Input>(opened: Opened<Value, Input>, key: string, error: unknown): unknown {
-  const { name, maxBytes: limit = MAX_BYTES } = opened.config;
+  const { name, maxBytes: limit = MAX_BYTES, fullRetryAfterMs: retryAfterMs = 0 } = opened.config;
   if (isServerFull(error)) return serverFull(error);
   if (!isFull(error)) return toFault(error, `writing ${name}/${key}`);
   const what = `size of bucket ${name}`;
-  return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs: 0 }, { cause: error });
+  return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs }, { cause: error });
 }
 
 function isDeleteMark(header: MsgHdrs | undefined): boolean {

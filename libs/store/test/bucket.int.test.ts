@@ -125,13 +125,13 @@ describe("writing", () => {
   });
 
   it("says that the bucket is full, and can still delete from it", async () => {
-    const bucket = await machines({ maxBytes: 4096, maxValueBytes: 1024 });
+    const bucket = await machines({ maxBytes: 4096, maxValueBytes: 1024, fullRetryAfterMs: 70 });
     const revisions: number[] = [];
     const fill = async (): Promise<void> => {
       for (let index = 0; ; index += 1) revisions.push(await bucket.create(`k${index}`, { name: "x".repeat(900) }));
     };
     await expect(fill()).rejects.toMatchObject({
-      fault: { code: "limit_exceeded", what: `size of bucket ${bucket.name}`, limit: 4096 },
+      fault: { code: "limit_exceeded", what: `size of bucket ${bucket.name}`, limit: 4096, retryAfterMs: 70 },
     });
     for (const [index, revision] of revisions.entries()) await bucket.delete(`k${index}`, revision);
     expect(await bucket.list()).toEqual([]);

@@ -8,6 +8,7 @@ import { recordCodec, type Readable } from "./messages.ts";
 /** Events of a lease that wait for their stream; beyond it its user can change nothing of it until the stream has taken them. */
 export const OUTBOX_MAX = 100;
 
+/** Leases end, and their records go. */
 const FULL_RETRY_MS = 1000;
 
 export type LeaseBucket = Bucket<Readable, LeaseRecord>;
@@ -27,7 +28,7 @@ export type Records = {
 };
 
 export function openLeases(connection: Parameters<typeof openBucket>[0]): Promise<LeaseBucket> {
-  return openBucket(connection, { name: buckets.leases, codec: recordCodec });
+  return openBucket(connection, { name: buckets.leases, codec: recordCodec, fullRetryAfterMs: FULL_RETRY_MS });
 }
 
 export function makeRecords(bucket: LeaseBucket): Records {
