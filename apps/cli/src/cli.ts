@@ -43,6 +43,7 @@ export type Keys = {
   readonly make: (file: string | undefined) => Promise<{ readonly signer: Signer; readonly file: string }>;
 };
 
+/** Whoever looks at one of them has to heed it: until then the signals end the process at once. */
 export type Interrupts = {
   /** Aborted by the first Ctrl-C or SIGTERM. */
   readonly first: AbortSignal;

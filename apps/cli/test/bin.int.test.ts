@@ -1,5 +1,7 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempDisposable, open } from "node:fs/promises";
+import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { processEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -70,4 +72,37 @@ it("ends with the process that was started, however that ends", async () => {
   using left = await runSession("orphan");
   kill(left.pid, "SIGKILL");
   await until("it leaves", () => left.stderr().includes("left: "));
+});
+
+it("ends at once while nobody would heed a signal, and so does what it has handed over to", async () => {
+  await using directory = await mkdtempDisposable(join(tmpdir(), "muster-bin-"));
+  const pipe = join(directory.path, "pipe");
+  execFileSync("mkfifo", ["-m", "600", pipe]);
+  const child = spawn(process.execPath, ["--import", OLD_NODE, BIN, "keys", "show", "--key-file", pipe], {
+    env: processEnv(),
+    stdio: "ignore",
+    detached: true,
+  });
+  const ended = once(child, "exit");
+  const pid = child.pid ?? 0;
+  try {
+    // Opens once somebody reads: the command waits for what is never written.
+    await using _writer = await open(pipe, "w");
+    kill(pid, "SIGTERM");
+    expect(await ended).toEqual([128 + constants.signals.SIGTERM, null]);
+  } finally {
+    kill(-pid, "SIGKILL");
+  }
+});
+
+it("says in one line that what it tells cannot be written", async () => {
+  await using full = await open("/dev/full", "w");
+  const child = spawn(process.execPath, [BIN, "schema", "lease"], {
+    env: processEnv(),
+    stdio: ["ignore", full.fd, "pipe"],
+  });
+  let stderr = "";
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  expect(await once(child, "close")).toEqual([1, null]);
+  expect(stderr).toBe("error: writing the output: no space left on device\n");
 });

@@ -1,4 +1,4 @@
-import { chmod, mkdtempDisposable, readFile, stat } from "node:fs/promises";
+import { chmod, mkdir, mkdtempDisposable, readFile, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -27,7 +27,7 @@ it("makes a key in a folder and a file of its owner alone, and shows its public 
 
   const again = await inProcess(["keys", "new"], world);
   expect(again.code).toBe(2);
-  expect(again.err.join("\n")).toMatch(/there is a key at .*\nhint: `muster keys show`/);
+  expect(again.err.join("\n")).toMatch(/there is a file at .*, and it was not overwritten\nhint: `muster keys show`/);
   expect((await readFile(keyFile, "utf8")).trim()).toBe(secret);
 
   const elsewhere = await inProcess(["keys", "show"], { ...NOWHERE, key: secret });
@@ -56,4 +56,23 @@ it("refuses a key that others may read, that is none, and one that is not there,
   const none = await inProcess(["keys", "show"], { ...NOWHERE, key: "0123456789secret" });
   expect(none.code).toBe(2);
   expect(none.err[0]).toBe("error: MUSTER_KEY is no private key: 32 or 64 bytes in hexadecimal are needed");
+});
+
+it("says where no key can be made, and why", async () => {
+  // Nobody can make a folder there, and Node's own way of making several tries it for ever.
+  const nowhere = await inProcess(["keys", "new", "--key-file", "/proc/x/y"], NOWHERE);
+  expect(nowhere).toMatchObject({ code: 2, out: [] });
+  expect(nowhere.err[0]).toMatch(/^error: the folder \/proc\/x of the key file cannot be made: .*no such file/);
+
+  await using directory = await mkdtempDisposable(join(tmpdir(), "muster-keys-"));
+  const empty = join(directory.path, "empty");
+  await writeFile(empty, "");
+  const interrupted = await inProcess(["keys", "new", "--key-file", empty], NOWHERE);
+  expect(interrupted.code).toBe(2);
+  expect(interrupted.err.join("\n")).toMatch(/is there, and is empty: .*\nhint: `rm .*empty`/);
+
+  const folder = join(directory.path, "folder");
+  await mkdir(folder);
+  const isFolder = await inProcess(["keys", "new", "--key-file", folder], NOWHERE);
+  expect(isFolder.err[0]).toBe(`error: ${folder} is a folder, and a file is needed`);
 });

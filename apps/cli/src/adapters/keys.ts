@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { faultOf } from "@muster/faults";
 import { makeKeyFile, readKeyFile, readSigner } from "@muster/leases/keys";
@@ -32,17 +32,49 @@ export function makeKeys({ key, keyFile }: Pick<Config, "key" | "keyFile">): Key
     make: async (file) => {
       const path = file ?? keyFile;
       try {
-        await mkdir(dirname(path), { recursive: true, mode: OWNER_ONLY });
+        await makeFolder(dirname(path));
         return { signer: await makeKeyFile(FILE, path), file: path };
       } catch (error) {
         if (faultOf(error)?.code !== "already_exists") throw refused(error, undefined);
-        throw new CommandError(EXIT.usage, `there is a key at ${path}, and what it signed would be nobody's`, {
-          hint: "`muster keys show` shows it; `muster keys new --key-file FILE` makes another one elsewhere",
-          cause: error,
-        });
+        throw await occupied(path, error);
       }
     },
   };
+}
+
+/** With those above it. Step by step: Node's own `recursive` never ends where a folder cannot have another one in it, as /proc. */
+async function makeFolder(folder: string): Promise<void> {
+  if (existsSync(folder)) return;
+  const above = dirname(folder);
+  if (above !== folder) await makeFolder(above);
+  try {
+    await mkdir(folder, OWNER_ONLY);
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error)) throw error;
+    // Somebody else was faster.
+    if (error.code === "EEXIST") return;
+    throw new CommandError(EXIT.usage, `the folder ${folder} of ${FILE} cannot be made: ${error.message}`, {
+      hint: "`--key-file FILE` or MUSTER_KEY_FILE says where else the key is kept",
+      cause: error,
+    });
+  }
+}
+
+/** What stands where a key was to be made, and what to do about it. */
+async function occupied(path: string, cause: unknown): Promise<CommandError> {
+  const elsewhere = "`muster keys new --key-file FILE` makes a key elsewhere";
+  const found = await stat(path);
+  if (found.isDirectory())
+    return new CommandError(EXIT.usage, `${path} is a folder, and a file is needed`, { hint: elsewhere, cause });
+  if (found.size === 0)
+    return new CommandError(EXIT.usage, `${path} is there, and is empty: no key was ever written to it`, {
+      hint: `\`rm ${path}\`, and again; or ${elsewhere}`,
+      cause,
+    });
+  return new CommandError(EXIT.usage, `there is a file at ${path}, and it was not overwritten`, {
+    hint: `\`muster keys show\` shows the key in it, without which nobody can renew or end its leases; ${elsewhere}`,
+    cause,
+  });
 }
 
 function adviseNew(file: string | undefined): string {
@@ -58,8 +90,5 @@ function refused(error: unknown, hint: string | undefined): unknown {
       ...(hint !== undefined && { hint }),
       cause: error,
     });
-  // The folder cannot be made.
-  if (error instanceof Error && "code" in error)
-    return new CommandError(EXIT.usage, `making ${FILE}: ${error.message}`, { cause: error });
   return error;
 }

@@ -14,7 +14,7 @@ export function terminal(options: { readonly colours: boolean; readonly columns:
   for (const stream of [stdout, stderr]) {
     // Somebody who reads no further (`muster logs | head`) is no error.
     stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EPIPE") throw error;
+      if (error.code !== "EPIPE" && !closed.signal.aborted) sayLost(stream, error);
       closed.abort();
     });
   }
@@ -51,6 +51,15 @@ export function terminal(options: { readonly colours: boolean; readonly columns:
       stdin.isTTY && stderr.isTTY ? askOnTerminal(question, signal) : Promise.resolve(undefined),
     closed: closed.signal,
   };
+}
+
+/** That what was asked for cannot be told. Whatever the command itself ends with, it has failed. */
+function sayLost(stream: NodeJS.WriteStream, error: NodeJS.ErrnoException): void {
+  const reason = error.message.replace(/^\w+: /, "").replace(/, \w+$/, "");
+  if (stream === process.stdout) process.stderr.write(`error: writing the output: ${reason}\n`);
+  process.once("exit", () => {
+    process.exitCode = EXIT.failed;
+  });
 }
 
 /** Not as an editor of lines: that would take Ctrl-C for itself. */
