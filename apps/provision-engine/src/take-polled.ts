@@ -73,9 +73,11 @@ async function insistOn(deps: TakePolledDeps, job: OrderJob, signal: AbortSignal
       return;
     } catch (error) {
       const fault = faultOf(error);
-      if (signal.aborted) return;
       const isLater = fault !== undefined && isRetryable(fault);
-      if (!isLater) return await giveUp(deps, job, error);
+      if (!isLater) {
+        await giveUp(deps, job, error);
+        return;
+      }
       deps.failed(id, "retried", error);
     }
     await pause(RETRY_MS, signal);
