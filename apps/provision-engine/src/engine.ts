@@ -44,7 +44,7 @@ export type EngineOps = {
     defect(id: string, error: unknown): void;
     /** What is to be done for a lease, and all that this was decided from. */
     planned(snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint): void;
-    /** Something of the lease is there, and cannot be taken down. */
+    /** Something of the lease is there and cannot be taken down, or it is over and that cannot be written. */
     stuck(record: LeaseRecord): void;
   };
 };
@@ -66,7 +66,8 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const pass = passOf(ops, { ...lead, signal }, waiting);
   const { retry } = policy.pass;
   const checks = openChecks(policy.recheckMs, Math.random);
-  const passes = startPasses(ops, pass, checks, signal);
+  const alerts = alertsOf(ops);
+  const passes = startPasses(ops, pass, checks, signal, alerts);
   const telling = tellOf(ops, lead);
   const tells = startLeaseLoop({
     work: (id) => tellLease(telling, id),
@@ -76,7 +77,6 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     signal,
   });
 
-  const alerts = alertsOf(ops);
   const wakeAfter = (changed: Parameters<typeof waiting.helpedBy>[0]): void => {
     for (const each of waiting.helpedBy(changed)) passes.wake(each);
   };
@@ -142,10 +142,11 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
 }
 
 function startPasses(
-  { nowNs, policy, tell }: EngineOps,
+  { view, nowNs, policy, tell }: EngineOps,
   pass: PassDeps & Pick<WorkloadCalls, "check">,
   checks: Checks,
   signal: AbortSignal,
+  alerts: Alerts,
 ): LeaseLoop {
   return startLeaseLoop({
     work: async (id) => {
@@ -155,25 +156,31 @@ function startPasses(
     },
     nowNs,
     retry: policy.pass.retry,
-    failed: (id, error) => tell.failed(id, "pass", error),
+    failed: (id, error) => {
+      tell.failed(id, "pass", error);
+      const value = view.get(id)?.value;
+      if (value !== undefined && "record" in value) alerts.look(value.record);
+    },
     signal,
   });
 }
 
+type Alerts = { readonly look: (record: LeaseRecord) => void; readonly forget: (id: string) => void };
+
 /** Tells people of leases that cannot be taken down, now and then. */
-function alertsOf({ nowNs, tell }: EngineOps) {
+function alertsOf({ nowNs, tell }: EngineOps): Alerts {
   /** Since when they know. */
-  const alerted = new Map<string, number>();
+  const alerted = new Map<string, bigint>();
   return {
-    look: (record: LeaseRecord): void => {
+    look: (record) => {
       const { id } = record.order;
-      if (!isStuck(record)) alerted.delete(id);
-      const nowMs = Number(nowNs() / 1_000_000n);
-      if (!decideAlert(record, alerted.get(id), nowMs)) return;
-      alerted.set(id, nowMs);
+      const atNs = nowNs();
+      if (!isStuck(record, atNs)) alerted.delete(id);
+      if (!decideAlert(record, alerted.get(id), atNs)) return;
+      alerted.set(id, atNs);
       tell.stuck(record);
     },
-    forget: (id: string): void => {
+    forget: (id) => {
       alerted.delete(id);
     },
   };

@@ -9,7 +9,7 @@ import {
 } from "./domain/count-leases.ts";
 import type { Capacity } from "./domain/decide-admission.ts";
 import { NAMED_MOST } from "./domain/decide-release.ts";
-import { isStuck } from "./domain/decide-stuck.ts";
+import { isOverdue, isStuck } from "./domain/decide-stuck.ts";
 import { mayHold, type LeaseRecord, type Phase } from "./domain/lease.ts";
 import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "./domain/resource-units.ts";
 import type { Neighbour, Surroundings } from "./domain/surroundings.ts";
@@ -27,8 +27,12 @@ export type Holdings = {
   begin(id: string): void;
   /** What there is beside a lease. However many leases its user has, no more of them are looked at than are named. */
   around(order: Order): Surroundings;
-  /** How many leases are in each phase, and how many of them cannot be taken down. */
-  phases(): { readonly phases: ReadonlyMap<Phase, number>; readonly stuck: number };
+  /** How many leases are in each phase, how many of them cannot be taken down, and how many of these nobody could even begin to. */
+  phases(nowNs: bigint): {
+    readonly phases: ReadonlyMap<Phase, number>;
+    readonly stuck: number;
+    readonly overdue: number;
+  };
   counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
 };
 
@@ -102,10 +106,15 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
         users: { some: index.some(users, NAMED_MOST), count: index.count(users) },
       };
     },
-    phases: () => {
+    phases: (nowNs) => {
       const phases = new Map<Phase, number>();
-      for (const { phase } of records()) phases.set(phase, (phases.get(phase) ?? 0) + 1);
-      return { phases, stuck: records().filter(isStuck).length };
+      let [stuck, overdue] = [0, 0];
+      for (const { record } of known.values()) {
+        phases.set(record.phase, (phases.get(record.phase) ?? 0) + 1);
+        if (isStuck(record, nowNs)) stuck += 1;
+        if (isOverdue(record, nowNs)) overdue += 1;
+      }
+      return { phases, stuck, overdue };
     },
     counters: () => ({ counters: countLeases(records()), used: sumActiveUnits(records(), overheads) }),
   };

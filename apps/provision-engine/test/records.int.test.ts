@@ -4,7 +4,14 @@ import { openBucket } from "@muster/store";
 import { natsServer, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openHistory } from "../src/adapters/history.ts";
-import { makeRecords, openLeases, OUTBOX_MAX, type Records } from "../src/adapters/records.ts";
+import {
+  makeRecords,
+  openLeases,
+  OUTBOX_MAX,
+  RECORD_BYTES_MAX,
+  USERS_BYTES_MAX,
+  type Records,
+} from "../src/adapters/records.ts";
 import { aLease } from "../src/domain/a-lease.ts";
 import { withEvent } from "../src/domain/transition-lease.ts";
 
@@ -44,6 +51,18 @@ describe("records", () => {
     await expect(records.change(created, full)).rejects.toMatchObject(limit);
     const { record } = await records.own(created, full, 1);
     expect(record.outbox).toHaveLength(OUTBOX_MAX + 1);
+  });
+
+  it("a user's record leaves room, and of what the engine writes as much is stored as there is room for", async () => {
+    const large = aLease({ order: { id: "2-1" }, requestId: "r".repeat(USERS_BYTES_MAX) });
+    const refused = { fault: { code: "limit_exceeded", limit: USERS_BYTES_MAX, retryAfterMs: 0 } };
+    await expect(records.create(large)).rejects.toMatchObject(refused);
+    const created = await records.create({ ...large, requestId: "r".repeat(USERS_BYTES_MAX - 1000) });
+    await expect(records.change(created, large)).rejects.toMatchObject(refused);
+    const own = await records.own(created, withEvent(large, "DELAYED", "m".repeat(RECORD_BYTES_MAX), 1n), 3);
+    expect(own.record).toMatchObject({ requestId: "", fence: 3, outbox: [{ message: "m".repeat(100) }] });
+    expect(await records.get("2-1")).toEqual(own);
+    await records.remove(own);
   });
 
   it("bytes that are no record are refused under their name, and leave others alone", async () => {

@@ -13,6 +13,7 @@ import { busy } from "./answer.ts";
 import type { Bus, Endpoint, Message, Reply } from "./bus.ts";
 import { CallInHand } from "./call.ts";
 import { DEFAULT_TIMEOUT_MS } from "./client.ts";
+import { checkRequestId } from "./request-id.ts";
 import { encodeMessage, ownDefaults, tryDecode, typeName } from "./messages.ts";
 import { header, replyOf, replyOfFault, replyOfRefusal, timeoutOf } from "./wire-headers.ts";
 
@@ -134,6 +135,7 @@ async function answer(work: Work, message: Message): Promise<Reply> {
       reason: `is not a ${typeName(method.request)}`,
     });
   ownDefaults(request);
+  checkRequestId(request);
   const call = new CallInHand(operation, timeoutOf(message.headers, DEFAULT_TIMEOUT_MS));
   const callId = message.headers.get(header.callId);
   work.inHand.add(call);

@@ -112,6 +112,24 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(await client(caller, ReservationService).getReservation({})).toMatchObject({});
     });
 
+    it("refuses a request whose request_id is longer than 128 characters, and hands none of it over", async () => {
+      const asked: number[] = [];
+      await using _service = await served({
+        reserve: ({ requestId }) => {
+          asked.push(requestId.length);
+          return Promise.resolve({});
+        },
+      });
+      const { reserve } = client(caller, ReservationService);
+      await reserve({ requestId: "x".repeat(128) });
+      expect(await faultFrom(reserve({ requestId: "x".repeat(129) }))).toEqual({
+        code: "invalid_request",
+        field: "request_id",
+        reason: "has 129 characters, and at most 128 are taken",
+      });
+      expect(asked).toEqual([128]);
+    });
+
     it("refuses a request that is too large, and names the limit", async () => {
       await using _service = await served({});
       const call = client(caller, ReservationService).reserve({ requestId: "x".repeat(1_100_000) });

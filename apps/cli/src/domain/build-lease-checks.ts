@@ -14,6 +14,8 @@ type Units = {
 export type EngineLoad = {
   readonly engine: string;
   readonly active: number;
+  /** That go on though they were over minutes ago. */
+  readonly overdue: number;
   readonly used: Units;
   /** Undefined: nothing is limited. What is not is 2^53 - 1. */
   readonly capacity: Units | undefined;
@@ -44,7 +46,8 @@ export function buildLeaseChecks(seen: Seen<SeenLeases>): Check[] {
   const stuck = ending.filter(({ waitingBecause }) => waitingBecause !== "");
   const wait = waiting.length === 0 ? [] : [`${waiting.length} not there yet`];
   const detail = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
-  if (stuck.length === 0) return [ok(NAME, detail), ...held];
+  const overdue = buildOverdue(load);
+  if (stuck.length === 0) return [ok(NAME, detail), ...overdue, ...held];
   const told = stuck.slice(0, SHOWN_MAX).map(({ order, waitingBecause }) => `${order.id}: ${plain(waitingBecause)}`);
   const more = stuck.length - told.length;
   return [
@@ -53,7 +56,16 @@ export function buildLeaseChecks(seen: Seen<SeenLeases>): Check[] {
       `${detail}; ${plural(stuck.length, "lease")} cannot be taken down: ${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
       "what they had stays until that is mended, and is then taken down by itself",
     ),
+    ...overdue,
     ...held,
+  ];
+}
+
+function buildOverdue({ engine, overdue }: EngineLoad): Check[] {
+  if (overdue === 0) return [];
+  const detail = `engine ${engine}: ${plural(overdue, "lease")} still there, and over minutes ago`;
+  return [
+    warning("ends of leases", detail, "the log of the engine says why; they end by themselves once it is mended"),
   ];
 }
 

@@ -53,6 +53,7 @@ it("counts leases for the doctor, against what is limited, and warns of those th
     load: {
       engine: "main",
       active: 3,
+      overdue: 0,
       used: { cru: 2, mruBytes: 1.5 * 1024 ** 3, sruBytes: 0, hruBytes: 0 },
       capacity: { cru: limit, mruBytes: 4 * 1024 ** 3, sruBytes: limit, hruBytes: limit },
     },
@@ -71,5 +72,10 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   expect(held.map(({ status }) => status)).toEqual(["ok", "warning"]);
   expect(held[1]).toMatchObject({ detail: "no record of any lease" });
   expect(held[1]?.next).toContain("muster lease cleanup --dry-run");
+  const overdue = buildLeaseChecks({ value: { ...seen, load: { ...seen.load, overdue: 2 } } });
+  expect(overdue[1]).toMatchObject({
+    status: "warning",
+    detail: "engine main: 2 leases still there, and over minutes ago",
+  });
   expect(buildLeaseChecks({ trouble: "no engine" })).toEqual([]);
 });

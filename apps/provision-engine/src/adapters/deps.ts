@@ -68,9 +68,7 @@ export async function openDeps(
   const { capacity } = config;
   const holdings = openHoldings(capacity, overheadsOf(config));
   undo.defer(follow(view, holdings, config.order.engine));
-  const metrics = undo.use(
-    startMetrics({ phases: () => holdings.phases().phases, stuck: () => holdings.phases().stuck }),
-  );
+  const metrics = undo.use(startMetrics(() => holdings.phases(nowNs())));
   const cleaner = cleanerOf(context, { bus, records, metrics, calls: cluster?.calls });
   const requests: HandlerDeps = {
     records,

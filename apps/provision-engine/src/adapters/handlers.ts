@@ -20,7 +20,7 @@ import { phaseOf, toWireEvent, toWireRecord, type Readable } from "./messages.ts
 
 export type HandlerDeps = RequestDeps & {
   readonly view: Pick<View<Readable>, "entries" | "onChange">;
-  readonly holdings: Pick<Holdings, "around" | "counters">;
+  readonly holdings: Pick<Holdings, "around" | "counters" | "phases">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
   readonly cleaner: Pick<Cleaner, "look" | "brake">;
@@ -130,6 +130,7 @@ export function countersMessage({
     engine: policy.engine,
     counters,
     used: toWireUnits(used),
+    overdue: holdings.phases(nowNs()).overdue,
     capacity: isLimited ? toWireUnits({ ...NO_LIMIT, ...capacity }) : null,
     number: Math.floor(Number(nowNs() / 1_000_000n) / COUNT_EVERY_MS),
   };

@@ -15,12 +15,12 @@ export type LeaseMetrics = Disposable & {
 /** What is asked for whenever somebody looks. */
 export type LeaseGauges = {
   /** How many leases of the engine are in each phase. */
-  readonly phases: () => ReadonlyMap<string, number>;
+  readonly phases: ReadonlyMap<string, number>;
   /** How many cannot be taken down. */
-  readonly stuck: () => number;
+  readonly stuck: number;
 };
 
-export function startMetrics({ phases, stuck }: LeaseGauges): LeaseMetrics {
+export function startMetrics(gauges: () => LeaseGauges): LeaseMetrics {
   const meter = metrics.getMeter("@muster/provision-engine");
   const failures = meter.createCounter("muster.lease.failures", { description: "What did not work, by kind" });
   const refusals = meter.createCounter("muster.lease.refusals", { description: "What was refused, by kind" });
@@ -35,8 +35,9 @@ export function startMetrics({ phases, stuck }: LeaseGauges): LeaseMetrics {
     description: "Leases that cannot be taken down",
   });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
-    for (const [phase, count] of phases()) result.observe(leases, count, { phase });
-    result.observe(stuckLeases, stuck());
+    const { phases, stuck } = gauges();
+    for (const [phase, count] of phases) result.observe(leases, count, { phase });
+    result.observe(stuckLeases, stuck);
   };
   meter.addBatchObservableCallback(observe, [leases, stuckLeases]);
   return {

@@ -1,12 +1,18 @@
 import { throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
+import { buildStorable } from "../domain/build-storable.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { Stored } from "../pass.ts";
 import { recordCodec, type Readable } from "./messages.ts";
 
 /** Events of a lease that wait for their stream; beyond it its user can change nothing of it until the stream has taken them. */
 export const OUTBOX_MAX = 100;
+
+/** Of a stored record. */
+export const RECORD_BYTES_MAX = 512 * 1024;
+/** Of one as a user's request leaves it, which may have 64 KiB of order and 256 KiB of result: beside it there is room for what the engine has to write of the lease. */
+export const USERS_BYTES_MAX = 400 * 1024;
 
 /** Leases end, and their records go. */
 const FULL_RETRY_MS = 1000;
@@ -19,16 +25,22 @@ export type Records = {
   get(id: string): Promise<Stored | undefined>;
   /** All that can be read, as they are stored now. */
   list(): Promise<Stored[]>;
+  /** Rejects with limit_exceeded also where the record leaves no room for what the engine will write. */
   create(record: LeaseRecord): Promise<Stored>;
-  /** A user's change: the record keeps the fence of its engine. Rejects with conflict when somebody else was faster, limit_exceeded while its history cannot be published. */
+  /** A user's change: the record keeps the fence of its engine. Rejects with conflict when somebody else was faster, limit_exceeded while its history cannot be published, or where the record leaves no room. */
   change(stored: Stored, next: LeaseRecord): Promise<Stored>;
-  /** A change by the engine, whose fence the record carries from then on. Rejects with conflict also when a later leader has written. */
+  /** A change by the engine, whose fence the record carries from then on. Rejects with conflict also when a later leader has written. Of a record that is too large what is needed is written. */
   own(stored: Stored, next: LeaseRecord, fence: number): Promise<Stored>;
   remove(stored: Stored): Promise<void>;
 };
 
 export function openLeases(connection: Parameters<typeof openBucket>[0]): Promise<LeaseBucket> {
-  return openBucket(connection, { name: buckets.leases, codec: recordCodec, fullRetryAfterMs: FULL_RETRY_MS });
+  return openBucket(connection, {
+    name: buckets.leases,
+    codec: recordCodec,
+    maxValueBytes: RECORD_BYTES_MAX,
+    fullRetryAfterMs: FULL_RETRY_MS,
+  });
 }
 
 export function makeRecords(bucket: LeaseBucket): Records {
@@ -49,12 +61,16 @@ export function makeRecords(bucket: LeaseBucket): Records {
       (await bucket.list()).flatMap(({ value, revision }) =>
         "record" in value ? [{ record: value.record, revision }] : [],
       ),
-    create: async (record) => ({ record, revision: await bucket.create(record.order.id, record) }),
+    create: async (record) => {
+      checkRoom(record);
+      return { record, revision: await bucket.create(record.order.id, record) };
+    },
     change: async (stored, next) => {
       if (next.outbox.length > OUTBOX_MAX) {
         const what = `number of events of lease ${next.order.id} that are not on their stream`;
         throwFault({ code: "limit_exceeded", what, limit: OUTBOX_MAX, retryAfterMs: FULL_RETRY_MS });
       }
+      checkRoom(next);
       return write(stored, next);
     },
     own: async (stored, next, fence) => {
@@ -62,8 +78,21 @@ export function makeRecords(bucket: LeaseBucket): Records {
         const id = `${bucket.name}/${next.order.id}`;
         throwFault({ code: "conflict", id, expectedRevision: stored.revision, actualRevision: 0 });
       }
-      return write(stored, { ...next, fence });
+      return write(stored, buildStorable({ ...next, fence }, bytesOf, RECORD_BYTES_MAX));
     },
     remove: ({ record, revision }) => bucket.delete(record.order.id, revision),
   };
+}
+
+function checkRoom(record: LeaseRecord): void {
+  const bytes = bytesOf(record);
+  if (bytes <= USERS_BYTES_MAX) return;
+  const what = `size of ${bytes} bytes of the record of lease ${record.order.id}`;
+  // Once its history is published, it is smaller.
+  const retryAfterMs = record.outbox.length > 1 ? FULL_RETRY_MS : 0;
+  throwFault({ code: "limit_exceeded", what, limit: USERS_BYTES_MAX, retryAfterMs });
+}
+
+function bytesOf(record: LeaseRecord): number {
+  return recordCodec.encode(record).length;
 }

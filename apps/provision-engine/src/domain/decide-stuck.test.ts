@@ -1,16 +1,33 @@
 import { expect, it } from "vitest";
-import { decideAlert, isStuck } from "./decide-stuck.ts";
+import { decideAlert, isOverdue, isStuck } from "./decide-stuck.ts";
+
+const SECOND = 1_000_000_000n;
 
 it("a lease is stuck when it was tried to take it down ten times, and in no other phase", () => {
-  expect(isStuck({ phase: "DECOMMISSIONING", attempts: 9 })).toBe(false);
-  expect(isStuck({ phase: "DECOMMISSIONING", attempts: 10 })).toBe(true);
-  expect(isStuck({ phase: "PROVISIONING", attempts: 10 })).toBe(false);
+  expect(isStuck({ phase: "DECOMMISSIONING", attempts: 9, expiresAtNs: 0n }, SECOND)).toBe(false);
+  expect(isStuck({ phase: "DECOMMISSIONING", attempts: 10, expiresAtNs: 0n }, SECOND)).toBe(true);
+  expect(isStuck({ phase: "PROVISIONING", attempts: 10, expiresAtNs: 0n }, SECOND)).toBe(false);
+});
+
+it.each([
+  ["ORDERED", true],
+  ["PROVISIONING", true],
+  ["ACTIVE", true],
+  ["DECOMMISSIONING", false],
+  ["ENDED", false],
+  ["FAILED", false],
+] as const)("five minutes after its end a lease that is %s is overdue: %s", (phase, overdue) => {
+  const lease = { phase, attempts: 0, expiresAtNs: 7n * SECOND };
+  expect(isOverdue(lease, 307n * SECOND)).toBe(false);
+  expect(isOverdue(lease, 307n * SECOND + 1n)).toBe(overdue);
+  expect(isStuck(lease, 307n * SECOND + 1n)).toBe(overdue);
 });
 
 it("tells of it at once, and again each hour", () => {
-  const stuck = { phase: "DECOMMISSIONING", attempts: 12 } as const;
-  expect(decideAlert(stuck, undefined, 5)).toBe(true);
-  expect(decideAlert(stuck, 5, 3_600_004)).toBe(false);
-  expect(decideAlert(stuck, 5, 3_600_005)).toBe(true);
-  expect(decideAlert({ ...stuck, phase: "ENDED" }, undefined, 5)).toBe(false);
+  const stuck = { phase: "DECOMMISSIONING", attempts: 12, expiresAtNs: 0n } as const;
+  const told = 5n * SECOND;
+  expect(decideAlert(stuck, undefined, told)).toBe(true);
+  expect(decideAlert(stuck, told, 3605n * SECOND - 1n)).toBe(false);
+  expect(decideAlert(stuck, told, 3605n * SECOND)).toBe(true);
+  expect(decideAlert({ ...stuck, phase: "ENDED" }, undefined, told)).toBe(false);
 });

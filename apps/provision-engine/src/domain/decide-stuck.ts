@@ -2,19 +2,25 @@ import type { LeaseRecord } from "./lease.ts";
 
 /** Failures after which a lease that is to be taken down is somebody's business; with the default pauses that is after some five minutes. */
 const FAILURES = 10;
+/** An end is begun within a second; one that was not for so long never may be. */
+const OVERDUE_NS = 300_000_000_000n;
 /** It is told again after this. */
-const REPEAT_MS = 3_600_000;
+const REPEAT_NS = 3_600_000_000_000n;
+
+type Lasting = Pick<LeaseRecord, "phase" | "attempts" | "expiresAtNs">;
+
+/** Whether a lease goes on though it is over: for minutes nobody could write down that it ends. */
+export function isOverdue({ phase, expiresAtNs }: Pick<Lasting, "phase" | "expiresAtNs">, nowNs: bigint): boolean {
+  const isOn = phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE";
+  return isOn && nowNs - expiresAtNs > OVERDUE_NS;
+}
 
 /** Whether something of a lease is still there because it cannot be taken down. It is tried on. */
-export function isStuck({ phase, attempts }: Pick<LeaseRecord, "phase" | "attempts">): boolean {
-  return phase === "DECOMMISSIONING" && attempts >= FAILURES;
+export function isStuck(lease: Lasting, nowNs: bigint): boolean {
+  return (lease.phase === "DECOMMISSIONING" && lease.attempts >= FAILURES) || isOverdue(lease, nowNs);
 }
 
 /** Whether people are told of a lease now; undefined: they were not yet. */
-export function decideAlert(
-  lease: Pick<LeaseRecord, "phase" | "attempts">,
-  toldAtMs: number | undefined,
-  nowMs: number,
-) {
-  return isStuck(lease) && (toldAtMs === undefined || nowMs - toldAtMs >= REPEAT_MS);
+export function decideAlert(lease: Lasting, toldAtNs: bigint | undefined, nowNs: bigint): boolean {
+  return isStuck(lease, nowNs) && (toldAtNs === undefined || nowNs - toldAtNs >= REPEAT_NS);
 }

@@ -214,7 +214,7 @@ function transitionDelayed(
   if (waits) return become(delayed, because);
   // What fails again and again says the same.
   if (attempts === 1) return become(withEvent(delayed, "DELAYED", message, nowNs), because);
-  const isNews = isStuck(delayed) && !isStuck(record);
+  const isNews = isStuck(delayed, nowNs) && !isStuck(record, nowNs);
   return become(isNews ? withEvent(delayed, "STUCK", message, nowNs) : delayed, because);
 }
 

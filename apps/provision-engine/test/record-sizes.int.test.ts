@@ -1,0 +1,51 @@
+import { faultOf } from "@muster/faults";
+import { expect, it } from "vitest";
+import { recordCodec } from "../src/adapters/messages.ts";
+import { openLeases, RECORD_BYTES_MAX } from "../src/adapters/records.ts";
+import type { LeaseRecord } from "../src/domain/lease.ts";
+import {
+  aUser,
+  engineWorld,
+  historyOf,
+  NS_PER_MS,
+  nowNs,
+  order,
+  reaches,
+  ready,
+  signedOrder,
+  signedRenewal,
+} from "./engine-world.ts";
+
+const TEST_MS = 120_000;
+
+it(
+  "ends a lease whose record is as large as a record can be, and takes no request that would make it so",
+  async () => {
+    await using world = await engineWorld();
+    const user = aUser();
+    await world.startEngine();
+    await ready(world);
+    await order(world, signedOrder(user, { id: "1-1" }));
+    await reaches(world, "1-1", "ACTIVE");
+    await historyOf(world, "1-1");
+    const renewal = signedRenewal(user, "1-1", nowNs() + 7_200_000n * NS_PER_MS, 1);
+    const fault = await world.leases.renewLease({ requestId: "x".repeat(129), renewal }).catch(faultOf);
+    expect(fault).toMatchObject({ code: "invalid_request", field: "request_id" });
+
+    const bucket = await openLeases(world.bus.connection);
+    const entry = await bucket.get("1-1");
+    if (entry === undefined || !("record" in entry.value)) return expect.fail("there is no record");
+    const over = { ...entry.value.record, expiresAtNs: nowNs() };
+    await bucket.update("1-1", grown(over), entry.revision);
+    await reaches(world, "1-1", "ENDED");
+    expect((await historyOf(world, "1-1")).slice(-2)).toEqual(["ENDING", "DECOMMISSIONED"]);
+  },
+  TEST_MS,
+);
+
+/** To the last byte that a record may have. */
+function grown(record: LeaseRecord): LeaseRecord {
+  const roughly = { ...record, requestId: "x".repeat(RECORD_BYTES_MAX - 10_000) };
+  const missing = RECORD_BYTES_MAX - recordCodec.encode(roughly).length;
+  return { ...roughly, requestId: roughly.requestId + "x".repeat(missing) };
+}
